@@ -15,8 +15,9 @@ struct cay_state_doc {
 };
 
 /* prefix: of calls inside that one. */
-static void waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals,
-                  const char *prefix, unsigned depth, cay__waits_fn *fn, void *arg)
+static void visit_pending(const json_t *pending, const json_t *nested, const char *agent,
+                          json_t *approvals, const char *prefix, unsigned depth, cay__waits_fn *fn,
+                          void *arg)
 {
     size_t i;
     json_t *call;
@@ -29,10 +30,10 @@ static void waits(const json_t *pending, const json_t *nested, const char *agent
         if (whole.full)
             continue;
         if (st && depth < CAY__NEST_MAX)
-            waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"),
-                  cay__json_str(json_object_get(st, "current_agent"), "name", ""),
-                  json_object_get(json_object_get(st, "context"), "approvals"), whole.data,
-                  depth + 1, fn, arg);
+            visit_pending(json_object_get(st, "interruptions"), json_object_get(st, "nested"),
+                          cay__json_str(json_object_get(st, "current_agent"), "name", ""),
+                          json_object_get(json_object_get(st, "context"), "approvals"), whole.data,
+                          depth + 1, fn, arg);
         else
             fn(arg, call, whole.data, agent, approvals);
     }
@@ -41,11 +42,11 @@ static void waits(const json_t *pending, const json_t *nested, const char *agent
 void cay__waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals,
                 cay__waits_fn *fn, void *arg)
 {
-    waits(pending, nested, agent, approvals, "", 0, fn, arg);
+    visit_pending(pending, nested, agent, approvals, "", 0, fn, arg);
 }
 
-static void take(void *arg, const json_t *call, const char *id, const char *agent,
-                 json_t *approvals)
+static void add_interruption(void *arg, const json_t *call, const char *id, const char *agent,
+                             json_t *approvals)
 {
     cay_state_doc *d = arg;
     d->list = realloc(d->list, (d->n + 1) * sizeof *d->list);
@@ -78,7 +79,7 @@ int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
     cay_state_doc *d = cay__alloc(sizeof *d);
     cay__waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"),
                cay__json_str(json_object_get(st, "current_agent"), "name", ""),
-               json_object_get(json_object_get(st, "context"), "approvals"), take, d);
+               json_object_get(json_object_get(st, "context"), "approvals"), add_interruption, d);
     d->st = CAY_STEAL(st);
     bool sound = d->n <= WAITS_MAX;
     for (size_t i = 0; sound && i < d->n; i++) /* an id may look like one of a call inside another:
@@ -143,8 +144,8 @@ static void forget_id(json_t *of, const char *key, const char *id)
             json_array_remove(v, i);
 }
 
-static int decide(cay_state_doc *d, const char *call_id, bool yes, bool always, const char *message,
-                  cay_err *err)
+static int record_decision(cay_state_doc *d, const char *call_id, bool yes, bool always,
+                           const char *message, cay_err *err)
 {
     const cay_interruption *it = NULL;
     json_t *all = NULL;
@@ -180,13 +181,13 @@ static int decide(cay_state_doc *d, const char *call_id, bool yes, bool always, 
 
 int cay_state_approve(cay_state_doc *d, const char *call_id, bool always, cay_err *err)
 {
-    return decide(d, call_id, true, always, NULL, err);
+    return record_decision(d, call_id, true, always, NULL, err);
 }
 
 int cay_state_reject(cay_state_doc *d, const char *call_id, bool always, const char *message,
                      cay_err *err)
 {
-    return decide(d, call_id, false, always, message, err);
+    return record_decision(d, call_id, false, always, message, err);
 }
 
 char *cay_state_text(const cay_state_doc *d)

@@ -3,7 +3,7 @@
 #include "audit.h"
 #include "run.h"
 
-static bool listed(const json_t *v, const char *call_id)
+static bool is_listed(const json_t *v, const char *call_id)
 {
     size_t i;
     json_t *id;
@@ -14,17 +14,17 @@ static bool listed(const json_t *v, const char *call_id)
     return false;
 }
 
-static cay_verdict decided(const cay_run *r, const cay_tool_call *call, const char **message)
+static cay_verdict lookup_verdict(const cay_run *r, const cay_tool_call *call, const char **message)
 {
     const json_t *a = json_object_get(r->approvals, call->tool);
     *message = cay__json_str(json_object_get(a, "rejection_messages"), call->call_id,
                              cay__json_str(a, "sticky_rejection_message", CAY__NOT_APPROVED));
-    if (listed(json_object_get(a, "rejected"), call->call_id))
+    if (is_listed(json_object_get(a, "rejected"), call->call_id))
         return CAY_REJECT;
-    return listed(json_object_get(a, "approved"), call->call_id) ? CAY_APPROVE : CAY_ASK_LATER;
+    return is_listed(json_object_get(a, "approved"), call->call_id) ? CAY_APPROVE : CAY_ASK_LATER;
 }
 
-static void remember(cay_run *r, const char *tool, bool yes, const char *message)
+static void record_tool_verdict(cay_run *r, const char *tool, bool yes, const char *message)
 {
     json_t *a = json_object_get(r->approvals, tool);
     if (!a) {
@@ -51,12 +51,12 @@ cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)
 {
     const char *message = NULL;
     CAY_AUTOFREE char *said = NULL;
-    cay_verdict v = decided(r, call, &message);
+    cay_verdict v = lookup_verdict(r, call, &message);
     if (v == CAY_ASK_LATER && r->conf->approve)
         v = r->conf->approve(r->conf->approve_arg, call, &said);
     bool yes = v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS;
     if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
-        remember(r, call->tool, yes, said);
+        record_tool_verdict(r, call->tool, yes, said);
     write_down(r, call, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
     if (yes || v == CAY_ASK_LATER)
         return yes ? CAY_APPROVE : v;

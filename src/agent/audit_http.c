@@ -27,7 +27,7 @@ typedef struct post {
     pthread_cond_t more;
 } post;
 
-static int send_one(post *p, const char *json, size_t len, cay_err *err)
+static int send_event(post *p, const char *json, size_t len, cay_err *err)
 {
     int64_t left = p->ending ? p->until - cay__now_ms() : WAIT_MS;
     cay_call call = { .size = sizeof call,
@@ -79,7 +79,7 @@ static int spool_open(const post *p, int flags, cay_err *err)
                : cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
 }
 
-static int keep(const post *p, const char *json, cay_err *err)
+static int spool_event(const post *p, const char *json, cay_err *err)
 {
     CAY_AUTOFD fd = spool_open(p, O_WRONLY | O_CREAT | O_APPEND, err);
     struct stat st;
@@ -130,27 +130,27 @@ static int send_kept(post *p, cay_err *err)
     int rc = 0;
     while (*at && rc == 0) {
         size_t len = strcspn(at, "\n");
-        rc = len ? send_one(p, at, len, err) : 0;
+        rc = len ? send_event(p, at, len, err) : 0;
         at += rc < 0 ? 0 : len + (at[len] == '\n');
     }
     int cut = at > text ? cut_front(p, at, rc == 0 ? err : NULL) : 0;
     return rc < 0 ? rc : cut;
 }
 
-static int deliver(post *p, const char *json, cay_err *err)
+static int deliver_event(post *p, const char *json, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     int rc = send_kept(p, &own); /* older ones first: order is kept */
     if (rc == 0)
-        rc = send_one(p, json, strlen(json), &own);
+        rc = send_event(p, json, strlen(json), &own);
     if (rc < 0 && p->spool)
-        return keep(p, json, err);
+        return spool_event(p, json, err);
     if (rc < 0 && err)
         *err = own;
     return rc;
 }
 
-static void *work(void *arg)
+static void *run_sender(void *arg)
 {
     post *p = arg;
     pthread_mutex_lock(&p->lock);
@@ -163,7 +163,7 @@ static void *work(void *arg)
         p->at = (p->at + 1) % QUEUE_MAX;
         p->n--;
         pthread_mutex_unlock(&p->lock);
-        deliver(p, json, NULL); /* best effort: its caller has gone on */
+        deliver_event(p, json, NULL); /* best effort: its caller has gone on */
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
@@ -174,7 +174,7 @@ static int post_write(void *self, const char *json, cay_err *err)
 {
     post *p = self;
     if (!p->later)
-        return deliver(p, json, err);
+        return deliver_event(p, json, err);
     pthread_mutex_lock(&p->lock);
     bool room = p->n < QUEUE_MAX;
     if (room)
@@ -243,7 +243,7 @@ int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
     int rc = set_up(p, &spec, err);
-    if (rc == 0 && spec.later && pthread_create(&p->thread, NULL, work, p) != 0)
+    if (rc == 0 && spec.later && pthread_create(&p->thread, NULL, run_sender, p) != 0)
         rc = cay_fail_sys(err, CAY_ESYS, "a thread for the audit");
     p->later = rc == 0 && spec.later;
     if (rc < 0) {

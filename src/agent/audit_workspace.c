@@ -9,7 +9,8 @@ typedef struct inside {
     cay__buf early; /* lines of a run that has no sandbox yet */
 } inside;
 
-static int append(cay_sandbox *sb, const char *path, const char *text, size_t len, cay_err *err)
+static int append_text(cay_sandbox *sb, const char *path, const char *text, size_t len,
+                       cay_err *err)
 {
     cay_write w = { .size = sizeof w, .parents = true, .append = true };
     int rc = cay_file_put(sb, NULL, path, text, len, &w,
@@ -34,7 +35,7 @@ static int write_inside(void *self, cay_run *r, const char *json, cay_err *err)
         return 0;
     snprintf(path, sizeof path, "%s/logs/events-%s.jsonl", r->seat->workdir,
              cay_sandbox_id(r->seat->sb));
-    CAY_TRY(append(r->seat->sb, path, i->early.data, i->early.len, err));
+    CAY_TRY(append_text(r->seat->sb, path, i->early.data, i->early.len, err));
     i->early.len = 0;
     return 0;
 }

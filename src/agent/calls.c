@@ -48,7 +48,7 @@ int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
 }
 
 /* A text as an output. */
-__attribute__((format(printf, 1, 2))) static json_t *sound(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static json_t *format_output(const char *fmt, ...)
 {
     char text[1200];
     va_list ap;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 1, 2))) static json_t *sound(const char *fmt, ...)
     return cay__output_take(&o);
 }
 
-static json_t *named(const one_call *c)
+static json_t *describe_call(const one_call *c)
 {
     json_t *j = json_pack("{s:s, s:s}", "tool", c->pub.tool, "call_id", c->pub.call_id);
     return j ? j : json_object(); /* a name that is no text */
@@ -71,7 +71,7 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
 {
     if (!r->conf->ledger)
         return 0;
-    json_t *e = named(c);
+    json_t *e = describe_call(c);
     json_object_set_new(e, "inside", json_boolean(r->inside > 0));
     json_object_set_new(e, "outcome", json_string(outcome));
     if (c->began)
@@ -93,7 +93,7 @@ static bool needs_yes(const one_call *c)
 }
 
 /* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
-static fate approve(cay_run *r, const one_call *c, json_t **out)
+static fate check_approval(cay_run *r, const one_call *c, json_t **out)
 {
     CAY_AUTOFREE char *why = NULL;
     if (!needs_yes(c) ||
@@ -105,7 +105,7 @@ static fate approve(cay_run *r, const one_call *c, json_t **out)
         return FATE_DONE;
     if (v == CAY_ASK_LATER)
         return FATE_WAITS;
-    *out = sound("%s", why);
+    *out = format_output("%s", why);
     return FATE_TOLD;
 }
 
@@ -137,7 +137,7 @@ static int read_arguments(one_call *c, cay_err *err)
     return 0;
 }
 
-static cay_call bounded(const cay_run *r, const cay_tool *t)
+static cay_call limit_call(const cay_run *r, const cay_tool *t)
 {
     cay_call call = cay__call_copy(r->call);
     call.tell = r->tell; /* and not a call that this one is inside of: what is done is told once */
@@ -176,7 +176,7 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
 /* Before it runs, on the run's own thread. */
 static void begin_tool(cay_run *r, one_call *c, bool beside)
 {
-    c->call = bounded(r, c->tool);
+    c->call = limit_call(r, c->tool);
     c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
@@ -278,7 +278,7 @@ static int ask_guards(cay_run *r, one_call *c, cay_err *err)
     return 0;
 }
 
-static bool stops(const cay_agent *a, const char *tool)
+static bool is_stop_tool(const cay_agent *a, const char *tool)
 {
     if (a->tool_use == CAY_TOOLS_STOP)
         return true;
@@ -289,7 +289,7 @@ static bool stops(const cay_agent *a, const char *tool)
 }
 
 /* It is found, its arguments fit, it may run; or c->out tells why not. */
-static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
+static int prepare_call(cay_run *r, one_call *c, const json_t *item, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     *c = (one_call){ .item = item, .how = FATE_TOLD, .own = CAY_ERR_INIT };
@@ -301,25 +301,26 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
     if (whose) {
         c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable",
                              "capability %.60s is not available in this run", whose);
-        c->out = sound("The tool \"%.80s\" cannot be used: %s.", c->pub.tool, c->own.msg);
+        c->out = format_output("The tool \"%.80s\" cannot be used: %s.", c->pub.tool, c->own.msg);
     } else if (!c->tool) {
-        c->out =
-            sound("There is no tool named \"%.80s\". Use one of the tools that you were given.",
-                  c->pub.tool);
+        c->out = format_output(
+            "There is no tool named \"%.80s\". Use one of the tools that you were given.",
+            c->pub.tool);
     } else if (read_arguments(c, &why) < 0) {
-        c->out = sound("An error occurred while parsing tool arguments. Please try again with "
-                       "valid JSON. Error: %.400s",
-                       why.msg);
+        c->out =
+            format_output("An error occurred while parsing tool arguments. Please try again with "
+                          "valid JSON. Error: %.400s",
+                          why.msg);
     } else {
         c->pub.arguments = c->text;
-        c->how = approve(r, c, &c->out);
+        c->how = check_approval(r, c, &c->out);
         if (c->how == FATE_DONE)
             CAY_TRY(ask_guards(r, c, err));
     }
     return c->how == FATE_TOLD ? audit_tool(r, c, "refused", err) : 0;
 }
 
-static void forget(one_call *c)
+static void free_call(one_call *c)
 {
     cay__watched_end(c->watched, NULL);
     cay__trace_joined(&c->view);
@@ -332,12 +333,12 @@ static void forget(one_call *c)
 
 /* The one way to a tool, for one or for several that may run beside each other. Each is left with
  * its fate and what is told. */
-static int perform(cay_run *r, json_t *const *items, size_t n, one_call *row, cay_err *err)
+static int run_calls(cay_run *r, json_t *const *items, size_t n, one_call *row, cay_err *err)
 {
     size_t run = 0;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = ready(r, &row[i], items[i], err);
+        rc = prepare_call(r, &row[i], items[i], err);
         run += row[i].how == FATE_DONE;
     }
     CAY_TRY(rc);
@@ -357,7 +358,7 @@ static int perform(cay_run *r, json_t *const *items, size_t n, one_call *row, ca
     return rc;
 }
 
-static int tell(cay_run *r, const one_call *c, char **stop, cay_err *err)
+static int report_call(cay_run *r, const one_call *c, char **stop, cay_err *err)
 {
     if (c->how == FATE_WAITS) {
         json_array_append(r->pending, (json_t *)c->item);
@@ -366,20 +367,20 @@ static int tell(cay_run *r, const one_call *c, char **stop, cay_err *err)
     if (c->how == FATE_DONE && r->seat->agent->tool_use == CAY_TOOLS_ASK)
         json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool,
                                                     "call_id", c->pub.call_id, "output", c->out));
-    if (c->how == FATE_DONE && !*stop && stops(r->seat->agent, c->pub.tool))
+    if (c->how == FATE_DONE && !*stop && is_stop_tool(r->seat->agent, c->pub.tool))
         *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out))
                                        : cay__json_text(c->out, CAY__TEXT_MAX);
     return cay__answer(r, c->item, json_incref(c->out), err);
 }
 
-static int do_row(cay_run *r, json_t *const *items, size_t n, char **stop, cay_err *err)
+static int run_row(cay_run *r, json_t *const *items, size_t n, char **stop, cay_err *err)
 {
     one_call *row = cay__alloc(n * sizeof *row);
-    int rc = perform(r, items, n, row, err);
+    int rc = run_calls(r, items, n, row, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = tell(r, &row[i], stop, err);
+        rc = report_call(r, &row[i], stop, err);
     for (size_t i = 0; i < n; i++)
-        forget(&row[i]);
+        free_call(&row[i]);
     free(row);
     return rc;
 }
@@ -405,16 +406,17 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
     if (!item)
         return cay_fail(err, CAY_EINVAL, "the call is no UTF-8 text");
     r->inside++;
-    int rc = perform(r, (json_t *const[]){ item }, 1, &c, err);
+    int rc = run_calls(r, (json_t *const[]){ item }, 1, &c, err);
     r->inside--;
     if (rc == 0 && c.how == FATE_WAITS)
-        c.out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code "
-                      "runs. Call it as a tool of your own.",
-                      tool);
+        c.out = format_output(
+            "Tool %.64s waits for somebody's approval, which cannot be given while code "
+            "runs. Call it as a tool of your own.",
+            tool);
     if (rc == 0)
         *out = CAY_STEAL(c.out);
     *ran = rc == 0 && c.how == FATE_DONE;
-    forget(&c);
+    free_call(&c);
     return rc;
 }
 
@@ -437,14 +439,15 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
         } else if (!h) {
             json_array_append(*rest, item);
         } else if (*target) {
-            CAY_TRY(
-                cay__answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
+            CAY_TRY(cay__answer(
+                r, item, format_output("Multiple handoffs detected, ignoring this one."), err));
         } else if (cay__handoff_check(item, h, &why) < 0) {
-            CAY_TRY(cay__answer(r, item,
-                                sound("An error occurred while parsing tool arguments. Please try "
-                                      "again with valid JSON. Error: %.400s",
-                                      why.msg),
-                                err));
+            CAY_TRY(cay__answer(
+                r, item,
+                format_output("An error occurred while parsing tool arguments. Please try "
+                              "again with valid JSON. Error: %.400s",
+                              why.msg),
+                err));
         } else {
             *target = h;
             *to = item;
@@ -480,7 +483,7 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
     for (size_t i = 0, row; i < n; i += row) {
         CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
         row = row_of(r, items + i, n - i);
-        CAY_TRY(do_row(r, items + i, row, stop, err));
+        CAY_TRY(run_row(r, items + i, row, stop, err));
     }
     r->tools_used = true;
     if (!target)

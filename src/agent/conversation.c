@@ -99,7 +99,7 @@ static int sql_fail(const kept *k, const char *what, cay_err *err)
                     sqlite3_errmsg(k->db));
 }
 
-static int prepare(const kept *k, const char *sql, sqlite3_stmt **out, cay_err *err)
+static int prepare_statement(const kept *k, const char *sql, sqlite3_stmt **out, cay_err *err)
 {
     if (sqlite3_prepare_v2(k->db, sql, -1, out, NULL) != SQLITE_OK)
         return sql_fail(k, "prepare", err);
@@ -112,7 +112,8 @@ static int kept_load(void *self, char **items, cay_err *err)
     kept *k = self;
     sqlite3_stmt *s = NULL;
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    CAY_TRY(prepare(k, "SELECT item FROM items WHERE conversation = ?1 ORDER BY n", &s, err));
+    CAY_TRY(
+        prepare_statement(k, "SELECT item FROM items WHERE conversation = ?1 ORDER BY n", &s, err));
     int st;
     cay__buf_str(&b, "[");
     while ((st = sqlite3_step(s)) == SQLITE_ROW)
@@ -127,7 +128,7 @@ static int kept_load(void *self, char **items, cay_err *err)
     return 0;
 }
 
-static int insert(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *err)
+static int insert_items(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *err)
 {
     size_t i;
     json_t *item;
@@ -151,9 +152,9 @@ static int kept_append(void *self, const char *items, cay_err *err)
     CAY_TRY(cay__json_any("new items", items, &new, err));
     if (sqlite3_exec(k->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return sql_fail(k, "begin", err);
-    int rc = prepare(k, "INSERT INTO items(conversation, item) VALUES(?1, ?2)", &s, err);
+    int rc = prepare_statement(k, "INSERT INTO items(conversation, item) VALUES(?1, ?2)", &s, err);
     if (rc == 0)
-        rc = insert(k, s, new, err);
+        rc = insert_items(k, s, new, err);
     sqlite3_finalize(s);
     if (rc == 0 && sqlite3_exec(k->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
         rc = sql_fail(k, "commit", err);
@@ -166,7 +167,7 @@ static int kept_clear(void *self, cay_err *err)
 {
     kept *k = self;
     sqlite3_stmt *s = NULL;
-    CAY_TRY(prepare(k, "DELETE FROM items WHERE conversation = ?1", &s, err));
+    CAY_TRY(prepare_statement(k, "DELETE FROM items WHERE conversation = ?1", &s, err));
     int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : sql_fail(k, "clear", err);
     sqlite3_finalize(s);
     return rc;

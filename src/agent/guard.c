@@ -14,20 +14,20 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-static const char *called(const cay_guard *g)
+static const char *guard_name(const cay_guard *g)
 {
     return g->name ? g->name : "guardrail";
 }
 
 /* What its check led to, as an error of the run. */
-static int verdict(const cay_guard *g, int rc, const char *info, bool in, cay_err *err)
+static int check_verdict(const cay_guard *g, int rc, const char *info, bool in, cay_err *err)
 {
     if (rc <= 0)
         return rc;
     rc = cay_fail_why(err, CAY_EPERM, in ? "guardrail_input" : "guardrail_output",
                       in ? "guard %.60s does not let the input in"
                          : "guard %.60s does not let the answer out",
-                      called(g));
+                      guard_name(g));
     if (err && info)
         cay__str_copy(err->detail, sizeof err->detail,
                       strlen(info) < sizeof err->detail ? info : "");
@@ -41,11 +41,11 @@ static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *tex
         CAY_AUTOFREE char *info = NULL;
         if (in && list[i].beside)
             continue;
-        cay__span *span = cay__span_begin(r, "guardrail", called(&list[i]));
+        cay__span *span = cay__span_begin(r, "guardrail", guard_name(&list[i]));
         int rc = list[i].check(list[i].arg, r, text, &info, err);
         cay__span_data(span, "triggered", json_boolean(rc > 0));
         cay__span_end(span, NULL);
-        CAY_TRY(verdict(&list[i], rc, info, in, err));
+        CAY_TRY(check_verdict(&list[i], rc, info, in, err));
     }
     return 0;
 }
@@ -104,7 +104,7 @@ struct cay__guards {
     pthread_t thread;
 };
 
-static void fails(struct cay__guards *g, size_t who)
+static void signal_failure(struct cay__guards *g, size_t who)
 {
     size_t nobody = SIZE_MAX;
     uint64_t one = 1;
@@ -112,23 +112,23 @@ static void fails(struct cay__guards *g, size_t who)
         (void)!write(g->over, &one, sizeof one);
 }
 
-static void check_one(void *arg, size_t i)
+static void check_guard(void *arg, size_t i)
 {
     struct cay__guards *g = arg;
     one_guard *o = &g->v[i];
     o->rc = o->g->check(o->g->arg, &o->view, g->text, &o->info, &o->own);
     if (o->rc)
-        fails(g, i);
+        signal_failure(g, i);
 }
 
 static void *check_all(void *arg)
 {
     struct cay__guards *g = arg;
-    cay__beside(g->n, (unsigned)g->n, check_one, g);
+    cay__beside(g->n, (unsigned)g->n, check_guard, g);
     return NULL;
 }
 
-static void add(struct cay__guards *g, const cay_guard *list, size_t n)
+static void add_guards(struct cay__guards *g, const cay_guard *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i].beside)
@@ -136,7 +136,7 @@ static void add(struct cay__guards *g, const cay_guard *list, size_t n)
 }
 
 /* One descriptor that is readable when either is: a call has room for one. */
-static int join(struct cay__guards *g, int cancel_fd, cay_err *err)
+static int merge_cancel_fd(struct cay__guards *g, int cancel_fd, cay_err *err)
 {
     struct epoll_event ev = { .events = EPOLLIN };
     g->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -162,11 +162,11 @@ static void free_guards(struct cay__guards *g)
     free(g);
 }
 
-static int start(struct cay__guards *g, cay_run *r, cay_err *err)
+static int start_guards(struct cay__guards *g, cay_run *r, cay_err *err)
 {
     sigset_t all, old;
     for (size_t i = 0; i < g->n; i++) {
-        g->v[i].span = cay__span_begin(r, "guardrail", called(g->v[i].g));
+        g->v[i].span = cay__span_begin(r, "guardrail", guard_name(g->v[i].g));
         g->v[i].view = *r;
         g->v[i].view.call = &g->call;
         cay__trace_beside(g->v[i].span, &g->v[i].view);
@@ -197,16 +197,16 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
                                .either = -1,
                                .first = SIZE_MAX };
     g->v = cay__alloc(most * sizeof *g->v);
-    add(g, r->conf->input_guards, r->conf->ninput_guards);
-    add(g, a->input_guards, a->ninput_guards);
+    add_guards(g, r->conf->input_guards, r->conf->ninput_guards);
+    add_guards(g, a->input_guards, a->ninput_guards);
     if (!g->n) {
         free_guards(g);
         return 0;
     }
     g->text = input_text(r);
-    int rc = join(g, g->call.cancel_fd, err);
+    int rc = merge_cancel_fd(g, g->call.cancel_fd, err);
     if (rc == 0)
-        rc = start(g, r, err);
+        rc = start_guards(g, r, err);
     if (rc < 0) {
         free_guards(g);
         return rc;
@@ -218,12 +218,12 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
 
 /* One that tripped counts before whatever else failed; of the others the first is the cause, and
  * the rest its consequence. */
-static int outcome(const struct cay__guards *g, int rc, cay_err *err)
+static int resolve_outcome(const struct cay__guards *g, int rc, cay_err *err)
 {
     size_t first = atomic_load(&g->first);
     for (size_t i = 0; i < g->n; i++)
         if (g->v[i].rc > 0)
-            return verdict(g->v[i].g, g->v[i].rc, g->v[i].info, true, err);
+            return check_verdict(g->v[i].g, g->v[i].rc, g->v[i].info, true, err);
     if (first < g->n && err)
         *err = g->v[first].own;
     return first < g->n ? g->v[first].rc : rc;
@@ -234,7 +234,7 @@ int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
     if (!g)
         return rc;
     if (rc < 0)
-        fails(g, g->n);
+        signal_failure(g, g->n);
     pthread_join(g->thread, NULL);
     for (size_t i = 0; i < g->n; i++) {
         cay__trace_joined(&g->v[i].view);
@@ -242,7 +242,7 @@ int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
         cay__span_end(g->v[i].span, NULL);
     }
     r->call = g->before;
-    rc = outcome(g, rc, err);
+    rc = resolve_outcome(g, rc, err);
     free_guards(g);
     return rc;
 }

@@ -15,7 +15,7 @@ int cay__handoff_check(const json_t *item, const cay_handoff *h, cay_err *err)
     return cay__schema_check(schema, args, err);
 }
 
-static int filter(cay_run *r, const cay_handoff *h, cay_err *err)
+static int filter_history(cay_run *r, const cay_handoff *h, cay_err *err)
 {
     CAY_AUTOFREE char *items = cay__json_text(r->context, CAY__TEXT_MAX);
     CAY_AUTOFREE char *instead = NULL;
@@ -54,7 +54,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->handoff)
             both[i]->handoff(both[i]->arg, r, from, h->agent);
-    CAY_TRY(filter(r, h, err));
+    CAY_TRY(filter_history(r, h, err));
     r->seat = cay__seat_of(r, h->agent);
     r->tools_used = false;
     CAY_AUTOJSON *name = json_string(h->agent->name);

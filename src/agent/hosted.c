@@ -47,7 +47,7 @@ static const struct {
     { "tool_search_output", "tool_search_output_created" },
 };
 
-static int unfit(cay_err *err, const char *type, const char *why)
+static int fail_hosted(cay_err *err, const char *type, const char *why)
 {
     return cay_fail_why(err, CAY_EINVAL, "hosted_tool", "a tool of the endpoint, \"%.60s\": %s",
                         type, why);
@@ -59,22 +59,23 @@ int cay__hosted_add(json_t *list, const char *definition, cay_err *err)
     CAY_TRY(cay__json_object("a tool of the endpoint", definition, &d, err));
     const char *type = cay__json_str(d, "type", "");
     if (!*type)
-        return unfit(err, "", "its definition has a \"type\"");
+        return fail_hosted(err, "", "its definition has a \"type\"");
     for (size_t i = 0; i < CAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].type, type))
             continue;
         if (kinds[i].instead)
-            return unfit(err, type, kinds[i].instead);
+            return fail_hosted(err, type, kinds[i].instead);
         char why[80];
         snprintf(why, sizeof why, "its definition needs \"%s\"", kinds[i].needs);
         if (!json_object_get(d, kinds[i].needs))
-            return unfit(err, type, why);
+            return fail_hosted(err, type, why);
     }
     if (!strcmp(type, "shell") &&
         !strncmp(cay__json_str(json_object_get(d, "environment"), "type", "local"), "local", 5))
-        return unfit(err, type,
-                     "its commands would be run here: cay_cap_shell() runs them in the sandbox, or "
-                     "give it an environment of the endpoint's");
+        return fail_hosted(
+            err, type,
+            "its commands would be run here: cay_cap_shell() runs them in the sandbox, or "
+            "give it an environment of the endpoint's");
     json_array_append(list, d);
     return 0;
 }

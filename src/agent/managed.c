@@ -30,7 +30,7 @@ struct cay_managed {
     char *state;
 };
 
-static bool declared(const cay_managed *s, uint16_t port)
+static bool is_declared(const cay_managed *s, uint16_t port)
 {
     for (size_t i = 0; i < s->nports; i++)
         if (s->ports[i] == port)
@@ -52,7 +52,7 @@ int cay_managed_open(cay_sandbox *sb, const cay_managed_spec *given, cay_managed
     s->remove = spec.remove;
     s->why = (cay_err)CAY_ERR_INIT;
     for (const uint16_t *p = spec.ports; p && *p; p++) {
-        if (declared(s, *p))
+        if (is_declared(s, *p))
             continue;
         if (s->nports == PORTS_MAX) {
             free(s);
@@ -97,7 +97,7 @@ int cay_managed_before_stop(cay_managed *s, int (*fn)(void *arg, cay_err *err), 
 }
 
 /* The first failure is kept. */
-static void note(cay_managed *s, int rc, const cay_err *err)
+static void record_failure(cay_managed *s, int rc, const cay_err *err)
 {
     if (rc >= 0 || s->rc < 0)
         return;
@@ -110,7 +110,7 @@ static void close_once(cay_managed *s, const cay_call *call)
     cay_save_state save = { .size = sizeof save, .snapshot = true };
     for (size_t i = 0; s->rc == 0 && i < s->nhooks; i++) {
         cay_err err = CAY_ERR_INIT;
-        note(s, s->hooks[i].fn(s->hooks[i].arg, &err), &err);
+        record_failure(s, s->hooks[i].fn(s->hooks[i].arg, &err), &err);
     }
     if (s->rc == 0 && s->save) {
         cay_err err = CAY_ERR_INIT;
@@ -118,14 +118,14 @@ static void close_once(cay_managed *s, const cay_call *call)
         if (rc < 0 && s->remove)
             cay_wrap(&err, rc, "sandbox %s is not removed, for it could not be saved",
                      cay_sandbox_id(s->sb));
-        note(s, rc, &err);
+        record_failure(s, rc, &err);
         if (rc < 0)
             return; /* removing it would lose the only copy */
     }
     if (s->remove) {
         cay_err err = CAY_ERR_INIT;
-        note(s, cay_sandbox_remove(s->sb, NULL, &err),
-             &err); /* also when whoever closes it has no time left */
+        record_failure(s, cay_sandbox_remove(s->sb, NULL, &err),
+                       &err); /* also when whoever closes it has no time left */
     }
 }
 
@@ -174,7 +174,7 @@ int cay_managed_extract(cay_managed *s, const cay_call *call, const cay_extract 
 
 int cay_managed_connect(cay_managed *s, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
-    if (declared(s, port))
+    if (is_declared(s, port))
         return cay_port_connect(s->sb, call, port, fd, err);
     int rc = cay_fail_why(err, CAY_EPERM, "exposed_port_unavailable",
                           "port %u was not declared when the session was opened", port);

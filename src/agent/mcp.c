@@ -47,7 +47,7 @@ const char *cay__mcp_workdir(const cay_mcp *m)
     return m->link.workdir;
 }
 
-static cay_call bounded(const cay_mcp *m, const cay_call *call)
+static cay_call limit_call(const cay_mcp *m, const cay_call *call)
 {
     cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + (int64_t)m->timeout_ms;
@@ -59,7 +59,7 @@ static cay_call bounded(const cay_mcp *m, const cay_call *call)
 int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_t *params,
                      json_t **result, cay_err *err)
 {
-    cay_call c = bounded(m, call);
+    cay_call c = limit_call(m, call);
     int64_t id = result ? ++m->id : 0;
     CAY_AUTOJSON *msg =
         json_pack("{s:s, s:s, s:o?}", "jsonrpc", "2.0", "method", method, "params", params);
@@ -216,7 +216,7 @@ static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
     return 0;
 }
 
-static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
+static int initialize_session(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
     CAY_TRY(cay__mcp_request(m, call, "initialize",
@@ -248,7 +248,7 @@ int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out,
     int rc = spec->url ? cay__mcp_http(m, spec, &m->link, err)
                        : cay__mcp_stdio(m, spec, call, &m->link, err);
     if (rc == 0)
-        rc = greet(m, call, err);
+        rc = initialize_session(m, call, err);
     if (rc == 0)
         rc = list_tools(m, call, err);
     if (rc == 0 && spec->resources && json_object_get(m->offers, "resources"))

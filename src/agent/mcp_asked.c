@@ -21,7 +21,7 @@ enum { SAMPLED_MAX = 64, SAMPLED_TOKENS = 200000 };
 /* Codes of JSON-RPC, and the one that the specification gives to a user's no. */
 enum { NO_METHOD = -32601, BAD_PARAMS = -32602, INTERNAL = -32603, REFUSED = -1 };
 
-static json_t *fault(int code, const char *text)
+static json_t *make_error(int code, const char *text)
 {
     json_t *e = json_pack("{s:i, s:s}", "code", code, "message", text);
     return json_pack(
@@ -29,7 +29,7 @@ static json_t *fault(int code, const char *text)
         e ? e : json_pack("{s:i, s:s}", "code", code, "message", "no reason that is text"));
 }
 
-static json_t *result(json_t *r) /* takes r */
+static json_t *make_result(json_t *r) /* takes r */
 {
     return json_pack("{s:o}", "result", r ? r : json_object());
 }
@@ -54,7 +54,7 @@ static json_t *sampled_input(const json_t *params)
     return CAY_STEAL(items);
 }
 
-static char *said(const cay_model_reply *reply)
+static char *extract_text(const cay_model_reply *reply)
 {
     CAY_AUTOJSON *items = json_loads(reply->output, 0, NULL);
     CAY_AUTOBUF b = CAY__BUF(CAY__MCP_MESSAGE / 2);
@@ -108,13 +108,13 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
             cay__span_data(span, "response_id", json_string(reply.id));
     }
     cay__span_end(span, rc < 0 ? &err : NULL);
-    CAY_AUTOFREE char *text = rc == 0 ? said(&reply) : NULL;
+    CAY_AUTOFREE char *text = rc == 0 ? extract_text(&reply) : NULL;
     cay_model_reply_clear(&reply);
     if (!text)
-        return fault(INTERNAL, rc < 0 ? err.msg : "the model's answer is too large");
-    return result(json_pack("{s:s, s:{s:s, s:s}, s:s, s:s}", "role", "assistant", "content", "type",
-                            "text", "text", text, "model", cay_model_name(a->model), "stopReason",
-                            "endTurn"));
+        return make_error(INTERNAL, rc < 0 ? err.msg : "the model's answer is too large");
+    return make_result(json_pack("{s:s, s:{s:s, s:s}, s:s, s:s}", "role", "assistant", "content",
+                                 "type", "text", "text", text, "model", cay_model_name(a->model),
+                                 "stopReason", "endTurn"));
 }
 
 static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
@@ -122,20 +122,20 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, cons
 {
     CAY_AUTOFREE char *message = NULL;
     if (!a || !a->model || !a->sample)
-        return fault(NO_METHOD, "sampling is not offered");
+        return make_error(NO_METHOD, "sampling is not offered");
     if (!run)
-        return fault(REFUSED, IDLE);
+        return make_error(REFUSED, IDLE);
     CAY_AUTOJSON *items = sampled_input(params);
     CAY_AUTOFREE char *text = items ? cay__json_text(params, CAY__MCP_MESSAGE) : NULL;
     CAY_AUTOFREE char *input = items ? cay__json_text(items, CAY__MCP_MESSAGE) : NULL;
     if (!text || !input)
-        return fault(BAD_PARAMS, "messages: want 1 to 256 of role user or assistant");
+        return make_error(BAD_PARAMS, "messages: want 1 to 256 of role user or assistant");
     if (!share_left(run)) /* before anybody is asked to approve it */
-        return fault(REFUSED, SPENT);
+        return make_error(REFUSED, SPENT);
     cay_verdict v = a->sample(a->arg, cay__mcp_name(m), text, &message);
     if (v != CAY_APPROVE && v != CAY_APPROVE_ALWAYS)
-        return fault(REFUSED,
-                     message && *message ? message : "the user did not approve this request");
+        return make_error(REFUSED,
+                          message && *message ? message : "the user did not approve this request");
     return ask_model(run, a, call, params, input);
 }
 
@@ -171,22 +171,22 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
     CAY_AUTOJSON *value = NULL;
     (void)call;
     if (!a || !a->elicit)
-        return fault(NO_METHOD, "elicitation is not offered: nobody is there to be asked");
+        return make_error(NO_METHOD, "elicitation is not offered: nobody is there to be asked");
     if (!run)
-        return fault(REFUSED, IDLE);
+        return make_error(REFUSED, IDLE);
     CAY_AUTOFREE char *form = plain_form(schema) ? cay__json_text(schema, 1 << 20) : NULL;
     if (!text || !form)
-        return fault(BAD_PARAMS, "want a message and a requestedSchema that is an object of "
-                                 "strings, numbers and booleans");
+        return make_error(BAD_PARAMS, "want a message and a requestedSchema that is an object of "
+                                      "strings, numbers and booleans");
     int rc = a->elicit(a->arg, cay__mcp_name(m), text, form, &content);
     if (rc <= 0)
-        return result(json_pack("{s:s}", "action", rc < 0 ? "cancel" : "decline"));
+        return make_result(json_pack("{s:s}", "action", rc < 0 ? "cancel" : "decline"));
     cay_err err = CAY_ERR_INIT;
     if (cay__json_object("the answer", content ? content : "{}", &value, &err) < 0 ||
         cay__schema_check(schema, value, &err) < 0)
-        return result(
+        return make_result(
             json_pack("{s:s}", "action", "cancel")); /* it would not be what was asked for */
-    return result(json_pack("{s:s, s:O}", "action", "accept", "content", value));
+    return make_result(json_pack("{s:s, s:O}", "action", "accept", "content", value));
 }
 
 static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
@@ -202,14 +202,14 @@ static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const c
         cay__buf_fmt(&uri, "file://%s", own);
         json_array_append_new(list, json_pack("{s:s, s:s}", "uri", uri.data, "name", "workspace"));
     }
-    return result(json_pack("{s:o}", "roots", list));
+    return make_result(json_pack("{s:o}", "roots", list));
 }
 
 static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
                        const json_t *params)
 {
     (void)m, (void)run, (void)a, (void)call, (void)params;
-    return result(json_object());
+    return make_result(json_object());
 }
 
 static const struct {
@@ -257,8 +257,8 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
             r = table[i].answer(m, run, a, call, json_object_get(message, "params"));
     if (!r)
         r = asked > ASKED_MAX
-                ? fault(REFUSED, "you ask too much: 32 times for one request is enough")
-                : fault(NO_METHOD, "cay does not offer this");
+                ? make_error(REFUSED, "you ask too much: 32 times for one request is enough")
+                : make_error(NO_METHOD, "cay does not offer this");
     json_object_set_new(r, "jsonrpc", json_string("2.0"));
     json_object_set(r, "id", (json_t *)id);
     return cay__json_text(r, CAY__MCP_MESSAGE - 2);

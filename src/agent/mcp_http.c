@@ -29,8 +29,8 @@ typedef struct incoming {
     json_t *answer;
 } incoming;
 
-static int post(http *h, cay__http *client, const cay_call *call, const cay__http_req *q,
-                cay__http_reply *r, cay_err *err)
+static int post_message(http *h, cay__http *client, const cay_call *call, const cay__http_req *q,
+                        cay__http_reply *r, cay_err *err)
 {
     char session[300];
     cay__http_req mine = *q;
@@ -44,7 +44,7 @@ static int post(http *h, cay__http *client, const cay_call *call, const cay__htt
 }
 
 /* What the server asks in between is answered by a request of its own. */
-static int asked(incoming *in, const json_t *message, cay_err *err)
+static int answer_request(incoming *in, const json_t *message, cay_err *err)
 {
     http *h = in->http;
     cay__http_reply r;
@@ -58,7 +58,7 @@ static int asked(incoming *in, const json_t *message, cay_err *err)
         in->call.deadline_ms +=
             cay__now_ms() - began; /* whoever was asked took his time, not the server's */
     cay__http_req q = { .body = reply, .body_len = strlen(reply), .max_body = 1 << 20 };
-    return post(h, h->side, &in->call, &q, &r, err);
+    return post_message(h, h->side, &in->call, &q, &r, err);
 }
 
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
@@ -70,7 +70,7 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     if (j && cay__mcp_answers(j, in->id))
         in->answer = json_incref(j);
     else if (j && in->stream)
-        return asked(in, j, err);
+        return answer_request(in, j, err);
     return 0;
 }
 
@@ -93,7 +93,7 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
                          : 0;
 }
 
-static int ask(http *h, const char *message, incoming *in, cay_err *err)
+static int send_request(http *h, const char *message, incoming *in, cay_err *err)
 {
     cay__http_reply r;
     cay__http_req q = { .body = message,
@@ -102,7 +102,7 @@ static int ask(http *h, const char *message, incoming *in, cay_err *err)
                         .on_data = on_data,
                         .arg = in,
                         .max_body = CAY__MCP_MESSAGE };
-    CAY_TRY(post(h, h->client, &in->call, &q, &r, err));
+    CAY_TRY(post_message(h, h->client, &in->call, &q, &r, err));
     if (r.status / 100 != 2)
         return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM,
                             "mcp_failed", "it answered %d", r.status);
@@ -111,8 +111,8 @@ static int ask(http *h, const char *message, incoming *in, cay_err *err)
     return 0;
 }
 
-static int exchange(void *self, const cay_call *call, const char *message, int64_t id,
-                    json_t **answer, cay_err *err)
+static int exchange_message(void *self, const cay_call *call, const char *message, int64_t id,
+                            json_t **answer, cay_err *err)
 {
     http *h = self;
     incoming in = { .http = h,
@@ -122,7 +122,7 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
                     .body = CAY__BUF(CAY__MCP_MESSAGE) };
     int rc = h->client ? 0 : cay__http_open(&h->client, err);
     if (rc == 0)
-        rc = ask(h, message, &in, err);
+        rc = send_request(h, message, &in, err);
     if (rc == 0 && id > 0 && !in.stream && in.body.len)
         on_event("", in.body.data, in.body.len, &in, err);
     if (rc == 0 && id > 0 && !in.answer)
@@ -206,6 +206,6 @@ int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_
         }
         h->n++;
     }
-    *out = (cay__mcp_link){ .self = h, .exchange = exchange, .close = close_http };
+    *out = (cay__mcp_link){ .self = h, .exchange = exchange_message, .close = close_http };
     return 0;
 }

@@ -32,8 +32,8 @@ int cay_mcp_templates(cay_mcp *m, const cay_call *call, char **list, cay_err *er
     return as_text(all, list, err);
 }
 
-static int read_one(cay_mcp *m, const cay_call *call, const char *uri, json_t **contents,
-                    cay_err *err)
+static int read_resource(cay_mcp *m, const cay_call *call, const char *uri, json_t **contents,
+                         cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
     CAY_TRY(cay__mcp_offers(m, "resources", err));
@@ -55,11 +55,11 @@ static int read_one(cay_mcp *m, const cay_call *call, const char *uri, json_t **
 int cay_mcp_read(cay_mcp *m, const cay_call *call, const char *uri, char **contents, cay_err *err)
 {
     json_t *list = NULL;
-    CAY_TRY(read_one(m, call, uri, &list, err));
+    CAY_TRY(read_resource(m, call, uri, &list, err));
     return as_text(list, contents, err);
 }
 
-static void say(cay_tool_output *out, const char *text)
+static void write_output(cay_tool_output *out, const char *text)
 {
     cay_output_text(out, text, strlen(text));
 }
@@ -77,7 +77,7 @@ static void show_resource(cay_tool_output *out, const json_t *r)
         snprintf(line, sizeof line, "[%.400s: %.100s, %zu bytes that are no text]",
                  cay__json_str(r, "uri", "a resource"), *type ? type : "no type told",
                  blob ? strlen(blob) / 4 * 3 : 0);
-        say(out, line);
+        write_output(out, line);
     }
 }
 
@@ -91,7 +91,7 @@ void cay__mcp_content(cay_tool_output *out, const json_t *part)
         char line[700];
         snprintf(line, sizeof line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
                  cay__json_str(part, "name", ""));
-        say(out, line);
+        write_output(out, line);
     } else if (!strcmp(type, "image") && json_is_string(data)) {
         cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"),
                             json_string_value(data));
@@ -125,7 +125,7 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
     if (i < json_array_size(list)) {
         char line[80];
         snprintf(line, sizeof line, "(%zu more are not shown)\n", json_array_size(list) - i);
-        say(out, line);
+        write_output(out, line);
     }
 }
 
@@ -150,7 +150,8 @@ static int read_call(void *arg, const cay_tool_call *call, cay_tool_output *out,
     size_t i;
     json_t *r;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
-    CAY_TRY(read_one(t->mcp, cay_run_call(call->run), cay__json_str(args, "uri", ""), &list, err));
+    CAY_TRY(
+        read_resource(t->mcp, cay_run_call(call->run), cay__json_str(args, "uri", ""), &list, err));
     json_array_foreach(list, i, r) show_resource(out, r);
     return 0;
 }

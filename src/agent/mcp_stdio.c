@@ -95,7 +95,7 @@ static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call
 }
 
 /* Why there is no answer: how it ended, and the last it had to say about it. */
-static int ended(stdio *s, cay_err *err)
+static int report_exit(stdio *s, cay_err *err)
 {
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
     cay_exit how = { .size = sizeof how };
@@ -128,7 +128,7 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
         return cay_fail(err, CAY_ETOOBIG, "the message is larger than 64 MiB");
     if (s->p) {
         int rc = cay_proc_write(s->p, call, b.data, b.len, err);
-        return rc == CAY_ESTATE ? ended(s, err) : rc;
+        return rc == CAY_ESTATE ? report_exit(s, err) : rc;
     }
     return cay__fd_write_all(s->in, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "write to it");
 }
@@ -147,8 +147,8 @@ static char *take_line(stdio *s)
     return line;
 }
 
-static int exchange(void *self, const cay_call *call, const char *message, int64_t id,
-                    json_t **answer, cay_err *err)
+static int exchange_message(void *self, const cay_call *call, const char *message, int64_t id,
+                            json_t **answer, cay_err *err)
 {
     stdio *s = self;
     cay_call mine = *call;
@@ -180,7 +180,7 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
-            return ended(s, err);
+            return report_exit(s, err);
         cay__buf_used(&s->buf, (size_t)n);
     }
     return 0;
@@ -207,7 +207,7 @@ int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, c
         close_stdio(s);
         return rc;
     }
-    *out = (cay__mcp_link){ .self = s, .exchange = exchange, .close = close_stdio };
+    *out = (cay__mcp_link){ .self = s, .exchange = exchange_message, .close = close_stdio };
     find_workdir(s, call, out);
     return 0;
 }

@@ -19,7 +19,7 @@ struct cay__watched {
 
 /* What changes something, starts something or takes something out, and how a command ended; looking
  * around is not written down. */
-static bool counts(const cay_op *op)
+static bool is_audited(const cay_op *op)
 {
     static const char *const names[] = { "process.start", "process.write",    "process.signal",
                                          "shell.run",     "file.read",        "file.write",
@@ -101,11 +101,11 @@ static json_t *event_of(const cay__watched *w, const cay_op *op)
     return o;
 }
 
-static void saw(void *arg, const cay_op *op)
+static void on_op(void *arg, const cay_op *op)
 {
     cay__watched *w = arg;
     pthread_mutex_lock(&w->lock);
-    if (w->rc == 0 && counts(op))
+    if (w->rc == 0 && is_audited(op))
         w->rc = cay__audit_sink(w->run, "operation", event_of(w, op), &w->err);
     pthread_mutex_unlock(&w->lock);
     if (w->tell)
@@ -125,7 +125,7 @@ cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *sp
                          .err = CAY_ERR_INIT };
     pthread_mutex_init(&w->lock, NULL);
     call->size = sizeof *call;
-    call->tell = saw;
+    call->tell = on_op;
     call->tell_arg = w;
     return w;
 }

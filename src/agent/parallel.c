@@ -14,7 +14,7 @@ typedef struct work {
     void *arg;
 } work;
 
-static void *take(void *arg)
+static void *run_jobs(void *arg)
 {
     work *w = arg;
     for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;)
@@ -30,10 +30,10 @@ void cay__beside(size_t n, unsigned most, void (*fn)(void *arg, size_t i), void 
     sigset_t all, old;
     sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (made + 1 < want && !pthread_create(&threads[made], NULL, take, &w))
+    while (made + 1 < want && !pthread_create(&threads[made], NULL, run_jobs, &w))
         made++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    take(&w); /* this thread is one of them, so that it works without any other as well */
+    run_jobs(&w); /* this thread is one of them, so that it works without any other as well */
     for (size_t i = 0; i < made; i++)
         pthread_join(threads[i], NULL);
 }

@@ -34,7 +34,7 @@ static int bad_path(cay_err *err, const char *path, const char *reason)
     return rc;
 }
 
-static bool below(const char *path, const char *root)
+static bool is_below(const char *path, const char *root)
 {
     size_t n = strlen(root);
     return !strcmp(root, "/") || (!strncmp(path, root, n) && path[n] == '/');
@@ -46,14 +46,14 @@ int cay_patch_path(const char *path, const char *root, const char *cwd, char *bu
     if (!*path)
         return bad_path(err, "\"\"", "empty");
     if (!cay__path_clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') ||
-        !below(buf, root) || !strcmp(buf, root))
+        !is_below(buf, root) || !strcmp(buf, root))
         return bad_path(err, path, "escape_root");
     return 0;
 }
 
 /* Links on the way that lead out are refused too. What a racing process does to them in between
  * stays inside the sandbox. */
-static int follow(const target *t, const char *asked, char *path, cay_err *err)
+static int check_links(const target *t, const char *asked, char *path, cay_err *err)
 {
     char part[PATH_MAX_], next[2 * PATH_MAX_];
     unsigned links = 0;
@@ -70,7 +70,7 @@ static int follow(const target *t, const char *asked, char *path, cay_err *err)
                 return bad_path(err, asked, "escape_root");
             *strrchr(part, '/') = 0;
             snprintf(next, sizeof next, "%s%s", st.target, path + end);
-            if (!cay__path_clean(part, next, path, PATH_MAX_) || !below(path, t->root))
+            if (!cay__path_clean(part, next, path, PATH_MAX_) || !is_below(path, t->root))
                 return bad_path(err, asked, "escape_root");
             at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1;
             continue;
@@ -82,19 +82,19 @@ static int follow(const target *t, const char *asked, char *path, cay_err *err)
     return 0;
 }
 
-static int resolve(const target *t, const char *path, char *buf, cay_err *err)
+static int resolve_path(const target *t, const char *path, char *buf, cay_err *err)
 {
     char whole[PATH_MAX_];
     CAY_TRY(cay_patch_path(path, t->root, t->cwd, buf, PATH_MAX_, err));
     cay__str_copy(whole, sizeof whole, buf);
-    return follow(t, path, whole, err);
+    return check_links(t, path, whole, err);
 }
 
 int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd,
                        const char *path, char *buf, cay_err *err)
 {
     const target t = { .sb = sb, .call = call, .root = root, .cwd = cwd };
-    return resolve(&t, path, buf, err);
+    return resolve_path(&t, path, buf, err);
 }
 
 static int read_text(const target *t, const char *path, const char *shown, cay__buf *b,
@@ -128,8 +128,8 @@ static int read_text(const target *t, const char *path, const char *shown, cay__
     return 0;
 }
 
-static int put(const target *t, const char *path, const char *data, size_t len, bool exclusive,
-               cay_err *err)
+static int write_file(const target *t, const char *path, const char *data, size_t len,
+                      bool exclusive, cay_err *err)
 {
     cay_write w = {
         .size = sizeof w, .parents = true, .exclusive = exclusive, .user = t->spec->user
@@ -137,14 +137,14 @@ static int put(const target *t, const char *path, const char *data, size_t len, 
     return cay_file_put(t->sb, t->call, path, data, len, &w, err);
 }
 
-static int tell(const target *t, const char *verb, const char *path, const char *to)
+static int report_change(const target *t, const char *verb, const char *path, const char *to)
 {
     char line[2 * PATH_MAX_ + 32];
     snprintf(line, sizeof line, to ? "%s %s to %s" : "%s %s", verb, path, to);
     return t->fn ? t->fn(line, t->arg) : 0;
 }
 
-static int create(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+static int create_file(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY_PATCH_MAX);
     CAY__AUTOLINES l = { 0 };
@@ -161,18 +161,18 @@ static int create(const target *t, const cay_patch_op *op, const char *path, cay
         cay__buf_add(&b, l.v[i].p + 1, l.v[i].n - 1);
     }
     if (!t->spec->dry)
-        CAY_TRY(put(t, path, b.data ? b.data : "", b.len, t->spec->exclusive, err));
-    return tell(t, "Created", op->path, NULL);
+        CAY_TRY(write_file(t, path, b.data ? b.data : "", b.len, t->spec->exclusive, err));
+    return report_change(t, "Created", op->path, NULL);
 }
 
-static int update(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+static int update_file(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
 {
     CAY_AUTOBUF old = CAY__BUF(CAY_PATCH_MAX);
     CAY_AUTOFREE char *text = NULL;
     char to[PATH_MAX_];
     size_t len;
     if (op->move_to)
-        CAY_TRY(resolve(t, op->move_to, to, err));
+        CAY_TRY(resolve_path(t, op->move_to, to, err));
     bool moves = op->move_to && strcmp(to, path);
     CAY_TRY(read_text(t, path, op->path, &old, err));
     int rc = cay__patch_update(old.data ? old.data : "", old.len, op->diff, t->left, &text, &len,
@@ -189,11 +189,11 @@ static int update(const target *t, const cay_patch_op *op, const char *path, cay
         if (moves)
             CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
     }
-    CAY_TRY(tell(t, "Updated", op->path, NULL));
-    return moves ? tell(t, "Moved", op->path, op->move_to) : 0;
+    CAY_TRY(report_change(t, "Updated", op->path, NULL));
+    return moves ? report_change(t, "Moved", op->path, op->move_to) : 0;
 }
 
-static int delete (const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+static int delete_file(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     int rc = cay_file_stat(t->sb, t->call, path, false, &st, err);
@@ -205,7 +205,7 @@ static int delete (const target *t, const cay_patch_op *op, const char *path, ca
         return cay_fail(err, CAY_ETYPE, "%.160s is a directory; a patch deletes files", op->path);
     if (!t->spec->dry)
         CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
-    return tell(t, "Deleted", op->path, NULL);
+    return report_change(t, "Deleted", op->path, NULL);
 }
 
 static int find_root(target *t, cay_err *err)
@@ -244,16 +244,16 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p,
     char path[PATH_MAX_];
     CAY_TRY(find_root(&t, err));
     for (size_t i = 0; i < p->n; i++) { /* before the first change */
-        CAY_TRY(resolve(&t, p->ops[i].path, path, err));
+        CAY_TRY(resolve_path(&t, p->ops[i].path, path, err));
         if (p->ops[i].move_to)
-            CAY_TRY(resolve(&t, p->ops[i].move_to, path, err));
+            CAY_TRY(resolve_path(&t, p->ops[i].move_to, path, err));
     }
     for (size_t i = 0; i < p->n; i++) {
         const cay_patch_op *op = &p->ops[i];
-        CAY_TRY(resolve(&t, op->path, path, err));
-        CAY_TRY(op->kind == CAY_PATCH_CREATE   ? create(&t, op, path, err)
-                : op->kind == CAY_PATCH_UPDATE ? update(&t, op, path, err)
-                                               : delete (&t, op, path, err));
+        CAY_TRY(resolve_path(&t, op->path, path, err));
+        CAY_TRY(op->kind == CAY_PATCH_CREATE   ? create_file(&t, op, path, err)
+                : op->kind == CAY_PATCH_UPDATE ? update_file(&t, op, path, err)
+                                               : delete_file(&t, op, path, err));
     }
     return 0;
 }

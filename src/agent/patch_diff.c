@@ -28,7 +28,7 @@ typedef struct work {
     uint64_t *left; /* steps of comparing */
 } work;
 
-static int bad(const work *w, cay_err *err, const char *what, size_t line)
+static int fail_diff(const work *w, cay_err *err, const char *what, size_t line)
 {
     cay__line l = line < w->diff.n ? w->diff.v[line] : (cay__line){ "", 0 };
     return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
@@ -63,7 +63,7 @@ static cay__line trim_both(cay__line l)
 
 /* Nothing is the same any more once its steps are used up. A step is about what it takes to compare
  * two short lines as they are. */
-static bool same(const work *w, cay__line a, cay__line b, unsigned fuzz)
+static bool is_same_line(const work *w, cay__line a, cay__line b, unsigned fuzz)
 {
     size_t whole = a.n + b.n;
     if (fuzz == 1)
@@ -88,7 +88,7 @@ static size_t find_from(const work *w, const cay__lines *file, const cay__lines 
     for (size_t f = 0; f < CAY_LEN(fuzzes); f++)
         for (size_t i = start; i + context->n <= file->n && *w->left; i++) {
             size_t k = 0;
-            while (k < context->n && same(w, file->v[i + k], context->v[k], fuzzes[f]))
+            while (k < context->n && is_same_line(w, file->v[i + k], context->v[k], fuzzes[f]))
                 k++;
             if (k == context->n) {
                 *fuzz = fuzzes[f];
@@ -122,11 +122,11 @@ static size_t find_at_end(const work *w, const cay__lines *context, size_t start
 static bool find_anchor(work *w, cay__line text, bool first, size_t *cursor)
 {
     for (size_t i = 0; first && i < *cursor && *w->left; i++)
-        if (same(w, w->file.v[i], text, 0))
+        if (is_same_line(w, w->file.v[i], text, 0))
             return true;
     for (unsigned f = 0; f < 2; f++)
         for (size_t i = *cursor; i < w->file.n && *w->left; i++)
-            if (same(w, w->file.v[i], text, f ? 100 : 0)) {
+            if (is_same_line(w, w->file.v[i], text, f ? 100 : 0)) {
                 *cursor = i + 1;
                 w->fuzz += f;
                 return true;
@@ -141,14 +141,14 @@ static int take_anchors(work *w, size_t *cursor, bool begun, cay_err *err)
            (cay__line_is(w->diff.v[w->at], "@@") || cay__line_starts(w->diff.v[w->at], "@@ ")))
         w->at++;
     if (w->at == from && begun)
-        return bad(w, err, "Invalid Line: a further place needs an @@ line before it", from);
+        return fail_diff(w, err, "Invalid Line: a further place needs an @@ line before it", from);
     for (size_t i = from; i < w->at; i++) {
         cay__line l = w->diff.v[i];
         cay__line text = { l.p + CAY_MIN(l.n, (size_t)3), l.n - CAY_MIN(l.n, (size_t)3) };
         if (!trim_both(text).n)
             continue;
         if (!find_anchor(w, text, named == 0, cursor) && w->at - from > 1)
-            return bad(w, err, "Invalid Anchor: the file has no such line here", i);
+            return fail_diff(w, err, "Invalid Anchor: the file has no such line here", i);
         named++;
     }
     return 0;
@@ -188,7 +188,7 @@ static int take_section(work *w, section *s, cay_err *err)
         else if (sign == '-' || sign == ' ')
             cay__lines_add(&s->context, rest.p, rest.n);
         else
-            return bad(w, err, "Invalid Line: want + - or a blank in front", w->at);
+            return fail_diff(w, err, "Invalid Line: want + - or a blank in front", w->at);
         c.ndel += sign == '-';
     }
     end_chunk(w, &c, s);
@@ -196,7 +196,7 @@ static int take_section(work *w, section *s, cay_err *err)
         s->eof = true;
         w->at++;
     } else if (w->at == from) {
-        return bad(w, err, "Nothing in this section", from);
+        return fail_diff(w, err, "Nothing in this section", from);
     }
     return 0;
 }
@@ -285,7 +285,7 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
     cay__lines_split(&w.diff, diff, dlen);
     if (w.diff.n && !w.diff.v[w.diff.n - 1].n)
         w.diff.n--;
-    int rc = w.diff.n ? 0 : bad(&w, err, "Nothing in this section", 0);
+    int rc = w.diff.n ? 0 : fail_diff(&w, err, "Nothing in this section", 0);
     for (; rc == 0 && w.at < w.diff.n; begun = true)
         rc = place_section(&w, &cursor, begun, err);
     if (!*left)

@@ -44,7 +44,7 @@ void cay__lines_split(cay__lines *l, const char *text, size_t len)
     }
 }
 
-__attribute__((format(printf, 2, 3))) static int bad(cay_err *err, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int fail_patch(cay_err *err, const char *fmt, ...)
 {
     char text[200];
     va_list ap;
@@ -54,7 +54,7 @@ __attribute__((format(printf, 2, 3))) static int bad(cay_err *err, const char *f
     return cay_fail_why(err, CAY_EINVAL, "patch_invalid", "%s", text);
 }
 
-static cay_patch_op *add(parsed *p, cay_patch_kind kind)
+static cay_patch_op *add_op(parsed *p, cay_patch_kind kind)
 {
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 8;
@@ -73,7 +73,7 @@ static char *text_of(parsed *p, const char *s, size_t n)
     return t;
 }
 
-static cay__line trimmed(cay__line l)
+static cay__line trim_line(cay__line l)
 {
     while (l.n && (l.p[0] == ' ' || l.p[0] == '\t'))
         l.p++, l.n--;
@@ -85,17 +85,17 @@ static cay__line trimmed(cay__line l)
 static bool is_header(cay__line l)
 {
     return cay__line_starts(l, ADD) || cay__line_starts(l, DELETE) || cay__line_starts(l, UPDATE) ||
-           cay__line_is(trimmed(l), END);
+           cay__line_is(trim_line(l), END);
 }
 
 static int take_path(parsed *p, cay__line l, const char *head, size_t at, const char **out,
                      cay_err *err)
 {
-    cay__line path = trimmed((cay__line){ l.p + strlen(head), l.n - strlen(head) });
+    cay__line path = trim_line((cay__line){ l.p + strlen(head), l.n - strlen(head) });
     if (!path.n)
-        return bad(err, "line %zu: \"%s\" has no path behind it", at + 1, head);
+        return fail_patch(err, "line %zu: \"%s\" has no path behind it", at + 1, head);
     if (memchr(path.p, 0, path.n))
-        return bad(err, "line %zu: the path has a NUL byte", at + 1);
+        return fail_patch(err, "line %zu: the path has a NUL byte", at + 1);
     *out = text_of(p, path.p, path.n);
     return 0;
 }
@@ -119,10 +119,11 @@ static const char *diff_of(parsed *p, const cay__lines *l, size_t from, size_t t
 static int check_added(const cay__lines *l, size_t from, size_t to, const char *path, cay_err *err)
 {
     if (from == to)
-        return bad(err, "line %zu: Add File %.80s has no lines that begin with +", from, path);
+        return fail_patch(err, "line %zu: Add File %.80s has no lines that begin with +", from,
+                          path);
     for (size_t i = from; i < to; i++)
         if (!l->v[i].n || l->v[i].p[0] != '+')
-            return bad(
+            return fail_patch(
                 err,
                 "line %zu: in Add File %.80s every line begins with +, this one does not: %.*s",
                 i + 1, path, (int)CAY_MIN(l->v[i].n, (size_t)40), l->v[i].p);
@@ -138,9 +139,9 @@ static int take_op(parsed *p, const cay__lines *l, size_t *at, cay_err *err)
                                                         : CAY_PATCH_UPDATE;
     const char *word = kind == CAY_PATCH_CREATE ? ADD : kind == CAY_PATCH_DELETE ? DELETE : UPDATE;
     if (!cay__line_starts(h, word))
-        return bad(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s", head + 1,
-                   ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);
-    cay_patch_op *op = add(p, kind);
+        return fail_patch(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s",
+                          head + 1, ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);
+    cay_patch_op *op = add_op(p, kind);
     CAY_TRY(take_path(p, h, word, head, &op->path, err));
     if (kind == CAY_PATCH_UPDATE && from < l->n && cay__line_starts(l->v[from], MOVE)) {
         CAY_TRY(take_path(p, l->v[from], MOVE, from, &op->move_to, err));
@@ -151,9 +152,11 @@ static int take_op(parsed *p, const cay__lines *l, size_t *at, cay_err *err)
     if (kind == CAY_PATCH_CREATE)
         CAY_TRY(check_added(l, from, to, op->path, err));
     if (kind == CAY_PATCH_DELETE && from < to)
-        return bad(err, "line %zu: nothing may follow Delete File %.80s", from + 1, op->path);
+        return fail_patch(err, "line %zu: nothing may follow Delete File %.80s", from + 1,
+                          op->path);
     if (kind == CAY_PATCH_UPDATE && from == to)
-        return bad(err, "line %zu: Update File %.80s has no change behind it", head + 1, op->path);
+        return fail_patch(err, "line %zu: Update File %.80s has no change behind it", head + 1,
+                          op->path);
     op->diff = diff_of(p, l, from, to);
     *at = to;
     return 0;
@@ -164,21 +167,21 @@ static int parse_text(parsed *p, const char *text, cay_err *err)
     CAY__AUTOLINES l = { 0 };
     cay__lines_split(&l, text, strlen(text));
     size_t at = 0, n = l.n;
-    while (at < n && !trimmed(l.v[at]).n)
+    while (at < n && !trim_line(l.v[at]).n)
         at++;
-    while (n > at && !trimmed(l.v[n - 1]).n)
+    while (n > at && !trim_line(l.v[n - 1]).n)
         n--;
-    if (at == n || !cay__line_is(trimmed(l.v[at]), BEGIN))
-        return bad(err, "a patch begins with the line \"%s\"", BEGIN);
-    if (!cay__line_is(trimmed(l.v[n - 1]), END) || n - at < 2)
-        return bad(err, "a patch ends with the line \"%s\"", END);
+    if (at == n || !cay__line_is(trim_line(l.v[at]), BEGIN))
+        return fail_patch(err, "a patch begins with the line \"%s\"", BEGIN);
+    if (!cay__line_is(trim_line(l.v[n - 1]), END) || n - at < 2)
+        return fail_patch(err, "a patch ends with the line \"%s\"", END);
     l.n = n - 1;
     for (at++; at < l.n;) {
-        if (cay__line_is(trimmed(l.v[at]), END))
-            return bad(err, "line %zu: text after \"%s\"", at + 2, END);
+        if (cay__line_is(trim_line(l.v[at]), END))
+            return fail_patch(err, "line %zu: text after \"%s\"", at + 2, END);
         CAY_TRY(take_op(p, &l, &at, err));
     }
-    return p->n ? 0 : bad(err, "the patch holds no operation");
+    return p->n ? 0 : fail_patch(err, "the patch holds no operation");
 }
 
 static int json_text(parsed *p, const json_t *o, const char *key, const char *other, bool must,
@@ -188,9 +191,9 @@ static int json_text(parsed *p, const json_t *o, const char *key, const char *ot
     if (!v && other)
         v = json_object_get(o, other);
     if (!v || json_is_null(v))
-        return must ? bad(err, "operation %zu has no \"%s\"", at + 1, key) : 0;
+        return must ? fail_patch(err, "operation %zu has no \"%s\"", at + 1, key) : 0;
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-        return bad(err, "operation %zu: \"%s\" is no text", at + 1, key);
+        return fail_patch(err, "operation %zu: \"%s\" is no text", at + 1, key);
     *out = cay__arena_str(&p->arena, json_string_value(v));
     return 0;
 }
@@ -205,7 +208,7 @@ static int json_op(parsed *p, const json_t *o, cay_err *err)
                   { "delete_file", CAY_PATCH_DELETE } };
     size_t at = p->n;
     if (!json_is_object(o))
-        return bad(err, "operation %zu is no object", at + 1);
+        return fail_patch(err, "operation %zu is no object", at + 1);
     const char *type = cay__json_str(o, "type", "");
     for (size_t i = 0; i < CAY_LEN(types); i++) {
         if (strcmp(type, types[i].type))
@@ -215,13 +218,13 @@ static int json_op(parsed *p, const json_t *o, cay_err *err)
         CAY_TRY(json_text(p, o, "diff", NULL, op.kind != CAY_PATCH_DELETE, at, &op.diff, err));
         CAY_TRY(json_text(p, o, "move_to", "moveTo", false, at, &op.move_to, err));
         if (!*op.path)
-            return bad(err, "operation %zu has an empty \"path\"", at + 1);
-        *add(p, op.kind) = op;
+            return fail_patch(err, "operation %zu has an empty \"path\"", at + 1);
+        *add_op(p, op.kind) = op;
         return 0;
     }
-    return bad(err,
-               "operation %zu: type \"%.40s\" is none of create_file, update_file, delete_file",
-               at + 1, type);
+    return fail_patch(
+        err, "operation %zu: type \"%.40s\" is none of create_file, update_file, delete_file",
+        at + 1, type);
 }
 
 static int json_ops(parsed *p, const json_t *list, cay_err *err)
@@ -229,12 +232,12 @@ static int json_ops(parsed *p, const json_t *list, cay_err *err)
     size_t i;
     json_t *o;
     if (!json_is_array(list))
-        return bad(err, "\"operations\" is no list");
+        return fail_patch(err, "\"operations\" is no list");
     json_array_foreach(list, i, o)
     {
         CAY_TRY(json_op(p, o, err));
     }
-    return p->n ? 0 : bad(err, "the patch holds no operation");
+    return p->n ? 0 : fail_patch(err, "the patch holds no operation");
 }
 
 static int parse_json(parsed *p, const char *text, cay_err *err)

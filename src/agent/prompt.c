@@ -53,7 +53,7 @@ const char cay__base_prompt[] =
     "paste whole files.\n"
     "- If you were asked a question, answer it first.\n";
 
-static void section(cay__buf *b, const char *heading, const char *text)
+static void add_section(cay__buf *b, const char *heading, const char *text)
 {
     size_t n = text ? strlen(text) : 0;
     while (n && (text[n - 1] == '\n' || text[n - 1] == ' '))
@@ -110,16 +110,16 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
     }
     if (a->base_instruct)
         CAY_TRY(a->base_instruct(r, s->given, &base, err));
-    section(&b, "Base instructions",
-            base                   ? base
-            : a->base_instructions ? a->base_instructions
-                                   : cay__base_prompt);
-    section(&b, "Agent instructions", own);
+    add_section(&b, "Base instructions",
+                base                   ? base
+                : a->base_instructions ? a->base_instructions
+                                       : cay__base_prompt);
+    add_section(&b, "Agent instructions", own);
     CAY_TRY(capability_texts(s, &caps, err));
-    section(&b, "Sandbox capabilities", caps.data);
-    section(&b, "Remote mounts", s->mounts);
+    add_section(&b, "Sandbox capabilities", caps.data);
+    add_section(&b, "Remote mounts", s->mounts);
     filesystem_text(r, s, &fs);
-    section(&b, "Filesystem", fs.data);
+    add_section(&b, "Filesystem", fs.data);
     if (b.full || caps.full)
         return cay_fail(err, CAY_ETOOBIG, "the instructions of agent %.60s are larger than 16 MiB",
                         a->name);

@@ -117,7 +117,7 @@ static void hooks_agent(cay_run *r, const char *output)
     }
 }
 
-static int go(cay_run *r, cay_err *err)
+static int run_turns(cay_run *r, cay_err *err)
 {
     const cay__seat *greeted = NULL;
     for (cay__next next = CAY__AGAIN; next == CAY__AGAIN;) {
@@ -173,7 +173,7 @@ static int choose_rollout(cay_run *r, cay_err *err)
     return 0;
 }
 
-static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
+static int begin_run(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
 {
     CAY_AUTOFREE char *before = NULL;
     if (r->conf->kept_conversation &&
@@ -284,15 +284,15 @@ typedef struct listing {
     size_t n;
 } listing;
 
-static void count_one(void *arg, const json_t *call, const char *id, const char *agent,
-                      json_t *approvals)
+static void count_pending(void *arg, const json_t *call, const char *id, const char *agent,
+                          json_t *approvals)
 {
     (void)call, (void)id, (void)agent, (void)approvals;
     ++*(size_t *)arg;
 }
 
-static void list_one(void *arg, const json_t *call, const char *id, const char *agent,
-                     json_t *approvals)
+static void list_pending(void *arg, const json_t *call, const char *id, const char *agent,
+                         json_t *approvals)
 {
     listing *l = arg;
     cay__arena *a = &l->res->arena;
@@ -305,12 +305,12 @@ static void list_one(void *arg, const json_t *call, const char *id, const char *
                             .arguments = cay__arena_str(a, cay__item_arguments(call)) };
 }
 
-static void interruptions(cay_run *r, result *res)
+static void fill_interruptions(cay_run *r, result *res)
 {
     size_t n = 0;
-    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, count_one, &n);
+    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, count_pending, &n);
     listing l = { .res = res, .list = cay__arena_take(&res->arena, (n + 1) * sizeof *l.list) };
-    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, list_one, &l);
+    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, list_pending, &l);
     res->pub.interruptions = l.list;
     res->pub.ninterruptions = l.n;
     CAY_AUTOJSON *st = cay__state_save(r);
@@ -333,7 +333,7 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub.sandbox =
         keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
     if (json_array_size(r->pending))
-        interruptions(r, res);
+        fill_interruptions(r, res);
     else
         res->pub.output = keep_text(res, CAY_STEAL(r->output));
     return &res->pub;
@@ -400,11 +400,11 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
         return cay_fail(err, CAY_EINVAL, "an agent has a name");
     cay__trace_begin(&r);
     const uint64_t lost = conf.ledger ? cay_audit_sink_lost(conf.ledger) : 0;
-    int rc = begin(&r, agent, input, &own);
+    int rc = begin_run(&r, agent, input, &own);
     if (rc == 0)
         rc = cay__audit_sink(&r, "run", json_pack("{s:s}", "state", "started"), &own);
     if (rc == 0)
-        rc = go(&r, &own);
+        rc = run_turns(&r, &own);
     if (r.seat)
         tell_capabilities(&r, rc, &own);
     int kept = keep_conversation(&r, rc, rc == 0 ? &own : NULL);

@@ -25,7 +25,7 @@ static void path_of(const place *p, cay__buf *b)
         cay__buf_fmt(b, "[%zu]", p->index);
 }
 
-static int wrong(const place *p, cay_err *err, const char *what, const char *more)
+static int fail_schema(const place *p, cay_err *err, const char *what, const char *more)
 {
     CAY_AUTOBUF b = CAY__BUF(400);
     path_of(p, &b);
@@ -63,13 +63,13 @@ static int check_type(const place *p, const json_t *type, const json_t *v, cay_e
     if (json_is_string(type))
         return is_type(v, json_string_value(type))
                    ? 0
-                   : wrong(p, err, "want ", json_string_value(type));
+                   : fail_schema(p, err, "want ", json_string_value(type));
     json_array_foreach(type, i,
                        t) if (json_is_string(t) && is_type(v, json_string_value(t))) return 0;
-    return json_array_size(type) ? wrong(p, err, "of a wrong type", "") : 0;
+    return json_array_size(type) ? fail_schema(p, err, "of a wrong type", "") : 0;
 }
 
-static int check(const place *p, const json_t *s, const json_t *v, cay_err *err);
+static int check_value(const place *p, const json_t *s, const json_t *v, cay_err *err);
 
 static int check_object(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
@@ -81,16 +81,17 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
     json_array_foreach(
         json_object_get(s, "required"), i,
         one) if (json_is_string(one) &&
-                 !json_object_get(v, json_string_value(one))) return wrong(p, err, "lacks ",
-                                                                           json_string_value(one));
+                 !json_object_get(v, json_string_value(one))) return fail_schema(p, err, "lacks ",
+                                                                                 json_string_value(
+                                                                                     one));
     json_object_foreach((json_t *)v, key, one)
     {
         const json_t *ps = json_object_get(props, key);
         place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1, .left = p->left };
         if (!ps && json_is_false(more))
-            return wrong(p, err, "there is no ", key);
+            return fail_schema(p, err, "there is no ", key);
         if (ps || json_is_object(more))
-            CAY_TRY(check(&at, ps ? ps : more, one, err));
+            CAY_TRY(check_value(&at, ps ? ps : more, one, err));
     }
     return 0;
 }
@@ -102,18 +103,18 @@ static int check_array(const place *p, const json_t *s, const json_t *v, cay_err
     json_t *one;
     if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) ||
         (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
-        return wrong(p, err, "has too few or too many members", "");
+        return fail_schema(p, err, "has too few or too many members", "");
     if (!json_is_object(items))
         return 0;
     json_array_foreach(v, i, one)
     {
         place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1, .left = p->left };
-        CAY_TRY(check(&at, items, one, err));
+        CAY_TRY(check_value(&at, items, one, err));
     }
     return 0;
 }
 
-static int64_t characters(const json_t *v)
+static int64_t count_characters(const json_t *v)
 {
     const char *s = json_string_value(v);
     int64_t n = 0;
@@ -131,14 +132,15 @@ static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_er
     bool found = !json_is_array(e);
     json_array_foreach(e, i, one) found = found || json_equal(one, v);
     if (!found || (c && !json_equal(c, v)))
-        return wrong(p, err, "is none of the values that are allowed", "");
+        return fail_schema(p, err, "is none of the values that are allowed", "");
     if (json_is_number(v) &&
         ((json_is_number(least) && json_number_value(v) < json_number_value(least)) ||
          (json_is_number(most) && json_number_value(v) > json_number_value(most))))
-        return wrong(p, err, "is too small or too large", "");
-    if (json_is_string(v) && (characters(v) < cay__json_int(s, "minLength", 0) ||
-                              characters(v) > cay__json_int(s, "maxLength", INT64_MAX)))
-        return wrong(p, err, json_string_length(v) ? "is too short or too long" : "is empty", "");
+        return fail_schema(p, err, "is too small or too large", "");
+    if (json_is_string(v) && (count_characters(v) < cay__json_int(s, "minLength", 0) ||
+                              count_characters(v) > cay__json_int(s, "maxLength", INT64_MAX)))
+        return fail_schema(p, err, json_string_length(v) ? "is too short or too long" : "is empty",
+                           "");
     return 0;
 }
 
@@ -150,18 +152,18 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
     for (size_t k = 0; k < CAY_LEN(any); k++) {
         const json_t *list = json_object_get(s, any[k]);
         bool fits = !json_array_size(list);
-        json_array_foreach(list, i, one) fits = fits || check(p, one, v, NULL) == 0;
+        json_array_foreach(list, i, one) fits = fits || check_value(p, one, v, NULL) == 0;
         if (!fits)
-            return wrong(p, err, "fits none of the forms that are allowed", "");
+            return fail_schema(p, err, "fits none of the forms that are allowed", "");
     }
     json_array_foreach(json_object_get(s, "allOf"), i, one)
     {
-        CAY_TRY(check(p, one, v, err));
+        CAY_TRY(check_value(p, one, v, err));
     }
     return 0;
 }
 
-static const json_t *follow(const json_t *root, const char *ref)
+static const json_t *resolve_ref(const json_t *root, const char *ref)
 {
     const char *name = !strncmp(ref, "#/$defs/", 8)          ? ref + 8
                        : !strncmp(ref, "#/definitions/", 14) ? ref + 14
@@ -172,7 +174,7 @@ static const json_t *follow(const json_t *root, const char *ref)
 }
 
 /* What one schema costs against one value, without what is below them. */
-static bool spend(const place *p, const json_t *s, const json_t *v)
+static bool spend_steps(const place *p, const json_t *s, const json_t *v)
 {
     size_t cost = 1 + json_array_size(json_object_get(s, "enum")) +
                   json_array_size(json_object_get(s, "required")) +
@@ -182,20 +184,20 @@ static bool spend(const place *p, const json_t *s, const json_t *v)
     return *p->left > 0;
 }
 
-static int check(const place *p, const json_t *s, const json_t *v, cay_err *err)
+static int check_value(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
-    if (!spend(p, s, v))
-        return wrong(p, err, "takes too long to check", "");
+    if (!spend_steps(p, s, v))
+        return fail_schema(p, err, "takes too long to check", "");
     if (p->depth > DEEP)
-        return wrong(p, err, "nested too deeply", "");
+        return fail_schema(p, err, "nested too deeply", "");
     if (!json_is_object(s))
-        return json_is_false(s) ? wrong(p, err, "is not allowed", "") : 0;
+        return json_is_false(s) ? fail_schema(p, err, "is not allowed", "") : 0;
     const char *ref = cay__json_str(s, "$ref", NULL);
     if (ref) {
         place at = *p;
         at.depth++;
-        const json_t *to = follow(p->root, ref);
-        return to ? check(&at, to, v, err) : 0;
+        const json_t *to = resolve_ref(p->root, ref);
+        return to ? check_value(&at, to, v, err) : 0;
     }
     CAY_TRY(check_type(p, json_object_get(s, "type"), v, err));
     CAY_TRY(check_scalar(p, s, v, err));
@@ -209,10 +211,11 @@ int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
 {
     size_t left = STEPS;
     place p = { .root = schema, .left = &left };
-    int rc = check(&p, schema, value, err);
+    int rc = check_value(&p, schema, value, err);
     return left ? rc
-                : wrong(&p, err,
-                        "takes more than 100000 steps to check against its schema: give less of it "
-                        "at once",
-                        "");
+                : fail_schema(
+                      &p, err,
+                      "takes more than 100000 steps to check against its schema: give less of it "
+                      "at once",
+                      "");
 }

@@ -138,7 +138,7 @@ static const char *const parents[][2] = {
     { "UserError", "AgentsError" },
 };
 
-static cay_sdk_error made(const cay_err *err, const char *name, const char *code, int retry)
+static cay_sdk_error make_error(const cay_err *err, const char *name, const char *code, int retry)
 {
     cay_sdk_error e = { .name = name, .code = code, .retry = retry ? retry : err->retry };
     size_t n = strlen(name);
@@ -151,19 +151,19 @@ static cay_sdk_error made(const cay_err *err, const char *name, const char *code
 cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
 {
     if (!strcmp(err->reason, "tool_failed") && err->code == CAY_ETIMEOUT)
-        return made(err, "ToolTimeoutError", "tool_timeout", NO);
+        return make_error(err, "ToolTimeoutError", "tool_timeout", NO);
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
         if (!strcmp(err->reason, by_reason[i].reason))
-            return made(err, by_reason[i].name,
-                        by_reason[i].code ? by_reason[i].code : by_reason[i].reason,
-                        by_reason[i].retry);
+            return make_error(err, by_reason[i].name,
+                              by_reason[i].code ? by_reason[i].code : by_reason[i].reason,
+                              by_reason[i].retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
-            return made(err, by_op[i].name, by_op[i].code, by_op[i].retry);
+            return make_error(err, by_op[i].name, by_op[i].code, by_op[i].retry);
     for (size_t i = 0; i < CAY_LEN(by_code); i++)
         if (by_code[i].code == err->code)
-            return made(err, by_code[i].name, by_code[i].word, by_code[i].retry);
-    return made(err, "SandboxRuntimeError", "runtime_error", OPEN);
+            return make_error(err, by_code[i].name, by_code[i].word, by_code[i].retry);
+    return make_error(err, "SandboxRuntimeError", "runtime_error", OPEN);
 }
 
 static const char *parent_of(const char *name)

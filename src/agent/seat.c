@@ -64,7 +64,7 @@ static cay_call told_below(const cay_run *r, cay__span *span)
 }
 
 /* What it is and where, told to the span as well. *ours: a run of this very id made it. */
-static int learn(cay_run *r, cay__seat *s, cay__span *span, bool *ours, cay_err *err)
+static int describe_sandbox(cay_run *r, cay__seat *s, cay__span *span, bool *ours, cay_err *err)
 {
     cay_info *info = NULL;
     const cay_call call = told_below(r, span);
@@ -88,7 +88,7 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
     int rc = cay_client_find(r->conf->service, r->call, id, &s->sb, err);
     if (rc == 0)
-        rc = learn(r, s, span, &ours, err);
+        rc = describe_sandbox(r, s, span, &ours, err);
     else
         cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     if (rc == 0 && !ours)
@@ -123,7 +123,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     int rc = cay_client_create(r->conf->service, r->call, &spec, &s->sb, &own);
     s->owned = s->made_new = rc == 0;
     if (rc == 0)
-        rc = learn(r, s, span, &(bool){ false }, &own);
+        rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
         if (err)
@@ -145,7 +145,7 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     int rc = cay_client_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
     r->came_back = s->owned = s->returned = rc == 0;
     if (rc == 0)
-        rc = learn(r, s, span, &(bool){ false }, &own);
+        rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
         if (err)
@@ -190,7 +190,7 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
 /* Looked at with the rights of the agent's user, so that one whom the sandbox does not have, or who
  * may not be there, is told before the model is asked. The dot asks for the right to enter, not
  * only to see it. */
-static int enter(cay_run *r, const cay__seat *s, cay_err *err)
+static int check_access(cay_run *r, const cay__seat *s, cay_err *err)
 {
     char here[sizeof s->cwd + 2];
     const char *user = s->agent->run_as;
@@ -214,7 +214,7 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
     const char *cwd = r->conf->cwd;
     if (!cwd || !*cwd) {
         cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
-        return s->agent->run_as ? enter(r, s, err) : 0;
+        return s->agent->run_as ? check_access(r, s, err) : 0;
     }
     if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") ||
         (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
@@ -222,7 +222,7 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
                             "cwd \"%.100s\" is not below the working directory", cwd);
     if ((size_t)snprintf(s->cwd, sizeof s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
         return cay_fail(err, CAY_ETOOBIG, "cwd is too long");
-    return enter(r, s, err);
+    return check_access(r, s, err);
 }
 
 /* What was put into it, as a tree for the model; a sandbox without a manifest has none. */
@@ -241,7 +241,7 @@ static void draw_tree(cay_run *r, cay__seat *s)
 static int look_around(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
 {
     if (!*s->backend) /* one that was given to the run */
-        CAY_TRY(learn(r, s, span, &(bool){ false }, err));
+        CAY_TRY(describe_sandbox(r, s, span, &(bool){ false }, err));
     if (s->state == CAY_PAUSED || s->state == CAY_STOPPED)
         CAY_TRY(cay_sandbox_resume(s->sb, r->call, err));
     if (!s->made_new)
@@ -269,7 +269,7 @@ static int check_needs(const cay__seat *s, cay_err *err)
     return 0;
 }
 
-static int bind(cay_run *r, cay__seat *s, cay_err *err)
+static int start_capabilities(cay_run *r, cay__seat *s, cay_err *err)
 {
     cay_capability *const *list = s->agent->capabilities;
     cay_capability *standard[8];
@@ -366,7 +366,7 @@ static void trace_servers(cay_run *r, const cay_agent *a)
 
 /* Who calls one of its tools all the same is told that the capability is not available, and not
  * that there is no such tool. */
-static int withhold(cay__seat *s, cay__bound *b, cay_err *err)
+static int withhold_tools(cay__seat *s, cay__bound *b, cay_err *err)
 {
     const cay_tool *const *tools = NULL;
     size_t n = 0;
@@ -380,7 +380,7 @@ static int withhold(cay__seat *s, cay__bound *b, cay_err *err)
     return 0;
 }
 
-static int gather(cay_run *r, cay__seat *s, cay_err *err)
+static int collect_tools(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_TRY(add_tools(s, s->agent->tools, s->agent->ntools, err));
     trace_servers(r, s->agent);
@@ -390,7 +390,7 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
         size_t n = 0;
         char *more = NULL;
         if (ops->check && !ops->check(s->caps[i].bound)) {
-            CAY_TRY(withhold(s, &s->caps[i], err));
+            CAY_TRY(withhold_tools(s, &s->caps[i], err));
             continue;
         }
         if (ops->tools)
@@ -455,11 +455,11 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         if (rc == 0)
             rc = cay__limits_make(r, s, &s->limits, &own);
         if (rc == 0)
-            rc = bind(r, s, &own);
+            rc = start_capabilities(r, s, &own);
         cay__span_end(started, rc < 0 ? &own : NULL);
     }
     if (rc == 0)
-        rc = gather(r, s, &own);
+        rc = collect_tools(r, s, &own);
     s->ready = rc == 0;
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0 && err)

@@ -5,14 +5,14 @@
 #include <cay/manifest.h>
 #include <cay/client.h>
 
-static bool names(const json_t *list, const char *user)
+static bool has_user(const json_t *list, const char *user)
 {
     size_t i;
     json_t *v;
     json_array_foreach(list, i, v) if (!strcmp(json_is_string(v) ? json_string_value(v)
                                                                  : cay__json_str(v, "name", ""),
                                                user) ||
-                                       names(json_object_get(v, "users"), user)) return true;
+                                       has_user(json_object_get(v, "users"), user)) return true;
     return false;
 }
 
@@ -29,7 +29,8 @@ static int add_user(char **manifest, const char *user, cay_err *err)
 {
     CAY_AUTOJSON *m = NULL;
     CAY_TRY(cay__json_object("the manifest", *manifest ? *manifest : "{}", &m, err));
-    if (!names(json_object_get(m, "users"), user) && !names(json_object_get(m, "groups"), user)) {
+    if (!has_user(json_object_get(m, "users"), user) &&
+        !has_user(json_object_get(m, "groups"), user)) {
         if (!json_object_get(m, "users"))
             json_object_set_new(m, "users", json_array());
         json_array_append_new(json_object_get(m, "users"), json_pack("{s:s}", "name", user));
@@ -40,7 +41,7 @@ static int add_user(char **manifest, const char *user, cay_err *err)
 }
 
 /* What capabilities add. all: those too that bring it into a living sandbox themselves. */
-static int edit(const cay__seat *s, bool all, char **text, cay_err *err)
+static int apply_capabilities(const cay__seat *s, bool all, char **text, cay_err *err)
 {
     for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
         const cay_capability *c = s->agent->capabilities[i];
@@ -92,7 +93,7 @@ int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, c
 {
     const char *from = spec->manifest ? spec->manifest : s->agent->manifest;
     CAY_AUTOFREE char *text = from ? cay__strdup(from) : NULL;
-    CAY_TRY(edit(s, true, &text, err));
+    CAY_TRY(apply_capabilities(s, true, &text, err));
     static const char *const known[] = { "root", "user" };
     bool there = !s->agent->run_as;
     for (size_t i = 0; i < CAY_LEN(known) && !there; i++)
@@ -124,7 +125,7 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
         return rc;
     }
     text = old ? cay__strdup(old) : NULL;
-    CAY_TRY(edit(s, false, &text, err));
+    CAY_TRY(apply_capabilities(s, false, &text, err));
     if (!text)
         return 0;
     CAY_TRY(cay__json_object("the manifest", old ? old : "{}", &before, err));

@@ -92,7 +92,7 @@ const char *cay__span_id(const cay__span *s)
 }
 
 /* Takes object. Any thread. */
-static void tell(const trace *t, json_t *object, bool span)
+static void write_object(const trace *t, json_t *object, bool span)
 {
     CAY_AUTOJSON *own = object;
     CAY_AUTOFREE char *text = cay__json_text(own, CAY__TRACE_OBJECT);
@@ -118,7 +118,7 @@ static json_t *trace_object(const cay_run *r, const char *id)
 }
 
 /* For r. What is `over` it, if anything, is told where that is told, and below `parent`. */
-static trace *branch(cay_run *r, const trace *over, const cay__span *parent)
+static trace *create_trace(cay_run *r, const trace *over, const cay__span *parent)
 {
     trace *t = cay__alloc(sizeof *t);
     t->tracer = over ? over->tracer : r->conf->tracer;
@@ -142,7 +142,7 @@ void cay__trace_beside(cay__span *s, cay_run *view)
         return;
     const trace *over = trace_of(s->run);
     trace_of(s->run)->open = s->up; /* what begins there is beside it, not below */
-    branch(view, over, s);
+    create_trace(view, over, s);
 }
 
 void cay__trace_joined(cay_run *view)
@@ -155,7 +155,7 @@ void cay__trace_begin(cay_run *r)
     const trace *over = r->conf->over_;
     if (!over && !r->conf->tracer && !r->conf->trace)
         return;
-    trace *t = branch(r, over, over ? over->open : NULL);
+    trace *t = create_trace(r, over, over ? over->open : NULL);
     if (over)
         return;
     hex_id(t->id, sizeof t->id, "trace_", 16);
@@ -163,7 +163,7 @@ void cay__trace_begin(cay_run *r)
     if (o && t->tracer && cay__tracer_watches(t->tracer))
         cay__tracer_start(t->tracer, o);
     if (o)
-        tell(t, o, false);
+        write_object(t, o, false);
     t->task = cay__span_begin(r, "task", r->conf->workflow ? r->conf->workflow : "Agent workflow");
 }
 
@@ -309,7 +309,7 @@ void cay__span_end(cay__span *s, const cay_err *fault)
         put_fault(s->into, fault, s->word);
     json_t *o = span_object(t, s, ended, fault ? error_of(fault, s->quiet && !t->content) : NULL);
     if (o)
-        tell(t, o, true);
+        write_object(t, o, true);
     for (cay__span *p = t->open; p != &t->root; p = p->up)
         if (p == s) { /* those inside that nobody ended are forgotten with it */
             t->open = s->up;
@@ -405,7 +405,7 @@ static void on_op(void *arg, const cay_op *op)
                           "started_at", from, "ended_at", to, "span_data", "type", "custom", "name",
                           name, "data", data, "error", fault ? error_of(fault, true) : json_null());
     if (o)
-        tell(t, o, true);
+        write_object(t, o, true);
     if (s->tell)
         s->tell(s->tell_arg, op);
 }

@@ -9,7 +9,7 @@
 
 #define VERSION "cay-1"
 
-static int bad(cay_err *err, const char *what)
+static int fail_state(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: %s",
                         what);
@@ -69,20 +69,20 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
     size_t i, made = 0, waits = 0;
     json_t *v;
     if (!cay__item_waits(call) || !*id)
-        return bad(err, "what waits is no tool call");
+        return fail_state(err, "what waits is no tool call");
     json_array_foreach(json_object_get(st, "generated_items"), i, v)
     {
         if (strcmp(cay__item_id(v), id))
             continue;
         if (!cay__item_waits(v))
-            return bad(err, "a call that waits was answered already");
+            return fail_state(err, "a call that waits was answered already");
         if (!json_equal(v, call))
-            return bad(err, "a call that waits is not the one that was made");
+            return fail_state(err, "a call that waits is not the one that was made");
         made++;
     }
     json_array_foreach(json_object_get(st, "interruptions"), i, v) waits +=
         !strcmp(cay__item_id(v), id);
-    return made == 1 && waits == 1 ? 0 : bad(err, "a call that waits was not made once");
+    return made == 1 && waits == 1 ? 0 : fail_state(err, "a call that waits was not made once");
 }
 
 static bool sound_verdicts(const json_t *v)
@@ -95,7 +95,7 @@ static bool sound_verdicts(const json_t *v)
     return json_is_array(v);
 }
 
-static int check(const json_t *st, unsigned depth, cay_err *err);
+static int check_state(const json_t *st, unsigned depth, cay_err *err);
 
 /* States of agents used as tools: of calls that wait, and sound themselves. */
 static int check_nested(const json_t *st, unsigned depth, cay_err *err)
@@ -105,58 +105,58 @@ static int check_nested(const json_t *st, unsigned depth, cay_err *err)
     size_t i;
     json_t *v, *call;
     if (nested && (!json_is_object(nested) || depth >= CAY__NEST_MAX))
-        return bad(err, "what agents used as tools wait for is of a wrong kind");
+        return fail_state(err, "what agents used as tools wait for is of a wrong kind");
     json_object_foreach((json_t *)nested, id, v)
     {
         bool waits = false;
         json_array_foreach(json_object_get(st, "interruptions"), i, call) waits =
             waits || !strcmp(cay__item_id(call), id);
         if (!waits)
-            return bad(err, "an agent used as a tool waits in a call that does not");
-        CAY_TRY(check(v, depth + 1, err));
+            return fail_state(err, "an agent used as a tool waits in a call that does not");
+        CAY_TRY(check_state(v, depth + 1, err));
     }
     return 0;
 }
 
 int cay__state_check(const json_t *st, cay_err *err)
 {
-    return check(st, 0, err);
+    return check_state(st, 0, err);
 }
 
-static int check(const json_t *st, unsigned depth, cay_err *err)
+static int check_state(const json_t *st, unsigned depth, cay_err *err)
 {
     const char *key;
     size_t i;
     json_t *v;
     if (strcmp(cay__json_str(st, "$schemaVersion", ""), VERSION))
-        return bad(err, "it is of another version; this cay reads " VERSION);
+        return fail_state(err, "it is of another version; this cay reads " VERSION);
     if (!cay__id_valid(cay__json_str(st, "run_id", ""), 'r') ||
         !list_of_objects(json_object_get(st, "original_input"), CAY__ITEMS_MAX) ||
         !list_of_objects(json_object_get(st, "generated_items"), CAY__ITEMS_MAX) ||
         !list_of_objects(json_object_get(st, "context_items"), CAY__ITEMS_MAX) ||
         !list_of_objects(json_object_get(st, "interruptions"), CAY__CALLS_MAX) ||
         !json_is_object(json_object_get(st, "context")))
-        return bad(err, "a part of it is missing or of a wrong kind");
+        return fail_state(err, "a part of it is missing or of a wrong kind");
     int64_t turn = cay__json_int(st, "current_turn", -1), most = cay__json_int(st, "max_turns", -1);
     if (turn < 0 || turn > 1000000 || most < 1 || most > 1000000)
-        return bad(err, "its turns are no counts");
+        return fail_state(err, "its turns are no counts");
     json_array_foreach(json_object_get(st, "interruptions"), i, v)
     {
         CAY_TRY(check_pending(st, v, err));
     }
     const json_t *approvals = json_object_get(json_object_get(st, "context"), "approvals");
     if (!json_is_object(approvals))
-        return bad(err, "its approvals are of a wrong kind");
+        return fail_state(err, "its approvals are of a wrong kind");
     json_object_foreach(
         (json_t *)approvals, key,
         v) if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) ||
                !sound_verdicts(json_object_get(
-                   v, "rejected"))) return bad(err, "its approvals are of a wrong kind");
-    json_object_foreach(
-        json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key,
-        v) if (!cay__id_valid(cay__json_str(v, "sandbox", ""),
-                              'c')) return bad(err,
-                                               "it names a sandbox by something that is no id");
+                   v, "rejected"))) return fail_state(err, "its approvals are of a wrong kind");
+    json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key,
+                        v) if (!cay__id_valid(cay__json_str(v, "sandbox", ""),
+                                              'c')) return fail_state(err,
+                                                                      "it names a sandbox by "
+                                                                      "something that is no id");
     return check_nested(st, depth, err);
 }
 
@@ -202,7 +202,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     CAY_AUTOJSON *st = NULL;
     cay_err quiet = CAY_ERR_INIT;
     if (cay__json_object("it", text, &st, &quiet) < 0) /* its text may hold anything: not told */
-        return bad(err, "it is no sound JSON object");
+        return fail_state(err, "it is no sound JSON object");
     CAY_TRY(cay__state_check(st, err));
     seat_all(r, start, 0);
     const char *key = cay__json_str(json_object_get(st, "current_agent"), "key", "");
@@ -215,7 +215,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
             r->seat = s;
     }
     if (!r->seat)
-        return bad(err, "the agent that it waits for cannot be reached from this one");
+        return fail_state(err, "the agent that it waits for cannot be reached from this one");
     const char *rollout = cay__json_str(st, "rollout_id", "");
     cay__str_copy(r->id, sizeof r->id, cay__json_str(st, "run_id", ""));
     cay__str_copy(r->rollout, sizeof r->rollout, rollout);

@@ -51,7 +51,7 @@ const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name)
     return NULL;
 }
 
-static int parameters(const char *tool, const char *text, json_t **out, cay_err *err)
+static int parse_parameters(const char *tool, const char *text, json_t **out, cay_err *err)
 {
     int rc = cay__json_object("its parameters", text, out, err);
     return rc < 0 ? cay_wrap(err, rc, "tool %.64s", tool) : 0;
@@ -78,11 +78,11 @@ static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
         return 0;
     }
     json_t *p = NULL;
-    CAY_TRY(parameters(t->name,
-                       t->parameters ? t->parameters
-                       : t->grammar  ? TEXT_PARAMETERS
-                                     : NO_PARAMETERS,
-                       &p, err));
+    CAY_TRY(parse_parameters(t->name,
+                             t->parameters ? t->parameters
+                             : t->grammar  ? TEXT_PARAMETERS
+                                           : NO_PARAMETERS,
+                             &p, err));
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name",
                                           t->name, "description", about, "parameters", p, "strict",
                                           t->strict && !t->grammar));
@@ -96,7 +96,7 @@ static int add_handoff(json_t *list, const cay_handoff *h, cay_err *err)
     handoff_name(h, name, sizeof name);
     snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s",
              h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
-    CAY_TRY(parameters(name, h->parameters ? h->parameters : NO_INPUT, &p, err));
+    CAY_TRY(parse_parameters(name, h->parameters ? h->parameters : NO_INPUT, &p, err));
     json_array_append_new(list,
                           json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", name,
                                     "description", h->description ? h->description : about,

@@ -44,7 +44,7 @@ cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self)
 }
 
 /* With the lock held. */
-static int flush(cay_tracer *t, cay_err *err)
+static int flush_queue(cay_tracer *t, cay_err *err)
 {
     size_t n = t->n;
     if (!n)
@@ -66,7 +66,7 @@ int cay_tracer_flush(cay_tracer *t, cay_err *err)
     int all = 0;
     for (; t; t = t->also) {
         pthread_mutex_lock(&t->lock);
-        int rc = flush(t, all < 0 ? NULL : err);
+        int rc = flush_queue(t, all < 0 ? NULL : err);
         pthread_mutex_unlock(&t->lock);
         all = all < 0 ? all : rc;
     }
@@ -113,7 +113,7 @@ static bool is_due(const cay_tracer *t)
 }
 
 /* Takes text. */
-static void queue(cay_tracer *t, char *text)
+static void queue_text(cay_tracer *t, char *text)
 {
     pthread_mutex_lock(&t->lock);
     if (text && t->n < QUEUE_MAX)
@@ -121,13 +121,13 @@ static void queue(cay_tracer *t, char *text)
     else
         t->lost++;
     if (is_due(t))
-        flush(t, NULL);
+        flush_queue(t, NULL);
     pthread_mutex_unlock(&t->lock);
     free(text);
 }
 
 /* Takes text; what its processors leave of it, or NULL. */
-static char *processed(const cay_tracer *t, char *text)
+static char *process_text(const cay_tracer *t, char *text)
 {
     for (size_t i = 0; text && i < t->nprocessors; i++) {
         const processor *p = &t->processors[i];
@@ -145,9 +145,9 @@ void cay_tracer_put(cay_tracer *t, const char *object)
 {
     bool fits = object && strlen(object) <= CAY__TRACE_OBJECT;
     for (; t; t = t->also) {
-        char *text = fits ? processed(t, cay__strdup(object)) : NULL;
+        char *text = fits ? process_text(t, cay__strdup(object)) : NULL;
         if (text || !fits)
-            queue(t, text);
+            queue_text(t, text);
     }
 }
 

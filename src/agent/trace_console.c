@@ -28,7 +28,7 @@ static size_t depth_of(const json_t *ids, const json_t *s)
     return d;
 }
 
-static void line(cay__buf *b, const json_t *s, size_t depth)
+static void format_span(cay__buf *b, const json_t *s, size_t depth)
 {
     const json_t *data = json_object_get(s, "span_data"), *error = json_object_get(s, "error"),
                  *usage = json_object_get(data, "usage");
@@ -50,7 +50,7 @@ static void line(cay__buf *b, const json_t *s, size_t depth)
     cay__buf_str(b, "\n");
 }
 
-static int print(console *c, cay_err *err)
+static int print_spans(console *c, cay_err *err)
 {
     size_t n = json_array_size(c->held);
     json_t **v = cay__alloc((n + 1) * sizeof(json_t *));
@@ -62,7 +62,7 @@ static int print(console *c, cay_err *err)
     }
     qsort(v, n, sizeof *v, by_start);
     for (size_t i = 0; i < n; i++)
-        line(&b, v[i], depth_of(ids, v[i]));
+        format_span(&b, v[i], depth_of(ids, v[i]));
     free(v);
     json_array_clear(c->held);
     return !b.len || cay__fd_write_all(c->fd, b.data, b.len) ? 0
@@ -81,13 +81,13 @@ static int console_write(void *self, const char *const *objects, size_t n, cay_e
             json_array_append(c->held, s);
         json_decref(s);
     }
-    return over || json_array_size(c->held) > HELD_MAX ? print(c, err) : 0;
+    return over || json_array_size(c->held) > HELD_MAX ? print_spans(c, err) : 0;
 }
 
 static void console_close(void *self)
 {
     console *c = self;
-    print(c, NULL);
+    print_spans(c, NULL);
     json_decref(c->held);
     free(c);
 }

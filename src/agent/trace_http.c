@@ -19,7 +19,7 @@ typedef struct collector {
     bool otlp;
 } collector;
 
-static void nanoseconds(const char *text, char buf[24])
+static void format_nanoseconds(const char *text, char buf[24])
 {
     snprintf(buf, 24, "%lld", (long long)cay__trace_time(text) * 1000ll);
 }
@@ -34,7 +34,7 @@ static void bare_id(const char *id, size_t len, char *buf)
             buf[i] = '0';
 }
 
-static json_t *attribute(const char *key, const char *value)
+static json_t *make_attribute(const char *key, const char *value)
 {
     return json_pack("{s:s, s:{s:s}}", "key", key, "value", "stringValue", value);
 }
@@ -44,7 +44,7 @@ static json_t *typed_attribute(const char *key, const json_t *v)
 {
     char number[24];
     if (json_is_string(v))
-        return attribute(key, json_string_value(v));
+        return make_attribute(key, json_string_value(v));
     if (json_is_boolean(v))
         return json_pack("{s:s, s:{s:b}}", "key", key, "value", "boolValue", json_is_true(v));
     if (!json_is_integer(v))
@@ -72,11 +72,12 @@ static json_t *attributes_of(const json_t *data)
 {
     json_t *list = json_array();
     CAY_AUTOJSON *own = json_copy((json_t *)data);
-    json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
+    json_array_append_new(list,
+                          make_attribute("cay.span.type", cay__json_str(data, "type", "custom")));
     if (!strcmp(cay__json_str(data, "type", ""), "generation") ||
         !strcmp(cay__json_str(data, "type", ""), "response"))
-        json_array_append_new(list,
-                              attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
+        json_array_append_new(
+            list, make_attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
     add_members(list, "", json_object_get(data, "data"));
     add_members(list, "gen_ai.usage.", json_object_get(data, "usage"));
     json_object_del(own, "type");
@@ -94,8 +95,8 @@ static json_t *otlp_span(const json_t *s)
     bare_id(cay__json_str(s, "id", ""), 16, id);
     if (up)
         bare_id(up, 16, parent);
-    nanoseconds(cay__json_str(s, "started_at", ""), from);
-    nanoseconds(cay__json_str(s, "ended_at", ""), to);
+    format_nanoseconds(cay__json_str(s, "started_at", ""), from);
+    format_nanoseconds(cay__json_str(s, "ended_at", ""), to);
     bool server = !strcmp(cay__json_str(data, "type", ""), "http");
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:{s:i}}", "traceId", trace_id,
                           "spanId", id, "parentSpanId", parent, "name",
@@ -120,7 +121,8 @@ static json_t *otlp_body(const char *const *objects, size_t n)
             json_array_append_new(spans, one);
     }
     return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource",
-                     "attributes", attribute("service.name", service && *service ? service : "cay"),
+                     "attributes",
+                     make_attribute("service.name", service && *service ? service : "cay"),
                      "scopeSpans", "scope", "name", "cay", "spans", spans);
 }
 

@@ -19,7 +19,7 @@ static int on_model_event(const char *type, const char *data, void *arg)
 }
 
 /* What capabilities make of the history: compaction cuts it. */
-static int rewrite(cay_run *r, char **text, cay_err *err)
+static int rewrite_history(cay_run *r, char **text, cay_err *err)
 {
     for (size_t i = 0; i < r->seat->ncaps; i++) {
         const cay__bound *b = &r->seat->caps[i];
@@ -71,7 +71,7 @@ static bool only_new(const cay_run *r, char **input)
 }
 
 /* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
-static const char *chained(cay_run *r, const cay_model *m, char **input)
+static const char *chain_response(cay_run *r, const cay_model *m, char **input)
 {
     if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) ||
         (r->told_to && r->told_to != m))
@@ -81,7 +81,7 @@ static const char *chained(cay_run *r, const cay_model *m, char **input)
 
 /* The endpoint has what was said: it is sent the rest, or nothing at all when it would have to
  * forget something. */
-static int converse(const cay_run *r, const cay_model *m, char **input, cay_err *err)
+static int continue_conversation(const cay_run *r, const cay_model *m, char **input, cay_err *err)
 {
     if (!cay_model_kind(m)->chains)
         return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation",
@@ -101,7 +101,7 @@ static int converse(const cay_run *r, const cay_model *m, char **input, cay_err 
                : cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
 }
 
-static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
+static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
 {
     cay__seat *s = r->seat;
     cay_model *m = cay__seat_model(r, s);
@@ -116,17 +116,17 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "history_too_big",
                             "what was said so far is larger than 256 MiB");
     if (r->conf->kept_conversation) {
-        CAY_TRY(converse(r, m, &input, err));
+        CAY_TRY(continue_conversation(r, m, &input, err));
         set.store = true;
     } else {
-        CAY_TRY(rewrite(r, &input, err));
+        CAY_TRY(rewrite_history(r, &input, err));
     }
     if (r->conf->previous_response_id && !cay_model_kind(m)->chains)
         return cay_fail_why(err, CAY_ENOTSUP, "previous_response",
                             "the run is to go on from an answer that the endpoint keeps, and only "
                             "the Responses API keeps any");
     if (r->conf->chain || r->conf->previous_response_id) {
-        before = chained(r, m, &input);
+        before = chain_response(r, m, &input);
         set.store = true;
     }
     if (s->agent->prompting)
@@ -183,7 +183,7 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     return 0;
 }
 
-static int behavior(cay_err *err, const char *what)
+static int fail_behavior(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior",
                         "the model's answer cannot be used: %s", what);
@@ -204,11 +204,12 @@ static int check_call(const cay_run *r, const json_t *item, cay_err *err)
     size_t i;
     json_t *old;
     if (!*id || strlen(id) > 256)
-        return behavior(err, "a tool call has no id");
+        return fail_behavior(err, "a tool call has no id");
     json_array_foreach(
         r->items, i, old) if (cay__item_waits(old) &&
                               !strcmp(cay__item_id(old),
-                                      id)) return behavior(err, "two tool calls have the same id");
+                                      id)) return fail_behavior(err,
+                                                                "two tool calls have the same id");
     return 0;
 }
 
@@ -216,7 +217,7 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
 {
     const char *event = "message_output_created";
     if (!json_is_object(item))
-        return behavior(err, "an item is no object");
+        return fail_behavior(err, "an item is no object");
     for (size_t i = 0; i < CAY_LEN(known); i++)
         if (cay__item_is(item, known[i].type))
             event = known[i].event;
@@ -228,7 +229,7 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
     if (cay__item_waits(item)) {
         CAY_TRY(check_call(r, item, err));
         if (json_array_size(calls) >= CAY__CALLS_MAX)
-            return behavior(err, "it has more than 256 tool calls");
+            return fail_behavior(err, "it has more than 256 tool calls");
         if (!theirs && cay__handoff_find(r->seat, cay__json_str(item, "name", "")))
             event = "handoff_requested";
         json_array_append(calls, item);
@@ -238,7 +239,7 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
     return cay__run_add(r, event, json_incref(item), err);
 }
 
-static bool refused(const json_t *message)
+static bool is_refusal(const json_t *message)
 {
     size_t i;
     json_t *p;
@@ -251,12 +252,12 @@ static int final_output(cay_run *r, const json_t *message, cay_err *err)
 {
     const cay_agent *a = r->seat->agent;
     CAY_AUTOFREE char *text = message ? cay__item_text(message) : NULL;
-    if (message && refused(message) && (!text || !*text))
+    if (message && is_refusal(message) && (!text || !*text))
         return cay_fail_why(
             err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",
             cay__json_str(json_array_get(json_object_get(message, "content"), 0), "refusal", ""));
     if (!text)
-        return behavior(err, "it has neither a message nor a tool call");
+        return fail_behavior(err, "it has neither a message nor a tool call");
     if (a->output_schema) {
         CAY_AUTOJSON *value = NULL, *schema = NULL;
         cay_err why = CAY_ERR_INIT;
@@ -283,11 +284,11 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
         json_array_extend(calls, r->pending);
     } else {
         cay_model_reply reply = { .size = sizeof reply };
-        CAY_TRY(ask(r, &reply, err));
+        CAY_TRY(ask_model(r, &reply, err));
         int rc = cay__json_any("its items", reply.output, &output, err);
         cay_model_reply_clear(&reply);
         if (rc < 0 || !json_is_array(output))
-            return behavior(err, "it is no list of items");
+            return fail_behavior(err, "it is no list of items");
         json_array_foreach(output, i, item)
         {
             CAY_TRY(take_item(r, item, calls, &message, err));

@@ -20,7 +20,7 @@ void cay__base64_put(cay__buf *b, const void *data, size_t n)
     cay__buf_used(b, (n + 2) / 3 * 4);
 }
 
-static int value(char c)
+static int digit_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -42,7 +42,7 @@ bool cay__base64_get(cay__buf *b, const char *text, size_t n)
     for (size_t i = 0; i < n; i += 4) {
         unsigned v = 0, bad = 0;
         for (size_t k = 0; k < 4; k++) {
-            int d = i + k >= n - pad ? 0 : value(text[i + k]);
+            int d = i + k >= n - pad ? 0 : digit_value(text[i + k]);
             bad |= d < 0;
             v = v << 6 | (unsigned)(d & 63);
         }

@@ -89,7 +89,7 @@ size_t cay__utf8_len(const char *s, size_t n)
 /* A character that a terminal obeys or that turns the direction of text around, so that what is
  * shown would not be what is there: C1 controls, U+061C, U+200E and F, U+202A to E, U+2066 to 9.
  * Its code point, else 0. */
-static unsigned hidden(const char *s, size_t k)
+static unsigned decode_hidden(const char *s, size_t k)
 {
     const unsigned char *u = (const unsigned char *)s;
     unsigned c = k == 2   ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
@@ -129,8 +129,8 @@ void cay__buf_json(cay__buf *b, const char *s, size_t n)
             cay__buf_fmt(b, "\\%c", *s);
         } else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
             cay__buf_fmt(b, "\\u%04x", (unsigned char)*s);
-        } else if (hidden(s, k)) {
-            cay__buf_fmt(b, "\\u%04x", hidden(s, k));
+        } else if (decode_hidden(s, k)) {
+            cay__buf_fmt(b, "\\u%04x", decode_hidden(s, k));
         } else {
             cay__buf_add(b, s, k);
         }
@@ -147,7 +147,7 @@ void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
         unsigned char c = (unsigned char)*s;
         if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
             cay__buf_add(b, s, 1);
-        } else if (k == 0 || c < 0x20 || c == 0x7f || hidden(s, k)) {
+        } else if (k == 0 || c < 0x20 || c == 0x7f || decode_hidden(s, k)) {
             for (size_t i = 0; i < (k ? k : 1); i++)
                 cay__buf_fmt(b, "\\x%02x", (unsigned char)s[i]);
         } else {

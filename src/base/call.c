@@ -48,7 +48,7 @@ static int timed_out(const char *what, cay_err *err)
     return cay_fail_why(err, CAY_ETIMEOUT, "deadline", "%s: the deadline of the call passed", what);
 }
 
-static int canceled(const char *what, cay_err *err)
+static int fail_canceled(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_ECANCELED, "canceled", "%s: canceled", what);
 }
@@ -57,7 +57,7 @@ int cay__call_check(const cay_call *call, const char *what, cay_err *err)
 {
     struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
     if (p.fd >= 0 && poll(&p, 1, 0) > 0)
-        return canceled(what, err);
+        return fail_canceled(what, err);
     return cay__call_left(call) == 0 ? timed_out(what, err) : 0;
 }
 
@@ -71,7 +71,7 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
         if (n < 0 && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "%s: poll", what);
         if (n > 0 && p[1].revents)
-            return canceled(what, err);
+            return fail_canceled(what, err);
         if (n > 0)
             return 0;
         if (n == 0 && left >= 0 && cay__call_left(call) == 0)

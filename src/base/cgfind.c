@@ -27,7 +27,7 @@ static const char *own_path(const own *o, const char *name)
 }
 
 /* The kernel writes space, tab, newline and backslash as three octal digits. */
-static void plain(char *s)
+static void unescape_octal(char *s)
 {
     char *to = s;
     for (; *s; s++) {
@@ -41,7 +41,8 @@ static void plain(char *s)
 /* Mount point + our path, less the part of the hierarchy that the mount does not show. A path that
  * leads out of our cgroup namespace, or a mount from elsewhere: the top of what we see is all there
  * is. "" when it is too long to be named. */
-static void join(char *dst, size_t cap, const char *point, const char *root, const char *path)
+static void join_cgroup_path(char *dst, size_t cap, const char *point, const char *root,
+                             const char *path)
 {
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
     bool below =
@@ -62,13 +63,13 @@ static void one_mount(char *line, const own *groups, cgfind *out)
     for (int i = 0; i < 6; i++, p = NULL)
         if (!(f[i] = strtok_r(p, " ", &save)))
             return;
-    plain(f[3]), plain(f[4]);
+    unescape_octal(f[3]), unescape_octal(f[4]);
     char *type = strtok_r(dash + 3, " ", &save), *source = strtok_r(NULL, " ", &save),
          *opts = strtok_r(NULL, " ", &save);
     if (!type || !source || !opts)
         return;
     if (!strcmp(type, "cgroup2") && !out->v2[0] && (path = own_path(groups, ""))) {
-        join(out->v2, sizeof out->v2, f[4], f[3], path);
+        join_cgroup_path(out->v2, sizeof out->v2, f[4], f[3], path);
         cay__str_copy(out->v2_top, sizeof out->v2_top, f[4]);
         out->v2_root = !strcmp(path, "/") && !strcmp(f[3], "/");
     }
@@ -76,7 +77,7 @@ static void one_mount(char *line, const own *groups, cgfind *out)
         return;
     for (int i = 0; i < CG_V1_COUNT; i++)
         if (!out->v1[i][0] && has_word(opts, v1_names[i]) && (path = own_path(groups, v1_names[i])))
-            join(out->v1[i], sizeof out->v1[i], f[4], f[3], path);
+            join_cgroup_path(out->v1[i], sizeof out->v1[i], f[4], f[3], path);
 }
 
 void cgfind_parse(char *mountinfo, char *cgroup, cgfind *out)

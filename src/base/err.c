@@ -15,7 +15,7 @@ const char *cay_code_name(int code)
 }
 
 /* Cuts at the buffer's end, and keeps the message on one line whatever was formatted into it. */
-static void put(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
+static void format_message(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
 {
     if (at >= cap)
         return;
@@ -25,7 +25,8 @@ static void put(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
             *p = '?';
 }
 
-static int fill(cay_err *err, int code, int sys, const char *reason, const char *fmt, va_list ap)
+static int fill_error(cay_err *err, int code, int sys, const char *reason, const char *fmt,
+                      va_list ap)
 {
     if (!err)
         return code;
@@ -36,7 +37,7 @@ static int fill(cay_err *err, int code, int sys, const char *reason, const char 
     err->retry = code == CAY_EBUSY || code == CAY_ETIMEOUT || code == CAY_ERATE ? CAY_RETRY_YES
                                                                                 : CAY_RETRY_UNKNOWN;
     snprintf(err->reason, sizeof err->reason, "%s", reason ? reason : "");
-    put(err->msg, sizeof err->msg, 0, fmt, ap);
+    format_message(err->msg, sizeof err->msg, 0, fmt, ap);
     if (sys) {
         size_t n = strlen(err->msg);
         snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(sys));
@@ -48,7 +49,7 @@ int cay_fail(cay_err *err, int code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fill(err, code, 0, NULL, fmt, ap);
+    fill_error(err, code, 0, NULL, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -57,7 +58,7 @@ int cay_fail_why(cay_err *err, int code, const char *reason, const char *fmt, ..
 {
     va_list ap;
     va_start(ap, fmt);
-    fill(err, code, 0, reason, fmt, ap);
+    fill_error(err, code, 0, reason, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -69,7 +70,7 @@ int cay_fail_sys(cay_err *err, int code, const char *fmt, ...)
     if (code == CAY_ESYS)
         code = cay_code_of_errno(e);
     va_start(ap, fmt);
-    fill(err, code, e, NULL, fmt, ap);
+    fill_error(err, code, e, NULL, fmt, ap);
     va_end(ap);
     errno = e;
     return code;
@@ -83,7 +84,7 @@ int cay_wrap(cay_err *err, int code, const char *fmt, ...)
     memcpy(old, err->msg, sizeof old);
     va_list ap;
     va_start(ap, fmt);
-    put(err->msg, sizeof err->msg, 0, fmt, ap);
+    format_message(err->msg, sizeof err->msg, 0, fmt, ap);
     va_end(ap);
     size_t n = strlen(err->msg);
     snprintf(err->msg + n, sizeof err->msg - n, ": %.*s", (int)sizeof old - 1, old);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/xattr.h>
 
-static int fail(int e)
+static int fail_errno(int e)
 {
     errno = e;
     return -1;
@@ -19,7 +19,7 @@ int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
 {
     const char *pre = "", *rest = path;
     if (!*path)
-        return fail(ENOENT);
+        return fail_errno(ENOENT);
     if (path[0] == '~' && (!path[1] || path[1] == '/')) {
         pre = fs->home ? fs->home : "/";
         rest = path + 1;
@@ -29,7 +29,7 @@ int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
     bool slash = *pre && *rest && *rest != '/';
     bool lead = *pre && *pre != '/';
     if (!cay__str_join(buf, CAY__FS_PATH_MAX, lead ? "/" : "", pre, slash ? "/" : "", rest, NULL))
-        return fail(ENAMETOOLONG);
+        return fail_errno(ENAMETOOLONG);
     return 0;
 }
 
@@ -52,7 +52,7 @@ static int only_regular(const struct stat *st)
 {
     return S_ISREG(st->st_mode) || CAY__MUTANT("file-type")
                ? 0
-               : fail(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
+               : fail_errno(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
 }
 
 int cay__fs_open_read(const cay__fs *fs, const char *path, struct stat *st)
@@ -88,7 +88,7 @@ int cay__fs_stat(const cay__fs *fs, const char *path, bool follow, struct stat *
 }
 
 /* Cuts abs into the directory (left in abs) and the last part. */
-static int split(char *abs, char *name)
+static int split_path(char *abs, char *name)
 {
     size_t n = strlen(abs);
     while (n > 1 && abs[n - 1] == '/')
@@ -96,9 +96,9 @@ static int split(char *abs, char *name)
     char *slash = strrchr(abs, '/');
     const char *leaf = slash ? slash + 1 : abs;
     if (!*leaf || !strcmp(leaf, ".") || !strcmp(leaf, ".."))
-        return fail(*leaf ? EINVAL : EBUSY); /* the root itself */
+        return fail_errno(*leaf ? EINVAL : EBUSY); /* the root itself */
     if (!cay__str_copy(name, 256, leaf))
-        return fail(ENAMETOOLONG);
+        return fail_errno(ENAMETOOLONG);
     slash[slash == abs] = 0;
     return 0;
 }
@@ -106,14 +106,14 @@ static int split(char *abs, char *name)
 int cay__fs_parent(const cay__fs *fs, const char *path, char *name)
 {
     char abs[CAY__FS_PATH_MAX];
-    if (cay__fs_path(fs, path, abs) < 0 || split(abs, name) < 0)
+    if (cay__fs_path(fs, path, abs) < 0 || split_path(abs, name) < 0)
         return -1;
     return open_abs(fs, abs, O_PATH | O_DIRECTORY);
 }
 
 /* One directory with exactly that mode whatever the umask. Made with 0700 on top, so that the owner
  * can open it without following a link that took its place. */
-static int make_one(int dir, const char *name, uint32_t mode)
+static int make_dir(int dir, const char *name, uint32_t mode)
 {
     if (mkdirat(dir, name, (mode | 0700) & 0777) < 0)
         return -1;
@@ -124,13 +124,14 @@ static int make_one(int dir, const char *name, uint32_t mode)
 
 /* Enters or makes the part abs[start…end) of cur; anything but a plain directory is resolved from
  * the root again with the whole prefix. */
-static int step(const cay__fs *fs, char *abs, size_t start, size_t end, int cur, uint32_t mode)
+static int enter_part(const cay__fs *fs, char *abs, size_t start, size_t end, int cur,
+                      uint32_t mode)
 {
     char keep = abs[end];
     abs[end] = 0;
     int fd = cay__fd_openat2(cur, abs + start, O_PATH | O_DIRECTORY, 0,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-    if (fd < 0 && errno == ENOENT && make_one(cur, abs + start, mode) == 0)
+    if (fd < 0 && errno == ENOENT && make_dir(cur, abs + start, mode) == 0)
         fd = cay__fd_openat2(cur, abs + start, O_PATH | O_DIRECTORY, 0,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     else if (fd < 0 && (errno == ELOOP || errno == EXDEV || errno == EEXIST || errno == ENOTDIR))
@@ -152,7 +153,7 @@ static int make_all(const cay__fs *fs, char *abs, uint32_t mode)
         size_t start = at + strspn(abs + at, "/");
         size_t end = start + strcspn(abs + start, "/");
         if (end > start) {
-            int next = step(fs, abs, start, end, cur, end >= last ? mode : 0755);
+            int next = enter_part(fs, abs, start, end, cur, end >= last ? mode : 0755);
             cay__close_fd(&cur);
             cur = next;
         }
@@ -170,7 +171,7 @@ int cay__fs_mkdir(const cay__fs *fs, const char *path, uint32_t mode, bool paren
     if (parents)
         return make_all(fs, abs, mode);
     CAY_AUTOFD dir = cay__fs_parent(fs, path, name);
-    return dir < 0 ? -1 : make_one(dir, name, mode);
+    return dir < 0 ? -1 : make_dir(dir, name, mode);
 }
 
 int cay__fs_rename(const cay__fs *fs, const char *from, const char *to)
@@ -197,7 +198,7 @@ int cay__fs_chmod(const cay__fs *fs, const char *path, uint32_t mode)
     if (fd < 0)
         return -1;
     if (mode & ~07777u)
-        return fail(EINVAL);
+        return fail_errno(EINVAL);
     self_fd(self, sizeof self, fd);
     return chmod(self, mode);
 }
@@ -224,7 +225,7 @@ static bool xattr_ok(const char *name)
 static int xattr_open(const cay__fs *fs, const char *path, const char *name, char self[48])
 {
     if (name && !xattr_ok(name))
-        return fail(EPERM);
+        return fail_errno(EPERM);
     int fd = cay__fs_open(fs, path, O_PATH);
     if (fd >= 0)
         self_fd(self, 48, fd);

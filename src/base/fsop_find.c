@@ -14,7 +14,7 @@
 
 enum { GREP_BUF = 65536, LINE_CUT = 4096, GREP_MAX = 10000, PATTERN_MAX = 4096 };
 
-static size_t rune(const char *s)
+static size_t rune_length(const char *s)
 {
     size_t n = 1;
     while (((unsigned char)s[n] & 0xc0) == 0x80 && n < 4 && (unsigned char)s[0] >= 0xc0)
@@ -43,14 +43,14 @@ static const char *in_set(const char *p, const char *pend, unsigned char c, bool
 }
 
 /* One element of the pattern (not a star) against the text. Both advance when it fits. */
-static bool one(const char **p, const char *pend, const char **s, const char *send)
+static bool match_element(const char **p, const char *pend, const char **s, const char *send)
 {
     const char *q = *p;
     if (*s >= send)
         return false;
     if (*q == '?') {
         *p = q + 1;
-        *s = CAY_MIN(*s + rune(*s), send);
+        *s = CAY_MIN(*s + rune_length(*s), send);
         return true;
     }
     if (*q == '[') {
@@ -82,11 +82,11 @@ static bool match_part(const char *p, const char *pend, const char *s, const cha
             back = s;
             continue;
         }
-        if (p < pend && one(&p, pend, &s, send))
+        if (p < pend && match_element(&p, pend, &s, send))
             continue;
         if (!star || back >= send)
             return false;
-        back += rune(back);
+        back += rune_length(back);
         s = back = CAY_MIN(back, send);
         p = star;
     }

@@ -118,7 +118,7 @@ static bool is_dots(const char *s)
 }
 
 /* Reads the next batch of l: names greater than `after`. */
-static int load(walk *k, level *l, const char *after)
+static int load_batch(walk *k, level *l, const char *after)
 {
     uint32_t half = (ARENA - l->base) / 2 & ~(uint32_t)7;
     batch b = { .lo = k->arena + l->base,
@@ -204,7 +204,7 @@ static bool is_kernel_fs(int fd)
 }
 
 /* Opens a directory that was seen as st; whatever took its place meanwhile is not entered. */
-static int enter(walk *k, int dir, const char *name, const struct stat *st, dev_t parent)
+static int open_dir(walk *k, int dir, const char *name, const struct stat *st, dev_t parent)
 {
     uint64_t how = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
     if (k->w->flags & CAY__FS_ONE_MOUNT)
@@ -226,7 +226,7 @@ static int enter(walk *k, int dir, const char *name, const struct stat *st, dev_
     return CAY_STEAL_FD(fd);
 }
 
-static int push(walk *k, int fd)
+static int push_level(walk *k, int fd)
 {
     struct stat st;
     if (k->depth == k->room) {
@@ -253,14 +253,14 @@ static int push(walk *k, int fd)
                   .fd = fd,
                   .path = k->path_len,
                   .base = (k->used + 7) & ~7u };
-    if (load(k, l, NULL) < 0)
+    if (load_batch(k, l, NULL) < 0)
         return -1;
     k->depth++;
     return 0;
 }
 
 /* Back to the parent; its descriptor may have been closed, and ".." may lead elsewhere by now. */
-static int pop(walk *k)
+static int pop_level(walk *k)
 {
     level *l = &k->levels[--k->depth];
     k->used = l->base;
@@ -281,14 +281,14 @@ static int pop(walk *k)
     return rc;
 }
 
-static void remember(walk *k)
+static void record_errno(walk *k)
 {
     if ((k->w->flags & CAY__FS_STRICT) && !k->first_errno && errno != ENOENT)
         k->first_errno = errno;
 }
 
 /* The entry that path ends in. Gives the callback's word; 1 in *down when a level was pushed. */
-static int visit(walk *k, level *l, bool *down)
+static int visit_entry(walk *k, level *l, bool *down)
 {
     struct stat st;
     cay__fs_entry e = {
@@ -296,7 +296,7 @@ static int visit(walk *k, level *l, bool *down)
     };
     *down = false;
     if (fstatat(l->fd, e.name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        remember(k);
+        record_errno(k);
         return 0;
     }
     int rc = k->w->fn(&e, k->w->arg);
@@ -304,9 +304,9 @@ static int visit(walk *k, level *l, bool *down)
         return 0;
     if (rc || !S_ISDIR(st.st_mode) || (k->w->depth && k->depth >= k->w->depth))
         return rc;
-    CAY_AUTOFD fd = enter(k, l->fd, e.name, &st, l->dev);
-    if (fd < 0 || push(k, fd) < 0) {
-        remember(k);
+    CAY_AUTOFD fd = open_dir(k, l->fd, e.name, &st, l->dev);
+    if (fd < 0 || push_level(k, fd) < 0) {
+        record_errno(k);
         return 0;
     }
     (void)CAY_STEAL_FD(fd);
@@ -314,7 +314,7 @@ static int visit(walk *k, level *l, bool *down)
     return 0;
 }
 
-static int leave(walk *k)
+static int leave_dir(walk *k)
 {
     level *l = &k->levels[k->depth - 1];
     struct stat st = { .st_mode = S_IFDIR };
@@ -324,7 +324,7 @@ static int leave(walk *k)
     return k->w->leave ? k->w->leave(&e, k->w->arg) : 0;
 }
 
-static int run(walk *k)
+static int walk_tree(walk *k)
 {
     while (k->depth) {
         level *l = &k->levels[k->depth - 1];
@@ -332,15 +332,15 @@ static int run(walk *k)
         if (l->at == l->n && l->more) {
             /* path still ends in the last name that was seen here */
             CAY_AUTOFREE char *after = strdup(last_part(l, k->path));
-            if (!after || load(k, l, after) < 0)
+            if (!after || load_batch(k, l, after) < 0)
                 return -1;
             continue;
         }
         if (l->at == l->n) {
             path_cut(k, l->path);
-            if (pop(k) < 0)
+            if (pop_level(k) < 0)
                 return -1;
-            int rc = k->depth ? leave(k) : 0;
+            int rc = k->depth ? leave_dir(k) : 0;
             if (rc)
                 return rc;
             continue;
@@ -354,7 +354,7 @@ static int run(walk *k)
             errno = E2BIG;
             return -1;
         }
-        int rc = visit(k, l, &down);
+        int rc = visit_entry(k, l, &down);
         if (rc)
             return rc;
     }
@@ -373,9 +373,9 @@ int cay__fs_walk_fd(int fd, const cay__fs_walk *w)
     if (arena != MAP_FAILED && k.path) {
         k.arena = arena;
         k.dents = k.arena + ARENA;
-        if (push(&k, top) == 0) {
+        if (push_level(&k, top) == 0) {
             (void)CAY_STEAL_FD(top);
-            rc = run(&k);
+            rc = walk_tree(&k);
         }
     }
     int e = errno;

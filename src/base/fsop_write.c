@@ -17,7 +17,7 @@
 #endif
 enum { LINKS_MAX = 40 };
 
-static int fail(int e)
+static int fail_errno(int e)
 {
     errno = e;
     return -1;
@@ -58,7 +58,7 @@ static int open_target(const cay__fs *fs, const char *path, const cay__fs_write 
         if (!*there && errno != ENOENT)
             return -1;
         if (*there && spec->exclusive)
-            return fail(EEXIST);
+            return fail_errno(EEXIST);
         if (!*there || !S_ISLNK(st->st_mode))
             return CAY_STEAL_FD(dir);
         ssize_t n = readlinkat(dir, name, to, sizeof to - 1);
@@ -72,10 +72,10 @@ static int open_target(const cay__fs *fs, const char *path, const cay__fs_write 
             keep--;
         at[to[0] == '/' ? 0 : keep] = 0;
         if (strlen(at) + (size_t)n >= sizeof at)
-            return fail(ENAMETOOLONG);
+            return fail_errno(ENAMETOOLONG);
         memcpy(at + strlen(at), to, (size_t)n + 1);
     }
-    return fail(ELOOP);
+    return fail_errno(ELOOP);
 }
 
 static int make_tmp(cay__fs_upload *up)
@@ -106,12 +106,12 @@ int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *s
     bool there = false;
     *up = (cay__fs_upload){ .fd = -1, .dir = -1, .spec = *spec };
     if (spec->mode & ~07777u)
-        return fail(EINVAL);
+        return fail_errno(EINVAL);
     CAY_AUTOFD dir = open_target(fs, path, spec, up->name, &st, &there);
     if (dir < 0)
         return -1;
     if (there && !S_ISREG(st.st_mode))
-        return fail(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+        return fail_errno(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
     /* Rename asks only the directory; a file that may not be written is not replaced either. */
     if (there && faccessat(dir, up->name, W_OK, 0) < 0)
         return -1;
@@ -141,7 +141,7 @@ void cay__fs_put_abort(cay__fs_upload *up)
 }
 
 /* Owner and mode as they were; a set-id bit is not carried to another owner. */
-static int dress(cay__fs_upload *up)
+static int set_owner_mode(cay__fs_upload *up)
 {
     struct stat st;
     uint32_t mode = up->spec.mode;
@@ -163,7 +163,7 @@ static int add_to_end(cay__fs_upload *up)
     if (fd < 0 || fstat(fd, &st) < 0 || fstat(up->fd, &in) < 0)
         return -1;
     if (!S_ISREG(st.st_mode))
-        return fail(ENXIO);
+        return fail_errno(ENXIO);
     /* sendfile(2) and splice(2) refuse O_APPEND, so the bytes pass through here. */
     char buf[16384];
     for (off_t at = 0; at < in.st_size;) {
@@ -175,7 +175,7 @@ static int add_to_end(cay__fs_upload *up)
             if (fstat(fd, &now) == 0 && now.st_size >= st.st_size &&
                 now.st_size <= st.st_size + at + n && ftruncate(fd, st.st_size) < 0)
                 e = errno;
-            return fail(e);
+            return fail_errno(e);
         }
         at += n;
     }
@@ -200,7 +200,7 @@ int cay__fs_put_commit(cay__fs_upload *up)
     if (up->spec.append && up->replaces) {
         rc = add_to_end(up);
     } else {
-        rc = dress(up);
+        rc = set_owner_mode(up);
         if (rc == 0)
             rc = into_place(up);
         if (rc == 0)
@@ -224,13 +224,13 @@ static int append_now(const cay__fs *fs, const char *path, const void *data, siz
     if (!there)
         return 0;
     if (!S_ISREG(st.st_mode))
-        return fail(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+        return fail_errno(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
     CAY_AUTOFD fd =
         openat(dir, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
     if (!S_ISREG(st.st_mode))
-        return fail(ENXIO);
+        return fail_errno(ENXIO);
     *done = true;
     return cay__fd_write_all(fd, data, len) ? 0 : -1;
 }

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 /* Filesystems that ignore case exist, and the tools that obey these files look there, too. */
-static bool begins(const char *path, const char *what)
+static bool has_prefix(const char *path, const char *what)
 {
     size_t n = strlen(what);
     return !strncasecmp(path, what, n) && (!path[n] || path[n] == '/');
@@ -16,7 +16,7 @@ bool cay__path_guarded(const char *path)
     for (const char *p = path; p; p = strchr(p, '/')) {
         p += *p == '/';
         for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
-            if (begins(p, cay__guarded[i].path))
+            if (has_prefix(p, cay__guarded[i].path))
                 return true;
     }
     return false;

@@ -20,7 +20,7 @@ static int open_loop(const char *number, char path[32])
 }
 
 /* Looked at while it is held: a device that is open is not taken away from below us. */
-static bool shows(int loop, const struct stat *st)
+static bool is_backed_by(int loop, const struct stat *st)
 {
     struct loop_info64 i;
     return ioctl(loop, LOOP_GET_STATUS64, &i) == 0 && i.lo_device == st->st_dev &&
@@ -28,7 +28,7 @@ static bool shows(int loop, const struct stat *st)
 }
 
 /* The device that shows this file already; -1: none does. */
-static int find(const struct stat *st, char path[32])
+static int find_loop(const struct stat *st, char path[32])
 {
     char bound[64];
     int loop = -1;
@@ -38,7 +38,7 @@ static int find(const struct stat *st, char path[32])
             !cay__str_join(bound, sizeof bound, "/sys/block/", e->d_name, "/loop", NULL) ||
             access(bound, F_OK) < 0)
             continue;
-        if ((loop = open_loop(e->d_name + 4, path)) >= 0 && !shows(loop, st))
+        if ((loop = open_loop(e->d_name + 4, path)) >= 0 && !is_backed_by(loop, st))
             cay__close_fd(&loop);
     }
     if (d)
@@ -47,7 +47,7 @@ static int find(const struct stat *st, char path[32])
 }
 
 /* A free one, from the first moment on such that it goes with its last user. */
-static int attach(int image, char path[32])
+static int attach_loop(int image, char path[32])
 {
     struct loop_config c = { .fd = (uint32_t)image, .info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
     CAY_AUTOFD control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
@@ -82,7 +82,7 @@ bool cay__image_mounted(int image)
 {
     struct stat st;
     char path[32];
-    CAY_AUTOFD loop = fstat(image, &st) < 0 ? -1 : find(&st, path);
+    CAY_AUTOFD loop = fstat(image, &st) < 0 ? -1 : find_loop(&st, path);
     return loop >= 0;
 }
 
@@ -95,9 +95,9 @@ int cay__image_mount(int image, const char **step)
         flock(image, LOCK_EX) < 0) /* two devices over one file would ruin it */
         return -1;
     *step = "loop device";
-    CAY_AUTOFD loop = find(&st, path);
+    CAY_AUTOFD loop = find_loop(&st, path);
     if (loop < 0)
-        loop = attach(image, path);
+        loop = attach_loop(image, path);
     int mnt = -1;
     if (loop >= 0) {
         *step = "mount the image";

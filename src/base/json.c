@@ -5,7 +5,7 @@
 #define LARGE                                                                                      \
     16384 /* where a second reader, which may leave it to the first after all, is worth it */
 
-static int load(const char *what, const char *text, size_t flags, json_t **out, cay_err *err)
+static int parse_text(const char *what, const char *text, size_t flags, json_t **out, cay_err *err)
 {
     json_error_t je;
     size_t len = strlen(text);
@@ -20,13 +20,13 @@ static int load(const char *what, const char *text, size_t flags, json_t **out, 
 
 int cay__json_any(const char *what, const char *text, json_t **out, cay_err *err)
 {
-    return load(what, text, JSON_DECODE_ANY, out, err);
+    return parse_text(what, text, JSON_DECODE_ANY, out, err);
 }
 
 int cay__json_object(const char *what, const char *text, json_t **out, cay_err *err)
 {
     json_t *j;
-    CAY_TRY(load(what, text, JSON_DECODE_ANY, &j, err));
+    CAY_TRY(parse_text(what, text, JSON_DECODE_ANY, &j, err));
     if (!json_is_object(j)) {
         json_decref(j);
         return cay_fail(err, CAY_EINVAL, "%s is not a JSON object; write it as {…}", what);
@@ -51,7 +51,7 @@ static void print_real(cay__buf *b, const json_t *j)
 }
 
 /* As deep as jansson reads, which is 2048. */
-static void print(cay__buf *b, const json_t *j)
+static void print_value(cay__buf *b, const json_t *j)
 {
     const char *key, *sep = "";
     json_t *v;
@@ -68,7 +68,7 @@ static void print(cay__buf *b, const json_t *j)
             cay__buf_str(b, sep);
             cay__buf_json(b, key, strlen(key));
             cay__buf_str(b, ":");
-            print(b, v);
+            print_value(b, v);
             sep = ",";
         }
         cay__buf_str(b, "}");
@@ -78,7 +78,7 @@ static void print(cay__buf *b, const json_t *j)
         json_array_foreach(j, i, v)
         {
             cay__buf_str(b, sep);
-            print(b, v);
+            print_value(b, v);
             sep = ",";
         }
         cay__buf_str(b, "]");
@@ -95,7 +95,7 @@ static void print(cay__buf *b, const json_t *j)
 char *cay__json_text(const json_t *j, size_t max)
 {
     CAY_AUTOBUF b = CAY__BUF(max);
-    print(&b, j);
+    print_value(&b, j);
     return b.full ? NULL : CAY_STEAL(b.data);
 }
 
@@ -129,7 +129,7 @@ json_t *cay__json_bytes(const char *s)
     return json_pack("{s:s}", "hex", hex.data);
 }
 
-static int digit(char c)
+static int hex_value(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -145,9 +145,9 @@ char *cay__json_to_bytes(const json_t *j)
         return NULL;
     char *out = cay__alloc(n / 2 + 1);
     for (size_t i = 0; i < n / 2; i++) {
-        int v = digit(hex[2 * i]) < 0 || digit(hex[2 * i + 1]) < 0
+        int v = hex_value(hex[2 * i]) < 0 || hex_value(hex[2 * i + 1]) < 0
                     ? 0
-                    : digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]);
+                    : hex_value(hex[2 * i]) * 16 + hex_value(hex[2 * i + 1]);
         if (!v) {
             free(out);
             return NULL;

@@ -18,17 +18,17 @@ typedef struct text {
     cay__buf room; /* a string with escapes, as it reads */
 } text;
 
-static json_t *value(text *t);
+static json_t *parse_value(text *t);
 
-static void blanks(text *t)
+static void skip_blanks(text *t)
 {
     while (t->p < t->end && (*t->p == ' ' || *t->p == '\n' || *t->p == '\r' || *t->p == '\t'))
         t->p++;
 }
 
-static bool sign(text *t, char c)
+static bool accept_char(text *t, char c)
 {
-    blanks(t);
+    skip_blanks(t);
     return t->p < t->end && *t->p == c && t->p++;
 }
 
@@ -36,7 +36,7 @@ typedef unsigned char sixteen __attribute__((vector_size(16)));
 
 /* Bytes at the front that stand for themselves: no quote, backslash, control character or part of a
  * longer one. */
-static size_t plain(const char *s, size_t n)
+static size_t count_plain(const char *s, size_t n)
 {
     size_t k = 0;
     for (; n - k >= sizeof(sixteen); k += sizeof(sixteen)) {
@@ -54,7 +54,7 @@ static size_t plain(const char *s, size_t n)
     return k;
 }
 
-static bool hex(text *t, unsigned *out)
+static bool parse_hex(text *t, unsigned *out)
 {
     unsigned v = 0;
     if (t->end - t->p < 4)
@@ -73,16 +73,16 @@ static bool hex(text *t, unsigned *out)
 }
 
 /* After "\u": one of two halves alone is none. */
-static bool character(text *t)
+static bool parse_unicode(text *t)
 {
     unsigned c, low;
-    if (!hex(t, &c))
+    if (!parse_hex(t, &c))
         return false;
     if (c >= 0xd800 && c < 0xe000) {
         if (c >= 0xdc00 || t->end - t->p < 2 || t->p[0] != '\\' || t->p[1] != 'u')
             return false;
         t->p += 2;
-        if (!hex(t, &low) || low < 0xdc00 || low >= 0xe000)
+        if (!parse_hex(t, &low) || low < 0xdc00 || low >= 0xe000)
             return false;
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -96,13 +96,13 @@ static bool character(text *t)
     return true;
 }
 
-static bool escape(text *t)
+static bool parse_escape(text *t)
 {
     static const char names[] = "\"\\/bfnrt", are[] = "\"\\/\b\f\n\r\t";
     if (t->p == t->end || !*t->p)
         return false;
     if (*t->p == 'u')
-        return t->p++, character(t);
+        return t->p++, parse_unicode(t);
     const char *at = strchr(names, *t->p++);
     if (at)
         cay__buf_add(&t->room, are + (at - names), 1);
@@ -110,13 +110,13 @@ static bool escape(text *t)
 }
 
 /* After the quote. *s is in the text or, when it had escapes, in t->room until the next string. */
-static bool string(text *t, const char **s, size_t *n)
+static bool parse_string(text *t, const char **s, size_t *n)
 {
     const char *from = t->p;
     bool apart = false;
     t->room.len = 0;
     for (;;) {
-        t->p += plain(t->p, (size_t)(t->end - t->p));
+        t->p += count_plain(t->p, (size_t)(t->end - t->p));
         if (t->p == t->end || ((unsigned char)*t->p < 0x20 && !CAY__MUTANT("fuzz-json_quick")))
             return false;
         if (*t->p == '"')
@@ -129,7 +129,7 @@ static bool string(text *t, const char **s, size_t *n)
             continue;
         }
         cay__buf_add(&t->room, from, (size_t)(t->p++ - from));
-        if (!escape(t))
+        if (!parse_escape(t))
             return false;
         apart = true;
         from = t->p;
@@ -144,7 +144,7 @@ static bool string(text *t, const char **s, size_t *n)
     return !t->room.full;
 }
 
-static json_t *number(text *t)
+static json_t *parse_number(text *t)
 {
     const char *from = t->p;
     bool less = *t->p == '-' && t->p++;
@@ -161,7 +161,7 @@ static json_t *number(text *t)
     return json_integer(less ? -v : v);
 }
 
-static json_t *word(text *t, const char *w, json_t *is)
+static json_t *parse_word(text *t, const char *w, json_t *is)
 {
     size_t n = strlen(w);
     if ((size_t)(t->end - t->p) < n || memcmp(t->p, w, n))
@@ -170,49 +170,49 @@ static json_t *word(text *t, const char *w, json_t *is)
     return is;
 }
 
-static json_t *array(text *t)
+static json_t *parse_array(text *t)
 {
     CAY_AUTOJSON *a = json_array();
-    if (sign(t, ']'))
+    if (accept_char(t, ']'))
         return CAY_STEAL(a);
     do {
-        json_t *v = value(t);
+        json_t *v = parse_value(t);
         if (!v || json_array_append_new(a, v) < 0)
             return NULL;
-    } while (sign(t, ','));
-    return sign(t, ']') ? CAY_STEAL(a) : NULL;
+    } while (accept_char(t, ','));
+    return accept_char(t, ']') ? CAY_STEAL(a) : NULL;
 }
 
 /* One member more, or false: its name is there already, for instance. */
-static bool member(text *t, json_t *o)
+static bool parse_member(text *t, json_t *o)
 {
     CAY_AUTOFREE char *own = NULL;
     const char *key;
     size_t n, before = json_object_size(o);
-    if (!sign(t, '"') || !string(t, &key, &n) || memchr(key, 0, n))
+    if (!accept_char(t, '"') || !parse_string(t, &key, &n) || memchr(key, 0, n))
         return false;
     if (key == t->room.data) { /* where the value's strings go */
         own = cay__alloc(n + 1);
         memcpy(own, key, n);
         key = own;
     }
-    json_t *v = sign(t, ':') ? value(t) : NULL;
+    json_t *v = accept_char(t, ':') ? parse_value(t) : NULL;
     return v && json_object_setn_new_nocheck(o, key, n, v) == 0 && json_object_size(o) > before;
 }
 
-static json_t *object(text *t)
+static json_t *parse_object(text *t)
 {
     CAY_AUTOJSON *o = json_object();
-    if (sign(t, '}'))
+    if (accept_char(t, '}'))
         return CAY_STEAL(o);
     do {
-        if (!member(t, o))
+        if (!parse_member(t, o))
             return NULL;
-    } while (sign(t, ','));
-    return sign(t, '}') ? CAY_STEAL(o) : NULL;
+    } while (accept_char(t, ','));
+    return accept_char(t, '}') ? CAY_STEAL(o) : NULL;
 }
 
-static json_t *nested(text *t, json_t *(*fn)(text *))
+static json_t *parse_nested(text *t, json_t *(*fn)(text *))
 {
     if (++t->depth > DEEP)
         return NULL;
@@ -222,20 +222,20 @@ static json_t *nested(text *t, json_t *(*fn)(text *))
     return j;
 }
 
-static json_t *value(text *t)
+static json_t *parse_value(text *t)
 {
     const char *s;
     size_t n;
-    blanks(t);
+    skip_blanks(t);
     switch (t->p < t->end ? *t->p : 0) {
-    case '{': return nested(t, object);
-    case '[': return nested(t, array);
-    case '"': return t->p++, string(t, &s, &n) ? json_stringn_nocheck(s, n) : NULL;
-    case 't': return word(t, "true", json_true());
-    case 'f': return word(t, "false", json_false());
-    case 'n': return word(t, "null", json_null());
+    case '{': return parse_nested(t, parse_object);
+    case '[': return parse_nested(t, parse_array);
+    case '"': return t->p++, parse_string(t, &s, &n) ? json_stringn_nocheck(s, n) : NULL;
+    case 't': return parse_word(t, "true", json_true());
+    case 'f': return parse_word(t, "false", json_false());
+    case 'n': return parse_word(t, "null", json_null());
     case '-':
-    case '0' ... '9': return number(t);
+    case '0' ... '9': return parse_number(t);
     default: return NULL;
     }
 }
@@ -243,8 +243,8 @@ static json_t *value(text *t)
 json_t *cay__json_quick(const char *data, size_t len)
 {
     text t = { .p = data, .end = data + len, .room = CAY__BUF(len + 1) };
-    CAY_AUTOJSON *j = value(&t);
-    blanks(&t);
+    CAY_AUTOJSON *j = parse_value(&t);
+    skip_blanks(&t);
     cay__buf_clear(&t.room);
     return t.p == t.end ? CAY_STEAL(j) : NULL;
 }

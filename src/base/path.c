@@ -189,7 +189,7 @@ static int private_dir(const char *path, bool make, cay_err *err)
     return 0;
 }
 
-static bool usable(const char *dir)
+static bool is_usable_dir(const char *dir)
 {
     struct stat st;
     return dir && dir[0] == '/' && strlen(dir) + sizeof "/cay/01234567" <= CAY__RUN_MAX &&
@@ -202,11 +202,11 @@ static void run_base(char *buf, size_t cap)
     char num[21], user[48];
     const char *uid = cay__str_u64(num, geteuid()), *xdg = getenv("XDG_RUNTIME_DIR");
     cay__str_join(user, sizeof user, "/run/user/", uid, NULL);
-    if (geteuid() == 0 && usable("/run"))
+    if (geteuid() == 0 && is_usable_dir("/run"))
         cay__str_copy(buf, cap, "/run/cay");
-    else if (geteuid() != 0 && usable(xdg))
+    else if (geteuid() != 0 && is_usable_dir(xdg))
         cay__str_join(buf, cap, xdg, "/cay", NULL);
-    else if (geteuid() != 0 && usable(user))
+    else if (geteuid() != 0 && is_usable_dir(user))
         cay__str_join(buf, cap, user, "/cay", NULL);
     else
         cay__str_join(buf, cap, "/tmp/cay-", uid, NULL);
@@ -231,7 +231,7 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
     return private_dir(buf, make, err);
 }
 
-static bool runnable(const char *dir, const char *below, const char *name, char *buf, size_t cap)
+static bool is_runnable(const char *dir, const char *below, const char *name, char *buf, size_t cap)
 {
     return cay__str_join(buf, cap, dir, below, "/", name, NULL) && access(buf, X_OK) == 0;
 }
@@ -241,7 +241,7 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     const char *told = given && *given ? given : getenv("CAY_LIBEXEC");
     char exe[4096];
     if (told && *told) {
-        if (runnable(told, "", name, buf, cap))
+        if (is_runnable(told, "", name, buf, cap))
             return 0;
         return cay_fail(err, CAY_ENOENT,
                         "%s is not in %s, where CAY_LIBEXEC or the caller says it is", name, told);
@@ -254,10 +254,11 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     }
     if (slash) {
         *slash = 0;
-        if (runnable(exe, "/../libexec/cay", name, buf, cap) || runnable(exe, "", name, buf, cap))
+        if (is_runnable(exe, "/../libexec/cay", name, buf, cap) ||
+            is_runnable(exe, "", name, buf, cap))
             return 0;
     }
-    if (runnable(CAY_LIBEXEC, "", name, buf, cap))
+    if (is_runnable(CAY_LIBEXEC, "", name, buf, cap))
         return 0;
     return cay_fail(
         err, CAY_ENOENT,

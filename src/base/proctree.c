@@ -41,7 +41,7 @@ typedef struct list {
     size_t len, cap;
 } list;
 
-static bool scan(list *l)
+static bool scan_procs(list *l)
 {
     DIR *d = opendir("/proc");
     if (!d)
@@ -64,7 +64,7 @@ static bool scan(list *l)
     return true;
 }
 
-static void mark(list *l, pid_t root)
+static void mark_descendants(list *l, pid_t root)
 {
     for (bool more = true; more;) {
         more = false;
@@ -83,9 +83,9 @@ int cay__tree_walk(pid_t root, int (*fn)(const tree_proc *p, void *arg), void *a
 {
     list l = { 0 };
     int rc = 0;
-    if (!scan(&l))
+    if (!scan_procs(&l))
         return -1;
-    mark(&l, root);
+    mark_descendants(&l, root);
     for (size_t i = 0; rc == 0 && i < l.len; i++)
         if (l.at[i].below)
             rc = fn(&l.at[i], arg);
@@ -107,7 +107,7 @@ typedef struct pass {
     int sig, count;
 } pass;
 
-static int hit(const tree_proc *p, void *arg)
+static int signal_proc(const tree_proc *p, void *arg)
 {
     pass *k = arg;
     k->count++;
@@ -120,8 +120,8 @@ int cay__tree_signal(pid_t root, int sig)
 {
     pass k = { .sig = SIGSTOP };
     if (sig == SIGKILL)
-        cay__tree_walk(root, hit, &k);
+        cay__tree_walk(root, signal_proc, &k);
     k = (pass){ .sig = sig };
-    cay__tree_walk(root, hit, &k);
+    cay__tree_walk(root, signal_proc, &k);
     return k.count;
 }

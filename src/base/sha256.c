@@ -21,25 +21,28 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, unsigned n)
+static uint32_t rotate_right(uint32_t x, unsigned n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void block(uint32_t h[8], const unsigned char *p)
+static void hash_block(uint32_t h[8], const unsigned char *p)
 {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
                (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
-               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] +
+               (rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               w[i - 7] +
+               (rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(v, h, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t a = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) +
+        uint32_t a = v[7] +
+                     (rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25)) +
                      ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
-        uint32_t b = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
+        uint32_t b = (rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22)) +
                      ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += a;
@@ -52,7 +55,7 @@ static void block(uint32_t h[8], const unsigned char *p)
 static void blocks_plain(uint32_t h[8], const unsigned char *p, size_t n)
 {
     for (; n; n--, p += 64)
-        block(h, p);
+        hash_block(h, p);
 }
 
 #ifdef __x86_64__
@@ -91,7 +94,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[
     _mm_storeu_si128((__m128i *)(h + 4), _mm_alignr_epi8(cdgh, t, 8));
 }
 
-static bool quick(void)
+static bool has_sha_ni(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) && (c & bit_SSSE3) &&
@@ -99,7 +102,7 @@ static bool quick(void)
 }
 #else
 #define blocks_quick blocks_plain
-static bool quick(void)
+static bool has_sha_ni(void)
 {
     return false;
 }
@@ -109,8 +112,8 @@ static const uint32_t first[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53
                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
 /* What is left of less than a block, and the end. */
-static void finish(uint32_t h[8], const unsigned char *rest, size_t n, uint64_t total,
-                   char out[CAY__SHA256_HEX])
+static void finish_hash(uint32_t h[8], const unsigned char *rest, size_t n, uint64_t total,
+                        char out[CAY__SHA256_HEX])
 {
     unsigned char last[128] = { 0 };
     size_t end = n < 56 ? 64 : 128;
@@ -130,11 +133,11 @@ void cay__sha256_hex(const void *data, size_t len, char out[CAY__SHA256_HEX])
     const unsigned char *p = data;
     memcpy(h, first, sizeof h);
     /* cpuid(1) is a trap in a virtual machine: for a few blocks it costs more than it gains. */
-    if (len >= 4096 && quick())
+    if (len >= 4096 && has_sha_ni())
         blocks_quick(h, p, len / 64);
     else
         blocks_plain(h, p, len / 64);
-    finish(h, p + len / 64 * 64, len % 64, len, out);
+    finish_hash(h, p + len / 64 * 64, len % 64, len, out);
 }
 
 void cay__sha256_begin(cay__sha256 *s)
@@ -160,7 +163,7 @@ void cay__sha256_add(cay__sha256 *s, const void *data, size_t len)
     }
     if (len >= 4096 && !s->looked) {
         s->looked = true;
-        s->quick = quick();
+        s->quick = has_sha_ni();
     }
     (s->quick ? blocks_quick : blocks_plain)(s->h, p, len / 64);
     s->n = len % 64;
@@ -170,5 +173,5 @@ void cay__sha256_add(cay__sha256 *s, const void *data, size_t len)
 
 void cay__sha256_end(cay__sha256 *s, char out[CAY__SHA256_HEX])
 {
-    finish(s->h, s->rest, s->n, s->total, out);
+    finish_hash(s->h, s->rest, s->n, s->total, out);
 }

@@ -15,13 +15,13 @@ typedef struct head {
 } head;
 _Static_assert(sizeof(head) == BLOCK, "one block");
 
-static int bad(cay_err *err, const char *what)
+static int fail_archive(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "the archive is not sound: %s", what);
 }
 
 /* Exactly n bytes; *got 0 when the stream ends before the first. */
-static int take(cay__tar *t, void *buf, size_t n, size_t *got, cay_err *err)
+static int read_exact(cay__tar *t, void *buf, size_t n, size_t *got, cay_err *err)
 {
     size_t have = 0, k;
     while (have < n) {
@@ -31,7 +31,7 @@ static int take(cay__tar *t, void *buf, size_t n, size_t *got, cay_err *err)
         have += k;
     }
     if (have && have < n)
-        return bad(err, "it ends inside a block");
+        return fail_archive(err, "it ends inside a block");
     *got = have;
     return 0;
 }
@@ -44,18 +44,18 @@ int cay__tar_bytes(cay__tar *t, void *buf, size_t cap, size_t *n, cay_err *err)
     if (t->left) {
         CAY_TRY(t->read(t->arg, buf, (size_t)CAY_MIN((uint64_t)cap, t->left), n, err));
         t->left -= *n;
-        return *n ? 0 : bad(err, "it ends inside a member");
+        return *n ? 0 : fail_archive(err, "it ends inside a member");
     }
     if (t->pad) {
-        CAY_TRY(take(t, block, (size_t)t->pad, &got, err));
+        CAY_TRY(read_exact(t, block, (size_t)t->pad, &got, err));
         if (!got)
-            return bad(err, "it ends inside a member");
+            return fail_archive(err, "it ends inside a member");
         t->pad = 0;
     }
     return 0;
 }
 
-static int skip(cay__tar *t, cay_err *err)
+static int skip_member(cay__tar *t, cay_err *err)
 {
     char buf[4096];
     size_t n = 1;
@@ -65,7 +65,7 @@ static int skip(cay__tar *t, cay_err *err)
 }
 
 /* Octal digits, then blanks or NULs; or, with the first bit set, bytes of a large number. */
-static bool number(const char *s, size_t n, uint64_t *out)
+static bool parse_number(const char *s, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -98,21 +98,21 @@ static uint64_t sum_of(const head *h)
     return sum;
 }
 
-static bool blank(const head *h)
+static bool is_blank(const head *h)
 {
     static const head none;
     return !memcmp(h, &none, sizeof none);
 }
 
-static size_t length(const char *s, size_t n)
+static size_t field_length(const char *s, size_t n)
 {
     return strnlen(s, n);
 }
 
 static void plain_name(const head *h, char *out)
 {
-    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : length(h->prefix, sizeof h->prefix),
-           n = length(h->name, sizeof h->name);
+    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : field_length(h->prefix, sizeof h->prefix),
+           n = field_length(h->name, sizeof h->name);
     memcpy(out, h->prefix, p);
     if (p)
         out[p++] = '/';
@@ -123,13 +123,13 @@ static void plain_name(const head *h, char *out)
 static int read_head(const head *h, cay__member *m, cay_err *err)
 {
     uint64_t sum, mode, uid, gid, mtime;
-    if (!number(h->sum, sizeof h->sum, &sum) || sum != sum_of(h))
-        return bad(err, "a head's sum is wrong");
-    if (!number(h->mode, sizeof h->mode, &mode) || !number(h->uid, sizeof h->uid, &uid) ||
-        !number(h->gid, sizeof h->gid, &gid) || !number(h->size, sizeof h->size, &m->size) ||
-        m->size > INT64_MAX / 2)
-        return bad(err, "a head has a number that is none");
-    if (!number(h->mtime, sizeof h->mtime, &mtime))
+    if (!parse_number(h->sum, sizeof h->sum, &sum) || sum != sum_of(h))
+        return fail_archive(err, "a head's sum is wrong");
+    if (!parse_number(h->mode, sizeof h->mode, &mode) ||
+        !parse_number(h->uid, sizeof h->uid, &uid) || !parse_number(h->gid, sizeof h->gid, &gid) ||
+        !parse_number(h->size, sizeof h->size, &m->size) || m->size > INT64_MAX / 2)
+        return fail_archive(err, "a head has a number that is none");
+    if (!parse_number(h->mtime, sizeof h->mtime, &mtime))
         mtime = 0; /* before 1970 */
     m->type = h->type && h->type != '7' ? h->type : '0';
     m->mode = (uint32_t)mode & 07777;
@@ -139,7 +139,7 @@ static int read_head(const head *h, cay__member *m, cay_err *err)
     if (!*m->name)
         plain_name(h, m->name);
     if (!*m->target) {
-        size_t n = length(h->link, sizeof h->link);
+        size_t n = field_length(h->link, sizeof h->link);
         memcpy(m->target, h->link, n);
         m->target[n] = 0;
     }
@@ -151,7 +151,7 @@ static int take_records(cay__tar *t, uint64_t size, char *buf, cay_err *err)
 {
     size_t have = 0, n = 1;
     if (size > RECORDS_MAX)
-        return bad(err, "records of a member are longer than 64 KiB");
+        return fail_archive(err, "records of a member are longer than 64 KiB");
     while (n) {
         CAY_TRY(cay__tar_bytes(t, buf + have, RECORDS_MAX - have + 1, &n, err));
         have += n;
@@ -170,18 +170,19 @@ static bool set_name(char *dst, const char *src, size_t n)
 }
 
 /* "LENGTH KEY=VALUE\n", one after another. */
-static int pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *sized, cay_err *err)
+static int parse_pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *sized,
+                     cay_err *err)
 {
     for (const char *end = s + n; s < end;) {
         char *p;
         unsigned long len = *s >= '1' && *s <= '9' ? strtoul(s, &p, 10) : 0;
         if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 ||
             s[len - 1] != '\n')
-            return bad(err, "a pax record has another length than it says");
+            return fail_archive(err, "a pax record has another length than it says");
         const char *key = p + 1, *eq = memchr(key, '=', (size_t)(s + len - 1 - key)),
                    *value = eq ? eq + 1 : NULL;
         if (!eq)
-            return bad(err, "a pax record without =");
+            return fail_archive(err, "a pax record without =");
         size_t k = (size_t)(eq - key), v = (size_t)(s + len - 1 - value);
         char digits[24];
         bool fine = true;
@@ -197,21 +198,21 @@ static int pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *si
             *sized = true;
         }
         if (!fine)
-            return bad(err, "a pax record has a value that cannot be");
+            return fail_archive(err, "a pax record has a value that cannot be");
         s += len;
     }
     return 0;
 }
 
-static int extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uint64_t *pax_size,
-                 bool *sized, cay_err *err)
+static int read_extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uint64_t *pax_size,
+                      bool *sized, cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(RECORDS_MAX + 2);
     CAY_TRY(take_records(t, size, buf, err));
     if (kind == 'x')
-        return pax(buf, size, m, pax_size, sized, err);
-    if (kind != 'g' && !set_name(kind == 'L' ? m->name : m->target, buf, length(buf, size)))
-        return bad(err, "a name is longer than 4095 bytes");
+        return parse_pax(buf, size, m, pax_size, sized, err);
+    if (kind != 'g' && !set_name(kind == 'L' ? m->name : m->target, buf, field_length(buf, size)))
+        return fail_archive(err, "a name is longer than 4095 bytes");
     return 0;
 }
 
@@ -220,13 +221,13 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
     uint64_t pax_size = 0;
     bool sized = false;
     out->name[0] = out->target[0] = 0;
-    CAY_TRY(skip(t, err));
+    CAY_TRY(skip_member(t, err));
     for (int i = 0; i < MEMBERS_OF_ONE; i++) {
         head h;
         size_t got;
-        CAY_TRY(take(t, &h, sizeof h, &got, err));
-        if (!got || blank(&h))
-            return i ? bad(err, "a long name without its member") : 0;
+        CAY_TRY(read_exact(t, &h, sizeof h, &got, err));
+        if (!got || is_blank(&h))
+            return i ? fail_archive(err, "a long name without its member") : 0;
         bool before = strchr("xgLK", h.type) && h.type;
         cay__member tells; /* of others: its own name means nothing */
         if (before)
@@ -240,12 +241,12 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
         t->pad = (BLOCK - t->left % BLOCK) % BLOCK;
         if (!before)
             return 1;
-        CAY_TRY(extra(t, out, h.type, m->size, &pax_size, &sized, err));
+        CAY_TRY(read_extra(t, out, h.type, m->size, &pax_size, &sized, err));
     }
-    return bad(err, "too many heads before one member");
+    return fail_archive(err, "too many heads before one member");
 }
 
-static void octal(char *dst, size_t n, uint64_t v)
+static void put_octal(char *dst, size_t n, uint64_t v)
 {
     char text[32];
     snprintf(text, sizeof text, "%0*" PRIo64, (int)n - 1, v);
@@ -258,12 +259,12 @@ static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64
     memcpy(h.name, name, CAY_MIN(strlen(name), sizeof h.name));
     memcpy(h.link, m->target,
            type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
-    octal(h.mode, sizeof h.mode, m->mode & 07777);
-    octal(h.uid, sizeof h.uid, m->uid < 1u << 21 ? m->uid : 0);
-    octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
-    octal(h.size, sizeof h.size, size >> 33 ? 0 : size);
-    octal(h.mtime, sizeof h.mtime, m->mtime < 0 || m->mtime >> 33 ? 0 : (uint64_t)m->mtime);
-    octal(h.sum, 7, sum_of(&h));
+    put_octal(h.mode, sizeof h.mode, m->mode & 07777);
+    put_octal(h.uid, sizeof h.uid, m->uid < 1u << 21 ? m->uid : 0);
+    put_octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
+    put_octal(h.size, sizeof h.size, size >> 33 ? 0 : size);
+    put_octal(h.mtime, sizeof h.mtime, m->mtime < 0 || m->mtime >> 33 ? 0 : (uint64_t)m->mtime);
+    put_octal(h.sum, 7, sum_of(&h));
     h.sum[7] = ' ';
     cay__buf_add(b, &h, sizeof h);
 }
@@ -284,7 +285,7 @@ void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len
     cay__buf_add(b, "\n", 1);
 }
 
-static bool utf8(const char *s)
+static bool is_utf8(const char *s)
 {
     size_t n;
     for (size_t left = strlen(s); left; s += n, left -= n)
@@ -305,7 +306,7 @@ void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *recor
     CAY_AUTOBUF more = CAY__BUF(1u << 20);
     bool name = strlen(m->name) > 100,
          link = (m->type == '2' || m->type == '1') && strlen(m->target) > 100;
-    if ((name && !utf8(m->name)) || (link && !utf8(m->target)))
+    if ((name && !is_utf8(m->name)) || (link && !is_utf8(m->target)))
         cay__tar_record(&more, "hdrcharset", "BINARY", 6);
     if (name)
         cay__tar_record(&more, "path", m->name, strlen(m->name));

@@ -4,7 +4,7 @@
 #include "str.h"
 
 /* digits[.digits] in thousandths, and what follows it */
-static bool milli(const char *s, uint64_t *out, const char **rest)
+static bool parse_milli(const char *s, uint64_t *out, const char **rest)
 {
     uint64_t v = 0, f = 0, unit = 1000;
     const char *p = s;
@@ -33,7 +33,7 @@ bool cay__str_to_size(const char *s, uint64_t *out)
         *out = UINT64_MAX;
         return true;
     }
-    if (!milli(s, &v, &p))
+    if (!parse_milli(s, &v, &p))
         return false;
     switch (*p | 0x20) {
     case 'k': shift = 10; break;
@@ -68,7 +68,7 @@ bool cay__str_to_ms(const char *s, uint64_t *out)
         *out = UINT64_MAX;
         return true;
     }
-    if (!milli(s, &v, &p))
+    if (!parse_milli(s, &v, &p))
         return false;
     for (size_t i = 0; i < CAY_LEN(units); i++)
         if (!strcmp(p, units[i].name)) {

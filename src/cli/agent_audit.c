@@ -40,7 +40,7 @@ int agent_audit_check(const agent_audit *a, cay_err *err)
     return 0;
 }
 
-static const char *nth(const opt_list *list, size_t i, const char *otherwise)
+static const char *get_nth_value(const opt_list *list, size_t i, const char *otherwise)
 {
     const char *v = list->n ? list->v[i] : otherwise;
     return v && strcmp(v, "none") ? v : NULL;
@@ -56,8 +56,8 @@ int agent_audit_open(const agent_audit *a, cay_audit_sink **out, cay_err *err)
         if (is_server(to)) {
             cay_audit_sink_http_spec http = { .size = sizeof http,
                                               .url = to,
-                                              .spool = nth(&a->spool, server, NULL),
-                                              .key = nth(&a->key, server, usual) };
+                                              .spool = get_nth_value(&a->spool, server, NULL),
+                                              .key = get_nth_value(&a->key, server, usual) };
             server++;
             CAY_TRY(cay_audit_sink_http(&http, true, &one, err));
         } else if (!strcmp(to, "workspace:")) {

@@ -7,7 +7,7 @@
 
 enum { TEXT_MOST = 1 << 20 };
 
-static json_t *stores(const char *text)
+static json_t *make_file_search(const char *text)
 {
     CAY_AUTOFREE char *own = cay__strdup(text);
     json_t *ids = json_array();
@@ -29,14 +29,14 @@ static json_t *by_word(const char *w)
     if (!strcmp(w, "code_interpreter"))
         return json_pack("{s:s, s:{s:s}}", "type", w, "container", "type", "auto");
     if (!strncmp(w, "file_search:", 12) && w[12])
-        return stores(w + 12);
+        return make_file_search(w + 12);
     if (!strncmp(w, "mcp:", 4) && eq > w + 4 && eq[1])
         return json_pack("{s:s, s:s%, s:s}", "type", "mcp", "server_label", w + 4,
                          (size_t)(eq - (w + 4)), "server_url", eq + 1);
     return NULL;
 }
 
-static int definition(const char *text, char **out, cay_err *err)
+static int parse_definition(const char *text, char **out, cay_err *err)
 {
     CAY_AUTOJSON *d = *text == '{' ? NULL : by_word(text);
     if (*text == '{')
@@ -54,7 +54,7 @@ int agent_hosted_open(const opt_list *list, agent_hosted *h, cay_err *err)
     if (list->n > AGENT_HOSTED)
         return cay_fail(err, CAY_ETOOBIG, "--hosted: at most %d tools", AGENT_HOSTED);
     for (size_t i = 0; i < list->n; i++) {
-        int rc = definition(list->v[i], &h->text[i], err);
+        int rc = parse_definition(list->v[i], &h->text[i], err);
         if (rc < 0)
             return cay_wrap(err, rc, "--hosted %.60s", list->v[i]);
         h->v[i] = (cay_tool){ .size = sizeof h->v[i], .hosted = h->text[i] };
@@ -81,7 +81,7 @@ int agent_dir(const char *option, const char *path, cay_err *err)
 }
 
 /* Members that tell most, in this order. */
-static const char *best(const json_t *o)
+static const char *find_detail(const json_t *o)
 {
     static const char *const keys[] = { "query",          "url",    "code", "arguments",
                                         "revised_prompt", "pattern" };
@@ -93,7 +93,7 @@ static const char *best(const json_t *o)
 
 bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
 {
-    const char *type = cay__json_str(item, "type", ""), *what = best(item);
+    const char *type = cay__json_str(item, "type", ""), *what = find_detail(item);
     size_t n = strlen(type);
     *out = (agent_hosted_line){ .tool = "" };
     if (!strcmp(type, "function_call") || !strcmp(type, "custom_tool_call") || n < 6 ||
@@ -104,7 +104,7 @@ bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
         snprintf(out->tool, sizeof out->tool, "%.50s.%.60s",
                  cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
     const json_t *queries = json_object_get(item, "queries");
-    what = what ? what : best(json_object_get(item, "action"));
+    what = what ? what : find_detail(json_object_get(item, "action"));
     what = what ? what : json_string_value(json_array_get(queries, 0));
     snprintf(out->what, sizeof out->what, "%s", what ? what : "");
     for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80);

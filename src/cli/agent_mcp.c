@@ -58,7 +58,7 @@ typedef struct one {
     bool runs;
 } one;
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     one *o = arg;
     o->fn(o->arg, o->i);
@@ -71,7 +71,7 @@ void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
     n = CAY_MIN(n, (size_t)AGENT_MCP);
     for (size_t i = 0; i < n; i++) {
         v[i] = (one){ .fn = fn, .arg = arg, .i = i };
-        v[i].runs = n > 1 && pthread_create(&v[i].thread, NULL, work, &v[i]) == 0;
+        v[i].runs = n > 1 && pthread_create(&v[i].thread, NULL, run_worker, &v[i]) == 0;
         if (!v[i].runs)
             fn(arg, i);
     }
@@ -90,7 +90,7 @@ typedef struct opening {
     int rc[AGENT_MCP];
 } opening;
 
-static void open_one(void *arg, size_t i)
+static void open_server(void *arg, size_t i)
 {
     opening *o = arg;
     const mcp_server *s = &o->list->v[i];
@@ -125,7 +125,7 @@ int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
     int rc = mcp_servers_read(list, &servers, err);
     opening o = { .list = &servers, .client = client, .approval = approval, .asks = asks };
     size_t n = rc == 0 ? servers.n : 0;
-    agent_mcp_each(n, open_one, &o);
+    agent_mcp_each(n, open_server, &o);
     for (size_t i = 0; i < n; i++) {
         const mcp_server *s = &servers.v[i];
         char what[sizeof m->what[0]];

@@ -11,7 +11,7 @@
 
 enum { FILE_MAX = 256 << 10 };
 
-static int wrong(cay_err *err, const char *name, const char *key, const char *what)
+static int fail_invalid(cay_err *err, const char *name, const char *key, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "config_invalid", "MCP server %.40s: %s: %s", name, key,
                         what);
@@ -24,13 +24,13 @@ static int read_args(mcp_server *s, const json_t *v, cay_err *err)
     while (s->argv[n])
         n++;
     if (!n)
-        return wrong(err, s->name, "args", "there is no command that they are for");
+        return fail_invalid(err, s->name, "args", "there is no command that they are for");
     if (!json_is_array(v) || json_array_size(v) > MCP_ARGS)
-        return wrong(err, s->name, "args", "a list of at most 64 texts");
+        return fail_invalid(err, s->name, "args", "a list of at most 64 texts");
     json_array_foreach(v, i, word)
     {
         if (!json_is_string(word))
-            return wrong(err, s->name, "args", "a list of texts");
+            return fail_invalid(err, s->name, "args", "a list of texts");
         s->argv[n++] = json_string_value(word);
     }
     return 0;
@@ -43,13 +43,13 @@ static int read_env(mcp_server *s, const json_t *v, cay_err *err)
     json_t *value;
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_ENV)
-        return wrong(err, s->name, "env", "an object of at most 32 texts");
+        return fail_invalid(err, s->name, "env", "an object of at most 32 texts");
     json_object_foreach((json_t *)v, key, value)
     {
         const char *text = json_string_value(value),
                    *from = text && !strncmp(text, "env:", 4) ? text + 4 : NULL;
         if (!text)
-            return wrong(err, s->name, "env", "an object of texts");
+            return fail_invalid(err, s->name, "env", "an object of texts");
         if (from && !(text = getenv(from)))
             return cay_fail_why(err, CAY_ENOENT, "config_invalid",
                                 "MCP server %.40s: env: variable %.60s is not set", s->name, from);
@@ -64,12 +64,12 @@ static int read_headers(mcp_server *s, const json_t *v, cay_err *err)
     json_t *value;
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_HEADERS)
-        return wrong(err, s->name, "headers", "an object of at most 16 texts");
+        return fail_invalid(err, s->name, "headers", "an object of at most 16 texts");
     json_object_foreach((json_t *)v, key, value)
     {
         if (!json_is_string(value) ||
             asprintf(&s->headers[n], "%s: %s", key, json_string_value(value)) < 0)
-            return wrong(err, s->name, "headers", "an object of texts");
+            return fail_invalid(err, s->name, "headers", "an object of texts");
         n++;
     }
     return 0;
@@ -81,11 +81,11 @@ static int read_net(mcp_server *s, const json_t *v, cay_err *err)
     size_t i, n = 0;
     json_t *rule;
     if (!json_is_array(v) || json_array_size(v) >= CAY_LEN(rules))
-        return wrong(err, s->name, "net", "a list of at most 64 rules, as --net has");
+        return fail_invalid(err, s->name, "net", "a list of at most 64 rules, as --net has");
     json_array_foreach(v, i, rule)
     {
         if (!json_is_string(rule))
-            return wrong(err, s->name, "net", "a list of rules, as --net has");
+            return fail_invalid(err, s->name, "net", "a list of rules, as --net has");
         rules[n++] = json_string_value(rule);
     }
     rules[n] = NULL;
@@ -100,12 +100,13 @@ static int read_mounts(mcp_server *s, const json_t *v, cay_err *err)
     size_t i;
     json_t *text;
     if (!json_is_array(v) || json_array_size(v) > MCP_MOUNTS)
-        return wrong(err, s->name, "mounts", "a list of at most 4 directories, as --mount has");
+        return fail_invalid(err, s->name, "mounts",
+                            "a list of at most 4 directories, as --mount has");
     json_array_foreach(v, i, text)
     {
         cli_mount *m = &s->mounts[i];
         if (!json_is_string(text))
-            return wrong(err, s->name, "mounts", "a list of directories, as --mount has");
+            return fail_invalid(err, s->name, "mounts", "a list of directories, as --mount has");
         int rc = cli_parse_mount(json_string_value(text), m, err);
         if (rc < 0)
             return cay_wrap(err, rc, "MCP server %.40s", s->name);
@@ -122,7 +123,7 @@ static int read_text(mcp_server *s, const char *key, const json_t *v, cay_err *e
 {
     const char *text = json_string_value(v);
     if (!text || !*text)
-        return wrong(err, s->name, key, "a text");
+        return fail_invalid(err, s->name, key, "a text");
     if (!strcmp(key, "command"))
         s->argv[0] = text;
     else if (!strcmp(key, "url"))
@@ -150,7 +151,7 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
                             AGENT_MCP_NAME - 1);
     cay__str_copy(s->name, sizeof s->name, name);
     if (!json_is_object(o))
-        return wrong(err, name, "it", "is no object");
+        return fail_invalid(err, name, "it", "is no object");
     for (size_t i = 0; i < CAY_LEN(members); i++) {
         if (!(v = json_object_get(o, members[i].key)))
             continue;
@@ -162,22 +163,23 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
         for (size_t i = 0;; i++)
     {
         if (i == CAY_LEN(members))
-            return wrong(err, name, key,
-                         "is not known; there are command, args, env, net, mounts, template, url, "
-                         "headers and type");
+            return fail_invalid(
+                err, name, key,
+                "is not known; there are command, args, env, net, mounts, template, url, "
+                "headers and type");
         if (!strcmp(members[i].key, key))
             break;
     }
     if (!s->argv[0] == !s->url)
-        return wrong(err, name, "it", "give a command or a url");
+        return fail_invalid(err, name, "it", "give a command or a url");
     if (s->url && (s->env[0].key || s->net || s->create.ngrants))
-        return wrong(
+        return fail_invalid(
             err, name, "it",
             "env, net and mounts are a command's; at an address there is no sandbox of ours");
     return 0;
 }
 
-static int room(const mcp_servers *s, cay_err *err)
+static int check_count(const mcp_servers *s, cay_err *err)
 {
     return s->n < AGENT_MCP ? 0
                             : cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
@@ -199,7 +201,7 @@ static int read_file(mcp_servers *s, const char *path, cay_err *err)
                             "--mcp %.200s: want {\"mcpServers\": {\"NAME\": {…}}}", path);
     json_object_foreach((json_t *)servers, name, o)
     {
-        CAY_TRY(room(s, err));
+        CAY_TRY(check_count(s, err));
         mcp_server *one = &s->v[s->n++];
         one->create.size = sizeof one->create;
         int rc = read_server(one, name, o, err);
@@ -221,7 +223,7 @@ static int read_word(mcp_servers *s, const char *word, cay_err *err)
 {
     if (is_file(word))
         return read_file(s, word, err);
-    CAY_TRY(room(s, err));
+    CAY_TRY(check_count(s, err));
     mcp_server *one = &s->v[s->n++];
     one->create.size = sizeof one->create;
     if (s->n > 1)

@@ -20,12 +20,12 @@ void agent_show_end(agent_show *s)
     *s = (agent_show){ .live = false };
 }
 
-static void to(int fd, const char *text)
+static void write_text(int fd, const char *text)
 {
     cay__fd_write_all(fd, text, strlen(text));
 }
 
-static void safe(int fd, const char *text, size_t n)
+static void write_escaped(int fd, const char *text, size_t n)
 {
     CAY_AUTOBUF b = CAY__BUF(n * 4 + 8);
     cay__buf_safe(&b, text, n, true);
@@ -34,17 +34,17 @@ static void safe(int fd, const char *text, size_t n)
 }
 
 /* Progress goes to standard error unless it was asked to be quiet. */
-static void line(agent_show *s, out_style style, const char *text)
+static void write_line(agent_show *s, out_style style, const char *text)
 {
     if (cli.quiet || cli.json)
         return;
     if (s->in_line)
-        to(1, "\n");
+        write_text(1, "\n");
     s->in_line = false;
-    to(2, out_on(2, style));
-    safe(2, text, strlen(text));
-    to(2, out_off(2));
-    to(2, "\n");
+    write_text(2, out_on(2, style));
+    write_escaped(2, text, strlen(text));
+    write_text(2, out_off(2));
+    write_text(2, "\n");
 }
 
 static void show_said(agent_show *s)
@@ -56,7 +56,7 @@ static void show_said(agent_show *s)
     {
         const char *text = cay__json_str(part, "text", "");
         if (*text)
-            line(s, OUT_PLAIN, text);
+            write_line(s, OUT_PLAIN, text);
     }
 }
 
@@ -72,18 +72,18 @@ static void show_call(int fd, const char *tool, const char *arguments)
             what = json_string_value(json_object_get(a, keys[i]));
             break;
         }
-    to(fd, out_on(fd, OUT_BOLD));
-    safe(fd, tool, strlen(tool));
-    to(fd, out_off(fd));
-    to(fd, " ");
+    write_text(fd, out_on(fd, OUT_BOLD));
+    write_escaped(fd, tool, strlen(tool));
+    write_text(fd, out_off(fd));
+    write_text(fd, " ");
     size_t n = 0, lines = 0; /* of a patch or script: enough to see what it is */
     while (what[n] && lines < 24 && n < 4000)
         lines += what[n++] == '\n';
-    safe(fd, what, n);
+    write_escaped(fd, what, n);
     if (what[n])
-        to(fd, "…");
+        write_text(fd, "…");
     if (n && what[n - 1] != '\n')
-        to(fd, "\n");
+        write_text(fd, "\n");
 }
 
 static void call_line(agent_show *s, const char *tool, const char *arguments)
@@ -91,12 +91,12 @@ static void call_line(agent_show *s, const char *tool, const char *arguments)
     if (cli.quiet || cli.json)
         return;
     if (s->in_line)
-        to(1, "\n");
+        write_text(1, "\n");
     s->in_line = false;
     s->streamed = false;
-    to(2, out_on(2, OUT_TITLE));
-    to(2, "→ ");
-    to(2, out_off(2));
+    write_text(2, out_on(2, OUT_TITLE));
+    write_text(2, "→ ");
+    write_text(2, out_off(2));
     show_call(2, tool, arguments);
 }
 
@@ -133,7 +133,7 @@ static void show_output(agent_show *s, const json_t *item)
             char told[64];
             snprintf(told, sizeof told, "  exit code %.*s", (int)strcspn(code + 25, "\n"),
                      code + 25);
-            line(s, OUT_WARN, told);
+            write_line(s, OUT_WARN, told);
         }
         text = body + 8;
     }
@@ -141,7 +141,7 @@ static void show_output(agent_show *s, const json_t *item)
         char one[SHOWN_WIDTH + 8] = "  ";
         size_t n = strcspn(p, "\n");
         if (lines == SHOWN_LINES) {
-            line(s, OUT_DIM, "  …");
+            write_line(s, OUT_DIM, "  …");
             break;
         }
         size_t cut = CAY_MIN(n, (size_t)SHOWN_WIDTH);
@@ -151,7 +151,7 @@ static void show_output(agent_show *s, const json_t *item)
             cut--;
         memcpy(one + 2, p, cut);
         one[2 + cut] = 0;
-        line(s, OUT_DIM, one);
+        write_line(s, OUT_DIM, one);
         p += n + (p[n] == '\n');
     }
 }
@@ -163,7 +163,7 @@ static void show_item(agent_show *s, const char *name, const char *json)
     show_said(s);
     if (!strcmp(name, "message_output_created")) {
         if (s->in_line)
-            to(1, "\n");
+            write_text(1, "\n");
         s->in_line = false;
         if (!s->streamed)
             s->said = json_incref(item);
@@ -182,7 +182,7 @@ static void show_item(agent_show *s, const char *name, const char *json)
         show_output(s, item);
     } else if (!strcmp(name, "approval_requested")) {
         show_waiting(s, cay__json_str(item, "call_id", ""));
-        line(s, OUT_WARN, "  waits for approval");
+        write_line(s, OUT_WARN, "  waits for approval");
     }
 }
 
@@ -192,7 +192,7 @@ static void show_delta(agent_show *s, const char *json)
     const json_t *d = json_object_get(ev, "delta");
     if (!s->live || !json_is_string(d) || !json_string_length(d))
         return;
-    safe(1, json_string_value(d), json_string_length(d));
+    write_escaped(1, json_string_value(d), json_string_length(d));
     s->in_line = json_string_value(d)[json_string_length(d) - 1] != '\n';
     s->streamed = true;
 }
@@ -210,7 +210,7 @@ static void show_note(agent_show *s, const char *name, const char *json)
     else
         snprintf(text, sizeof text, "cay: %.40s: %.400s", name,
                  json_is_string(j) ? json_string_value(j) : "");
-    line(s, OUT_DIM, text);
+    write_line(s, OUT_DIM, text);
 }
 
 static void json_line(const cay_run_event *ev)
@@ -300,5 +300,5 @@ void agent_show_result(agent_show *s, const cay_run_result *r, const char *state
     snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns,
              r->turns == 1 ? "" : "s", (unsigned long long)r->usage.input,
              (unsigned long long)r->usage.output);
-    line(s, OUT_DIM, text);
+    write_line(s, OUT_DIM, text);
 }

@@ -22,14 +22,14 @@ const char *build_took(char *buf, int64_t ms)
     return buf;
 }
 
-static void wipe(build_show *v)
+static void erase_line(build_show *v)
 {
     if (v->drawn)
         cay__fd_write_all(v->fd, "\r\033[K", 4);
     v->drawn = false;
 }
 
-static void draw(build_show *v, int64_t now)
+static void draw_status(build_show *v, int64_t now)
 {
     CAY_AUTOBUF b = CAY__BUF(2048);
     char span[OUT_HUMAN];
@@ -48,7 +48,7 @@ static void draw(build_show *v, int64_t now)
         v->drawn = cay__fd_write_all(v->fd, b.data, b.len);
 }
 
-static void *tick(void *arg)
+static void *run_ticker(void *arg)
 {
     build_show *v = arg;
     pthread_mutex_lock(&v->lock);
@@ -61,15 +61,15 @@ static void *tick(void *arg)
         pthread_cond_timedwait(&v->wake, &v->lock, &until);
         int64_t now = cay__clock_ms();
         if (!v->stop && v->step && now - v->last_ms >= SILENT_MS)
-            draw(v, now);
+            draw_status(v, now);
     }
     pthread_mutex_unlock(&v->lock);
     return NULL;
 }
 
 /* What steps print is escaped: a file that is built may come from anybody. */
-static void line(const build_show *v, out_style style, const char *before, const char *text,
-                 size_t len)
+static void write_line(const build_show *v, out_style style, const char *before, const char *text,
+                       size_t len)
 {
     CAY_AUTOBUF b = CAY__BUF(64u << 10);
     if (style != OUT_PLAIN)
@@ -90,16 +90,16 @@ static void step_over(build_show *v, int64_t now)
         return;
     int n = snprintf(text, sizeof text, "[%u/%u] done in %s", v->step, v->steps,
                      build_took(span, now - v->since_ms));
-    line(v, OUT_DIM, "", text, (size_t)n);
+    write_line(v, OUT_DIM, "", text, (size_t)n);
     v->step = 0;
 }
 
-static void step(build_show *v, const cay_build_event *e)
+static void begin_step(build_show *v, const cay_build_event *e)
 {
     char head[48];
     step_over(v, e->time_ms);
     snprintf(head, sizeof head, "[%u/%u] %s", e->step, e->steps, e->cached ? "cached: " : "");
-    line(v, e->cached ? OUT_DIM : OUT_BOLD, head, e->text, e->len);
+    write_line(v, e->cached ? OUT_DIM : OUT_BOLD, head, e->text, e->len);
     if (e->cached)
         return;
     v->step = e->step;
@@ -112,17 +112,18 @@ void build_show_event(build_show *v, const cay_build_event *e)
 {
     if (v->live)
         pthread_mutex_lock(&v->lock);
-    wipe(v);
+    erase_line(v);
     v->last_ms = cay__clock_ms();
     switch (e->kind) {
-    case CAY_BUILD_STEP: step(v, e); break;
-    case CAY_BUILD_WARN: line(v, OUT_WARN, "warning: ", e->text, e->len); break;
+    case CAY_BUILD_STEP: begin_step(v, e); break;
+    case CAY_BUILD_WARN: write_line(v, OUT_WARN, "warning: ", e->text, e->len); break;
     case CAY_BUILD_FAIL:
         v->step = 0;
         if (!v->live) /* a build that runs tells it as every error is told */
-            line(v, OUT_BAD, "", e->text, e->len);
+            write_line(v, OUT_BAD, "", e->text, e->len);
         break;
-    default: line(v, OUT_PLAIN, v->tty && e->kind != CAY_BUILD_NOTE ? "  " : "", e->text, e->len);
+    default:
+        write_line(v, OUT_PLAIN, v->tty && e->kind != CAY_BUILD_NOTE ? "  " : "", e->text, e->len);
     }
     if (v->live)
         pthread_mutex_unlock(&v->lock);
@@ -143,7 +144,7 @@ void build_show_open(build_show *v, int fd, bool live)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* an interrupt is the build's */
     v->stop = false;
-    v->stop = pthread_create(&v->thread, NULL, tick, v) != 0;
+    v->stop = pthread_create(&v->thread, NULL, run_ticker, v) != 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -156,7 +157,7 @@ void build_show_close(build_show *v)
     pthread_mutex_unlock(&v->lock);
     if (join)
         pthread_join(v->thread, NULL);
-    wipe(v);
+    erase_line(v);
     if (v->live)
         step_over(v, cay__clock_ms());
 }

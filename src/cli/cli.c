@@ -38,7 +38,7 @@ void cli_begin(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static const char *env(const char *name)
+static const char *get_env(const char *name)
 {
     const char *v = getenv(name);
     return v && *v ? v : NULL;
@@ -46,8 +46,8 @@ static const char *env(const char *name)
 
 const char *cli_provider(void)
 {
-    const char *set = env("CAY_PROVIDER");
-    return cli.provider ? cli.provider : set ? set : env("SANDBOX_PROVIDER");
+    const char *set = get_env("CAY_PROVIDER");
+    return cli.provider ? cli.provider : set ? set : get_env("SANDBOX_PROVIDER");
 }
 
 const char *cli_host(void)
@@ -58,7 +58,7 @@ const char *cli_host(void)
     if (provider &&
         !strcmp(provider, "cay")) /* the server is where they run; the records are ours */
         return NULL;
-    return env("CAY_HOST") || env("SANDBOX_HOST") ? "" : NULL;
+    return get_env("CAY_HOST") || get_env("SANDBOX_HOST") ? "" : NULL;
 }
 
 int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
@@ -163,7 +163,7 @@ static const char *hint_for(const cay_err *e)
 }
 
 /* The message may have said it: `cay ls` in the hint, cay ls in the message. */
-static bool told(const char *msg, const char *hint)
+static bool has_hint_command(const char *msg, const char *hint)
 {
     char command[40] = "";
     size_t n = *hint == '`' ? strcspn(hint + 1, "`I") : 0; /* without its ID */
@@ -173,7 +173,7 @@ static bool told(const char *msg, const char *hint)
     return strstr(msg, command);
 }
 
-static void say(const char *text, size_t n)
+static void write_line(const char *text, size_t n)
 {
     CAY_AUTOBUF b = CAY__BUF(n * 4 + 16);
     cay__buf_safe(&b, text, n, false);
@@ -218,10 +218,10 @@ int cli_fail(const cay_err *err, int code)
     }
     cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code),
                   NULL);
-    say(line, strlen(line));
-    if (hint && !cli.quiet && !told(err->msg, hint)) {
+    write_line(line, strlen(line));
+    if (hint && !cli.quiet && !has_hint_command(err->msg, hint)) {
         cay__str_join(line, sizeof line, "     ", hint, NULL);
-        say(line, strlen(line));
+        write_line(line, strlen(line));
     }
     return code;
 }
@@ -230,9 +230,9 @@ int cli_usage(const cli_verb *v, const cay_err *err)
 {
     char line[sizeof err->msg + 64];
     cay__str_join(line, sizeof line, "cay ", v->name, ": ", err->msg, NULL);
-    say(line, strlen(line));
+    write_line(line, strlen(line));
     cay__str_join(line, sizeof line, "     `cay ", v->name, " --help` explains it", NULL);
     if (!cli.quiet)
-        say(line, strlen(line));
+        write_line(line, strlen(line));
     return CLI_USAGE;
 }

@@ -248,7 +248,7 @@ static void parts_clear(parts *p)
     box_spec_clear(&p->box);
 }
 
-static int check(const agent_args *a, int argc, cay_err *err)
+static int check_args(const agent_args *a, int argc, cay_err *err)
 {
     const char *mode = mode_of(a);
     if (strcmp(mode, "auto") && strcmp(mode, "ask") && strcmp(mode, "never"))
@@ -302,14 +302,14 @@ static int give_tools(const char *text, bool asks, cay_capability **out, cay_err
 }
 
 /* The answer is out; what comes now takes a while. */
-static void learning(void *arg, const cay_memory_progress *p)
+static void on_memory_progress(void *arg, const cay_memory_progress *p)
 {
     (void)arg;
     if (!cli.quiet && !cli.json && !strcmp(p->phase, "extract") && p->done == 0)
         out_note("cay: learning from this run");
 }
 
-static int learn(const agent_args *a, parts *p, cay_err *err)
+static int add_skills_memory(const agent_args *a, parts *p, cay_err *err)
 {
     cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
     bool far = a->memory && strstr(a->memory, "://");
@@ -320,7 +320,7 @@ static int learn(const agent_args *a, parts *p, cay_err *err)
                                   .store = far ? NULL : a->memory,
                                   .remote = far ? a->memory : NULL,
                                   .background = true,
-                                  .progress = learning };
+                                  .progress = on_memory_progress };
     if (far)
         CAY_TRY(cli_service(&memory.service, err));
     if (a->skills)
@@ -356,7 +356,7 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
     return 0;
 }
 
-static int gather(const agent_args *a, parts *p, cay_err *err)
+static int open_parts(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
     cay_model_open_spec m = { .size = sizeof m,
@@ -407,10 +407,10 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(cay_cap_ptc(&ptc, &p->caps[p->ncaps++], err));
     if (a->tools)
         CAY_TRY(give_tools(a->tools, asks, &p->caps[p->ncaps++], err));
-    return learn(a, p, err);
+    return add_skills_memory(a, p, err);
 }
 
-static int finish(const agent_args *a, agent_show *show, const cay_run_result *r)
+static int report_result(const agent_args *a, agent_show *show, const cay_run_result *r)
 {
     cay_err err = CAY_ERR_INIT;
     if (r->state && a->state && save_state("--state", a->state, r->state, &err) < 0)
@@ -434,7 +434,7 @@ static int finish(const agent_args *a, agent_show *show, const cay_run_result *r
     return r->state ? WAITS : CLI_OK;
 }
 
-static int go(const agent_args *a, const char *task, parts *p)
+static int run_task(const agent_args *a, const char *task, parts *p)
 {
     cay_err err = CAY_ERR_INIT;
     agent_show show;
@@ -495,7 +495,7 @@ static int go(const agent_args *a, const char *task, parts *p)
         agent_show_end(&show);
         return cli_fail(&err, rc == CAY_ECANCELED ? 128 + SIGINT : CLI_FAIL);
     }
-    int code = finish(a, &show, r);
+    int code = report_result(a, &show, r);
     agent_show_end(&show);
     cay_run_result_free(r);
     if (p->memory && cay_memory_wait(p->memory, &call, &err) < 0) /* the answer stands */
@@ -503,20 +503,20 @@ static int go(const agent_args *a, const char *task, parts *p)
     return code;
 }
 
-static int agent(void *opts, int argc, char **argv)
+static int run_agent(void *opts, int argc, char **argv)
 {
     const agent_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     parts p = { .box = { .net = NULL } };
     CAY_AUTOFREE char *piped = NULL;
     int code;
-    if (check(a, argc, &err) < 0 || box_spec_make(&a->box, &p.box, &err) < 0)
+    if (check_args(a, argc, &err) < 0 || box_spec_make(&a->box, &p.box, &err) < 0)
         code = cli_usage(&cli_agent, &err);
     else if ((argc && !strcmp(argv[0], "-") && read_text("task", "/dev/stdin", &piped, &err) < 0) ||
-             gather(a, &p, &err) < 0)
+             open_parts(a, &p, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
     else
-        code = go(a, piped ? piped : argc ? argv[0] : NULL, &p);
+        code = run_task(a, piped ? piped : argc ? argv[0] : NULL, &p);
     parts_clear(&p);
     return code;
 }
@@ -544,5 +544,5 @@ const cli_verb cli_agent = {
     .opts = { { defs, 0 }, { box_opt_defs, offsetof(agent_args, box) } },
     .size = sizeof(agent_args),
     .max = 1,
-    .fn = agent,
+    .fn = run_agent,
 };

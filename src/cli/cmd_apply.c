@@ -36,7 +36,8 @@ typedef struct view {
 static const char *const words[] = { "applied", "conflict", "guarded", "refused",
                                      "gone",    "declined", "same" };
 
-static void told(const cay_file_change *c, cay_apply_result r, const char *why, void *arg)
+static void on_change_result(const cay_file_change *c, cay_apply_result r, const char *why,
+                             void *arg)
 {
     view *v = arg;
     if (cli.json) {
@@ -62,7 +63,7 @@ static void show_text(const cay_file_change *c)
 
 /* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written.
  */
-static int choose(const cay_file_change *c, void *arg)
+static int ask_change(const cay_file_change *c, void *arg)
 {
     view *v = arg;
     char line[64];
@@ -86,7 +87,7 @@ static int choose(const cay_file_change *c, void *arg)
     }
 }
 
-static int end(const cay_applied *sum, const apply_args *a, view *v)
+static int print_summary(const cay_applied *sum, const apply_args *a, view *v)
 {
     if (cli.json) {
         js_close(&v->json, ']');
@@ -99,7 +100,7 @@ static int end(const cay_applied *sum, const apply_args *a, view *v)
     return sum->left ? CLI_FAIL : CLI_OK;
 }
 
-static int apply(void *opts, int argc, char **argv)
+static int apply_changes(void *opts, int argc, char **argv)
 {
     const apply_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -126,8 +127,8 @@ static int apply(void *opts, int argc, char **argv)
                        .force = a->force,
                        .dry = a->dry,
                        .text = asks,
-                       .choose = asks ? choose : NULL,
-                       .told = told,
+                       .choose = asks ? ask_change : NULL,
+                       .told = on_change_result,
                        .arg = &v,
                        .since = a->since };
     js_open(&v.json, '[');
@@ -136,7 +137,7 @@ static int apply(void *opts, int argc, char **argv)
         cay__buf_clear(&v.json.b);
         return cli_fail(&err, CLI_FAIL);
     }
-    return end(&sum, a, &v);
+    return print_summary(&sum, a, &v);
 }
 
 const cli_verb cli_apply = {
@@ -162,5 +163,5 @@ const cli_verb cli_apply = {
     .size = sizeof(apply_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = apply,
+    .fn = apply_changes,
 };

@@ -53,7 +53,7 @@ static const opt_def export_defs[] = {
     OPT_END
 };
 
-static const char *suffix(const char *format)
+static const char *choose_suffix(const char *format)
 {
     return !format || !strcmp(format, "cay") ? ".tar.zst"
            : !strcmp(format, "tar")          ? ".tar"
@@ -90,7 +90,7 @@ static int export_run(void *opts, int argc, char **argv)
     if (rc == 0 && !a->output) {
         const char *id =
             cay_client_snapshot(client, NULL, argv[0], &s, NULL) == 0 ? s->id : argv[0];
-        snprintf(name, sizeof name, "%.64s%s", id, suffix(a->format));
+        snprintf(name, sizeof name, "%.64s%s", id, choose_suffix(a->format));
     }
     progress_begin(&bar, argv[0], 0);
     cay_transfer to = { .size = sizeof to, .url = a->output ? a->output : name };

@@ -74,7 +74,7 @@ static int on_line(const cay_audit *a, void *arg)
     return out_broken();
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_records(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { ">SEQ",   "TIME",   "WHO",     "TENANT",
                                           "ACTION", "OBJECT", "VERDICT", NULL };
@@ -104,7 +104,7 @@ const cli_verb cli_audit_ls = {
                 "  cay audit ls --object cabc… --json",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),
-    .fn = ls,
+    .fn = list_records,
 };
 
 typedef struct verify_args {
@@ -146,7 +146,7 @@ static void print_proof(const cay_audit_proof *p)
     out_fmt("\nhead %" PRIu64 ":%s\n", p->last, p->head);
 }
 
-static int verify(void *opts, int argc, char **argv)
+static int verify_audit(void *opts, int argc, char **argv)
 {
     const verify_args *a = opts;
     cay_audit_proof p = { .size = sizeof p };
@@ -171,5 +171,5 @@ const cli_verb cli_audit_verify = {
                 "  cay audit verify --head 1042:9f86d0…",
     .opts = { { verify_defs, 0 } },
     .size = sizeof(verify_args),
-    .fn = verify,
+    .fn = verify_audit,
 };

@@ -69,7 +69,7 @@ static void on_event(void *arg, const cay_build_event *e)
 }
 
 /* What came out of it, and how it is used. */
-static void tell(cay_client *client, const cay_built *b, int64_t ms)
+static void print_built(cay_client *client, const cay_built *b, int64_t ms)
 {
     cay_template *t = NULL;
     char span[OUT_HUMAN], size[OUT_HUMAN];
@@ -156,7 +156,8 @@ static void forget_secrets(cay_build_secret *s)
     }
 }
 
-static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], cay_err *err)
+static int build_template(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1],
+                          cay_err *err)
 {
     const char *names[OPT_LIST_MAX + 1] = { NULL }, *rules[OPT_LIST_MAX + 1] = { NULL };
     cay_pair args[OPT_LIST_MAX + 1] = { 0 };
@@ -211,12 +212,12 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     else if (rc == 0)
         out_fmt("%s\n", built.template_);
     if (rc == 0 && !cli.json)
-        tell(client, &built, cay__now_ms() - began);
+        print_built(client, &built, cay__now_ms() - began);
     memcpy(kept, built.sandbox, sizeof built.sandbox);
     return rc;
 }
 
-static int build(void *opts, int argc, char **argv)
+static int run_build(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     (void)argc;
@@ -227,8 +228,9 @@ static int build(void *opts, int argc, char **argv)
         sigaction(SIGTERM, &sa, NULL);
     }
     char kept[CAY_ID_LEN + 1] = "";
-    int rc = run(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED ? cli_fail(&err, 130)
-                                                    : rc < 0            ? cli_fail(&err, CLI_FAIL)
+    int rc = build_template(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED
+                                                                   ? cli_fail(&err, 130)
+                                                               : rc < 0 ? cli_fail(&err, CLI_FAIL)
                                                                         : CLI_OK;
     if (*kept && cli.json)
         out_fmt("{\"sandbox\":\"%s\"}\n", kept);
@@ -254,7 +256,7 @@ const cli_verb cli_template_build = {
     .size = sizeof(build_args),
     .min = 1,
     .max = 1,
-    .fn = build,
+    .fn = run_build,
 };
 
 typedef struct log_args {
@@ -362,7 +364,7 @@ static int on_build(const cay_build_info *b, void *arg)
     return 0;
 }
 
-static int builds(void *opts, int argc, char **argv)
+static int list_builds(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP",
                                           ">TIME", "BEGUN", NULL };
@@ -382,7 +384,7 @@ const cli_verb cli_template_builds = {
     .operands = "",
     .summary = "list the builds there were, the newest first",
     .examples = "  cay template builds",
-    .fn = builds,
+    .fn = list_builds,
 };
 
 static int on_cache(const cay_build_cache *c, void *arg)
@@ -413,7 +415,7 @@ static int on_cache(const cay_build_cache *c, void *arg)
     return 0;
 }
 
-static int caches(void *opts, int argc, char **argv)
+static int list_caches(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "CACHE", "TENANT", ">SIZE", ">MOST", "USED", NULL };
     cay_err err = CAY_ERR_INIT;
@@ -434,10 +436,10 @@ const cli_verb cli_template_caches = {
     .text =
         "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
     .examples = "  cay template caches",
-    .fn = caches,
+    .fn = list_caches,
 };
 
-static int prune(void *opts, int argc, char **argv)
+static int prune_builds(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -457,5 +459,5 @@ const cli_verb cli_template_prune = {
     .operands = "",
     .summary = "forget what builds keep of their steps; templates stay",
     .examples = "  cay template prune",
-    .fn = prune,
+    .fn = prune_builds,
 };

@@ -118,7 +118,7 @@ static int run_copy(const cli_place *from, const cli_place *to, copy_opts *o, ca
     return copy_in(b, from->path, to->path, o, err);
 }
 
-static int cp(void *opts, int argc, char **argv)
+static int copy_files(void *opts, int argc, char **argv)
 {
     const cp_args *args = opts;
     cay_err err = CAY_ERR_INIT;
@@ -158,5 +158,5 @@ const cli_verb cli_cp = {
     .size = sizeof(cp_args),
     .min = 2,
     .max = 2,
-    .fn = cp,
+    .fn = copy_files,
 };

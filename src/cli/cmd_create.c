@@ -9,7 +9,7 @@
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-static int answer(cay_sandbox *sb)
+static int print_created(cay_sandbox *sb)
 {
     cay_err err = CAY_ERR_INIT;
     cay_info *info = NULL;
@@ -26,7 +26,7 @@ static int answer(cay_sandbox *sb)
     return CLI_OK;
 }
 
-static int create(void *opts, int argc, char **argv)
+static int create_sandbox(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -41,7 +41,7 @@ static int create(void *opts, int argc, char **argv)
         code = cli_fail(&err, CLI_FAIL);
     else {
         box_spec_tell(&spec);
-        code = answer(sb);
+        code = print_created(sb);
     }
     box_spec_clear(&spec);
     return code;
@@ -60,5 +60,5 @@ const cli_verb cli_create = {
                 "  cay create --isolation root --require disk-quota  # refuse rather than do less",
     .opts = { { box_opt_defs, 0 } },
     .size = sizeof(box_opts),
-    .fn = create,
+    .fn = create_sandbox,
 };

@@ -43,7 +43,7 @@ static int on_change(const cay_file_change *c, void *arg)
     return out_broken() ? CAY_ECANCELED : 0;
 }
 
-static int diff(void *opts, int argc, char **argv)
+static int show_diff(void *opts, int argc, char **argv)
 {
     const diff_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -98,5 +98,5 @@ const cli_verb cli_diff = {
     .size = sizeof(diff_args),
     .min = 1,
     .max = 2,
-    .fn = diff,
+    .fn = show_diff,
 };

@@ -97,8 +97,8 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
 }
 
 /* 0 when everything asked for is there. */
-static int check(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d,
-                 cay_err *err)
+static int check_needs(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d,
+                       cay_err *err)
 {
     for (size_t i = 0; i < d->n; i++)
         if (!strcmp(d->row[i].state, "off"))
@@ -113,7 +113,7 @@ static int check(const doctor_args *a, int need, const cay_probe *p, const docto
     return 0;
 }
 
-static int doctor(void *opts, int argc, char **argv)
+static int run_doctor(void *opts, int argc, char **argv)
 {
     const doctor_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -132,7 +132,7 @@ static int doctor(void *opts, int argc, char **argv)
     doctor_rows *d = cay__alloc(sizeof *d);
     if (a->server)
         doctor_server(client, d);
-    int rc = check(a, need, p, d, &err);
+    int rc = check_needs(a, need, p, d, &err);
     if (cli.json)
         print_json(p, cay_client_home(client), d, rc == 0);
     else if (!cli.quiet)
@@ -157,5 +157,5 @@ const cli_verb cli_doctor = {
                 "  cay doctor --json | jq -r '.layers[] | select(.state != \"on\") | .name'",
     .opts = { { defs, 0 } },
     .size = sizeof(doctor_args),
-    .fn = doctor,
+    .fn = run_doctor,
 };

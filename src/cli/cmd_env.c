@@ -93,7 +93,7 @@ typedef struct var {
     bool key; /* its value is the key, else the address */
 } var;
 
-static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
+static int print_env_with_key(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -132,22 +132,22 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
     return CLI_OK;
 }
 
-static int e2b(void *opts, int argc, char **argv)
+static int print_e2b_env(void *opts, int argc, char **argv)
 {
     static const var vars[] = { { "E2B_API_KEY", true },
                                 { "E2B_API_URL", false },
                                 { "E2B_SANDBOX_URL", false },
                                 { "E2B_VOLUME_API_URL", false } };
     (void)argc, (void)argv;
-    return show(opts, &cli_e2b_env, vars, CAY_LEN(vars));
+    return print_env_with_key(opts, &cli_e2b_env, vars, CAY_LEN(vars));
 }
 
-static int cloudflare(void *opts, int argc, char **argv)
+static int print_cloudflare_env(void *opts, int argc, char **argv)
 {
     static const var vars[] = { { "CLOUDFLARE_SANDBOX_API_KEY", true },
                                 { "CLOUDFLARE_SANDBOX_WORKER_URL", false } };
     (void)argc, (void)argv;
-    return show(opts, &cli_cloudflare_env, vars, CAY_LEN(vars));
+    return print_env_with_key(opts, &cli_cloudflare_env, vars, CAY_LEN(vars));
 }
 
 const cli_verb cli_e2b_env = {
@@ -163,7 +163,7 @@ const cli_verb cli_e2b_env = {
                 "  eval \"$(cay e2b env --listen :9000)\"",
     .opts = { { defs, 0 } },
     .size = sizeof(env_args),
-    .fn = e2b,
+    .fn = print_e2b_env,
 };
 
 const cli_verb cli_cloudflare_env = {
@@ -179,5 +179,5 @@ const cli_verb cli_cloudflare_env = {
                 "process.env.CLOUDFLARE_SANDBOX_WORKER_URL })",
     .opts = { { defs, 0 } },
     .size = sizeof(env_args),
-    .fn = cloudflare,
+    .fn = print_cloudflare_env,
 };

@@ -76,7 +76,7 @@ static void print_event(const cay_event *e)
 }
 
 /* Until the count, the time or an interrupt; running out of time is a fine end. */
-static int follow(cay_events *ev, const events_args *a, cay_err *err)
+static int follow_events(cay_events *ev, const events_args *a, cay_err *err)
 {
     cay_call call = { .size = sizeof call };
     if (a->span_ms && a->span_ms != CAY_UNLIMITED)
@@ -92,7 +92,7 @@ static int follow(cay_events *ev, const events_args *a, cay_err *err)
     return 0;
 }
 
-static int events(void *opts, int argc, char **argv)
+static int show_events(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -101,7 +101,7 @@ static int events(void *opts, int argc, char **argv)
     if (cli_service(&client, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
         cay_client_events(client, sb ? cay_sandbox_id(sb) : NULL, &ev, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    int rc = follow(ev, opts, &err);
+    int rc = follow_events(ev, opts, &err);
     cay_events_close(ev);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
@@ -117,5 +117,5 @@ const cli_verb cli_events = {
     .opts = { { defs, 0 } },
     .size = sizeof(events_args),
     .max = 1,
-    .fn = events,
+    .fn = show_events,
 };

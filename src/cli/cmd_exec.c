@@ -10,7 +10,7 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
-static int exec_(void *opts, int argc, char **argv)
+static int exec_command(void *opts, int argc, char **argv)
 {
     const proc_opts *o = opts;
     cay_err err = CAY_ERR_INIT;
@@ -44,7 +44,7 @@ const cli_verb cli_exec = {
     .stop_after = 2,
     .min = 1,
     .max = CLI_ANY,
-    .fn = exec_,
+    .fn = exec_command,
 };
 
 typedef struct attach_args {
@@ -61,7 +61,7 @@ static const opt_def attach_defs[] = {
     OPT_END
 };
 
-static int attach(void *opts, int argc, char **argv)
+static int attach_process(void *opts, int argc, char **argv)
 {
     const attach_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -100,5 +100,5 @@ const cli_verb cli_attach = {
     .size = sizeof(attach_args),
     .min = 2,
     .max = 2,
-    .fn = attach,
+    .fn = attach_process,
 };

@@ -238,7 +238,7 @@ static const opt_def cat_defs[] = { { "offset", 0, "BYTES", "where to begin", OP
                                       OPT_SIZE, offsetof(cat_args, length), 1 },
                                     OPT_END };
 
-static int pour(int fd)
+static int copy_to_stdout(int fd)
 {
     char buf[64 << 10];
     ssize_t n;
@@ -265,7 +265,7 @@ static int files_cat(void *opts, int argc, char **argv)
         CAY_AUTOFD fd = -1;
         if (cay_file_open_read(w.sb, NULL, w.v[i], &spec, &fd, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
-        else if (pour(fd) < 0) {
+        else if (copy_to_stdout(fd) < 0) {
             cay_fail_sys(&err, CAY_ESYS, "read %s", w.v[i]);
             code = cli_fail(&err, CLI_FAIL);
         }

@@ -5,7 +5,7 @@
 #include <base/base.h>
 
 /* The exit code of one call, with its error told. */
-static int told(int rc, const cay_err *err)
+static int report_result(int rc, const cay_err *err)
 {
     return rc < 0 ? cli_fail(err, CLI_FAIL) : CLI_OK;
 }
@@ -29,8 +29,8 @@ static int files_mkdir(void *opts, int argc, char **argv)
     files_words w;
     int code = files_begin(&cli_files_mkdir, argc, argv, 1, 8, &w);
     for (int i = 0; w.sb && i < w.n; i++)
-        code |= told(cay_file_mkdir(w.sb, NULL, w.v[i], a->mode ? a->mode : 0755, a->parents, &err),
-                     &err);
+        code |= report_result(
+            cay_file_mkdir(w.sb, NULL, w.v[i], a->mode ? a->mode : 0755, a->parents, &err), &err);
     files_end(&w);
     return code;
 }
@@ -65,7 +65,7 @@ static int files_rm(void *opts, int argc, char **argv)
     int code = files_begin(&cli_files_rm, argc, argv, 1, 8, &w);
     for (int i = 0; w.sb && i < w.n; i++) {
         int rc = cay_file_remove(w.sb, NULL, w.v[i], a->recursive, &err);
-        code |= told(a->force && rc == CAY_ENOENT ? 0 : rc, &err);
+        code |= report_result(a->force && rc == CAY_ENOENT ? 0 : rc, &err);
     }
     files_end(&w);
     return code;
@@ -90,7 +90,7 @@ static int files_mv(void *opts, int argc, char **argv)
     (void)opts;
     int code = files_begin(&cli_files_mv, argc, argv, 2, 2, &w);
     if (!code)
-        code = told(cay_file_rename(w.sb, NULL, w.v[0], w.v[1], &err), &err);
+        code = report_result(cay_file_rename(w.sb, NULL, w.v[0], w.v[1], &err), &err);
     files_end(&w);
     return code;
 }
@@ -115,7 +115,7 @@ static int files_chmod(void *opts, int argc, char **argv)
     if (!code && cli_parse_mode(w.v[0], &mode, &err) < 0)
         code = cli_usage(&cli_files_chmod, &err);
     if (!code)
-        code = told(cay_file_chmod(w.sb, NULL, w.v[1], mode, &err), &err);
+        code = report_result(cay_file_chmod(w.sb, NULL, w.v[1], mode, &err), &err);
     files_end(&w);
     return code;
 }
@@ -140,7 +140,7 @@ static int files_chown(void *opts, int argc, char **argv)
     if (!code && cli_parse_owner(w.v[0], &uid, &gid, &err) < 0)
         code = cli_usage(&cli_files_chown, &err);
     if (!code)
-        code = told(cay_file_chown(w.sb, NULL, w.v[1], uid, gid, &err), &err);
+        code = report_result(cay_file_chown(w.sb, NULL, w.v[1], uid, gid, &err), &err);
     files_end(&w);
     return code;
 }
@@ -162,7 +162,7 @@ static int files_ln(void *opts, int argc, char **argv)
     (void)opts;
     int code = files_begin(&cli_files_ln, argc, argv, 2, 2, &w);
     if (!code)
-        code = told(cay_file_symlink(w.sb, NULL, w.v[0], w.v[1], &err), &err);
+        code = report_result(cay_file_symlink(w.sb, NULL, w.v[0], w.v[1], &err), &err);
     files_end(&w);
     return code;
 }
@@ -230,7 +230,7 @@ static int files_xattr(void *opts, int argc, char **argv)
             rc = cay_file_setxattr(w.sb, NULL, w.v[0], w.v[1], NULL, 0, &err);
         else
             rc = eq ? xattr_set(&w, eq, &err) : xattr_get(&w, &err);
-        code = told(rc, &err);
+        code = report_result(rc, &err);
     }
     files_end(&w);
     return code;

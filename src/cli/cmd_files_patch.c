@@ -41,7 +41,7 @@ static int read_patch(const char *path, char **out, cay_err *err)
     return 0;
 }
 
-static int tell(const char *line, void *arg)
+static int on_patch_line(const char *line, void *arg)
 {
     out_json *j = arg;
     if (cli.json)
@@ -64,7 +64,7 @@ static int files_patch(void *opts, int argc, char **argv)
         cay_patch_spec spec = { .size = sizeof spec, .dry = a->dry, .exclusive = a->exclusive };
         js_open(&j, '[');
         if (read_patch(w.v[0], &text, &err) < 0 || cay_patch_parse(text, &p, &err) < 0 ||
-            cay_patch_apply(w.sb, NULL, p, &spec, tell, &j, &err) < 0)
+            cay_patch_apply(w.sb, NULL, p, &spec, on_patch_line, &j, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         js_close(&j, ']');
         if (cli.json && !code)

@@ -48,7 +48,7 @@ static int on_fork(cay_sandbox *sb, void *arg)
     return 0;
 }
 
-static int go(const fork_args *a, const char *from, cli_pairs *labels)
+static int create_forks(const fork_args *a, const char *from, cli_pairs *labels)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -71,14 +71,14 @@ static int go(const fork_args *a, const char *from, cli_pairs *labels)
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
 
-static int fork_(void *opts, int argc, char **argv)
+static int fork_sandbox(void *opts, int argc, char **argv)
 {
     const fork_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cli_pairs labels = { 0 };
     (void)argc;
     int code = pairs_labels(&labels, &a->labels, &err) < 0 ? cli_usage(&cli_fork, &err)
-                                                           : go(a, argv[0], &labels);
+                                                           : create_forks(a, argv[0], &labels);
     pairs_clear(&labels);
     return code;
 }
@@ -99,7 +99,7 @@ const cli_verb cli_fork = {
     .size = sizeof(fork_args),
     .min = 1,
     .max = 1,
-    .fn = fork_,
+    .fn = fork_sandbox,
 };
 
 typedef struct undo_args {
@@ -113,7 +113,7 @@ static const opt_def undo_defs[] = {
     OPT_END
 };
 
-static int undo(void *opts, int argc, char **argv)
+static int undo_changes(void *opts, int argc, char **argv)
 {
     const undo_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -148,5 +148,5 @@ const cli_verb cli_undo = {
     .size = sizeof(undo_args),
     .min = 1,
     .max = 1,
-    .fn = undo,
+    .fn = undo_changes,
 };

@@ -7,7 +7,7 @@
 #include <base/str.h>
 #include <cay/snapshot.h>
 
-static void overview(const char *family)
+static void print_overview(const char *family)
 {
     CAY_AUTOBUF b = CAY__BUF(1u << 20);
     const char *bold = out_on(1, OUT_BOLD), *off = out_off(1);
@@ -32,13 +32,13 @@ static void overview(const char *family)
     out_write(b.data ? b.data : "", b.len);
 }
 
-static int help(void *opts, int argc, char **argv)
+static int print_help(void *opts, int argc, char **argv)
 {
     char name[64];
     bool family = false;
     (void)opts;
     if (!argc) {
-        overview(NULL);
+        print_overview(NULL);
         return CLI_OK;
     }
     cay__str_join(name, sizeof name, argv[0], argc > 1 ? " " : "", argc > 1 ? argv[1] : "", NULL);
@@ -52,7 +52,7 @@ static int help(void *opts, int argc, char **argv)
         family |= (*p)->fn && cay__str_starts((*p)->name, name) && (*p)->name[strlen(name)] == ' ';
     }
     if (family) {
-        overview(name);
+        print_overview(name);
         return CLI_OK;
     }
     cay_err err = CAY_ERR_INIT;
@@ -66,10 +66,10 @@ const cli_verb cli_help = {
     .summary = "explain cay or one of its commands",
     .examples = "  cay help\n  cay help run\n  cay help files",
     .max = 2,
-    .fn = help,
+    .fn = print_help,
 };
 
-static int version(void *opts, int argc, char **argv)
+static int print_version(void *opts, int argc, char **argv)
 {
     (void)opts;
     (void)argc;
@@ -82,7 +82,7 @@ const cli_verb cli_version = {
     .name = "version",
     .operands = "",
     .summary = "print the version",
-    .fn = version,
+    .fn = print_version,
 };
 
 static void print_options(const opt_def *d)
@@ -171,7 +171,7 @@ static int complete_snapshots(void)
                : CLI_OK;
 }
 
-static int completion(void *opts, int argc, char **argv)
+static int print_completion(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     (void)opts;
@@ -203,5 +203,5 @@ const cli_verb cli_completion = {
     .summary = "words for the shell's completion, each with a tab and its meaning",
     .min = 1,
     .max = 3,
-    .fn = completion,
+    .fn = print_completion,
 };

@@ -70,7 +70,7 @@ static int on_task(const cay_job *t, void *arg)
     return out_broken();
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_jobs(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "ID",      "KIND",      "ABOUT", "STATE",
                                           ">DUE IN", ">ATTEMPTS", "ERROR", NULL };
@@ -97,11 +97,11 @@ const cli_verb cli_jobs_ls = {
     .examples = "  cay jobs ls --state dead",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),
-    .fn = ls,
+    .fn = list_jobs,
 };
 
-static int each(int argc, char **argv, const char *action,
-                int (*fn)(cay_client *, const char *, cay_err *))
+static int for_each_job(int argc, char **argv, const char *action,
+                        int (*fn)(cay_client *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -113,10 +113,10 @@ static int each(int argc, char **argv, const char *action,
     return CLI_OK;
 }
 
-static int cancel(void *opts, int argc, char **argv)
+static int cancel_jobs(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, "jobs.cancel", cay_job_cancel);
+    return for_each_job(argc, argv, "jobs.cancel", cay_job_cancel);
 }
 
 const cli_verb cli_jobs_cancel = {
@@ -127,13 +127,13 @@ const cli_verb cli_jobs_cancel = {
     .examples = "  cay jobs cancel jabc…",
     .min = 1,
     .max = CLI_ANY,
-    .fn = cancel,
+    .fn = cancel_jobs,
 };
 
-static int replay(void *opts, int argc, char **argv)
+static int replay_jobs(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, "jobs.replay", cay_job_replay);
+    return for_each_job(argc, argv, "jobs.replay", cay_job_replay);
 }
 
 const cli_verb cli_jobs_replay = {
@@ -143,5 +143,5 @@ const cli_verb cli_jobs_replay = {
     .examples = "  cay -q jobs ls --state dead | xargs -r cay jobs replay",
     .min = 1,
     .max = CLI_ANY,
-    .fn = replay,
+    .fn = replay_jobs,
 };

@@ -29,7 +29,7 @@ static const opt_def create_defs[] = {
     OPT_END
 };
 
-static int create(void *opts, int argc, char **argv)
+static int create_key(void *opts, int argc, char **argv)
 {
     const create_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -80,7 +80,7 @@ const cli_verb cli_key_create = {
                 "  cay key create --scope port --sandbox cabc… --port 8080 --ttl 1h",
     .opts = { { create_defs, 0 } },
     .size = sizeof(create_args),
-    .fn = create,
+    .fn = create_key,
 };
 
 typedef struct ls_args {
@@ -145,7 +145,7 @@ static int on_key(const cay_key *k, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_keys(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "ID",      "TENANT",  "SCOPE", "STATE", "SANDBOX",
                                           "CREATED", "EXPIRES", "USED",  "NAME",  NULL };
@@ -168,7 +168,7 @@ const cli_verb cli_key_ls = {
     .examples = "  cay key ls",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),
-    .fn = ls,
+    .fn = list_keys,
 };
 
 static int revoke_keys(void *opts, int argc, char **argv)

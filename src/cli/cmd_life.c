@@ -16,8 +16,9 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 /* Does one thing to each id; goes on after a failure, and fails if any did. */
-static int each(int argc, char **argv, int (*fn)(cay_sandbox *sb, const void *arg, cay_err *err),
-                const void *arg)
+static int for_each_sandbox(int argc, char **argv,
+                            int (*fn)(cay_sandbox *sb, const void *arg, cay_err *err),
+                            const void *arg)
 {
     int code = CLI_OK;
     for (int i = 0; i < argc; i++) {
@@ -31,16 +32,16 @@ static int each(int argc, char **argv, int (*fn)(cay_sandbox *sb, const void *ar
     return code;
 }
 
-static int do_pause(cay_sandbox *sb, const void *arg, cay_err *err)
+static int pause_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
 {
     (void)arg;
     return cay_sandbox_pause(sb, NULL, err);
 }
 
-static int pause_(void *opts, int argc, char **argv)
+static int pause_sandboxes(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, do_pause, NULL);
+    return for_each_sandbox(argc, argv, pause_sandbox, NULL);
 }
 
 const cli_verb cli_pause = {
@@ -50,7 +51,7 @@ const cli_verb cli_pause = {
     .examples = "  cay pause c7f && cay resume c7f",
     .min = 1,
     .max = CLI_ANY,
-    .fn = pause_,
+    .fn = pause_sandboxes,
 };
 
 typedef struct extend_args {
@@ -65,13 +66,13 @@ static const opt_def extend_defs[] = {
     OPT_END
 };
 
-static int do_extend(cay_sandbox *sb, const void *arg, cay_err *err)
+static int extend_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
 {
     const extend_args *a = arg;
     return cay_sandbox_extend(sb, NULL, a->ttl_ms, a->idle_ms, err);
 }
 
-static int extend(void *opts, int argc, char **argv)
+static int extend_sandboxes(void *opts, int argc, char **argv)
 {
     const extend_args *a = opts;
     if (!a->ttl_ms && !a->idle_ms) {
@@ -79,7 +80,7 @@ static int extend(void *opts, int argc, char **argv)
         cay_fail(&err, CAY_EINVAL, "say how long: --ttl TIME, --idle TIME or both");
         return cli_usage(&cli_extend, &err);
     }
-    return each(argc, argv, do_extend, a);
+    return for_each_sandbox(argc, argv, extend_sandbox, a);
 }
 
 const cli_verb cli_extend = {
@@ -92,19 +93,19 @@ const cli_verb cli_extend = {
     .size = sizeof(extend_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = extend,
+    .fn = extend_sandboxes,
 };
 
-static int do_kill(cay_sandbox *sb, const void *arg, cay_err *err)
+static int kill_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
 {
     (void)arg;
     return cay_sandbox_kill(sb, NULL, err);
 }
 
-static int kill_(void *opts, int argc, char **argv)
+static int kill_sandboxes(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, do_kill, NULL);
+    return for_each_sandbox(argc, argv, kill_sandbox, NULL);
 }
 
 const cli_verb cli_kill = {
@@ -116,7 +117,7 @@ const cli_verb cli_kill = {
     .examples = "  cay kill c7f",
     .min = 1,
     .max = CLI_ANY,
-    .fn = kill_,
+    .fn = kill_sandboxes,
 };
 
 typedef struct rm_args {
@@ -128,7 +129,7 @@ static const opt_def rm_defs[] = { { "force", 'f', NULL,
                                      OPT_FLAG, offsetof(rm_args, force) },
                                    OPT_END };
 
-static int remove_one(const char *id, bool force)
+static int remove_sandbox(const char *id, bool force)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -153,12 +154,12 @@ static int remove_one(const char *id, bool force)
     return CLI_OK;
 }
 
-static int rm(void *opts, int argc, char **argv)
+static int remove_sandboxes(void *opts, int argc, char **argv)
 {
     const rm_args *a = opts;
     int code = CLI_OK;
     for (int i = 0; i < argc; i++)
-        code |= remove_one(argv[i], a->force);
+        code |= remove_sandbox(argv[i], a->force);
     return code;
 }
 
@@ -172,7 +173,7 @@ const cli_verb cli_rm = {
     .size = sizeof(rm_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = rm,
+    .fn = remove_sandboxes,
 };
 
 typedef struct wait_args {
@@ -183,7 +184,7 @@ static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "give up after this
                                        offsetof(wait_args, timeout_ms), 1 },
                                      OPT_END };
 
-static int wait_(void *opts, int argc, char **argv)
+static int wait_for_sandbox(void *opts, int argc, char **argv)
 {
     const wait_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -210,7 +211,7 @@ const cli_verb cli_wait = {
     .size = sizeof(wait_args),
     .min = 1,
     .max = 1,
-    .fn = wait_,
+    .fn = wait_for_sandbox,
 };
 
 typedef struct signal_args {
@@ -236,7 +237,7 @@ static int parse_scope(const char *s, cay_scope *out, cay_err *err)
     return s ? cay_fail(err, CAY_EINVAL, "--scope \"%s\": want one, group, tree or below", s) : 0;
 }
 
-static int signal_(void *opts, int argc, char **argv)
+static int signal_processes(void *opts, int argc, char **argv)
 {
     const signal_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -268,7 +269,7 @@ const cli_verb cli_signal = {
     .size = sizeof(signal_args),
     .min = 2,
     .max = CLI_ANY,
-    .fn = signal_,
+    .fn = signal_processes,
 };
 
 typedef struct gc_args {
@@ -283,7 +284,7 @@ static const opt_def gc_defs[] = {
 };
 
 /* Again when more came meanwhile; whoever brought it saw that we are at it. */
-static int settle(cay_client *client, cay_err *err)
+static int settle_client(cay_client *client, cay_err *err)
 {
     int rc = 0;
     for (int i = 0; rc == 0 && i < 100 && cay_client_unsettled(client); i++)
@@ -291,7 +292,7 @@ static int settle(cay_client *client, cay_err *err)
     return rc;
 }
 
-static int gc(void *opts, int argc, char **argv)
+static int collect_garbage(void *opts, int argc, char **argv)
 {
     const gc_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -310,7 +311,7 @@ static int gc(void *opts, int argc, char **argv)
         waiting_begin(&w, "gc", "");
     int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = a->settle ? settle(client, &err) : cay_client_gc(client, NULL, &n, &err);
+        rc = a->settle ? settle_client(client, &err) : cay_client_gc(client, NULL, &n, &err);
     if (rc == 0 && !a->settle && !cay_client_host(client)) /* a server does this with its own */
         rc = cay_build_gc(client, NULL, &caches, &err);
     waiting_end(&w);
@@ -335,5 +336,5 @@ const cli_verb cli_gc = {
     .text = "Sandboxes and snapshots are never removed by this, stopped ones neither.",
     .opts = { { gc_defs, 0 } },
     .size = sizeof(gc_args),
-    .fn = gc,
+    .fn = collect_garbage,
 };

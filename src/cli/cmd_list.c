@@ -80,7 +80,7 @@ static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_e
     return 0;
 }
 
-static int list(const cay_filter *f)
+static int print_sandboxes(const cay_filter *f)
 {
     static const char *const titles[] = { "ID",   "NAME",  "STATE",  "WALL",   "PROVIDER",
                                           ">AGE", ">LEFT", "REASON", "LABELS", NULL };
@@ -93,14 +93,15 @@ static int list(const cay_filter *f)
     return rows_done(&r, cay_client_list(client, NULL, f, on_info, &r, &err), &err);
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_sandboxes(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cli_pairs labels = { 0 };
     cay_filter f;
     (void)argc;
     (void)argv;
-    int code = make_filter(opts, &labels, &f, &err) < 0 ? cli_usage(&cli_ls, &err) : list(&f);
+    int code =
+        make_filter(opts, &labels, &f, &err) < 0 ? cli_usage(&cli_ls, &err) : print_sandboxes(&f);
     pairs_clear(&labels);
     return code;
 }
@@ -115,7 +116,7 @@ const cli_verb cli_ls = {
                 "  cay ls --metadata '{\"ticket\":7}'",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),
-    .fn = ls,
+    .fn = list_sandboxes,
 };
 
 typedef struct inspect_args {
@@ -126,7 +127,7 @@ static const opt_def inspect_defs[] = { { "text", 0, NULL, "for people instead o
                                           offsetof(inspect_args, text) },
                                         OPT_END };
 
-static int inspect_one(const char *id, const inspect_args *a, out_json *j)
+static int inspect_sandbox(const char *id, const inspect_args *a, out_json *j)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -148,7 +149,7 @@ static int inspect_one(const char *id, const inspect_args *a, out_json *j)
     return CLI_OK;
 }
 
-static int inspect(void *opts, int argc, char **argv)
+static int inspect_sandboxes(void *opts, int argc, char **argv)
 {
     const inspect_args *a = opts;
     out_json j = OUT_JSON(true);
@@ -158,7 +159,7 @@ static int inspect(void *opts, int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         if (a->text && i)
             out_str("\n");
-        code |= inspect_one(argv[i], a, &j);
+        code |= inspect_sandbox(argv[i], a, &j);
     }
     if (argc > 1)
         js_close(&j, ']');
@@ -180,5 +181,5 @@ const cli_verb cli_inspect = {
     .size = sizeof(inspect_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = inspect,
+    .fn = inspect_sandboxes,
 };

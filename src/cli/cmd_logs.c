@@ -67,7 +67,7 @@ static size_t tail_at(const char *s, size_t len, uint64_t lines)
 }
 
 /* What is kept of one stream now, without waiting. */
-static int dump(cay_proc *p, cay_stream which, uint64_t tail, cay_err *err)
+static int dump_stream(cay_proc *p, cay_stream which, uint64_t tail, cay_err *err)
 {
     enum { STEP = 32 << 10, MOST = 64 << 20 };
     CAY_AUTOBUF b = CAY__BUF(MOST);
@@ -93,7 +93,7 @@ static int dump(cay_proc *p, cay_stream which, uint64_t tail, cay_err *err)
     return 0;
 }
 
-static int follow(cay_proc *p, const logs_args *a, cay_err *err)
+static int follow_streams(cay_proc *p, const logs_args *a, cay_err *err)
 {
     cay_exit ex;
     bool left;
@@ -104,14 +104,14 @@ static int follow(cay_proc *p, const logs_args *a, cay_err *err)
     return pump_run(p, &how, &ex, &left, err);
 }
 
-static int show(cay_proc *p, const logs_args *a, cay_err *err)
+static int show_streams(cay_proc *p, const logs_args *a, cay_err *err)
 {
     if (a->follow)
-        return follow(p, a, err);
+        return follow_streams(p, a, err);
     if (a->out || !a->err)
-        CAY_TRY(dump(p, CAY_STDOUT, a->tail, err));
+        CAY_TRY(dump_stream(p, CAY_STDOUT, a->tail, err));
     if (a->err || !a->out) {
-        int rc = dump(p, CAY_STDERR, a->tail, err);
+        int rc = dump_stream(p, CAY_STDERR, a->tail, err);
         /* One with a terminal has a single stream. */
         if (rc < 0 && (a->err || (rc != CAY_EINVAL && rc != CAY_ENOENT && rc != CAY_ENOTSUP)))
             return rc;
@@ -119,7 +119,7 @@ static int show(cay_proc *p, const logs_args *a, cay_err *err)
     return 0;
 }
 
-static int logs(void *opts, int argc, char **argv)
+static int show_logs(void *opts, int argc, char **argv)
 {
     const logs_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -137,7 +137,7 @@ static int logs(void *opts, int argc, char **argv)
                       : argc < 2 ? n.id
                                  : argv[1]; /* the tag of a service is its name */
     if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 ||
-        show(p, a, &err) < 0)
+        show_streams(p, a, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
@@ -157,5 +157,5 @@ const cli_verb cli_logs = {
     .size = sizeof(logs_args),
     .min = 1,
     .max = 2,
-    .fn = logs,
+    .fn = show_logs,
 };

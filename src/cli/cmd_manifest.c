@@ -31,7 +31,7 @@ static int entry_json(const cay_entry_info *e, void *arg)
 }
 
 /* What else it asks for: everything but the files. */
-static json_t *beside(const cay_manifest *m)
+static json_t *manifest_to_json(const cay_manifest *m)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *o = cay_manifest_to_json(m, &text, NULL) == 0 ? json_loads(text, 0, NULL) : NULL;
@@ -39,8 +39,9 @@ static json_t *beside(const cay_manifest *m)
 }
 
 /* Values that are taken from elsewhere, each as "WHERE from SOURCE". */
-static void references(const json_t *at, const char *where,
-                       void (*fn)(const char *where, const char *source, void *arg), void *arg)
+static void visit_references(const json_t *at, const char *where,
+                             void (*fn)(const char *where, const char *source, void *arg),
+                             void *arg)
 {
     const char *key;
     json_t *v;
@@ -51,7 +52,7 @@ static void references(const json_t *at, const char *where,
         if (!strcmp(cay__json_str(v, "type", ""), "ref"))
             fn(here, cay__json_str(v, "source", ""), arg);
         else if (json_is_object(v))
-            references(v, here, fn, arg);
+            visit_references(v, here, fn, arg);
     }
 }
 
@@ -113,9 +114,9 @@ static void print_beside(const json_t *o)
         say_line("sets variable ", key);
     json_array_foreach(json_object_get(o, "extra_persisted_roots"), i, v)
         say_line("keeps         ", json_string_value(v));
-    references(json_object_get(o, "entries"), "", reference_text, NULL);
-    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_text,
-               NULL);
+    visit_references(json_object_get(o, "entries"), "", reference_text, NULL);
+    visit_references(json_object_get(json_object_get(o, "environment"), "value"), "",
+                     reference_text, NULL);
 }
 
 static void print_beside_json(json_t *o, out_json *j)
@@ -126,8 +127,9 @@ static void print_beside_json(json_t *o, out_json *j)
     };
     js_key(j, "references");
     js_open(j, '[');
-    references(json_object_get(o, "entries"), "", reference_json, j);
-    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_json, j);
+    visit_references(json_object_get(o, "entries"), "", reference_json, j);
+    visit_references(json_object_get(json_object_get(o, "environment"), "value"), "",
+                     reference_json, j);
     js_close(j, ']');
     for (size_t i = 0; i < CAY_LEN(keys); i++) {
         json_t *v = json_object_get(o, keys[i]);
@@ -141,7 +143,7 @@ static void print_beside_json(json_t *o, out_json *j)
 
 static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
 {
-    CAY_AUTOJSON *o = beside(m);
+    CAY_AUTOJSON *o = manifest_to_json(m);
     out_json j = OUT_JSON(true);
     js_open(&j, '{');
     js_kstr(&j, "root", cay_manifest_root(m));
@@ -165,7 +167,7 @@ static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
 static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
 {
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, 3);
-    CAY_AUTOJSON *o = beside(m);
+    CAY_AUTOJSON *o = manifest_to_json(m);
     char bytes[OUT_HUMAN];
     for (const char *line = tree;
          *line;) { /* line by line, so that no name can drive the terminal */
@@ -191,7 +193,7 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
     return CLI_OK;
 }
 
-static int check(void *opts, int argc, char **argv)
+static int check_manifest(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
@@ -219,10 +221,10 @@ const cli_verb cli_manifest_check = {
                 "  cay --json manifest check agent.json | jq .bytes",
     .min = 1,
     .max = 1,
-    .fn = check,
+    .fn = check_manifest,
 };
 
-static int schema(void *opts, int argc, char **argv)
+static int print_schema(void *opts, int argc, char **argv)
 {
     CAY_AUTOFREE char *text = cay_manifest_schema();
     (void)opts, (void)argc, (void)argv;
@@ -239,10 +241,10 @@ const cli_verb cli_manifest_schema = {
             "check` judges more: what depends on two\n"
             "places at once, and what is on this host.",
     .examples = "  cay manifest schema >cay-manifest.schema.json",
-    .fn = schema,
+    .fn = print_schema,
 };
 
-static int show(void *opts, int argc, char **argv)
+static int show_manifest(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -263,7 +265,7 @@ const cli_verb cli_manifest_show = {
     .examples = "  cay manifest show c7f",
     .min = 1,
     .max = 1,
-    .fn = show,
+    .fn = show_manifest,
 };
 
 typedef struct apply_args {
@@ -322,7 +324,7 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
     return rc;
 }
 
-static int apply(void *opts, int argc, char **argv)
+static int apply_manifest(void *opts, int argc, char **argv)
 {
     const apply_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -354,5 +356,5 @@ const cli_verb cli_manifest_apply = {
     .size = sizeof(apply_args),
     .min = 2,
     .max = 2,
-    .fn = apply,
+    .fn = apply_manifest,
 };

@@ -41,7 +41,7 @@ void cli_net_operator(void)
         out_note("cay: %s; the operator's rules are still those from before", err.msg);
 }
 
-static int show(void *opts, int argc, char **argv)
+static int show_sandbox_policy(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -80,10 +80,10 @@ const cli_verb cli_net_show = {
                 "  cay net show --json c7f",
     .min = 1,
     .max = 1,
-    .fn = show,
+    .fn = show_sandbox_policy,
 };
 
-static int answer(uint64_t revision)
+static int print_revision(uint64_t revision)
 {
     if (cli.json) {
         out_json j = OUT_JSON(false);
@@ -100,7 +100,7 @@ static int answer(uint64_t revision)
     return CLI_OK;
 }
 
-static int set(void *opts, int argc, char **argv)
+static int set_policy(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -126,7 +126,7 @@ static int set(void *opts, int argc, char **argv)
     if (cay_policy_text(&p, &text, &err) < 0 ||
         cay_sandbox_set_policy(sb, NULL, text, &revision, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    return answer(revision);
+    return print_revision(revision);
 }
 
 const cli_verb cli_net_set = {
@@ -140,10 +140,10 @@ const cli_verb cli_net_set = {
                 "  cay net set c7f pypi npm '!registry.npmjs.org:80'",
     .min = 2,
     .max = CLI_ANY,
-    .fn = set,
+    .fn = set_policy,
 };
 
-static int add(const cli_verb *v, bool deny, int argc, char **argv)
+static int add_rules(const cli_verb *v, bool deny, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -172,19 +172,19 @@ static int add(const cli_verb *v, bool deny, int argc, char **argv)
         code = cli_fail(&err, CLI_FAIL);
     for (int i = 0; i < n; i++)
         free(owned[i]);
-    return code == CLI_OK ? answer(revision) : code;
+    return code == CLI_OK ? print_revision(revision) : code;
 }
 
-static int allow(void *opts, int argc, char **argv)
+static int add_allow_rules(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return add(&cli_net_allow, false, argc, argv);
+    return add_rules(&cli_net_allow, false, argc, argv);
 }
 
-static int deny(void *opts, int argc, char **argv)
+static int add_deny_rules(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return add(&cli_net_deny, true, argc, argv);
+    return add_rules(&cli_net_deny, true, argc, argv);
 }
 
 const cli_verb cli_net_allow = {
@@ -196,7 +196,7 @@ const cli_verb cli_net_allow = {
                 "  cay net allow c7f db.example.com:5432",
     .min = 2,
     .max = CLI_ANY,
-    .fn = allow,
+    .fn = add_allow_rules,
 };
 
 const cli_verb cli_net_deny = {
@@ -209,7 +209,7 @@ const cli_verb cli_net_deny = {
                 "  cay net deny c7f '**.example.com' 203.0.113.0/24",
     .min = 2,
     .max = CLI_ANY,
-    .fn = deny,
+    .fn = add_deny_rules,
 };
 
 /* HOST, HOST:PORT, [ADDRESS]:PORT. */
@@ -276,7 +276,7 @@ static const char *why_text(const cay_net_verdict *v)
     return v->reason;
 }
 
-static int why(void *opts, int argc, char **argv)
+static int explain_verdict(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -319,10 +319,10 @@ const cli_verb cli_net_why = {
                 "  cay net why c7f 169.254.169.254:80",
     .min = 2,
     .max = 2,
-    .fn = why,
+    .fn = explain_verdict,
 };
 
-static int presets(void *opts, int argc, char **argv)
+static int list_presets(void *opts, int argc, char **argv)
 {
     const char *name;
     const char *const *rules;
@@ -365,5 +365,5 @@ const cli_verb cli_net_presets = {
     .examples = "  cay net presets\n"
                 "  cay net presets github",
     .max = 1,
-    .fn = presets,
+    .fn = list_presets,
 };

@@ -232,7 +232,7 @@ static bool bound_to(cay_sandbox *sb, const char *host)
 }
 
 /* What would let it pass by the policy of now. */
-static void remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap)
+static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap)
 {
     cay_net_verdict v = { .size = sizeof v };
     size_t i = beyond_of(r->reason);
@@ -267,7 +267,7 @@ static void blocked_json(cay_sandbox *sb, const places *p)
         js_kstr(&j, "reason", r->reason);
         js_ku64(&j, "count", r->count);
         js_ki64(&j, "last_ms", r->last_ms);
-        remedy(sb, r, allow, sizeof allow);
+        find_remedy(sb, r, allow, sizeof allow);
         js_kstr(&j, "allow", allow);
         js_close(&j, '}');
     }
@@ -292,13 +292,13 @@ static void blocked_table(cay_sandbox *sb, const places *p)
         out_cell(&t, OUT_PLAIN, r->reason);
         out_cellf(&t, OUT_PLAIN, "%" PRIu64, r->count);
         out_cell(&t, OUT_DIM, out_time(when, r->last_ms));
-        remedy(sb, r, allow, sizeof allow);
+        find_remedy(sb, r, allow, sizeof allow);
         out_cell(&t, OUT_PLAIN, allow);
     }
     out_table_print(&t);
 }
 
-static int blocked(void *opts, int argc, char **argv)
+static int list_blocked(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -326,5 +326,5 @@ const cli_verb cli_net_blocked = {
                 "  cay net allow c7f $(cay net blocked --json c7f | jq -r '.[0].allow')",
     .min = 1,
     .max = 1,
-    .fn = blocked,
+    .fn = list_blocked,
 };

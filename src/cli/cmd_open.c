@@ -69,7 +69,7 @@ static int server_url(cay_client *client, const open_args *a, char *out, size_t 
 }
 
 /* What opens an address here; no shell in between. */
-static bool show(char *url)
+static bool open_browser(char *url)
 {
     static const char *const openers[] = { "xdg-open", "x-www-browser", "open" };
     const char *own = getenv("BROWSER");
@@ -117,7 +117,7 @@ static int run_open(void *opts, int argc, char **argv)
     snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, sb ? "sandbox/" : "",
              sb ? cay_sandbox_id(sb) : "", text);
     explicit_bzero(text, sizeof text);
-    if (a->print || cli.quiet || !show(link)) {
+    if (a->print || cli.quiet || !open_browser(link)) {
         out_fmt("%s\n", link);
         out_note("cay: the link logs in once, within 15 minutes");
     }

@@ -21,7 +21,7 @@ static const opt_def set_defs[] = {
     OPT_END
 };
 
-static int set(void *opts, int argc, char **argv)
+static int set_pool(void *opts, int argc, char **argv)
 {
     const set_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -53,7 +53,7 @@ const cli_verb cli_pool_set = {
     .size = sizeof(set_args),
     .min = 1,
     .max = 1,
-    .fn = set,
+    .fn = set_pool,
 };
 
 static int on_pool(const cay_pool *w, void *arg)
@@ -84,7 +84,7 @@ static int on_pool(const cay_pool *w, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_pools(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "TEMPLATE", "TENANT",  ">LOW",    ">HIGH",
                                           ">READY",   ">MAKING", "TROUBLE", NULL };
@@ -103,7 +103,7 @@ const cli_verb cli_pool_ls = {
     .operands = "",
     .summary = "list pools, and how many of each are ready",
     .examples = "  cay pool ls",
-    .fn = ls,
+    .fn = list_pools,
 };
 
 typedef struct rm_args {
@@ -114,7 +114,7 @@ static const opt_def rm_defs[] = { { "tenant", 0, "NAME", "whose pool it is; def
                                      OPT_STR, offsetof(rm_args, tenant) },
                                    OPT_END };
 
-static int drop(void *opts, int argc, char **argv)
+static int remove_pools(void *opts, int argc, char **argv)
 {
     const rm_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -137,5 +137,5 @@ const cli_verb cli_pool_rm = {
     .size = sizeof(rm_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = drop,
+    .fn = remove_pools,
 };

@@ -60,7 +60,7 @@ const cli_verb cli_port_ls = {
 };
 
 /* One direction: read what is there and pass it on; false at the end. */
-static bool pass(int from, int to)
+static bool relay_chunk(int from, int to)
 {
     char buf[CHUNK];
     ssize_t n = read(from, buf, sizeof buf);
@@ -76,7 +76,7 @@ static void end_writing(int fd)
 }
 
 /* Both directions until both ended. in/out are our side, remote the sandbox's. */
-static void relay(int in, int out, int remote)
+static void relay_connection(int in, int out, int remote)
 {
     bool up = true, down = true;
     while (down) {
@@ -84,11 +84,11 @@ static void relay(int in, int out, int remote)
                                 { .fd = remote, .events = POLLIN } };
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return;
-        if (fds[0].revents && !pass(in, remote)) {
+        if (fds[0].revents && !relay_chunk(in, remote)) {
             up = false;
             shutdown(remote, SHUT_WR);
         }
-        if (fds[1].revents && !pass(remote, out)) {
+        if (fds[1].revents && !relay_chunk(remote, out)) {
             down = false;
             if (in == out)
                 end_writing(out);
@@ -108,7 +108,7 @@ typedef struct job {
     int fd;
 } job;
 
-static void *serve(void *arg)
+static void *serve_connection(void *arg)
 {
     job *j = arg;
     cay_err err = CAY_ERR_INIT;
@@ -119,7 +119,7 @@ static void *serve(void *arg)
     if (cay_port_connect(f->sb, NULL, f->port, &remote, &err) < 0)
         out_note("cay: port %u: %s", f->port, err.msg);
     else
-        relay(local, local, remote);
+        relay_connection(local, local, remote);
     atomic_fetch_sub(&f->live, 1);
     return NULL;
 }
@@ -157,7 +157,7 @@ static void accept_loop(int sock, forward *f)
         job *j = cay__alloc(sizeof *j);
         *j = (job){ f, fd };
         atomic_fetch_add(&f->live, 1);
-        if (pthread_create(&t, NULL, serve, j) != 0) {
+        if (pthread_create(&t, NULL, serve_connection, j) != 0) {
             atomic_fetch_sub(&f->live, 1);
             close(fd);
             free(j);
@@ -230,7 +230,7 @@ static int port_connect(void *opts, int argc, char **argv)
                  "standard output is a terminal; send it through a pipe, such as `| cat -v`");
         return cli_fail(&err, CLI_FAIL);
     }
-    relay(0, 1, remote);
+    relay_connection(0, 1, remote);
     return CLI_OK;
 }
 

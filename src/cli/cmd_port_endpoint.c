@@ -80,7 +80,7 @@ static int on_row(const cay_endpoint *e, void *arg)
     return 0;
 }
 
-static int one(cay_sandbox *sb, const char *text)
+static int print_endpoint(cay_sandbox *sb, const char *text)
 {
     cay_err err = CAY_ERR_INIT;
     cay_endpoint e = { .size = sizeof e };
@@ -102,7 +102,7 @@ static int one(cay_sandbox *sb, const char *text)
     return CLI_OK;
 }
 
-static int endpoint(void *opts, int argc, char **argv)
+static int show_endpoints(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { ">PORT", "REACHED AT", NULL };
     cay_err err = CAY_ERR_INIT;
@@ -112,7 +112,7 @@ static int endpoint(void *opts, int argc, char **argv)
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (argc > 1)
-        return one(sb, argv[1]);
+        return print_endpoint(sb, argv[1]);
     rows_open(&r, titles);
     return rows_done(&r, cay_port_endpoints(sb, NULL, on_row, &r, &err), &err);
 }
@@ -128,5 +128,5 @@ const cli_verb cli_port_endpoint = {
         "  curl http://$(cay port endpoint c7f 80)/",
     .min = 1,
     .max = 2,
-    .fn = endpoint,
+    .fn = show_endpoints,
 };

@@ -30,7 +30,7 @@ static void exposed_json(out_json *j, const cay_exposed *e)
     js_close(j, '}');
 }
 
-static int expose(void *opts, int argc, char **argv)
+static int expose_port(void *opts, int argc, char **argv)
 {
     const expose_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -69,10 +69,10 @@ const cli_verb cli_port_expose = {
     .size = sizeof(expose_args),
     .min = 2,
     .max = 2,
-    .fn = expose,
+    .fn = expose_port,
 };
 
-static int unexpose(void *opts, int argc, char **argv)
+static int unexpose_port(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -92,7 +92,7 @@ const cli_verb cli_port_unexpose = {
     .examples = "  cay port unexpose c7f 8000",
     .min = 2,
     .max = 2,
-    .fn = unexpose,
+    .fn = unexpose_port,
 };
 
 static int on_exposed(const cay_exposed *e, void *arg)
@@ -110,7 +110,7 @@ static int on_exposed(const cay_exposed *e, void *arg)
     return 0;
 }
 
-static int exposed(void *opts, int argc, char **argv)
+static int list_exposed(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { ">PORT", "EXPIRES", NULL };
     cay_err err = CAY_ERR_INIT;
@@ -130,5 +130,5 @@ const cli_verb cli_port_exposed = {
     .examples = "  cay port exposed c7f",
     .min = 1,
     .max = 1,
-    .fn = exposed,
+    .fn = list_exposed,
 };

@@ -91,7 +91,7 @@ static void add_json(view *v, const cay_proc_info *p)
     js_close(j, '}');
 }
 
-static bool carries(const cay_pair *have, const cay_pair *want)
+static bool has_labels(const cay_pair *have, const cay_pair *want)
 {
     for (; want && want->key; want++) {
         const cay_pair *h = have;
@@ -106,7 +106,7 @@ static bool carries(const cay_pair *have, const cay_pair *want)
 static int on_proc(const cay_proc_info *p, void *arg)
 {
     view *v = arg;
-    if ((p->state == 'X' && !v->all) || !carries(p->labels, v->want))
+    if ((p->state == 'X' && !v->all) || !has_labels(p->labels, v->want))
         return 0;
     if (cli.json)
         add_json(v, p);
@@ -118,7 +118,7 @@ static int on_proc(const cay_proc_info *p, void *arg)
     return 0;
 }
 
-static int ps(void *opts, int argc, char **argv)
+static int list_processes(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { ">PID", ">PPID", "USER", "STATE",  ">CPU",    ">MEMORY",
                                           ">AGE", "ID",    "TAG",  "LABELS", "COMMAND", NULL };
@@ -156,5 +156,5 @@ const cli_verb cli_ps = {
     .size = sizeof(ps_args),
     .min = 1,
     .max = 1,
-    .fn = ps,
+    .fn = list_processes,
 };

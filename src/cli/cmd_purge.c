@@ -35,7 +35,7 @@ typedef struct view {
 
 /* tenant: NULL, or whose it is, which is told of others than tenant default: an operator removes
  * what is theirs. */
-static void tell(view *v, size_t kind, const char *id, const char *more, const char *tenant)
+static void add_item(view *v, size_t kind, const char *id, const char *more, const char *tenant)
 {
     v->n[kind]++;
     js_str(&v->json, id);
@@ -58,39 +58,39 @@ static int on_box(const cay_info *i, void *arg)
     char more[200];
     snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), i->name ? i->name : "");
     v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
-    tell(v, 0, i->id, more, i->tenant);
+    add_item(v, 0, i->id, more, i->tenant);
     return 0;
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
-    tell(arg, 1, s->id, s->label, s->tenant);
+    add_item(arg, 1, s->id, s->label, s->tenant);
     return 0;
 }
 
 static int on_template(const cay_template *t, void *arg)
 {
-    tell(arg, 2, t->id, t->names && t->names[0] ? t->names[0] : "", t->tenant);
+    add_item(arg, 2, t->id, t->names && t->names[0] ? t->names[0] : "", t->tenant);
     return 0;
 }
 
 static int on_volume(const cay_volume *w, void *arg)
 {
-    tell(arg, 3, w->name, "", NULL);
+    add_item(arg, 3, w->name, "", NULL);
     return 0;
 }
 
-static const char *where(cay_client *client)
+static const char *get_location(cay_client *client)
 {
     return cay_client_host(client) ? cay_client_host(client) : cay_client_home(client);
 }
 
-static int look(cay_client *client, view *v, cay_err *err)
+static int collect_items(cay_client *client, view *v, cay_err *err)
 {
     static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
     int rc = 0;
     js_open(&v->json, '{');
-    js_kstr(&v->json, cli_host() ? "host" : "home", where(client));
+    js_kstr(&v->json, cli_host() ? "host" : "home", get_location(client));
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++) {
         size_t at = v->text.len;
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
@@ -110,26 +110,26 @@ static int look(cay_client *client, view *v, cay_err *err)
     return rc;
 }
 
-static void counts(const view *v, const char *last)
+static void print_counts(const view *v, const char *last)
 {
     out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0],
             v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
             v->n[2] == 1 ? "" : "s", last, v->n[3], v->n[3] == 1 ? "" : "s");
 }
 
-static void summary(const char *home, const view *v)
+static void print_summary(const char *home, const view *v)
 {
     if (v->text.len)
         out_write(v->text.data, v->text.len);
     out_safe(home);
     out_str(": ");
-    counts(v, ",");
+    print_counts(v, ",");
     out_fmt("; %zu of the sandboxes alive%s\n", v->running,
             cli_host() ? ""
                        : ",\nand all keys, tenants, stored secrets, logs and talks kept there");
 }
 
-static bool agreed(void)
+static bool confirm_removal(void)
 {
     char line[16] = "";
     out_str("Remove all of it for ever? Type yes: ");
@@ -145,7 +145,7 @@ static void on_left(const char *what, void *arg)
 }
 
 /* Opening the client would make the directory anew. */
-static bool there(char *home, size_t cap, cay_err *err)
+static bool has_store(char *home, size_t cap, cay_err *err)
 {
     char path[4096];
     return cay__home_find(cli.home, home, cap, err) == 0 &&
@@ -155,14 +155,14 @@ static bool there(char *home, size_t cap, cay_err *err)
              access(path, F_OK) == 0));
 }
 
-static int go(cay_client *client, const purge_args *a, view *v, cay_err *err)
+static int purge_store(cay_client *client, const purge_args *a, view *v, cay_err *err)
 {
-    CAY_TRY(look(client, v, err));
+    CAY_TRY(collect_items(client, v, err));
     if (!cli.json && !cli.quiet && !a->yes)
-        summary(where(client), v);
+        print_summary(get_location(client), v);
     js_key(&v->json, "left");
     js_open(&v->json, '[');
-    bool sure = !a->dry && (a->yes || agreed());
+    bool sure = !a->dry && (a->yes || confirm_removal());
     if (!sure && !a->dry)
         return cay_fail(err, CAY_ECANCELED, "nothing was removed");
     if (sure)
@@ -173,13 +173,13 @@ static int go(cay_client *client, const purge_args *a, view *v, cay_err *err)
     if (cli.json)
         js_flush(&v->json);
     else if (sure && !cli.quiet) {
-        counts(v, " and");
+        print_counts(v, " and");
         out_str(" removed\n");
     }
     return 0;
 }
 
-static int purge(void *opts, int argc, char **argv)
+static int run_purge(void *opts, int argc, char **argv)
 {
     const purge_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -194,7 +194,7 @@ static int purge(void *opts, int argc, char **argv)
                  "see what that is");
         return cli_usage(&cli_purge, &err);
     }
-    if (!cli_host() && !there(home, sizeof home, &err)) {
+    if (!cli_host() && !has_store(home, sizeof home, &err)) {
         if (err.code)
             return cli_fail(&err, CLI_FAIL);
         if (cli.json)
@@ -204,7 +204,7 @@ static int purge(void *opts, int argc, char **argv)
         return CLI_OK;
     }
     cli_settling = true; /* there is no later */
-    int rc = cli_service(&client, &err) < 0 || go(client, a, &v, &err) < 0
+    int rc = cli_service(&client, &err) < 0 || purge_store(client, a, &v, &err) < 0
                  ? cli_fail(&err, CLI_FAIL)
                  : CLI_OK;
     cay__buf_clear(&v.text);
@@ -229,5 +229,5 @@ const cli_verb cli_purge = {
                 "  cay --home /tmp/try purge --yes",
     .opts = { { purge_defs, 0 } },
     .size = sizeof(purge_args),
-    .fn = purge,
+    .fn = run_purge,
 };

@@ -17,7 +17,7 @@ static const opt_def login_defs[] = { { "user", 'u', "NAME", "who logs in", OPT_
                                         OPT_STR, offsetof(login_args, tenant) },
                                       OPT_END };
 
-static int login(void *opts, int argc, char **argv)
+static int login_registry(void *opts, int argc, char **argv)
 {
     const login_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -54,7 +54,7 @@ const cli_verb cli_template_login = {
     .size = sizeof(login_args),
     .min = 1,
     .max = 1,
-    .fn = login,
+    .fn = login_registry,
 };
 
 typedef struct tenant_args {
@@ -65,7 +65,7 @@ static const opt_def tenant_defs[] = {
     { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) }, OPT_END
 };
 
-static int logout(void *opts, int argc, char **argv)
+static int logout_registry(void *opts, int argc, char **argv)
 {
     const tenant_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -86,7 +86,7 @@ const cli_verb cli_template_logout = {
     .size = sizeof(tenant_args),
     .min = 1,
     .max = 1,
-    .fn = logout,
+    .fn = logout_registry,
 };
 
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
@@ -109,7 +109,7 @@ static int on_login(const char *tenant, const char *host, int64_t changed_ms, vo
     return 0;
 }
 
-static int logins(void *opts, int argc, char **argv)
+static int list_logins(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "REGISTRY", "TENANT", "CHANGED", NULL };
     const tenant_args *a = opts;
@@ -130,5 +130,5 @@ const cli_verb cli_template_logins = {
     .examples = "  cay template logins",
     .opts = { { tenant_defs, 0 } },
     .size = sizeof(tenant_args),
-    .fn = logins,
+    .fn = list_logins,
 };

@@ -42,7 +42,7 @@ static bool has_own(const box_opts *b)
     return b->from || (b->template_ && strcmp(b->template_, "host"));
 }
 
-static int go(const run_args *a, cay_spawn *spawn, box_spec *spec)
+static int run_in_sandbox(const run_args *a, cay_spawn *spawn, box_spec *spec)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE const char **own = NULL;
@@ -82,7 +82,7 @@ static int go(const run_args *a, cay_spawn *spawn, box_spec *spec)
     return code;
 }
 
-static int run(void *opts, int argc, char **argv)
+static int run_command(void *opts, int argc, char **argv)
 {
     const run_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -94,7 +94,7 @@ static int run(void *opts, int argc, char **argv)
         box_spec_make(&a->box, &spec, &err) < 0)
         code = cli_usage(&cli_run, &err);
     else
-        code = go(a, &proc.spawn, &spec);
+        code = run_in_sandbox(a, &proc.spawn, &spec);
     proc_spec_clear(&proc);
     box_spec_clear(&spec);
     return code;
@@ -128,5 +128,5 @@ const cli_verb cli_run = {
     .size = sizeof(run_args),
     .stop_after = 1,
     .max = CLI_ANY,
-    .fn = run,
+    .fn = run_command,
 };

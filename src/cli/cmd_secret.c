@@ -27,7 +27,7 @@ ssize_t cli_read_secret(const char *what, char *value)
     return n;
 }
 
-static int set(void *opts, int argc, char **argv)
+static int set_secret(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -55,7 +55,7 @@ const cli_verb cli_secret_set = {
                 "gh repo list",
     .min = 1,
     .max = 1,
-    .fn = set,
+    .fn = set_secret,
 };
 
 static int on_secret(const char *name, int64_t changed_ms, void *arg)
@@ -76,7 +76,7 @@ static int on_secret(const char *name, int64_t changed_ms, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_secrets(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "NAME", "CHANGED", NULL };
     cay_err err = CAY_ERR_INIT;
@@ -94,10 +94,10 @@ const cli_verb cli_secret_ls = {
     .operands = "",
     .summary = "list the names of stored secrets",
     .examples = "  cay secret ls",
-    .fn = ls,
+    .fn = list_secrets,
 };
 
-static int drop(void *opts, int argc, char **argv)
+static int remove_secrets(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -116,10 +116,10 @@ const cli_verb cli_secret_rm = {
     .examples = "  cay secret rm GITHUB_TOKEN",
     .min = 1,
     .max = CLI_ANY,
-    .fn = drop,
+    .fn = remove_secrets,
 };
 
-static int renew(void *opts, int argc, char **argv)
+static int renew_sandbox_secrets(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -137,10 +137,10 @@ const cli_verb cli_secret_renew = {
     .examples = "  cay secret renew c7f",
     .min = 1,
     .max = 1,
-    .fn = renew,
+    .fn = renew_sandbox_secrets,
 };
 
-static int bind_(void *opts, int argc, char **argv)
+static int bind_secrets(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -171,5 +171,5 @@ const cli_verb cli_secret_bind = {
                 "  cay secret bind c7f 'KEY=store:KEY@*.example.com'",
     .min = 1,
     .max = CLI_ANY,
-    .fn = bind_,
+    .fn = bind_secrets,
 };

@@ -67,7 +67,7 @@ typedef struct words {
     size_t n;
 } words;
 
-static void add(words *w, const char *name, const char *value)
+static void add_option(words *w, const char *name, const char *value)
 {
     if (!value || w->n + 3 > WORDS)
         return;
@@ -78,7 +78,7 @@ static void add(words *w, const char *name, const char *value)
 static void add_num(words *w, int i, const char *name, uint64_t v)
 {
     snprintf(w->num[i], sizeof w->num[i], "%llu", (unsigned long long)v);
-    add(w, name, v ? w->num[i] : NULL);
+    add_option(w, name, v ? w->num[i] : NULL);
 }
 
 /* Each --dialect and --as with the --listen of the same place; one alone is the last listener's. */
@@ -90,12 +90,12 @@ static int add_listeners(words *w, const serve_args *a, cay_err *err)
                         "--dialect and --as: once, for the last --listen, or as often as --listen");
     for (size_t i = 0; i < CAY_MAX(n, 1u); i++) {
         bool last = i + 1 >= n;
-        add(w, "--dialect",
-            a->dialect.n > 1       ? a->dialect.v[i]
-            : last && a->dialect.n ? a->dialect.v[0]
-                                   : NULL);
-        add(w, "--as", a->as.n > 1 ? a->as.v[i] : last && a->as.n ? a->as.v[0] : NULL);
-        add(w, "--listen", i < n ? a->listen.v[i] : NULL);
+        add_option(w, "--dialect",
+                   a->dialect.n > 1       ? a->dialect.v[i]
+                   : last && a->dialect.n ? a->dialect.v[0]
+                                          : NULL);
+        add_option(w, "--as", a->as.n > 1 ? a->as.v[i] : last && a->as.n ? a->as.v[0] : NULL);
+        add_option(w, "--listen", i < n ? a->listen.v[i] : NULL);
     }
     return 0;
 }
@@ -121,7 +121,7 @@ static int whole_paths(const serve_args *a, cay_err *err)
     return 0;
 }
 
-static int serve(void *opts, int argc, char **argv)
+static int exec_server(void *opts, int argc, char **argv)
 {
     const serve_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -140,26 +140,26 @@ static int serve(void *opts, int argc, char **argv)
         (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0))
         return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
     if (a->root_keeper) {
-        add(&w, "cay-hand", a->user);
-        add(&w, cli.home, program);
+        add_option(&w, "cay-hand", a->user);
+        add_option(&w, cli.home, program);
     } else {
         w.v[w.n++] = "cay-server";
     }
-    add(&w, "--home", cli.home);
-    add(&w, "--provider", cli_provider());
-    add(&w, "--domain", a->domain);
-    add(&w, "--tls", a->tls);
-    add(&w, "--log", a->log);
-    add(&w, "--otlp", a->otlp);
-    add(&w, "--trace", a->trace);
+    add_option(&w, "--home", cli.home);
+    add_option(&w, "--provider", cli_provider());
+    add_option(&w, "--domain", a->domain);
+    add_option(&w, "--tls", a->tls);
+    add_option(&w, "--log", a->log);
+    add_option(&w, "--otlp", a->otlp);
+    add_option(&w, "--trace", a->trace);
     add_num(&w, 0, "--workers", a->workers);
     add_num(&w, 1, "--connections", a->connections);
     if (add_listeners(&w, a, &err) < 0)
         return cli_usage(&cli_serve, &err);
     for (size_t i = 0; i < a->hosts.n; i++)
-        add(&w, "--allow-host", a->hosts.v[i]);
+        add_option(&w, "--allow-host", a->hosts.v[i]);
     for (size_t i = 0; i < a->origins.n; i++)
-        add(&w, "--allow-origin", a->origins.v[i]);
+        add_option(&w, "--allow-origin", a->origins.v[i]);
     if (a->insecure)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;
@@ -178,5 +178,5 @@ const cli_verb cli_serve = {
                 "  cay serve --listen 0.0.0.0:443 --tls cert.pem,key.pem --log /var/log/cay.jsonl",
     .opts = { { defs, 0 } },
     .size = sizeof(serve_args),
-    .fn = serve,
+    .fn = exec_server,
 };

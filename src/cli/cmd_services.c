@@ -87,7 +87,7 @@ static int on_unit(const cay_service_info *u, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_services(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "NAME",  "STATE",     ">SINCE", ">PID",
                                           ">PORT", ">RESTARTS", "WHY",    NULL };
@@ -111,7 +111,7 @@ const cli_verb cli_services = {
                 "  cay services c7f --json | jq '.[] | select(.ready | not)'",
     .min = 1,
     .max = 1,
-    .fn = ls,
+    .fn = list_services,
 };
 
 typedef struct act_args {
@@ -129,7 +129,7 @@ static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "at most this long 
                                      OPT_END };
 
 /* op 0: nothing but wait. No name: all. */
-static int act(const act_args *a, int argc, char **argv, int op)
+static int control_services(const act_args *a, int argc, char **argv, int op)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -148,24 +148,24 @@ static int act(const act_args *a, int argc, char **argv, int op)
     return CLI_OK;
 }
 
-static int start(void *opts, int argc, char **argv)
+static int start_services(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_SERVICE_START);
+    return control_services(opts, argc, argv, CAY_SERVICE_START);
 }
 
-static int stop(void *opts, int argc, char **argv)
+static int stop_services(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_SERVICE_STOP);
+    return control_services(opts, argc, argv, CAY_SERVICE_STOP);
 }
 
-static int restart(void *opts, int argc, char **argv)
+static int restart_services(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_SERVICE_RESTART);
+    return control_services(opts, argc, argv, CAY_SERVICE_RESTART);
 }
 
 static int wait_for(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, 0);
+    return control_services(opts, argc, argv, 0);
 }
 
 const cli_verb cli_services_start = {
@@ -177,7 +177,7 @@ const cli_verb cli_services_start = {
     .size = sizeof(act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = start,
+    .fn = start_services,
 };
 const cli_verb cli_services_stop = {
     .name = "services stop",
@@ -187,7 +187,7 @@ const cli_verb cli_services_stop = {
     .size = sizeof(act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = stop,
+    .fn = stop_services,
 };
 const cli_verb cli_services_restart = {
     .name = "services restart",
@@ -198,7 +198,7 @@ const cli_verb cli_services_restart = {
     .size = sizeof(act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = restart,
+    .fn = restart_services,
 };
 const cli_verb cli_services_wait = {
     .name = "services wait",

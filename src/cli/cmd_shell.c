@@ -36,7 +36,7 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-static int go(const char *id, const proc_opts *o, const cay_spawn *spawn)
+static int run_in_sandbox(const char *id, const proc_opts *o, const cay_spawn *spawn)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
@@ -113,7 +113,7 @@ static int run_line(cay_shell *sh, const shell_args *a, const char *line)
     return code;
 }
 
-static int stay(const shell_args *a, int argc, char **argv)
+static int run_named_shell(const shell_args *a, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -149,12 +149,12 @@ static int stay(const shell_args *a, int argc, char **argv)
     return code;
 }
 
-static int shell(void *opts, int argc, char **argv)
+static int run_shell(void *opts, int argc, char **argv)
 {
     const shell_args *a = opts;
     cay_err wrong = CAY_ERR_INIT;
     if (a->name)
-        return stay(a, argc, argv);
+        return run_named_shell(a, argc, argv);
     if (a->end || argc > 1 || a->proc.timeout_ms || a->proc.login) {
         cay_fail(&wrong, CAY_EINVAL, "%s needs --name",
                  a->end          ? "--end"
@@ -175,7 +175,7 @@ static int shell(void *opts, int argc, char **argv)
     o->tty = isatty(0) && !cli.json;
     int code = proc_spec_make(o, words, false, &spec, &err) < 0
                    ? cli_usage(&cli_shell, &err)
-                   : go(argc ? argv[0] : NULL, o, &spec.spawn);
+                   : run_in_sandbox(argc ? argv[0] : NULL, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;
 }
@@ -202,5 +202,5 @@ const cli_verb cli_shell = {
     .size = sizeof(shell_args),
     .stop_after = 2,
     .max = CLI_ANY,
-    .fn = shell,
+    .fn = run_shell,
 };

@@ -73,7 +73,7 @@ static const opt_def take_defs[] = {
     OPT_END
 };
 
-static int take(void *opts, int argc, char **argv)
+static int create_snapshot(void *opts, int argc, char **argv)
 {
     const take_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -113,7 +113,7 @@ const cli_verb cli_snapshot = {
     .size = sizeof(take_args),
     .min = 1,
     .max = 1,
-    .fn = take,
+    .fn = create_snapshot,
 };
 
 static const char *state_of(const cay_snapshot *s)
@@ -145,7 +145,7 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return out_broken();
 }
 
-static int list(void *opts, int argc, char **argv)
+static int list_snapshots(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "ID",      "LABEL",  "SANDBOX", ">AGE", "METHOD",
                                           ">LAYERS", ">USERS", "STATE",   NULL };
@@ -180,10 +180,10 @@ const cli_verb cli_snapshots = {
                 "  cay snapshots c7f --json\n"
                 "  cay snapshots -q c7f | xargs -r cay snapshot rm",
     .max = 1,
-    .fn = list,
+    .fn = list_snapshots,
 };
 
-static int inspect(void *opts, int argc, char **argv)
+static int inspect_snapshot(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -203,10 +203,10 @@ const cli_verb cli_snapshot_inspect = {
     .examples = "  cay snapshot inspect tested | jq -r .digest",
     .min = 1,
     .max = 1,
-    .fn = inspect,
+    .fn = inspect_snapshot,
 };
 
-static int rename_one(void *opts, int argc, char **argv)
+static int rename_snapshot(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -232,7 +232,7 @@ const cli_verb cli_snapshot_rename = {
                 "  cay snapshot rename tested",
     .min = 1,
     .max = 2,
-    .fn = rename_one,
+    .fn = rename_snapshot,
 };
 
 static void rm_json(const char *ref, bool deferred)
@@ -246,7 +246,7 @@ static void rm_json(const char *ref, bool deferred)
     cay__buf_clear(&j.b);
 }
 
-static int rm_one(cay_client *client, const char *ref, cay_err *err)
+static int remove_snapshot(cay_client *client, const char *ref, cay_err *err)
 {
     bool deferred = false;
     CAY_TRY(cay_snapshot_remove(client, NULL, ref, &deferred, err));
@@ -261,9 +261,9 @@ static int rm_one(cay_client *client, const char *ref, cay_err *err)
     return 0;
 }
 
-static int rm(void *opts, int argc, char **argv)
+static int remove_snapshots(void *opts, int argc, char **argv)
 {
-    return forget_all(opts, argc, argv, rm_one);
+    return forget_all(opts, argc, argv, remove_snapshot);
 }
 
 const cli_verb cli_snapshot_rm = {
@@ -277,5 +277,5 @@ const cli_verb cli_snapshot_rm = {
     .size = sizeof(forget_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = rm,
+    .fn = remove_snapshots,
 };

@@ -26,7 +26,7 @@ static const opt_def state_defs[] = {
     OPT_END
 };
 
-static int state(void *opts, int argc, char **argv)
+static int save_state(void *opts, int argc, char **argv)
 {
     const state_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -54,7 +54,7 @@ const cli_verb cli_state = {
     .size = sizeof(state_args),
     .min = 1,
     .max = 1,
-    .fn = state,
+    .fn = save_state,
 };
 
 typedef struct resume_args {
@@ -125,7 +125,7 @@ static int read_file(const char *option, const char *path, size_t most, char **o
     return 0;
 }
 
-static int answer(cay_sandbox *sb, cay_resumed how)
+static int print_resumed(cay_sandbox *sb, cay_resumed how)
 {
     if (cli.json) {
         out_json j = OUT_JSON(true);
@@ -174,7 +174,7 @@ static int from_state(const resume_args *a, box_spec *with)
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
-    return answer(sb, how);
+    return print_resumed(sb, how);
 }
 
 static int by_id(const cay_pair *env, int argc, char **argv)
@@ -197,7 +197,7 @@ static int by_id(const cay_pair *env, int argc, char **argv)
     return code;
 }
 
-static int resume(void *opts, int argc, char **argv)
+static int resume_sandbox(void *opts, int argc, char **argv)
 {
     const resume_args *a = opts;
     static const resume_args none;
@@ -240,5 +240,5 @@ const cli_verb cli_resume = {
     .opts = { { resume_defs, 0 } },
     .size = sizeof(resume_args),
     .max = CLI_ANY,
-    .fn = resume,
+    .fn = resume_sandbox,
 };

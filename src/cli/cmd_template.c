@@ -91,7 +91,7 @@ static int on_template(const cay_template *t, void *arg)
     }
 }
 
-static int list(void *opts, int argc, char **argv)
+static int list_templates(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "NAME", "ID",     "BASE",   ">LAYERS", ">SIZE",
                                           ">AGE", ">USERS", "SOURCE", NULL };
@@ -116,10 +116,10 @@ const cli_verb cli_template_ls = {
     .examples = "  cay template ls\n"
                 "  cay template ls python --json",
     .max = 1,
-    .fn = list,
+    .fn = list_templates,
 };
 
-static int inspect(void *opts, int argc, char **argv)
+static int inspect_template(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
@@ -140,10 +140,10 @@ const cli_verb cli_template_inspect = {
     .examples = "  cay template inspect python:3.11 | jq .config.env",
     .min = 1,
     .max = 1,
-    .fn = inspect,
+    .fn = inspect_template,
 };
 
-static int tag(void *opts, int argc, char **argv)
+static int tag_template(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -162,17 +162,17 @@ const cli_verb cli_template_tag = {
     .examples = "  cay template tag python:3.11-slim python:3.11",
     .min = 2,
     .max = 2,
-    .fn = tag,
+    .fn = tag_template,
 };
 
-static int rm_one(cay_client *client, const char *ref, cay_err *err)
+static int remove_template(cay_client *client, const char *ref, cay_err *err)
 {
     return cay_template_remove(client, NULL, NULL, ref, err);
 }
 
-static int rm(void *opts, int argc, char **argv)
+static int remove_templates(void *opts, int argc, char **argv)
 {
-    return forget_all(opts, argc, argv, rm_one);
+    return forget_all(opts, argc, argv, remove_template);
 }
 
 const cli_verb cli_template_rm = {
@@ -188,7 +188,7 @@ const cli_verb cli_template_rm = {
     .size = sizeof(forget_args),
     .min = 1,
     .max = 1000,
-    .fn = rm,
+    .fn = remove_templates,
 };
 
 typedef struct save_args {
@@ -204,7 +204,7 @@ static const opt_def save_defs[] = { { "config", 0, "JSON",
                                        offsetof(save_args, hidden) },
                                      OPT_END };
 
-static int save(void *opts, int argc, char **argv)
+static int save_template(void *opts, int argc, char **argv)
 {
     const save_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -233,5 +233,5 @@ const cli_verb cli_template_save = {
     .size = sizeof(save_args),
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
-    .fn = save,
+    .fn = save_template,
 };

@@ -67,7 +67,8 @@ static const opt_def import_defs[] = {
 };
 
 /* path: room for 64 bytes. */
-static int debian(const import_args *a, int *fd, char *path, char *source, size_t cap, cay_err *err)
+static int build_debian(const import_args *a, int *fd, char *path, char *source, size_t cap,
+                        cay_err *err)
 {
     if (!a->debian)
         return a->packages.n || a->mirror
@@ -84,7 +85,7 @@ static int debian(const import_args *a, int *fd, char *path, char *source, size_
     return 0;
 }
 
-static int import(void *opts, int argc, char **argv)
+static int import_template(void *opts, int argc, char **argv)
 {
     const import_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -108,7 +109,7 @@ static int import(void *opts, int argc, char **argv)
                                .arg = &b };
     int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = debian(a, &fd, path, source, sizeof source, &err);
+        rc = build_debian(a, &fd, path, source, sizeof source, &err);
     if (fd >= 0) {
         spec.path = path;
         spec.source = source;
@@ -141,10 +142,10 @@ const cli_verb cli_template_import = {
     .size = sizeof(import_args),
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
-    .fn = import,
+    .fn = import_template,
 };
 
-static int export(void *opts, int argc, char **argv)
+static int export_template(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -183,7 +184,7 @@ const cli_verb cli_template_export = {
         "  skopeo copy oci-archive:tools.tar docker://registry.example/tools:1",
     .min = 2,
     .max = 2,
-    .fn = export,
+    .fn = export_template,
 };
 
 typedef struct pull_args {
@@ -207,7 +208,7 @@ static const opt_def pull_defs[] = {
     OPT_END
 };
 
-static int pull(void *opts, int argc, char **argv)
+static int pull_template(void *opts, int argc, char **argv)
 {
     const pull_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -270,5 +271,5 @@ const cli_verb cli_template_pull = {
     .size = sizeof(pull_args),
     .min = 1,
     .max = 1,
-    .fn = pull,
+    .fn = pull_template,
 };

@@ -31,7 +31,7 @@ static void lay_over(uint64_t *to, uint64_t given)
         *to = given == CAY_UNLIMITED ? 0 : given;
 }
 
-static int put(const char *name, const quota_args *a, bool fresh, cay_quota most)
+static int write_tenant(const char *name, const quota_args *a, bool fresh, cay_quota most)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -49,10 +49,10 @@ static int put(const char *name, const quota_args *a, bool fresh, cay_quota most
     return CLI_OK;
 }
 
-static int create(void *opts, int argc, char **argv)
+static int create_tenant(void *opts, int argc, char **argv)
 {
     (void)argc;
-    return put(argv[0], opts, true, (cay_quota){ 0 });
+    return write_tenant(argv[0], opts, true, (cay_quota){ 0 });
 }
 
 const cli_verb cli_tenant_create = {
@@ -66,7 +66,7 @@ const cli_verb cli_tenant_create = {
     .size = sizeof(quota_args),
     .min = 1,
     .max = 1,
-    .fn = create,
+    .fn = create_tenant,
 };
 
 static int take_most(const cay_tenant *t, void *arg)
@@ -75,7 +75,7 @@ static int take_most(const cay_tenant *t, void *arg)
     return 0;
 }
 
-static int set(void *opts, int argc, char **argv)
+static int set_tenant(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -84,7 +84,7 @@ static int set(void *opts, int argc, char **argv)
     if (cli_service(&client, &err) < 0 ||
         cay_tenant_get(client, argv[0], take_most, &most, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    return put(argv[0], opts, false, most);
+    return write_tenant(argv[0], opts, false, most);
 }
 
 const cli_verb cli_tenant_set = {
@@ -97,7 +97,7 @@ const cli_verb cli_tenant_set = {
     .size = sizeof(quota_args),
     .min = 1,
     .max = 1,
-    .fn = set,
+    .fn = set_tenant,
 };
 
 static void quota_json(out_json *j, const char *key, const cay_quota *q)
@@ -154,7 +154,7 @@ static int on_tenant(const cay_tenant *t, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_tenants(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "NAME",  ">SANDBOXES", ">CPUS",      ">MEMORY",
                                           ">DISK", ">CREATES",   ">TEMPLATES", NULL };
@@ -173,10 +173,10 @@ const cli_verb cli_tenant_ls = {
     .operands = "",
     .summary = "list tenants with what they have and may have",
     .examples = "  cay tenant ls",
-    .fn = ls,
+    .fn = list_tenants,
 };
 
-static int drop(void *opts, int argc, char **argv)
+static int remove_tenants(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -196,5 +196,5 @@ const cli_verb cli_tenant_rm = {
     .examples = "  cay tenant rm acme",
     .min = 1,
     .max = CLI_ANY,
-    .fn = drop,
+    .fn = remove_tenants,
 };

@@ -23,7 +23,7 @@ static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain",
                                      [CAY_TOOLS_CHAT] = "chat",
                                      [CAY_TOOLS_MCP] = "mcp" };
 
-static int tools(void *opts, int argc, char **argv)
+static int list_tools(void *opts, int argc, char **argv)
 {
     const tools_args *a = opts;
     static const char *const titles[] = { "NAME", "WHAT IT DOES", NULL };
@@ -75,7 +75,7 @@ const cli_verb cli_tools = {
     .opts = { { tools_defs, 0 } },
     .size = sizeof(tools_args),
     .max = 256,
-    .fn = tools,
+    .fn = list_tools,
 };
 
 static int tools_call(void *opts, int argc, char **argv)

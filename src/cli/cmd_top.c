@@ -56,7 +56,7 @@ static int on_info(const cay_info *i, void *arg)
 }
 
 /* The CPU time since the sample before, as thousandths of one CPU. */
-static void rate(row *r, const sample *before)
+static void compute_rate(row *r, const sample *before)
 {
     for (size_t i = 0; before && i < before->n; i++) {
         const row *b = &before->v[i];
@@ -66,7 +66,7 @@ static void rate(row *r, const sample *before)
     }
 }
 
-static bool wanted(const row *r, int argc, char **argv)
+static bool is_wanted(const row *r, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
         if (cay__str_starts(r->id, argv[i]) || !strcmp(r->name, argv[i]))
@@ -74,8 +74,8 @@ static bool wanted(const row *r, int argc, char **argv)
     return argc == 0;
 }
 
-static int take(cay_client *client, int argc, char **argv, const sample *before, sample *s,
-                cay_err *err)
+static int collect_sample(cay_client *client, int argc, char **argv, const sample *before,
+                          sample *s, cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     size_t kept = 0;
@@ -84,13 +84,13 @@ static int take(cay_client *client, int argc, char **argv, const sample *before,
     for (size_t i = 0; i < s->n; i++) {
         row *r = &s->v[i];
         cay_sandbox *sb = NULL;
-        if (!wanted(r, argc, argv) || cay_client_find(client, NULL, r->id, &sb, NULL) < 0)
+        if (!is_wanted(r, argc, argv) || cay_client_find(client, NULL, r->id, &sb, NULL) < 0)
             continue;
         r->now.size = sizeof r->now;
         r->at_us = cay__now_us();
         /* One that ends between the list and the look is left out. */
         if (cay_sandbox_usage(sb, NULL, &r->now, NULL) >= 0) {
-            rate(r, before);
+            compute_rate(r, before);
             s->v[kept++] = *r;
         }
         cay_sandbox_unref(sb);
@@ -163,7 +163,7 @@ static void print_once(const sample *s)
 
 /* One screen: home, each line wiped to its end, the rest wiped. The terminal is raw, so lines end
  * in CR LF. */
-static void draw(const sample *s)
+static void draw_screen(const sample *s)
 {
     out_table t;
     uint16_t cols, rows;
@@ -197,8 +197,8 @@ static bool key_within(uint64_t ms)
     return read(0, &c, 1) != 1 || c == 'q' || c == 'Q' || c == 3 || c == 4;
 }
 
-static int live(cay_client *client, int argc, char **argv, uint64_t delay, sample *a, sample *b,
-                cay_err *err)
+static int show_live(cay_client *client, int argc, char **argv, uint64_t delay, sample *a,
+                     sample *b, cay_err *err)
 {
     int rc = 0;
     if (!term_raw(0))
@@ -206,10 +206,10 @@ static int live(cay_client *client, int argc, char **argv, uint64_t delay, sampl
     out_str("\033[?1049h\033[?25l"); /* the other screen, no cursor */
     for (;;) {
         sample *t = a;
-        rc = take(client, argc, argv, b, a, err);
+        rc = collect_sample(client, argc, argv, b, a, err);
         if (rc < 0)
             break;
-        draw(a);
+        draw_screen(a);
         if (out_broken() || key_within(delay))
             break;
         a = b;
@@ -220,7 +220,7 @@ static int live(cay_client *client, int argc, char **argv, uint64_t delay, sampl
     return rc;
 }
 
-static int top(void *opts, int argc, char **argv)
+static int run_top(void *opts, int argc, char **argv)
 {
     const top_args *args = opts;
     cay_err err = CAY_ERR_INIT;
@@ -230,13 +230,13 @@ static int top(void *opts, int argc, char **argv)
     CAY_AUTOFREE sample *b = cay__alloc(sizeof *b);
     int rc = cli_service(&client, &err);
     if (rc >= 0 && !once)
-        rc = live(client, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
+        rc = show_live(client, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
     if (rc >= 0 && once) {
-        rc = take(client, argc, argv, NULL, a, &err);
+        rc = collect_sample(client, argc, argv, NULL, a, &err);
         if (rc >= 0 && a->n) /* a rate needs two looks */
             poll(NULL, 0, FIRST_MS);
         if (rc >= 0)
-            rc = take(client, argc, argv, a, b, &err);
+            rc = collect_sample(client, argc, argv, a, b, &err);
         if (rc >= 0)
             print_once(b);
     }
@@ -253,5 +253,5 @@ const cli_verb cli_top = {
     .opts = { { defs, 0 } },
     .size = sizeof(top_args),
     .max = CLI_ANY,
-    .fn = top,
+    .fn = run_top,
 };

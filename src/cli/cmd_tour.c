@@ -22,8 +22,8 @@ typedef struct tour {
     unsigned failed;
 } tour;
 
-static void say(tour *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(tour *t, const char *fmt, ...)
+static void format_message(tour *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void format_message(tour *t, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -62,8 +62,8 @@ static int step_doctor(tour *t, cay_err *err)
     CAY_TRY(cay_client_probe(t->client, cli_provider(), &p, err));
     for (size_t i = 0; i < p->nwalls; i++)
         on += !strcmp(p->walls[i].state, "on");
-    say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on,
-        p->nwalls);
+    format_message(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level),
+                   on, p->nwalls);
     cay_probe_free(p);
     return 0;
 }
@@ -78,8 +78,8 @@ static int step_create(tour *t, cay_err *err)
                               .ttl_ms = 600000 };
     CAY_TRY(cay_client_create(t->client, NULL, &spec, &t->sb, err));
     CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
-    say(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,
-        layer_on(t, "memory-limit") ? ", at most 64 MiB and 64 processes" : "");
+    format_message(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,
+                   layer_on(t, "memory-limit") ? ", at most 64 MiB and 64 processes" : "");
     return 0;
 }
 
@@ -87,7 +87,7 @@ static int step_exec(tour *t, cay_err *err)
 {
     char who[100];
     CAY_TRY(line_of(t, "echo $(id -un) on $(hostname), in $PWD", who, sizeof who, NULL, err));
-    say(t, "\"who am I, and where?\" %s", who);
+    format_message(t, "\"who am I, and where?\" %s", who);
     return 0;
 }
 
@@ -98,8 +98,8 @@ static int step_walls(tour *t, cay_err *err)
     CAY_TRY(line_of(t, "ls /root 2>/dev/null | wc -l", homes, sizeof homes, NULL, err));
     CAY_TRY(
         line_of(t, "echo $(tail -n +3 /proc/net/dev | cut -d: -f1)", net, sizeof net, NULL, err));
-    say(t, "%s processes, %s files in root's home, network: %s%s", n, homes, net,
-        t->info->level == CAY_LEVEL_NONE ? " (no wall: this is your own machine)" : "");
+    format_message(t, "%s processes, %s files in root's home, network: %s%s", n, homes, net,
+                   t->info->level == CAY_LEVEL_NONE ? " (no wall: this is your own machine)" : "");
     return 0;
 }
 
@@ -117,12 +117,12 @@ static int step_files(tour *t, cay_err *err)
     CAY_TRY(cay_file_get(t->sb, NULL, "tour/data.bin", SIZE, &back, &len, err));
     if (len != SIZE || memcmp(data, back, SIZE))
         return cay_fail(err, CAY_EUPSTREAM, "the file came back different");
-    say(t, "1 MiB in, seen inside as %s bytes, the same 1 MiB out", sum);
+    format_message(t, "1 MiB in, seen inside as %s bytes, the same 1 MiB out", sum);
     return 0;
 }
 
 /* Reads a stream to its end. */
-static void drain(int fd, char *buf, size_t cap)
+static void read_stream(int fd, char *buf, size_t cap)
 {
     ssize_t n = cay__fd_read_all(fd, buf, cap - 1);
     buf[n > 0 ? n : 0] = 0;
@@ -145,11 +145,11 @@ static int step_pty(tour *t, cay_err *err)
     CAY_TRY(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, err));
     CAY_TRY(cay_proc_resize(p, NULL, COLS + 20, ROWS + 10, err));
     CAY_TRY(cay_proc_write(p, NULL, "go\n", 3, err));
-    drain(out, text, sizeof text);
+    read_stream(out, text, sizeof text);
     CAY_TRY(cay_proc_wait(p, NULL, &ex, err));
     size = strstr(text, "40 120");
-    say(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS,
-        size ? "40 × 120" : "something else", ex.code);
+    format_message(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS,
+                   size ? "40 × 120" : "something else", ex.code);
     return size && ex.code == 42 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the terminal did not behave");
 }
 
@@ -158,12 +158,13 @@ static int step_memory(tour *t, cay_err *err)
     char out[32];
     cay_exit ex;
     if (!layer_on(t, "memory-limit")) {
-        say(t, "not enforced on this host; `cay doctor` tells why");
+        format_message(t, "not enforced on this host; `cay doctor` tells why");
         return 0;
     }
     CAY_TRY(line_of(t, "exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null", out,
                     sizeof out, &ex, err));
-    say(t, "a command that wants 256 MiB ends with code %d, reason \"%s\"", ex.code, ex.reason);
+    format_message(t, "a command that wants 256 MiB ends with code %d, reason \"%s\"", ex.code,
+                   ex.reason);
     return ex.code ? 0 : cay_fail(err, CAY_EUPSTREAM, "it got more memory than it may have");
 }
 
@@ -173,8 +174,8 @@ static int step_time(tour *t, cay_err *err)
     const char *const argv[] = { "/bin/sh", "-c", "sleep 60 & sleep 60", NULL };
     cay_spawn spec = { .size = sizeof spec, .argv = argv, .timeout_ms = TIMEOUT_MS };
     CAY_TRY(cay_sandbox_run(t->sb, NULL, &spec, NULL, 0, 4096, &r, err));
-    say(t, "two sleeps of a minute, told to end after %d ms: code %d, reason \"%s\"", TIMEOUT_MS,
-        r.exit.code, r.exit.reason);
+    format_message(t, "two sleeps of a minute, told to end after %d ms: code %d, reason \"%s\"",
+                   TIMEOUT_MS, r.exit.code, r.exit.reason);
     cay_result_clear(&r);
     return 0;
 }
@@ -191,7 +192,7 @@ static int step_pause(tour *t, cay_err *err)
     poll(NULL, 0, 50);
     int rc = cay_sandbox_pause(t->sb, NULL, err);
     if (rc == CAY_ENOTSUP || rc == CAY_EISOLATION) {
-        say(t, "not on this host: %s", err->msg);
+        format_message(t, "not on this host: %s", err->msg);
         return cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err);
     }
     CAY_TRY(rc);
@@ -205,8 +206,9 @@ static int step_pause(tour *t, cay_err *err)
     poll(NULL, 0, PAUSE_MS);
     ssize_t after = read(out, buf, sizeof buf);
     CAY_TRY(cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err));
-    say(t, "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after",
-        frozen > 0 ? frozen : 0, PAUSE_MS, after > 0 ? after : 0);
+    format_message(t,
+                   "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after",
+                   frozen > 0 ? frozen : 0, PAUSE_MS, after > 0 ? after : 0);
     return frozen <= 0 && after > 0 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
 }
 
@@ -225,7 +227,7 @@ static int step_kill(tour *t, cay_err *err)
     t->sb = NULL;
     if (!gone)
         cay_sandbox_unref(again);
-    say(t, "every process ended, files removed; `cay ls` does not know it any more");
+    format_message(t, "every process ended, files removed; `cay ls` does not know it any more");
     return gone ? 0 : cay_fail(err, CAY_EUPSTREAM, "it is still listed");
 }
 
@@ -246,7 +248,7 @@ static const struct {
     { "kill", "cay rm -f ID", step_kill },
 };
 
-static void tell(const char *name, const char *like, const char *text, int64_t us, bool ok)
+static void print_step(const char *name, const char *like, const char *text, int64_t us, bool ok)
 {
     out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name,
             out_off(1), out_on(1, OUT_DIM), like, out_off(1), us / 1000, us % 1000 / 100);
@@ -255,21 +257,21 @@ static void tell(const char *name, const char *like, const char *text, int64_t u
     out_str("\n");
 }
 
-static void walk(tour *t)
+static void run_steps(tour *t)
 {
     for (size_t i = 0; i < CAY_LEN(steps); i++) {
         cay_err err = CAY_ERR_INIT;
         int64_t from = cay__now_us();
         int rc = steps[i].fn(t, &err);
         int64_t us = cay__now_us() - from;
-        tell(steps[i].name, steps[i].like, rc < 0 ? err.msg : t->said, us, rc >= 0);
+        print_step(steps[i].name, steps[i].like, rc < 0 ? err.msg : t->said, us, rc >= 0);
         t->failed += rc < 0;
         if (!t->info && steps[i].fn == step_create)
             return; /* without a sandbox there is nothing more to show */
     }
 }
 
-static int tour_(void *opts, int argc, char **argv)
+static int run_tour(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     tour t = { 0 };
@@ -281,7 +283,7 @@ static int tour_(void *opts, int argc, char **argv)
     out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you "
             "can type.\n\n",
             out_on(1, OUT_BOLD), out_off(1));
-    walk(&t);
+    run_steps(&t);
     if (t.sb) {
         cay_sandbox_remove(t.sb, NULL, NULL);
         cay_sandbox_unref(t.sb);
@@ -301,5 +303,5 @@ const cli_verb cli_tour = {
     .summary = "see a real sandbox live and die, with timings",
     .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, "
             "removes it, and cleans up after itself.",
-    .fn = tour_,
+    .fn = run_tour,
 };

@@ -21,7 +21,7 @@ static const opt_def defs[] = { { "list", 'l', NULL, "list the traces of the fil
                                   OPT_NUM, offsetof(trace_args, width), 40, 1000 },
                                 OPT_END };
 
-static const char *took(char buf[OUT_HUMAN], int64_t us)
+static const char *format_duration(char buf[OUT_HUMAN], int64_t us)
 {
     if (us < 10000)
         snprintf(buf, OUT_HUMAN, "%.2f ms", (double)us / 1e3);
@@ -32,7 +32,7 @@ static const char *took(char buf[OUT_HUMAN], int64_t us)
     return buf;
 }
 
-static int list(const traces *t)
+static int list_traces(const traces *t)
 {
     static const char *const titles[] = { "TRACE",   "BEGAN", ">TOOK", ">SPANS",
                                           ">FAILED", "NAME",  NULL };
@@ -55,7 +55,7 @@ static int list(const traces *t)
         } else {
             out_cell(&r.table, OUT_BOLD, o->id);
             out_cell(&r.table, OUT_PLAIN, out_time(buf, o->from_us / 1000));
-            out_cell(&r.table, OUT_PLAIN, took(buf, o->to_us - o->from_us));
+            out_cell(&r.table, OUT_PLAIN, format_duration(buf, o->to_us - o->from_us));
             out_cellf(&r.table, OUT_PLAIN, "%zu", o->spans);
             out_cellf(&r.table, o->failed ? OUT_BAD : OUT_DIM, "%zu", o->failed);
             out_cell(&r.table, OUT_PLAIN, o->name);
@@ -64,7 +64,7 @@ static int list(const traces *t)
     return rows_done(&r, 0, NULL);
 }
 
-static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json);
+static void print_reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json);
 
 static void print_json(const trace_tree *t)
 {
@@ -88,7 +88,7 @@ static void print_json(const trace_tree *t)
             js_kstr(&j, "process", s->process);
             js_key(&j, "reached");
             js_open(&j, '[');
-            reached(t, s, 0, &j);
+            print_reached(t, s, 0, &j);
             js_close(&j, ']');
         }
         js_close(&j, '}');
@@ -99,7 +99,7 @@ static void print_json(const trace_tree *t)
 }
 
 /* Where a moment stands on a bar of `width` cells, in eighths of a cell. */
-static size_t eighths(const trace_tree *t, int64_t us, size_t width)
+static size_t compute_eighths(const trace_tree *t, int64_t us, size_t width)
 {
     int64_t all = CAY_MAX(t->to_us - t->from_us, (int64_t)1);
     return (size_t)((double)(us - t->from_us) / (double)all * (double)(width * 8));
@@ -107,7 +107,7 @@ static size_t eighths(const trace_tree *t, int64_t us, size_t width)
 
 /* How many bytes of a text take at most `room` columns, and how many those are; a character is one.
  */
-static size_t fit(const char *s, size_t room, size_t *columns)
+static size_t fit_text(const char *s, size_t room, size_t *columns)
 {
     size_t n = 0;
     for (*columns = 0; s[n]; n++)
@@ -119,11 +119,11 @@ static size_t fit(const char *s, size_t room, size_t *columns)
 }
 
 /* At least an eighth of a cell, so that nothing is invisible. */
-static void bar(const trace_tree *t, const trace_span *s, size_t width)
+static void print_bar(const trace_tree *t, const trace_span *s, size_t width)
 {
     static const char *const part[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-    size_t from = CAY_MIN(eighths(t, s->from_us, width), width * 8 - 1),
-           to = CAY_MIN(eighths(t, s->to_us, width), width * 8);
+    size_t from = CAY_MIN(compute_eighths(t, s->from_us, width), width * 8 - 1),
+           to = CAY_MIN(compute_eighths(t, s->to_us, width), width * 8);
     size_t cell = from / 8, len = CAY_MAX(to > cell * 8 ? to - cell * 8 : 0, (size_t)1);
     out_fmt("%*s%s", (int)cell, "", out_on(1, s->error ? OUT_BAD : OUT_TITLE));
     for (size_t i = 0; i < len / 8; i++)
@@ -139,10 +139,10 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     size_t in = CAY_MIN((size_t)s->depth * 2, names / 2), room = names - in, columns;
     cay__buf_safe(&name, s->name, strlen(s->name), false);
     const char *text = name.data ? name.data : "";
-    size_t bytes = fit(text, room, &columns);
+    size_t bytes = fit_text(text, room, &columns);
     out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "",
-            took(buf, s->to_us - s->from_us));
-    bar(t, s, bars);
+            format_duration(buf, s->to_us - s->from_us));
+    print_bar(t, s, bars);
     if (s->error) {
         out_fmt("  %s", out_on(1, OUT_BAD));
         out_safe(s->error);
@@ -194,7 +194,7 @@ static int on_reached(const cay_net_record *r, void *arg)
 
 /* By the network log of its sandbox, while that is there; a span of another machine's has none. The
  * first span of a process tells it. */
-static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json)
+static void print_reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -217,10 +217,10 @@ static void print_tree(const trace_tree *t, size_t width)
     names = CAY_MIN(names, width * 2 / 5);
     size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
     out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1),
-            out_time(when, t->from_us / 1000), took(buf, t->to_us - t->from_us), t->n);
+            out_time(when, t->from_us / 1000), format_duration(buf, t->to_us - t->from_us), t->n);
     for (size_t i = 0; i < t->n && !out_broken(); i++) {
         print_span(t, &t->v[i], names, bars);
-        reached(t, &t->v[i], CAY_MIN((size_t)t->v[i].depth * 2 + 2, names / 2), NULL);
+        print_reached(t, &t->v[i], CAY_MIN((size_t)t->v[i].depth * 2 + 2, names / 2), NULL);
     }
     if (t->left_out)
         out_note("cay: %zu more spans are not shown", t->left_out);
@@ -233,7 +233,7 @@ static size_t columns_of_terminal(void)
     return CAY_MAX(cols, (uint16_t)40);
 }
 
-static int show(void *opts, int argc, char **argv)
+static int show_trace(void *opts, int argc, char **argv)
 {
     const trace_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -241,7 +241,7 @@ static int show(void *opts, int argc, char **argv)
     trace_tree tree = { 0 };
     int rc = traces_read(argv[0], &all, &err);
     if (rc == 0 && a->list) {
-        int code = list(&all);
+        int code = list_traces(&all);
         traces_free(&all);
         return code;
     }
@@ -272,5 +272,5 @@ const cli_verb cli_trace = {
     .max = 2,
     .opts = { { defs, 0 } },
     .size = sizeof(trace_args),
-    .fn = show,
+    .fn = show_trace,
 };

@@ -38,7 +38,7 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_close(j, '}');
 }
 
-static int show(cay_client *client, const char *name)
+static int print_volume(cay_client *client, const char *name)
 {
     cay_err err = CAY_ERR_INIT;
     cay_volume *v = NULL;
@@ -52,7 +52,7 @@ static int show(cay_client *client, const char *name)
     return CLI_OK;
 }
 
-static int create(void *opts, int argc, char **argv)
+static int create_volume(void *opts, int argc, char **argv)
 {
     const create_args *a = opts;
     cay_err err = CAY_ERR_INIT;
@@ -75,7 +75,7 @@ static int create(void *opts, int argc, char **argv)
         cay_volume_free(v);
     }
     if (cli.json)
-        return show(client, argv[0]);
+        return print_volume(client, argv[0]);
     if (!cli.quiet)
         out_fmt("%s\n", argv[0]);
     return CLI_OK;
@@ -94,7 +94,7 @@ const cli_verb cli_volume_create = {
     .size = sizeof(create_args),
     .min = 1,
     .max = 1,
-    .fn = create,
+    .fn = create_volume,
 };
 
 static int on_volume(const cay_volume *v, void *arg)
@@ -116,7 +116,7 @@ static int on_volume(const cay_volume *v, void *arg)
     return 0;
 }
 
-static int ls(void *opts, int argc, char **argv)
+static int list_volumes(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = {
         "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL
@@ -136,15 +136,16 @@ const cli_verb cli_volume_ls = {
     .operands = "",
     .summary = "list the volumes, with what they hold",
     .examples = "  cay volume ls",
-    .fn = ls,
+    .fn = list_volumes,
 };
 
-static int inspect(void *opts, int argc, char **argv)
+static int inspect_volume(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
     (void)opts, (void)argc;
-    return cli_service(&client, &err) < 0 ? cli_fail(&err, CLI_FAIL) : show(client, argv[0]);
+    return cli_service(&client, &err) < 0 ? cli_fail(&err, CLI_FAIL)
+                                          : print_volume(client, argv[0]);
 }
 
 const cli_verb cli_volume_inspect = {
@@ -154,10 +155,10 @@ const cli_verb cli_volume_inspect = {
     .examples = "  cay volume inspect cache",
     .min = 1,
     .max = 1,
-    .fn = inspect,
+    .fn = inspect_volume,
 };
 
-static int drop(void *opts, int argc, char **argv)
+static int remove_volumes(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
@@ -176,5 +177,5 @@ const cli_verb cli_volume_rm = {
     .examples = "  cay volume rm cache",
     .min = 1,
     .max = CLI_ANY,
-    .fn = drop,
+    .fn = remove_volumes,
 };

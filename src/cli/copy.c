@@ -76,7 +76,7 @@ int copy_fd_out(cay_sandbox *sb, const char *path, int fd, const copy_opts *o, c
     return move_bytes(from, fd, path, o->bar, err);
 }
 
-static int join(char *out, size_t cap, const char *dir, const char *name, cay_err *err)
+static int join_path(char *out, size_t cap, const char *dir, const char *name, cay_err *err)
 {
     size_t n = strlen(dir);
     if (!cay__str_join(out, cap, dir, n && dir[n - 1] == '/' ? "" : "/", name, NULL))
@@ -103,7 +103,7 @@ static int dir_in(cay_sandbox *sb, int fd, const struct stat *st, const char *to
         char path[4096];
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        rc = join(path, sizeof path, to, e->d_name, err);
+        rc = join_path(path, sizeof path, to, e->d_name, err);
         if (rc >= 0)
             rc = entry_in(sb, dirfd(d), e->d_name, path, depth + 1, o, err);
     }
@@ -298,7 +298,7 @@ static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, 
         cay_fail(err, rc, "%.100s lists a name that is none", from);
     for (size_t i = 0; rc >= 0 && i < l.n; i++) {
         char path[4096];
-        rc = join(path, sizeof path, from, l.v[i].name, err);
+        rc = join_path(path, sizeof path, from, l.v[i].name, err);
         if (rc >= 0)
             rc = entry_out(sb, path, &l.v[i].is, fd, l.v[i].name, depth + 1, o, err);
     }

@@ -39,7 +39,7 @@ static int include_text(const opt_list *packages, cay__buf *out, cay_err *err)
     return out->full ? cay_fail_why(err, CAY_ETOOBIG, "debian_package", "--packages: too many") : 0;
 }
 
-static int run(char *const *argv, int to, int *code, cay_err *err)
+static int run_mmdebstrap(char *const *argv, int to, int *code, cay_err *err)
 {
     posix_spawn_file_actions_t acts;
     pid_t pid;
@@ -96,7 +96,7 @@ int cli_debian(const cli_debian_ask *ask, int *out, cay_err *err)
         if (ask->quiet || i != 1)
             argv[n++] = (char *)(uintptr_t)words[i];
     argv[n] = NULL;
-    CAY_TRY(run(argv, fd, &code, err));
+    CAY_TRY(run_mmdebstrap(argv, fd, &code, err));
     if (code)
         return cay_fail_why(err, CAY_EUPSTREAM, "debian_failed",
                             "mmdebstrap ended with %d; what it said is above", code);

@@ -20,10 +20,10 @@
 enum { FILES_WANTED = 65536, BACKLOG_WANTED = 1024, PORT = 8090 };
 #define DISK_WANTED (2ull << 30)
 
-static void add(doctor_rows *d, const char *name, const char *state, const char *remedy,
-                const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-static void add(doctor_rows *d, const char *name, const char *state, const char *remedy,
-                const char *fmt, ...)
+static void add_row(doctor_rows *d, const char *name, const char *state, const char *remedy,
+                    const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void add_row(doctor_rows *d, const char *name, const char *state, const char *remedy,
+                    const char *fmt, ...)
 {
     va_list ap;
     if (d->n == DOCTOR_ROWS)
@@ -80,21 +80,23 @@ static void ask_server(cay_client *client, doctor_rows *d)
     uint16_t port = port_of(client, &tls);
     int64_t began = cay__now_us();
     if (!ask_health(port, line, sizeof line))
-        add(d, "server", "off",
+        add_row(
+            d, "server", "off",
             "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL "
             "doctor --server",
             "nobody listens on 127.0.0.1:%u", port);
     else if (tls)
-        add(d, "server", "on", "",
+        add_row(
+            d, "server", "on", "",
             "something listens on port %u, where the server of this state directory says that it "
             "is (https)",
             port);
     else if (!strcmp(line, "HTTP/1.1 200 OK"))
-        add(d, "server", "on", "", "127.0.0.1:%u answers, in %.1f ms", port,
-            (double)(cay__now_us() - began) / 1e3);
+        add_row(d, "server", "on", "", "127.0.0.1:%u answers, in %.1f ms", port,
+                (double)(cay__now_us() - began) / 1e3);
     else
-        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`",
-            "127.0.0.1:%u answers \"%.40s\"", port, line);
+        add_row(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`",
+                "127.0.0.1:%u answers \"%.40s\"", port, line);
 }
 
 typedef struct keys {
@@ -115,12 +117,12 @@ static void look_at_keys(cay_client *client, doctor_rows *d)
     keys n = { 0 };
     cay_err err = CAY_ERR_INIT;
     if (cay_key_list(client, NULL, count_key, &n, &err) < 0)
-        add(d, "keys", "off", "", "%.150s", err.msg);
+        add_row(d, "keys", "off", "", "%.150s", err.msg);
     else if (!n.good)
-        add(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once",
-            "nobody can get in");
+        add_row(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once",
+                "nobody can get in");
     else
-        add(d, "keys", "on", "", "%zu good, %zu of scope admin", n.good, n.admin);
+        add_row(d, "keys", "on", "", "%zu good, %zu of scope admin", n.good, n.admin);
 }
 
 static int count_task(const cay_job *t, void *arg)
@@ -136,13 +138,13 @@ static void look_at_jobs(cay_client *client, doctor_rows *d)
     cay_err err = CAY_ERR_INIT;
     if (cay_job_list(client, &(cay_job_filter){ .size = sizeof(cay_job_filter), .state = "dead" },
                      count_task, &dead, &err) < 0)
-        add(d, "jobs", "off", "", "%.150s", err.msg);
+        add_row(d, "jobs", "off", "", "%.150s", err.msg);
     else if (dead)
-        add(d, "jobs", "soft",
-            "`cay jobs ls --state dead` tells why, `cay jobs replay ID` tries again",
-            "%zu failed for good", dead);
+        add_row(d, "jobs", "soft",
+                "`cay jobs ls --state dead` tells why, `cay jobs replay ID` tries again",
+                "%zu failed for good", dead);
     else
-        add(d, "jobs", "on", "", "none failed for good");
+        add_row(d, "jobs", "on", "", "none failed for good");
 }
 
 static void look_at_audit(cay_client *client, doctor_rows *d)
@@ -150,28 +152,28 @@ static void look_at_audit(cay_client *client, doctor_rows *d)
     cay_audit_proof p = { .size = sizeof p };
     cay_err err = CAY_ERR_INIT;
     if (cay_audit_verify(client, NULL, &p, &err) < 0)
-        add(d, "audit", "off",
-            "who may write the state directory? `cay audit verify` tells the line", "%.150s",
-            err.msg);
+        add_row(d, "audit", "off",
+                "who may write the state directory? `cay audit verify` tells the line", "%.150s",
+                err.msg);
     else
-        add(d, "audit", "on", "", "%" PRIu64 " lines follow each other",
-            p.last ? p.last - p.first + 1 : 0);
+        add_row(d, "audit", "on", "", "%" PRIu64 " lines follow each other",
+                p.last ? p.last - p.first + 1 : 0);
 }
 
 static void look_at_disk(const char *home, doctor_rows *d)
 {
     struct statvfs v;
     if (statvfs(home, &v) < 0) {
-        add(d, "disk", "off", "", "%.120s: %s", home, strerror(errno));
+        add_row(d, "disk", "off", "", "%.120s: %s", home, strerror(errno));
         return;
     }
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
     double files = v.f_files ? 100.0 * (double)v.f_favail / (double)v.f_files : 100;
     bool tight = room < DISK_WANTED || files < 5;
-    add(d, "disk", tight ? "soft" : "on",
-        "make room, or put the state directory elsewhere (--home)",
-        "%.1f GiB and %.0f %% of the inodes are free in %.100s", (double)room / (1 << 30), files,
-        home);
+    add_row(d, "disk", tight ? "soft" : "on",
+            "make room, or put the state directory elsewhere (--home)",
+            "%.1f GiB and %.0f %% of the inodes are free in %.100s", (double)room / (1 << 30),
+            files, home);
 }
 
 static void look_at_limits(doctor_rows *d)
@@ -180,36 +182,38 @@ static void look_at_limits(doctor_rows *d)
     char text[32];
     uint64_t backlog = 0;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0)
-        add(d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft",
+        add_row(
+            d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft",
             "LimitNOFILE=1048576 in the unit, or `ulimit -Hn`: a connection and a stream want one "
             "each",
             "at most %llu", (unsigned long long)r.rlim_max);
     if (cay__fd_read_file(AT_FDCWD, "/proc/sys/net/core/somaxconn", text, sizeof text) > 0)
         backlog = strtoull(text, NULL, 10);
     if (backlog)
-        add(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft",
-            "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken",
-            backlog);
+        add_row(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft",
+                "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken",
+                backlog);
 }
 
 /* What a fault in the server would open. */
 static void look_at_rights(doctor_rows *d)
 {
     if (geteuid() == 0)
-        add(d, "privilege", "soft",
+        add_row(
+            d, "privilege", "soft",
             "`cay serve --user NAME`, or cay-rootless.service, runs all of it as an ordinary user, "
             "at level 2 (docs/server.md)",
             "as root the server is root: a fault in it opens this host");
     else
-        add(d, "privilege", "on", "", "uid %u: a fault in the server opens what this user may do",
-            (unsigned)geteuid());
+        add_row(d, "privilege", "on", "",
+                "uid %u: a fault in the server opens what this user may do", (unsigned)geteuid());
 }
 
 void doctor_server(cay_client *client, doctor_rows *out)
 {
     bool far = cli_host() != NULL; /* it answered already, and the rest is of its host */
     if (far)
-        add(out, "server", "on", "", "it answers, and takes the key");
+        add_row(out, "server", "on", "", "it answers, and takes the key");
     else
         ask_server(client, out);
     look_at_keys(client, out);

@@ -4,14 +4,14 @@
 #include <base/base.h>
 #include <inttypes.h>
 
-static void indent(out_json *j)
+static void write_indent(out_json *j)
 {
     if (j->pretty)
         cay__buf_fmt(&j->b, "\n%*s", (int)(j->depth * 2), "");
 }
 
 /* What stands in front of a value: nothing after its key, else a comma and a new line. */
-static void before(out_json *j)
+static void write_separator(out_json *j)
 {
     if (j->after_key) {
         j->after_key = false;
@@ -20,12 +20,12 @@ static void before(out_json *j)
     if (j->comma)
         cay__buf_str(&j->b, ",");
     if (j->depth)
-        indent(j);
+        write_indent(j);
 }
 
 void js_open(out_json *j, char bracket)
 {
-    before(j);
+    write_separator(j);
     cay__buf_add(&j->b, &bracket, 1);
     j->depth++;
     j->comma = false;
@@ -36,14 +36,14 @@ void js_close(out_json *j, char bracket)
     bool empty = !j->comma;
     j->depth--;
     if (!empty)
-        indent(j);
+        write_indent(j);
     cay__buf_add(&j->b, &bracket, 1);
     j->comma = true;
 }
 
 void js_key(out_json *j, const char *key)
 {
-    before(j);
+    write_separator(j);
     cay__buf_json(&j->b, key, strlen(key));
     cay__buf_str(&j->b, j->pretty ? ": " : ":");
     j->after_key = true;
@@ -51,14 +51,14 @@ void js_key(out_json *j, const char *key)
 
 void js_bytes(out_json *j, const char *s, size_t n)
 {
-    before(j);
+    write_separator(j);
     cay__buf_json(&j->b, s, n);
     j->comma = true;
 }
 
 void js_raw(out_json *j, const char *text)
 {
-    before(j);
+    write_separator(j);
     cay__buf_str(&j->b, text);
     j->comma = true;
 }
@@ -73,14 +73,14 @@ void js_str(out_json *j, const char *s)
 
 void js_u64(out_json *j, uint64_t v)
 {
-    before(j);
+    write_separator(j);
     cay__buf_fmt(&j->b, "%" PRIu64, v);
     j->comma = true;
 }
 
 void js_i64(out_json *j, int64_t v)
 {
-    before(j);
+    write_separator(j);
     cay__buf_fmt(&j->b, "%" PRId64, v);
     j->comma = true;
 }

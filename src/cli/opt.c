@@ -7,7 +7,7 @@
 
 /* How many letters to add, drop, change or swap; words longer than a row are far from everything.
  */
-static unsigned distance(const char *a, const char *b)
+static unsigned edit_distance(const char *a, const char *b)
 {
     enum { MOST = 32 };
     unsigned rows[3][MOST + 1], *two = rows[0], *one = rows[1], *now = rows[2];
@@ -37,7 +37,7 @@ const char *opt_nearest(const char *word, const char *const *names)
     const char *best = NULL;
     unsigned least = strlen(word) < 5 ? 2 : 3;
     for (; *names; names++) {
-        unsigned d = distance(word, *names);
+        unsigned d = edit_distance(word, *names);
         if (strlen(word) >= 3 && cay__str_starts(*names, word))
             d = 1;
         if (d < least) {
@@ -48,7 +48,7 @@ const char *opt_nearest(const char *word, const char *const *names)
     return best;
 }
 
-static int unknown(const opt_spec *spec, const char *name, size_t len, cay_err *err)
+static int fail_unknown_option(const opt_spec *spec, const char *name, size_t len, cay_err *err)
 {
     enum { MOST = 160 };
     const char *names[MOST + 1];
@@ -70,8 +70,8 @@ static int unknown(const opt_spec *spec, const char *name, size_t len, cay_err *
     return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option --%s", word);
 }
 
-static const opt_def *find(const opt_spec *spec, const char *name, size_t len, char brief,
-                           void **base)
+static const opt_def *find_option(const opt_spec *spec, const char *name, size_t len, char brief,
+                                  void **base)
 {
     for (size_t g = 0; g < spec->ngroups; g++)
         for (const opt_def *d = spec->groups[g].defs; d->name; d++)
@@ -111,7 +111,7 @@ static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_
     return 0;
 }
 
-static int store(const opt_def *d, void *base, const char *value, cay_err *err)
+static int store_value(const opt_def *d, void *base, const char *value, cay_err *err)
 {
     void *at = (char *)base + d->offset;
     opt_list *list = at;
@@ -140,9 +140,9 @@ static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_e
     const char *name = argv[*at] + 2, *eq = strchr(name, '='), *value = eq ? eq + 1 : NULL;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
     void *base;
-    const opt_def *d = find(spec, name, len, 0, &base);
+    const opt_def *d = find_option(spec, name, len, 0, &base);
     if (!d)
-        return unknown(spec, name, len, err);
+        return fail_unknown_option(spec, name, len, err);
     if (d->kind == OPT_FLAG && value)
         return cay_fail(err, CAY_EINVAL, "--%s takes no value", d->name);
     if (!value && d->bare)
@@ -152,7 +152,7 @@ static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_e
             return cay_fail(err, CAY_EINVAL, "--%s wants %s", d->name, d->arg);
         value = argv[++*at];
     }
-    return store(d, base, value, err);
+    return store_value(d, base, value, err);
 }
 
 /* -abc VALUE, -aVALUE: flags may share a dash, the last may take a value. */
@@ -160,11 +160,11 @@ static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_
 {
     for (const char *p = argv[*at] + 1; *p; p++) {
         void *base;
-        const opt_def *d = find(spec, NULL, 0, *p, &base);
+        const opt_def *d = find_option(spec, NULL, 0, *p, &base);
         if (!d)
             return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option -%c", *p);
         if (d->kind == OPT_FLAG) {
-            CAY_TRY(store(d, base, NULL, err));
+            CAY_TRY(store_value(d, base, NULL, err));
             continue;
         }
         const char *value = p[1] ? p + 1 : NULL;
@@ -173,7 +173,7 @@ static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_
                 return cay_fail(err, CAY_EINVAL, "-%c (--%s) wants %s", *p, d->name, d->arg);
             value = argv[++*at];
         }
-        return store(d, base, value, err);
+        return store_value(d, base, value, err);
     }
     return 0;
 }

@@ -82,7 +82,7 @@ void out_note(const char *fmt, ...)
     free(text);
 }
 
-static bool coloured(int fd)
+static bool has_colour(int fd)
 {
     static signed char known[3] = { -1, -1, -1 };
     if (fd < 0 || fd > 2)
@@ -98,12 +98,12 @@ const char *out_on(int fd, out_style s)
 {
     static const char *const codes[] = { "",         "\033[1m",  "\033[2m",   "\033[32m",
                                          "\033[33m", "\033[31m", "\033[1;36m" };
-    return coloured(fd) ? codes[s] : "";
+    return has_colour(fd) ? codes[s] : "";
 }
 
 const char *out_off(int fd)
 {
-    return coloured(fd) ? "\033[0m" : "";
+    return has_colour(fd) ? "\033[0m" : "";
 }
 
 const char *out_size(char *buf, uint64_t v)
@@ -193,7 +193,7 @@ void out_cellf(out_table *t, out_style style, const char *fmt, ...)
 }
 
 /* Characters, not bytes: cells are valid UTF-8 by now. */
-static size_t width(const char *s)
+static size_t count_columns(const char *s)
 {
     size_t n = 0;
     for (; *s; s++)
@@ -204,7 +204,7 @@ static size_t width(const char *s)
 static void put_cell(cay__buf *to, const char *text, out_style style, size_t room, bool right,
                      bool last)
 {
-    size_t w = width(text), pad = room > w ? room - w : 0;
+    size_t w = count_columns(text), pad = room > w ? room - w : 0;
     if (right)
         cay__buf_fmt(to, "%*s", (int)pad, "");
     if (style != OUT_PLAIN && *out_on(1, style))
@@ -220,9 +220,9 @@ void out_table_text(out_table *t, cay__buf *to)
 {
     size_t room[OUT_COLUMNS];
     for (size_t c = 0; c < t->columns; c++) {
-        room[c] = width(t->title[c] + (*t->title[c] == '>'));
+        room[c] = count_columns(t->title[c] + (*t->title[c] == '>'));
         for (size_t i = c; i < t->nrows; i += t->columns)
-            room[c] = CAY_MAX(room[c], width(t->cells[i]));
+            room[c] = CAY_MAX(room[c], count_columns(t->cells[i]));
     }
     for (size_t c = 0; c < t->columns; c++) {
         bool right = *t->title[c] == '>';

@@ -163,7 +163,7 @@ int cli_parse_cpus(const char *text, uint64_t *out, cay_err *err)
     return 0;
 }
 
-static bool number(const char *text, size_t n, uint64_t max, uint64_t *out)
+static bool parse_number(const char *text, size_t n, uint64_t max, uint64_t *out)
 {
     char buf[24];
     if (!n || n >= sizeof buf)
@@ -176,7 +176,7 @@ static bool number(const char *text, size_t n, uint64_t max, uint64_t *out)
 int cli_parse_port(const char *text, uint16_t *out, cay_err *err)
 {
     uint64_t v;
-    if (!number(text, strlen(text), 65535, &v) || !v)
+    if (!parse_number(text, strlen(text), 65535, &v) || !v)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want a port from 1 to 65535", text);
     *out = (uint16_t)v;
     return 0;
@@ -187,10 +187,10 @@ int cli_parse_forward(const char *text, uint16_t *port, uint16_t *local, cay_err
     const char *colon = strchr(text, ':');
     uint64_t a, b;
     size_t n = colon ? (size_t)(colon - text) : strlen(text);
-    if (!number(text, n, 65535, &a) || !a)
+    if (!parse_number(text, n, 65535, &a) || !a)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL], ports from 1 to 65535", text);
     b = a;
-    if (colon && !number(colon + 1, strlen(colon + 1), 65535, &b))
+    if (colon && !parse_number(colon + 1, strlen(colon + 1), 65535, &b))
         return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL]; LOCAL 0 takes any free one",
                         text);
     *port = (uint16_t)a;
@@ -217,9 +217,9 @@ int cli_parse_owner(const char *text, uint32_t *uid, uint32_t *gid, cay_err *err
     const char *colon = strchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : strlen(text);
     uint64_t u = UINT32_MAX, g = UINT32_MAX;
-    bool ok = (n || colon) && (!n || number(text, n, UINT32_MAX - 1, &u));
+    bool ok = (n || colon) && (!n || parse_number(text, n, UINT32_MAX - 1, &u));
     if (ok && colon)
-        ok = number(colon + 1, strlen(colon + 1), UINT32_MAX - 1, &g);
+        ok = parse_number(colon + 1, strlen(colon + 1), UINT32_MAX - 1, &g);
     if (!ok)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want UID[:GID] in numbers", text);
     *uid = (uint32_t)u;
@@ -240,7 +240,7 @@ int cli_parse_signal(const char *text, int *out, cay_err *err)
     };
     const char *s = strncasecmp(text, "SIG", 3) ? text : text + 3;
     uint64_t v;
-    if (number(text, strlen(text), 64, &v) && v) {
+    if (parse_number(text, strlen(text), 64, &v) && v) {
         *out = (int)v;
         return 0;
     }

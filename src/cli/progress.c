@@ -16,7 +16,7 @@ void progress_begin(cli_progress *p, const char *what, uint64_t total)
     p->shown_ms = p->began_ms + SILENT_MS - EVERY_MS; /* quick copies show nothing at all */
 }
 
-static void draw(cli_progress *p, int64_t now)
+static void draw_progress(cli_progress *p, int64_t now)
 {
     enum { BAR = 24 };
     char done[OUT_HUMAN], total[OUT_HUMAN], speed[OUT_HUMAN], bar[BAR + 1];
@@ -53,7 +53,7 @@ void progress_at(cli_progress *p, uint64_t done, uint64_t total)
     if (now - p->shown_ms < EVERY_MS)
         return;
     p->shown_ms = now;
-    draw(p, now);
+    draw_progress(p, now);
 }
 
 void progress_end(cli_progress *p)

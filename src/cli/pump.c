@@ -73,7 +73,7 @@ static bool detach_seen(char *buf, size_t *n, bool *held)
     return false;
 }
 
-static void *feed(void *arg)
+static void *feed_stdin(void *arg)
 {
     pump *u = arg;
     bool held = false;
@@ -115,7 +115,7 @@ static void *feed(void *arg)
 static void feeder_start(pump *u)
 {
     if (u->spec->input && u->stop >= 0)
-        u->feeding = pthread_create(&u->feeder, NULL, feed, u) == 0;
+        u->feeding = pthread_create(&u->feeder, NULL, feed_stdin, u) == 0;
 }
 
 static void feeder_stop(pump *u)
@@ -140,7 +140,7 @@ static void stream_open(stream *s, int from, int to, bool raw, char *last)
 }
 
 /* Writes the whole; a descriptor that somebody made non-blocking is waited for. */
-static bool put(int fd, const char *data, size_t n)
+static bool write_all(int fd, const char *data, size_t n)
 {
     while (n) {
         ssize_t k = write(fd, data, n);
@@ -184,7 +184,7 @@ static bool put_escaped(stream *s, const char *data, size_t n, bool last)
     memcpy(s->carry, whole.data + use, s->ncarry);
     CAY_AUTOBUF safe = CAY__BUF(8 * CHUNK);
     cay__buf_safe(&safe, whole.data, use, true);
-    return !safe.len || put(s->to, safe.data, safe.len);
+    return !safe.len || write_all(s->to, safe.data, safe.len);
 }
 
 static void stream_end(stream *s)
@@ -225,7 +225,7 @@ static bool stream_move(stream *s)
     }
     if (s->last)
         *s->last = buf[n - 1];
-    return s->escape ? put_escaped(s, buf, (size_t)n, false) : put(s->to, buf, (size_t)n);
+    return s->escape ? put_escaped(s, buf, (size_t)n, false) : write_all(s->to, buf, (size_t)n);
 }
 
 static void on_winch(pump *u)
@@ -275,7 +275,7 @@ static void poll_for(struct pollfd *p, const stream *s)
 
 /* One wait. The streams go first; a command may close them and live on, so its end is waited for
  * here too, where signals still reach it. */
-static bool step(pump *u)
+static bool poll_streams(pump *u)
 {
     bool open = u->out.from >= 0 || u->err.from >= 0;
     struct pollfd fds[4] = { { .fd = u->signals, .events = POLLIN } };
@@ -351,12 +351,12 @@ int pump_run(cay_proc *p, const pump_spec *spec, cay_exit *ex, bool *left, cay_e
             term_raw(0);
         on_winch(&u);
         feeder_start(&u);
-        while (step(&u))
+        while (poll_streams(&u))
             continue;
         feeder_stop(&u);
         term_restore();
         if (spec->newline && u.last && u.last != '\n')
-            put(1, "\n", 1);
+            write_all(1, "\n", 1);
         *left = u.left;
         if (u.broken)
             end_broken(&u, ex);

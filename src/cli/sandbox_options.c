@@ -112,7 +112,7 @@ void pairs_add(cli_pairs *p, const char *key, const char *value)
     p->v[p->n] = (cay_pair){ NULL, NULL };
 }
 
-static void own(cli_pairs *p, char *s)
+static void add_owned(cli_pairs *p, char *s)
 {
     p->owned = realloc(p->owned, (p->nowned + 1) * sizeof *p->owned);
     if (!p->owned)
@@ -125,7 +125,7 @@ static int add_text(cli_pairs *p, const char *text, bool inherit, cay_err *err)
     char *key = NULL;
     const char *value = NULL;
     CAY_TRY(cli_parse_pair(text, inherit, &key, &value, err));
-    own(p, key);
+    add_owned(p, key);
     if (value)
         pairs_add(p, key, value);
     return 0;
@@ -139,7 +139,7 @@ static int add_file(cli_pairs *p, const char *path, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
     char *text = cay__alloc(MOST + 1);
-    own(p, text);
+    add_owned(p, text);
     ssize_t n = cay__fd_read_all(fd, text, MOST);
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
@@ -243,13 +243,13 @@ static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
                    ? cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile)
                    : cay_fail(err, CAY_EINVAL,
                               "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
-    own(&s->options, real);
+    add_owned(&s->options, real);
     pairs_add(&s->options, "dockerfile", real);
     for (size_t i = 0; i < o->build_args.n; i++) {
         char *key = NULL;
         const char *value = NULL;
         CAY_TRY(cli_parse_pair(o->build_args.v[i], true, &key, &value, err));
-        own(&s->options, key);
+        add_owned(&s->options, key);
         if (value && strchr(value, '\n'))
             return cay_fail(err, CAY_EINVAL, "--build-arg %s: a value has one line", key);
         if (value)
@@ -257,7 +257,7 @@ static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
     }
     if (args.len) {
         char *text = cay__strdup(args.data);
-        own(&s->options, text);
+        add_owned(&s->options, text);
         pairs_add(&s->options, "build_args", text);
     }
     return 0;
@@ -440,7 +440,7 @@ static void on_making(const cay_making *m, void *arg)
     cay__fd_write_all(2, b.data, b.len);
 }
 
-static void wipe(box_spec *s)
+static void erase_line(box_spec *s)
 {
     if (s->drawn)
         cay__fd_write_all(2, "\r\033[K", 4);
@@ -558,7 +558,7 @@ void box_spec_clear(box_spec *s)
     free(s->had);
     pairs_clear(&s->env);
     pairs_clear(&s->labels);
-    wipe(s);
+    erase_line(s);
     pairs_clear(&s->options);
     pairs_clear(&s->settings);
     free(s->mounts);

@@ -45,7 +45,7 @@ static bool give_up(const struct passwd *pw)
 }
 
 /* Variables that a server reads and that are not root's own matters; docs/server.md names them. */
-static bool stays(const char *var)
+static bool is_kept_variable(const char *var)
 {
     static const char *const begin[] = {
         "CAY_",        "SANDBOX_",         "OTEL_",    "LC_", "DOCKER_",
@@ -72,7 +72,7 @@ static int leave_behind(const opt_list *listen, cay_err *err)
 {
     size_t n = 0;
     for (char **v = environ; v && *v; v++)
-        if (stays(*v))
+        if (is_kept_variable(*v))
             environ[n++] = *v;
     if (environ)
         environ[n] = NULL;

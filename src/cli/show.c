@@ -156,7 +156,7 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     js_close(j, '}');
 }
 
-static void field(const char *name, const char *value)
+static void print_field(const char *name, const char *value)
 {
     if (!value || !*value)
         return;
@@ -179,7 +179,7 @@ static void limits_text(const cay_limits *l)
         cay__buf_str(&b, ", pids unlimited");
     else
         cay__buf_fmt(&b, ", pids %" PRIu64, l->pids);
-    field("limits", b.data);
+    print_field("limits", b.data);
 }
 
 static void settings_text(const cay_pair *p)
@@ -187,14 +187,14 @@ static void settings_text(const cay_pair *p)
     CAY_AUTOBUF b = CAY__BUF(64u << 10);
     for (; p && p->key; p++)
         cay__buf_fmt(&b, "%s%s=%s", b.len ? " " : "", p->key, p->value);
-    field("settings", b.data);
+    print_field("settings", b.data);
 }
 
 void show_info_text(const cay_info *i)
 {
     char text[OUT_HUMAN];
-    field("id", i->id);
-    field("name", i->name);
+    print_field("id", i->id);
+    print_field("name", i->name);
     out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1),
             out_on(1, show_state_style(i->state)), cay_state_name(i->state), out_off(1));
     if (i->reason && *i->reason) {
@@ -203,26 +203,26 @@ void show_info_text(const cay_info *i)
         out_str(")");
     }
     out_str("\n");
-    field("isolation", show_wall(i));
-    field("provider", i->provider);
-    field("network", i->network);
-    field("template", i->template_);
+    print_field("isolation", show_wall(i));
+    print_field("provider", i->provider);
+    print_field("network", i->network);
+    print_field("template", i->template_);
     settings_text(i->settings);
-    field("hostname", i->hostname);
-    field("user", i->user);
-    field("workdir", i->workdir);
-    field("path", i->path);
-    field("created", out_time(text, i->created_ms));
+    print_field("hostname", i->hostname);
+    print_field("user", i->user);
+    print_field("workdir", i->workdir);
+    print_field("path", i->path);
+    print_field("created", out_time(text, i->created_ms));
     if (i->deadline_ms)
-        field("ends", out_time(text, i->deadline_ms));
+        print_field("ends", out_time(text, i->deadline_ms));
     if (i->idle_ms)
-        field("idle", out_span(text, i->idle_ms));
+        print_field("idle", out_span(text, i->idle_ms));
     for (const cay_pair *p = i->labels; p && p->key; p++) {
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay__buf_fmt(&b, "%s=%s", p->key, p->value);
-        field("label", b.data);
+        print_field("label", b.data);
     }
-    field("metadata", i->metadata);
+    print_field("metadata", i->metadata);
     limits_text(&i->limits);
     if (i->nwalls)
         out_fmt("%slayers%s\n", out_on(1, OUT_DIM), out_off(1));

@@ -30,7 +30,7 @@ static void on_death(int sig)
     raise(sig);
 }
 
-static bool enter(int fd, void (*change)(struct termios *))
+static bool enter_mode(int fd, void (*change)(struct termios *))
 {
     static bool armed;
     static const int deaths[] = { SIGHUP, SIGINT,  SIGQUIT, SIGTERM, SIGSEGV,
@@ -60,17 +60,17 @@ static bool enter(int fd, void (*change)(struct termios *))
 
 bool term_raw(int fd)
 {
-    return enter(fd, cfmakeraw);
+    return enter_mode(fd, cfmakeraw);
 }
 
-static void hide(struct termios *t)
+static void disable_echo(struct termios *t)
 {
     t->c_lflag = (t->c_lflag & ~(tcflag_t)ECHO) | ECHONL;
 }
 
 bool term_hide(int fd)
 {
-    return enter(fd, hide);
+    return enter_mode(fd, disable_echo);
 }
 
 bool term_is_raw(void)

@@ -21,7 +21,7 @@ static bool read_time(const char *text, int64_t *us)
 }
 
 /* Behind "trace_" or "span_"; at most n digits, since those of two programs differ in length. */
-static void bare(const char *id, size_t n, char *dst)
+static void strip_id_prefix(const char *id, size_t n, char *dst)
 {
     const char *hex = id ? strchr(id, '_') : NULL;
     snprintf(dst, n + 1, "%s", hex ? hex + 1 : id ? id : "");
@@ -40,7 +40,7 @@ static bool read_line(const char *text, line *l)
     l->j = json_loads(text, 0, NULL);
     const char *object = cay__json_str(l->j, "object", "");
     l->span = !strcmp(object, "trace.span");
-    bare(cay__json_str(l->j, l->span ? "trace_id" : "id", ""), 32, l->trace);
+    strip_id_prefix(cay__json_str(l->j, l->span ? "trace_id" : "id", ""), 32, l->trace);
     bool fine =
         *l->trace && (l->span ? read_time(cay__json_str(l->j, "started_at", ""), &l->from_us) &&
                                     read_time(cay__json_str(l->j, "ended_at", ""), &l->to_us) &&
@@ -72,7 +72,7 @@ static int each_line(const char *path, int (*fn)(void *arg, const line *l), void
     return rc;
 }
 
-static void *grown(void *v, size_t n, size_t *cap, size_t size)
+static void *grow_array(void *v, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
         return v;
@@ -91,7 +91,7 @@ static trace_one *one_of(traces *t, const char *id)
             return &t->v[i];
     if (t->n == TRACES_MAX)
         return NULL;
-    t->v = grown(t->v, t->n, &t->cap, sizeof *t->v);
+    t->v = grow_array(t->v, t->n, &t->cap, sizeof *t->v);
     t->v[t->n] = (trace_one){ .from_us = INT64_MAX };
     memcpy(t->v[t->n].id, id, sizeof t->v[t->n].id);
     return &t->v[t->n++];
@@ -103,7 +103,7 @@ static void name_it(trace_one *o, const char *name)
     o->name = cay__strdup(name);
 }
 
-static int count(void *arg, const line *l)
+static int on_summary_line(void *arg, const line *l)
 {
     trace_one *o = one_of(arg, l->trace);
     const json_t *data = json_object_get(l->j, "span_data");
@@ -125,7 +125,7 @@ static int count(void *arg, const line *l)
 
 int traces_read(const char *path, traces *out, cay_err *err)
 {
-    CAY_TRY(each_line(path, count, out, err));
+    CAY_TRY(each_line(path, on_summary_line, out, err));
     for (size_t i = 0; i < out->n;) /* one that was begun, and nothing else */
         if (out->v[i].spans) {
             i++;
@@ -148,7 +148,7 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
 {
     const trace_one *found = NULL;
     char want[33];
-    bare(id, 32, want);
+    strip_id_prefix(id, 32, want);
     size_t n = strlen(want);
     bool sound = !id || (n && strlen(id) >= n &&
                          !strcmp(id + strlen(id) - n, want)); /* nothing was left out of it */
@@ -172,7 +172,7 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
     return found;
 }
 
-static int take(void *arg, const line *l)
+static int on_tree_line(void *arg, const line *l)
 {
     trace_tree *t = arg;
     const json_t *data = json_object_get(l->j, "span_data"),
@@ -183,7 +183,7 @@ static int take(void *arg, const line *l)
         t->left_out++;
         return 0;
     }
-    t->v = grown(t->v, t->n, &t->cap, sizeof *t->v);
+    t->v = grow_array(t->v, t->n, &t->cap, sizeof *t->v);
     trace_span *s = &t->v[t->n];
     *s = (trace_span){
         .name = cay__strdup(cay__json_str(data, "name", cay__json_str(data, "type", ""))),
@@ -194,8 +194,8 @@ static int take(void *arg, const line *l)
         .to_us = l->to_us,
         .seq = t->n
     };
-    bare(cay__json_str(l->j, "id", ""), 16, s->id);
-    bare(cay__json_str(l->j, "parent_id", ""), 16, s->parent);
+    strip_id_prefix(cay__json_str(l->j, "id", ""), 16, s->id);
+    strip_id_prefix(cay__json_str(l->j, "parent_id", ""), 16, s->parent);
     const json_t *more = json_object_get(data, "data");
     cay__str_copy(s->sandbox, sizeof s->sandbox, cay__json_str(more, "cay.sandbox", ""));
     cay__str_copy(s->process, sizeof s->process, cay__json_str(more, "cay.process", ""));
@@ -242,7 +242,7 @@ static size_t first_below(const ordering *o, const char *parent)
 
 /* A span and what is below it. A file may say anything: a ring ends where it began, and nothing is
  * deeper than DEEP. */
-static void place(ordering *o, size_t i, unsigned depth)
+static void place_span(ordering *o, size_t i, unsigned depth)
 {
     if (o->done[i])
         return;
@@ -252,7 +252,7 @@ static void place(ordering *o, size_t i, unsigned depth)
     s->depth = depth;
     for (size_t k = *s->id ? first_below(o, s->id) : o->n;
          k < o->n && !strcmp(o->from[k].parent, s->id) && depth < DEEP; k++)
-        place(o, k, depth + 1);
+        place_span(o, k, depth + 1);
 }
 
 static bool is_here(const ordering *o, const char *id)
@@ -263,7 +263,7 @@ static bool is_here(const ordering *o, const char *id)
     return false;
 }
 
-static void arrange(trace_tree *t)
+static void order_spans(trace_tree *t)
 {
     ordering o = { .from = cay__alloc(CAY_MAX(t->n, (size_t)1) * sizeof *o.from),
                    .done = cay__alloc(t->n + 1),
@@ -288,9 +288,9 @@ static void arrange(trace_tree *t)
             roots[k - 1] = r;
         }
     for (size_t i = 0; i < nroots; i++)
-        place(&o, roots[i], 0);
+        place_span(&o, roots[i], 0);
     for (size_t i = 0; i < o.n; i++)
-        place(&o, i, 0);
+        place_span(&o, i, 0);
     free(roots);
     free(o.done);
     free(o.from);
@@ -299,8 +299,8 @@ static void arrange(trace_tree *t)
 int trace_tree_read(const char *path, const char *id, trace_tree *out, cay_err *err)
 {
     snprintf(out->id, sizeof out->id, "%s", id);
-    CAY_TRY(each_line(path, take, out, err));
-    arrange(out);
+    CAY_TRY(each_line(path, on_tree_line, out, err));
+    order_spans(out);
     return 0;
 }
 

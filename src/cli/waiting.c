@@ -11,7 +11,7 @@
 
 enum { SILENT_MS = 1000, EVERY_MS = 100, BAR = 24, MARK = 5 };
 
-static void draw(const cli_waiting *w, int64_t ms, unsigned step)
+static void draw_progress(const cli_waiting *w, int64_t ms, unsigned step)
 {
     char bar[BAR + 1];
     unsigned at = step % (2 * (BAR - MARK)); /* there and back */
@@ -26,14 +26,14 @@ static void draw(const cli_waiting *w, int64_t ms, unsigned step)
     cay__fd_write_all(2, b.data, b.len);
 }
 
-static void *show(void *arg)
+static void *run_progress(void *arg)
 {
     const cli_waiting *w = arg;
     int64_t began = cay__now_ms();
     struct pollfd p = { .fd = w->end[0], .events = POLLIN };
     unsigned step = 0;
     for (int wait = SILENT_MS; poll(&p, 1, wait) == 0; wait = EVERY_MS)
-        draw(w, cay__now_ms() - began, step++);
+        draw_progress(w, cay__now_ms() - began, step++);
     if (step)
         cay__fd_write_all(2, "\r\033[K", 4);
     return NULL;
@@ -47,7 +47,7 @@ void waiting_begin(cli_waiting *w, const char *verb, const char *what)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the command's */
-    w->on = pthread_create(&w->thread, NULL, show, w) == 0;
+    w->on = pthread_create(&w->thread, NULL, run_progress, w) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 

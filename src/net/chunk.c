@@ -5,7 +5,7 @@
 
 enum { SIZE = 0, EXT, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF, LAST_LF };
 
-static int bad(cay_err *err, const char *what)
+static int fail_chunk(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "http_chunk", "the body is not in proper chunks: %s",
                         what);
@@ -19,54 +19,58 @@ static int size_digit(cay__chunk *c, char ch, cay_err *err)
                                      : -1;
     if (v < 0) {
         if (!c->digits)
-            return bad(err, "a size without digits");
+            return fail_chunk(err, "a size without digits");
         c->state = ch == '\r' ? SIZE_LF : ch == ';' ? EXT : -1;
-        return c->state < 0 ? bad(err, "a size that is no number") : 0;
+        return c->state < 0 ? fail_chunk(err, "a size that is no number") : 0;
     }
     if (++c->digits > 16 || c->left >> 59)
-        return bad(err, "a size with too many digits");
+        return fail_chunk(err, "a size with too many digits");
     c->left = c->left << 4 | (uint64_t)v;
     return 0;
 }
 
 /* A byte of an extension or a trailer: counted and dropped. */
-static int drop(cay__chunk *c, char ch, unsigned max, cay_err *err)
+static int skip_byte(cay__chunk *c, char ch, unsigned max, cay_err *err)
 {
     if (++c->extra > max)
-        return bad(err, "an extension or trailers without end");
-    return ((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f ? bad(err, "a control character")
-                                                                  : 0;
+        return fail_chunk(err, "an extension or trailers without end");
+    return ((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f
+               ? fail_chunk(err, "a control character")
+               : 0;
 }
 
-static int want(cay__chunk *c, char ch, char which, int next, cay_err *err)
+static int expect_byte(cay__chunk *c, char ch, char which, int next, cay_err *err)
 {
     c->state = next;
-    return ch == which ? 0 : bad(err, "a line or a chunk ends in the wrong place");
+    return ch == which ? 0 : fail_chunk(err, "a line or a chunk ends in the wrong place");
 }
 
-static int step(cay__chunk *c, char ch, cay_err *err)
+static int parse_byte(cay__chunk *c, char ch, cay_err *err)
 {
     switch (c->state) {
     case SIZE: return size_digit(c, ch, err);
     case EXT:
-        return ch == '\r' ? want(c, ch, '\r', SIZE_LF, err) : drop(c, ch, CAY__CHUNK_EXT, err);
-    case SIZE_LF: c->extra = c->digits = 0; return want(c, ch, '\n', c->left ? DATA : LINE, err);
-    case DATA_CR: return want(c, ch, '\r', DATA_LF, err);
-    case DATA_LF: return want(c, ch, '\n', SIZE, err);
+        return ch == '\r' ? expect_byte(c, ch, '\r', SIZE_LF, err)
+                          : skip_byte(c, ch, CAY__CHUNK_EXT, err);
+    case SIZE_LF:
+        c->extra = c->digits = 0;
+        return expect_byte(c, ch, '\n', c->left ? DATA : LINE, err);
+    case DATA_CR: return expect_byte(c, ch, '\r', DATA_LF, err);
+    case DATA_LF: return expect_byte(c, ch, '\n', SIZE, err);
     case LINE: /* after the last chunk: a trailer, or the end */
         if (ch == '\r')
-            return want(c, ch, '\r', LAST_LF, err);
+            return expect_byte(c, ch, '\r', LAST_LF, err);
         if (ch == ' ' || ch == ':')
-            return bad(err, "a trailer without a name");
+            return fail_chunk(err, "a trailer without a name");
         c->state = TRAILER;
-        return drop(c, ch, CAY__CHUNK_TRAILER, err);
+        return skip_byte(c, ch, CAY__CHUNK_TRAILER, err);
     case TRAILER:
-        return ch == '\r' ? want(c, ch, '\r', TRAILER_LF, err)
-                          : drop(c, ch, CAY__CHUNK_TRAILER, err);
-    case TRAILER_LF: return want(c, ch, '\n', LINE, err);
-    case LAST_LF: c->done = ch == '\n'; return want(c, ch, '\n', SIZE, err);
+        return ch == '\r' ? expect_byte(c, ch, '\r', TRAILER_LF, err)
+                          : skip_byte(c, ch, CAY__CHUNK_TRAILER, err);
+    case TRAILER_LF: return expect_byte(c, ch, '\n', LINE, err);
+    case LAST_LF: c->done = ch == '\n'; return expect_byte(c, ch, '\n', SIZE, err);
     }
-    return bad(err, "it went wrong before");
+    return fail_chunk(err, "it went wrong before");
 }
 
 int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t *used,
@@ -86,7 +90,7 @@ int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t
                 c->state = DATA_CR;
             return 0;
         }
-        int rc = step(c, in[i++], err);
+        int rc = parse_byte(c, in[i++], err);
         if (rc < 0) {
             c->state = -1;
             return rc;

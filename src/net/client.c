@@ -107,7 +107,7 @@ static int take_kept(cay__http_client *c)
     return fd;
 }
 
-static void keep(cay__http_client *c, int fd)
+static void keep_connection(cay__http_client *c, int fd)
 {
     pthread_mutex_lock(&c->lock);
     if (c->nkept < KEPT) {
@@ -124,7 +124,7 @@ void cay__answer_end(cay__answer *a)
     if (!a)
         return;
     if (a->fd >= 0 && a->done && a->keep && a->at == a->end)
-        keep(a->c, CAY_STEAL_FD(a->fd));
+        keep_connection(a->c, CAY_STEAL_FD(a->fd));
     cay__close_fd(&a->fd);
     cay__head_clear(&a->head);
     cay__http_client_unref(a->c);
@@ -138,7 +138,7 @@ int cay__answer_take(cay__answer *a)
     return fd;
 }
 
-static int cut(const cay__http_client *c, const char *how, cay_err *err)
+static int fail_cut(const cay__http_client *c, const char *how, cay_err *err)
 {
     int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_cut", "%.120s: %s", c->url, how);
     if (err)
@@ -212,7 +212,7 @@ static int send_ask(cay__http_client *c, int fd, const cay_call *call, const cay
 }
 
 /* 1: the connection ended before a byte came. */
-static int more(cay__answer *a, const cay_call *call, int flags, cay_err *err)
+static int receive_more(cay__answer *a, const cay_call *call, int flags, cay_err *err)
 {
     if (a->at == a->end)
         a->at = a->end = 0;
@@ -237,7 +237,7 @@ static int take_seen(cay__answer *a, size_t *taken, size_t upto, cay_err *err)
     while (*taken < upto) {
         ssize_t n = recv(a->fd, a->in + *taken, upto - *taken, 0);
         if (n <= 0)
-            return cut(a->c, "the connection ended within the answer's head", err);
+            return fail_cut(a->c, "the connection ended within the answer's head", err);
         *taken += (size_t)n;
     }
     a->end = upto;
@@ -249,10 +249,10 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
 {
     size_t scanned = 0, taken = 0;
     for (bool need = true;;) {
-        int rc = need ? more(a, call, ask->upgrade ? MSG_PEEK : 0, err) : 0;
+        int rc = need ? receive_more(a, call, ask->upgrade ? MSG_PEEK : 0, err) : 0;
         if (rc != 0)
             return rc < 0   ? rc
-                   : a->end ? cut(a->c, "the connection ended within the answer's head", err)
+                   : a->end ? fail_cut(a->c, "the connection ended within the answer's head", err)
                             : 1;
         rc = cay__answer_read(a->in, a->end, &scanned, !strcmp(ask->method, "HEAD"), &a->head, err);
         if (rc < 0 || (rc == 0 && a->end == ROOM))
@@ -278,8 +278,8 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
     return 0;
 }
 
-static int once(cay__http_client *c, int fd, const cay_call *call, const cay__ask *ask,
-                cay__answer **out, cay_err *err)
+static int try_once(cay__http_client *c, int fd, const cay_call *call, const cay__ask *ask,
+                    cay__answer **out, cay_err *err)
 {
     cay__answer *a = cay__alloc(sizeof *a);
     a->c = cay__http_client_ref(c);
@@ -299,15 +299,15 @@ int cay__http_client_ask(cay__http_client *c, const cay_call *call, const cay__a
 {
     int fd = ask->upgrade ? -1 : take_kept(c), rc;
     if (fd >= 0) {
-        rc = once(c, fd, call, ask, out, err);
+        rc = try_once(c, fd, call, ask, out, err);
         /* The server closed it while we were writing: of a request without effects another try is
          * none. */
         if (rc <= 0 || strcmp(ask->method, "GET"))
-            return rc <= 0 ? rc : cut(c, "the connection ended before the answer", err);
+            return rc <= 0 ? rc : fail_cut(c, "the connection ended before the answer", err);
     }
     CAY_TRY(cay__dial(&c->to, call, &fd, err));
-    rc = once(c, fd, call, ask, out, err);
-    return rc <= 0 ? rc : cut(c, "the connection ended before the answer", err);
+    rc = try_once(c, fd, call, ask, out, err);
+    return rc <= 0 ? rc : fail_cut(c, "the connection ended before the answer", err);
 }
 
 const cay__head *cay__answer_head(const cay__answer *a)
@@ -326,7 +326,7 @@ bool cay__answer_has(const cay__answer *a)
 }
 
 /* What is here, decoded; *n 0: more is needed, or it is done. */
-static int decode(cay__answer *a, char *buf, size_t cap, size_t *n, cay_err *err)
+static int decode_body(cay__answer *a, char *buf, size_t cap, size_t *n, cay_err *err)
 {
     size_t have = a->end - a->at, used = 0;
     const char *data = a->in + a->at;
@@ -355,14 +355,14 @@ int cay__answer_bytes(cay__answer *a, const cay_call *call, void *buf, size_t ca
     *n = 0;
     while (!a->done) {
         if (a->at < a->end)
-            CAY_TRY(decode(a, buf, cap, n, err));
+            CAY_TRY(decode_body(a, buf, cap, n, err));
         if (*n || a->done)
             return 0;
-        int rc = more(a, call, 0, err);
+        int rc = receive_more(a, call, 0, err);
         if (rc < 0)
             return rc;
         if (rc > 0 && a->head.body != CAY__BODY_TO_END)
-            return cut(a->c, "the connection ended within the answer", err);
+            return fail_cut(a->c, "the connection ended within the answer", err);
         if (rc > 0)
             a->done = true, a->keep = false;
     }

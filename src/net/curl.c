@@ -159,7 +159,7 @@ static const struct {
     { CURLE_UNSUPPORTED_PROTOCOL, CAY_EINVAL, "url_invalid", false },
 };
 
-static int failed(const trip *t, CURLcode code, const char *said)
+static int fail_transfer(const trip *t, CURLcode code, const char *said)
 {
     if (t->rc)
         return t->rc;
@@ -250,7 +250,7 @@ static int wait_step(client *c, trip *t, const cay_call *call, int64_t end_ms)
     return 0;
 }
 
-static int drive(client *c, trip *t, const cay_call *call, const char *said)
+static int run_transfer(client *c, trip *t, const cay_call *call, const char *said)
 {
     int64_t end = t->req->total_ms ? cay__now_ms() + (int64_t)t->req->total_ms : INT64_MAX;
     for (;;) {
@@ -260,13 +260,14 @@ static int drive(client *c, trip *t, const cay_call *call, const char *said)
             return cay_fail(t->err, CAY_ESYS, "libcurl: %s", curl_multi_strerror(m));
         CURLMsg *msg = curl_multi_info_read(c->multi, &left);
         if (msg && msg->msg == CURLMSG_DONE)
-            return msg->data.result == CURLE_OK ? begin_body(t) : failed(t, msg->data.result, said);
+            return msg->data.result == CURLE_OK ? begin_body(t)
+                                                : fail_transfer(t, msg->data.result, said);
         CAY_TRY(wait_step(c, t, call, end));
     }
 }
 
-static int perform(void *self, const cay_call *call, const cay__http_req *req,
-                   cay__http_reply *reply, cay_err *err)
+static int perform_request(void *self, const cay_call *call, const cay__http_req *req,
+                           cay__http_reply *reply, cay_err *err)
 {
     client *c = self;
     trip t = { .req = req,
@@ -282,7 +283,7 @@ static int perform(void *self, const cay_call *call, const cay__http_req *req,
         headers = curl_slist_append(headers, req->headers[i]);
     set_up(c->easy, &t, headers, said);
     int rc = curl_multi_add_handle(c->multi, c->easy) == CURLM_OK
-                 ? drive(c, &t, call, said)
+                 ? run_transfer(c, &t, call, said)
                  : cay_fail(err, CAY_ESYS, "libcurl takes no request");
     curl_multi_remove_handle(c->multi, c->easy);
     curl_easy_reset(c->easy); /* its pointers to our stack go */
@@ -292,7 +293,7 @@ static int perform(void *self, const cay_call *call, const cay__http_req *req,
 
 int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd,
                    cay_err *err); /* curl_dial.c */
-static int dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
+static int dial_url(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     pthread_once(&once, init_curl);
     return cay__curl_dial(url, certs, call, fd, err);
@@ -302,5 +303,5 @@ CAY_API const cay__net_ops cay__net_module;
 const cay__net_ops cay__net_module = { .size = sizeof cay__net_module,
                                        .open = client_open,
                                        .close = client_close,
-                                       .perform = perform,
-                                       .dial = dial };
+                                       .perform = perform_request,
+                                       .dial = dial_url };

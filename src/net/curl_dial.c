@@ -85,7 +85,7 @@ static bool to_net(tunnel *t)
     return rc == CURLE_OK || rc == CURLE_AGAIN;
 }
 
-static void *carry(void *arg)
+static void *run_tunnel(void *arg)
 {
     tunnel *t = arg;
     while (from_net(t) && to_local(t) && from_local(t) && to_net(t) &&
@@ -106,7 +106,7 @@ static void *carry(void *arg)
     return NULL;
 }
 
-static int start(tunnel *t, cay_err *err)
+static int start_thread(tunnel *t, cay_err *err)
 {
     pthread_t thread;
     pthread_attr_t attr;
@@ -115,7 +115,7 @@ static int start(tunnel *t, cay_err *err)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&thread, &attr, carry, t);
+    errno = pthread_create(&thread, &attr, run_tunnel, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
@@ -192,7 +192,7 @@ int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int
         rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
     t->local = pair[1];
     if (rc == 0)
-        rc = start(t, err);
+        rc = start_thread(t, err);
     if (rc < 0) {
         cay__close_fd(&pair[0]);
         tunnel_free(t);

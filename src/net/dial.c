@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-static int bad(const char *url, cay_err *err)
+static int fail_url(const char *url, cay_err *err)
 {
     return cay_fail_why(
         err, CAY_EINVAL, "url_invalid",
@@ -24,7 +24,7 @@ static int parse_unix(const char *url, cay__origin *o, cay_err *err)
 {
     if (url[5] != '/' ||
         !cay__str_copy(o->host, sizeof((struct sockaddr_un *)0)->sun_path, url + 5))
-        return bad(url, err);
+        return fail_url(url, err);
     cay__str_copy(o->scheme, sizeof o->scheme, "unix");
     cay__str_copy(o->authority, sizeof o->authority, "localhost");
     return 0;
@@ -51,22 +51,22 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
     }
     bool tls = url && cay__str_starts(url, "https://");
     if (!tls && !(url && cay__str_starts(url, "http://")))
-        return bad(url, err);
+        return fail_url(url, err);
     const char *at = url + (tls ? 8 : 7), *end = at + strcspn(at, "/"), *stop = end;
     for (const char *p = at; *p; p++)
         if ((unsigned char)*p <= 0x20 || *p == 0x7f || strchr("@?#\\", *p))
-            return bad(url, err);
+            return fail_url(url, err);
     const char *host = at, *colon;
     size_t n;
     if (*at == '[') {
         const char *close = memchr(at, ']', (size_t)(end - at));
         if (!close)
-            return bad(url, err);
+            return fail_url(url, err);
         host = at + 1;
         n = (size_t)(close - host);
         colon = close + 1 < end ? close + 1 : NULL;
         if (colon && *colon != ':')
-            return bad(url, err);
+            return fail_url(url, err);
     } else {
         colon = memchr(at, ':', (size_t)(end - at));
         n = (size_t)((colon ? colon : end) - host);
@@ -74,7 +74,7 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
     o.port = tls ? 443 : 80;
     if (!n || n >= sizeof o.host || (size_t)(stop - at) >= sizeof o.authority ||
         (colon && !parse_port(colon + 1, (size_t)(stop - colon) - 1, &o.port)))
-        return bad(url, err);
+        return fail_url(url, err);
     memcpy(o.host, host, n);
     memcpy(o.authority, at, (size_t)(stop - at));
     cay__str_copy(o.scheme, sizeof o.scheme, tls ? "https" : "http");
@@ -82,13 +82,13 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
     while (n && end[n - 1] == '/')
         n--;
     if (n >= sizeof o.prefix)
-        return bad(url, err);
+        return fail_url(url, err);
     memcpy(o.prefix, end, n);
     *out = o;
     return 0;
 }
 
-static int unreachable(const cay__origin *to, const char *why, cay_err *err)
+static int fail_unreachable(const cay__origin *to, const char *why, cay_err *err)
 {
     int rc =
         cay_fail_why(err, CAY_EUPSTREAM, "net_unreachable", "%.120s: %.100s",
@@ -126,7 +126,7 @@ static int dial_unix(const cay__origin *to, const cay_call *call, int *fd, cay_e
     int e;
     cay__str_copy(sa.sun_path, sizeof sa.sun_path, to->host);
     CAY_TRY(connect_to((const struct sockaddr *)&sa, sizeof sa, call, fd, &e, err));
-    return e ? unreachable(to, strerror(e), err) : 0;
+    return e ? fail_unreachable(to, strerror(e), err) : 0;
 }
 
 static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_err *err)
@@ -138,12 +138,12 @@ static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_er
     snprintf(port, sizeof port, "%u", to->port);
     int e = getaddrinfo(to->host, port, &hints, &list), rc = 0;
     if (e)
-        return unreachable(to, gai_strerror(e), err);
+        return fail_unreachable(to, gai_strerror(e), err);
     e = ENOENT;
     for (struct addrinfo *a = list; a && e && rc == 0; a = a->ai_next)
         rc = connect_to(a->ai_addr, a->ai_addrlen, call, fd, &e, err);
     freeaddrinfo(list);
-    return rc < 0 ? rc : e ? unreachable(to, strerror(e), err) : 0;
+    return rc < 0 ? rc : e ? fail_unreachable(to, strerror(e), err) : 0;
 }
 
 int cay__dial(const cay__origin *to, const cay_call *call, int *fd, cay_err *err)

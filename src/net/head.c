@@ -13,7 +13,7 @@ static bool is_token(unsigned char c)
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static int bad(cay_err *err, const char *what)
+static int fail_head(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "http_syntax",
                         "the head of the message is not HTTP/1.1: %s", what);
@@ -27,9 +27,9 @@ static int find_end(const char *data, size_t n, size_t *scanned, cay_err *err)
     while ((lf = memchr(data + at, '\n', look - at))) {
         size_t i = (size_t)(lf - data);
         if (i == 0 || data[i - 1] != '\r')
-            return bad(err, "a line ends without CR");
+            return fail_head(err, "a line ends without CR");
         if (i == 1)
-            return bad(err, "it begins with an empty line");
+            return fail_head(err, "it begins with an empty line");
         if (i >= 3 && data[i - 2] == '\n')
             return (int)i + 1;
         at = i + 1;
@@ -46,12 +46,12 @@ static int read_field(char *line, char *end, cay__field_line *f, cay_err *err)
 {
     char *p = line;
     if (*p == ' ' || *p == '\t')
-        return bad(err, "a folded line");
+        return fail_head(err, "a folded line");
     for (; is_token((unsigned char)*p); p++)
         if (*p >= 'A' && *p <= 'Z')
             *p = (char)(*p + 'a' - 'A');
     if (p == line || *p != ':')
-        return bad(err, "a field without a proper name");
+        return fail_head(err, "a field without a proper name");
     *p++ = 0;
     while (*p == ' ' || *p == '\t')
         p++;
@@ -61,7 +61,7 @@ static int read_field(char *line, char *end, cay__field_line *f, cay_err *err)
     for (const char *q = p; q < end; q++)
         if ((((unsigned char)*q < 0x20 && *q != '\t') || *q == 0x7f) &&
             !CAY__MUTANT("fuzz-request"))
-            return bad(err, "a control character in a field");
+            return fail_head(err, "a control character in a field");
     *f = (cay__field_line){ .name = line, .value = p, .value_len = (size_t)(end - p) };
     return 0;
 }
@@ -71,7 +71,7 @@ static int read_fields(char *p, char *end, cay__head *h, cay_err *err)
     while (p < end) {
         char *cr = memchr(p, '\r', (size_t)(end - p));
         if (!cr || cr[1] != '\n')
-            return bad(err, "a CR without its LF");
+            return fail_head(err, "a CR without its LF");
         if (cr == p)
             return 0;
         if (h->nfields == CAY__HEAD_FIELDS)
@@ -86,7 +86,7 @@ static int read_fields(char *p, char *end, cay__head *h, cay_err *err)
 }
 
 /* The one line of that name, or NULL; *n tells how many there are. */
-static const char *only(const cay__head *h, const char *name, unsigned *n)
+static const char *find_only_field(const cay__head *h, const char *name, unsigned *n)
 {
     const char *v = NULL;
     *n = 0;
@@ -103,10 +103,10 @@ static int read_length(const char *v, uint64_t *out, cay_err *err)
     uint64_t n = 0;
     size_t len = strlen(v);
     if (len < 1 || len > 18)
-        return bad(err, "Content-Length is no sensible number");
+        return fail_head(err, "Content-Length is no sensible number");
     for (; *v; v++) {
         if (*v < '0' || *v > '9')
-            return bad(err, "Content-Length is not of digits alone");
+            return fail_head(err, "Content-Length is not of digits alone");
         n = n * 10 + (uint64_t)(*v - '0');
     }
     *out = n;
@@ -116,11 +116,12 @@ static int read_length(const char *v, uint64_t *out, cay_err *err)
 static int read_framing(cay__head *h, cay_err *err)
 {
     unsigned nte, ncl;
-    const char *te = only(h, "transfer-encoding", &nte), *cl = only(h, "content-length", &ncl);
+    const char *te = find_only_field(h, "transfer-encoding", &nte),
+               *cl = find_only_field(h, "content-length", &ncl);
     if ((nte > 1 || ncl > 1 || (nte && ncl)) && !CAY__MUTANT("http-lengths"))
-        return bad(err, "its length is told twice");
+        return fail_head(err, "its length is told twice");
     if (te && h->minor == 0)
-        return bad(err, "Transfer-Encoding in HTTP/1.0");
+        return fail_head(err, "Transfer-Encoding in HTTP/1.0");
     if (te && strcasecmp(te, "chunked"))
         return cay_fail_why(err, CAY_ENOTSUP, "transfer_encoding",
                             "Transfer-Encoding \"%.40s\": only chunked is understood", te);
@@ -135,7 +136,7 @@ static int read_framing(cay__head *h, cay_err *err)
 static int read_version(const char *v, cay__head *h, cay_err *err)
 {
     if (strncmp(v, "HTTP/", 5) || strlen(v) != 8 || v[6] != '.')
-        return bad(err, "the first line has no version");
+        return fail_head(err, "the first line has no version");
     if (v[5] != '1' || (v[7] != '0' && v[7] != '1'))
         return cay_fail_why(err, CAY_ENOTSUP, "http_version",
                             "version \"%.12s\" is not spoken here: HTTP/1.1 is", v);
@@ -147,9 +148,9 @@ static int read_target(char *t, cay__head *h, cay_err *err)
 {
     for (const char *p = t; *p; p++)
         if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || *p == '#' || *p == '\\')
-            return bad(err, "a character in the target that may not be there");
+            return fail_head(err, "a character in the target that may not be there");
     if (*t != '/' && !(!strcmp(t, "*") && !strcmp(h->method, "OPTIONS")))
-        return bad(err, "the target does not begin with a slash");
+        return fail_head(err, "the target does not begin with a slash");
     h->target = t;
     return 0;
 }
@@ -157,19 +158,19 @@ static int read_target(char *t, cay__head *h, cay_err *err)
 static int read_host(cay__head *h, cay_err *err)
 {
     unsigned n;
-    const char *v = only(h, "host", &n);
+    const char *v = find_only_field(h, "host", &n);
     if (n > 1 || (n == 0 && h->minor == 1))
-        return bad(err, "it needs one Host");
+        return fail_head(err, "it needs one Host");
     h->host = v ? v : "";
     for (const char *p = h->host; *p; p++)
         if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
               strchr("-._:[]", *p)))
-            return bad(err, "a character in Host that may not be there");
+            return fail_head(err, "a character in Host that may not be there");
     return 0;
 }
 
 /* Copies n bytes of a head and cuts off the first line; *fields is where the others begin. */
-static char *take(cay__head *h, const char *data, size_t n, char **fields)
+static char *copy_head(cay__head *h, const char *data, size_t n, char **fields)
 {
     memset(h, 0, offsetof(cay__head, fields));
     h->bytes = malloc(n + 1);
@@ -185,19 +186,19 @@ static char *take(cay__head *h, const char *data, size_t n, char **fields)
 
 static int read_request(cay__head *h, const char *data, size_t n, cay_err *err)
 {
-    char *fields, *cr = take(h, data, n, &fields),
+    char *fields, *cr = copy_head(h, data, n, &fields),
                   *sp1 = memchr(h->bytes, ' ', (size_t)(cr - h->bytes)), *sp2;
     if (fields[-1] != '\n' || strlen(h->bytes) != (size_t)(cr - h->bytes))
-        return bad(err, "a control character in its first line");
+        return fail_head(err, "a control character in its first line");
     if (!sp1 || !(sp2 = strchr(sp1 + 1, ' ')) || strchr(sp2 + 1, ' '))
-        return bad(err, "the first line is not METHOD TARGET VERSION");
+        return fail_head(err, "the first line is not METHOD TARGET VERSION");
     *sp1 = *sp2 = 0;
     h->method = h->bytes;
     for (const char *p = h->method; *p; p++)
         if (!is_token((unsigned char)*p))
-            return bad(err, "the method is no word");
+            return fail_head(err, "the method is no word");
     if (sp1 == h->bytes || sp1 - h->bytes > METHOD_MAX)
-        return bad(err, "the method is no word");
+        return fail_head(err, "the method is no word");
     CAY_TRY(read_version(sp2 + 1, h, err));
     CAY_TRY(read_target(sp1 + 1, h, err));
     CAY_TRY(read_fields(fields, h->bytes + n, h, err));
@@ -205,7 +206,7 @@ static int read_request(cay__head *h, const char *data, size_t n, cay_err *err)
     CAY_TRY(read_framing(h, err));
     const char *expect = cay__head_field(h, "expect"), *up = cay__head_field(h, "upgrade");
     if (expect && strcasecmp(expect, "100-continue"))
-        return bad(err, "Expect asks for something unknown");
+        return fail_head(err, "Expect asks for something unknown");
     h->expect_continue = expect && h->minor == 1 && h->body != CAY__BODY_NONE;
     h->upgrade = up && h->minor == 1 && cay__head_list(h, "connection", "upgrade") ? up : NULL;
     return 0;
@@ -243,22 +244,22 @@ int cay__request_read(const char *data, size_t n, size_t *scanned, cay__head *ou
 
 static int read_answer(cay__head *h, const char *data, size_t n, bool to_head_request, cay_err *err)
 {
-    char *fields, *cr = take(h, data, n, &fields), *line = h->bytes;
+    char *fields, *cr = copy_head(h, data, n, &fields), *line = h->bytes;
     if (fields[-1] != '\n' || strlen(line) != (size_t)(cr - line) || strlen(line) < 12 ||
         line[8] != ' ' || (line[12] && line[12] != ' '))
-        return bad(err, "the first line is not VERSION STATUS");
+        return fail_head(err, "the first line is not VERSION STATUS");
     line[8] = 0;
     CAY_TRY(read_version(line, h, err));
     for (int i = 9; i < 12; i++) {
         if (line[i] < '0' || line[i] > '9')
-            return bad(err, "the status is no number");
+            return fail_head(err, "the status is no number");
         h->status = h->status * 10 + (line[i] - '0');
     }
     if (h->status < 100 || h->status > 599)
-        return bad(err, "there is no such status");
+        return fail_head(err, "there is no such status");
     CAY_TRY(read_fields(fields, h->bytes + n, h, err));
     unsigned ncl;
-    only(h, "content-length", &ncl);
+    find_only_field(h, "content-length", &ncl);
     CAY_TRY(read_framing(h, err));
     if (to_head_request || h->status < 200 || h->status == 204 || h->status == 304)
         h->body = CAY__BODY_NONE;
@@ -318,7 +319,7 @@ bool cay__head_list(const cay__head *h, const char *lower_name, const char *word
     return false;
 }
 
-static int hex(char c)
+static int hex_value(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -331,9 +332,9 @@ bool cay__url_decode(const char *s, size_t n, bool plus, char *out)
     for (size_t i = 0; i < n; i++) {
         int c = (unsigned char)s[i];
         if (c == '%') {
-            if (n - i < 3 || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0)
+            if (n - i < 3 || hex_value(s[i + 1]) < 0 || hex_value(s[i + 2]) < 0)
                 return false;
-            c = hex(s[i + 1]) << 4 | hex(s[i + 2]);
+            c = hex_value(s[i + 1]) << 4 | hex_value(s[i + 2]);
             i += 2;
         } else if (c == '+' && plus) {
             c = ' ';

@@ -47,7 +47,7 @@ void cay__http_close(cay__http *h)
     free(h);
 }
 
-static bool plain(const char *s)
+static bool is_printable(const char *s)
 {
     for (; *s; s++)
         if ((unsigned char)*s < 0x20 || *s == 0x7f)
@@ -55,15 +55,15 @@ static bool plain(const char *s)
     return true;
 }
 
-static int check(const cay__http_req *req, cay_err *err)
+static int check_request(const cay__http_req *req, cay_err *err)
 {
     if (!req->url || (strncmp(req->url, "http://", 7) && strncmp(req->url, "https://", 8)) ||
-        !plain(req->url) || strchr(req->url, ' '))
+        !is_printable(req->url) || strchr(req->url, ' '))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
                             "\"%.100s\" is no http:// or https:// address",
                             req->url ? req->url : "");
     for (size_t i = 0; req->headers && req->headers[i]; i++)
-        if (!plain(req->headers[i]) ||
+        if (!is_printable(req->headers[i]) ||
             !strchr(req->headers[i], ':')) /* its value may be a key: not told */
             return cay_fail_why(err, CAY_EINVAL, "header_invalid",
                                 "header %zu of the request has a control character or no name",
@@ -74,12 +74,12 @@ static int check(const cay__http_req *req, cay_err *err)
 int cay__http_do(cay__http *h, const cay_call *call, const cay__http_req *req,
                  cay__http_reply *reply, cay_err *err)
 {
-    CAY_TRY(check(req, err));
+    CAY_TRY(check_request(req, err));
     memset(reply, 0, sizeof *reply);
     return h->ops->perform(h->self, call, req, reply, err);
 }
 
-static int keep(const char *bytes, size_t n, void *arg, cay_err *err)
+static int on_body_data(const char *bytes, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, bytes, n);
@@ -93,7 +93,7 @@ int cay__http_fetch(cay__http *h, const cay_call *call, const cay__http_req *req
 {
     cay__http_req own = *req;
     own.on_head = NULL;
-    own.on_data = keep;
+    own.on_data = on_body_data;
     own.arg = body;
     own.max_body = body->max;
     return cay__http_do(h, call, &own, reply, err);
@@ -124,7 +124,7 @@ bool cay__http_is_loopback(const char *url)
 int cay__http_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     const cay__net_ops *ops;
-    CAY_TRY(check(&(cay__http_req){ .url = url }, err));
+    CAY_TRY(check_request(&(cay__http_req){ .url = url }, err));
     CAY_TRY(find_module(&ops, err));
     return ops->dial(url, certs, call, fd, err);
 }

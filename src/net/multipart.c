@@ -20,14 +20,14 @@ struct cay__multipart {
     char buf[ROOM];
 };
 
-static int bad(cay_err *err, const char *what)
+static int fail_multipart(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "multipart_invalid", "the multipart body: %s", what);
 }
 
 /* The value of a parameter "; name=value" or "; name=\"value\"". curl escapes quotes by a
  * backslash, browsers by %22; before any other character a backslash is one. */
-static bool parameter(const char *s, const char *name, char *out, size_t cap, bool *found)
+static bool read_parameter(const char *s, const char *name, char *out, size_t cap, bool *found)
 {
     size_t k = strlen(name);
     *found = false;
@@ -73,9 +73,9 @@ int cay__multipart_open(const char *content_type, cay__multipart_read *read, voi
     if (!content_type || strncasecmp(content_type, kind, k) || !strchr("; \t", content_type[k]))
         return cay_fail_why(err, CAY_EINVAL, "multipart_invalid",
                             "the content type is not multipart/form-data");
-    if (!parameter(content_type, "boundary", boundary, sizeof boundary, &found) || !found ||
+    if (!read_parameter(content_type, "boundary", boundary, sizeof boundary, &found) || !found ||
         !*boundary)
-        return bad(err, "its content type has no boundary of 1 to 70 characters");
+        return fail_multipart(err, "its content type has no boundary of 1 to 70 characters");
     cay__multipart *m = cay__alloc(sizeof *m);
     m->read = read;
     m->arg = arg;
@@ -92,26 +92,26 @@ void cay__multipart_close(cay__multipart *m)
     free(m);
 }
 
-static int fill(cay__multipart *m, cay_err *err)
+static int fill_buffer(cay__multipart *m, cay_err *err)
 {
     size_t n = 0;
     memmove(m->buf, m->buf + m->at, m->end - m->at);
     m->end -= m->at;
     m->at = 0;
     if (m->eof)
-        return bad(err, "it ends before its last delimiter");
+        return fail_multipart(err, "it ends before its last delimiter");
     if (m->end == ROOM)
-        return bad(err, "the head of a part is longer than 8 KiB");
+        return fail_multipart(err, "the head of a part is longer than 8 KiB");
     CAY_TRY(m->read(m->arg, m->buf + m->end, ROOM - m->end, &n, err));
     m->end += n;
     m->eof = n == 0;
     return 0;
 }
 
-static int need(cay__multipart *m, size_t n, cay_err *err)
+static int ensure_bytes(cay__multipart *m, size_t n, cay_err *err)
 {
     while (m->end - m->at < n)
-        CAY_TRY(fill(m, err));
+        CAY_TRY(fill_buffer(m, err));
     return 0;
 }
 
@@ -119,16 +119,16 @@ static int need(cay__multipart *m, size_t n, cay_err *err)
  * the boundary is not taken for complete. */
 static int end_part(cay__multipart *m, cay_err *err)
 {
-    CAY_TRY(need(m, m->dlen + 2, err));
+    CAY_TRY(ensure_bytes(m, m->dlen + 2, err));
     const char *mark = m->buf + m->at + m->dlen;
     if (memcmp(mark, "--", 2) && memcmp(mark, "\r\n", 2))
-        return bad(err, "a delimiter is not alone on its line");
+        return fail_multipart(err, "a delimiter is not alone on its line");
     m->in = false;
     return 0;
 }
 
 /* Bytes of the part that are here; 0 at its end. */
-static int look(cay__multipart *m, size_t *n, cay_err *err)
+static int find_part_data(cay__multipart *m, size_t *n, cay_err *err)
 {
     *n = 0;
     while (m->in) {
@@ -143,14 +143,14 @@ static int look(cay__multipart *m, size_t *n, cay_err *err)
         else if (*n)
             return 0;
         else
-            CAY_TRY(fill(m, err));
+            CAY_TRY(fill_buffer(m, err));
     }
     return 0;
 }
 
 int cay__multipart_bytes(cay__multipart *m, void *buf, size_t cap, size_t *n, cay_err *err)
 {
-    CAY_TRY(look(m, n, err));
+    CAY_TRY(find_part_data(m, n, err));
     *n = CAY_MIN(*n, cap);
     memcpy(buf, m->buf + m->at, *n);
     m->at += *n;
@@ -165,7 +165,7 @@ int cay__multipart_text(cay__multipart *m, size_t max, char **out, cay_err *err)
     do {
         CAY_TRY(cay__multipart_bytes(m, piece, sizeof piece, &n, err));
         if (memchr(piece, 0, n))
-            return bad(err, "a field has a NUL inside");
+            return fail_multipart(err, "a field has a NUL inside");
         cay__buf_add(&b, piece, n);
     } while (n && !b.full);
     if (b.full || b.len > max)
@@ -180,16 +180,16 @@ static int take_line(char *line, cay__form_part *out, cay_err *err)
     char *colon = line + strcspn(line, ": \t"), *v;
     bool named, file;
     if (*colon != ':' || colon == line)
-        return bad(err, "a line in the head of a part is no field");
+        return fail_multipart(err, "a line in the head of a part is no field");
     *colon = 0;
     v = colon + 1 + strspn(colon + 1, " \t");
     if (!strcasecmp(line, "content-type")) {
         snprintf(out->type, sizeof out->type, "%s", v);
     } else if (!strcasecmp(line, "content-disposition")) {
         if (out->name[0] || strncasecmp(v, "form-data", 9) ||
-            !parameter(v, "name", out->name, sizeof out->name, &named) ||
-            !parameter(v, "filename", out->filename, sizeof out->filename, &file))
-            return bad(err, "the Content-Disposition of a part cannot be read");
+            !read_parameter(v, "name", out->name, sizeof out->name, &named) ||
+            !read_parameter(v, "filename", out->filename, sizeof out->filename, &file))
+            return fail_multipart(err, "the Content-Disposition of a part cannot be read");
         out->file = file;
         if (!named)
             out->name[0] = 0;
@@ -202,13 +202,13 @@ static int take_head(char *head, cay__form_part *out, cay_err *err)
     memset(out, 0, sizeof *out);
     for (char *end; *head; head = end + 2) {
         if (!(end = strstr(head, "\r\n")))
-            return bad(err, "the head of a part cannot be read");
+            return fail_multipart(err, "the head of a part cannot be read");
         *end = 0;
         if (strpbrk(head, "\r\n"))
-            return bad(err, "a line ends with something else than CR LF");
+            return fail_multipart(err, "a line ends with something else than CR LF");
         CAY_TRY(take_line(head, out, err));
     }
-    return out->name[0] ? 0 : bad(err, "a part has no name");
+    return out->name[0] ? 0 : fail_multipart(err, "a part has no name");
 }
 
 int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
@@ -217,7 +217,7 @@ int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
     if (m->over)
         return 0;
     do {
-        CAY_TRY(look(m, &n, err));
+        CAY_TRY(find_part_data(m, &n, err));
         m->at += n;
     } while (n);
     m->at += m->dlen;
@@ -226,19 +226,19 @@ int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
         return 0;
     }
     if (++m->parts > PARTS_MAX)
-        return bad(err, "it has more than 1000 parts");
+        return fail_multipart(err, "it has more than 1000 parts");
     char *head, *end; /* from the delimiter's own CR LF on, so that an empty head ends, too */
     while (!(end = memmem(head = m->buf + m->at, m->end - m->at, "\r\n\r\n", 4)) &&
            m->end - m->at < HEAD_MAX)
-        CAY_TRY(fill(m, err));
+        CAY_TRY(fill_buffer(m, err));
     if (!end || end - head > HEAD_MAX)
-        return bad(err, "the head of a part is longer than 8 KiB");
+        return fail_multipart(err, "the head of a part is longer than 8 KiB");
     size_t len = (size_t)(end - head);
     char lines[HEAD_MAX + 1];
     memcpy(lines, head + 2, len);
     lines[len] = 0;
     if (strlen(lines) != len)
-        return bad(err, "the head of a part has a NUL inside");
+        return fail_multipart(err, "the head of a part has a NUL inside");
     m->at += len + 4;
     m->in = true;
     CAY_TRY(take_head(lines, out, err));

@@ -10,7 +10,7 @@ static int too_big(const cay__sse *s, cay_err *err)
                         "an event of the stream is larger than %zu bytes", s->max);
 }
 
-static int dispatch(cay__sse *s, cay_err *err)
+static int dispatch_event(cay__sse *s, cay_err *err)
 {
     int rc = 0;
     if (s->any) {
@@ -43,7 +43,7 @@ static int take_line(cay__sse *s, cay_err *err)
         line += 3, n -= 3;
     s->begun = true;
     if (!n)
-        return dispatch(s, err);
+        return dispatch_event(s, err);
     const char *colon = memchr(line, ':', n);
     key = colon ? (size_t)(colon - line) : n;
     const char *value = colon ? colon + 1 : line + n;

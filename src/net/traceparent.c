@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool hex(const char *s, size_t n)
+static bool is_hex(const char *s, size_t n)
 {
     return strspn(s, "0123456789abcdef") >= n;
 }
 
-static bool zeros(const char *s, size_t n)
+static bool is_zero(const char *s, size_t n)
 {
     return strspn(s, "0") >= n;
 }
@@ -18,14 +18,14 @@ static bool zeros(const char *s, size_t n)
 bool cay__traceparent_read(const char *text, cay__traceparent *out)
 {
     const char *trace, *span, *flags;
-    if (!text || strnlen(text, CAY__TRACEPARENT) < CAY__TRACEPARENT || !hex(text, 2) ||
+    if (!text || strnlen(text, CAY__TRACEPARENT) < CAY__TRACEPARENT || !is_hex(text, 2) ||
         !strncmp(text, "ff", 2))
         return false;
     trace = text + 3;
     span = text + 36;
     flags = text + 53;
-    if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !hex(trace, 32) || !hex(span, 16) ||
-        !hex(flags, 2) || zeros(trace, 32) || zeros(span, 16))
+    if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !is_hex(trace, 32) ||
+        !is_hex(span, 16) || !is_hex(flags, 2) || is_zero(trace, 32) || is_zero(span, 16))
         return false;
     if (text[CAY__TRACEPARENT] && (!strncmp(text, "00", 2) || text[CAY__TRACEPARENT] != '-'))
         return false;
@@ -47,5 +47,5 @@ void cay__trace_id_make(char *dst, unsigned n)
         cay__random(r, n);
         for (unsigned i = 0; i < n; i++)
             snprintf(dst + 2 * i, 3, "%02x", r[i]);
-    } while (zeros(dst, 2 * (size_t)n));
+    } while (is_zero(dst, 2 * (size_t)n));
 }

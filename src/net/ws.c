@@ -9,7 +9,7 @@ enum { CONTROL_MAX = 125 };
 
 /* SHA-1 (FIPS 180-4), of less than 120 bytes: the protocol wants it, and nothing is kept secret by
  * it. */
-static void sha1(const uint8_t *s, size_t n, uint8_t out[20])
+static void hash_sha1(const uint8_t *s, size_t n, uint8_t out[20])
 {
     uint32_t h[5] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 }, w[80];
     uint8_t block[128] = { 0 };
@@ -68,7 +68,7 @@ bool cay__ws_accepts(const char *key, const char *accept)
     uint8_t sum[20];
     CAY_AUTOBUF both = CAY__BUF(128), b = CAY__BUF(64);
     cay__buf_fmt(&both, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
-    sha1((const uint8_t *)both.data, both.len, sum);
+    hash_sha1((const uint8_t *)both.data, both.len, sum);
     cay__base64_put(&b, sum, sizeof sum);
     return accept && !strcmp(accept, b.data);
 }
@@ -93,28 +93,28 @@ void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
     cay__buf_used(out, n + 4 + len);
 }
 
-static int wrong(cay_err *err, const char *what)
+static int fail_protocol(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                         "the server breaks the WebSocket protocol: %s", what);
 }
 
 /* One frame that is whole. */
-static int take(cay__ws_in *w, uint8_t first, const char *data, size_t len, cay_err *err)
+static int process_frame(cay__ws_in *w, uint8_t first, const char *data, size_t len, cay_err *err)
 {
     int op = first & 15;
     bool fin = first & 0x80;
     if (first & 0x70)
-        return wrong(err, "bits that were not agreed on");
+        return fail_protocol(err, "bits that were not agreed on");
     if (op >= CAY__WS_CLOSE_FRAME) {
         if (op > CAY__WS_PONG_FRAME || !fin || len > CONTROL_MAX)
-            return wrong(err, "a control frame that is none");
+            return fail_protocol(err, "a control frame that is none");
         CAY_AUTOBUF own = CAY__BUF(CONTROL_MAX + 1);
         cay__buf_add(&own, data, len);
         return w->fn(op, own.data ? own.data : "", len, w->arg, err);
     }
     if (op > CAY__WS_BINARY_FRAME || (op == 0) != (w->kind != 0))
-        return wrong(err, "a message in the middle of another, or the rest of none");
+        return fail_protocol(err, "a message in the middle of another, or the rest of none");
     w->kind = op ? op : w->kind;
     cay__buf_add(&w->message, data, len);
     if (w->message.full)
@@ -157,13 +157,13 @@ int cay__ws_feed(cay__ws_in *w, const char *bytes, size_t n, cay_err *err)
             if (!head)
                 break;
             if (p[1] & 0x80)
-                return wrong(err, "a server masks nothing");
+                return fail_protocol(err, "a server masks nothing");
             if (len > w->max)
                 return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
                                     "a message is larger than %zu bytes", w->max);
             if (w->raw.len - at - head < len && !CAY__MUTANT("fuzz-ws"))
                 break;
-            CAY_TRY(take(w, p[0], w->raw.data + at + head, (size_t)len, err));
+            CAY_TRY(process_frame(w, p[0], w->raw.data + at + head, (size_t)len, err));
             at += head + (size_t)len;
         }
         if (at) {

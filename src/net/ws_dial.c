@@ -32,8 +32,9 @@ static int read_refusal(cay__answer *a, const cay_call *call, cay__buf *said, ca
     return 0;
 }
 
-static int shake(cay__http_client *c, const char *target, const char *fields, const char *key,
-                 const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
+static int request_upgrade(cay__http_client *c, const char *target, const char *fields,
+                           const char *key, const cay_call *call, int *fd, int *status,
+                           cay__buf *said, cay_err *err)
 {
     const cay__ask ask = { .method = "GET", .target = target, .fields = fields, .upgrade = true };
     cay__answer *a = NULL;
@@ -63,7 +64,7 @@ int cay__ws_dial(const char *url, const char *target, const char *const *headers
     if (rc == 0)
         rc = cay__http_client_open(url, NULL, &c, err);
     if (rc == 0)
-        rc = shake(c, target, fields.data, key, call, fd, status, said, err);
+        rc = request_upgrade(c, target, fields.data, key, call, fd, status, said, err);
     cay__http_client_unref(c);
     if (fields.data)
         explicit_bzero(fields.data, fields.len); /* a key is among them */

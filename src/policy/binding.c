@@ -31,9 +31,9 @@ static const char *const framing[] = { "host",
                                        "content-encoding",
                                        "proxy-authorization" };
 
-static int bad(const char *name, cay_err *err, const char *fmt, ...)
+static int fail_secret(const char *name, cay_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-static int bad(const char *name, cay_err *err, const char *fmt, ...)
+static int fail_secret(const char *name, cay_err *err, const char *fmt, ...)
 {
     char why[180];
     va_list ap;
@@ -77,10 +77,11 @@ static int take_methods(const char *name, const char *s, cay__binding *b, cay_er
         size_t n = strcspn(s, "+");
         uint32_t bit = cay__method_bit(s, n);
         if (!bit)
-            return bad(name, err,
-                       "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) "
-                       "nor methods such as GET+POST",
-                       s);
+            return fail_secret(
+                name, err,
+                "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) "
+                "nor methods such as GET+POST",
+                s);
         b->methods |= bit;
         s += n;
         if (!*s)
@@ -97,20 +98,20 @@ static int take_kind(const char *name, const char *s, cay__binding *b, bool *kno
             continue;
         *known = true;
         if (b->kind)
-            return bad(name, err, "its kind is given twice");
+            return fail_secret(name, err, "its kind is given twice");
         b->kind = kinds[i].kind;
         if (takes && (!*arg || !cay__str_copy(b->arg, sizeof b->arg, arg)))
-            return bad(name, err, "%s needs a name of at most %zu bytes behind it", kinds[i].word,
-                       sizeof b->arg - 1);
+            return fail_secret(name, err, "%s needs a name of at most %zu bytes behind it",
+                               kinds[i].word, sizeof b->arg - 1);
         for (const char *c = arg; *c; c++)
             if (b->kind == CAY__BIND_BASIC
                     ? *c <= 0x20 || *c >= 0x7f || *c == ':'
                     : !is_token(*c) || (b->kind == CAY__BIND_QUERY && strchr("%+&#'", *c) != NULL))
-                return bad(name, err, "%s has a character that cannot stand there", s);
+                return fail_secret(name, err, "%s has a character that cannot stand there", s);
         for (size_t k = 0; b->kind == CAY__BIND_HEADER && k < CAY_LEN(framing); k++)
             if (!strcasecmp(b->arg, framing[k]))
-                return bad(name, err, "header %s frames the request and cannot carry a secret",
-                           b->arg);
+                return fail_secret(
+                    name, err, "header %s frames the request and cannot carry a secret", b->arg);
         return 0;
     }
     *known = false;
@@ -163,28 +164,29 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     else if (len > 7 && !memcmp(dest, "http://", 7))
         dest += 7, len -= 7, b->tls = false;
     else if (memmem(dest, len, "://", 3))
-        return bad(name, err, "its scheme is https or http");
+        return fail_secret(name, err, "its scheme is https or http");
     const char *slash = memchr(dest, '/', len);
     size_t n = slash ? (size_t)(slash - dest) : len, rest = len - n;
     if (!n || n >= sizeof host - 8)
-        return bad(name, err, "give a destination: HOST[:PORT][/PATH]");
+        return fail_secret(name, err, "give a destination: HOST[:PORT][/PATH]");
     memcpy(host, dest, n);
     snprintf(host + n, sizeof host - n, "%s", memchr(dest, ':', n) ? "" : b->tls ? ":443" : ":80");
     int rc = cay__rule_parse(host, &r, err);
     if (rc < 0)
         return cay_wrap(err, rc, "secret %.40s", name);
     if (r.deny || r.proto || (r.target != CAY__T_EXACT && r.target != CAY__T_BELOW) || r.lo != r.hi)
-        return bad(name, err,
-                   "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and "
-                   "one port",
-                   host);
+        return fail_secret(
+            name, err,
+            "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and "
+            "one port",
+            host);
     memcpy(b->host, r.name, sizeof b->host);
     b->below = r.target == CAY__T_BELOW;
     b->port = r.lo;
     if (!rest)
         return cay__str_copy(b->path, sizeof b->path, "/"), 0;
     if (rest >= sizeof b->path || !plain_path(slash, rest))
-        return bad(
+        return fail_secret(
             name, err,
             "its path is longer than %zu bytes or no plain path (no .., //, %%2f, ?, or comma)",
             sizeof b->path - 1);
@@ -199,9 +201,9 @@ int cay__binding_add(cay__policy *p, const char *name, const char *destination, 
     cay__binding b = { 0 };
     char option[160];
     if (!cay__secret_name_ok(name))
-        return bad(name, err,
-                   "its name is a variable's: letters, digits and '_', at most %zu bytes",
-                   sizeof b.name - 1);
+        return fail_secret(name, err,
+                           "its name is a variable's: letters, digits and '_', at most %zu bytes",
+                           sizeof b.name - 1);
     cay__str_copy(b.name, sizeof b.name, name);
     size_t n = strcspn(destination, ",");
     CAY_TRY(take_destination(name, destination, n, &b, err));
@@ -209,11 +211,11 @@ int cay__binding_add(cay__policy *p, const char *name, const char *destination, 
         bool known;
         n = strcspn(++s, ",");
         if (n >= sizeof option)
-            return bad(name, err, "an option is too long");
+            return fail_secret(name, err, "an option is too long");
         memcpy(option, s, n), option[n] = '\0';
         CAY_TRY(take_kind(name, option, &b, &known, err));
         if (!known && b.methods)
-            return bad(name, err, "\"%.24s\": its methods are given twice", option);
+            return fail_secret(name, err, "\"%.24s\": its methods are given twice", option);
         if (!known)
             CAY_TRY(take_methods(name, option, &b, err));
     }
@@ -254,7 +256,7 @@ static bool one_place(const cay__binding *a, const cay__binding *b)
     return x && y ? !strcasecmp(x, y) : !x && !y && !strcmp(a->arg, b->arg);
 }
 
-static bool overlap(const cay__binding *a, const cay__binding *b)
+static bool has_overlap(const cay__binding *a, const cay__binding *b)
 {
     bool one_method = !a->methods || !b->methods || (a->methods & b->methods);
     return a->tls == b->tls && a->port == b->port && a->below == b->below &&
@@ -277,7 +279,7 @@ int cay__bindings_check(const cay__policy *p, cay_err *err)
                                 b->name, b->tls ? "https" : "http", b->host, (int)b->port,
                                 b->tls ? "tls" : "http", b->host, (int)b->port);
         for (size_t k = 0; k < i; k++)
-            if (overlap(b, &p->bindings[k]))
+            if (has_overlap(b, &p->bindings[k]))
                 return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                                     "secrets %s and %s both fit requests to %.80s:%d in one place; "
                                     "tell them apart by path, method or header",

@@ -2,7 +2,7 @@
 /* Rules that cannot all be meant: refused as a whole, naming both. */
 #include "binding.h"
 
-static void ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
+static void get_ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
 {
     *lo = r->lo ? r->lo : r->deny ? 1 : i ? 80 : 443;
     *hi = r->lo ? r->hi : r->deny ? 65535 : *lo;
@@ -12,9 +12,9 @@ static void ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
 static bool covers_ports(const cay__rule *a, const cay__rule *b)
 {
     unsigned alo, ahi, blo, bhi;
-    ports(a, 0, &alo, &ahi);
+    get_ports(a, 0, &alo, &ahi);
     for (unsigned i = 0; i < 2; i++) {
-        ports(b, i, &blo, &bhi);
+        get_ports(b, i, &blo, &bhi);
         if (blo < alo || bhi > ahi)
             return false;
     }
@@ -45,7 +45,7 @@ bool cay__rule_covers(const cay__rule *a, const cay__rule *b)
     return covers_target(a, b) && covers_ports(a, b);
 }
 
-static int conflict(const cay__rule *a, const cay__rule *b, const char *why, cay_err *err)
+static int fail_conflict(const cay__rule *a, const cay__rule *b, const char *why, cay_err *err)
 {
     char x[CAY__RULE_MAX], y[CAY__RULE_MAX];
     cay__rule_text(a, x, sizeof x);
@@ -69,12 +69,12 @@ static cay__net_proto proto_at(const cay__rule *r, unsigned port)
 }
 
 /* A flow cannot have to be both. tcp beside either is the wider grant, and holds. */
-static bool split(const cay__rule *a, const cay__rule *b)
+static bool has_proto_conflict(const cay__rule *a, const cay__rule *b)
 {
     unsigned alo, ahi, blo, bhi;
     for (unsigned i = 0; i < 4; i++) {
-        ports(a, i & 1, &alo, &ahi);
-        ports(b, i >> 1, &blo, &bhi);
+        get_ports(a, i & 1, &alo, &ahi);
+        get_ports(b, i >> 1, &blo, &bhi);
         unsigned lo = CAY_MAX(alo, blo), hi = CAY_MIN(ahi, bhi);
         const unsigned look[] = { lo, 80, 443 };
         for (size_t k = 0; k < CAY_LEN(look); k++) {
@@ -89,7 +89,7 @@ static bool split(const cay__rule *a, const cay__rule *b)
 
 /* `github,!github.com:22` means the preset without that one; `github,!github` nothing that anybody
  * means. */
-static int prune(cay__policy *p, cay_err *err)
+static int prune_rules(cay__policy *p, cay_err *err)
 {
     size_t kept = 0, gone = 0, allows = 0;
     for (size_t i = 0; i < p->nrules; i++) {
@@ -112,7 +112,7 @@ static int prune(cay__policy *p, cay_err *err)
 
 int cay__policy_check(cay__policy *p, cay_err *err)
 {
-    CAY_TRY(prune(p, err));
+    CAY_TRY(prune_rules(p, err));
     if (p->mode == CAY__NET_OFF && p->nrules)
         return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
                             "off and rules are both given; leave one away");
@@ -131,10 +131,10 @@ int cay__policy_check(cay__policy *p, cay_err *err)
         for (size_t k = 0; k < p->nrules; k++) {
             const cay__rule *a = &p->rules[k];
             if (a->deny && covers_target(a, b) && covers_ports(a, b))
-                return conflict(
+                return fail_conflict(
                     b, a, "a deny comes before any allow, so the first would never hold", err);
-            if (!a->deny && k > i && cay__rule_same_target(a, b) && split(a, b))
-                return conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
+            if (!a->deny && k > i && cay__rule_same_target(a, b) && has_proto_conflict(a, b))
+                return fail_conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
         }
     }
     return cay__bindings_check(p, err);

@@ -10,7 +10,7 @@
 
 static const cay__verdict no = { .reason = "default_deny" };
 
-static cay__verdict refuse(const char *reason, const cay__rule *rule)
+static cay__verdict make_refusal(const char *reason, const cay__rule *rule)
 {
     return (cay__verdict){ .reason = reason, .rule = rule };
 }
@@ -113,7 +113,7 @@ static bool operator_agrees(const cay__policy *op, const ask *q, cay__verdict *v
     if (!op)
         return true;
     const cay__rule *deny = CAY__MUTANT("net-operator") ? NULL : find_deny(op, q);
-    *v = refuse("operator_deny", deny);
+    *v = make_refusal("operator_deny", deny);
     cay__verdict unused;
     return !deny && find_allow(op, q, &unused);
 }
@@ -126,7 +126,8 @@ static const cay__service_rule *find_service(const cay__policy *op, const ask *q
     return NULL;
 }
 
-static cay__verdict decide(const cay__policy *op, const cay__policy *p, const ask *q, bool implicit)
+static cay__verdict decide_target(const cay__policy *op, const cay__policy *p, const ask *q,
+                                  bool implicit)
 {
     cay__verdict v;
     if (!operator_agrees(op, q, &v))
@@ -135,7 +136,7 @@ static cay__verdict decide(const cay__policy *op, const cay__policy *p, const as
         q->name ? (cay__name_is_local(q->name) ? "loopback" : NULL) : cay__blocked(op, q->addr);
     const cay__service_rule *service = find_service(op, q);
     if (range) {
-        v = refuse("blocked_range", NULL);
+        v = make_refusal("blocked_range", NULL);
         v.range = range;
         return v;
     }
@@ -143,10 +144,10 @@ static cay__verdict decide(const cay__policy *op, const cay__policy *p, const as
     if (implicit && !service)
         return (cay__verdict){ .allow = true, .reason = "implicit", .proto = CAY__NET_TCP };
     if (!p || p->mode == CAY__NET_OFF)
-        return refuse("off", NULL);
+        return make_refusal("off", NULL);
     const cay__rule *deny = find_deny(p, q);
     if (deny)
-        return refuse("tenant_deny", deny);
+        return make_refusal("tenant_deny", deny);
     if (!find_allow(p, q, &v))
         return no;
     if (service) {
@@ -162,10 +163,10 @@ cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const
     char folded[CAY__NAME_MAX + 1];
     if (!port || !cay__name_fold(name, strlen(name), folded))
         return no;
-    cay__verdict v = decide(op, p, &(ask){ .name = folded, .port = port }, implicit);
+    cay__verdict v = decide_target(op, p, &(ask){ .name = folded, .port = port }, implicit);
     if (v.allow && implicit && !strcmp(v.reason, "implicit") &&
         p) { /* a rule that allows it anyway says so */
-        cay__verdict own = decide(op, p, &(ask){ .name = folded, .port = port }, false);
+        cay__verdict own = decide_target(op, p, &(ask){ .name = folded, .port = port }, false);
         return own.allow ? own : v;
     }
     return v;
@@ -178,7 +179,7 @@ cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const
     if (!port)
         return no;
     if (!name)
-        return decide(op, p, &q, false);
+        return decide_target(op, p, &q, false);
     /* The name's rule has allowed it; what is left is where it leads. Only rules about addresses
      * can speak to that. */
     const cay__policy *const both[] = { op, p };
@@ -186,11 +187,11 @@ cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const
         for (size_t i = 0; both[k] && i < both[k]->nrules; i++) {
             const cay__rule *r = &both[k]->rules[i];
             if (r->deny && r->target == CAY__T_CIDR && target_fits(r, &q) && port_fits(r, port))
-                return refuse(k ? "tenant_deny" : "operator_deny", r);
+                return make_refusal(k ? "tenant_deny" : "operator_deny", r);
         }
         const char *range = k ? NULL : cay__blocked(op, addr);
         if (range) {
-            cay__verdict v = refuse("blocked_range", NULL);
+            cay__verdict v = make_refusal("blocked_range", NULL);
             v.range = range;
             return v;
         }
@@ -204,7 +205,7 @@ cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const
     uint8_t addr[16];
     if (!cay__addr_parse(host, addr))
         return cay__decide_name(op, p, host, port, implicit);
-    return port ? decide(op, p, &(ask){ .addr = addr, .port = port }, implicit) : no;
+    return port ? decide_target(op, p, &(ask){ .addr = addr, .port = port }, implicit) : no;
 }
 
 /* The first port from lo to hi that no deny of either takes; 0: none. */
@@ -245,7 +246,7 @@ static unsigned open_below(const cay__policy *op, const cay__policy *p, const ch
         }
     }
     if (!port)
-        *v = refuse(operators ? "operator_deny" : by ? "tenant_deny" : "operator_deny", by);
+        *v = make_refusal(operators ? "operator_deny" : by ? "tenant_deny" : "operator_deny", by);
     return port;
 }
 
@@ -256,14 +257,14 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
     if (!cay__name_fold(given, strlen(given), name))
         return no;
     if (op && op->mode == CAY__NET_OFF)
-        return refuse("operator_deny", NULL);
+        return make_refusal("operator_deny", NULL);
     if (cay__name_is_local(name)) {
         v.reason = "blocked_range";
         v.range = "loopback";
         return v;
     }
     if (!p || p->mode == CAY__NET_OFF)
-        return refuse("off", NULL);
+        return make_refusal("off", NULL);
     if (p->mode == CAY__NET_ALL && open_below(op, p, name, 1, 65535, &v))
         return (cay__verdict){ .allow = true, .reason = "allowed", .proto = CAY__NET_TCP };
     for (size_t i = 0; p->mode == CAY__NET_RULES && i < p->nrules; i++) {
@@ -289,9 +290,9 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
         ask q = { .name = name, .port = 65535 };
         const cay__rule *deny = op ? find_deny(op, &q) : NULL;
         if (deny && !deny->lo)
-            return refuse("operator_deny", deny);
+            return make_refusal("operator_deny", deny);
         if ((deny = find_deny(p, &q)) && !deny->lo)
-            return refuse("tenant_deny", deny);
+            return make_refusal("tenant_deny", deny);
     }
     return v;
 }

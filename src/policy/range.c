@@ -71,7 +71,7 @@ bool cay__addr_within(const uint8_t addr[16], const uint8_t net[16], unsigned bi
     return !memcmp(addr, net, whole) && (!rest || (addr[whole] ^ net[whole]) >> (8 - rest) == 0);
 }
 
-static const range *find(const uint8_t addr[16])
+static const range *find_range(const uint8_t addr[16])
 {
     for (size_t i = 0; i < CAY_LEN(ranges); i++)
         if (cay__addr_within(addr, ranges[i].addr, ranges[i].bits))
@@ -81,13 +81,13 @@ static const range *find(const uint8_t addr[16])
 
 const char *cay__blocked_range(const uint8_t addr[16])
 {
-    const range *r = find(addr);
+    const range *r = find_range(addr);
     return r ? r->name : NULL;
 }
 
 /* A wide lift does not open the narrow range within it: 169.254.0.0/16 leaves the metadata address
  * closed. */
-static bool lifted(const cay__policy *op, const uint8_t addr[16], unsigned least)
+static bool is_lifted(const cay__policy *op, const uint8_t addr[16], unsigned least)
 {
     for (size_t i = 0; op && i < op->nlifts; i++)
         if (op->lifts[i].bits >= least &&
@@ -98,10 +98,10 @@ static bool lifted(const cay__policy *op, const uint8_t addr[16], unsigned least
 
 const char *cay__blocked(const cay__policy *op, const uint8_t addr[16])
 {
-    const range *r = find(addr);
+    const range *r = find_range(addr);
     if (!r || CAY__MUTANT("net-ranges"))
         return NULL;
-    if (r->hard || !lifted(op, addr, r->bits))
+    if (r->hard || !is_lifted(op, addr, r->bits))
         return r->name;
     if (!r->from)
         return NULL;
@@ -114,7 +114,7 @@ const char *cay__blocked(const cay__policy *op, const uint8_t addr[16])
 
 const char *cay__lift_wrong(const cay__rule *r)
 {
-    const range *of = find(r->addr);
+    const range *of = find_range(r->addr);
     return !of        ? "it is not blocked, so there is nothing to lift"
            : of->hard ? "that is never opened; offer one service of the host by a service line"
            : r->bits < of->bits

@@ -11,8 +11,8 @@ typedef struct parse {
     cay_err *err;
 } parse;
 
-static int bad(const parse *at, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int bad(const parse *at, const char *fmt, ...)
+static int fail_rule(const parse *at, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail_rule(const parse *at, const char *fmt, ...)
 {
     char why[160];
     va_list ap;
@@ -32,8 +32,9 @@ static int take_port(const parse *at, const char *s, const char *end, uint16_t *
     for (; c < end && *c >= '0' && *c <= '9' && c - s < 6; c++)
         v = v * 10 + (unsigned)(*c - '0');
     if (c == s || c != end || *s == '0' || v > 65535)
-        return bad(at, "\"%.*s\" is not a port; give 1 to 65535, or a range such as 8000-8100",
-                   (int)CAY_MIN(end - s, 12), s);
+        return fail_rule(at,
+                         "\"%.*s\" is not a port; give 1 to 65535, or a range such as 8000-8100",
+                         (int)CAY_MIN(end - s, 12), s);
     *out = (uint16_t)v;
     return 0;
 }
@@ -45,7 +46,7 @@ static int take_ports(const parse *at, const char *s, cay__rule *r)
     r->hi = r->lo;
     if (dash)
         CAY_TRY(take_port(at, dash + 1, end, &r->hi));
-    return r->hi < r->lo ? bad(at, "the range of ports ends before it begins") : 0;
+    return r->hi < r->lo ? fail_rule(at, "the range of ports ends before it begins") : 0;
 }
 
 static const struct scheme {
@@ -68,7 +69,7 @@ static int take_scheme(const parse *at, const char **s, cay__rule *r, uint16_t *
     for (size_t i = 0; i < CAY_LEN(schemes); i++)
         if (cay__str_starts(*s, schemes[i].name)) {
             if (r->deny)
-                return bad(at, "a deny has no scheme: name the port instead");
+                return fail_rule(at, "a deny has no scheme: name the port instead");
             r->proto = schemes[i].proto;
             r->opaque = schemes[i].opaque;
             *port = schemes[i].port;
@@ -76,30 +77,31 @@ static int take_scheme(const parse *at, const char **s, cay__rule *r, uint16_t *
             return 0;
         }
     if (cay__str_starts(*s, "https://"))
-        return bad(at, "write tls:// for https, or leave the scheme away");
-    return bad(at, "scheme \"%.*s\" is not known; there are tls, tls+opaque, http and tcp",
-               (int)CAY_MIN(sep - *s, 16), *s);
+        return fail_rule(at, "write tls:// for https, or leave the scheme away");
+    return fail_rule(at, "scheme \"%.*s\" is not known; there are tls, tls+opaque, http and tcp",
+                     (int)CAY_MIN(sep - *s, 16), *s);
 }
 
 static int take_address(const parse *at, const char *s, cay__rule *r)
 {
     char text[CAY__ADDR_MAX + 8];
     if (!cay__str_copy(text, sizeof text, s))
-        return bad(at, "that is no address");
+        return fail_rule(at, "that is no address");
     char *slash = strchr(text, '/');
     if (slash)
         *slash++ = '\0';
     if (strchr(text, '%'))
-        return bad(at,
-                   "an address with a zone reaches only this host's links; leave the zone away");
+        return fail_rule(
+            at, "an address with a zone reaches only this host's links; leave the zone away");
     if (!cay__addr_parse(text, r->addr))
-        return bad(at, strchr(text, ':')
-                           ? "that is no IPv6 address; IPv4 ones are written 192.0.2.1"
-                           : "addresses are four decimal numbers, 0 to 255, without leading zeros");
+        return fail_rule(
+            at, strchr(text, ':')
+                    ? "that is no IPv6 address; IPv4 ones are written 192.0.2.1"
+                    : "addresses are four decimal numbers, 0 to 255, without leading zeros");
     bool v4 = cay__addr_is_v4(r->addr);
     uint64_t most = v4 ? 32 : 128, bits = most;
     if (slash && (!cay__str_to_u64(slash, &bits) || bits > most || (slash[0] == '0' && slash[1])))
-        return bad(at, "\"/%.6s\" is not a prefix length; give /0 to /%d", slash, (int)most);
+        return fail_rule(at, "\"/%.6s\" is not a prefix length; give /0 to /%d", slash, (int)most);
     r->target = CAY__T_CIDR;
     r->bits = (uint8_t)(bits + (v4 ? 96 : 0));
     uint8_t net[16] = { 0 };
@@ -108,7 +110,8 @@ static int take_address(const parse *at, const char *s, cay__rule *r)
     if (memcmp(net, r->addr, 16) != 0) {
         char want[CAY__ADDR_MAX];
         cay__addr_text(net, want);
-        return bad(at, "it has bits behind its prefix; the network is %s/%d", want, (int)bits);
+        return fail_rule(at, "it has bits behind its prefix; the network is %s/%d", want,
+                         (int)bits);
     }
     return 0;
 }
@@ -117,18 +120,20 @@ static int no_name(const parse *at, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)s[i] >= 0x80)
-            return bad(at, "names are given in A-label form (xn--…); idn2(1) tells it for a name "
-                           "with other letters");
+            return fail_rule(at,
+                             "names are given in A-label form (xn--…); idn2(1) tells it for a name "
+                             "with other letters");
     if (memchr(s, '*', len))
-        return bad(at, "a wildcard stands alone at the front: *.name is below it, **.name it and "
-                       "below; any is everything");
+        return fail_rule(at,
+                         "a wildcard stands alone at the front: *.name is below it, **.name it and "
+                         "below; any is everything");
     if (memchr(s, '/', len))
-        return bad(at, "a rule has no path; it ends with the port");
+        return fail_rule(at, "a rule has no path; it ends with the port");
     if (memmem(s, len, "..", 2) || *s == '.')
-        return bad(at, "it has an empty label");
+        return fail_rule(at, "it has an empty label");
     if (len > CAY__NAME_MAX)
-        return bad(at, "a name has at most %d bytes", CAY__NAME_MAX);
-    return bad(
+        return fail_rule(at, "a name has at most %d bytes", CAY__NAME_MAX);
+    return fail_rule(
         at,
         "that is no host name: labels of 1 to 63 letters, digits, '-' (not at their ends) or '_'");
 }
@@ -152,15 +157,16 @@ static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
         for (size_t i = 0; i < n; i++)
             plain[i] = (char)(plain[i] >= 'A' && plain[i] <= 'Z' ? plain[i] + 32 : plain[i]);
         if (len <= n && dots <= 3 && len && s[len - 1] != '.' && cay__name_is_number(plain))
-            return bad(at, "that is an address in an odd spelling; write it as four decimal "
-                           "numbers, such as 192.0.2.1");
+            return fail_rule(at, "that is an address in an odd spelling; write it as four decimal "
+                                 "numbers, such as 192.0.2.1");
         return no_name(at, s, len);
     }
     if (s[len - 1] == '.')
-        return bad(at, "a name is given without the dot at its end: %.60s", r->name);
+        return fail_rule(at, "a name is given without the dot at its end: %.60s", r->name);
     if (cay__name_is_local(r->name))
-        return bad(at, "localhost is the sandbox itself; a service of the host is offered by the "
-                       "operator's egress.conf");
+        return fail_rule(at,
+                         "localhost is the sandbox itself; a service of the host is offered by the "
+                         "operator's egress.conf");
     return 0;
 }
 
@@ -195,12 +201,12 @@ static int take_target(const parse *at, const char *s, cay__rule *r)
     if (*s == '[') {
         const char *end = strchr(s, ']');
         if (!end || (end[1] && end[1] != ':'))
-            return bad(at, "after [ADDRESS] comes :PORT or nothing");
+            return fail_rule(at, "after [ADDRESS] comes :PORT or nothing");
         if (end[1])
             CAY_TRY(take_ports(at, end + 2, r));
         snprintf(text, sizeof text, "%.*s", (int)CAY_MIN(end - s - 1, (long)sizeof text), s + 1);
         return strchr(text, ':') ? take_address(at, text, r)
-                                 : bad(at, "brackets are for IPv6 addresses");
+                                 : fail_rule(at, "brackets are for IPv6 addresses");
     }
     if (v6)
         return take_address(at, s, r);
@@ -208,24 +214,25 @@ static int take_target(const parse *at, const char *s, cay__rule *r)
         CAY_TRY(take_ports(at, colon + 1, r));
     size_t len = colon ? (size_t)(colon - s) : strlen(s);
     if (len >= sizeof text)
-        return bad(at, "it is too long");
+        return fail_rule(at, "it is too long");
     memcpy(text, s, len), text[len] = '\0';
     const char *slash = strchr(text, '/');
     if (!len)
-        return bad(at, "it names nothing; give a name, an address or any");
+        return fail_rule(at, "it names nothing; give a name, an address or any");
     if (!strcasecmp(text, "any"))
         return r->target = CAY__T_ANY, 0;
     if (!strcmp(text, "*") || !strcmp(text, "**"))
-        return bad(at, "write any for everything");
+        return fail_rule(at, "write any for everything");
     if (four_numbers(text, slash ? (size_t)(slash - text) : len))
         return take_address(at, text, r);
     CAY_TRY(take_name(at, text, len, r));
     if (r->target == CAY__T_EXACT && (!strcmp(r->name, "any") || preset_rules(r->name)))
-        return bad(at, "%s is a word of ours and no host",
-                   r->name); /* "any." must not come back as any */
+        return fail_rule(at, "%s is a word of ours and no host",
+                         r->name); /* "any." must not come back as any */
     if (r->target == CAY__T_EXACT && !strchr(r->name, '.') && !colon)
-        return bad(at, "no preset has that name (cay net presets lists them); a host of one label "
-                       "needs its port");
+        return fail_rule(
+            at, "no preset has that name (cay net presets lists them); a host of one label "
+                "needs its port");
     return 0;
 }
 
@@ -240,10 +247,10 @@ int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
     CAY_TRY(take_scheme(&at, &s, r, &port));
     for (const char *c = s; *c; c++)
         if (*c == ' ' || *c == '\t')
-            return bad(&at, "a rule has no blanks");
+            return fail_rule(&at, "a rule has no blanks");
     CAY_TRY(take_target(&at, s, r));
     if (!r->lo && r->proto == CAY__NET_TCP)
-        return bad(&at, "tcp:// needs a port; 1-65535 for all");
+        return fail_rule(&at, "tcp:// needs a port; 1-65535 for all");
     if (!r->lo && r->proto)
         r->lo = r->hi = port;
     /* One way to say one thing. */
@@ -253,7 +260,7 @@ int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
                                    : CAY__NET_TCP))
         r->proto = 0;
     if (r->opaque && r->target == CAY__T_CIDR)
-        return bad(&at, "a rule for addresses has no name to hide; leave +opaque away");
+        return fail_rule(&at, "a rule for addresses has no name to hide; leave +opaque away");
     return 0;
 }
 
@@ -275,7 +282,7 @@ void *cay__grow(void *list, size_t n, size_t each)
     return more;
 }
 
-static int append(cay__policy *p, const cay__rule *r, cay_err *err)
+static int append_rule(cay__policy *p, const cay__rule *r, cay_err *err)
 {
     for (size_t i = 0; i < p->nrules; i++)
         if (cay__rule_same(&p->rules[i], r)) {
@@ -305,7 +312,7 @@ int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
                             text);
     if (!list) {
         CAY_TRY(cay__rule_parse(text, &r, err));
-        return append(p, &r, err);
+        return append_rule(p, &r, err);
     }
     for (; *list; list++) {
         CAY_TRY(cay__rule_parse(*list, &r, err));
@@ -316,7 +323,7 @@ int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
             r.proto = 0;
             r.lo = r.hi = 0;
         }
-        CAY_TRY(append(p, &r, err));
+        CAY_TRY(append_rule(p, &r, err));
     }
     return 0;
 }

@@ -15,8 +15,8 @@ typedef struct reader {
     cay_err *err;
 } reader;
 
-static int bad(reader *rd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int bad(reader *rd, const char *fmt, ...)
+static int fail_policy(reader *rd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail_policy(reader *rd, const char *fmt, ...)
 {
     char why[200];
     va_list ap;
@@ -26,10 +26,10 @@ static int bad(reader *rd, const char *fmt, ...)
     return cay_fail_why(rd->err, CAY_EINVAL, "policy_invalid", "%s", why);
 }
 
-static int once(reader *rd, bool *seen, const char *what)
+static int check_once(reader *rd, bool *seen, const char *what)
 {
     if (*seen)
-        return bad(rd, "%s is given twice", what);
+        return fail_policy(rd, "%s is given twice", what);
     *seen = true;
     return 0;
 }
@@ -37,11 +37,11 @@ static int once(reader *rd, bool *seen, const char *what)
 static int on_mode(reader *rd, char *rest)
 {
     static const char *const names[] = { "off", "all", "rules" };
-    CAY_TRY(once(rd, &rd->mode, "mode"));
+    CAY_TRY(check_once(rd, &rd->mode, "mode"));
     for (size_t i = 0; i < CAY_LEN(names); i++)
         if (!strcmp(rest, names[i]))
             return rd->p->mode = (cay__net_mode)i, 0;
-    return bad(rd, "mode \"%.20s\" is not known; there are off, all and rules", rest);
+    return fail_policy(rd, "mode \"%.20s\" is not known; there are off, all and rules", rest);
 }
 
 static int on_rule(reader *rd, char *rest)
@@ -53,7 +53,7 @@ static int on_deny(reader *rd, char *rest)
 {
     char text[LINE_MAX_ + 2];
     if (*rest == '!')
-        return bad(rd, "deny %.60s: a deny line has no ! of its own", rest);
+        return fail_policy(rd, "deny %.60s: a deny line has no ! of its own", rest);
     cay__str_join(text, sizeof text, "!", rest, NULL);
     return cay__rule_add(rd->p, text, rd->err);
 }
@@ -66,11 +66,13 @@ static int on_rate(reader *rd, char *rest)
     bool up = !strcmp(rest, "up");
     uint64_t v = 0;
     if (!value || (!up && strcmp(rest, "down") != 0))
-        return bad(rd, "rate %.20s: write rate up BYTES or rate down BYTES, per second", rest);
-    CAY_TRY(once(rd, &rd->rate[up], up ? "rate up" : "rate down"));
+        return fail_policy(rd, "rate %.20s: write rate up BYTES or rate down BYTES, per second",
+                           rest);
+    CAY_TRY(check_once(rd, &rd->rate[up], up ? "rate up" : "rate down"));
     if (!cay__str_to_size(value, &v) || v < CAY__RATE_LEAST || v > CAY__RATE_MOST)
-        return bad(rd, "rate %s %.30s: give bytes per second, %u to %llu, such as 512k or 10m",
-                   rest, value, CAY__RATE_LEAST, (unsigned long long)CAY__RATE_MOST);
+        return fail_policy(rd,
+                           "rate %s %.30s: give bytes per second, %u to %llu, such as 512k or 10m",
+                           rest, value, CAY__RATE_LEAST, (unsigned long long)CAY__RATE_MOST);
     *(up ? &rd->p->rate_up : &rd->p->rate_down) = v;
     return 0;
 }
@@ -78,9 +80,10 @@ static int on_rate(reader *rd, char *rest)
 static int on_connections(reader *rd, char *rest)
 {
     uint64_t v;
-    CAY_TRY(once(rd, &rd->connections, "connections"));
+    CAY_TRY(check_once(rd, &rd->connections, "connections"));
     if (!cay__str_to_u64(rest, &v) || !v || v > CAY__CONNECTIONS_MOST)
-        return bad(rd, "connections %.30s: give 1 to %u at once", rest, CAY__CONNECTIONS_MOST);
+        return fail_policy(rd, "connections %.30s: give 1 to %u at once", rest,
+                           CAY__CONNECTIONS_MOST);
     rd->p->connections = (uint32_t)v;
     return 0;
 }
@@ -89,7 +92,7 @@ static int on_bind(reader *rd, char *rest)
 {
     char *to = strchr(rest, ' ');
     if (!to)
-        return bad(rd, "bind %.40s: write bind NAME DESTINATION[,KIND][,METHODS]", rest);
+        return fail_policy(rd, "bind %.40s: write bind NAME DESTINATION[,KIND][,METHODS]", rest);
     *to++ = '\0';
     return cay__binding_add(rd->p, rest, to, rd->err);
 }
@@ -103,7 +106,7 @@ static int on_lift(reader *rd, char *rest)
                             ? "give an address or CIDR alone"
                             : cay__lift_wrong(&r);
     if (wrong)
-        return bad(rd, "lift %.60s: %s", rest, wrong);
+        return fail_policy(rd, "lift %.60s: %s", rest, wrong);
     p->lifts = cay__grow(p->lifts, p->nlifts, sizeof r);
     p->lifts[p->nlifts++] = r;
     return 0;
@@ -117,8 +120,8 @@ static int take_endpoint(reader *rd, const char *what, const char *text, uint16_
     CAY_TRY(cay__rule_parse(text, &r, rd->err));
     if (r.deny || r.proto || r.target != CAY__T_CIDR || r.bits != 128 || r.lo != r.hi ||
         (!r.lo && !port))
-        return bad(rd, "%s %.60s: give one address%s", what, text,
-                   port ? ", with or without a port" : " and its port");
+        return fail_policy(rd, "%s %.60s: give one address%s", what, text,
+                           port ? ", with or without a port" : " and its port");
     memcpy(addr, r.addr, 16);
     *out = r.lo ? r.lo : port;
     return 0;
@@ -133,15 +136,15 @@ static int on_service(reader *rd, char *rest)
     if (to)
         *to++ = '\0';
     if (!to)
-        return bad(rd, "service %.60s: write service NAME:PORT ADDRESS:PORT", rest);
+        return fail_policy(rd, "service %.60s: write service NAME:PORT ADDRESS:PORT", rest);
     CAY_TRY(cay__rule_parse(rest, &r, rd->err));
     if (r.deny || r.opaque || r.target != CAY__T_EXACT || !r.lo || r.lo != r.hi)
-        return bad(rd, "service %.60s: it is offered under one name and one port", rest);
+        return fail_policy(rd, "service %.60s: it is offered under one name and one port", rest);
     memcpy(s.name, r.name, sizeof s.name);
     s.port = r.lo;
     for (size_t i = 0; i < p->nservices; i++)
         if (p->services[i].port == s.port && !strcmp(p->services[i].name, s.name))
-            return bad(rd, "service %.60s is given twice", rest);
+            return fail_policy(rd, "service %.60s is given twice", rest);
     CAY_TRY(take_endpoint(rd, "service", to, 0, s.to, &s.to_port));
     p->services = cay__grow(p->services, p->nservices, sizeof s);
     p->services[p->nservices++] = s;
@@ -150,16 +153,16 @@ static int on_service(reader *rd, char *rest)
 
 static int on_resolver(reader *rd, char *rest)
 {
-    CAY_TRY(once(rd, &rd->resolver, "resolver"));
+    CAY_TRY(check_once(rd, &rd->resolver, "resolver"));
     return take_endpoint(rd, "resolver", rest, 53, rd->p->resolver, &rd->p->resolver_port);
 }
 
 static int on_roots(reader *rd, char *rest)
 {
     if (rd->p->roots[0])
-        return bad(rd, "roots is given twice");
+        return fail_policy(rd, "roots is given twice");
     if (rest[0] != '/' || !cay__str_copy(rd->p->roots, sizeof rd->p->roots, rest))
-        return bad(rd, "roots %.60s: give the absolute path of a file in PEM form", rest);
+        return fail_policy(rd, "roots %.60s: give the absolute path of a file in PEM form", rest);
     return 0;
 }
 
@@ -184,10 +187,10 @@ static int read_line(reader *rd, char *s)
 {
     for (char *c = s; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return bad(rd, "it has a control character");
+            return fail_policy(rd, "it has a control character");
     if (!rd->head && (!strcmp(s, HEAD) || !rd->operator_)) {
         if (strcmp(s, HEAD) != 0)
-            return bad(rd, "a policy begins with the line %s", HEAD);
+            return fail_policy(rd, "a policy begins with the line %s", HEAD);
         rd->head = true;
         return 0;
     }
@@ -201,14 +204,14 @@ static int read_line(reader *rd, char *s)
         if (strcmp(s, lines[i].word) != 0)
             continue;
         if (rd->operator_ && lines[i].whose == SANDBOX)
-            return bad(rd, "%s is for a sandbox's policy, not for egress.conf", s);
+            return fail_policy(rd, "%s is for a sandbox's policy, not for egress.conf", s);
         if (lines[i].whose == OPERATOR && !rd->operator_)
-            return bad(rd, "%s is for the operator's egress.conf only", s);
+            return fail_policy(rd, "%s is for the operator's egress.conf only", s);
         if (!rest || !*rest)
-            return bad(rd, "%s needs a value", s);
+            return fail_policy(rd, "%s needs a value", s);
         return lines[i].fn(rd, rest);
     }
-    return bad(rd, "\"%.20s\" is not known", s);
+    return fail_policy(rd, "\"%.20s\" is not known", s);
 }
 
 static int read_lines(reader *rd, const char *text, size_t len)
@@ -219,18 +222,19 @@ static int read_lines(reader *rd, const char *text, size_t len)
         size_t k = end ? (size_t)(end - text) - at : len - at;
         int rc = 0;
         if (k >= sizeof line)
-            rc = bad(rd, "longer than %d bytes", LINE_MAX_ - 1);
+            rc = fail_policy(rd, "longer than %d bytes", LINE_MAX_ - 1);
         else {
             memcpy(line, text + at, k);
             line[k] = '\0';
-            rc = memchr(line, 0, k) ? bad(rd, "it has a control character") : read_line(rd, line);
+            rc = memchr(line, 0, k) ? fail_policy(rd, "it has a control character")
+                                    : read_line(rd, line);
         }
         if (rc < 0)
             return cay_wrap(rd->err, rc, "line %zu", n);
         at += k + 1;
     }
     if (!rd->head && !rd->operator_)
-        return bad(rd, "a policy begins with the line %s", HEAD);
+        return fail_policy(rd, "a policy begins with the line %s", HEAD);
     if (!rd->mode)
         rd->p->mode = rd->operator_ ? CAY__NET_ALL : rd->p->nrules ? CAY__NET_RULES : CAY__NET_OFF;
     return cay__policy_check(rd->p, rd->err);

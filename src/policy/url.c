@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-static int bad(const char *url, const char *why, cay_err *err)
+static int fail_url(const char *url, const char *why, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(300);
     /* A query may hold a token: messages end before it. */
@@ -16,15 +16,15 @@ static int bad(const char *url, const char *why, cay_err *err)
 static int check_chars(const char *url, cay_err *err)
 {
     if (strlen(url) >= CAY__URL_MAX)
-        return bad(url, "longer than 4095 bytes", err);
+        return fail_url(url, "longer than 4095 bytes", err);
     for (const char *c = url; *c; c++) {
         if ((unsigned char)*c <= 0x20 || *c == 0x7f)
-            return bad(url, "it has a blank or control character; encode it as %20", err);
+            return fail_url(url, "it has a blank or control character; encode it as %20", err);
         if ((unsigned char)*c >= 0x80)
-            return bad(url, "it has a byte beyond ASCII; encode paths by %XX and names as xn--…",
-                       err);
+            return fail_url(
+                url, "it has a byte beyond ASCII; encode paths by %XX and names as xn--…", err);
         if (*c == '\\')
-            return bad(url, "a backslash is read in two ways; write / or %5C", err);
+            return fail_url(url, "a backslash is read in two ways; write / or %5C", err);
     }
     return 0;
 }
@@ -35,19 +35,19 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
     uint8_t addr[16];
     const char *port = NULL;
     if (memchr(s, '@', n))
-        return bad(url, "a name or password before the host; credentials are bound as secrets",
-                   err);
+        return fail_url(url, "a name or password before the host; credentials are bound as secrets",
+                        err);
     if (!n || n >= sizeof text)
-        return bad(url, "it names no host", err);
+        return fail_url(url, "it names no host", err);
     memcpy(text, s, n), text[n] = '\0';
     if (*text == '[') {
         char *end = strchr(text, ']');
         if (!end || (end[1] && end[1] != ':'))
-            return bad(url, "after [ADDRESS] comes :PORT or nothing", err);
+            return fail_url(url, "after [ADDRESS] comes :PORT or nothing", err);
         port = end[1] ? end + 2 : NULL;
         *end = '\0';
         if (!strchr(text, ':') || !cay__addr_parse(text + 1, addr))
-            return bad(url, "that is no plain IPv6 address", err);
+            return fail_url(url, "that is no plain IPv6 address", err);
         cay__addr_text(addr, u->host);
     } else {
         char *colon = strchr(text, ':');
@@ -56,11 +56,11 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
         if (cay__addr_parse(text, addr))
             cay__addr_text(addr, u->host);
         else if (!cay__name_fold(text, strlen(text), u->host))
-            return bad(url, "its host is no name, or an address in an odd spelling", err);
+            return fail_url(url, "its host is no name, or an address in an odd spelling", err);
     }
     uint64_t v = u->tls ? 443 : 80;
     if (port && (!cay__str_to_u64(port, &v) || !v || v > 65535 || *port == '0'))
-        return bad(url, "its port is not 1 to 65535", err);
+        return fail_url(url, "its port is not 1 to 65535", err);
     u->port = (uint16_t)v;
     return 0;
 }
@@ -75,7 +75,7 @@ int cay__url_parse(const char *text, cay__url *out, cay_err *err)
     else if (!strncasecmp(s, "http://", 7))
         s += 7;
     else
-        return bad(text, "only https:// and http:// are fetched", err);
+        return fail_url(text, "only https:// and http:// are fetched", err);
     size_t n = strcspn(s, "/?#");
     CAY_TRY(take_host(text, s, n, &u, err));
     s += n;
@@ -104,7 +104,7 @@ static int join_path(const cay__url *at, const char *location, cay__url *out, ca
                                                    : dir;
     size_t len = strcspn(tail, "#");
     if (keep + len >= sizeof out->target)
-        return bad(location, "the redirect is too long", err);
+        return fail_url(location, "the redirect is too long", err);
     cay__url u = *at;
     memcpy(u.target + keep, tail, len);
     u.target[keep + len] = '\0';

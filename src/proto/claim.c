@@ -19,7 +19,7 @@ void cay__claim_open(cay__claim *c, const uint32_t *of, size_t n, unsigned entri
     }
 }
 
-static bool find(cay__claim *c, cay__share *out)
+static bool find_share(cay__claim *c, cay__share *out)
 {
     while (c->first < c->n && c->runs[c->first].at == c->runs[c->first].end)
         c->first++;
@@ -42,7 +42,7 @@ bool cay__claim_take(cay__claim *c, cay__share *out)
 {
     bool got = false;
     pthread_mutex_lock(&c->lock);
-    while (!c->stop && !(got = find(c, out)) && c->first < c->n)
+    while (!c->stop && !(got = find_share(c, out)) && c->first < c->n)
         pthread_cond_wait(&c->moved, &c->lock);
     pthread_mutex_unlock(&c->lock);
     return got;

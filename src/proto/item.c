@@ -36,7 +36,7 @@ bool cay__items_flush(cay__items_out *o)
     return !o->failed;
 }
 
-static void emit(cay__items_out *o, const void *p, size_t n)
+static void write_bytes(cay__items_out *o, const void *p, size_t n)
 {
     if (o->len + n > OUT_BYTES)
         cay__items_flush(o);
@@ -60,28 +60,28 @@ void cay__item_put(cay__items_out *o, const cay__item *it)
                .mtime = it->mtime,
                .size = it->size };
     if (o->in_file) /* only FAIL comes before a file's last bytes */
-        emit(o, &(uint32_t){ ABORT }, sizeof(uint32_t));
+        write_bytes(o, &(uint32_t){ ABORT }, sizeof(uint32_t));
     o->in_file = it->type == CAY__ITEM_FILE;
-    emit(o, &h, sizeof h);
-    emit(o, path, h.path_len);
-    emit(o, target, h.target_len);
+    write_bytes(o, &h, sizeof h);
+    write_bytes(o, path, h.path_len);
+    write_bytes(o, target, h.target_len);
     if (h.extra_len)
-        emit(o, it->extra, h.extra_len);
+        write_bytes(o, it->extra, h.extra_len);
 }
 
 void cay__item_data(cay__items_out *o, const void *p, size_t n)
 {
     for (size_t at = 0; at < n;) {
         uint32_t k = (uint32_t)CAY_MIN(n - at, CAY__ITEM_PIECE);
-        emit(o, &k, sizeof k);
-        emit(o, (const char *)p + at, k);
+        write_bytes(o, &k, sizeof k);
+        write_bytes(o, (const char *)p + at, k);
         at += k;
     }
 }
 
 void cay__item_done(cay__items_out *o)
 {
-    emit(o, &(uint32_t){ 0 }, sizeof(uint32_t));
+    write_bytes(o, &(uint32_t){ 0 }, sizeof(uint32_t));
     o->in_file = false;
 }
 
@@ -107,14 +107,14 @@ static int cut_short(cay_err *err)
                         "the archive's reader stopped before its end");
 }
 
-static int nonsense(cay_err *err, const char *what)
+static int fail_reader(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
                         "the archive's reader answered nonsense: %s", what);
 }
 
 /* At least n bytes are in buf from `at` on; n is at most CAY__ITEM_EXTRA. */
-static int need(cay__items_in *in, size_t n, cay_err *err)
+static int ensure_bytes(cay__items_in *in, size_t n, cay_err *err)
 {
     if (in->len - in->at + CAY__MUTANT("fuzz-items") >= n)
         return 0;
@@ -137,12 +137,12 @@ static int need(cay__items_in *in, size_t n, cay_err *err)
 static int take_text(cay__items_in *in, char *dst, size_t n, size_t cap, cay_err *err)
 {
     if (n >= cap)
-        return nonsense(err, "a name too long");
-    CAY_TRY(need(in, n, err));
+        return fail_reader(err, "a name too long");
+    CAY_TRY(ensure_bytes(in, n, err));
     memcpy(dst, in->buf + in->at, n);
     dst[n] = 0;
     in->at += n;
-    return memchr(dst, 0, n) ? nonsense(err, "a NUL in a name") : 0;
+    return memchr(dst, 0, n) ? fail_reader(err, "a NUL in a name") : 0;
 }
 
 /* What cay-unpack may say. The words are a reader's that may have been taken over: one that is not
@@ -157,7 +157,7 @@ static const struct {
     { "archive_format", CAY_EINVAL },  { "fetch_failed", CAY_EUPSTREAM },
 };
 
-static int told(const cay__item *it, cay_err *err)
+static int fail_item(const cay__item *it, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(reasons); i++) {
         if (strcmp(reasons[i].word, it->target))
@@ -179,15 +179,15 @@ int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
         size_t n;
         CAY_TRY(cay__item_bytes(in, &p, &n, err));
     }
-    CAY_TRY(need(in, sizeof h, err));
+    CAY_TRY(ensure_bytes(in, sizeof h, err));
     memcpy(&h, in->buf + in->at, sizeof h);
     in->at += sizeof h;
     if (h.magic != MAGIC || !h.type || !strchr("fdlhwne!", h.type) ||
         h.extra_len > CAY__ITEM_EXTRA || h.nsec > 999999999)
-        return nonsense(err, "no item");
+        return fail_reader(err, "no item");
     CAY_TRY(take_text(in, in->path, h.path_len, sizeof in->path, err));
     CAY_TRY(take_text(in, in->target, h.target_len, sizeof in->target, err));
-    CAY_TRY(need(in, h.extra_len, err));
+    CAY_TRY(ensure_bytes(in, h.extra_len, err));
     memcpy(in->extra, in->buf + in->at, h.extra_len);
     in->extra[h.extra_len] = 0;
     in->at += h.extra_len;
@@ -204,7 +204,7 @@ int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
                         .extra = in->extra,
                         .extra_len = h.extra_len };
     in->open_file = h.type == CAY__ITEM_FILE;
-    return h.type == CAY__ITEM_FAIL ? told(out, err) : 0;
+    return h.type == CAY__ITEM_FAIL ? fail_item(out, err) : 0;
 }
 
 int cay__item_bytes(cay__items_in *in, const char **p, size_t *n, cay_err *err)
@@ -213,22 +213,22 @@ int cay__item_bytes(cay__items_in *in, const char **p, size_t *n, cay_err *err)
     *n = 0;
     if (!in->open_file)
         return 0;
-    CAY_TRY(need(in, sizeof k, err));
+    CAY_TRY(ensure_bytes(in, sizeof k, err));
     memcpy(&k, in->buf + in->at, sizeof k);
     if (k > CAY__ITEM_PIECE && k != ABORT)
-        return nonsense(err, "a piece too long");
+        return fail_reader(err, "a piece too long");
     in->at += sizeof k;
     if (k == ABORT) {
         cay__item it;
         in->open_file = false;
         CAY_TRY(cay__item_next(in, &it, err));
-        return nonsense(err, "a file that is not whole");
+        return fail_reader(err, "a file that is not whole");
     }
     if (k == 0) {
         in->open_file = false;
         return 0;
     }
-    CAY_TRY(need(in, k, err));
+    CAY_TRY(ensure_bytes(in, k, err));
     *p = (const char *)in->buf + in->at;
     *n = k;
     in->at += k;

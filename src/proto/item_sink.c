@@ -104,7 +104,7 @@ static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
                               : 0;
 }
 
-static int own(sink *s, int fd, const cay__item *it, cay_err *err)
+static int set_owner(sink *s, int fd, const cay__item *it, cay_err *err)
 {
     const cay__sink *o = s->o;
     uint32_t uid = o->one_owner ? o->uid : it->uid, gid = o->one_owner ? o->gid : it->gid;
@@ -119,12 +119,12 @@ static int own(sink *s, int fd, const cay__item *it, cay_err *err)
     return 0;
 }
 
-static int finish(sink *s, int fd, const cay__item *it, cay_err *err)
+static int finish_entry(sink *s, int fd, const cay__item *it, cay_err *err)
 {
     struct timespec t[2] = { { .tv_nsec = UTIME_OMIT },
                              { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
     if (it->type != CAY__ITEM_FILE)
-        CAY_TRY(own(s, fd, it, err));
+        CAY_TRY(set_owner(s, fd, it, err));
     if (fchmod(fd, it->mode & 07777) < 0 || futimens(fd, t) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.150s: mode and time", it->path);
     return 0;
@@ -177,9 +177,9 @@ static int write_small(sink *s, const small *f, const char *data, cay_err *err)
     CAY_TRY(create_file(s, &f->it, &fd, err));
     if (!cay__fd_write_all(fd, data, f->data_len))
         return cay_fail_sys(err, CAY_ESYS, "write %.150s", f->it.path);
-    CAY_TRY(own(s, fd, &f->it, err)); /* first: it takes capabilities away */
+    CAY_TRY(set_owner(s, fd, &f->it, err)); /* first: it takes capabilities away */
     CAY_TRY(set_attrs(s, fd, &f->it, err));
-    return finish(s, fd, &f->it, err);
+    return finish_entry(s, fd, &f->it, err);
 }
 
 static int write_batch(sink *s, batch *b, cay_err *err)
@@ -197,7 +197,7 @@ static int write_batch(sink *s, batch *b, cay_err *err)
     return 0;
 }
 
-static void *writer(void *arg)
+static void *run_writer(void *arg)
 {
     sink *s = arg;
     pthread_mutex_lock(&s->lock);
@@ -226,7 +226,7 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static int failure(sink *s, cay_err *err)
+static int get_failure(sink *s, cay_err *err)
 {
     if (s->failed < 0 && err)
         *err = s->err;
@@ -234,7 +234,7 @@ static int failure(sink *s, cay_err *err)
 }
 
 /* Gives the batch at hand away and takes an empty one. */
-static int dispatch(sink *s, cay_err *err)
+static int dispatch_batch(sink *s, cay_err *err)
 {
     if (!s->nthreads)
         return write_batch(s, s->now, err);
@@ -244,24 +244,24 @@ static int dispatch(sink *s, cay_err *err)
     while (!s->nfree)
         pthread_cond_wait(&s->idle, &s->lock);
     s->now = s->free[--s->nfree];
-    int rc = failure(s, err);
+    int rc = get_failure(s, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
 /* All that was given away is written. */
-static int barrier(sink *s, cay_err *err)
+static int flush_batches(sink *s, cay_err *err)
 {
-    CAY_TRY(dispatch(s, err));
+    CAY_TRY(dispatch_batch(s, err));
     pthread_mutex_lock(&s->lock);
     while (s->nfull || s->busy)
         pthread_cond_wait(&s->idle, &s->lock);
-    int rc = failure(s, err);
+    int rc = get_failure(s, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
-static int count(sink *s, size_t bytes, cay_err *err)
+static int count_bytes(sink *s, size_t bytes, cay_err *err)
 {
     cay__sink *o = s->o;
     o->bytes += bytes;
@@ -297,7 +297,7 @@ static int big_file(sink *s, const cay__item *it, const char *have, size_t len, 
         if (!write_run(fd, p, n, &hole))
             return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
-        CAY_TRY(count(s, n, err));
+        CAY_TRY(count_bytes(s, n, err));
         if (s->o->seen && n)
             s->o->seen(NULL, p, n, s->o->arg);
         if (s->o->check)
@@ -305,9 +305,9 @@ static int big_file(sink *s, const cay__item *it, const char *have, size_t len, 
     }
     if (hole && ftruncate(fd, (off_t)size) < 0)
         return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
-    CAY_TRY(own(s, fd, it, err));
+    CAY_TRY(set_owner(s, fd, it, err));
     CAY_TRY(set_attrs(s, fd, it, err));
-    return finish(s, fd, it, err);
+    return finish_entry(s, fd, it, err);
 }
 
 static int take_file(sink *s, const cay__item *it, cay_err *err)
@@ -316,14 +316,14 @@ static int take_file(sink *s, const cay__item *it, cay_err *err)
     size_t head = sizeof f + f.path_len + 1 + it->extra_len, n;
     const char *p;
     if (s->now->len + head + BIG + CAY__ITEM_PIECE > BATCH)
-        CAY_TRY(dispatch(s, err));
+        CAY_TRY(dispatch_batch(s, err));
     batch *b = s->now;
     char *at = b->data + b->len;
     memcpy(at + sizeof f, it->path, f.path_len + 1);
     memcpy(at + sizeof f + f.path_len + 1, it->extra, it->extra_len);
     do {
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
-        CAY_TRY(count(s, n, err));
+        CAY_TRY(count_bytes(s, n, err));
         if (n && s->o->seen)
             s->o->seen(NULL, p, n, s->o->arg);
         if (n) /* at the end of an empty file there is no place to copy from */
@@ -361,7 +361,7 @@ bool cay__opaque_above(int root, const char *path, const char *overlay)
 }
 
 /* Nothing of a lower layer shows through it. */
-static int hide(sink *s, int fd, const char *path, cay_err *err)
+static int hide_lower(sink *s, int fd, const char *path, cay_err *err)
 {
     char name[64];
     opaque_name(s->o->overlay, name);
@@ -410,7 +410,7 @@ static int take_dir(sink *s, const cay__item *given, cay_err *err)
         return refused_path(err, it->path);
     CAY_TRY(set_attrs(s, fd, it, err));
     if (it->flags & CAY__ITEM_OPAQUE)
-        CAY_TRY(hide(s, fd, it->path, err));
+        CAY_TRY(hide_lower(s, fd, it->path, err));
     size_t len = strlen(it->path) + 1;
     late *l = cay__alloc(sizeof *l + len);
     l->it = *it;
@@ -450,7 +450,7 @@ static int take_hard(sink *s, const cay__item *it, cay_err *err)
     struct stat st;
     const char *leaf, *to;
     int up;
-    CAY_TRY(barrier(s, err));
+    CAY_TRY(flush_batches(s, err));
     CAY_TRY(parent_of(s, it->target, &up, &to, err));
     CAY_AUTOFD from = cay__fd_openat2(up, to, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
     if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
@@ -475,7 +475,7 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     if (it->flags & CAY__ITEM_OPAQUE) {
         CAY_AUTOFD fd =
             cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        return fd < 0 ? refused_path(err, it->path) : hide(s, fd, it->path, err);
+        return fd < 0 ? refused_path(err, it->path) : hide_lower(s, fd, it->path, err);
     }
     /* overlayfs lists the mark itself where there is no lower directory to take it from. */
     struct stat st;
@@ -509,7 +509,7 @@ static int go_below(sink *s, cay_err *err)
             cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
         if (fd < 0)
             return refused_path(err, path);
-        CAY_TRY(finish(s, fd, &dir, err));
+        CAY_TRY(finish_entry(s, fd, &dir, err));
         if (!*p) {
             cay__close_fd(&s->root);
             cay__close_fd(&s->parent);
@@ -533,7 +533,7 @@ static const char *below_only(const sink *s, const char *path)
     return path[n] ? path + n + 1 : ".";
 }
 
-static bool narrow(sink *s, cay__item *it)
+static bool narrow_item(sink *s, cay__item *it)
 {
     const char *path = below_only(s, it->path);
     if (!path || (it->type != CAY__ITEM_DIR && !strcmp(path, ".")))
@@ -554,12 +554,12 @@ static int read_over(sink *s, cay_err *err)
     size_t n;
     do {
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
-        CAY_TRY(count(s, n, err));
+        CAY_TRY(count_bytes(s, n, err));
     } while (n);
     return 0;
 }
 
-static int take(sink *s, cay__item *it, cay_err *err)
+static int process_item(sink *s, cay__item *it, cay_err *err)
 {
     cay__sink *o = s->o;
     if (it->type == CAY__ITEM_NOTE)
@@ -580,7 +580,7 @@ static int take(sink *s, cay__item *it, cay_err *err)
         o->seen(it, NULL, 0, o->arg);
     if (o->check && o->items % 64 == 0)
         CAY_TRY(o->check(o->items, o->bytes, o->arg, err));
-    if (o->only && !narrow(s, it))
+    if (o->only && !narrow_item(s, it))
         return read_over(s, err);
     switch (it->type) {
     case CAY__ITEM_FILE: return take_file(s, it, err);
@@ -597,7 +597,7 @@ static int finish_dir(sink *s, const late *l, cay_err *err)
         !strcmp(l->path, ".")
             ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-    return fd < 0 ? refused_path(err, l->path) : finish(s, fd, &l->it, err);
+    return fd < 0 ? refused_path(err, l->path) : finish_entry(s, fd, &l->it, err);
 }
 
 /* Deepest first, as they were made last. Then those that were told again, in their order: the last
@@ -630,14 +630,14 @@ static int finish_dirs(sink *s, cay_err *err)
     return rc;
 }
 
-static int items(sink *s, cay_err *err)
+static int read_items(sink *s, cay_err *err)
 {
     cay__item it;
     for (;;) {
         CAY_TRY(cay__item_next(&s->in, &it, err));
         if (it.type == CAY__ITEM_END)
             break;
-        CAY_TRY(take(s, &it, err));
+        CAY_TRY(process_item(s, &it, err));
     }
     if (it.size != s->o->bytes || it.mode != (uint32_t)s->o->items)
         return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
@@ -645,7 +645,7 @@ static int items(sink *s, cay_err *err)
     if (s->o->only && !s->wanted)
         return cay_fail_why(err, CAY_EINVAL, "archive_path", "there is no directory %.150s in it",
                             s->o->only);
-    CAY_TRY(barrier(s, err));
+    CAY_TRY(flush_batches(s, err));
     return finish_dirs(s, err);
 }
 
@@ -658,12 +658,12 @@ static void start_threads(sink *s)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
     while (s->nthreads < CAY_MIN(s->o->threads, (unsigned)THREADS_MAX) &&
-           pthread_create(&s->thread[s->nthreads], NULL, writer, s) == 0)
+           pthread_create(&s->thread[s->nthreads], NULL, run_writer, s) == 0)
         s->nthreads++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static void end(sink *s)
+static void close_sink(sink *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stop = true;
@@ -702,8 +702,8 @@ int cay__sink_run(cay__sink *o, int fd, cay_err *err)
     start_threads(s);
     int rc = s->root < 0 ? cay_fail_sys(err, CAY_ESYS, "open the directory for the archive") : 0;
     if (rc == 0)
-        rc = items(s, err);
-    end(s);
+        rc = read_items(s, err);
+    close_sink(s);
     free(s);
     return rc;
 }

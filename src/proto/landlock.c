@@ -109,7 +109,7 @@ static int open_ruleset(int abi, const cay__ll_ruleset *want)
 }
 
 /* A tenant's own Landlock domains must not fill the host's audit log. */
-static int enter(int abi, int set)
+static int enforce_ruleset(int abi, int set)
 {
     int rc = syscall(__NR_landlock_restrict_self, set, abi >= 7 ? CAY_LL_LOG_SUBDOMAINS_OFF : 0) < 0
                  ? -errno
@@ -125,10 +125,10 @@ int cay__landlock_scopes(void)
         return 0;
     int set = open_ruleset(
         abi, &(cay__ll_ruleset){ .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL });
-    return set < 0 ? set : enter(abi, set);
+    return set < 0 ? set : enforce_ruleset(abi, set);
 }
 
-static uint64_t rights(int abi, cay__ll_class access)
+static uint64_t get_rights(int abi, cay__ll_class access)
 {
     static const uint64_t of[] = { [CAY_LL_READ] = READ,
                                    [CAY_LL_EXEC] = EXEC,
@@ -141,14 +141,14 @@ static uint64_t rights(int abi, cay__ll_class access)
     return of[access] & (abi < 5 ? ~CAY_LL_FS_IOCTL_DEV : ~0ull);
 }
 
-static int add(int set, int abi, const cay__ll_grant *g)
+static int add_grant(int set, int abi, const cay__ll_grant *g)
 {
     struct stat st;
     int fd = g->fd >= 0 ? g->fd : open(g->path, O_PATH | O_CLOEXEC);
     int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
     if (rc == 0) {
-        cay__ll_path rule = { .access = rights(abi, g->access), .fd = fd };
+        cay__ll_path rule = { .access = get_rights(abi, g->access), .fd = fd };
         if (!S_ISDIR(st.st_mode))
             rule.access &= OF_FILE;
         rc = syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0 ? -errno : 0;
@@ -162,7 +162,7 @@ static int add_all(int set, int abi, const cay__ll_grant *grants, size_t n, unsi
                    size_t *bad)
 {
     for (size_t i = 0; i < n; i++) {
-        int rc = add(set, abi, &grants[i]);
+        int rc = add_grant(set, abi, &grants[i]);
         if (rc == -ENOENT && (flags & CAY_LL_OPTIONAL))
             continue;
         if (rc < 0) {
@@ -196,7 +196,7 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
     if (rc == 0)
         rc = add_all(set, abi, grants, n, flags, where);
     if (rc == 0)
-        return enter(abi, set);
+        return enforce_ruleset(abi, set);
     close(set);
     return rc;
 }
@@ -215,7 +215,7 @@ static int add_string(int set, int abi, const char *s)
     const char *at = strchr(letters, *s);
     if (!*s || !at || s[1] != '/')
         return -EINVAL;
-    return add(set, abi, &(cay__ll_grant){ s + 1, -1, classes[at - letters] });
+    return add_grant(set, abi, &(cay__ll_grant){ s + 1, -1, classes[at - letters] });
 }
 
 int cay__landlock_fence(const char *list, size_t len)
@@ -231,7 +231,7 @@ int cay__landlock_fence(const char *list, size_t len)
          at += strnlen(list + at, len - at) + 1)
         rc = memchr(list + at, 0, len - at) ? add_string(set, abi, list + at) : -EINVAL;
     if (set >= 0 && (rc == 0 || rc == -ENOENT))
-        return enter(abi, set);
+        return enforce_ruleset(abi, set);
     if (set >= 0)
         close(set);
     return rc;

@@ -16,7 +16,7 @@ static void boot_id(char *buf, size_t cap)
     buf[n > 0 ? strcspn(buf, "\n") : 0] = 0;
 }
 
-static uint32_t sum(const local_meta *m)
+static uint32_t compute_crc(const local_meta *m)
 {
     local_meta c = *m;
     c.crc = 0;
@@ -43,7 +43,7 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
         if (i)
             usleep(500);
         whole = pread(fd, &m, sizeof m, 0) == sizeof m &&
-                memcmp(m.magic, magic, sizeof magic) == 0 && sum(&m) == m.crc;
+                memcmp(m.magic, magic, sizeof magic) == 0 && compute_crc(&m) == m.crc;
     }
     if (!whole)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
@@ -68,7 +68,7 @@ int64_t cay__local_deadline_ms(const local_meta *m)
     return m->deadline_boot ? cay__clock_ms() + left : 0;
 }
 
-static uint64_t limit(uint64_t asked, uint64_t usual)
+static uint64_t choose_limit(uint64_t asked, uint64_t usual)
 {
     return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
 }
@@ -85,32 +85,32 @@ local_meta cay__local_meta_first(cay_level level, const cay_create *s)
     m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
     if (level == CAY_LEVEL_NONE)
         return m;
-    m.nofile = limit(s->limits.nofile, 4096);
-    m.memory = limit(s->limits.memory, 2ull << 30);
-    m.pids = limit(s->limits.pids, 512);
-    m.disk = limit(s->limits.disk, 10ull << 30);
+    m.nofile = choose_limit(s->limits.nofile, 4096);
+    m.memory = choose_limit(s->limits.memory, 2ull << 30);
+    m.pids = choose_limit(s->limits.pids, 512);
+    m.disk = choose_limit(s->limits.disk, 10ull << 30);
     return m;
 }
 
-static void sign(local_meta *m)
+static void seal_record(local_meta *m)
 {
     memcpy(m->magic, magic, sizeof magic);
     m->version = VERSION;
     memset(m->boot, 0, sizeof m->boot);
     boot_id(m->boot, sizeof m->boot);
-    m->crc = sum(m);
+    m->crc = compute_crc(m);
 }
 
 void cay__local_meta_put(int fd, local_meta *m)
 {
-    sign(m);
+    seal_record(m);
     (void)!pwrite(fd, m, sizeof *m, 0);
 }
 
 int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
 {
     char tmp[40];
-    sign(m);
+    seal_record(m);
     snprintf(tmp, sizeof tmp, "meta.%d", (int)getpid());
     /* In a container the tenant may be root and have put something there: a link is not followed,
      * for a pipe nobody waits. */

@@ -65,7 +65,7 @@ bool cay__rec_send_buf(int fd, uint32_t type, cay__buf *b)
     return sent;
 }
 
-static const uint8_t *take(cay__rec *r, size_t n)
+static const uint8_t *read_bytes(cay__rec *r, size_t n)
 {
     if (r->bad || n > r->left) {
         r->bad = true;
@@ -80,7 +80,7 @@ static const uint8_t *take(cay__rec *r, size_t n)
 uint64_t cay__rec_get_num(cay__rec *r)
 {
     uint64_t v = 0;
-    const uint8_t *p = take(r, sizeof v);
+    const uint8_t *p = read_bytes(r, sizeof v);
     if (p)
         memcpy(&v, p, sizeof v);
     return v;
@@ -89,11 +89,11 @@ uint64_t cay__rec_get_num(cay__rec *r)
 const char *cay__rec_get_bytes(cay__rec *r, size_t *len)
 {
     uint32_t n = 0;
-    const uint8_t *p = take(r, sizeof n);
+    const uint8_t *p = read_bytes(r, sizeof n);
     *len = 0;
     if (p)
         memcpy(&n, p, sizeof n);
-    p = p ? take(r, (size_t)n + 1) : NULL;
+    p = p ? read_bytes(r, (size_t)n + 1) : NULL;
     if (!p || (p[n] && !CAY__MUTANT("fuzz-layer_diff"))) {
         r->bad = true;
         return "";

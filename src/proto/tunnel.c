@@ -69,7 +69,7 @@ struct cay__tunnel {
     char room[PACKET];
 };
 
-static void add(bytes *b, const void *p, size_t n)
+static void append_bytes(bytes *b, const void *p, size_t n)
 {
     if (b->at && b->at == b->len)
         b->at = b->len = 0;
@@ -89,7 +89,7 @@ static void add(bytes *b, const void *p, size_t n)
     b->len += n;
 }
 
-static size_t left(const bytes *b)
+static size_t count_left(const bytes *b)
 {
     return b->len - b->at;
 }
@@ -97,11 +97,11 @@ static size_t left(const bytes *b)
 static void send_frame(cay__tunnel *t, uint32_t ch, uint32_t type, const void *p, size_t n)
 {
     frame f = { (uint32_t)n, ch, type };
-    add(&t->tx, &f, sizeof f);
-    add(&t->tx, p, n);
+    append_bytes(&t->tx, &f, sizeof f);
+    append_bytes(&t->tx, p, n);
 }
 
-static chan *find(cay__tunnel *t, uint32_t id)
+static chan *find_channel(cay__tunnel *t, uint32_t id)
 {
     for (size_t i = 0; i < CHANS; i++)
         if (t->c[i].live && t->c[i].id == id)
@@ -109,9 +109,9 @@ static chan *find(cay__tunnel *t, uint32_t id)
     return NULL;
 }
 
-static void drop(chan *c)
+static void close_channel(chan *c)
 {
-    while (c->kind == K_PACKETS && left(&c->q) >= sizeof(record)) {
+    while (c->kind == K_PACKETS && count_left(&c->q) >= sizeof(record)) {
         record r;
         memcpy(&r, c->q.data + c->q.at, sizeof r);
         for (uint32_t i = 0; i < r.nfds; i++)
@@ -128,7 +128,7 @@ static void drop(chan *c)
     *c = (chan){ .fd = -1, .give = -1 };
 }
 
-static chan *place(cay__tunnel *t, uint32_t id, kind k, int fd, int give)
+static chan *add_channel(cay__tunnel *t, uint32_t id, kind k, int fd, int give)
 {
     for (size_t i = 0; i < CHANS; i++) {
         chan *c = &t->c[i];
@@ -146,9 +146,9 @@ static chan *place(cay__tunnel *t, uint32_t id, kind k, int fd, int give)
 }
 
 /* Nothing more is to be done with it? */
-static void settle(cay__tunnel *t, chan *c)
+static void settle_channel(cay__tunnel *t, chan *c)
 {
-    if (c->wr && c->eof && !left(&c->q)) {
+    if (c->wr && c->eof && !count_left(&c->q)) {
         if (c->kind == K_BYTES && c->rd) {
             shutdown(c->fd, SHUT_WR);
             c->wr = false;
@@ -156,12 +156,12 @@ static void settle(cay__tunnel *t, chan *c)
             c->rd = false;
         }
         if (!c->rd) {
-            drop(c);
+            close_channel(c);
             return;
         }
     }
     if (!c->rd && !c->wr && c->kind != K_FILE)
-        drop(c);
+        close_channel(c);
     (void)t;
 }
 
@@ -169,7 +169,7 @@ static void hang_up(cay__tunnel *t, chan *c)
 {
     send_frame(t, c->id, F_CLOSE, NULL, 0);
     c->reset = true;
-    drop(c);
+    close_channel(c);
 }
 
 static kind kind_of(int fd)
@@ -193,7 +193,7 @@ static uint32_t open_for(cay__tunnel *t, int fd)
 {
     kind k = kind_of(fd);
     uint32_t word = k, id = t->next + 1;
-    if (!k || (k != K_FILE && !place(t, id, k, fd, -1))) {
+    if (!k || (k != K_FILE && !add_channel(t, id, k, fd, -1))) {
         close(fd);
         return 0;
     }
@@ -212,11 +212,11 @@ static uint32_t open_for(cay__tunnel *t, int fd)
 static bool make_for(cay__tunnel *t, uint32_t id, uint32_t k)
 {
     int p[2] = { -1, -1 };
-    if (t->near || find(t, id) || !id)
+    if (t->near || find_channel(t, id) || !id)
         return false;
     if (k == K_FILE) {
         p[0] = memfd_create("cay-blob", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        return p[0] >= 0 && place(t, id, K_FILE, -1, p[0]);
+        return p[0] >= 0 && add_channel(t, id, K_FILE, -1, p[0]);
     }
     int rc = k == K_TO || k == K_FROM ? pipe2(p, O_CLOEXEC)
              : k == K_PACKETS         ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p)
@@ -227,7 +227,7 @@ static bool make_for(cay__tunnel *t, uint32_t id, uint32_t k)
     if (k == K_READ && send(p[0], "", 1, MSG_NOSIGNAL) != 1)
         return false;
     bool ours_is_second = k == K_TO; /* of a pipe the second end is written to */
-    if (place(t, id, (kind)k, p[ours_is_second], p[!ours_is_second]))
+    if (add_channel(t, id, (kind)k, p[ours_is_second], p[!ours_is_second]))
         return true;
     close(p[0]);
     close(p[1]);
@@ -263,9 +263,9 @@ static void read_packet(cay__tunnel *t, chan *c)
     }
     size_t heads = (1 + head[0]) * sizeof *head;
     frame f = { (uint32_t)(heads + (size_t)n), id, F_PACKET };
-    add(&t->tx, &f, sizeof f);
-    add(&t->tx, head, heads);
-    add(&t->tx, copy, (size_t)n);
+    append_bytes(&t->tx, &f, sizeof f);
+    append_bytes(&t->tx, head, heads);
+    append_bytes(&t->tx, copy, (size_t)n);
     free(copy);
 }
 
@@ -288,15 +288,15 @@ static void read_bytes(cay__tunnel *t, chan *c)
             read_packet(t, &t->c[i]);
     send_frame(t, id, cut ? F_RESET : F_EOF, NULL, 0);
     c->rd = false;
-    settle(t, c);
+    settle_channel(t, c);
 }
 
 /* from the stream to our
  * descriptors */
 
-static void acknowledge(cay__tunnel *t, chan *c)
+static void send_ack(cay__tunnel *t, chan *c)
 {
-    if (!c->taken || (c->taken < PIECE && left(&c->q)))
+    if (!c->taken || (c->taken < PIECE && count_left(&c->q)))
         return;
     send_frame(t, c->id, F_ACK, &c->taken, sizeof c->taken);
     c->taken = 0;
@@ -309,7 +309,7 @@ static ssize_t write_some(chan *c)
     const char *at = c->q.data + c->q.at;
     ssize_t n;
     if (c->kind != K_PACKETS) {
-        n = write(c->fd, at, left(&c->q));
+        n = write(c->fd, at, count_left(&c->q));
     } else {
         memcpy(&r, at, sizeof r);
         n = cay__fd_send(c->fd, at + sizeof r, r.len, r.fds, (int)r.nfds, MSG_DONTWAIT);
@@ -323,9 +323,9 @@ static ssize_t write_some(chan *c)
     return n;
 }
 
-static void flush(cay__tunnel *t, chan *c)
+static void flush_channel(cay__tunnel *t, chan *c)
 {
-    while (left(&c->q)) {
+    while (count_left(&c->q)) {
         ssize_t n = write_some(c);
         if (n < 0) {
             hang_up(t, c);
@@ -334,8 +334,8 @@ static void flush(cay__tunnel *t, chan *c)
         if (!n)
             break;
     }
-    acknowledge(t, c);
-    settle(t, c);
+    send_ack(t, c);
+    settle_channel(t, c);
 }
 
 static bool on_packet(cay__tunnel *t, chan *c, const char *p, size_t n)
@@ -346,25 +346,25 @@ static bool on_packet(cay__tunnel *t, chan *c, const char *p, size_t n)
         return false;
     memcpy(&nfds, p, sizeof nfds);
     if (nfds > CARRY || (nfds && t->near) || n < (1 + nfds) * sizeof nfds ||
-        n - (1 + nfds) * sizeof nfds > PACKET || left(&c->q) > 16 * WINDOW)
+        n - (1 + nfds) * sizeof nfds > PACKET || count_left(&c->q) > 16 * WINDOW)
         return false;
     if (nfds)
         memcpy(ids, p + sizeof nfds, nfds * sizeof *ids);
     p += (1 + nfds) * sizeof nfds;
     n -= (1 + nfds) * sizeof nfds;
     for (uint32_t i = 0; i < nfds; i++) {
-        chan *o = find(t, ids[i]);
+        chan *o = find_channel(t, ids[i]);
         if (!o || o->give < 0)
             continue; /* it could not be made: who waits for it says so */
         r.fds[r.nfds++] = CAY_STEAL_FD(o->give);
         if (o->kind == K_FILE)
-            drop(o);
+            close_channel(o);
     }
     if (!n) /* an empty packet would look like an end */
         return false;
     r.len = (uint32_t)n;
-    add(&c->q, &r, sizeof r);
-    add(&c->q, p, n);
+    append_bytes(&c->q, &r, sizeof r);
+    append_bytes(&c->q, p, n);
     return true;
 }
 
@@ -374,16 +374,16 @@ static bool on_data(chan *c, const char *p, size_t n)
     if (c->kind == K_FILE)
         return fstat(c->give, &st) == 0 && (uint64_t)st.st_size + n <= BLOB &&
                cay__fd_write_all(c->give, p, n);
-    if (c->kind == K_PACKETS || !c->wr || c->eof || left(&c->q) + n > WINDOW)
+    if (c->kind == K_PACKETS || !c->wr || c->eof || count_left(&c->q) + n > WINDOW)
         return false;
-    add(&c->q, p, n);
+    append_bytes(&c->q, p, n);
     return true;
 }
 
 static bool on_frame(cay__tunnel *t, const frame *f, const char *p)
 {
     uint32_t word = 0;
-    chan *c = find(t, f->chan);
+    chan *c = find_channel(t, f->chan);
     if (f->len >= sizeof word)
         memcpy(&word, p, sizeof word);
     if (f->type == F_OPEN)
@@ -408,25 +408,25 @@ static bool on_frame(cay__tunnel *t, const frame *f, const char *p)
     if (!ok)
         return false;
     if (c->fd >= 0)
-        flush(t, c);
+        flush_channel(t, c);
     else if (c->eof)
-        drop(c);
+        close_channel(c);
     return true;
 }
 
 bool cay__tunnel_feed(cay__tunnel *t, const char *data, size_t n)
 {
-    add(&t->rx, data, n);
-    for (frame f; left(&t->rx) >= sizeof f;) {
+    append_bytes(&t->rx, data, n);
+    for (frame f; count_left(&t->rx) >= sizeof f;) {
         memcpy(&f, t->rx.data + t->rx.at, sizeof f);
         if (f.len > FRAME || !f.type || f.type > F_LAST)
             return false;
-        if (left(&t->rx) < sizeof f + f.len)
+        if (count_left(&t->rx) < sizeof f + f.len)
             break;
         const char *p = t->rx.data + t->rx.at + sizeof f;
         t->rx.at += sizeof f + f.len;
         if (!on_frame(t, &f, p) ||
-            left(&t->tx) > TX_MAX) /* it sends and sends, and takes no answer */
+            count_left(&t->tx) > TX_MAX) /* it sends and sends, and takes no answer */
             return false;
     }
     return true;
@@ -444,8 +444,8 @@ static bool take_stream(cay__tunnel *t, bool (*take)(void *, cay__tunnel *, cons
 
 static bool give_stream(cay__tunnel *t)
 {
-    while (left(&t->tx)) {
-        ssize_t n = write(t->out, t->tx.data + t->tx.at, left(&t->tx));
+    while (count_left(&t->tx)) {
+        ssize_t n = write(t->out, t->tx.data + t->tx.at, count_left(&t->tx));
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         t->tx.at += (size_t)n;
@@ -453,14 +453,15 @@ static bool give_stream(cay__tunnel *t)
     return true;
 }
 
-static nfds_t gather(cay__tunnel *t, struct pollfd *p, chan **who)
+static nfds_t collect_pollfds(cay__tunnel *t, struct pollfd *p, chan **who)
 {
     nfds_t n = 2;
     p[0] = (struct pollfd){ .fd = t->in, .events = POLLIN };
-    p[1] = (struct pollfd){ .fd = left(&t->tx) ? t->out : -1, .events = POLLOUT };
+    p[1] = (struct pollfd){ .fd = count_left(&t->tx) ? t->out : -1, .events = POLLOUT };
     for (size_t i = 0; i < CHANS; i++) {
         chan *c = &t->c[i];
-        bool may = c->rd && c->credit > 0 && left(&t->tx)<TX_MOST, waits = left(&c->q)> 0;
+        bool may =
+            c->rd && c->credit > 0 && count_left(&t->tx)<TX_MOST, waits = count_left(&c->q)> 0;
         if (!c->live || c->fd < 0 ||
             (c->rd && !may &&
              !waits)) /* one that hung up and cannot be read now would wake us for ever */
@@ -472,10 +473,10 @@ static nfds_t gather(cay__tunnel *t, struct pollfd *p, chan **who)
     return n;
 }
 
-static void serve(cay__tunnel *t, chan *c, short events)
+static void serve_channel(cay__tunnel *t, chan *c, short events)
 {
-    if (events & (POLLOUT | POLLERR | POLLHUP) && left(&c->q))
-        flush(t, c);
+    if (events & (POLLOUT | POLLERR | POLLHUP) && count_left(&c->q))
+        flush_channel(t, c);
     if (!c->live || !events)
         return;
     if (c->rd && c->credit > 0 && events & (POLLIN | POLLHUP | POLLERR))
@@ -490,19 +491,19 @@ void cay__tunnel_run(cay__tunnel *t,
     for (int64_t until = 0;;) { /* until: whose last words nobody takes is not waited for */
         struct pollfd p[CHANS + 2];
         chan *who[CHANS + 2];
-        nfds_t n = gather(t, p, who);
+        nfds_t n = collect_pollfds(t, p, who);
         bool live = false;
         for (size_t i = 0; i < CHANS; i++)
             live |= t->c[i].live;
         until = live ? 0 : until ? until : cay__now_ms() + LEAVE_MS;
-        if ((!live && !left(&t->tx)) || (until && cay__now_ms() >= until) ||
+        if ((!live && !count_left(&t->tx)) || (until && cay__now_ms() >= until) ||
             (poll(p, n, until ? 1000 : -1) < 0 && errno != EINTR))
             break;
         if (p[0].revents && !take_stream(t, take, arg))
             break;
         for (nfds_t i = 2; i < n; i++)
             if (who[i]->live && who[i]->fd == p[i].fd)
-                serve(t, who[i], p[i].revents);
+                serve_channel(t, who[i], p[i].revents);
         if (!give_stream(t))
             break;
     }
@@ -519,7 +520,7 @@ cay__tunnel *cay__tunnel_new(int in, int out, int root, bool packets, bool near)
         t->c[i].fd = t->c[i].give = -1;
     cay__fd_nonblock(in, true);
     cay__fd_nonblock(out, true);
-    place(t, 0, packets ? K_PACKETS : K_BYTES, root, -1);
+    add_channel(t, 0, packets ? K_PACKETS : K_BYTES, root, -1);
     return t;
 }
 
@@ -528,7 +529,7 @@ void cay__tunnel_free(cay__tunnel *t)
     for (size_t i = 0; i < CHANS; i++)
         if (t->c[i].live) {
             t->c[i].reset = true;
-            drop(&t->c[i]);
+            close_channel(&t->c[i]);
         }
     if (t->out != t->in)
         cay__close_fd(&t->out);

@@ -12,7 +12,7 @@ void cay__req_about(cay__req *r, const char *object)
     r->reply->object = cay__arena_str(&r->arena, object);
 }
 
-static bool refused(int status)
+static bool is_refused_status(int status)
 {
     return status == 401 || status == 403 || status == 421 || status == 429;
 }
@@ -28,7 +28,8 @@ void cay__tell(cay__req *r)
     char actor[80], action[300];
     cay_err err = CAY_ERR_INIT;
     if (!r->route || r->dialect == &cay__preview_dialect ||
-        ((reads_only(r->head.method) || (r->route->flags & CAY__ROUTE_ASKS)) && !refused(status)))
+        ((reads_only(r->head.method) || (r->route->flags & CAY__ROUTE_ASKS)) &&
+         !is_refused_status(status)))
         return;
     snprintf(actor, sizeof actor, "%s%s",
              *r->who.key      ? "key:"
@@ -44,9 +45,9 @@ void cay__tell(cay__req *r)
                     .tenant = r->who.tenant,
                     .action = action,
                     .object = r->reply->object ? r->reply->object : r->param[0],
-                    .verdict = status && status < 400 ? "ok"
-                               : refused(status)      ? "refused"
-                                                      : "failed",
+                    .verdict = status && status < 400      ? "ok"
+                               : is_refused_status(status) ? "refused"
+                                                           : "failed",
                     .peer = r->peer,
                     .request = r->id,
                     .status = status,

@@ -47,7 +47,7 @@ struct cay__builders {
     char owner[32];
 };
 
-static bool worked(builder *me, size_t turn)
+static bool run_due_build(builder *me, size_t turn)
 {
     const cay_call call = { .size = sizeof call, .cancel_fd = me->all->stop, .actor = "builder" };
     bool did = false;
@@ -58,7 +58,7 @@ static bool worked(builder *me, size_t turn)
     return did;
 }
 
-static void *run(void *arg)
+static void *run_builder(void *arg)
 {
     builder *me = arg;
     cay__builders *b = me->all;
@@ -67,7 +67,7 @@ static void *run(void *arg)
                           { .fd = b->bell, .events = POLLIN } };
     eventfd_t rung;
     for (size_t turn = 0;; turn++) {
-        bool did = worked(me, turn);
+        bool did = run_due_build(me, turn);
         if (!did && !common)
             break;
         if (poll(p, common ? 2 : 1, did ? 0 : LOOK_MS) <= 0)
@@ -80,14 +80,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int begin(cay__builders *b, builder *one)
+static int start_builder(cay__builders *b, builder *one)
 {
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     one->all = b;
     one->ended = false;
-    int e = pthread_create(&one->thread, &attr, run, one);
+    int e = pthread_create(&one->thread, &attr, run_builder, one);
     one->there = e == 0;
     pthread_attr_destroy(&attr);
     return e;
@@ -101,7 +101,7 @@ static bool all_at_work(const cay__builders *b)
     return true;
 }
 
-static void *watch(void *arg)
+static void *watch_builders(void *arg)
 {
     cay__builders *b = arg;
     struct pollfd p = { .fd = b->stop, .events = POLLIN };
@@ -115,7 +115,7 @@ static void *watch(void *arg)
             room = one->there ? room : one;
         }
         if (room && all_at_work(b))
-            begin(b, room); /* one that finds nothing ends at once */
+            start_builder(b, room); /* one that finds nothing ends at once */
     }
     return NULL;
 }
@@ -131,11 +131,11 @@ int cay__builders_start(cay_client *client, cay__builders **out, cay_err *err)
     snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
     int e = b->stop < 0 || b->bell < 0 ? errno : 0;
     for (size_t i = 0; i < COMMON && !e; i++)
-        e = begin(b, &b->one[i]);
+        e = start_builder(b, &b->one[i]);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, SMALL_STACK);
     if (!e)
-        e = pthread_create(&b->watch, &attr, watch, b);
+        e = pthread_create(&b->watch, &attr, watch_builders, b);
     b->watching = !e;
     pthread_attr_destroy(&attr);
     if (e) {

@@ -11,7 +11,7 @@
 
 enum { NONCE_BYTES = 16, PLAIN_MAX = 8 << 20 };
 
-static const cay__console_file *find(const char *name)
+static const cay__console_file *find_file(const char *name)
 {
     for (const cay__console_file *f = cay__console_files; f->name; f++)
         if (!strcmp(f->name, name))
@@ -31,7 +31,7 @@ static const char *port_of(const char *host)
 
 /* No script but our files, no style but them and what carries this page's nonce, nothing from
  * elsewhere; previews alone may be framed, and nobody frames us. */
-static void guard(cay__req *r, const char *nonce)
+static void add_security_fields(cay__req *r, const char *nonce)
 {
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(
@@ -52,7 +52,7 @@ static void guard(cay__req *r, const char *nonce)
 int cay__on_console(cay__req *r, cay_err *err)
 {
     static const char mark[] = "NONCE-OF-THIS-PAGE";
-    const cay__console_file *f = find("");
+    const cay__console_file *f = find_file("");
     unsigned char raw[NONCE_BYTES];
     char nonce[2 * NONCE_BYTES + 1];
     if (!f)
@@ -70,12 +70,12 @@ int cay__on_console(cay__req *r, cay_err *err)
         p = at + sizeof mark - 1;
     }
     cay__buf_add(&b, p, (size_t)(end - p));
-    guard(r, nonce);
+    add_security_fields(r, nonce);
     return cay__reply(r, 200, "text/html; charset=utf-8", b.data, b.len);
 }
 
 /* For a client that does not take gzip, which no browser is. */
-static bool unpack(const cay__console_file *f, cay__buf *out)
+static bool inflate_file(const cay__console_file *f, cay__buf *out)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)f->data, .avail_in = (uInt)(f->end - f->data) };
     if (inflateInit2(&z, 15 + 16) != Z_OK)
@@ -96,7 +96,7 @@ static bool unpack(const cay__console_file *f, cay__buf *out)
 
 int cay__on_console_asset(cay__req *r, cay_err *err)
 {
-    const cay__console_file *f = *r->param[0] ? find(r->param[0]) : NULL;
+    const cay__console_file *f = *r->param[0] ? find_file(r->param[0]) : NULL;
     CAY_AUTOBUF plain = CAY__BUF(PLAIN_MAX);
     if (!f)
         return cay_fail_why(err, CAY_ENOENT, "no_such_route", "the console has no such file");
@@ -113,6 +113,6 @@ int cay__on_console_asset(cay__req *r, cay_err *err)
         return cay__reply(r, 200, f->type, f->data, (size_t)(f->end - f->data));
     }
     cay__reply_field(r, "Content-Encoding", "identity");
-    return unpack(f, &plain) ? cay__reply(r, 200, f->type, plain.data, plain.len)
-                             : cay_fail(err, CAY_ESYS, "unpack %s", f->name);
+    return inflate_file(f, &plain) ? cay__reply(r, 200, f->type, plain.data, plain.len)
+                                   : cay_fail(err, CAY_ESYS, "unpack %s", f->name);
 }

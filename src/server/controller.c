@@ -51,28 +51,28 @@ static int pause_box(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return rc == CAY_ESTATE ? 0 : rc;
 }
 
-static int do_pause(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_pause_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, pause_box, err);
 }
 
-static int do_kill(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_kill_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, cay_sandbox_kill, err);
 }
 
-static int do_remove(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_remove_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, cay_sandbox_remove, err);
 }
 
-static int do_settle(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_settle_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     (void)t;
     return cay_client_settle(client, call, err);
 }
 
-static int do_gc(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_gc_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     (void)t;
     CAY_TRY(cay_client_gc(client, call, NULL, err));
@@ -90,7 +90,7 @@ static int do_net_end(cay_client *client, const cay_call *call, const cay_job *t
     return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
 }
 
-static int do_warm(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_warm_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return cay_pool_fill(client, call, t->subject, err);
 }
@@ -99,12 +99,12 @@ static const struct {
     const char *kind;
     int (*fn)(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err);
 } work[] = {
-    { "pause", do_pause },      { "kill", do_kill }, { "remove", do_remove },
-    { "settle", do_settle },    { "gc", do_gc },     { CAY__NET_END, do_net_end },
-    { CAY_POOL_TASK, do_warm },
+    { "pause", run_pause_job },      { "kill", run_kill_job }, { "remove", run_remove_job },
+    { "settle", run_settle_job },    { "gc", run_gc_job },     { CAY__NET_END, do_net_end },
+    { CAY_POOL_TASK, run_warm_job },
 };
 
-static int run(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
+static int run_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(work); i++)
         if (!strcmp(work[i].kind, t->kind))
@@ -127,7 +127,7 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
             *err = why;
         return rc == CAY_ENOENT ? 0 : rc;
     }
-    rc = run(client, call, t, &why);
+    rc = run_job(client, call, t, &why);
     if (rc == 0)
         rc = cay_job_done(client, t, err);
     else if (rc == CAY_ECANCELED) /* this server ends: the next one may have it at once */
@@ -138,7 +138,7 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
     return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
 }
 
-static void sweep(cay_client *client, const cay_call *call)
+static void sweep_store(cay_client *client, const cay_call *call)
 {
     cay_answer_sweep(client, NULL);
     cay_key_sweep(client, cay__clock_ms() - KEEP_MS, NULL);
@@ -166,7 +166,7 @@ static void *run_thread(void *arg)
         cay_pool_due(c->client, NULL);
         int rc = cay__controller_step(c->client, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
-            sweep(c->client, &call);
+            sweep_store(c->client, &call);
             swept = settled = cay__now_ms();
         } else if (cay__now_ms() - settled >= SETTLE_MS) {
             if (cay_client_unsettled(c->client))

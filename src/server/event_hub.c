@@ -84,14 +84,14 @@ uint32_t cay__net_mark(const cay_net_record *rec)
     return cay__hash(text, (size_t)CAY_MIN(n, (int)sizeof text - 1));
 }
 
-static owner *place(struct cay__hub *h, const char *id)
+static owner *find_owner(struct cay__hub *h, const char *id)
 {
     return &h->owners[cay__hash(id, strlen(id)) % OWNERS];
 }
 
 static int on_info(const cay_info *info, void *arg)
 {
-    owner *o = place(arg, info->id);
+    owner *o = find_owner(arg, info->id);
     if (*info->tenant == '.') /* nobody's yet: who takes it from its pool is asked for again, and
                                  hears what comes then */
         return 0;
@@ -106,7 +106,7 @@ static const char *tenant_of(struct cay__hub *h, const char *id)
 {
     cay_sandbox *sb;
     cay_info *info;
-    owner *o = place(h, id);
+    owner *o = find_owner(h, id);
     if (!strcmp(o->id, id))
         return o->tenant;
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
@@ -128,7 +128,7 @@ static void string_member(cay__buf *b, const char *name, const char *value)
 }
 
 /* more: the members that only events of its kind have, each with a comma before it; or NULL. */
-static void describe(cay__heard *x, const cay_event *e, const char *more)
+static void describe_event(cay__heard *x, const cay_event *e, const char *more)
 {
     cay__buf b = CAY__BUF(65536);
     cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"seq\":%" PRIu64, e->time_ms, x->number);
@@ -159,7 +159,7 @@ static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *
     cay__str_copy(x.tenant, sizeof x.tenant, tenant);
     pthread_mutex_lock(&h->lock);
     x.number = h->next;
-    describe(&x, e, more);
+    describe_event(&x, e, more);
     cay__heard *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
     free(slot->json);
     *slot = x;
@@ -168,7 +168,7 @@ static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *
     pthread_mutex_unlock(&h->lock);
 }
 
-static void publish(struct cay__hub *h, const cay_event *e, const char *more)
+static void publish_event(struct cay__hub *h, const cay_event *e, const char *more)
 {
     publish_of(h, tenant_of(h, e->sandbox), e, more);
 }
@@ -203,7 +203,7 @@ static void publish_snap(struct cay__hub *h, const cay_event *e, const char *sna
     char more[32 + CAY_ID_LEN];
     snprintf(more, sizeof more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN,
              snapshot); /* an id: nothing in it wants escaping */
-    publish(h, e, more);
+    publish_event(h, e, more);
 }
 
 /* Providers tell nothing of them, and anybody on this host may take one: the store is asked for
@@ -290,7 +290,7 @@ static void *listen_on(void *arg)
         call.deadline_ms = cay__now_ms() + SNAPS_MS;
         int rc = h->events ? cay_events_next(h->events, &call, &e, &err) : CAY_EGONE;
         if (rc == 0)
-            publish(h, &e, NULL);
+            publish_event(h, &e, NULL);
         if (rc == 0 || rc == CAY_ETIMEOUT)
             continue;
         if (rc == CAY_ECANCELED || !pause_for(h, h->events ? 0 : AGAIN_MS))
@@ -298,19 +298,19 @@ static void *listen_on(void *arg)
         cay_events_close(h->events);
         h->events = NULL;
         if (cay_client_events(h->client, NULL, &h->events, NULL) == 0)
-            publish(h,
-                    &(cay_event){ .size = sizeof e,
-                                  .time_ms = cay__clock_ms(),
-                                  .sandbox = "",
-                                  .kind = "lost",
-                                  .reason = "reconnected",
-                                  .process = "" },
-                    NULL);
+            publish_event(h,
+                          &(cay_event){ .size = sizeof e,
+                                        .time_ms = cay__clock_ms(),
+                                        .sandbox = "",
+                                        .kind = "lost",
+                                        .reason = "reconnected",
+                                        .process = "" },
+                          NULL);
     }
 }
 
 /* With the lock held. What happens from its return on is heard. */
-static int start(struct cay__hub *h, cay_err *err)
+static int start_hub(struct cay__hub *h, cay_err *err)
 {
     pthread_attr_t a;
     cay_filter all = { .size = sizeof all };
@@ -337,7 +337,7 @@ int cay__hub_join(struct cay__hub *h, cay__ear *ear, cay_err *err)
     if (ear->bell < 0)
         return cay_fail_sys(err, CAY_ESYS, "listen to events");
     pthread_mutex_lock(&h->lock);
-    int rc = h->started ? 0 : start(h, err);
+    int rc = h->started ? 0 : start_hub(h, err);
     if (rc == 0) {
         ear->cursor = h->next;
         ear->next = h->ears;

@@ -27,7 +27,7 @@ static void listener_close(cay__pump *p)
     free(l);
 }
 
-static bool wanted(const listener *l, const cay__heard *e)
+static bool is_event_wanted(const listener *l, const cay__heard *e)
 {
     if (*l->sandbox && strcmp(l->sandbox, e->sandbox) != 0)
         return !strcmp(e->kind, "lost") && !*e->sandbox;
@@ -45,13 +45,13 @@ typedef struct turn {
     size_t from;
 } turn;
 
-static bool tell(const cay__heard *e, void *arg)
+static bool on_heard_event(const cay__heard *e, void *arg)
 {
     turn *t = arg;
     char id[48];
     if (t->out->len - t->from > TURN)
         return false;
-    if (e->len && wanted(t->l, e)) {
+    if (e->len && is_event_wanted(t->l, e)) {
         snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(t->l->hub),
                  (unsigned long long)e->number);
         cay__sse_event(t->out, id, e->kind, e->json, e->len);
@@ -91,7 +91,7 @@ static int listener_pull(cay__pump *p, unsigned ready, cay__buf *out)
     CAY_AUTOBUF news = CAY__BUF(1u << 20);
     t.out = &news;
     t.from = 0;
-    cay__hub_hear(l->hub, &l->ear, &missed, tell, &t);
+    cay__hub_hear(l->hub, &l->ear, &missed, on_heard_event, &t);
     if (missed && !l->now)
         tell_lost(l, missed, out);
     cay__buf_add(out, news.data ? news.data : "", news.len);

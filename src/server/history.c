@@ -39,7 +39,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* All of a file that makes sense, in order. */
-static size_t load(int dir, const char *id, cay__moment *v)
+static size_t load_moments(int dir, const char *id, cay__moment *v)
 {
     char name[64];
     struct stat st;
@@ -61,7 +61,7 @@ static size_t load(int dir, const char *id, cay__moment *v)
 }
 
 /* A millisecond's worth; a counter that is smaller than before began anew. */
-static double grew(bool near, uint64_t was, uint64_t is, int64_t ms)
+static double compute_rate(bool near, uint64_t was, uint64_t is, int64_t ms)
 {
     return near && is >= was ? (double)(is - was) / (double)ms : 0;
 }
@@ -71,7 +71,7 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
                          void *arg)
 {
     CAY_AUTOFREE cay__moment *v = cay__alloc(CAY__HISTORY_MOMENTS * sizeof *v);
-    size_t n = load(dir, id, v), first = 0, last = n, told = 0;
+    size_t n = load_moments(dir, id, v), first = 0, last = n, told = 0;
     while (first < n && v[first].ms < start_ms)
         first++;
     while (last > first && v[last - 1].ms > end_ms)
@@ -84,9 +84,9 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
         int64_t ms = is->ms - was->ms;
         bool near = before < i && ms > 0 && ms <= (int64_t)every * GAP_MS;
         fn(is,
-           &(cay__pace){ grew(near, was->cpu_us, is->cpu_us, ms) / 10,
-                         grew(near, was->net_rx, is->net_rx, ms) * 1000,
-                         grew(near, was->net_tx, is->net_tx, ms) * 1000 },
+           &(cay__pace){ compute_rate(near, was->cpu_us, is->cpu_us, ms) / 10,
+                         compute_rate(near, was->net_rx, is->net_rx, ms) * 1000,
+                         compute_rate(near, was->net_tx, is->net_tx, ms) * 1000 },
            arg);
         before = i;
         told++;

@@ -33,7 +33,7 @@ struct cay__listed *cay__listed_new(void)
     return l;
 }
 
-static void empty(struct cay__listed *l, slot *s)
+static void clear_slot(struct cay__listed *l, slot *s)
 {
     l->bytes -= s->len;
     free(s->body);
@@ -45,12 +45,12 @@ void cay__listed_free(struct cay__listed *l)
     if (!l)
         return;
     for (size_t i = 0; i < SLOTS; i++)
-        empty(l, &l->slots[i]);
+        clear_slot(l, &l->slots[i]);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
-static slot *find(struct cay__listed *l, const char *key)
+static slot *find_slot(struct cay__listed *l, const char *key)
 {
     for (size_t i = 0; i < SLOTS; i++)
         if (!strcmp(l->slots[i].key, key))
@@ -59,7 +59,7 @@ static slot *find(struct cay__listed *l, const char *key)
 }
 
 /* That which nobody has asked for the longest. */
-static slot *oldest(struct cay__listed *l, const slot *but)
+static slot *find_oldest_slot(struct cay__listed *l, const slot *but)
 {
     slot *s = NULL;
     for (size_t i = 0; i < SLOTS; i++)
@@ -68,13 +68,13 @@ static slot *oldest(struct cay__listed *l, const slot *but)
     return s;
 }
 
-static int64_t skew(void)
+static int64_t compute_skew(void)
 {
     return cay__clock_ms() - cay__boot_ms();
 }
 
 /* Who asks decides what is told, and route and query about what: nothing else does. */
-static void name(cay__listing *l, const cay__req *r)
+static void format_key(cay__listing *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
     int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
@@ -84,7 +84,7 @@ static void name(cay__listing *l, const cay__req *r)
         l->key[0] = 0;
 }
 
-static void judge(cay__listing *l)
+static void lookup_version(cay__listing *l)
 {
     const char *names[CAY__LISTED_PROVIDERS + 1] = { 0 };
     for (size_t i = 0; i < CAY__LISTED_PROVIDERS && *l->known[i]; i++)
@@ -97,20 +97,20 @@ bool cay__listing_reply(cay__listing *l, cay__req *r)
     struct cay__listed *all = r->server->listed;
     bool done = false;
     *l = (cay__listing){ .r = r };
-    name(l, r);
+    format_key(l, r);
     if (!*l->key)
         return false;
     pthread_mutex_lock(&all->lock);
-    slot *s = find(all, l->key);
+    slot *s = find_slot(all, l->key);
     if (s)
         memcpy(l->known, s->providers, sizeof l->known);
     pthread_mutex_unlock(&all->lock);
-    judge(l);
+    lookup_version(l);
     if (!s || !l->judged)
         return false;
-    int64_t now = skew();
+    int64_t now = compute_skew();
     pthread_mutex_lock(&all->lock);
-    s = find(all, l->key);
+    s = find_slot(all, l->key);
     if (s && s->body && s->version == l->version && now - s->skew <= SKEW_MS &&
         s->skew - now <= SKEW_MS && !memcmp(s->providers, l->known, sizeof l->known)) {
         s->used = ++all->clock;
@@ -138,14 +138,14 @@ void cay__listing_saw(cay__listing *l, const cay_info *info)
 void cay__listing_keep(cay__listing *l, const char *body, size_t len)
 {
     struct cay__listed *all = l->r->server->listed;
-    int64_t at = skew();
+    int64_t at = compute_skew();
     if (!*l->key || l->many || len > BODY_MAX)
         return;
     pthread_mutex_lock(&all->lock);
-    slot *s = find(all, l->key);
+    slot *s = find_slot(all, l->key);
     if (!s)
-        s = oldest(all, NULL);
-    empty(all, s);
+        s = find_oldest_slot(all, NULL);
+    clear_slot(all, s);
     cay__str_copy(s->key, sizeof s->key, l->key);
     memcpy(s->providers, l->seen, sizeof s->providers);
     s->used = ++all->clock;
@@ -159,8 +159,8 @@ void cay__listing_keep(cay__listing *l, const char *body, size_t len)
         s->skew = at;
         all->bytes += len;
     }
-    for (slot *old; all->bytes > ALL_MAX && (old = oldest(all, s)) && old->used;)
-        empty(all, old);
+    for (slot *old; all->bytes > ALL_MAX && (old = find_oldest_slot(all, s)) && old->used;)
+        clear_slot(all, old);
     pthread_mutex_unlock(&all->lock);
 }
 

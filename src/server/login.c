@@ -47,7 +47,7 @@ static void csrf_of(const char *text, char out[CSRF_LEN + 1])
     explicit_bzero(b.data, b.len);
 }
 
-static bool changes(const cay__req *r)
+static bool is_write_method(const cay__req *r)
 {
     return strcmp(r->head.method, "GET") != 0 && strcmp(r->head.method, "HEAD") != 0;
 }
@@ -75,7 +75,7 @@ const char *cay__login_text(cay__req *r, int *rc, cay_err *err)
             "a page of another origin asked for this; only the console's own pages use its cookie");
         return NULL;
     }
-    if (changes(r) && !csrf_fits(r, kept)) {
+    if (is_write_method(r) && !csrf_fits(r, kept)) {
         *rc = cay_fail_why(err, CAY_EPERM, "csrf_token",
                            "a change by cookie needs X-Cay-Csrf, which GET /console/session tells");
         return NULL;
@@ -112,7 +112,7 @@ static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",
 
 /* What the pages need to know before they ask for anything else. Who is not in is told that, and
  * nothing of the host or of what runs on it. */
-static json_t *about(cay__req *r, const char *text)
+static json_t *describe_session(cay__req *r, const char *text)
 {
     char csrf[CSRF_LEN + 1] = "", host[256] = "";
     json_t *j = json_pack("{s:n,s:s,s:s}", "scope", "instance", cay__server_instance(r->server),
@@ -139,7 +139,7 @@ static const char *cookie_text(cay__req *r)
 int cay__on_session_get(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, about(r, cookie_text(r)));
+    return cay__reply_json(r, 200, describe_session(r, cookie_text(r)));
 }
 
 static void give_cookie(cay__req *r, const char *text)
@@ -237,7 +237,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
     CAY_TRY(cay__auth_session(r, text, err));
     cay__req_about(r, r->who.key);
     give_cookie(r, text);
-    int rc = cay__reply_json(r, 201, about(r, text));
+    int rc = cay__reply_json(r, 201, describe_session(r, text));
     explicit_bzero(text, sizeof text);
     return rc;
 }

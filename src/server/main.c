@@ -261,7 +261,7 @@ static int mind_tenants(cay__server *s, cay_err *err)
     return 0;
 }
 
-static int start(cay__server *s, const words *w, cay_err *err)
+static int start_server(cay__server *s, const words *w, cay_err *err)
 {
     const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
     const cay__gate_conf gate = { .domain = s->conf.domain,
@@ -295,7 +295,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
 }
 
 /* SIGHUP: certificate and log are read and opened again; what cannot be stays as it was. */
-static void refresh(cay__server *s)
+static void reload_files(cay__server *s)
 {
     cay_err err = CAY_ERR_INIT;
     if (s->tls && cay__tls_load(s, &err) < 0)
@@ -308,7 +308,7 @@ static void refresh(cay__server *s)
 }
 
 /* Accepts no more, lets requests end, then streams. */
-static void drain(cay__server *s)
+static void drain_lanes(cay__server *s)
 {
     s->draining = true;
     for (unsigned i = 0; i < s->nlanes; i++)
@@ -318,9 +318,9 @@ static void drain(cay__server *s)
 }
 
 /* anew: what is listened on stays for the next program. */
-static void stop(cay__server *s, bool anew)
+static void stop_server(cay__server *s, bool anew)
 {
-    drain(s);
+    drain_lanes(s);
     if (!anew)
         cay__listen_close(s);
     if (s->pool)
@@ -381,7 +381,7 @@ static void leave_address(const cay__server *s, bool there)
     }
 }
 
-static void announce(const cay__server *s)
+static void print_listeners(const cay__server *s)
 {
     for (size_t i = 0; i < s->nlisteners; i++)
         printf("listening on %s%s%s%s%s\n", s->listeners[i].name,
@@ -417,17 +417,17 @@ int main(int argc, char **argv)
     cay__anew_begin();
     json_object_seed(0);
     if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 ||
-        start(&s, &w, &err) < 0) {
+        start_server(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
         if (s.client)
             cay_client_close(s.client);
         return err.code == CAY_EINVAL ? 2 : 1;
     }
     leave_address(&s, true);
-    announce(&s);
+    print_listeners(&s);
     mind_keys(&s);
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
-        refresh(&s);
+        reload_files(&s);
     bool anew = sig == SIGUSR2;
     sigdelset(&set, SIGHUP); /* these two are not for a program that ends; the one that begins anew
                                 has what came meanwhile */
@@ -436,6 +436,6 @@ int main(int argc, char **argv)
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
     leave_address(&s, anew);
-    stop(&s, anew);
+    stop_server(&s, anew);
     return anew ? cay__anew(&s, argv) : 0;
 }

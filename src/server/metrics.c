@@ -65,7 +65,7 @@ void cay__metrics_request(struct cay__metrics *m, const cay__dialect *d, const c
 }
 
 /* Paths and methods of our own tables: nothing in them needs an escape. */
-static void labels(cay__buf *b, const row *x)
+static void write_labels(cay__buf *b, const row *x)
 {
     const cay__route *route = x->route;
     const cay__dialect *d = x->dialect;
@@ -76,7 +76,7 @@ static void labels(cay__buf *b, const row *x)
         cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
 }
 
-static uint64_t total(const row *x)
+static uint64_t sum_classes(const row *x)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < CLASSES; i++)
@@ -90,16 +90,16 @@ static void print_times(const row *x, cay__buf *out)
     for (size_t i = 0; i < BUCKETS; i++) {
         sum += x->buckets[i];
         cay__buf_str(out, "cay_http_request_seconds_bucket{");
-        labels(out, x);
+        write_labels(out, x);
         cay__buf_fmt(out, ",le=\"%g\"} %" PRIu64 "\n", (double)bounds_us[i] / 1e6, sum);
     }
     cay__buf_str(out, "cay_http_request_seconds_bucket{");
-    labels(out, x);
-    cay__buf_fmt(out, ",le=\"+Inf\"} %" PRIu64 "\ncay_http_request_seconds_sum{", total(x));
-    labels(out, x);
+    write_labels(out, x);
+    cay__buf_fmt(out, ",le=\"+Inf\"} %" PRIu64 "\ncay_http_request_seconds_sum{", sum_classes(x));
+    write_labels(out, x);
     cay__buf_fmt(out, "} %.6f\ncay_http_request_seconds_count{", (double)x->us / 1e6);
-    labels(out, x);
-    cay__buf_fmt(out, "} %" PRIu64 "\n", total(x));
+    write_labels(out, x);
+    cay__buf_fmt(out, "} %" PRIu64 "\n", sum_classes(x));
 }
 
 void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
@@ -110,21 +110,21 @@ void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
         for (size_t k = 0; k < CLASSES; k++)
             if (m->rows[i].classes[k]) {
                 cay__buf_str(out, "cay_http_requests_total{");
-                labels(out, &m->rows[i]);
+                write_labels(out, &m->rows[i]);
                 cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1,
                              (uint64_t)m->rows[i].classes[k]);
             }
     cay__buf_str(out, "# HELP cay_http_response_bytes_total Bytes of bodies that were sent.\n# "
                       "TYPE cay_http_response_bytes_total counter\n");
     for (size_t i = 0; i < ROWS; i++)
-        if (total(&m->rows[i])) {
+        if (sum_classes(&m->rows[i])) {
             cay__buf_str(out, "cay_http_response_bytes_total{");
-            labels(out, &m->rows[i]);
+            write_labels(out, &m->rows[i]);
             cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)m->rows[i].bytes);
         }
     cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its "
                       "answer.\n# TYPE cay_http_request_seconds histogram\n");
     for (size_t i = 0; i < ROWS; i++)
-        if (total(&m->rows[i]))
+        if (sum_classes(&m->rows[i]))
             print_times(&m->rows[i], out);
 }

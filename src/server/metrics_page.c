@@ -70,7 +70,7 @@ static int on_pool(const cay_pool *w, void *arg)
     return 0;
 }
 
-static void counter(cay__buf *b, const char *name, const char *help, uint64_t v)
+static void write_counter(cay__buf *b, const char *name, const char *help, uint64_t v)
 {
     cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s counter\n%s %" PRIu64 "\n", name, help, name, name, v);
 }
@@ -79,10 +79,10 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
     cay_pool_counts(r->client, &taken, &missed);
-    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
-            taken);
-    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.",
-            missed);
+    write_counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
+                  taken);
+    write_counter(b, "cay_warm_missed_total",
+                  "Sandboxes of a template with a pool that had to be made.", missed);
     cay__buf_str(
         b,
         "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
@@ -92,7 +92,7 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
     return cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
 }
 
-static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
+static void write_gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
 {
     cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, v);
 }
@@ -103,11 +103,11 @@ static void put_process(cay__server *s, cay__buf *b)
     uint64_t pages = 0;
     if (cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/self/statm", text, sizeof text) > 0)
         sscanf(text, "%*u %" SCNu64, &pages);
-    gauge(b, "process_resident_memory_bytes", "Memory of the server.",
-          pages * (uint64_t)sysconf(_SC_PAGESIZE));
-    gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
-    gauge(b, "cay_http_queue", "Requests that wait for a worker.",
-          cay__worker_pool_waiting(s->pool));
+    write_gauge(b, "process_resident_memory_bytes", "Memory of the server.",
+                pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    write_gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
+    write_gauge(b, "cay_http_queue", "Requests that wait for a worker.",
+                cay__worker_pool_waiting(s->pool));
     if (s->tracing)
         cay__buf_fmt(b,
                      "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE "

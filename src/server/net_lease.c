@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What holds, as an object with mode, rules and the rest. */
-static int holding(cay_sandbox *sb, const cay_call *call, json_t **out, cay_err *err)
+static int read_policy(cay_sandbox *sb, const cay_call *call, json_t **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL, *json = NULL;
     CAY_TRY(cay_sandbox_get_policy(sb, call, &text, NULL, err));
@@ -15,7 +15,7 @@ static int holding(cay_sandbox *sb, const cay_call *call, json_t **out, cay_err 
     return cay__json_object("policy", json, out, err);
 }
 
-static bool has(const json_t *rules, const char *rule)
+static bool has_rule(const json_t *rules, const char *rule)
 {
     for (size_t i = 0; i < json_array_size(rules); i++)
         if (!strcmp(json_string_value(json_array_get(rules, i)), rule))
@@ -24,7 +24,7 @@ static bool has(const json_t *rules, const char *rule)
 }
 
 /* Rules in the one spelling that a policy has, presets taken apart. */
-static int spelled(const char *const *rules, json_t **out, cay_err *err)
+static int normalize_rules(const char *const *rules, json_t **out, cay_err *err)
 {
     CAY_AUTOFREE char *asked = NULL, *text = NULL, *json = NULL;
     CAY_AUTOJSON *o = json_pack("{s:s,s:[]}", "mode", "rules", "rules");
@@ -64,11 +64,11 @@ int cay__net_while(cay_client *client, cay_sandbox *sb, const cay_call *call,
 {
     CAY_AUTOJSON *now = NULL, *want = NULL, *fresh = json_array();
     char id[CAY_ID_LEN + 1] = "";
-    CAY_TRY(holding(sb, call, &now, err));
-    CAY_TRY(spelled(rules, &want, err));
+    CAY_TRY(read_policy(sb, call, &now, err));
+    CAY_TRY(normalize_rules(rules, &want, err));
     const json_t *list = json_object_get(want, "rules");
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (!has(json_object_get(now, "rules"), json_string_value(json_array_get(list, i))))
+        if (!has_rule(json_object_get(now, "rules"), json_string_value(json_array_get(list, i))))
             json_array_append(fresh, json_array_get(list, i));
     if (json_array_size(fresh))
         CAY_TRY(end_later(client, sb, call, fresh, ttl_ms, id, err));
@@ -83,11 +83,11 @@ int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_job *t, cay_er
     CAY_AUTOJSON *now = NULL, *detail = NULL;
     CAY_AUTOFREE char *json = NULL, *text = NULL;
     CAY_TRY(cay__json_object("detail", t->detail ? t->detail : "{}", &detail, err));
-    CAY_TRY(holding(sb, call, &now, err));
+    CAY_TRY(read_policy(sb, call, &now, err));
     const json_t *gone = json_object_get(detail, "rules");
     json_t *rules = json_object_get(now, "rules");
     for (size_t i = json_array_size(rules); i-- > 0;)
-        if (has(gone, json_string_value(json_array_get(rules, i))))
+        if (has_rule(gone, json_string_value(json_array_get(rules, i))))
             json_array_remove(rules, i);
     json = cay__json_text(now, 8u << 20);
     if (!json)

@@ -42,7 +42,7 @@ static void put_box(cay__req *r, const char *id, cay__buf *b)
     cay_sandbox_unref(sb);
 }
 
-static uint64_t available(void)
+static uint64_t read_available_memory(void)
 {
     char text[1024];
     uint64_t kb = 0;
@@ -67,7 +67,7 @@ int cay__on_sample(cay__req *r, cay_err *err)
                  "{\"time_ms\":%" PRId64 ",\"cpus\":%ld,\"memory\":%" PRIu64
                  ",\"memory_free\":%" PRIu64 ",\"uptime_s\":%ld,\"items\":[",
                  cay__clock_ms(), sysconf(_SC_NPROCESSORS_ONLN),
-                 (uint64_t)host.totalram * host.mem_unit, available(), host.uptime);
+                 (uint64_t)host.totalram * host.mem_unit, read_available_memory(), host.uptime);
     for (size_t i = 0; i < l->n; i++)
         put_box(r, l->id[i], &b);
     cay__buf_str(&b, "]}");

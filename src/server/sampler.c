@@ -33,7 +33,7 @@ int cay__history_dir(cay_client *client, int *fd, cay_err *err)
 /* Ids, each with its NUL. */
 enum { IDS_MAX = 1 << 20 };
 
-static int take(const cay_info *i, void *arg)
+static int on_list_sandbox(const cay_info *i, void *arg)
 {
     cay__buf_add(arg, i->id, strlen(i->id) + 1);
     return 0;
@@ -41,10 +41,10 @@ static int take(const cay_info *i, void *arg)
 
 static int take_e2b(const cay_info *i, void *arg)
 {
-    return strstr(i->metadata ? i->metadata : "", "\"e2b\":") ? take(i, arg) : 0;
+    return strstr(i->metadata ? i->metadata : "", "\"e2b\":") ? on_list_sandbox(i, arg) : 0;
 }
 
-static bool among(const char *id, void *arg)
+static bool is_listed_id(const char *id, void *arg)
 {
     const cay__buf *l = arg;
     if (!strcmp(id, CAY__HISTORY_ALL))
@@ -55,8 +55,8 @@ static bool among(const char *id, void *arg)
     return false;
 }
 
-static void look(cay_client *client, int dir, const char *id, const cay_call *call,
-                 cay__moment *sum)
+static void sample_sandbox(cay_client *client, int dir, const char *id, const cay_call *call,
+                           cay__moment *sum)
 {
     cay_sandbox *sb = NULL;
     cay_usage u = { .size = sizeof u };
@@ -88,20 +88,21 @@ static void round_of(struct cay__history *h, unsigned round)
         return;
     bool all = round % ALL_ROUNDS == 0;
     cay__moment sum = { .ms = cay__clock_ms() };
-    if (cay_client_list(h->client, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
+    if (cay_client_list(h->client, &call, &running, all ? on_list_sandbox : take_e2b, &l, NULL) ==
+        0) {
         for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
-            look(h->client, dir, l.data + at, &call, &sum);
+            sample_sandbox(h->client, dir, l.data + at, &call, &sum);
         if (all && l.len) /* where nothing runs nothing is written */
             cay__history_put(dir, CAY__HISTORY_ALL, &sum);
     }
     cay__buf_clear(&l);
     /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
-    if (round % SWEEP_ROUNDS == 0 && cay_client_list(h->client, &call, NULL, take, &l, NULL) == 0 &&
-        !l.full)
-        cay__history_sweep(dir, among, &l);
+    if (round % SWEEP_ROUNDS == 0 &&
+        cay_client_list(h->client, &call, NULL, on_list_sandbox, &l, NULL) == 0 && !l.full)
+        cay__history_sweep(dir, is_listed_id, &l);
 }
 
-static void *run(void *arg)
+static void *run_sampler(void *arg)
 {
     struct cay__history *h = arg;
     struct pollfd p = { .fd = h->stop, .events = POLLIN };
@@ -119,7 +120,7 @@ int cay__history_start(cay_client *client, struct cay__history **out, cay_err *e
     *h = (struct cay__history){ .client = client, .stop = eventfd(0, EFD_CLOEXEC) };
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run, h);
+    int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run_sampler, h);
     pthread_attr_destroy(&attr);
     if (!e) {
         *out = h;

@@ -24,7 +24,7 @@ struct cay__tracing {
     bool stop, told;
 };
 
-static void add(struct cay__tracing *t, cay__buf *b)
+static void queue_span(struct cay__tracing *t, cay__buf *b)
 {
     char *text = b->full ? NULL : CAY_STEAL(b->data);
     pthread_mutex_lock(&t->lock);
@@ -67,7 +67,7 @@ static void send_all(struct cay__tracing *t)
     t->lost += after - before;
 }
 
-static void *run(void *arg)
+static void *run_exporter(void *arg)
 {
     struct cay__tracing *t = arg;
     pthread_mutex_lock(&t->lock);
@@ -118,7 +118,7 @@ static int headers_of(char *text, cay__arena *mem, const char *list[HEADERS + 1]
 }
 
 /* What --otlp says, else the variables that every program with OpenTelemetry reads. */
-static const char *endpoint(const cay__conf *conf, char buf[1024])
+static const char *find_endpoint(const cay__conf *conf, char buf[1024])
 {
     const char *whole = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
                *base = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
@@ -137,7 +137,7 @@ static const char *endpoint(const cay__conf *conf, char buf[1024])
 static int open_sinks(const cay__conf *conf, struct cay__tracing *t, cay_err *err)
 {
     char buf[1024];
-    const char *url = endpoint(conf, buf), *list[HEADERS + 1] = { NULL },
+    const char *url = find_endpoint(conf, buf), *list[HEADERS + 1] = { NULL },
                *given = getenv("OTEL_EXPORTER_OTLP_HEADERS");
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     if (url) {
@@ -161,7 +161,7 @@ int cay__tracing_open(const cay__conf *conf, struct cay__tracing **out, cay_err 
     int rc = open_sinks(conf, t, err);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->some, NULL);
-    if (rc == 0 && t->nto && (errno = pthread_create(&t->thread, NULL, run, t)))
+    if (rc == 0 && t->nto && (errno = pthread_create(&t->thread, NULL, run_exporter, t)))
         rc = cay_fail_sys(err, CAY_ESYS, "a thread for spans");
     if (rc == 0 && t->nto) {
         *out = t;
@@ -250,7 +250,7 @@ static void on_op(void *arg, const cay_op *op)
         cay__buf_fmt(&b, ",\"server.port\":%u", op->port);
     close_span(&b, op->fault ? cay_code_name(op->fault->code) : NULL,
                op->fault ? op->fault->reason : "");
-    add(r->server->tracing, &b);
+    queue_span(r->server->tracing, &b);
 }
 
 static int64_t wall_ns(void)
@@ -315,6 +315,6 @@ void cay__trace_end(cay__req *r)
     put_request(&b, r);
     snprintf(status, sizeof status, "HTTP %d", r->reply->status);
     close_span(&b, r->reply->status >= 500 ? status : NULL, "");
-    add(r->server->tracing, &b);
+    queue_span(r->server->tracing, &b);
     a->began_ns = 0;
 }

@@ -27,10 +27,10 @@ typedef struct reader {
 
 static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__shape *s, void *out);
 
-static void spell(cay__buf *b, const spot *s)
+static void format_path(cay__buf *b, const spot *s)
 {
     if (s->up)
-        spell(b, s->up);
+        format_path(b, s->up);
     if (s->name)
         cay__buf_fmt(b, "%s%.60s", b->len ? "." : "", s->name);
     else
@@ -38,7 +38,7 @@ static void spell(cay__buf *b, const spot *s)
 }
 
 /* A name of the peer's may be anything: cut, and without what a terminal would obey. */
-static int wrong(reader *r, const spot *at, const char *reason, const char *fmt, ...)
+static int fail_field(reader *r, const spot *at, const char *reason, const char *fmt, ...)
 {
     char text[200];
     CAY_AUTOBUF path = CAY__BUF(300);
@@ -48,7 +48,7 @@ static int wrong(reader *r, const spot *at, const char *reason, const char *fmt,
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    spell(&path, at);
+    format_path(&path, at);
     cay__buf_safe(&safe, path.data ? path.data : "", path.len, false);
     int rc =
         cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", safe.data ? safe.data : "", text);
@@ -60,14 +60,14 @@ static int wrong(reader *r, const spot *at, const char *reason, const char *fmt,
     return rc;
 }
 
-static int want(reader *r, const spot *at, const char *fmt, ...)
+static int fail_value(reader *r, const spot *at, const char *fmt, ...)
 {
     char text[180];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return wrong(r, at, "field_invalid", "want %s", text);
+    return fail_field(r, at, "field_invalid", "want %s", text);
 }
 
 static int get_str(reader *r, const spot *at, const cay__field *f, const json_t *j,
@@ -75,17 +75,18 @@ static int get_str(reader *r, const spot *at, const cay__field *f, const json_t 
 {
     size_t max = f->max ? f->max : STR_MAX, n = json_string_length(j);
     if (!json_is_string(j))
-        return want(r, at, "a text");
+        return fail_value(r, at, "a text");
     if (strlen(json_string_value(j)) != n)
-        return want(r, at, "a text without a NUL");
+        return fail_value(r, at, "a text without a NUL");
     if (n > max || n < f->min)
-        return want(r, at, n > max ? "a text of at most %zu bytes" : "a text of at least %zu bytes",
-                    n > max ? max : (size_t)f->min);
+        return fail_value(r, at,
+                          n > max ? "a text of at most %zu bytes" : "a text of at least %zu bytes",
+                          n > max ? max : (size_t)f->min);
     *out = cay__arena_str(r->mem, json_string_value(j));
     return 0;
 }
 
-static uint64_t most(const cay__field *f)
+static uint64_t max_value(const cay__field *f)
 {
     static const uint64_t room[] = {
         [CAY__F_U16] = UINT16_MAX, [CAY__F_U32] = UINT32_MAX, [CAY__F_INT] = INT32_MAX
@@ -103,9 +104,9 @@ static int get_number(reader *r, const spot *at, const cay__field *f, const json
         *(uint64_t *)out = CAY_UNLIMITED;
         return 0;
     }
-    if (!json_is_integer(j) || v < 0 || (uint64_t)v < f->min || (uint64_t)v > most(f))
-        return want(r, at, "a whole number from %" PRIu64 " to %" PRIu64 "%s", f->min, most(f),
-                    f->kind == CAY__F_LIMIT ? ", or \"unlimited\"" : "");
+    if (!json_is_integer(j) || v < 0 || (uint64_t)v < f->min || (uint64_t)v > max_value(f))
+        return fail_value(r, at, "a whole number from %" PRIu64 " to %" PRIu64 "%s", f->min,
+                          max_value(f), f->kind == CAY__F_LIMIT ? ", or \"unlimited\"" : "");
     switch (f->kind) {
     case CAY__F_U16: *(uint16_t *)out = (uint16_t)v; break;
     case CAY__F_U32: *(uint32_t *)out = (uint32_t)v; break;
@@ -122,7 +123,7 @@ static int get_mode(reader *r, const spot *at, const json_t *j, uint32_t *out)
     char *end = NULL;
     unsigned long v = s && *s >= '0' && *s <= '7' && strlen(s) <= 5 ? strtoul(s, &end, 8) : 0;
     if (!end || *end || v > 07777)
-        return want(r, at, "permissions as octal text, such as \"0644\"");
+        return fail_value(r, at, "permissions as octal text, such as \"0644\"");
     *out = (uint32_t)v;
     return 0;
 }
@@ -139,7 +140,7 @@ static int get_word(reader *r, const spot *at, const cay__field *f, const json_t
         }
         cay__buf_fmt(&list, "%s%s", i ? ", " : "", w[i]);
     }
-    return want(r, at, "one of %s", list.data);
+    return fail_value(r, at, "one of %s", list.data);
 }
 
 /* sigabbrev_np(3) is glibc's table of their names. */
@@ -166,7 +167,7 @@ static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t
 {
     size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
     if (!json_is_array(j) || n > max || n < f->min)
-        return want(r, up, "a list of %" PRIu64 " to %zu texts", f->min, max);
+        return fail_value(r, up, "a list of %" PRIu64 " to %zu texts", f->min, max);
     const char **v = cay__arena_take(r->mem, (n + !CAY__MUTANT("fuzz-fields")) * sizeof *v);
     for (size_t i = 0; i < n; i++) {
         spot at = { up, NULL, i };
@@ -182,7 +183,7 @@ static int get_pairs(reader *r, const spot *up, const json_t *j, const cay_pair 
     json_t *value;
     size_t n = 0;
     if (!json_is_object(j) || json_object_size(j) > STRS_MAX)
-        return want(r, up, "an object of texts, at most %d", STRS_MAX);
+        return fail_value(r, up, "an object of texts, at most %d", STRS_MAX);
     cay_pair *v = cay__arena_take(r->mem, (json_object_size(j) + 1) * sizeof *v);
     json_object_foreach((json_t *)j, key, value)
     {
@@ -199,7 +200,7 @@ static int get_list(reader *r, const spot *up, const cay__field *f, const json_t
     const cay__shape *s = f->more;
     size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
     if (!json_is_array(j) || n > max)
-        return want(r, up, "a list of at most %zu objects", max);
+        return fail_value(r, up, "a list of at most %zu objects", max);
     char *v = cay__arena_take(r->mem, (n + 1) * s->size);
     for (size_t i = 0; i < n; i++) {
         spot at = { up, NULL, i };
@@ -214,10 +215,10 @@ static int get_json(reader *r, const spot *at, const cay__field *f, const json_t
                     const char **out)
 {
     if (!(f->flags & CAY__F_ANY) && !json_is_object(j))
-        return want(r, at, "an object");
+        return fail_value(r, at, "an object");
     char *text = cay__json_text(j, f->max ? f->max : TEXT_MAX);
     if (!text)
-        return want(r, at, "less of it");
+        return fail_value(r, at, "less of it");
     *out = cay__arena_adopt(r->mem, text);
     return 0;
 }
@@ -227,14 +228,14 @@ static int get_base64(reader *r, const spot *at, const cay__field *f, const json
     cay__buf b = CAY__BUF(TEXT_MAX);
     if (!json_is_string(j) || !cay__base64_get(&b, json_string_value(j), json_string_length(j))) {
         cay__buf_clear(&b);
-        return want(r, at, "base64 with its padding, and nothing between");
+        return fail_value(r, at, "base64 with its padding, and nothing between");
     }
     *(const char **)((char *)base + f->at) = b.data ? cay__arena_adopt(r->mem, b.data) : "";
     *(size_t *)((char *)base + f->count) = b.len;
     return 0;
 }
 
-static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, void *base)
+static int get_field(reader *r, const spot *at, const cay__field *f, const json_t *j, void *base)
 {
     void *out = (char *)base + f->at;
     size_t which;
@@ -243,7 +244,7 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
     case CAY__F_PATH: return get_str(r, at, f, j, out);
     case CAY__F_BOOL:
         if (!json_is_boolean(j))
-            return want(r, at, "true or false");
+            return fail_value(r, at, "true or false");
         *(bool *)out = json_is_true(j);
         return 0;
     case CAY__F_U16:
@@ -264,7 +265,8 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
         return 0;
     case CAY__F_SIGNAL:
         *(int *)out = cay__signal_parse(j);
-        return *(int *)out < 0 ? want(r, at, "a signal's name or number, such as \"TERM\"") : 0;
+        return *(int *)out < 0 ? fail_value(r, at, "a signal's name or number, such as \"TERM\"")
+                               : 0;
     case CAY__F_STRS: return get_strs(r, at, f, j, out);
     case CAY__F_PAIRS: return get_pairs(r, at, j, out);
     case CAY__F_JSON: return get_json(r, at, f, j, out);
@@ -277,7 +279,7 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
     case CAY__F_CALC:
     case CAY__F_POINT: break;
     }
-    return wrong(r, at, "field_unknown", "is told, never asked for");
+    return fail_field(r, at, "field_unknown", "is told, never asked for");
 }
 
 static const cay__field *row_of(const cay__shape *s, const char *name)
@@ -293,21 +295,21 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
     const char *key;
     json_t *value;
     if (!json_is_object(obj))
-        return want(r, up ? up : &(spot){ .name = "body" }, "an object");
+        return fail_value(r, up ? up : &(spot){ .name = "body" }, "an object");
     json_object_foreach((json_t *)obj, key, value)
     {
         spot at = { up, key, 0 };
         const cay__field *f = row_of(s, key);
         if (!f)
-            return wrong(r, &at, "field_unknown", "there is no such member");
+            return fail_field(r, &at, "field_unknown", "there is no such member");
         if (!json_is_null(value))
-            CAY_TRY(get(r, &at, f, value, out));
+            CAY_TRY(get_field(r, &at, f, value, out));
     }
     for (size_t i = 0; i < s->n; i++) {
         const json_t *j = json_object_get(obj, s->fields[i].name);
         spot at = { up, s->fields[i].name, 0 };
         if (s->fields[i].flags & CAY__F_REQUIRED && (!j || json_is_null(j)))
-            return wrong(r, &at, "field_missing", "is needed");
+            return fail_field(r, &at, "field_missing", "is needed");
     }
     return 0;
 }

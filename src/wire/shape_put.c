@@ -15,7 +15,7 @@ bool cay__utf8(const char *s, size_t n)
     return true;
 }
 
-static void key(cay__buf *b, const char *name, const char *tail)
+static void put_key(cay__buf *b, const char *name, const char *tail)
 {
     char last = b->len ? b->data[b->len - 1] : '{';
     cay__buf_fmt(b, "%s\"%s%s\":", last == '{' ? "" : ",", name, tail);
@@ -30,11 +30,11 @@ static void put_str(cay__buf *b, const char *s)
 static void put_path(cay__buf *b, const cay__field *f, const char *s)
 {
     s = s ? s : "";
-    key(b, f->name, "");
+    put_key(b, f->name, "");
     put_str(b, s);
     if (cay__utf8(s, strlen(s)))
         return;
-    key(b, f->name, "_hex");
+    put_key(b, f->name, "_hex");
     cay__buf_str(b, "\"");
     for (const unsigned char *p = (const unsigned char *)s; *p; p++)
         cay__buf_fmt(b, "%02x", *p);
@@ -44,7 +44,7 @@ static void put_path(cay__buf *b, const cay__field *f, const char *s)
 static void put_bytes(cay__buf *b, const cay__field *f, const char *s, size_t n)
 {
     bool text = cay__utf8(s ? s : "", n);
-    key(b, f->name, text ? "" : "_base64");
+    put_key(b, f->name, text ? "" : "_base64");
     if (text) {
         cay__buf_json(b, s ? s : "", n);
         return;
@@ -89,7 +89,7 @@ static void put_list(cay__buf *b, const cay__field *f, const void *base)
     cay__buf_str(b, "]");
 }
 
-static uint64_t number(cay__field_kind kind, const void *v)
+static uint64_t load_number(cay__field_kind kind, const void *v)
 {
     switch (kind) {
     case CAY__F_BOOL: return *(const bool *)v;
@@ -107,7 +107,7 @@ static uint64_t number(cay__field_kind kind, const void *v)
     }
 }
 
-static bool empty(const cay__field *f, const void *v)
+static bool is_empty(const cay__field *f, const void *v)
 {
     switch (f->kind) {
     case CAY__F_STR:
@@ -124,11 +124,11 @@ static bool empty(const cay__field *f, const void *v)
     case CAY__F_OBJECT:
     case CAY__F_CALC:
     case CAY__F_BASE64: return false;
-    default: return !number(f->kind, v);
+    default: return !load_number(f->kind, v);
     }
 }
 
-static void put(cay__buf *b, const cay__field *f, const void *base)
+static void put_field(cay__buf *b, const cay__field *f, const void *base)
 {
     const void *v = (const char *)base + f->at;
     switch (f->kind) {
@@ -137,7 +137,7 @@ static void put(cay__buf *b, const cay__field *f, const void *base)
     case CAY__F_BYTES:
         put_bytes(b, f, *(const char *const *)v, *(const size_t *)((const char *)base + f->count));
         return;
-    default: key(b, f->name, "");
+    default: put_key(b, f->name, "");
     }
     switch (f->kind) {
     case CAY__F_STR:
@@ -145,7 +145,7 @@ static void put(cay__buf *b, const cay__field *f, const void *base)
     case CAY__F_TEXT: put_str(b, v); break;
     case CAY__F_BOOL: cay__buf_str(b, *(const bool *)v ? "true" : "false"); break;
     case CAY__F_MODE: cay__buf_fmt(b, "\"%04o\"", *(const uint32_t *)v & 07777); break;
-    case CAY__F_WORD: put_str(b, ((const char *const *)f->more)[number(f->kind, v)]); break;
+    case CAY__F_WORD: put_str(b, ((const char *const *)f->more)[load_number(f->kind, v)]); break;
     case CAY__F_JSON:
         cay__buf_str(b, *(const char *const *)v ? *(const char *const *)v : "{}");
         break;
@@ -156,12 +156,12 @@ static void put(cay__buf *b, const cay__field *f, const void *base)
     case CAY__F_LIST: put_list(b, f, base); break;
     case CAY__F_CALC: f->put(b, v); break;
     case CAY__F_INT:
-    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)number(f->kind, v)); break;
+    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)load_number(f->kind, v)); break;
     default:
-        if (f->kind == CAY__F_LIMIT && number(f->kind, v) == CAY_UNLIMITED)
+        if (f->kind == CAY__F_LIMIT && load_number(f->kind, v) == CAY_UNLIMITED)
             cay__buf_str(b, "\"unlimited\"");
         else
-            cay__buf_fmt(b, "%" PRIu64, number(f->kind, v));
+            cay__buf_fmt(b, "%" PRIu64, load_number(f->kind, v));
     }
 }
 
@@ -171,20 +171,20 @@ void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj)
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
         if (!((f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT) &&
-              empty(f, (const char *)obj + f->at)))
-            put(b, f, obj);
+              is_empty(f, (const char *)obj + f->at)))
+            put_field(b, f, obj);
     }
     cay__buf_str(b, "}");
 }
 
-static json_t *ref(const cay__shape *s)
+static json_t *make_ref(const cay__shape *s)
 {
     char text[100];
     snprintf(text, sizeof text, "#/components/schemas/%s", s->name);
     return json_pack("{s:s}", "$ref", text);
 }
 
-static json_t *words(const char *const *w)
+static json_t *make_enum(const char *const *w)
 {
     json_t *a = json_array();
     for (; *w; w++)
@@ -192,7 +192,7 @@ static json_t *words(const char *const *w)
     return json_pack("{s:s, s:o}", "type", "string", "enum", a);
 }
 
-static json_t *whole(const cay__field *f)
+static json_t *make_integer(const cay__field *f)
 {
     json_t *j = json_pack("{s:s}", "type", "integer");
     if (f->kind != CAY__F_INT && f->kind != CAY__F_I64)
@@ -211,11 +211,12 @@ static json_t *schema_of(const cay__field *f)
     case CAY__F_U64:
     case CAY__F_SIZE:
     case CAY__F_INT:
-    case CAY__F_I64: return whole(f);
-    case CAY__F_LIMIT: return json_pack("{s:[o, {s:s}]}", "oneOf", whole(f), "const", "unlimited");
+    case CAY__F_I64: return make_integer(f);
+    case CAY__F_LIMIT:
+        return json_pack("{s:[o, {s:s}]}", "oneOf", make_integer(f), "const", "unlimited");
     case CAY__F_MODE: return json_pack("{s:s, s:s}", "type", "string", "pattern", "^[0-7]{1,5}$");
     case CAY__F_WORD:
-    case CAY__F_CHOICE: return words(f->more);
+    case CAY__F_CHOICE: return make_enum(f->more);
     case CAY__F_SIGNAL: return json_pack("{s:[s, s]}", "type", "string", "integer");
     case CAY__F_STRS:
         return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
@@ -225,8 +226,8 @@ static json_t *schema_of(const cay__field *f)
     case CAY__F_JSON:
         return f->flags & CAY__F_ANY ? json_object() : json_pack("{s:s}", "type", "object");
     case CAY__F_OBJECT:
-    case CAY__F_POINT: return ref(f->more);
-    case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", ref(f->more));
+    case CAY__F_POINT: return make_ref(f->more);
+    case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", make_ref(f->more));
     case CAY__F_CALC: return json_loads(f->more, JSON_DECODE_ANY, NULL);
     case CAY__F_BASE64:
         return json_pack("{s:s, s:s}", "type", "string", "contentEncoding", "base64");
@@ -240,7 +241,8 @@ static json_t *schema_of(const cay__field *f)
 }
 
 /* The twin of a member whose bytes may be no text. */
-static void twin(json_t *props, const cay__field *f, const char *tail, const char *about)
+static void add_encoded_member(json_t *props, const cay__field *f, const char *tail,
+                               const char *about)
 {
     char name[80];
     snprintf(name, sizeof name, "%s_%s", f->name, tail);
@@ -260,9 +262,9 @@ json_t *cay__shape_schema(const cay__shape *s)
         if (f->flags & CAY__F_REQUIRED)
             json_array_append_new(required, json_string(f->name));
         if (f->kind == CAY__F_PATH || f->kind == CAY__F_PLACE)
-            twin(props, f, "hex", "all its bytes, when it is not UTF-8");
+            add_encoded_member(props, f, "hex", "all its bytes, when it is not UTF-8");
         if (f->kind == CAY__F_BYTES)
-            twin(props, f, "base64", "instead, when it is not UTF-8");
+            add_encoded_member(props, f, "base64", "instead, when it is not UTF-8");
     }
     json_t *out = json_pack("{s:s, s:o, s:b}", "type", "object", "properties", props,
                             "additionalProperties", 0);

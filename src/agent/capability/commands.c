@@ -36,7 +36,7 @@ static bool has_ended(cay__cmd *s)
 }
 
 /* How many were used after this one. */
-static size_t newer(const cay__cmds *t, const cay__cmd *s)
+static size_t count_newer(const cay__cmds *t, const cay__cmd *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < CAY_LEN(t->v); i++)
@@ -46,14 +46,14 @@ static size_t newer(const cay__cmds *t, const cay__cmd *s)
 
 /* When every place is taken: among all but the last used, the oldest that has ended, else the
  * oldest. */
-static cay__cmd *place(cay__cmds *t)
+static cay__cmd *claim_slot(cay__cmds *t)
 {
     cay__cmd *oldest = NULL, *ended = NULL;
     for (size_t i = 0; i < CAY_LEN(t->v); i++) {
         cay__cmd *s = &t->v[i];
         if (!s->id)
             return s;
-        if (s->busy || newer(t, s) < CAY__SESSIONS_RECENT)
+        if (s->busy || count_newer(t, s) < CAY__SESSIONS_RECENT)
             continue;
         if (!oldest || s->used < oldest->used)
             oldest = s;
@@ -92,10 +92,10 @@ static int open_streams(cay__cmd *s, const cay_call *call, cay_err *err)
 }
 
 /* A place with an id; 0: a new one. */
-static cay__cmd *reserve(cay__cmds *t, int id, bool tty)
+static cay__cmd *reserve_session(cay__cmds *t, int id, bool tty)
 {
     pthread_mutex_lock(&t->lock);
-    cay__cmd *s = place(t);
+    cay__cmd *s = claim_slot(t);
     *s = (cay__cmd){
         .id = id ? id : new_id(t), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock
     };
@@ -116,7 +116,7 @@ int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, ca
                    cay_err *err)
 {
     char id[12];
-    cay__cmd *s = reserve(t, 0, spec->tty);
+    cay__cmd *s = reserve_session(t, 0, spec->tty);
     snprintf(id, sizeof id, "%d", s->id);
     cay_pair labels[] = { { LABEL, id }, { NULL, NULL } };
     cay_spawn own = *spec;
@@ -156,7 +156,7 @@ typedef struct sought {
     bool tty;
 } sought;
 
-static int match(const cay_proc_info *info, void *arg)
+static int match_session(const cay_proc_info *info, void *arg)
 {
     sought *w = arg;
     for (const cay_pair *l = info->labels; l && l->key; l++)
@@ -184,13 +184,13 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
         /* Who ends between the two halves of a listing, the living and the ended, is in neither: a
          * second one has it. */
         for (int i = 0; i < 3 && !*w.proc; i++)
-            CAY_TRY(cay_sandbox_procs(t->sb, call, match, &w, err));
+            CAY_TRY(cay_sandbox_procs(t->sb, call, match_session, &w, err));
     }
     if (!*w.proc)
         return cay_fail_why(err, CAY_ENOENT, "pty_session_not_found",
                             "no process has the session ID %lld; it ended, or was never started",
                             (long long)id);
-    cay__cmd *s = reserve(t, (int)id, w.tty);
+    cay__cmd *s = reserve_session(t, (int)id, w.tty);
     int rc = cay_sandbox_attach(t->sb, call, w.proc, &s->p, err);
     if (rc == 0)
         rc = open_streams(s, call, err);
@@ -204,7 +204,7 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
 }
 
 /* A stream that ended because what serves it was replaced is opened again where it was. */
-static bool again(cay__cmd *s, const cay_call *call, int i)
+static bool reopen_stream(cay__cmd *s, const cay_call *call, int i)
 {
     if (cay_proc_breaks(s->p) == s->breaks)
         return false;
@@ -214,7 +214,7 @@ static bool again(cay__cmd *s, const cay_call *call, int i)
     return cay__fd_nonblock(s->fd[i], true);
 }
 
-static void drain(cay__cmd *s, const cay_call *call, int i, cay__printed *out)
+static void drain_stream(cay__cmd *s, const cay_call *call, int i, cay__printed *out)
 {
     char buf[CHUNK];
     for (int rounds = 0; s->fd[i] >= 0 && rounds < 64; rounds++) {
@@ -227,7 +227,7 @@ static void drain(cay__cmd *s, const cay_call *call, int i, cay__printed *out)
         } else {
             close(s->fd[i]);
             s->fd[i] = -1;
-            if (!again(s, call, i))
+            if (!reopen_stream(s, call, i))
                 return;
         }
     }
@@ -245,8 +245,8 @@ int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__
     int64_t end = cay__now_ms() + (int64_t)yield_ms;
     int exit_fd = s->exited ? -1 : cay_proc_exit_fd(s->p, err);
     for (;;) {
-        drain(s, call, 0, out);
-        drain(s, call, 1, out);
+        drain_stream(s, call, 0, out);
+        drain_stream(s, call, 1, out);
         bool closed = s->fd[0] < 0 && s->fd[1] < 0;
         if (closed && !s->exited && has_ended(s)) {
             CAY_TRY(cay_proc_wait(s->p, call, &s->exit, err));

@@ -58,7 +58,7 @@ static bool is_type(const json_t *item, const char *type)
     return !strcmp(cay__json_str(item, "type", "message"), type);
 }
 
-static size_t weight(const json_t *item)
+static size_t measure_item(const json_t *item)
 {
     CAY_AUTOFREE char *text = cay__json_text(item, 64u << 20);
     return text ? strlen(text) : 0;
@@ -71,7 +71,7 @@ static size_t cut_at(const json_t *items, size_t keep)
                                            "mcp_approval_response" };
     size_t n = json_array_size(items), at = n, sum = 0;
     while (at > 0 && sum < keep)
-        sum += weight(json_array_get(items, --at));
+        sum += measure_item(json_array_get(items, --at));
     for (bool answer = true; answer && at < n; at += answer) {
         answer = false;
         for (size_t i = 0; i < CAY_LEN(answers); i++)
@@ -81,7 +81,7 @@ static size_t cut_at(const json_t *items, size_t keep)
 }
 
 /* What goes, as a text to be summarised; long items are cut in the middle. */
-static void transcript(const json_t *items, size_t to, cay__buf *b)
+static void write_transcript(const json_t *items, size_t to, cay__buf *b)
 {
     for (size_t i = 0; i < to; i++) {
         CAY_AUTOFREE char *text = cay__json_text(json_array_get(items, i), 64u << 20);
@@ -142,7 +142,7 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
                               (size_t)(b->threshold * 4 / 3))); /* of a small window a third */
     if (at < 2)
         return 0; /* one huge item: nothing to gain */
-    transcript(items, at, &text);
+    write_transcript(items, at, &text);
     CAY_TRY(ask_summary(b, text.data, &summary, err));
     text.len = 0;
     cay__buf_fmt(&text, "Summary of our work so far, which replaces what was said before:\n\n%s",
@@ -156,7 +156,7 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
 }
 
 /* Four bytes are a token; a line's end is one byte of them, however it is written in JSON. */
-static uint64_t tokens(const char *text)
+static uint64_t count_tokens(const char *text)
 {
     size_t n = strlen(text);
     for (const char *p = text; (p = strstr(p, "\\u000a")); p += 6)
@@ -164,11 +164,11 @@ static uint64_t tokens(const char *text)
     return n / 4;
 }
 
-static int history(void *arg, const char *text, char **instead, cay_err *err)
+static int compact_history(void *arg, const char *text, char **instead, cay_err *err)
 {
     bound *b = arg;
     CAY_AUTOJSON *items = NULL;
-    bool over = b->local && tokens(text) > b->threshold;
+    bool over = b->local && count_tokens(text) > b->threshold;
     if (!over && !strstr(text, "\"compaction\""))
         return 0;
     CAY_TRY(cay__json_any("the history", text, &items, err));
@@ -185,7 +185,7 @@ static int history(void *arg, const char *text, char **instead, cay_err *err)
     return over ? compact_here(b, items, instead, err) : 0;
 }
 
-static int sampling(void *arg, char **extra, cay_err *err)
+static int add_sampling(void *arg, char **extra, cay_err *err)
 {
     const bound *b = arg;
     char text[128];
@@ -199,7 +199,7 @@ static int sampling(void *arg, char **extra, cay_err *err)
     return 0;
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     const compaction *c = self;
     bound *b = cay__alloc(sizeof *b);
@@ -220,10 +220,10 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "compaction",
-                                        .start = start,
+                                        .start = start_capability,
                                         .stop = free,
-                                        .sampling = sampling,
-                                        .history = history,
+                                        .sampling = add_sampling,
+                                        .history = compact_history,
                                         .close = free };
 
 cay_capability *cay_cap_compaction(const cay_compaction_options *o)

@@ -205,7 +205,8 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
     return rc;
 }
 
-__attribute__((format(printf, 2, 3))) static int say(cay_tool_output *out, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int write_output(cay_tool_output *out, const char *fmt,
+                                                              ...)
 {
     char text[600];
     va_list ap;
@@ -226,27 +227,27 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
     const char *path = cay__json_str(a, "path", "");
     if (cay_patch_path(path, b->root, b->cwd, whole, sizeof whole, &why) < 0)
-        return say(out, "image path `%.200s` is outside the workspace", path);
+        return write_output(out, "image path `%.200s` is outside the workspace", path);
     int rc = read_traced(b, call->run, whole, &data, &why);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE) {
         *err = why;
         return rc;
     }
     if (rc == CAY_ENOENT)
-        return say(out, "image path `%.200s` was not found", path);
+        return write_output(out, "image path `%.200s` was not found", path);
     if (rc < 0)
-        return say(out, "image path `%.200s` cannot be read (%s): %s", path, cay_code_name(rc),
-                   why.msg);
+        return write_output(out, "image path `%.200s` cannot be read (%s): %s", path,
+                            cay_code_name(rc), why.msg);
     if (data.len > IMAGE_MAX)
-        return say(out, "image path `%.200s` is larger than 10MB", path);
+        return write_output(out, "image path `%.200s` is larger than 10MB", path);
     const char *type = data.len ? media_type(data.data, data.len, path) : NULL;
     if (!type)
-        return say(out, "image path `%.200s` is not a supported image file", path);
+        return write_output(out, "image path `%.200s` is not a supported image file", path);
     cay_output_image(out, type, data.data, data.len);
     return 0;
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     (void)err;
@@ -285,7 +286,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     return 0;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay_sandbox_unref(b->sb);
@@ -295,7 +296,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -304,7 +305,7 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
     return 0;
 }
 
-static int instructions(void *arg, char **text, cay_err *err)
+static int write_instructions(void *arg, char **text, cay_err *err)
 {
     const bound *b = arg;
     cay__buf all = CAY__BUF(8192);
@@ -316,10 +317,10 @@ static int instructions(void *arg, char **text, cay_err *err)
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "filesystem",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .instructions = instructions,
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .instructions = write_instructions,
                                         .close = free };
 
 cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)

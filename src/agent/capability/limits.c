@@ -39,8 +39,8 @@ static bool sound_path(const char *p)
            !strstr(p, "/../") && (strlen(p) < 3 || strcmp(p + strlen(p) - 3, "/.."));
 }
 
-static int make(const char *what, const cay_capability_ops *ops, const cay_list_options *given,
-                cay_capability **out, cay_err *err)
+static int make_capability(const char *what, const cay_capability_ops *ops,
+                           const cay_list_options *given, cay_capability **out, cay_err *err)
 {
     cay_list_options o;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_list_options", err));
@@ -72,15 +72,15 @@ static const cay_capability_ops write_ops = { .size = sizeof write_ops,
 
 int cay_cap_exec(const cay_list_options *o, cay_capability **out, cay_err *err)
 {
-    return make("program", &exec_ops, o, out, err);
+    return make_capability("program", &exec_ops, o, out, err);
 }
 int cay_cap_read(const cay_list_options *o, cay_capability **out, cay_err *err)
 {
-    return make("path", &read_ops, o, out, err);
+    return make_capability("path", &read_ops, o, out, err);
 }
 int cay_cap_write(const cay_list_options *o, cay_capability **out, cay_err *err)
 {
-    return make("path", &write_ops, o, out, err);
+    return make_capability("path", &write_ops, o, out, err);
 }
 
 typedef struct net {
@@ -152,7 +152,7 @@ int cay_cap_network(const cay_list_options *given, cay_capability **out, cay_err
                         .mode = o.list && o.list[0] ? CAY_NET_AUTO : CAY_NET_OFF };
     CAY_TRY(cay_policy_text(&spec, &text,
                             err)); /* what is no rule is said now, not in the middle of a run */
-    return make("rule", &net_ops, &o, out, err);
+    return make_capability("rule", &net_ops, &o, out, err);
 }
 
 static const char *const places[] = { "/usr/local/bin",  "/usr/bin",  "/bin",
@@ -168,7 +168,7 @@ struct cay__limits {
     char *report;
 };
 
-static bool find(cay_run *r, cay__seat *s, const char *name, char *path, size_t cap)
+static bool find_program(cay_run *r, cay__seat *s, const char *name, char *path, size_t cap)
 {
     cay_stat st = { .size_of = sizeof st };
     bool named = strchr(name, '/');
@@ -202,7 +202,7 @@ static bool first_line(cay_run *r, cay__seat *s, const char *path, char *line, s
 static int add_program(cay_run *r, cay__seat *s, list *l, const char *name, int depth, cay_err *err)
 {
     char path[1200], line[256];
-    if (!find(r, s, name, path, sizeof path))
+    if (!find_program(r, s, name, path, sizeof path))
         return depth ? 0
                      : cay_fail_why(err, CAY_ENOENT, "capability_list",
                                     "capability exec of agent %.60s: there is no program %.100s in "
@@ -264,7 +264,7 @@ static const struct {
         "a link that changes while a tool looks through it", NULL } },
 };
 
-static json_t *entry(cay_run *r, const cay__seat *s, size_t kind, const list *l)
+static json_t *describe_limit(cay_run *r, const cay__seat *s, size_t kind, const list *l)
 {
     json_t *allows = json_array(), *not = json_array();
     cay_info *info = NULL;
@@ -319,7 +319,7 @@ int cay__limits_make(cay_run *r, cay__seat *s, struct cay__limits **out, cay_err
         }
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++)
         if (l->lists[k])
-            json_array_append_new(all, entry(r, s, k, l->lists[k]));
+            json_array_append_new(all, describe_limit(r, s, k, l->lists[k]));
     report_network(s, all);
     if (rc < 0 || !json_array_size(all)) {
         cay__limits_free(l);

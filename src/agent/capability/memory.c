@@ -16,7 +16,7 @@ typedef struct bound {
     char *root, *user;
 } bound;
 
-static cay__memory_at where(const bound *b)
+static cay__memory_at locate_memory(const bound *b)
 {
     return (cay__memory_at){ .m = b->m,
                              .run = b->run,
@@ -28,7 +28,7 @@ static cay__memory_at where(const bound *b)
 
 static int read_summary(const bound *b, char **text, size_t *len)
 {
-    cay__memory_at at = where(b);
+    cay__memory_at at = locate_memory(b);
     cay_err err = CAY_ERR_INIT;
     cay__span *span = cay__span_sandbox(CAY_STEAL(at.run),
                                         "memory.read_summary"); /* which is all there is to tell */
@@ -37,7 +37,7 @@ static int read_summary(const bound *b, char **text, size_t *len)
     return rc;
 }
 
-static int instructions(void *arg, char **out, cay_err *err)
+static int write_instructions(void *arg, char **out, cay_err *err)
 {
     const bound *b = arg;
     CAY_AUTOFREE char *text = NULL;
@@ -122,14 +122,14 @@ static int find_first(const bound *b, const bound *other, void *arg)
 }
 
 /* One line for one part of a run, however many agents remember there. */
-static bool records(const bound *b)
+static bool is_recorder(const bound *b)
 {
     const bound *first = b;
     each_memory(b, find_first, &first);
     return b->m->o.generate && first == b;
 }
 
-static void queue(cay__memory *m, const char *sandbox, const char *id)
+static void queue_rollout(cay__memory *m, const char *sandbox, const char *id)
 {
     pthread_mutex_lock(&m->lock);
     cay__rollout_job **end = &m->jobs;
@@ -145,25 +145,25 @@ static void queue(cay__memory *m, const char *sandbox, const char *id)
     pthread_mutex_unlock(&m->lock);
 }
 
-static int enqueue(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
+static int record_rollout(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
 {
     cay__span *span = cay__span_sandbox(at->run, "memory.enqueue_rollout");
     cay__span_data(span, "rollout_id", json_string(r->id));
     int rc = cay__memory_record(at, r, err);
     cay__span_end(span, rc < 0 ? err : NULL);
     if (rc == 0)
-        queue(at->m, cay_sandbox_id(at->sb), r->id);
+        queue_rollout(at->m, cay_sandbox_id(at->sb), r->id);
     return rc;
 }
 
-static int finish(void *arg, const cay_rollout *r, cay_err *err)
+static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
 {
     bound *b = arg;
     unsigned made;
-    const cay__memory_at at = where(b);
-    if (!records(b))
+    const cay__memory_at at = locate_memory(b);
+    if (!is_recorder(b))
         return 0;
-    CAY_TRY(enqueue(&at, r, err));
+    CAY_TRY(record_rollout(&at, r, err));
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
     if (b->m->o.background) {
@@ -233,7 +233,7 @@ int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *
     return 0;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay_sandbox_unref(b->sb);
@@ -242,7 +242,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     *b = (bound){ .m = self,
@@ -251,12 +251,12 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                   .model = scope->model,
                   .root = cay__strdup(scope->workdir),
                   .user = scope->user ? cay__strdup(scope->user) : NULL };
-    const cay__memory_at at = where(b);
+    const cay__memory_at at = locate_memory(b);
     int rc = each_memory(b, check_other, err);
     if (rc == 0 && cay__memory_keeps(b->m))
         rc = cay__memory_fetch(&at, err);
     if (rc < 0)
-        stop(b);
+        stop_capability(b);
     else
         *out = b;
     return rc;
@@ -292,25 +292,26 @@ static const char *const needs_shell[] = { "shell", NULL }, *const needs_both[] 
                                                                                     NULL };
 #define OPS(n)                                                                                     \
     {                                                                                              \
-        .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n), .start = start,        \
-        .stop = stop, .instructions = instructions, .finish = finish, .close = close_memory        \
+        .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n),                        \
+        .start = start_capability, .stop = stop_capability, .instructions = write_instructions,    \
+        .finish = finish_capability, .close = close_memory                                         \
     }
 static const cay_capability_ops writes = OPS(NULL), reads = OPS(needs_shell),
                                 updates = OPS(needs_both);
 
-static bool below(const char *p)
+static bool is_relative_path(const char *p)
 {
     return *p && *p != '/' && *p != '.' && !strstr(p, "..") && strlen(p) < 200 &&
            p[strlen(p) - 1] != '/' && !strchr(p, '\n');
 }
 
-static int check(const cay_memory_options *o, const char *memories, const char *sessions,
-                 cay_err *err)
+static int check_options(const cay_memory_options *o, const char *memories, const char *sessions,
+                         cay_err *err)
 {
     if (!o->read && !o->generate)
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
                             "memory: choose read, generate or both");
-    if (!below(memories) || !below(sessions) || !strcmp(memories, sessions))
+    if (!is_relative_path(memories) || !is_relative_path(sessions) || !strcmp(memories, sessions))
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
                             "memory: its directories are two, below the workspace");
     if (o->max_raw > 4096)
@@ -340,7 +341,7 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     o.keeper = o.keeper ? &kept : NULL;
     const char *memories = o.memories_dir ? o.memories_dir : "memories",
                *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
-    int rc = check(&o, memories, sessions, err);
+    int rc = check_options(&o, memories, sessions, err);
     if (rc == 0 && o.database) {
         rc = cay__memory_db(o.database, &o.keeper_self, err);
         o.keeper = rc == 0 ? &cay__memory_db_store : NULL;

@@ -35,7 +35,7 @@ void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned
     m->o.progress(m->o.progress_arg, &p);
 }
 
-static void one(cay__memory *m, const cay__later *l)
+static void make_memories(cay__memory *m, const cay__later *l)
 {
     unsigned made = 0;
     cay_err err = CAY_ERR_INIT;
@@ -55,7 +55,7 @@ static void one(cay__memory *m, const cay__later *l)
     cay__memory_tell(m, rc < 0 ? "failed" : "done", made, made, rc < 0 ? &err : NULL);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     cay__memory *m = arg;
     for (;;) {
@@ -70,7 +70,7 @@ static void *work(void *arg)
         pthread_mutex_unlock(&m->lock);
         if (!l)
             return NULL;
-        one(m, l);
+        make_memories(m, l);
         cay_sandbox_unref(l->sb);
         free(l->root);
         free(l->user);
@@ -80,7 +80,7 @@ static void *work(void *arg)
 
 /* Called with the lock. A thread that cannot be had is no reason to lose what was learnt: then it
  * is done here. */
-static bool begin(cay__memory *m)
+static bool start_worker(cay__memory *m)
 {
     sigset_t all, old;
     pthread_attr_t attr;
@@ -90,7 +90,7 @@ static bool begin(cay__memory *m)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
-    m->busy = pthread_create(&m->thread, &attr, work, m) == 0;
+    m->busy = pthread_create(&m->thread, &attr, run_worker, m) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return m->busy;
@@ -109,10 +109,10 @@ void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const 
     while (*end)
         end = &(*end)->next;
     *end = l;
-    bool alone = m->busy || begin(m);
+    bool alone = m->busy || start_worker(m);
     pthread_mutex_unlock(&m->lock);
     if (!alone)
-        work(m);
+        run_worker(m);
 }
 
 static bool is_busy(cay__memory *m)

@@ -22,7 +22,7 @@ static const char extract_schema[] =
     "memory\":{\"type\":\"string\"}}}";
 
 /* Making memories has an account and a budget of its own. */
-static int account(work *w, const cay_run_result *r, cay_err *err)
+static int account_usage(work *w, const cay_run_result *r, cay_err *err)
 {
     cay__memory *m = w->m;
     pthread_mutex_lock(&m->lock);
@@ -52,8 +52,8 @@ static bool sound_slug(char *slug)
            strspn(slug, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
 }
 
-static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const char **last,
-                   cay_err *err)
+static int request_summary(work *w, const char *jsonl, size_t len, json_t **out, const char **last,
+                           cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(4 << 20);
     CAY_AUTOBUF states = CAY__BUF(65536);
@@ -78,16 +78,16 @@ static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const c
     cay_run_config conf = { .size = sizeof conf,
                             .model = w->m->o.phase_one ? w->m->o.phase_one : w->model,
                             .max_turns = 1 };
-    CAY_TRY(account(w, NULL, err));
+    CAY_TRY(account_usage(w, NULL, err));
     CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
-    account(w, r, NULL);
+    account_usage(w, r, NULL);
     int rc = cay__json_object("the memory", r->output, out, err);
     cay_run_result_free(r);
     return rc;
 }
 
 /* *made: it taught something. */
-static int phase_one(work *w, const char *id, bool *made, cay_err *err)
+static int summarize_rollout(work *w, const char *id, bool *made, cay_err *err)
 {
     CAY_AUTOFREE char *jsonl = NULL;
     CAY_AUTOJSON *j = NULL;
@@ -98,7 +98,7 @@ static int phase_one(work *w, const char *id, bool *made, cay_err *err)
     size_t len = 0;
     snprintf(name, sizeof name, "%s.jsonl", id);
     CAY_TRY(cay__memory_read(&w->at, w->m->sessions, name, &jsonl, &len, err));
-    CAY_TRY(ask_one(w, jsonl, len, &j, &last, err));
+    CAY_TRY(request_summary(w, jsonl, len, &j, &last, err));
     const char *s = cay__json_str(j, "rollout_summary", ""),
                *body = cay__json_str(j, "raw_memory", "");
     cay__str_copy(slug, sizeof slug, cay__json_str(j, "rollout_slug", ""));
@@ -249,11 +249,11 @@ static int check_place(const work *w, cay_err *err)
 
 /* It reads what models wrote about hostile things, and nobody watches: its tools see and change the
  * memories, and run nothing. */
-static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
+static int consolidate_memories(work *w, bool first, cay__buf changes[3], cay_err *err)
 {
     CAY_AUTOBUF told = CAY__BUF(4 << 20);
     cay_run_result *r = NULL;
-    CAY_TRY(account(w, NULL, err));
+    CAY_TRY(account_usage(w, NULL, err));
     CAY_TRY(check_place(w, err));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -278,7 +278,7 @@ static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
                             .sandbox = w->at.sb };
     int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
     if (rc == 0) {
-        account(w, r, NULL);
+        account_usage(w, r, NULL);
         cay_run_result_free(r);
     }
     for (size_t i = 0; i < CAY_LEN(caps); i++)
@@ -328,7 +328,7 @@ static int phase_two(work *w, cay_err *err)
                                all.len, false, err);
     if (rc == 0) {
         list_changes(old, &l, picked, changes);
-        rc = consolidate(w, !old, changes, err);
+        rc = consolidate_memories(w, !old, changes, err);
     }
     if (rc == 0)
         rc = save_selection(w, &l, picked, err);
@@ -368,7 +368,7 @@ static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned
         cay__memory_tell(w->m, "extract", at++, total, NULL);
         bool some = false;
         cay_err own = CAY_ERR_INIT;
-        int rc = phase_one(w, j->id, &some, &own);
+        int rc = summarize_rollout(w, j->id, &some, &own);
         *made += rc == 0 && some;
         if (rc < 0 && first == 0) {
             first = rc;

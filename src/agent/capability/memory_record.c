@@ -76,7 +76,7 @@ static json_t *kept_items(const char *text)
     return list;
 }
 
-static int append(const cay__memory_at *at, const char *id, const json_t *line, cay_err *err)
+static int append_line(const cay__memory_at *at, const char *id, const json_t *line, cay_err *err)
 {
     char name[160];
     CAY_AUTOFREE char *text = line ? cay__json_text(line, CAY__MEMORY_FILE - 2) : NULL;
@@ -103,7 +103,7 @@ int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *
         json_object_set(j, "interruptions", waits);
     if (j && r->output)
         json_object_set_new(j, "final_output", json_string(r->output));
-    return append(at, r->id, j, err);
+    return append_line(at, r->id, j, err);
 }
 
 int cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err)
@@ -112,7 +112,7 @@ int cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err)
     cay__memory_time(when);
     CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:[], s:[]}", "updated_at", when, "rollout_id", id,
                                 "input", "generated_items");
-    return append(at, id, j, err);
+    return append_line(at, id, j, err);
 }
 
 /* A word of ours, whatever the line says: it is written into the heads of memories. */

@@ -19,7 +19,7 @@ typedef struct remote {
     json_t *files, *fresh; /* by name, base64: what was fetched last; what is to be put */
 } remote;
 
-static int fetch(remote *r, cay_err *err)
+static int fetch_archive(remote *r, cay_err *err)
 {
     cay_transfer from = { .size = sizeof from, .url = r->url, .auth = r->auth };
     CAY_AUTOFREE char *text = NULL;
@@ -49,12 +49,12 @@ static int fetch(remote *r, cay_err *err)
     return 0;
 }
 
-static int list(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
+static int list_files(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
 {
     remote *r = self;
     const char *name;
     json_t *v;
-    CAY_TRY(fetch(r, err));
+    CAY_TRY(fetch_archive(r, err));
     json_object_foreach(r->files, name, v)
     {
         CAY_TRY(fn(name, arg));
@@ -62,7 +62,7 @@ static int list(void *self, int (*fn)(const char *name, void *arg), void *arg, c
     return 0;
 }
 
-static int get(void *self, const char *name, char **data, size_t *len, cay_err *err)
+static int get_file(void *self, const char *name, char **data, size_t *len, cay_err *err)
 {
     const json_t *v = json_object_get(((remote *)self)->files, name);
     CAY_AUTOBUF b = CAY__BUF(ARCHIVE_MAX);
@@ -74,7 +74,7 @@ static int get(void *self, const char *name, char **data, size_t *len, cay_err *
     return 0;
 }
 
-static int put(void *self, const char *name, const void *data, size_t len, cay_err *err)
+static int put_file(void *self, const char *name, const void *data, size_t len, cay_err *err)
 {
     remote *r = self;
     CAY_AUTOBUF b = CAY__BUF(ARCHIVE_MAX);
@@ -84,14 +84,14 @@ static int put(void *self, const char *name, const void *data, size_t len, cay_e
                : cay_fail(err, CAY_EINVAL, "a name of memory is no text");
 }
 
-static int commit(void *self, cay_err *err)
+static int commit_archive(void *self, cay_err *err)
 {
     remote *r = self;
     cay_transfer to = { .size = sizeof to, .url = r->url, .auth = r->auth };
     CAY_AUTOJSON *list = json_array(), *dirs = json_array();
     const char *name;
     json_t *v;
-    CAY_TRY(fetch(r, err));
+    CAY_TRY(fetch_archive(r, err));
     json_object_update(r->files, r->fresh);
     json_array_append_new(dirs, json_string("memories"));
     json_array_append_new(dirs, json_string("sessions"));
@@ -118,11 +118,11 @@ static void close_remote(void *self)
 }
 
 const cay_memory_store cay__memory_remote_store = { .size = sizeof cay__memory_remote_store,
-                                                    .list = list,
-                                                    .get = get,
-                                                    .put = put,
+                                                    .list = list_files,
+                                                    .get = get_file,
+                                                    .put = put_file,
                                                     .close = close_remote,
-                                                    .commit = commit };
+                                                    .commit = commit_archive };
 
 void *cay__memory_remote(cay_client *client, const char *url, const char *auth)
 {

@@ -45,7 +45,7 @@ static int open_store(const char *store, const char *sub, cay_err *err)
     return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path) : fd;
 }
 
-static int put_one(const cay__fs_entry *e, void *arg)
+static int restore_file(const cay__fs_entry *e, void *arg)
 {
     transfer *t = arg;
     if (S_ISDIR(e->st->st_mode))
@@ -69,7 +69,7 @@ static int fetch_dir(const cay__memory_at *at, const char *sub, const char *dir,
     int fd = open_store(at->m->store, sub, err);
     CAY_TRY(fd);
     transfer t = { .at = at, .dir = dir, .err = err };
-    cay__fs_walk w = { .fn = put_one, .arg = &t, .depth = 4 };
+    cay__fs_walk w = { .fn = restore_file, .arg = &t, .depth = 4 };
     int rc = cay__fs_walk_fd(fd, &w);
     return t.rc < 0 ? t.rc : rc < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store") : 0;
 }
@@ -145,7 +145,7 @@ static int keep_file(const cay__memory *m, const char *sub, const char *file, co
                : 0;
 }
 
-static int commit(const cay__memory *m, cay_err *err)
+static int commit_keeper(const cay__memory *m, cay_err *err)
 {
     return m->o.keeper && m->o.keeper->commit ? m->o.keeper->commit(m->o.keeper_self, err) : 0;
 }
@@ -181,12 +181,12 @@ static int keep_all(const cay__memory_at *at, cay_err *err)
 {
     CAY_TRY(keep_dir(at, "memories", at->m->memories, err));
     CAY_TRY(keep_dir(at, "sessions", at->m->sessions, err));
-    return commit(at->m, err);
+    return commit_keeper(at->m, err);
 }
 
 /* A run that begins while the one before is still being kept would read half of it, and two that
  * are kept at once would be mixed. Whoever waits here can be canceled. */
-static int enter(const cay__memory_at *at, cay_err *err)
+static int lock_keeping(const cay__memory_at *at, cay_err *err)
 {
     for (;;) {
         struct timespec until;
@@ -200,10 +200,10 @@ static int enter(const cay__memory_at *at, cay_err *err)
     }
 }
 
-static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err),
-                 cay_err *err)
+static int run_locked(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err),
+                      cay_err *err)
 {
-    CAY_TRY(enter(at, err));
+    CAY_TRY(lock_keeping(at, err));
     int rc = fn(at, err);
     pthread_mutex_unlock(&at->m->keeping);
     return rc;
@@ -211,20 +211,20 @@ static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, c
 
 int cay__memory_fetch(const cay__memory_at *at, cay_err *err)
 {
-    return alone(at, fetch_all, err);
+    return run_locked(at, fetch_all, err);
 }
 int cay__memory_keep(const cay__memory_at *at, cay_err *err)
 {
-    return alone(at, keep_all, err);
+    return run_locked(at, keep_all, err);
 }
 
 int cay__memory_keep_record(const cay__memory_at *at, const char *name, const char *text,
                             size_t len, cay_err *err)
 {
-    CAY_TRY(enter(at, err));
+    CAY_TRY(lock_keeping(at, err));
     int rc = keep_file(at->m, "sessions", name, text, len, err);
     if (rc == 0)
-        rc = commit(at->m, err);
+        rc = commit_keeper(at->m, err);
     pthread_mutex_unlock(&at->m->keeping);
     return rc;
 }

@@ -101,7 +101,7 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
     return 0;
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     CAY_AUTOBUF root = CAY__BUF(4096);
@@ -132,7 +132,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     return 0;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay_sandbox_unref(b->sb);
@@ -141,7 +141,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -150,7 +150,7 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
     return 0;
 }
 
-static int instructions(void *arg, char **text, cay_err *err)
+static int write_instructions(void *arg, char **text, cay_err *err)
 {
     (void)arg;
     (void)err;
@@ -161,10 +161,10 @@ static int instructions(void *arg, char **text, cay_err *err)
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "notes",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .instructions = instructions,
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .instructions = write_instructions,
                                         .close = free };
 
 cay_capability *cay__cap_notes(const char *dir)

@@ -44,8 +44,8 @@ typedef struct module {
     cay__buf text;
 } module;
 
-static int put(const bound *b, const cay_call *call, const char *name, const char *text,
-               bool exclusive, cay_err *err)
+static int write_file(const bound *b, const cay_call *call, const char *name, const char *text,
+                      bool exclusive, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
     cay_write spec = {
@@ -91,7 +91,7 @@ static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, m
     CAY_AUTOBUF doc = CAY__BUF(1 << 20);
     cay__py_document(&py, m->name, fn, &doc);
     snprintf(path, sizeof path, "tools/docs/%s/%s.md", m->name, fn);
-    return put(b, call, path, doc.data, false, err);
+    return write_file(b, call, path, doc.data, false, err);
 }
 
 static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_err *err)
@@ -106,11 +106,11 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
                  "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
     for (size_t i = 0; i < *n; i++) {
         snprintf(path, sizeof path, "tools/%s.py", v[i].name);
-        CAY_TRY(put(b, call, path, v[i].text.data, false, err));
+        CAY_TRY(write_file(b, call, path, v[i].text.data, false, err));
         cay__buf_fmt(&init, "from .%s import *\n", v[i].name);
     }
-    CAY_TRY(put(b, call, "tools/_client.py", cay__py_client, false, err));
-    CAY_TRY(put(b, call, "tools/__init__.py", init.data, false, err));
+    CAY_TRY(write_file(b, call, "tools/_client.py", cay__py_client, false, err));
+    CAY_TRY(write_file(b, call, "tools/__init__.py", init.data, false, err));
     static const char *const dirs[] = { "results", "data", "code" };
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
         CAY_AUTOBUF whole = CAY__BUF(4096);
@@ -157,7 +157,7 @@ static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err
     for (int rc = CAY_EEXIST; rc == CAY_EEXIST;) { /* numbers of a saved run are taken already */
         snprintf(x->id, sizeof x->id, "exec_%04u", ++b->next);
         snprintf(path, sizeof path, "code/%s.py", x->id);
-        rc = put(b, call, path, x->code, true, err);
+        rc = write_file(b, call, path, x->code, true, err);
         if (rc < 0 && rc != CAY_EEXIST)
             return rc;
     }
@@ -196,7 +196,7 @@ static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err
     return 0;
 }
 
-static void drain(execution *x, int i)
+static void drain_stream(execution *x, int i)
 {
     char buf[65536];
     for (ssize_t n = 1; n > 0 && x->fd[i] >= 0;) {
@@ -209,7 +209,8 @@ static void drain(execution *x, int i)
 }
 
 /* One call of the code: the way of a model's call, and the answer goes back to the code alone. */
-static int serve(bound *b, const cay_call *call, execution *x, cay__relay_call *c, cay_err *err)
+static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_call *c,
+                      cay_err *err)
 {
     CAY_AUTOJSON *m = c->message, *out = NULL;
     const json_t *args = json_object_get(m, "arguments");
@@ -240,20 +241,20 @@ static int serve_all(bound *b, const cay_call *call, execution *x, cay_err *err)
 {
     cay__relay_call c;
     while (cay__relay_take(&b->relay, &c)) {
-        drain(x, 0);
-        drain(x, 1);
-        CAY_TRY(serve(b, call, x, &c, err));
+        drain_stream(x, 0);
+        drain_stream(x, 1);
+        CAY_TRY(serve_call(b, call, x, &c, err));
     }
     return 0;
 }
 
-static int watch(bound *b, const cay_call *call, execution *x, cay_err *err)
+static int watch_execution(bound *b, const cay_call *call, execution *x, cay_err *err)
 {
     int ended = cay_proc_exit_fd(x->p, err);
     bool relay = true;
     for (;;) {
-        drain(x, 0);
-        drain(x, 1);
+        drain_stream(x, 0);
+        drain_stream(x, 1);
         bool closed = x->fd[0] < 0 && x->fd[1] < 0;
         struct pollfd f[] = { { .fd = x->fd[0], .events = POLLIN },
                               { .fd = x->fd[1], .events = POLLIN },
@@ -294,7 +295,7 @@ static int run_once(bound *b, const cay_call *call, execution *x, cay_err *err)
     if (rc == 0)
         rc = start_code(b, call, x, err);
     if (rc == 0)
-        rc = watch(b, call, x, err);
+        rc = watch_execution(b, call, x, err);
     if (rc < 0 && x->p)
         cay_proc_signal(x->p, NULL, 9, CAY_SCOPE_TREE, NULL);
     end_process(x);
@@ -303,7 +304,7 @@ static int run_once(bound *b, const cay_call *call, execution *x, cay_err *err)
 }
 
 /* The package that an import misses, by the last line of the traceback; its top name. */
-static bool missing(const execution *x, char *name, size_t cap)
+static bool find_missing_module(const execution *x, char *name, size_t cap)
 {
     static const char said[] = "ModuleNotFoundError: No module named '";
     const cay__buf *b = &x->text[1].b;
@@ -316,7 +317,7 @@ static bool missing(const execution *x, char *name, size_t cap)
     return n > 0 && n < cap && strcmp(name, "tools");
 }
 
-static bool install(bound *b, const cay_call *call, execution *x, const char *name)
+static bool install_package(bound *b, const cay_call *call, execution *x, const char *name)
 {
     const char *argv[] = { "python3",   "-m", "pip", "install", "--user", "--quiet",
                            "--retries", "0",  "--",  name,      NULL };
@@ -344,7 +345,7 @@ static bool install(bound *b, const cay_call *call, execution *x, const char *na
     return ok;
 }
 
-static json_t *printed(const bound *b, execution *x, int i)
+static json_t *format_printed(const bound *b, execution *x, int i)
 {
     CAY_AUTOBUF all = CAY__BUF(8 * CAY__KEEP_BYTES);
     CAY_AUTOBUF cut = CAY__BUF(8 * CAY__KEEP_BYTES);
@@ -356,8 +357,8 @@ static json_t *printed(const bound *b, execution *x, int i)
     return j ? j : json_string("");
 }
 
-static void tell(const bound *b, execution *x, const cay__seen *before, const cay__seen *after,
-                 cay_tool_output *out)
+static void report_execution(const bound *b, execution *x, const cay__seen *before,
+                             const cay__seen *after, cay_tool_output *out)
 {
     char hash[CAY__SHA256_HEX];
     json_t *created = json_array(), *modified = json_array();
@@ -365,12 +366,12 @@ static void tell(const bound *b, execution *x, const cay__seen *before, const ca
     cay__sha256_hex(x->code, strlen(x->code), hash);
     if (before && after)
         cay__seen_compare(before, after, created, modified, &cut);
-    CAY_AUTOJSON *j =
-        json_pack("{s:b, s:i, s:o, s:o, s:f, s:o, s:o, s:s, s:s%, s:i, s:[]}", "success",
-                  !x->exit.code, "exit_code", x->exit.code, "stdout", printed(b, x, 0), "stderr",
-                  printed(b, x, 1), "duration", (double)(int64_t)(x->duration * 1000) / 1000,
-                  "files_created", created, "files_modified", modified, "execution_id", x->id,
-                  "code_hash", hash, (size_t)16, "tool_calls", (int)x->calls, "charts");
+    CAY_AUTOJSON *j = json_pack(
+        "{s:b, s:i, s:o, s:o, s:f, s:o, s:o, s:s, s:s%, s:i, s:[]}", "success", !x->exit.code,
+        "exit_code", x->exit.code, "stdout", format_printed(b, x, 0), "stderr",
+        format_printed(b, x, 1), "duration", (double)(int64_t)(x->duration * 1000) / 1000,
+        "files_created", created, "files_modified", modified, "execution_id", x->id, "code_hash",
+        hash, (size_t)16, "tool_calls", (int)x->calls, "charts");
     if (late)
         json_object_set_new(j, "timed_out", json_true());
     if (json_array_size(x->installed))
@@ -381,8 +382,8 @@ static void tell(const bound *b, execution *x, const cay__seen *before, const ca
     cay_output_text(out, text ? text : "{}", text ? strlen(text) : 2);
 }
 
-static int execute(bound *b, const cay_call *call, execution *x, bool auto_install,
-                   cay_tool_output *out, cay_err *err)
+static int run_code(bound *b, const cay_call *call, execution *x, bool auto_install,
+                    cay_tool_output *out, cay_err *err)
 {
     cay__seen *before = NULL, *after = NULL;
     char name[64];
@@ -390,15 +391,15 @@ static int execute(bound *b, const cay_call *call, execution *x, bool auto_insta
     CAY_TRY(save_code(b, call, x, err));
     CAY_TRY(cay__seen_look(b->sb, call, b->root, &before, err));
     int rc = run_once(b, call, x, err);
-    while (rc == 0 && auto_install && x->retries < RETRIES && missing(x, name, sizeof name) &&
-           install(b, call, x, name)) {
+    while (rc == 0 && auto_install && x->retries < RETRIES &&
+           find_missing_module(x, name, sizeof name) && install_package(b, call, x, name)) {
         x->retries++;
         rc = run_once(b, call, x, err);
     }
     if (rc == 0)
         rc = cay__seen_look(b->sb, call, b->root, &after, err);
     if (rc == 0)
-        tell(b, x, before, after, out);
+        report_execution(b, x, before, after, out);
     cay__seen_free(before);
     cay__seen_free(after);
     return rc;
@@ -415,8 +416,8 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
                     .fd = { -1, -1 },
                     .installed = json_array() };
     int rc =
-        x.code ? execute(b, cay_run_call(call->run), &x,
-                         cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err)
+        x.code ? run_code(b, cay_run_call(call->run), &x,
+                          cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err)
                : cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
     for (int i = 0; i < 2; i++)
         cay__buf_clear(&x.text[i].b);
@@ -424,14 +425,14 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
     return rc;
 }
 
-static bool asks(void *arg, const cay_tool_call *call)
+static bool is_approval_needed(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
     return b->of->o.needs_approval ? b->of->o.needs_approval(b->of->o.arg, call)
                                    : b->of->o.approval;
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     cay__buf dir = CAY__BUF(4096);
@@ -451,7 +452,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
         .parameters = parameters,
         .call = execute_code,
         .arg = b,
-        .needs_approval = asks,
+        .needs_approval = is_approval_needed,
         .description =
             "Runs a Python program in the sandbox that can call your other tools as functions of "
             "the package tools. You are told what it printed, the files it "
@@ -462,7 +463,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     return 0;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay__relay_close(&b->relay);
@@ -474,7 +475,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -483,7 +484,7 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
     return 0;
 }
 
-static int instructions(void *arg, char **text, cay_err *err)
+static int write_instructions(void *arg, char **text, cay_err *err)
 {
     const bound *b = arg;
     const cay__seat *s = b->run->seat;
@@ -507,7 +508,7 @@ static int instructions(void *arg, char **text, cay_err *err)
     return 0;
 }
 
-static void drop(void *self)
+static void close_ptc(void *self)
 {
     ptc *t = self;
     free(t->dir);
@@ -516,11 +517,11 @@ static void drop(void *self)
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "ptc",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .instructions = instructions,
-                                        .close = drop };
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .instructions = write_instructions,
+                                        .close = close_ptc };
 
 int cay_cap_ptc(const cay_ptc_options *given, cay_capability **out, cay_err *err)
 {

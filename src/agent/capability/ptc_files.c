@@ -18,7 +18,7 @@ struct cay__seen {
 };
 
 /* What nobody wants to hear of. */
-static bool dull(const char *path)
+static bool is_ignored(const char *path)
 {
     static const char *const names[] = { ".git", "__pycache__", "node_modules", ".venv" };
     for (const char *p = path; *p;) {
@@ -31,10 +31,10 @@ static bool dull(const char *path)
     return false;
 }
 
-static int add(const cay_dirent *e, void *arg)
+static int add_file(const cay_dirent *e, void *arg)
 {
     cay__seen *s = arg;
-    if (e->st.type != CAY_FILE || dull(e->path))
+    if (e->st.type != CAY_FILE || is_ignored(e->path))
         return 0;
     if (s->n == FILES_MAX) {
         s->cut = true;
@@ -62,7 +62,7 @@ int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay_
                    cay_err *err)
 {
     cay__seen *s = cay__alloc(sizeof *s);
-    int rc = cay_dir_list(sb, call, root, 0, add, s, err);
+    int rc = cay_dir_list(sb, call, root, 0, add_file, s, err);
     if (rc < 0) {
         cay__seen_free(s);
         return rc;
@@ -73,7 +73,7 @@ int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay_
     return 0;
 }
 
-static void tell(json_t *list, const entry *e)
+static void append_path(json_t *list, const entry *e)
 {
     if (json_array_size(list) < TOLD_MAX)
         json_array_append_new(list, cay__json_bytes(e->path));
@@ -90,9 +90,9 @@ void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *
         const entry *was =
             k < before->n && !strcmp(before->v[k].path, e->path) ? &before->v[k] : NULL;
         if (!was)
-            tell(created, e);
+            append_path(created, e);
         else if (was->size != e->size || was->mtime != e->mtime || was->inode != e->inode)
-            tell(modified, e);
+            append_path(modified, e);
     }
 }
 

@@ -52,7 +52,7 @@ const char cay__py_client[] =
     "    out = answer['output']\n"
     "    return Result(out) if isinstance(out, str) else out\n";
 
-static bool keyword(const char *s)
+static bool is_keyword(const char *s)
 {
     static const char *const words[] = {
         "False",   "None",     "True",     "and",    "as",     "assert", "async",  "await",
@@ -78,14 +78,14 @@ bool cay__py_name(const char *name, char *dst, size_t cap)
         dst[n++] = isalnum((unsigned char)*p) ? *p : '_';
     }
     dst[n] = 0;
-    if (keyword(dst) ||
+    if (is_keyword(dst) ||
         (n > 1 && dst[0] == '_' &&
          dst[1] == '_')) /* __x inside a class or as a dunder means more than a name */
         snprintf(dst + n, cap - n, "_");
     return letter;
 }
 
-static void literal(cay__buf *b, const char *text)
+static void write_literal(cay__buf *b, const char *text)
 {
     if (CAY__MUTANT("fuzz-ptc"))
         cay__buf_str(b, text);
@@ -95,7 +95,7 @@ static void literal(cay__buf *b, const char *text)
 
 static void type_of(const json_t *s, int depth, cay__buf *b);
 
-static bool literals(const json_t *values, cay__buf *b)
+static bool write_literal_type(const json_t *values, cay__buf *b)
 {
     size_t n = json_array_size(values), i;
     json_t *v;
@@ -118,7 +118,7 @@ static bool literals(const json_t *values, cay__buf *b)
     return true;
 }
 
-static void named(const char *type, const json_t *s, int depth, cay__buf *b)
+static void write_named_type(const char *type, const json_t *s, int depth, cay__buf *b)
 {
     static const char *const plain[][2] = { { "string", "str" },
                                             { "integer", "int" },
@@ -153,15 +153,15 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
         choice = json_object_get(s, "oneOf");
     if (!json_is_object(s) || depth > DEEP) {
         cay__buf_str(b, "Any");
-    } else if (literals(json_object_get(s, "enum"), b)) {
+    } else if (write_literal_type(json_object_get(s, "enum"), b)) {
         return;
     } else if (json_is_string(type)) {
-        named(json_string_value(type), s, depth, b);
+        write_named_type(json_string_value(type), s, depth, b);
     } else if (json_array_size(type) && json_array_size(type) <= CHOICES) {
         json_array_foreach(type, i, one)
         {
             cay__buf_str(b, i ? " | " : "");
-            named(json_is_string(one) ? json_string_value(one) : "", s, depth, b);
+            write_named_type(json_is_string(one) ? json_string_value(one) : "", s, depth, b);
         }
     } else if (json_array_size(choice) && json_array_size(choice) <= CHOICES) {
         json_array_foreach(choice, i, one)
@@ -192,7 +192,7 @@ static bool is_required(const json_t *schema, const char *key)
 
 /* Those that must be given come first, as Python wants it. False: they cannot be named apart, so
  * they are taken as they come. */
-static bool arguments(const json_t *schema, argument *v, size_t *n)
+static bool collect_arguments(const json_t *schema, argument *v, size_t *n)
 {
     const char *key;
     json_t *s;
@@ -216,7 +216,7 @@ static bool arguments(const json_t *schema, argument *v, size_t *n)
     return true;
 }
 
-static void signature(const char *fn, const argument *v, size_t n, cay__buf *b)
+static void write_signature(const char *fn, const argument *v, size_t n, cay__buf *b)
 {
     cay__buf_fmt(b, "%s(", fn);
     for (size_t i = 0; i < n; i++) {
@@ -228,7 +228,7 @@ static void signature(const char *fn, const argument *v, size_t n, cay__buf *b)
     cay__buf_str(b, ")");
 }
 
-static void example(const char *fn, const argument *v, size_t n, cay__buf *b)
+static void write_example(const char *fn, const argument *v, size_t n, cay__buf *b)
 {
     static const char *const samples[][2] = { { "integer", "1" },    { "number", "1.0" },
                                               { "boolean", "True" }, { "array", "[]" },
@@ -247,7 +247,8 @@ static void example(const char *fn, const argument *v, size_t n, cay__buf *b)
     cay__buf_str(b, ")");
 }
 
-static void about(const cay__py_tool *t, const char *fn, const argument *v, size_t n, cay__buf *b)
+static void write_docstring(const cay__py_tool *t, const char *fn, const argument *v, size_t n,
+                            cay__buf *b)
 {
     cay__buf_str(b, t->about && *t->about ? t->about : t->name);
     cay__buf_str(b, n ? "\n\nArgs:" : "");
@@ -258,18 +259,18 @@ static void about(const cay__py_tool *t, const char *fn, const argument *v, size
             cay__buf_fmt(b, " (\"%s\")", v[i].key);
     }
     cay__buf_str(b, "\n\nExample:\n    ");
-    example(fn, v, n, b);
+    write_example(fn, v, n, b);
     cay__buf_str(b, "\n");
 }
 
-static void pairs(const argument *v, size_t n, bool required, cay__buf *b)
+static void write_pairs(const argument *v, size_t n, bool required, cay__buf *b)
 {
     bool first = true;
     cay__buf_str(b, "{");
     for (size_t i = 0; i < n; i++)
         if (v[i].required == required) {
             cay__buf_str(b, first ? "" : ", ");
-            literal(b, v[i].key);
+            write_literal(b, v[i].key);
             cay__buf_fmt(b, ": %s", v[i].name);
             first = false;
         }
@@ -281,22 +282,22 @@ void cay__py_function(const cay__py_tool *t, const char *fn, cay__buf *out)
     argument v[ARGUMENTS];
     size_t n;
     CAY_AUTOBUF doc = CAY__BUF(1 << 20);
-    bool apart = arguments(t->schema, v, &n);
-    about(t, fn, v, apart ? n : 0, &doc);
+    bool apart = collect_arguments(t->schema, v, &n);
+    write_docstring(t, fn, v, apart ? n : 0, &doc);
     cay__buf_str(out, "\n\ndef ");
     if (apart)
-        signature(fn, v, n, out);
+        write_signature(fn, v, n, out);
     else
         cay__buf_fmt(out, "%s(arguments: dict[str, Any])", fn);
     cay__buf_str(out, " -> Result:\n    ");
-    literal(out, doc.data);
+    write_literal(out, doc.data);
     cay__buf_str(out, "\n    return call(");
-    literal(out, t->name);
+    write_literal(out, t->name);
     cay__buf_str(out, ", ");
     if (apart) {
-        pairs(v, n, true, out);
+        write_pairs(v, n, true, out);
         cay__buf_str(out, ", ");
-        pairs(v, n, false, out);
+        write_pairs(v, n, false, out);
     } else {
         cay__buf_str(out, "arguments");
     }
@@ -307,14 +308,14 @@ void cay__py_document(const cay__py_tool *t, const char *module, const char *fn,
 {
     argument v[ARGUMENTS];
     size_t n;
-    bool apart = arguments(t->schema, v, &n);
+    bool apart = collect_arguments(t->schema, v, &n);
     cay__buf_fmt(out, "# %s\n\n```python\nfrom tools.%s import %s\n", fn, module, fn);
     if (apart)
-        signature(fn, v, n, out);
+        write_signature(fn, v, n, out);
     else
         cay__buf_fmt(out, "%s(arguments)", fn);
     cay__buf_str(out, "\n```\n\n");
-    about(t, fn, v, apart ? n : 0, out);
+    write_docstring(t, fn, v, apart ? n : 0, out);
 }
 
 void cay__py_head(const char *server, cay__buf *out)
@@ -322,7 +323,7 @@ void cay__py_head(const char *server, cay__buf *out)
     CAY_AUTOBUF doc = CAY__BUF(1024);
     cay__buf_fmt(&doc, "Tools of %.200s, as functions. Written by the harness; changes are lost.",
                  server);
-    literal(out, doc.data ? doc.data : "Tools");
+    write_literal(out, doc.data ? doc.data : "Tools");
     cay__buf_str(out, "\nfrom __future__ import annotations\nfrom typing import Any, Literal\nfrom "
                       "._client import Result, call\n");
 }

@@ -72,7 +72,7 @@ static char *take_line(cay__relay *w)
     return line;
 }
 
-static int greet(cay__relay *w, const cay_call *call, cay_err *err)
+static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
 {
     cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + START_MS;
@@ -113,7 +113,7 @@ int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char
     if (rc == 0)
         rc = cay_proc_output(w->p, call, CAY_STDOUT, CAY_FROM_START, &w->fd, err);
     if (rc == 0)
-        rc = greet(w, call, err);
+        rc = read_socket_path(w, call, err);
     if (rc < 0)
         cay__relay_close(w);
     return rc;

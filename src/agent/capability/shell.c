@@ -58,8 +58,8 @@ static const char about_shell[] =
     "- Search with rg and rg --files where ripgrep is installed; it is faster than grep and find.\n"
     "- Do not write scripts only to print parts of files; sed -n, head and tail do that.";
 
-static void tell(const bound *b, cay__told *t, cay__printed *p, const json_t *args,
-                 cay_tool_output *out)
+static void report_command(const bound *b, cay__told *t, cay__printed *p, const json_t *args,
+                           cay_tool_output *out)
 {
     CAY_AUTOBUF text = CAY__BUF(8 * CAY__KEEP_BYTES);
     CAY_AUTOBUF all = CAY__BUF(16 * CAY__KEEP_BYTES);
@@ -78,7 +78,7 @@ static void tell(const bound *b, cay__told *t, cay__printed *p, const json_t *ar
 static int tell_mistake(const bound *b, const char *text, cay_tool_output *out)
 {
     cay__told t = { .ended = true, .code = 1, .text = text, .len = strlen(text) };
-    tell(b, &t, NULL, NULL, out);
+    report_command(b, &t, NULL, NULL, out);
     return 0;
 }
 
@@ -93,7 +93,7 @@ typedef struct act {
     int64_t began_us;
 } act;
 
-static int answer(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
+static int report_session(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
 {
     cay__printed p = CAY__PRINTED;
     if (began)
@@ -104,7 +104,7 @@ static int answer(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
                         .ended = s->exited,
                         .code = s->exit.code,
                         .session = s->id };
-        tell(a->b, &t, &p, a->args, a->out);
+        report_command(a->b, &t, &p, a->args, a->out);
         if (s->exited)
             cay__span_exit(a->span, s->exit.code);
     }
@@ -167,14 +167,14 @@ static int run_once(act *a, const cay_spawn *spec)
     cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6,
                     .ended = true,
                     .code = res.exit.code };
-    tell(a->b, &t, &p, a->args, a->out);
+    report_command(a->b, &t, &p, a->args, a->out);
     cay__span_exit(a->span, res.exit.code);
     cay__buf_clear(&p.b);
     cay_result_clear(&res);
     return 0;
 }
 
-static int exec_one(act *a)
+static int run_command(act *a)
 {
     CAY_AUTOBUF dir = CAY__BUF(8192);
     const bound *b = a->b;
@@ -206,17 +206,17 @@ static int exec_one(act *a)
     if (rc < 0 && rc != CAY_ETIMEOUT && a->why.retry == CAY_RETRY_YES && !spec.tty)
         return run_once(a, &spec);
     CAY_TRY(rc);
-    return answer(a, s,
-                  cay__cmd_yield((uint64_t)cay__json_int(a->args, "yield_time_ms", 10000), false),
-                  true);
+    return report_session(
+        a, s, cay__cmd_yield((uint64_t)cay__json_int(a->args, "yield_time_ms", 10000), false),
+        true);
 }
 
 static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
-    return act_on(arg, call, out, "exec", exec_one, err);
+    return act_on(arg, call, out, "exec", run_command, err);
 }
 
-static int feed(cay__cmd *s, const cay_call *call, const char *chars, size_t n, cay_err *err)
+static int write_input(cay__cmd *s, const cay_call *call, const char *chars, size_t n, cay_err *err)
 {
     if (!s->tty && n == 1 && chars[0] == 3)
         return cay_proc_signal(s->p, call, SIGINT, CAY_SCOPE_TREE, err);
@@ -229,7 +229,7 @@ static int feed(cay__cmd *s, const cay_call *call, const char *chars, size_t n, 
     return 0;
 }
 
-static int write_one(act *a)
+static int write_session(act *a)
 {
     cay__cmd *s = NULL;
     const json_t *chars = json_object_get(a->args, "chars");
@@ -239,20 +239,20 @@ static int write_one(act *a)
     cay__span_data(a->span, "session_id",
                    json_integer(id)); /* the command's, as the SDK has it here */
     CAY_TRY(cay__cmd_find(&a->b->sessions, &a->call, id, &s, &a->why));
-    int rc = n ? feed(s, &a->call, json_string_value(chars), n, &a->why) : 0;
+    int rc = n ? write_input(s, &a->call, json_string_value(chars), n, &a->why) : 0;
     if (rc == 0 || rc == CAY_ESTATE ||
         rc == CAY_EGONE) /* it ended meanwhile: what it said last is the answer */
-        return answer(a, s, cay__cmd_yield(yield, !n), false);
+        return report_session(a, s, cay__cmd_yield(yield, !n), false);
     cay__cmd_leave(&a->b->sessions, s);
     return rc;
 }
 
 static int write_stdin(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
-    return act_on(arg, call, out, "write_stdin", write_one, err);
+    return act_on(arg, call, out, "write_stdin", write_session, err);
 }
 
-static bool asks(void *arg, const cay_tool_call *call)
+static bool is_approval_needed(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
     return b->shell->o.needs_approval(b->shell->o.arg, call);
@@ -268,10 +268,10 @@ static bool typing_asks(void *arg, const cay_tool_call *call)
     const json_t *chars = json_object_get(a, "chars");
     if (!chars || (json_is_string(chars) && !json_string_length(chars)))
         return false;
-    return b->shell->o.needs_approval ? asks(arg, call) : b->shell->o.approval;
+    return b->shell->o.needs_approval ? is_approval_needed(arg, call) : b->shell->o.approval;
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     (void)err;
@@ -292,7 +292,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                     .description = "Runs a command in the sandbox and tells what it printed and "
                                    "how it ended, or a session ID when it is still running.",
                     .approval = b->shell->o.approval,
-                    .needs_approval = b->shell->o.needs_approval ? asks : NULL };
+                    .needs_approval = b->shell->o.needs_approval ? is_approval_needed : NULL };
     b->write =
         (cay_tool){ .size = sizeof b->write,
                     .name = "write_stdin",
@@ -308,7 +308,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     return 0;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay__cmds_drop(&b->sessions);
@@ -318,7 +318,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -327,7 +327,7 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
     return 0;
 }
 
-static int instructions(void *arg, char **text, cay_err *err)
+static int write_instructions(void *arg, char **text, cay_err *err)
 {
     (void)arg;
     (void)err;
@@ -337,10 +337,10 @@ static int instructions(void *arg, char **text, cay_err *err)
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "shell",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .instructions = instructions,
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .instructions = write_instructions,
                                         .close = free };
 
 cay_capability *cay_cap_shell(const cay_shell_options *o)

@@ -9,7 +9,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 
-static void take(char *dst, size_t cap, const char *s, size_t n)
+static void copy_value(char *dst, size_t cap, const char *s, size_t n)
 {
     size_t w = 0;
     while (n && (*s == ' ' || *s == '\t'))
@@ -50,10 +50,10 @@ void cay__skill_front(const char *text, size_t len, cay__front *out)
         inside = true;
         const char *colon = memchr(p, ':', bare);
         if (colon && colon - p == 4 && !memcmp(p, "name", 4))
-            take(out->name, sizeof out->name, colon + 1, (size_t)(p + bare - colon - 1));
+            copy_value(out->name, sizeof out->name, colon + 1, (size_t)(p + bare - colon - 1));
         else if (colon && colon - p == 11 && !memcmp(p, "description", 11))
-            take(out->description, sizeof out->description, colon + 1,
-                 (size_t)(p + bare - colon - 1));
+            copy_value(out->description, sizeof out->description, colon + 1,
+                       (size_t)(p + bare - colon - 1));
         p = nl ? nl + 1 : end;
     }
     *out = (cay__front){ .name = "" }; /* a block that never ends is none */
@@ -99,7 +99,7 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
     return cay_file_put(c->sb, c->call, path, b.data ? b.data : "", b.len, &w, c->err);
 }
 
-static int copy_one(const cay__fs_entry *e, void *arg)
+static int copy_entry(const cay__fs_entry *e, void *arg)
 {
     copy *c = arg;
     char path[4096];
@@ -123,7 +123,7 @@ int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "skill %.100s", name);
-    cay__fs_walk w = { .fn = copy_one, .arg = &c, .flags = CAY__FS_STRICT };
+    cay__fs_walk w = { .fn = copy_entry, .arg = &c, .flags = CAY__FS_STRICT };
     int rc = cay__fs_walk_fd(fd, &w);
     if (c.rc < 0)
         return c.rc;

@@ -40,7 +40,7 @@ typedef struct bound {
     const cay_tool *tools[1];
 } bound;
 
-static int wrong(cay_err *err, const char *what, const char *name)
+static int fail_skills(cay_err *err, const char *what, const char *name)
 {
     return cay_fail_why(err, CAY_EINVAL, "skills_config_invalid", "skills: %s%s%.100s", what,
                         *name ? ": " : "", name);
@@ -101,9 +101,9 @@ static int add_entry(const char *path, const char *data, size_t len, bool run, v
                                     json_stringn(data, len), "permissions", run ? "0755" : "0644");
     json_t *entries = arg, *old = json_object_get(entries, path);
     if (!json_object_get(entry, "content"))
-        return wrong(err, "a file is no UTF-8 text", path);
+        return fail_skills(err, "a file is no UTF-8 text", path);
     if (old && !json_equal(old, entry))
-        return wrong(err, "the manifest has something else there", path);
+        return fail_skills(err, "the manifest has something else there", path);
     json_object_set(entries, path, entry);
     return 0;
 }
@@ -121,10 +121,10 @@ static int put_file(const char *path, const char *data, size_t len, bool run, vo
     return cay_file_put(b->sb, cay_run_call(b->run), whole, data, len, &w, err);
 }
 
-static bool overlaps(const char *a, const char *b)
+static bool has_overlap(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
-    return n <= m ? !strncmp(a, b, n) && (!b[n] || b[n] == '/') : overlaps(b, a);
+    return n <= m ? !strncmp(a, b, n) && (!b[n] || b[n] == '/') : has_overlap(b, a);
 }
 
 static int change_manifest(void *self, const char *manifest, char **instead, cay_err *err)
@@ -140,7 +140,7 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
         json_object_set_new(m, "entries", entries);
     }
     if (s->lazy) {
-        json_object_foreach(entries, key, v) if (overlaps(key, s->path)) return wrong(
+        json_object_foreach(entries, key, v) if (has_overlap(key, s->path)) return fail_skills(
             err, "the manifest has an entry where skills are loaded to", key);
         return 0;
     }
@@ -258,7 +258,7 @@ static int list_inside(bound *b, cay_err *err)
     return 0;
 }
 
-static int instructions(void *arg, char **out, cay_err *err)
+static int write_instructions(void *arg, char **out, cay_err *err)
 {
     const bound *b = arg;
     cay__buf t = CAY__BUF(1 << 20);
@@ -285,7 +285,7 @@ static int instructions(void *arg, char **out, cay_err *err)
     return 0;
 }
 
-static int answer(cay_tool_output *out, const char *status, const listed *l, const char *path)
+static int report_skill(cay_tool_output *out, const char *status, const listed *l, const char *path)
 {
     CAY_AUTOJSON *j =
         json_pack("{s:s, s:s, s:s}", "status", status, "skill_name", l->front.name, "path", path);
@@ -318,13 +318,13 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
     snprintf(path, sizeof path, "%.800s/%s", b->s->path, hit->dir);
     snprintf(whole, sizeof whole, "%s/%s", b->root, path);
     if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
-        return answer(out, "already_loaded", hit, path);
+        return report_skill(out, "already_loaded", hit, path);
     CAY_TRY(
         cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
-    return answer(out, "loaded", hit, path);
+    return report_skill(out, "loaded", hit, path);
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     if (b->host >= 0)
@@ -336,7 +336,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     *b = (bound){ .s = self,
@@ -362,7 +362,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     if (rc == 0 && !b->s->lazy)
         rc = list_inside(b, err);
     if (rc < 0) {
-        stop(b);
+        stop_capability(b);
         return rc;
     }
     qsort(b->v, b->n, sizeof *b->v, by_dir);
@@ -370,7 +370,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     return 0;
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -389,25 +389,25 @@ static void close_skills(void *self)
 static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *err)
 {
     if (!k->name || !cay__skill_name(k->name))
-        return wrong(err, "a name has letters, digits, . _ and -", k->name ? k->name : "");
+        return fail_skills(err, "a name has letters, digits, . _ and -", k->name ? k->name : "");
     cay_skill_file *files = cay__arena_take(&s->arena, (k->nfiles + 1) * sizeof *files);
     for (size_t i = 0; i < k->nfiles; i++) {
         const cay_skill_file *f = &k->files[i];
         if (!f->path || !plain_path(f->path) || !strcmp(f->path, "SKILL.md") ||
             (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) &&
              strncmp(f->path, "assets/", 7)))
-            return wrong(err, "a file is below scripts/, references/ or assets/",
-                         f->path ? f->path : "");
+            return fail_skills(err, "a file is below scripts/, references/ or assets/",
+                               f->path ? f->path : "");
         for (size_t j = 0; j < i; j++)
             if (!strcmp(files[j].path, f->path))
-                return wrong(err, "a file is given twice", f->path);
+                return fail_skills(err, "a file is given twice", f->path);
         char *data = cay__arena_take(&s->arena, f->len + 1);
         memcpy(data, f->data, f->len);
         files[i] = (cay_skill_file){ cay__arena_str(&s->arena, f->path), data, f->len };
     }
     for (size_t i = 0; i < s->n; i++)
         if (!strcmp(s->v[i].name, k->name))
-            return wrong(err, "a name is given twice", k->name);
+            return fail_skills(err, "a name is given twice", k->name);
     *out = (cay_skill){ cay__arena_str(&s->arena, k->name),
                         k->description ? cay__arena_str(&s->arena, k->description) : NULL,
                         cay__arena_str(&s->arena, k->content),
@@ -419,10 +419,10 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "skills",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .instructions = instructions,
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .instructions = write_instructions,
                                         .manifest = change_manifest,
                                         .close = close_skills,
                                         .brings = true };
@@ -435,9 +435,9 @@ int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_er
     const char *path = o->path ? o->path : ".agents";
     int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1
                  ? 0
-                 : wrong(err, "give exactly one of skills, from and lazy", "");
+                 : fail_skills(err, "give exactly one of skills, from and lazy", "");
     if (rc == 0 && (!plain_path(path) || strlen(path) > 800))
-        rc = wrong(err, "path is a relative path without ..", path);
+        rc = fail_skills(err, "path is a relative path without ..", path);
     if (rc == 0) {
         s->path = cay__arena_str(&s->arena, path);
         s->from = o->from ? cay__arena_str(&s->arena, o->from) : NULL;

@@ -39,7 +39,7 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     return 0;
 }
 
-static bool asks(void *arg, const cay_tool_call *call)
+static bool is_approval_needed(void *arg, const cay_tool_call *call)
 {
     const one *t = arg;
     if (!(t->row->flags & CAY__TOOL_ACTS))
@@ -48,7 +48,7 @@ static bool asks(void *arg, const cay_tool_call *call)
                                        : t->b->box->o.approval;
 }
 
-static void stop(void *arg)
+static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay_toolset_close(b->ts);
@@ -57,7 +57,7 @@ static void stop(void *arg)
     free(b);
 }
 
-static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
     /* The shell has the run's own name, so that a saved run finds it. */
@@ -74,7 +74,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
         free(b);
         return rc;
     }
-    b->ts->keep = false; /* finish() says otherwise */
+    b->ts->keep = false; /* finish_capability() says otherwise */
     b->n = b->ts->nrows;
     b->v = cay__alloc(b->n * sizeof *b->v);
     b->tools = cay__alloc(b->n * sizeof *b->tools);
@@ -87,14 +87,14 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                                    .parameters = row->schema,
                                    .call = call_tool,
                                    .arg = &b->v[i],
-                                   .needs_approval = asks };
+                                   .needs_approval = is_approval_needed };
         b->tools[i] = &b->v[i].tool;
     }
     *out = b;
     return 0;
 }
 
-static int finish(void *arg, const cay_rollout *rollout, cay_err *err)
+static int finish_capability(void *arg, const cay_rollout *rollout, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -102,7 +102,7 @@ static int finish(void *arg, const cay_rollout *rollout, cay_err *err)
     return 0;
 }
 
-static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
     (void)err;
@@ -111,7 +111,7 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
     return 0;
 }
 
-static void drop(void *self)
+static void close_tools(void *self)
 {
     toolbox *t = self;
     for (size_t i = 0; t->names && t->names[i]; i++)
@@ -122,11 +122,11 @@ static void drop(void *self)
 
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "tools",
-                                        .start = start,
-                                        .stop = stop,
-                                        .tools = tools,
-                                        .finish = finish,
-                                        .close = drop };
+                                        .start = start_capability,
+                                        .stop = stop_capability,
+                                        .tools = list_tools,
+                                        .finish = finish_capability,
+                                        .close = close_tools };
 
 static int instruct_browser(void *arg, char **text, cay_err *err)
 {
@@ -142,15 +142,15 @@ static int instruct_browser(void *arg, char **text, cay_err *err)
 
 static const cay_capability_ops browser_ops = { .size = sizeof browser_ops,
                                                 .name = "browser",
-                                                .start = start,
-                                                .stop = stop,
-                                                .tools = tools,
+                                                .start = start_capability,
+                                                .stop = stop_capability,
+                                                .tools = list_tools,
                                                 .instructions = instruct_browser,
-                                                .finish = finish,
-                                                .close = drop };
+                                                .finish = finish_capability,
+                                                .close = close_tools };
 
-static int make(const cay_capability_ops *kind, const cay_tools_options *o, cay_capability **out,
-                cay_err *err)
+static int make_capability(const cay_capability_ops *kind, const cay_tools_options *o,
+                           cay_capability **out, cay_err *err)
 {
     CAY_AUTOFREE const cay__tool_row **rows = NULL;
     size_t n;
@@ -171,7 +171,7 @@ int cay_cap_tools(const cay_tools_options *given, cay_capability **out, cay_err 
 {
     cay_tools_options o;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_tools_options", err));
-    return make(&ops, &o, out, err);
+    return make_capability(&ops, &o, out, err);
 }
 
 cay_capability *cay_cap_browser(const cay_browser_options *o)
@@ -186,5 +186,5 @@ cay_capability *cay_cap_browser(const cay_browser_options *o)
                             .approval = own.approval,
                             .needs_approval = own.needs_approval,
                             .arg = own.arg };
-    return make(&browser_ops, &t, &c, NULL) < 0 ? NULL : c;
+    return make_capability(&browser_ops, &t, &c, NULL) < 0 ? NULL : c;
 }

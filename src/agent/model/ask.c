@@ -126,7 +126,7 @@ typedef struct turn {
     attempt *a;
 } turn;
 
-static int refused(int status, const cay__buf *said, void *arg, cay_err *err)
+static int on_refusal(int status, const cay__buf *said, void *arg, cay_err *err)
 {
     const turn *t = arg;
     return status_error(t->e, &(cay__http_reply){ .status = status }, said, err);
@@ -145,7 +145,7 @@ static int on_message(const char *data, size_t len, bool *over, void *arg, cay_e
         int64_t status = cay__json_int(j, "status", 0);
         const cay__buf said = { .data = (char *)data, .len = len };
         if (status >= 400 && status < 600)
-            return refused((int)status, &said, arg, err);
+            return on_refusal((int)status, &said, arg, err);
     }
     CAY_TRY(on_sse("message", data, len, a, err));
     *over = a->ask->done(a->ask->arg);
@@ -162,7 +162,7 @@ static int try_socket(cay__endpoint *e, const cay_call *call, attempt *a, cay_er
                                   .body = b.data,
                                   .len = b.len,
                                   .on_message = on_message,
-                                  .refused = refused,
+                                  .refused = on_refusal,
                                   .arg = &t };
     return cay__socket_try(e, call, &ask, err);
 }

@@ -93,7 +93,7 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     return rc < 0 ? rc : end;
 }
 
-static int emit(answer *a, const char *type, json_t *ev, cay_err *err)
+static int emit_event(answer *a, const char *type, json_t *ev, cay_err *err)
 {
     int rc = 0;
     if (a->req->on_event) {
@@ -162,10 +162,10 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     } else if (!add_piece(&c->arguments, args)) {
         return too_much(err);
     }
-    return emit(a, "response.function_call_arguments.delta",
-                json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
-                          json_is_string(args) ? json_string_value(args) : ""),
-                err);
+    return emit_event(a, "response.function_call_arguments.delta",
+                      json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
+                                json_is_string(args) ? json_string_value(args) : ""),
+                      err);
 }
 
 static int take_text(answer *a, const json_t *text, cay_err *err)
@@ -173,7 +173,7 @@ static int take_text(answer *a, const json_t *text, cay_err *err)
     if (!add_piece(&a->text, text))
         return too_much(err);
     return json_is_string(text) && json_string_length(text)
-               ? emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err)
+               ? emit_event(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err)
                : 0;
 }
 
@@ -195,8 +195,8 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
         return too_much(err);
     if (json_is_string(thought) && json_string_length(thought))
-        CAY_TRY(emit(a, "response.reasoning_summary_text.delta",
-                     json_pack("{s:O}", "delta", thought), err));
+        CAY_TRY(emit_event(a, "response.reasoning_summary_text.delta",
+                           json_pack("{s:O}", "delta", thought), err));
     json_array_foreach(json_object_get(m, "tool_calls"), i, tc)
     {
         CAY_TRY(take_call(a, tc, i, err));
@@ -204,7 +204,7 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     return 0;
 }
 
-static int take(answer *a, const json_t *doc, const char *member, cay_err *err)
+static int parse_document(answer *a, const json_t *doc, const char *member, cay_err *err)
 {
     const json_t *er = json_object_get(doc, "error"),
                  *choice = json_array_get(json_object_get(doc, "choices"), 0);
@@ -238,22 +238,22 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     if (cay__json_object("an event", data, &j, NULL) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
                             "the model's server sent an event that is no JSON object");
-    return take(a, j, "delta", err);
+    return parse_document(a, j, "delta", err);
 }
 
 static int on_json(json_t *doc, void *arg, cay_err *err)
 {
     answer *a = arg;
     a->done = true;
-    return take(a, doc, "message", err);
+    return parse_document(a, doc, "message", err);
 }
 
 static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
 {
-    return emit(arg, "cay.retry",
-                json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms", (json_int_t)ms,
-                          "why", why),
-                NULL);
+    return emit_event(arg, "cay.retry",
+                      json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms",
+                                (json_int_t)ms, "why", why),
+                      NULL);
 }
 
 static json_t *message_item(const char *part, const char *key, const cay__buf *text)
@@ -277,7 +277,7 @@ static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
                      "status", "completed");
 }
 
-static cay_tokens tokens(const json_t *u)
+static cay_tokens parse_usage(const json_t *u)
 {
     cay_tokens t = { .requests = 1 };
     t.input = (uint64_t)CAY_MAX(cay__json_int(u, "prompt_tokens", 0), 0);
@@ -290,7 +290,7 @@ static cay_tokens tokens(const json_t *u)
     return t;
 }
 
-static int finish(answer *a, cay_model_reply *out, cay_err *err)
+static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
 {
     if (!a->done || !a->any)
         return cay_fail_why(err, CAY_EUPSTREAM, a->any ? "model_cut" : "model_answer",
@@ -311,7 +311,7 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
         json_array_append_new(items, call_item(&a->calls[i], i, *a->id ? a->id : "x"));
     out->output = cay__json_text(items, BODY_MAX);
     out->id = *a->id ? cay__strdup(a->id) : NULL;
-    out->usage = tokens(a->usage);
+    out->usage = parse_usage(a->usage);
     return out->output ? 0
                        : cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
                                       "the model's answer is no sound text");
@@ -331,8 +331,8 @@ static void answer_free(answer *a)
     free(a);
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out,
-               cay_err *err)
+static int ask_model(void *self, const cay_call *call, const cay_model_request *req,
+                     cay_model_reply *out, cay_err *err)
 {
     chat_model *m = self;
     cay__body b = { .b = CAY__BUF(BODY_MAX) };
@@ -353,7 +353,7 @@ static int ask(void *self, const cay_call *call, const cay_model_request *req, c
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)
-        rc = finish(a, out, err);
+        rc = finish_reply(a, out, err);
     cay__buf_clear(&b.b);
     answer_free(a);
     return rc;
@@ -367,7 +367,7 @@ static void close_chat(void *self)
 }
 
 static const cay_model_ops ops = {
-    .size = sizeof ops, .name = "chat", .images = true, .ask = ask, .close = close_chat
+    .size = sizeof ops, .name = "chat", .images = true, .ask = ask_model, .close = close_chat
 };
 
 int cay__model_chat(cay__endpoint *e, cay_model **out)

@@ -7,7 +7,7 @@ typedef struct chat {
     json_t *images; /* of tool outputs, until the last output of a row has been written */
 } chat;
 
-static json_t *part(const json_t *p)
+static json_t *convert_part(const json_t *p)
 {
     const char *type = cay__json_str(p, "type", "");
     if (!strcmp(type, "input_image") || !strcmp(type, "image_url")) {
@@ -22,7 +22,7 @@ static json_t *part(const json_t *p)
 }
 
 /* Text alone becomes a plain string, which every server understands. */
-static json_t *content(const json_t *c)
+static json_t *convert_content(const json_t *c)
 {
     if (json_is_string(c))
         return json_incref((json_t *)c);
@@ -32,7 +32,7 @@ static json_t *content(const json_t *c)
     json_t *p;
     json_array_foreach(c, i, p)
     {
-        json_t *one = part(p);
+        json_t *one = convert_part(p);
         text = text && (!one || !strcmp(cay__json_str(one, "type", ""), "text"));
         if (one)
             json_array_append_new(parts, one);
@@ -67,7 +67,7 @@ static void add_message(chat *c, const json_t *item)
     flush_images(c);
     json_array_append_new(
         c->messages, json_pack("{s:s, s:o}", "role", !strcmp(role, "developer") ? "system" : role,
-                               "content", content(json_object_get(item, "content"))));
+                               "content", convert_content(json_object_get(item, "content"))));
 }
 
 static void add_call(chat *c, const json_t *item, const json_t *arguments)
@@ -108,7 +108,7 @@ static void add_output(chat *c, const json_t *item)
         cay__buf_add(&b, json_string_value(out), json_string_length(out));
     json_array_foreach(out, i, p)
     {
-        json_t *one = part(p);
+        json_t *one = convert_part(p);
         const json_t *t = json_object_get(one, "text");
         if (json_is_string(t))
             cay__buf_add(&b, json_string_value(t), json_string_length(t));

@@ -95,15 +95,15 @@ int cay__model_secret(const char *source, char **out, cay_err *err)
     return 0;
 }
 
-static const char *choose(const char *given, const char *variable, const json_t *conf,
-                          const char *key, const char *none)
+static const char *choose_setting(const char *given, const char *variable, const json_t *conf,
+                                  const char *key, const char *none)
 {
     const char *env = variable ? getenv(variable) : NULL;
     return given && *given ? given : env && *env ? env : cay__json_str(conf, key, none);
 }
 
-static int check(const cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf,
-                 cay_err *err)
+static int check_endpoint(const cay__endpoint *e, const cay_model_open_spec *spec,
+                          const json_t *conf, cay_err *err)
 {
     if (strncmp(e->base, "https://", 8) && strncmp(e->base, "http://", 7))
         return cay_fail_why(
@@ -156,15 +156,15 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     memset(e, 0, sizeof *e);
     e->socket = -1;
     CAY_TRY(read_config(&conf, err));
-    const char *name = choose(spec->model, "CAY_MODEL", conf, "name", NULL);
+    const char *name = choose_setting(spec->model, "CAY_MODEL", conf, "name", NULL);
     if (!name)
         return cay_fail_why(err, CAY_EINVAL, "model_missing",
                             "which model? give --model NAME, set CAY_MODEL, or \"model\": "
                             "{\"name\": …} in the configuration");
     e->model = cay__strdup(name);
-    e->base =
-        cay__strdup(choose(spec->base_url, "OPENAI_BASE_URL", conf, "base_url", DEFAULT_BASE));
-    e->api = cay__strdup(choose(spec->api, "CAY_MODEL_API", conf, "api", "responses"));
+    e->base = cay__strdup(
+        choose_setting(spec->base_url, "OPENAI_BASE_URL", conf, "base_url", DEFAULT_BASE));
+    e->api = cay__strdup(choose_setting(spec->api, "CAY_MODEL_API", conf, "api", "responses"));
     for (size_t n = strlen(e->base); n && e->base[n - 1] == '/';)
         e->base[--n] = 0;
     e->retries = spec->retries == CAY_NO_RETRY ? 0 : spec->retries ? spec->retries : 4;
@@ -173,9 +173,9 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->total_ms = spec->total_ms ? spec->total_ms : 1800000;
     e->over_socket = !strcmp(e->api, "websocket");
     e->stream = !spec->no_stream && !e->over_socket;
-    int rc = cay__model_secret(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
+    int rc = cay__model_secret(choose_setting(spec->key, NULL, conf, "key", NULL), &e->key, err);
     if (rc == 0)
-        rc = check(e, spec, conf, err);
+        rc = check_endpoint(e, spec, conf, err);
     if (rc == 0)
         rc = read_window(spec, conf, &e->window, err);
     if (rc == 0)
@@ -185,7 +185,7 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     return rc;
 }
 
-static void wipe(char *s)
+static void wipe_string(char *s)
 {
     if (s)
         explicit_bzero(s, strlen(s));
@@ -197,7 +197,7 @@ void cay__endpoint_clear(cay__endpoint *e)
     cay__http_close(e->http);
     cay__socket_close(e);
     cay__headers_clear(e);
-    wipe(e->key);
+    wipe_string(e->key);
     free(e->base);
     free(e->model);
     free(e->api);

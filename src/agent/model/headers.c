@@ -8,7 +8,7 @@
 #define TOKEN "!#$%&'*+-.^_`|~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 enum { VALUE_MAX = 8192 };
 
-static void wipe(char *s)
+static void wipe_string(char *s)
 {
     if (s)
         explicit_bzero(s, strlen(s));
@@ -16,14 +16,15 @@ static void wipe(char *s)
 }
 
 /* lead: "Bearer ", or "" */
-static void put(cay__endpoint *e, const char *name, size_t n, const char *lead, const char *value)
+static void set_header(cay__endpoint *e, const char *name, size_t n, const char *lead,
+                       const char *value)
 {
     size_t room = n + strlen(lead) + strlen(value) + 3;
     char *h = cay__alloc(room);
     snprintf(h, room, "%.*s: %s%s", (int)n, name, lead, value);
     for (size_t i = 0; i < e->nheaders; i++)
         if (!strncasecmp(e->headers[i], h, n + 1)) {
-            wipe(e->headers[i]);
+            wipe_string(e->headers[i]);
             e->headers[i] = h;
             return;
         }
@@ -35,8 +36,8 @@ static void put(cay__endpoint *e, const char *name, size_t n, const char *lead, 
 }
 
 /* where: whose header it is. What stands there may be a secret: only its name is told. */
-static int add(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
-               const char *name, size_t n, const char *value, cay_err *err)
+static int add_header(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
+                      const char *name, size_t n, const char *value, cay_err *err)
 {
     CAY_AUTOFREE char *secret = NULL;
     bool named = !strncmp(value, "env:", 4) || !strncmp(value, "file:", 5);
@@ -58,7 +59,7 @@ static int add(cay__endpoint *e, const cay_model_open_spec *spec, const char *wh
                                 "header %.*s of %s has a line break or control character in it, or "
                                 "is longer than 8 KiB",
                                 (int)n, name, where);
-    put(e, name, n, "", text);
+    set_header(e, name, n, "", text);
     if (secret)
         explicit_bzero(secret, strlen(secret));
     return 0;
@@ -72,14 +73,14 @@ int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const c
         return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"",
                             where);
     const char *value = line + n + 1;
-    return add(e, spec, where, line, n, value + strspn(value, " \t"), err);
+    return add_header(e, spec, where, line, n, value + strspn(value, " \t"), err);
 }
 
 void cay__headers_begin(cay__endpoint *e)
 {
-    put(e, "Content-Type", 12, "", "application/json");
+    set_header(e, "Content-Type", 12, "", "application/json");
     if (e->key)
-        put(e, "Authorization", 13, "Bearer ", e->key);
+        set_header(e, "Authorization", 13, "Bearer ", e->key);
 }
 
 int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf,
@@ -97,7 +98,8 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
         if (!json_is_string(v))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                 "header %.60s of the configuration is no text", name);
-        CAY_TRY(add(e, spec, "the configuration", name, strlen(name), json_string_value(v), err));
+        CAY_TRY(add_header(e, spec, "the configuration", name, strlen(name), json_string_value(v),
+                           err));
     }
     for (char *line = strtok_r(env, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         CAY_TRY(cay__headers_line(e, spec, "CAY_MODEL_HEADERS", line, err));
@@ -109,13 +111,13 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
 void cay__headers_clear(cay__endpoint *e)
 {
     for (size_t i = 0; i < e->nheaders; i++)
-        wipe(e->headers[i]);
+        wipe_string(e->headers[i]);
     free(e->headers);
     e->headers = NULL;
     e->nheaders = 0;
 }
 
-static void mask(char *text, const char *secret)
+static void mask_secret(char *text, const char *secret)
 {
     size_t n = strlen(secret);
     for (char *k = text; n >= 8 && (k = strstr(k, secret)); k += n)
@@ -125,7 +127,7 @@ static void mask(char *text, const char *secret)
 void cay__headers_mask(const cay__endpoint *e, char *text)
 {
     if (e->key)
-        mask(text, e->key);
+        mask_secret(text, e->key);
     for (size_t i = 1; i < e->nheaders; i++) /* the first tells the type of the body */
-        mask(text, strchr(e->headers[i], ':') + 2);
+        mask_secret(text, strchr(e->headers[i], ':') + 2);
 }

@@ -20,7 +20,7 @@ static json_t *names_of(const json_t *doc)
     return names;
 }
 
-static int ask(cay__endpoint *e, const cay_call *call, char **out, cay_err *err)
+static int fetch_models(cay__endpoint *e, const cay_call *call, char **out, cay_err *err)
 {
     char url[2048];
     CAY_AUTOBUF body = CAY__BUF(LIST_MAX);
@@ -59,7 +59,7 @@ int cay_model_list(const cay_model_open_spec *given, const cay_call *call, char 
     if (!spec.model || !strncmp(spec.model, "scripted:", 9))
         spec.model = "any";
     CAY_TRY(cay__endpoint_make(&spec, &e, err));
-    int rc = ask(&e, call, names, err);
+    int rc = fetch_models(&e, call, names, err);
     cay__endpoint_clear(&e);
     return rc;
 }

@@ -19,7 +19,7 @@ typedef struct answer {
     bool failed;
 } answer;
 
-static bool reasons(const char *model, const cay_model_settings *s)
+static bool is_reasoning_model(const char *model, const cay_model_settings *s)
 {
     const char *slash = strrchr(model, '/');
     model = slash ? slash + 1 : model;
@@ -153,7 +153,8 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
         add_settings(b, s);
     cay__body_raw(b, "store", store ? "true" : "false");
     CAY_AUTOFREE char *rest = NULL;
-    int rc = add_include(b, !store && reasons(e->model, s), s ? s->extra : NULL, &rest, err);
+    int rc =
+        add_include(b, !store && is_reasoning_model(e->model, s), s ? s->extra : NULL, &rest, err);
     if (e->stream)
         cay__body_raw(b, "stream", "true");
     if (rc == 0)
@@ -195,7 +196,7 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     return 0;
 }
 
-static bool done(void *arg)
+static bool is_done(void *arg)
 {
     return ((const answer *)arg)->end != NULL;
 }
@@ -219,7 +220,7 @@ static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
     return a->req->on_event && b.data ? a->req->on_event("cay.retry", b.data, a->req->arg) : 0;
 }
 
-static cay_tokens tokens(const json_t *u)
+static cay_tokens parse_usage(const json_t *u)
 {
     cay_tokens t = { .requests = 1 };
     t.input = (uint64_t)CAY_MAX(cay__json_int(u, "input_tokens", 0), 0);
@@ -238,7 +239,7 @@ static uint64_t cache_write(const json_t *u)
         cay__json_int(json_object_get(u, "input_tokens_details"), "cache_write_tokens", 0), 0);
 }
 
-static int finish(answer *a, cay_model_reply *out, cay_err *err)
+static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
 {
     const json_t *r = a->end, *output = json_object_get(r, "output");
     if (!r)
@@ -258,13 +259,13 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
     out->output = cay__json_text(output, BODY_MAX);
     const char *id = cay__json_str(r, "id", NULL);
     out->id = id ? cay__strdup(id) : NULL;
-    out->usage = tokens(json_object_get(r, "usage"));
+    out->usage = parse_usage(json_object_get(r, "usage"));
     out->cache_write = cache_write(json_object_get(r, "usage"));
     return 0;
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out,
-               cay_err *err)
+static int ask_model(void *self, const cay_call *call, const cay_model_request *req,
+                     cay_model_reply *out, cay_err *err)
 {
     responses *m = self;
     cay__body b = { .b = CAY__BUF(BODY_MAX) };
@@ -276,13 +277,13 @@ static int ask(void *self, const cay_call *call, const cay_model_request *req, c
                        .body_len = b.b.len,
                        .on_event = on_event,
                        .on_json = on_json,
-                       .done = done,
+                       .done = is_done,
                        .on_retry = on_retry,
                        .arg = &a };
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)
-        rc = finish(&a, out, err);
+        rc = finish_reply(&a, out, err);
     cay__buf_clear(&b.b);
     json_decref(a.items);
     json_decref(a.end);
@@ -301,7 +302,7 @@ static const cay_model_ops ops = { .size = sizeof ops,
                                    .custom_tools = true,
                                    .compaction = true,
                                    .images = true,
-                                   .ask = ask,
+                                   .ask = ask_model,
                                    .close = close_responses,
                                    .chains = true,
                                    .prompts = true,

@@ -24,7 +24,7 @@ typedef struct scripted {
     bool functions; /* plays an endpoint without free-form tools */
 } scripted;
 
-static int mismatch(const scripted *s, cay_err *err, const char *what, const char *text)
+static int fail_mismatch(const scripted *s, cay_err *err, const char *what, const char *text)
 {
     return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "turn %zu of the script: %s \"%.120s\"",
                         s->at + 1, what, text);
@@ -39,7 +39,7 @@ static int expect_texts(const scripted *s, const json_t *list, const char *in, b
     {
         const char *text = json_is_string(v) ? json_string_value(v) : "";
         if ((strstr(in, text) != NULL) != want)
-            return mismatch(s, err, what, text);
+            return fail_mismatch(s, err, what, text);
     }
     return 0;
 }
@@ -66,8 +66,8 @@ static char *last_text(const json_t *items)
                              : cay__json_text(v ? v : last, 64u << 20);
 }
 
-static int check(const scripted *s, const json_t *expect, const cay_model_request *q,
-                 const json_t *items, cay_err *err)
+static int check_expectations(const scripted *s, const json_t *expect, const cay_model_request *q,
+                              const json_t *items, cay_err *err)
 {
     CAY_AUTOJSON *tools = NULL;
     CAY_AUTOFREE char *last = json_array_size(items) ? last_text(items) : NULL;
@@ -91,13 +91,15 @@ static int check(const scripted *s, const json_t *expect, const cay_model_reques
     json_array_foreach(
         json_object_get(expect, "tools"), i,
         v) if (!has_tool(tools, json_is_string(v) ? json_string_value(v)
-                                                  : "")) return mismatch(s, err, "no tool is named",
-                                                                         json_string_value(v));
+                                                  : "")) return fail_mismatch(s, err,
+                                                                              "no tool is named",
+                                                                              json_string_value(v));
     json_array_foreach(json_object_get(expect, "tools_not"), i,
                        v) if (has_tool(tools, json_is_string(v)
                                                   ? json_string_value(v)
-                                                  : "")) return mismatch(s, err, "there is a tool",
-                                                                         json_string_value(v));
+                                                  : "")) return fail_mismatch(s, err,
+                                                                              "there is a tool",
+                                                                              json_string_value(v));
     return 0;
 }
 
@@ -168,7 +170,7 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
                      name, "arguments", filled);
 }
 
-static int tell(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
+static int emit_event(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
 {
     int rc = 0;
     json_object_set_new(ev, "type", json_string(type));
@@ -179,8 +181,8 @@ static int tell(const cay_model_request *q, const char *type, json_t *ev, cay_er
     return rc < 0 ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : 0;
 }
 
-static int compose(const scripted *s, const json_t *turn, const cay_model_request *q, json_t *items,
-                   cay_err *err)
+static int compose_reply(const scripted *s, const json_t *turn, const cay_model_request *q,
+                         json_t *items, cay_err *err)
 {
     const json_t *text = json_object_get(turn, "text"), *calls = json_object_get(turn, "calls"),
                  *thought = json_object_get(turn, "reasoning");
@@ -190,7 +192,8 @@ static int compose(const scripted *s, const json_t *turn, const cay_model_reques
         json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:O}]}", "type", "reasoning",
                                                "summary", "type", "summary_text", "text", thought));
     if (json_is_string(text)) {
-        CAY_TRY(tell(q, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
+        CAY_TRY(
+            emit_event(q, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
         json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:[{s:s, s:O}]}", "type", "message",
                                                "role", "assistant", "status", "completed",
                                                "content", "type", "output_text", "text", text));
@@ -206,8 +209,8 @@ static int compose(const scripted *s, const json_t *turn, const cay_model_reques
     return 0;
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out,
-               cay_err *err)
+static int ask_model(void *self, const cay_call *call, const cay_model_request *q,
+                     cay_model_reply *out, cay_err *err)
 {
     scripted *s = self;
     CAY_AUTOJSON *items = json_array(), *input = NULL;
@@ -217,12 +220,12 @@ static int ask(void *self, const cay_call *call, const cay_model_request *q, cay
         return cay_fail_why(err, CAY_EINVAL, "script_mismatch",
                             "the script has %zu turns and was asked for one more", s->at);
     CAY_TRY(cay__json_any("the input", q->input, &input, err));
-    CAY_TRY(check(s, json_object_get(turn, "expect"), q, input, err));
+    CAY_TRY(check_expectations(s, json_object_get(turn, "expect"), q, input, err));
     if (json_is_string(fault)) {
         s->at++;
         return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "%s", json_string_value(fault));
     }
-    CAY_TRY(compose(s, turn, q, items, err));
+    CAY_TRY(compose_reply(s, turn, q, items, err));
     out->output = cay__json_text(items, 64u << 20);
     char id[40];
     snprintf(id, sizeof id, "resp_%zu", ++s->at);
@@ -250,13 +253,13 @@ static const cay_model_ops free_form = { .size = sizeof free_form,
                                          .custom_tools = true,
                                          .compaction = true,
                                          .images = true,
-                                         .ask = ask,
+                                         .ask = ask_model,
                                          .close = close_scripted,
                                          .hosted = true };
 static const cay_model_ops functions = { .size = sizeof functions,
                                          .name = "scripted",
                                          .images = true,
-                                         .ask = ask,
+                                         .ask = ask_model,
                                          .close = close_scripted };
 
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err)

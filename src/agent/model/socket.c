@@ -39,7 +39,7 @@ static int on_frame(int kind, const char *data, size_t len, void *arg, cay_err *
     return t->ask->on_message(data, len, &t->over, t->ask->arg, err);
 }
 
-static int cut(cay_err *err, const char *when)
+static int fail_cut(cay_err *err, const char *when)
 {
     int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_cut",
                           "the model's server closed the connection %s", when);
@@ -57,12 +57,12 @@ static int send_all(int fd, const cay_call *call, const cay__buf *b, cay_err *er
         else if (n < 0 && errno == EAGAIN)
             CAY_TRY(cay__call_wait(call, fd, POLLOUT, "the model's server", err));
         else if (n < 0 && errno != EINTR)
-            return cut(err, "before it was asked");
+            return fail_cut(err, "before it was asked");
     }
     return 0;
 }
 
-static int hear(talk *t, const cay_call *call, cay_err *err)
+static int receive_answer(talk *t, const cay_call *call, cay_err *err)
 {
     CAY_AUTOFREE char *piece = cay__alloc(READ);
     cay__ws_in in = CAY__WS_IN(MESSAGE_MAX, on_frame, t);
@@ -75,13 +75,13 @@ static int hear(talk *t, const cay_call *call, cay_err *err)
         else if (n < 0 && errno == EAGAIN)
             rc = cay__call_wait(&idle, t->e->socket, POLLIN, "the model's answer", err);
         else if (n == 0 || errno != EINTR)
-            rc = cut(err, t->any ? "in the middle of an answer" : "before it answered");
+            rc = fail_cut(err, t->any ? "in the middle of an answer" : "before it answered");
         if (rc == 0 && t->out.len)
             rc = send_all(t->e->socket, call, &t->out, err);
         t->out.len = 0;
     }
     if (rc == 0 && !t->over)
-        rc = cut(err, t->any ? "in the middle of an answer" : "before it answered");
+        rc = fail_cut(err, t->any ? "in the middle of an answer" : "before it answered");
     t->closed = t->closed || in.raw.len ||
                 in.kind; /* more has come than was asked for: not a connection to go on with */
     cay__ws_end(&in);
@@ -123,7 +123,7 @@ int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_as
         if (rc == 0)
             rc = send_all(e->socket, &whole, &frame, err);
         if (rc == 0)
-            rc = hear(&t, &whole, err);
+            rc = receive_answer(&t, &whole, err);
         if (rc < 0 || t.closed)
             cay__socket_close(e);
         again = kept && rc == CAY_EUPSTREAM && !t.any; /* it had gone before anybody asked */

@@ -10,7 +10,7 @@
 
 enum { LOAD_MS = 20000, TEXT_MAX = 40000, SHOT_MAX = 14 << 20 };
 
-static int begin(cay_toolset *ts, const cay_call *call, cay_err *err)
+static int open_browser(cay_toolset *ts, const cay_call *call, cay_err *err)
 {
     if (ts->browser)
         return 0;
@@ -19,7 +19,7 @@ static int begin(cay_toolset *ts, const cay_call *call, cay_err *err)
 }
 
 /* One that has ended is forgotten: the next call begins anew. */
-static int end(cay_toolset *ts, int rc)
+static int drop_ended_browser(cay_toolset *ts, int rc)
 {
     if (rc == CAY_ESTATE)
         cay__cdp_close(CAY_STEAL(ts->browser));
@@ -27,7 +27,7 @@ static int end(cay_toolset *ts, int rc)
 }
 
 /* Until the page is there, or for a while: what has come is told then. */
-static int settle(cay_toolset *ts, const cay_call *call, cay_err *err)
+static int wait_for_load(cay_toolset *ts, const cay_call *call, cay_err *err)
 {
     int64_t stop = cay__now_ms() + LOAD_MS;
     for (;;) {
@@ -108,7 +108,7 @@ int cay__tool_browser_open(cay_toolset *ts, const cay_call *call, const json_t *
         known = known || !strncmp(url, schemes[i], strlen(schemes[i]));
     if (!known)
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\": want http://, https:// or file://", url);
-    CAY_TRY(begin(ts, call, err));
+    CAY_TRY(open_browser(ts, call, err));
     int rc =
         cay__cdp_call(ts->browser, call, "Page.navigate", json_pack("{s:s}", "url", url), &r, err);
     const char *fault = cay__json_str(r, "errorText", "");
@@ -116,18 +116,18 @@ int cay__tool_browser_open(cay_toolset *ts, const cay_call *call, const json_t *
         rc = cay_fail_why(err, CAY_EUPSTREAM, "browser_failed", "%.150s cannot be opened: %s", url,
                           fault);
     if (rc == 0)
-        rc = settle(ts, call, err);
+        rc = wait_for_load(ts, call, err);
     if (rc == 0)
         rc = tell_page(ts, call, "", true, out, err);
-    return end(ts, rc);
+    return drop_ended_browser(ts, rc);
 }
 
 int cay__tool_browser_read(cay_toolset *ts, const cay_call *call, const json_t *args,
                            cay_tool_output *out, cay_err *err)
 {
-    CAY_TRY(begin(ts, call, err));
-    return end(ts, tell_page(ts, call, cay__json_str(args, "selector", ""),
-                             cay__json_bool(args, "elements", true), out, err));
+    CAY_TRY(open_browser(ts, call, err));
+    return drop_ended_browser(ts, tell_page(ts, call, cay__json_str(args, "selector", ""),
+                                            cay__json_bool(args, "elements", true), out, err));
 }
 
 /* Where to point: the middle of what the selector or the text names, scrolled into view. A link
@@ -172,8 +172,8 @@ static int point_at(cay_toolset *ts, const cay_call *call, const json_t *args, b
     return 0;
 }
 
-static int mouse(cay_toolset *ts, const cay_call *call, const char *type, double x, double y,
-                 cay_err *err)
+static int send_mouse(cay_toolset *ts, const cay_call *call, const char *type, double x, double y,
+                      cay_err *err)
 {
     return cay__cdp_call(ts->browser, call, "Input.dispatchMouseEvent",
                          json_pack("{s:s, s:f, s:f, s:s, s:i}", "type", type, "x", x, "y", y,
@@ -182,7 +182,7 @@ static int mouse(cay_toolset *ts, const cay_call *call, const char *type, double
                          NULL, err);
 }
 
-static int key(cay_toolset *ts, const cay_call *call, const char *type, cay_err *err)
+static int send_key(cay_toolset *ts, const cay_call *call, const char *type, cay_err *err)
 {
     return cay__cdp_call(ts->browser, call, "Input.dispatchKeyEvent",
                          json_pack("{s:s, s:s, s:s, s:s, s:i}", "type", type, "key", "Enter",
@@ -192,10 +192,10 @@ static int key(cay_toolset *ts, const cay_call *call, const char *type, cay_err 
 }
 
 /* What an action leads to begins a moment later. */
-static int afterwards(cay_toolset *ts, const cay_call *call, cay_tool_output *out, cay_err *err)
+static int report_action(cay_toolset *ts, const cay_call *call, cay_tool_output *out, cay_err *err)
 {
     poll(NULL, 0, 150);
-    CAY_TRY(settle(ts, call, err));
+    CAY_TRY(wait_for_load(ts, call, err));
     return tell_page(ts, call, "", true, out, err);
 }
 
@@ -204,39 +204,39 @@ int cay__tool_browser_click(cay_toolset *ts, const cay_call *call, const json_t 
 {
     static const char *const steps[] = { "mouseMoved", "mousePressed", "mouseReleased" };
     double x, y;
-    CAY_TRY(begin(ts, call, err));
+    CAY_TRY(open_browser(ts, call, err));
     int rc = point_at(ts, call, args, false, &x, &y, err);
     for (size_t i = 0; rc == 0 && i < CAY_LEN(steps); i++)
-        rc = mouse(ts, call, steps[i], x, y, err);
+        rc = send_mouse(ts, call, steps[i], x, y, err);
     if (rc == 0)
-        rc = afterwards(ts, call, out, err);
-    return end(ts, rc);
+        rc = report_action(ts, call, out, err);
+    return drop_ended_browser(ts, rc);
 }
 
 int cay__tool_browser_type(cay_toolset *ts, const cay_call *call, const json_t *args,
                            cay_tool_output *out, cay_err *err)
 {
     double x, y;
-    CAY_TRY(begin(ts, call, err));
+    CAY_TRY(open_browser(ts, call, err));
     int rc = point_at(ts, call, args, true, &x, &y, err);
     if (rc == 0)
         rc = cay__cdp_call(ts->browser, call, "Input.insertText",
                            json_pack("{s:O}", "text", json_object_get(args, "text")), NULL, err);
     if (rc == 0 && cay__json_bool(args, "submit", false)) {
-        rc = key(ts, call, "keyDown", err);
+        rc = send_key(ts, call, "keyDown", err);
         if (rc == 0)
-            rc = key(ts, call, "keyUp", err);
+            rc = send_key(ts, call, "keyUp", err);
     }
     if (rc == 0)
-        rc = afterwards(ts, call, out, err);
-    return end(ts, rc);
+        rc = report_action(ts, call, out, err);
+    return drop_ended_browser(ts, rc);
 }
 
 int cay__tool_browser_screenshot(cay_toolset *ts, const cay_call *call, const json_t *args,
                                  cay_tool_output *out, cay_err *err)
 {
     CAY_AUTOJSON *r = NULL;
-    CAY_TRY(begin(ts, call, err));
+    CAY_TRY(open_browser(ts, call, err));
     int rc = cay__cdp_call(ts->browser, call, "Page.captureScreenshot",
                            json_pack("{s:s, s:b}", "format", "png", "captureBeyondViewport",
                                      cay__json_bool(args, "full_page", false)),
@@ -246,5 +246,5 @@ int cay__tool_browser_screenshot(cay_toolset *ts, const cay_call *call, const js
         rc = cay_fail(err, CAY_ETOOBIG, "the picture is larger than 10 MiB; leave full_page off");
     if (rc == 0)
         cay__output_encoded(out, "image/png", data);
-    return end(ts, rc);
+    return drop_ended_browser(ts, rc);
 }

@@ -67,7 +67,7 @@ static int send_message(cay__cdp *c, const cay_call *call, const char *method, j
     return cay_proc_write(c->p, call, text, strlen(text) + 1, err);
 }
 
-static json_t *take(cay__cdp *c, bool *any)
+static json_t *pop_message(cay__cdp *c, bool *any)
 {
     char *end = c->in.len ? memchr(c->in.data, 0, c->in.len) : NULL;
     *any = end != NULL;
@@ -80,7 +80,7 @@ static json_t *take(cay__cdp *c, bool *any)
     return m;
 }
 
-static int ended(cay_err *err)
+static int fail_ended(cay_err *err)
 {
     return cay_fail(err, CAY_ESTATE, "the browser ended; the next call starts another");
 }
@@ -102,7 +102,7 @@ static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answ
 {
     for (;;) {
         bool any;
-        CAY_AUTOJSON *m = take(c, &any);
+        CAY_AUTOJSON *m = pop_message(c, &any);
         if (m && json_object_get(m, "id") && cay__json_int(m, "id", -1) == id) {
             *answer = json_incref(m);
             return 0;
@@ -117,13 +117,13 @@ static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answ
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
-            return ended(err);
+            return fail_ended(err);
         cay__buf_used(&c->in, (size_t)n);
     }
 }
 
-static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
-                    bool page, json_t **result, cay_err *err)
+static int exchange_message(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
+                            bool page, json_t **result, cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
     cay_call own = cay__call_copy(call);
@@ -131,7 +131,7 @@ static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_
     own.deadline_ms = own.deadline_ms && own.deadline_ms < end ? own.deadline_ms : end;
     int rc = send_message(c, &own, method, params, page, err);
     if (rc < 0)
-        return rc == CAY_ESTATE || rc == CAY_EGONE ? ended(err) : rc;
+        return rc == CAY_ESTATE || rc == CAY_EGONE ? fail_ended(err) : rc;
     CAY_TRY(wait_for(c, &own, c->id, &answer, err));
     const json_t *fault = json_object_get(answer, "error");
     if (fault)
@@ -145,7 +145,7 @@ static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_
 int cay__cdp_call(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
                   json_t **result, cay_err *err)
 {
-    return exchange(c, call, method, params, true, result, err);
+    return exchange_message(c, call, method, params, true, result, err);
 }
 
 int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t **value,
@@ -173,9 +173,9 @@ int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t 
 static int open_page(cay__cdp *c, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *target = NULL, *session = NULL;
-    CAY_TRY(exchange(c, call, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"),
-                     false, &target, err));
-    CAY_TRY(exchange(
+    CAY_TRY(exchange_message(c, call, "Target.createTarget",
+                             json_pack("{s:s}", "url", "about:blank"), false, &target, err));
+    CAY_TRY(exchange_message(
         c, call, "Target.attachToTarget",
         json_pack("{s:s, s:b}", "targetId", cay__json_str(target, "targetId", ""), "flatten", 1),
         false, &session, err));

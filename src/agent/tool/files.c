@@ -7,7 +7,7 @@
 
 enum { LIST_MAX = 2000, FIND_MAX = 1000, GREP_MAX = 50, EDIT_MAX = 16 << 20 };
 
-static const char *str(const json_t *args, const char *key)
+static const char *get_string(const json_t *args, const char *key)
 {
     return cay__json_str(args, key, "");
 }
@@ -19,12 +19,12 @@ int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *arg
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
     int64_t first = cay__json_int(args, "start_line", 1),
             last = cay__json_int(args, "end_line", INT64_MAX);
-    CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
     CAY_TRY(cay__tool_slurp(ts, call, path, CAY__TOOL_TEXT, &b, err));
     if (b.len > CAY__TOOL_TEXT)
         return cay_fail(err, CAY_ETOOBIG,
                         "%.200s is larger than 16 MiB; read it in parts with a command",
-                        str(args, "file"));
+                        get_string(args, "file"));
     if (last < first)
         return cay_fail(err, CAY_EINVAL, "end_line is before start_line");
     const char *p = b.data ? b.data : "", *end = p + b.len, *from = p;
@@ -34,7 +34,7 @@ int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *arg
         p = nl ? nl + 1 : end;
     }
     if (first > 1 && p >= end)
-        return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", str(args, "file"),
+        return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", get_string(args, "file"),
                         (long long)line - 1);
     for (from = p; line <= last && p < end; line++) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
@@ -76,8 +76,8 @@ int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *ar
                        .user = ts->user };
     const char *data = json_string_value(content);
     size_t n = json_string_length(content);
-    CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
-    if (!strcmp(str(args, "encoding"), "base64")) {
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
+    if (!strcmp(get_string(args, "encoding"), "base64")) {
         CAY_TRY(from_base64(data, &b, err));
         data = b.data ? b.data : "";
         n = b.len;
@@ -86,7 +86,7 @@ int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *ar
     return cay__tool_say(out, "Successfully wrote %zu bytes to %s", n, cay__tool_shown(ts, path));
 }
 
-static size_t occurrences(const cay__buf *b, const char *old, size_t n, const char **at)
+static size_t count_occurrences(const cay__buf *b, const char *old, size_t n, const char **at)
 {
     size_t found = 0;
     const char *p = b->data ? b->data : "", *end = p + b->len;
@@ -105,26 +105,27 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
     const json_t *old = json_object_get(args, "old_str"), *with = json_object_get(args, "new_str");
     const char *at = NULL;
     cay_write spec = { .size = sizeof spec, .user = ts->user };
-    CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
     if (!json_string_length(old))
         return cay_fail(err, CAY_EINVAL, "old_str is empty; file_write makes new files");
     CAY_TRY(cay__tool_slurp(ts, call, path, EDIT_MAX, &b, err));
     if (b.len > EDIT_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB", str(args, "file"));
-    size_t n = occurrences(&b, json_string_value(old), json_string_length(old), &at);
+        return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB", get_string(args, "file"));
+    size_t n = count_occurrences(&b, json_string_value(old), json_string_length(old), &at);
     if (n != 1)
         return n ? cay_fail(err, CAY_EINVAL,
                             "old_str occurs %zu times in %.150s; give more of what is around it", n,
-                            str(args, "file"))
+                            get_string(args, "file"))
                  : cay_fail(err, CAY_EINVAL,
                             "old_str is not in %.150s; read it again and give the passage exactly",
-                            str(args, "file"));
+                            get_string(args, "file"));
     cay__buf_add(&new, b.data, (size_t)(at - b.data));
     cay__buf_add(&new, json_string_value(with), json_string_length(with));
     at += json_string_length(old);
     cay__buf_add(&new, at, (size_t)(b.data + b.len - at));
     if (new.full)
-        return cay_fail(err, CAY_ETOOBIG, "%.200s would be larger than 32 MiB", str(args, "file"));
+        return cay_fail(err, CAY_ETOOBIG, "%.200s would be larger than 32 MiB",
+                        get_string(args, "file"));
     CAY_TRY(cay_file_put(ts->sb, call, path, new.data ? new.data : "", new.len, &spec, err));
     return cay__tool_say(out, "Successfully edited %s", cay__tool_shown(ts, path));
 }
@@ -135,7 +136,7 @@ int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *a
     char path[CAY__TOOL_PATH];
     cay_stat st = { .size_of = sizeof st };
     bool all = cay__json_bool(args, "recursive", false);
-    CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
     if (!strcmp(path, ts->root) || !strcmp(path, ts->cwd))
         return cay_fail(err, CAY_EPERM, "the working directory itself is not deleted");
     CAY_TRY(cay_file_stat(ts->sb, call, path, false, &st, err));
@@ -143,7 +144,7 @@ int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *a
         return cay_fail(
             err, CAY_ETYPE,
             "%.200s is a directory; give recursive true to delete it with all that is in it",
-            str(args, "file"));
+            get_string(args, "file"));
     CAY_TRY(cay_file_remove(ts->sb, call, path, all, err));
     return cay__tool_say(out, "Successfully deleted %s", cay__tool_shown(ts, path));
 }
@@ -196,7 +197,7 @@ int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *arg
     listing l = { .b = CAY__BUF(CAY__TOOL_TEXT),
                   .most = LIST_MAX,
                   .hidden = cay__json_bool(args, "show_hidden", false) };
-    CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "path"), path, err));
     int rc = cay_dir_list(ts->sb, call, path, cay__json_bool(args, "recursive", false) ? 0 : 1,
                           add_entry, &l, err);
     if (rc < 0) {
@@ -212,8 +213,8 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF deep = CAY__BUF(CAY__TOOL_PATH);
     listing l = { .b = CAY__BUF(CAY__TOOL_TEXT), .most = FIND_MAX, .plain = true, .hidden = true };
-    const char *pattern = cay__json_str(args, "glob", str(args, "pattern"));
-    CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
+    const char *pattern = cay__json_str(args, "glob", get_string(args, "pattern"));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "path"), path, err));
     if (!*pattern || pattern[0] == '/' || strstr(pattern, ".."))
         return cay_fail(err, CAY_EINVAL,
                         "pattern \"%.100s\": want one that is relative to path, without ..",
@@ -237,18 +238,18 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
     regex_t re;
     size_t found = 0;
-    CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
     CAY_TRY(cay__tool_slurp(ts, call, path, CAY__TOOL_TEXT, &b, err));
     if (b.len > CAY__TOOL_TEXT)
         return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB; search it with a command",
-                        str(args, "file"));
-    int bad = strlen(str(args, "regex")) > 1000
+                        get_string(args, "file"));
+    int bad = strlen(get_string(args, "regex")) > 1000
                   ? REG_ESPACE
-                  : regcomp(&re, str(args, "regex"), REG_EXTENDED | REG_NEWLINE);
+                  : regcomp(&re, get_string(args, "regex"), REG_EXTENDED | REG_NEWLINE);
     if (bad) {
         regerror(bad, NULL, why, sizeof why);
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "regex \"%.100s\": %s",
-                            str(args, "regex"), why);
+                            get_string(args, "regex"), why);
     }
     int64_t line = 1;
     for (char *p = b.data, *end = p + b.len; p && p < end; line++) {
@@ -285,13 +286,13 @@ int cay__tool_grep(cay_toolset *ts, const cay_call *call, const json_t *args, ca
 {
     char path[CAY__TOOL_PATH];
     hits h = { .out = out };
-    const char *glob = str(args, "file_glob");
+    const char *glob = get_string(args, "file_glob");
     cay_grep spec = { .size = sizeof spec,
-                      .pattern = str(args, "pattern"),
+                      .pattern = get_string(args, "pattern"),
                       .ignore_case = cay__json_bool(args, "case_insensitive", false),
                       .include = *glob ? glob : NULL,
                       .max = GREP_MAX };
-    CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
+    CAY_TRY(cay__tool_path(ts, call, get_string(args, "path"), path, err));
     CAY_TRY(cay_file_grep(ts->sb, call, path, &spec, add_hit, &h, err));
     return h.n >= GREP_MAX ? cay__tool_say(out, "[there may be more: narrow it down]\n")
            : h.n           ? 0

@@ -32,8 +32,8 @@ static void hide_credentials(const char *s, size_t n, cay__buf *out)
     }
 }
 
-static int git(cay_toolset *ts, const cay_call *call, const char *dir, const char *const *words,
-               cay_result *res, cay_err *err)
+static int run_git(cay_toolset *ts, const cay_call *call, const char *dir, const char *const *words,
+                   cay_result *res, cay_err *err)
 {
     const char *argv[WORDS + 8] = { "git", "-c", "safe.directory=*" };
     size_t n = 3;
@@ -47,7 +47,7 @@ static int git(cay_toolset *ts, const cay_call *call, const char *dir, const cha
                             : rc;
 }
 
-static void tell(const cay_result *res, cay_tool_output *out)
+static void report_result(const cay_result *res, cay_tool_output *out)
 {
     CAY_AUTOBUF a = CAY__BUF(4 * CAY__KEEP_BYTES);
     CAY_AUTOBUF b = CAY__BUF(4 * CAY__KEEP_BYTES);
@@ -62,8 +62,8 @@ static void tell(const cay_result *res, cay_tool_output *out)
     cay__tool_told(&hidden, GIT_S, out);
 }
 
-static int repository(const cay_toolset *ts, const cay_call *call, const json_t *args, char *dir,
-                      cay_err *err)
+static int resolve_repository(const cay_toolset *ts, const cay_call *call, const json_t *args,
+                              char *dir, cay_err *err)
 {
     return cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err);
 }
@@ -111,14 +111,14 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
     CAY_TRY(cay_file_mkdir(ts->sb, call, above, 0755, true, err));
     words[k++] = "--", words[k++] = url, words[k++] = slash + 1;
     cay_result res;
-    CAY_TRY(git(ts, call, above, words, &res, err));
+    CAY_TRY(run_git(ts, call, above, words, &res, err));
     bool ok = !res.exit.code;
     if (!ok)
-        tell(&res, out);
+        report_result(&res, out);
     cay_result_clear(&res);
     if (!ok)
         return 0;
-    CAY_TRY(git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
     cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir),
                   res.exit.code ? "no commit yet" : res.out);
     cay_result_clear(&res);
@@ -154,11 +154,12 @@ int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *ar
                           CAY__BUF(CAY__KEEP_BYTES) };
     char dir[CAY__TOOL_PATH], branch[300];
     cay_result res;
-    CAY_TRY(repository(ts, call, args, dir, err));
-    CAY_TRY(git(ts, call, dir,
-                (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res, err));
+    CAY_TRY(resolve_repository(ts, call, args, dir, err));
+    CAY_TRY(run_git(ts, call, dir,
+                    (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res,
+                    err));
     if (res.exit.code) {
-        tell(&res, out);
+        report_result(&res, out);
         cay_result_clear(&res);
         return 0;
     }
@@ -188,17 +189,18 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     CAY_AUTOBUF author = CAY__BUF(1024);
     const char *who = cay__json_str(args, "author", NULL);
     cay_result res;
-    CAY_TRY(repository(ts, call, args, dir, err));
+    CAY_TRY(resolve_repository(ts, call, args, dir, err));
     if (cay__json_bool(args, "all", false)) {
-        CAY_TRY(git(ts, call, dir, (const char *const[]){ "add", "--all", NULL }, &res, err));
+        CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "add", "--all", NULL }, &res, err));
         bool ok = !res.exit.code;
         if (!ok)
-            tell(&res, out);
+            report_result(&res, out);
         cay_result_clear(&res);
         if (!ok)
             return 0;
     }
-    CAY_TRY(git(ts, call, dir, (const char *const[]){ "config", "user.email", NULL }, &res, err));
+    CAY_TRY(
+        run_git(ts, call, dir, (const char *const[]){ "config", "user.email", NULL }, &res, err));
     bool known = !res.exit.code;
     cay_result_clear(&res);
     const char *words[WORDS] = { 0 };
@@ -211,14 +213,14 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     cay__buf_fmt(&author, "--author=%s", who ? who : "");
     if (who)
         words[k++] = author.data;
-    CAY_TRY(git(ts, call, dir, words, &res, err));
+    CAY_TRY(run_git(ts, call, dir, words, &res, err));
     bool ok = !res.exit.code;
     if (!ok)
-        tell(&res, out);
+        report_result(&res, out);
     cay_result_clear(&res);
     if (!ok)
         return 0;
-    CAY_TRY(git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
     cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", res.out ? res.out : "");
     cay_result_clear(&res);
     return 0;
@@ -231,13 +233,13 @@ int cay__tool_git_push(cay_toolset *ts, const cay_call *call, const json_t *args
     const char *remote = cay__json_str(args, "remote", "origin"),
                *branch = cay__json_str(args, "branch", "HEAD");
     cay_result res;
-    CAY_TRY(repository(ts, call, args, dir, err));
+    CAY_TRY(resolve_repository(ts, call, args, dir, err));
     CAY_TRY(no_option("remote", remote, err));
     CAY_TRY(no_option("branch", branch, err));
-    CAY_TRY(git(ts, call, dir,
-                (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL }, &res,
-                err));
-    tell(&res, out);
+    CAY_TRY(run_git(ts, call, dir,
+                    (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL },
+                    &res, err));
+    report_result(&res, out);
     cay_result_clear(&res);
     return 0;
 }

@@ -79,7 +79,7 @@ void cay__python_close(cay__python *y)
     free(y);
 }
 
-static int start(cay_toolset *ts, const cay_call *call, cay_err *err)
+static int start_python(cay_toolset *ts, const cay_call *call, cay_err *err)
 {
     static const char *const argv[] = { "python3", "-u", "-c", driver, NULL };
     static const cay_pair more[] = { { "PYTHONUNBUFFERED", "1" }, { NULL, NULL } };
@@ -108,7 +108,8 @@ static int start(cay_toolset *ts, const cay_call *call, cay_err *err)
 }
 
 /* One answer, or CAY_ETIMEOUT at `end`. CAY_ESTATE: it ended. */
-static int answer(cay__python *y, const cay_call *call, int64_t end, json_t **out, cay_err *err)
+static int read_answer(cay__python *y, const cay_call *call, int64_t end, json_t **out,
+                       cay_err *err)
 {
     cay_call c = cay__call_copy(call);
     c.deadline_ms = c.deadline_ms && c.deadline_ms < end ? c.deadline_ms : end;
@@ -131,24 +132,24 @@ static int answer(cay__python *y, const cay_call *call, int64_t end, json_t **ou
     }
 }
 
-static int ask(cay_toolset *ts, const cay_call *call, json_t *what, int64_t seconds, json_t **out,
-               bool *late, cay_err *err)
+static int send_request(cay_toolset *ts, const cay_call *call, json_t *what, int64_t seconds,
+                        json_t **out, bool *late, cay_err *err)
 {
     CAY_AUTOJSON *own = what;
     CAY_AUTOFREE char *line = cay__json_text(own, CAY__TEXT_MAX);
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
     if (!ts->python)
-        CAY_TRY(start(ts, call, err));
+        CAY_TRY(start_python(ts, call, err));
     cay__python *y = ts->python;
     cay__buf_fmt(&b, "%s\n", line ? line : "{}");
     int64_t end = cay__now_ms() + seconds * 1000;
     int rc = cay_proc_write(y->p, call, b.data, b.len, err);
     if (rc == 0)
-        rc = answer(y, call, end, out, err);
+        rc = read_answer(y, call, end, out, err);
     if (rc == CAY_ETIMEOUT && cay__now_ms() >= end && cay__call_check(call, "call", NULL) == 0) {
         *late = true;
         cay_proc_signal(y->p, call, SIGINT, CAY_SCOPE_TREE, NULL);
-        rc = answer(y, call, cay__now_ms() + GRACE_MS, out, err);
+        rc = read_answer(y, call, cay__now_ms() + GRACE_MS, out, err);
     }
     if (rc < 0) { /* whatever state it is in now, nobody can trust it */
         cay__python_close(CAY_STEAL(ts->python));
@@ -172,7 +173,8 @@ int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, 
     bool late = false;
     if (!ts->python)
         return 0;
-    return ask(ts, call, json_pack("{s:{s:s}}", "env", name, value), CODE_S, &told, &late, err);
+    return send_request(ts, call, json_pack("{s:{s:s}}", "env", name, value), CODE_S, &told, &late,
+                        err);
 }
 
 int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *args,
@@ -181,8 +183,8 @@ int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *a
     CAY_AUTOJSON *told = NULL;
     bool late = false;
     int64_t seconds = cay__json_int(args, "timeout", CODE_S);
-    CAY_TRY(ask(ts, call, json_pack("{s:O}", "code", json_object_get(args, "code")), seconds, &told,
-                &late, err));
+    CAY_TRY(send_request(ts, call, json_pack("{s:O}", "code", json_object_get(args, "code")),
+                         seconds, &told, &late, err));
     const json_t *text = json_object_get(told, "out");
     if (late)
         cay__tool_say(out, "[FAILED] interrupted after %lld seconds\n", (long long)seconds);

@@ -18,7 +18,7 @@ int cay__tool_shell(cay_toolset *ts, const cay_call *call, cay_err *err)
     return cay_shell_open(ts->sb, call, &spec, &ts->sh, err);
 }
 
-static int collect(cay_stream which, const void *data, size_t len, void *arg)
+static int on_output_data(cay_stream which, const void *data, size_t len, void *arg)
 {
     (void)which;
     cay__printed_add(arg, data, len);
@@ -53,7 +53,7 @@ int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *ar
     cay_shell_cmd cmd = { .size = sizeof cmd,
                           .line = line,
                           .timeout_ms = (uint64_t)seconds * 1000,
-                          .output = collect,
+                          .output = on_output_data,
                           .arg = &p };
     cay__cmd *s = NULL;
     if (!*line)
@@ -94,7 +94,7 @@ int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *ar
 }
 
 /* Escape sequences and carriage returns say nothing to a model. */
-static void plain(cay__buf *b)
+static void strip_escapes(cay__buf *b)
 {
     size_t w = 0;
     for (size_t i = 0; i < b->len; i++) {
@@ -129,7 +129,7 @@ static int find_session(cay_toolset *ts, const cay_call *call, const json_t *arg
     return cay__cmd_find(&ts->cmds, call, id, s, err);
 }
 
-static int type(cay__cmd *s, const cay_call *call, const json_t *args, cay_err *err)
+static int write_input(cay__cmd *s, const cay_call *call, const json_t *args, cay_err *err)
 {
     const json_t *input = json_object_get(args, "input");
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
@@ -157,12 +157,12 @@ int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const jso
         CAY_TRY(tell_start(ts, call, command, true, &s, err));
     else
         CAY_TRY(find_session(ts, call, args, &s, err));
-    CAY_TRY(type(s, call, args, err));
+    CAY_TRY(write_input(s, call, args, err));
     int rc = cay__cmd_collect(s, call, (uint64_t)cay__json_int(args, "wait", 1) * 1000, &p, err);
     cay__printed_text(&p, &text);
     cay__buf_clear(&p.b);
     CAY_TRY(rc);
-    plain(&text);
+    strip_escapes(&text);
     if (s->exited)
         cay__tool_say(out, "[session %d ended with code %d]\n", s->id, s->exit.code);
     else

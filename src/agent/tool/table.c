@@ -170,7 +170,7 @@ const char *cay_toolset_name(size_t i, const char **description)
     return row ? row->name : NULL;
 }
 
-static json_t *define(const cay__tool_row *row, cay_tools_form form)
+static json_t *define_tool(const cay__tool_row *row, cay_tools_form form)
 {
     json_t *schema = json_loads(row->schema, 0, NULL), *j;
     switch (form) {
@@ -196,7 +196,7 @@ int cay_toolset_json(const char *const *names, cay_tools_form form, char **out, 
     size_t n;
     CAY_TRY(cay__tool_rows(names, &chosen, &n, err));
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, define(chosen[i], form));
+        json_array_append_new(list, define_tool(chosen[i], form));
     *out = cay__json_text(list, CAY__TEXT_MAX);
     return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "the definitions are too large");
 }

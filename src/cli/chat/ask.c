@@ -18,7 +18,7 @@ void chat_toggle(void *arg)
     c->mode = c->mode == CHAT_AUTO ? CHAT_ASK : CHAT_AUTO;
 }
 
-static bool always(const chat *c, const char *tool)
+static bool is_always_allowed(const chat *c, const char *tool)
 {
     for (size_t i = 0; i < c->nalways; i++)
         if (!strcmp(c->always[i], tool))
@@ -28,7 +28,7 @@ static bool always(const chat *c, const char *tool)
 
 /* The lines of a patch get the colours of a diff; agent_ask_text() has marked and escaped each of
  * them. */
-static void put(const char *s, size_t n, bool patch)
+static void print_call(const char *s, size_t n, bool patch)
 {
     for (size_t at = 0; at < n;) {
         const char *nl = memchr(s + at, '\n', n - at);
@@ -50,7 +50,7 @@ static void put(const char *s, size_t n, bool patch)
     }
 }
 
-static cay_verdict judge(chat *c, const char *tool, char *said, char **message)
+static cay_verdict decide_verdict(chat *c, const char *tool, char *said, char **message)
 {
     if (!strcmp(said, "y") || !strcmp(said, "yes"))
         return CAY_APPROVE;
@@ -73,7 +73,7 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
 {
     chat *c = arg;
     CAY_AUTOFREE char *said = NULL;
-    if (c->mode == CHAT_AUTO || always(c, call->tool))
+    if (c->mode == CHAT_AUTO || is_always_allowed(c, call->tool))
         return CAY_APPROVE;
     if (c->mode == CHAT_NEVER || !c->tty) {
         *message = cay__strdup("Tool execution was not approved: there is nobody to ask.");
@@ -87,7 +87,7 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
         bool hides = agent_ask_text(&b, call->tool, call->arguments, cols - (cols > 1), whole) > 0;
         if (b.full)
             return CAY_REJECT; /* nobody says yes to what was not seen */
-        put(b.data, b.len, !strcmp(call->tool, "apply_patch"));
+        print_call(b.data, b.len, !strcmp(call->tool, "apply_patch"));
         free(said);
         CAY_AUTOBUF question = CAY__BUF(256);
         cay__buf_fmt(&question, "%srun it?%s %s", out_on(1, OUT_WARN), out_off(1),
@@ -101,7 +101,7 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
         }
         again = !strcmp(said, "s") || !strcmp(said, "show");
     }
-    return judge(c, call->tool, said, message);
+    return decide_verdict(c, call->tool, said, message);
 }
 
 cay_verdict chat_sample(void *arg, const char *server, const char *request, char **message)

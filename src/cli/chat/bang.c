@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-static bool confirm(chat *c, const char *cmd)
+static bool confirm_command(chat *c, const char *cmd)
 {
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     if (c->local == CHAT_AUTO)
@@ -33,7 +33,7 @@ static void tell_code(chat *c, int code)
 
 static void on_host(chat *c, const char *cmd)
 {
-    if (!confirm(c, cmd))
+    if (!confirm_command(c, cmd))
         return;
     struct sigaction ignore = { .sa_handler = SIG_IGN }, old; /* Ctrl+C is for the command */
     sigaction(SIGINT, &ignore, &old);
@@ -55,7 +55,7 @@ static void on_host(chat *c, const char *cmd)
 }
 
 /* What it prints is shown as it comes, and Ctrl+C is for the command. */
-static int follow(chat *c, const char *cmd, cay_exit *ex, cay_err *err)
+static int run_attached(chat *c, const char *cmd, cay_exit *ex, cay_err *err)
 {
     cay_spawn spec = { .size = sizeof spec, .shell = cmd, .attach = true };
     const pump_spec how = { .newline = true };
@@ -77,7 +77,7 @@ static void in_sandbox(chat *c, const char *cmd)
 {
     cay_exit ex = { .size = sizeof ex };
     cay_err err = CAY_ERR_INIT;
-    if (follow(c, cmd, &ex, &err) < 0) {
+    if (run_attached(c, cmd, &ex, &err) < 0) {
         chat_text(c, OUT_BAD, "cay: %s", err.msg);
         return;
     }

@@ -11,17 +11,17 @@
 
 enum { WORDS = 16, PATCH_LINES = 2000, HELP_WORD = 24, MODELS_SHOWN = 60 };
 
-static void fail(chat *c, const cay_err *err)
+static void report_error(chat *c, const cay_err *err)
 {
     chat_text(c, OUT_BAD, "cay: %s", err->msg);
 }
 
-static void clear(chat *c, int argc, char **argv)
+static void clear_conversation(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     (void)argc, (void)argv;
     if (cay_conversation_clear(c->talk, &err) < 0) {
-        fail(c, &err);
+        report_error(c, &err);
         return;
     }
     if (c->screen)
@@ -29,7 +29,7 @@ static void clear(chat *c, int argc, char **argv)
     chat_text(c, OUT_DIM, "what was said is forgotten; files stay as they are");
 }
 
-static void tokens(chat *c, int argc, char **argv)
+static void show_tokens(chat *c, int argc, char **argv)
 {
     const cay_tokens *t = &c->s.tokens, *l = &c->turn_tokens;
     (void)argc, (void)argv;
@@ -48,7 +48,7 @@ static const char *model_name(const json_t *m)
     return json_is_string(m) ? json_string_value(m) : cay__json_str(m, "name", "");
 }
 
-static bool named(const json_t *own, const char *name)
+static bool has_model(const json_t *own, const char *name)
 {
     size_t i;
     json_t *m;
@@ -57,7 +57,7 @@ static bool named(const json_t *own, const char *name)
 }
 
 /* Those of the configuration, then those of the endpoint. */
-static void models(chat *c, int argc, char **argv)
+static void list_models(chat *c, int argc, char **argv)
 {
     CAY_AUTOFREE char *text = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -76,7 +76,8 @@ static void models(chat *c, int argc, char **argv)
     int rc = chat_model_names(c, &text, &err);
     CAY_AUTOJSON *theirs = rc == 0 ? json_loads(text, 0, NULL) : NULL;
     chat_quiet_lines(c);
-    json_array_foreach(theirs, i, m) if (i < MODELS_SHOWN && !named(own, json_string_value(m)) &&
+    json_array_foreach(theirs, i, m) if (i < MODELS_SHOWN &&
+                                         !has_model(own, json_string_value(m)) &&
                                          strcmp(json_string_value(m), c->s.model))
         chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
     if (json_array_size(theirs) > MODELS_SHOWN)
@@ -86,25 +87,25 @@ static void models(chat *c, int argc, char **argv)
     chat_text(c, OUT_DIM, "/model use NAME changes it");
 }
 
-static void model(chat *c, int argc, char **argv)
+static void set_model(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     const char *name = argc > 1 && !strcmp(argv[1], "use") ? (argc > 2 ? argv[2] : NULL)
                        : argc > 1                          ? argv[1]
                                                            : NULL;
     if (argc < 2 || (argc == 2 && !strcmp(argv[1], "list"))) {
-        models(c, argc, argv);
+        list_models(c, argc, argv);
         return;
     }
     if (!name)
         chat_text(c, OUT_WARN, "/model use NAME");
     else if (chat_model(c, name, &err) < 0)
-        fail(c, &err);
+        report_error(c, &err);
     else
         chat_text(c, OUT_DIM, "from now on %s answers", c->s.model);
 }
 
-static void mode(chat *c, int argc, char **argv)
+static void set_mode(chat *c, int argc, char **argv)
 {
     static const char *const what[] = { "commands and patches are asked for",
                                         "commands and patches run at once",
@@ -135,13 +136,13 @@ static void mode(chat *c, int argc, char **argv)
                   chat_modes[c->local]);
 }
 
-static void quit(chat *c, int argc, char **argv)
+static void request_quit(chat *c, int argc, char **argv)
 {
     (void)argc, (void)argv;
     c->quit = true;
 }
 
-static void output(chat *c, int argc, char **argv)
+static void show_output(chat *c, int argc, char **argv)
 {
     (void)argc, (void)argv;
     chat_text(c, OUT_PLAIN, "%s", c->output ? c->output : "no tool was called yet");
@@ -154,7 +155,7 @@ static void told_back(chat *c, const keep_done *d)
                   d->left > 1 ? " and others" : "");
 }
 
-static void undo(chat *c, int argc, char **argv)
+static void undo_turn(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     keep_done done = { 0 };
@@ -177,7 +178,7 @@ static void undo(chat *c, int argc, char **argv)
              : call      ? keep_back_once(&c->keep, &done, &err)
                          : keep_back(&c->keep, c->s.turns, &done, &err);
     if (rc < 0) {
-        fail(c, &err);
+        report_error(c, &err);
         return;
     }
     told_back(c, &done);
@@ -189,7 +190,7 @@ static void undo(chat *c, int argc, char **argv)
     }
     if (store_forget(c->db, c->s.name, c->s.turns, &err) < 0 ||
         (c->s.turns--, store_put(c->db, &c->s, &err)) < 0)
-        fail(c, &err);
+        report_error(c, &err);
     else
         chat_text(c, OUT_DIM,
                   c->keep.off
@@ -216,19 +217,20 @@ static int on_change(const cay_file_change *ch, void *arg)
     return out_broken() ? CAY_ECANCELED : 0;
 }
 
-static void diff(chat *c, int argc, char **argv)
+static void show_diff(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     view v = { .c = c, .list = argc > 1 && !strcmp(argv[1], "list") };
     cay_diff d = { .size = sizeof d, .a = c->s.sandbox, .patch = !v.list };
     chat_quiet_lines(c);
     if (cay_client_diff(c->client, NULL, &d, on_change, &v, NULL, &err) < 0)
-        fail(c, &err);
+        report_error(c, &err);
     else if (!v.n)
         chat_text(c, OUT_DIM, "nothing changed");
 }
 
-static void told(const cay_file_change *ch, cay_apply_result r, const char *why, void *arg)
+static void on_change_result(const cay_file_change *ch, cay_apply_result r, const char *why,
+                             void *arg)
 {
     view *v = arg;
     if (r == CAY_APPLY_DONE)
@@ -239,7 +241,7 @@ static void told(const cay_file_change *ch, cay_apply_result r, const char *why,
 
 /* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written.
  */
-static int choose(const cay_file_change *ch, void *arg)
+static int ask_change(const cay_file_change *ch, void *arg)
 {
     view *v = arg;
     while (!v->all) {
@@ -259,7 +261,7 @@ static int choose(const cay_file_change *ch, void *arg)
     return 1;
 }
 
-static void apply(chat *c, int argc, char **argv)
+static void apply_changes(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_applied sum = { .size = sizeof sum };
@@ -292,38 +294,39 @@ static void apply(chat *c, int argc, char **argv)
                        .paths = paths,
                        .npaths = n,
                        .text = !v.all,
-                       .choose = v.all ? NULL : choose,
-                       .told = told,
+                       .choose = v.all ? NULL : ask_change,
+                       .told = on_change_result,
                        .arg = &v };
     if (cay_sandbox_apply(c->sb, NULL, &spec, &sum, &err) < 0)
-        err.code == CAY_ECANCELED ? chat_text(c, OUT_DIM, "nothing was applied") : fail(c, &err);
+        err.code == CAY_ECANCELED ? chat_text(c, OUT_DIM, "nothing was applied")
+                                  : report_error(c, &err);
     else
         chat_text(c, OUT_DIM, "%zu applied to %s%s", sum.done, c->s.dir,
                   sum.left ? "; what was left is named above" : "");
 }
 
-static void help(chat *c, int argc, char **argv);
+static void show_help(chat *c, int argc, char **argv);
 static const struct {
     const char *name, *operands, *what;
     void (*fn)(chat *c, int argc, char **argv);
     const char *const words[10]; /* that may follow */
 } commands[] = {
-    { "help", "", "this", help, { NULL } },
-    { "diff", "[list]", "what it changed, as a patch or a list", diff, { "list", NULL } },
+    { "help", "", "this", show_help, { NULL } },
+    { "diff", "[list]", "what it changed, as a patch or a list", show_diff, { "list", NULL } },
     { "apply",
       "[--yes] [PATH…]",
       "take changes over into your directory",
-      apply,
+      apply_changes,
       { "--yes", NULL } },
-    { "undo", "[call]", "take the last turn back, files and all", undo, { "call", NULL } },
-    { "output", "", "all of what the last tool answered", output, { NULL } },
+    { "undo", "[call]", "take the last turn back, files and all", undo_turn, { "call", NULL } },
+    { "output", "", "all of what the last tool answered", show_output, { NULL } },
     { "mode",
       "[ask|auto|never] [--local|--all]",
       "whether tools are asked for (Ctrl+T)",
-      mode,
+      set_mode,
       { "ask", "auto", "never", "list", "--sandbox", "--local", "--all", NULL } },
-    { "model", "[use NAME]", "who answers", model, { "use", "list", NULL } },
-    { "models", "", "who could", models, { NULL } },
+    { "model", "[use NAME]", "who answers", set_model, { "use", "list", NULL } },
+    { "models", "", "who could", list_models, { NULL } },
     { "session",
       "[list|create|connect|delete|current|save|load] [NAME]",
       "talks that are kept",
@@ -334,13 +337,13 @@ static const struct {
       "what its MCP servers offer",
       chat_mcp,
       { "prompt", "read", NULL } },
-    { "tokens", "", "what it cost", tokens, { NULL } },
-    { "clear", "", "forget what was said", clear, { NULL } },
-    { "quit", "", "end (Ctrl+D)", quit, { NULL } },
-    { "exit", "", "end", quit, { NULL } },
+    { "tokens", "", "what it cost", show_tokens, { NULL } },
+    { "clear", "", "forget what was said", clear_conversation, { NULL } },
+    { "quit", "", "end (Ctrl+D)", request_quit, { NULL } },
+    { "exit", "", "end", request_quit, { NULL } },
 };
 
-static void help(chat *c, int argc, char **argv)
+static void show_help(chat *c, int argc, char **argv)
 {
     (void)argc, (void)argv;
     for (size_t i = 0; i < CAY_LEN(commands); i++) {

@@ -27,7 +27,7 @@ static const known keys[] = { { "agent", JSON_STRING },
                               { "max_turns", JSON_INTEGER },
                               { "effort", JSON_STRING } };
 
-static int check(const char *path, const json_t *conf, cay_err *err)
+static int check_conf(const char *path, const json_t *conf, cay_err *err)
 {
     const json_t *own = json_object_get(conf, "chat"), *models = json_object_get(conf, "models");
     const char *key;
@@ -65,7 +65,7 @@ int conf_read(json_t **out, cay_err *err)
                      : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
-    CAY_TRY(check(path, j, err));
+    CAY_TRY(check_conf(path, j, err));
     *out = json_incref(j);
     return 0;
 }

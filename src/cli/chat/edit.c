@@ -24,7 +24,7 @@ struct edit {
     cay__buf above; /* lines that ended with a backslash */
 };
 
-static edit *of(EditLine *el)
+static edit *edit_of(EditLine *el)
 {
     void *e = NULL;
     el_get(el, EL_CLIENTDATA, &e);
@@ -46,7 +46,7 @@ static void clear_line(EditLine *el)
 
 static unsigned char on_interrupt(EditLine *el, int c)
 {
-    edit *e = of(el);
+    edit *e = edit_of(el);
     const LineInfo *li = el_line(el);
     (void)c;
     e->interrupted = li->lastchar == li->buffer && !e->above.len;
@@ -60,7 +60,7 @@ static unsigned char on_interrupt(EditLine *el, int c)
 
 static unsigned char on_toggle(EditLine *el, int c)
 {
-    edit *e = of(el);
+    edit *e = edit_of(el);
     (void)c;
     if (e->spec.toggle)
         e->spec.toggle(e->spec.arg);
@@ -128,7 +128,7 @@ typedef struct offers {
     size_t n, more;
 } offers;
 
-static void offer(void *to, const char *word)
+static void add_offer(void *to, const char *word)
 {
     offers *o = to;
     if (o->n < OFFERS)
@@ -142,7 +142,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static size_t common(const offers *o)
+static size_t common_prefix_len(const offers *o)
 {
     size_t n = strlen(o->word[0]);
     for (size_t i = 1; i < o->n; i++) {
@@ -156,7 +156,7 @@ static size_t common(const offers *o)
     return n;
 }
 
-static void list(const offers *o)
+static void print_offers(const offers *o)
 {
     uint16_t cols, rows;
     size_t wide = 1, at = 0;
@@ -183,7 +183,7 @@ static void list(const offers *o)
 
 static unsigned char on_tab(EditLine *el, int c)
 {
-    edit *e = of(el);
+    edit *e = edit_of(el);
     const LineInfo *li = el_line(el);
     size_t cur = (size_t)(li->cursor - li->buffer), at = cur;
     unsigned char rc = CC_REFRESH;
@@ -193,11 +193,11 @@ static unsigned char on_tab(EditLine *el, int c)
         at--;
     CAY_AUTOFREE char *word = strndup(li->buffer + at, cur - at), *line = strndup(li->buffer, cur);
     if (e->spec.complete && word && line)
-        e->spec.complete(e->spec.arg, line, at, word, offer, &o);
+        e->spec.complete(e->spec.arg, line, at, word, add_offer, &o);
     if (!o.n)
         return CC_ERROR;
     qsort(o.word, o.n, sizeof *o.word, by_name);
-    size_t n = common(&o), had = cur - at;
+    size_t n = common_prefix_len(&o), had = cur - at;
     CAY_AUTOFREE char *part = strndup(o.word[0], n);
     if (n > had || (o.n == 1 && part && strcmp(part, word))) {
         el_deletestr(el, (int)had);
@@ -207,7 +207,7 @@ static unsigned char on_tab(EditLine *el, int c)
     if (o.n == 1 && n && o.word[0][n - 1] != '/')
         el_insertstr(el, " ");
     if (o.n > 1 && n <= had) {
-        list(&o);
+        print_offers(&o);
         rc = CC_REDISPLAY;
     }
     for (size_t i = 0; i < o.n; i++)
@@ -291,7 +291,7 @@ static unsigned char on_paste(EditLine *el, int c)
  * the cursor. */
 static void lay_out(EditLine *el)
 {
-    edit *e = of(el);
+    edit *e = edit_of(el);
     const LineInfo *li = el_line(el);
     uint16_t cols, rows;
     char up[32];
@@ -338,7 +338,7 @@ static int on_char(EditLine *el, wchar_t *out)
 
 static char *show_prompt(EditLine *el)
 {
-    edit *e = of(el);
+    edit *e = edit_of(el);
     cay__buf_clear(&e->prompt);
     e->prompt = (cay__buf)CAY__BUF(4096);
     if (e->above.len)
@@ -399,7 +399,7 @@ edit *edit_open(const edit_spec *spec)
     return e;
 }
 
-static void remember(edit *e, const char *text)
+static void record_history(edit *e, const char *text)
 {
     HistEvent ev;
     if (!e->past || !*text)
@@ -473,7 +473,7 @@ edit_end edit_read(edit *e, char **text)
         *text = cay__strdup(e->above.data);
         cay__buf_clear(&e->above);
         e->above = (cay__buf)CAY__BUF(LINE_MOST);
-        remember(e, *text);
+        record_history(e, *text);
         return EDIT_LINE;
     }
 }

@@ -55,7 +55,7 @@ static json_t *image_part(const char *type, const char *s, size_t n)
 
 /* The name after an @ that begins a word. What ends a sentence is not part of it, unless there is
  * such a file. */
-static bool find(chat *c, char *path, char **data, size_t *n, cay_err *err)
+static bool find_file(chat *c, char *path, char **data, size_t *n, cay_err *err)
 {
     for (;;) {
         size_t len = strlen(path);
@@ -84,7 +84,7 @@ char *chat_insert(chat *c, const char *text)
             continue;
         CAY_AUTOFREE char *path = strndup(at + 1, len), *data = NULL;
         cay_err err = CAY_ERR_INIT;
-        bool found = path && find(c, path, &data, &n, &err);
+        bool found = path && find_file(c, path, &data, &n, &err);
         const char *type = found ? image_type(data, n) : NULL;
         files += found;
         if (type)

@@ -34,7 +34,7 @@ static void entries_clear(entries *e)
     *e = (entries){ 0 };
 }
 
-static void add(entries *e, entry one)
+static void add_entry(entries *e, entry one)
 {
     if (!(e->n & (e->n - 1))) { /* room doubles */
         e->v = realloc(e->v, (e->n ? 2 * e->n : 1) * sizeof *e->v);
@@ -49,38 +49,38 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
 }
 
-static void sort(entries *e)
+static void sort_entries(entries *e)
 {
     if (e->n)
         qsort(e->v, e->n, sizeof *e->v, by_path);
 }
 
-static const entry *find(const entries *e, const char *path)
+static const entry *find_entry(const entries *e, const char *path)
 {
     entry key = { .path = (char *)path };
     return e->n ? bsearch(&key, e->v, e->n, sizeof *e->v, by_path) : NULL;
 }
 
-static int collect(const cay_file_change *c, void *arg)
+static int on_change(const cay_file_change *c, void *arg)
 {
     entries *e = arg;
     if (e->n >= CHANGES)
         return CAY_ETOOBIG;
-    add(e, (entry){ .path = cay__strdup(c->path),
-                    .kind = c->kind,
-                    .mode = c->new_mode,
-                    .size = c->new_size });
+    add_entry(e, (entry){ .path = cay__strdup(c->path),
+                          .kind = c->kind,
+                          .mode = c->new_mode,
+                          .size = c->new_size });
     return 0;
 }
 
-static int changes(keep *k, entries *out, cay_err *err)
+static int list_changes(keep *k, entries *out, cay_err *err)
 {
     cay_diff d = { .size = sizeof d, .a = cay_sandbox_id(k->sb), .every = true };
-    int rc = cay_client_diff(k->client, NULL, &d, collect, out, NULL, err);
+    int rc = cay_client_diff(k->client, NULL, &d, on_change, out, NULL, err);
     if (out->n >= CHANGES && rc == CAY_ETOOBIG)
         rc = cay_fail(err, CAY_ETOOBIG, "more than %d files changed: too many to be taken back",
                       CHANGES);
-    sort(out);
+    sort_entries(out);
     return rc;
 }
 
@@ -98,7 +98,7 @@ int64_t keep_last(keep *k, cay_err *err)
     return last_point(k, "SELECT max(n) FROM points WHERE session = ?1 AND ?2 = 0", 0, err);
 }
 
-static int load(keep *k, int64_t point, entries *out, cay_err *err)
+static int load_point(keep *k, int64_t point, entries *out, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
     CAY_TRY(store_prepare(k->db,
@@ -109,15 +109,16 @@ static int load(keep *k, int64_t point, entries *out, cay_err *err)
     while ((r = sqlite3_step(s)) == SQLITE_ROW) {
         const char *path = sqlite3_column_blob(s, 0),
                    *kind = (const char *)sqlite3_column_text(s, 1);
-        add(out, (entry){ .path = strndup(path ? path : "", (size_t)sqlite3_column_bytes(s, 0)),
-                          .kind = kind ? *kind : 'M',
-                          .mode = (uint32_t)sqlite3_column_int64(s, 2),
-                          .size = (uint64_t)sqlite3_column_int64(s, 3),
-                          .mtime_ns = sqlite3_column_int64(s, 4),
-                          .blob = sqlite3_column_int64(s, 5) });
+        add_entry(out,
+                  (entry){ .path = strndup(path ? path : "", (size_t)sqlite3_column_bytes(s, 0)),
+                           .kind = kind ? *kind : 'M',
+                           .mode = (uint32_t)sqlite3_column_int64(s, 2),
+                           .size = (uint64_t)sqlite3_column_int64(s, 3),
+                           .mtime_ns = sqlite3_column_int64(s, 4),
+                           .blob = sqlite3_column_int64(s, 5) });
     }
     sqlite3_finalize(s);
-    sort(out);
+    sort_entries(out);
     return r == SQLITE_DONE ? 0 : store_fail(k->db, err);
 }
 
@@ -134,10 +135,10 @@ static int put_blob(keep *k, const void *data, size_t len, int64_t *blob, cay_er
 
 /* The bytes of a changed file, or where a link leads; those of the last point serve again while
  * size and time are the same. A file that vanishes meanwhile is no error: somebody is at work. */
-static int fill(keep *k, entry *e, const entries *before, cay_err *err)
+static int fill_entry(keep *k, entry *e, const entries *before, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
-    const entry *old = find(before, e->path);
+    const entry *old = find_entry(before, e->path);
     CAY_AUTOFREE char *data = NULL;
     size_t len = 0;
     if (!e->mode || S_ISDIR(e->mode) || cay_file_stat(k->sb, NULL, e->path, false, &st, NULL) < 0)
@@ -179,16 +180,16 @@ static int take_files(keep *k, uint64_t turn, cay_err *err)
     __attribute__((cleanup(entries_clear))) entries now = { 0 }, before = { 0 };
     int64_t last = keep_last(k, err);
     CAY_TRY(last < 0 ? (int)last : 0);
-    CAY_TRY(changes(k, &now, err));
+    CAY_TRY(list_changes(k, &now, err));
     if (last)
-        CAY_TRY(load(k, last, &before, err));
+        CAY_TRY(load_point(k, last, &before, err));
     if (sqlite3_exec(k->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return store_fail(k->db, err);
     int rc = store_do(k->db, "INSERT INTO points(session, turn) VALUES(?1, ?2)", k->session,
                       (int64_t)turn, err);
     int64_t point = sqlite3_last_insert_rowid(k->db);
     for (size_t i = 0; rc == 0 && i < now.n; i++) {
-        rc = fill(k, &now.v[i], &before, err);
+        rc = fill_entry(k, &now.v[i], &before, err);
         if (rc == 0)
             rc = put_entry(k, point, &now.v[i], err);
     }
@@ -231,7 +232,7 @@ static void could_not(keep_done *d, const char *path)
         cay__str_copy(d->name, sizeof d->name, path);
 }
 
-static bool put(keep *k, const char *path, uint32_t mode, const char *data, size_t len)
+static bool put_path(keep *k, const char *path, uint32_t mode, const char *data, size_t len)
 {
     cay_write w = { .size = sizeof w, .mode = mode & 07777, .parents = true };
     cay_stat st = { .size_of = sizeof st };
@@ -261,16 +262,16 @@ static bool put_original(keep *k, int dir, const char *path)
     if (at < 0 || fstat(at, &st) < 0)
         return false;
     if (S_ISDIR(st.st_mode))
-        return put(k, path, st.st_mode, NULL, 0);
+        return put_path(k, path, st.st_mode, NULL, 0);
     CAY_AUTOFREE char *data = cay__alloc(S_ISLNK(st.st_mode) ? 4096 : FILE_MOST + 2);
     if (S_ISLNK(st.st_mode))
-        return readlinkat(at, "", data, 4095) > 0 && put(k, path, st.st_mode, data, 0);
+        return readlinkat(at, "", data, 4095) > 0 && put_path(k, path, st.st_mode, data, 0);
     CAY_AUTOFD fd = S_ISREG(st.st_mode)
                         ? cay__fd_openat2(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0,
                                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
                         : -1;
     ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, data, FILE_MOST + 1);
-    return n >= 0 && n <= FILE_MOST && put(k, path, st.st_mode, data, (size_t)n);
+    return n >= 0 && n <= FILE_MOST && put_path(k, path, st.st_mode, data, (size_t)n);
 }
 
 static bool put_kept(keep *k, const entry *e, bool *same)
@@ -287,7 +288,7 @@ static bool put_kept(keep *k, const entry *e, bool *same)
                               : st.size == e->size && st.mtime_ns == e->mtime_ns) &&
             (st.mode & 07777) == (e->mode & 07777);
     if (*same || S_ISDIR(e->mode))
-        return *same || put(k, e->path, e->mode, NULL, 0);
+        return *same || put_path(k, e->path, e->mode, NULL, 0);
     if (!e->blob || store_prepare(k->db, "SELECT data FROM blobs WHERE n = ?2 AND ?1 = ?1", "",
                                   e->blob, &s, NULL) < 0)
         return false;
@@ -296,7 +297,7 @@ static bool put_kept(keep *k, const entry *e, bool *same)
         CAY_AUTOFREE char *data = cay__alloc(len + 1);
         if (len)
             memcpy(data, sqlite3_column_blob(s, 0), len);
-        ok = put(k, e->path, e->mode, data, len);
+        ok = put_path(k, e->path, e->mode, data, len);
     }
     sqlite3_finalize(s);
     return ok;
@@ -308,13 +309,13 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     CAY_AUTOFD dir = open(k->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", k->dir);
-    CAY_TRY(changes(k, &now, err));
-    CAY_TRY(load(k, point, &then, err));
+    CAY_TRY(list_changes(k, &now, err));
+    CAY_TRY(load_point(k, point, &then, err));
     for (size_t i = 0; i < now.n;
          i++) { /* what was changed since goes back to how the directory has it */
         const entry *e = &now.v[i];
         bool yes = false;
-        if (find(&then, e->path))
+        if (find_entry(&then, e->path))
             continue;
         if (e->kind == 'A')
             cay_file_exists(k->sb, NULL, e->path, &yes, NULL);

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <ctype.h>
 
-static void splash(chat *c)
+static void show_splash(chat *c)
 {
     chat_text(c, OUT_BOLD, "cay chat: %s, session %s", c->s.model, c->s.name);
     if (*c->s.dir)
@@ -17,7 +17,7 @@ static void splash(chat *c)
                   c->s.turns == 1 ? "" : "s");
 }
 
-static void take(chat *c, char *line)
+static void dispatch_line(chat *c, char *line)
 {
     size_t n = strlen(line);
     while (n && isspace((unsigned char)line[n - 1]))
@@ -42,7 +42,7 @@ int chat_loop(chat *c)
 {
     bool before = false; /* Ctrl+C was the last thing */
     if (c->tty && !c->a->no_splash && !cli.quiet)
-        splash(c);
+        show_splash(c);
     if (!c->tty && c->mode == CHAT_ASK)
         out_note("cay: there is no terminal to ask on: commands and patches are refused; "
                  "--auto-approve lets them run");
@@ -57,7 +57,7 @@ int chat_loop(chat *c)
         if (before)
             chat_text(c, OUT_DIM, "Ctrl+C once more ends the talk");
         else
-            take(c, line);
+            dispatch_line(c, line);
         if (!c->tty && out_broken())
             break;
     }

@@ -4,7 +4,7 @@
 #include <base/base.h>
 
 /* A row for each of a list; NULL: the server has no such thing. */
-static void rows(chat *c, const char *what, char *list, const char *key)
+static void print_rows(chat *c, const char *what, char *list, const char *key)
 {
     CAY_AUTOFREE char *own = list;
     CAY_AUTOJSON *all = list ? json_loads(list, 0, NULL) : NULL;
@@ -33,7 +33,7 @@ typedef struct search {
     offer v[AGENT_MCP];
 } search;
 
-static void ask_one(void *arg, size_t i)
+static void query_server(void *arg, size_t i)
 {
     search *s = arg;
     cay_mcp *m = s->c->mcp.v[i];
@@ -56,7 +56,7 @@ static void ask_one(void *arg, size_t i)
 static void list_all(chat *c, size_t only)
 {
     search s = { .c = c, .only = only };
-    agent_mcp_each(c->mcp.n, ask_one, &s);
+    agent_mcp_each(c->mcp.n, query_server, &s);
     for (size_t i = 0; i < c->mcp.n; i++) {
         size_t n = 0;
         const cay_tool *const *tools = cay_mcp_tools(c->mcp.v[i], &n);
@@ -65,9 +65,9 @@ static void list_all(chat *c, size_t only)
         chat_text(c, OUT_BOLD, "%s: %s", c->mcp.name[i], c->mcp.what[i]);
         for (size_t k = 0; k < n; k++)
             chat_text(c, OUT_PLAIN, "  tool %s: %.200s", tools[k]->name, tools[k]->description);
-        rows(c, "resource", s.v[i].resources, "uri");
-        rows(c, "resources", s.v[i].templates, "uriTemplate");
-        rows(c, "prompt", s.v[i].prompts, "name");
+        print_rows(c, "resource", s.v[i].resources, "uri");
+        print_rows(c, "resources", s.v[i].templates, "uriTemplate");
+        print_rows(c, "prompt", s.v[i].prompts, "name");
     }
 }
 
@@ -76,7 +76,7 @@ static char *first_of(chat *c, size_t only, const char *name, const char *argume
 {
     search s = { .c = c, .only = only, .name = name, .arguments = arguments };
     char *found = NULL;
-    agent_mcp_each(c->mcp.n, ask_one, &s);
+    agent_mcp_each(c->mcp.n, query_server, &s);
     for (size_t i = 0; i < c->mcp.n; i++)
         if (!found)
             found = s.v[i].found;
@@ -131,7 +131,7 @@ static void read_resource(chat *c, size_t only, const char *uri)
 }
 
 /* A server's name in front: the others are not asked. */
-static size_t named(const chat *c, const char *word)
+static size_t find_server(const chat *c, const char *word)
 {
     for (size_t i = 0; i < c->mcp.n; i++)
         if (!strcmp(c->mcp.name[i], word))
@@ -141,7 +141,7 @@ static size_t named(const chat *c, const char *word)
 
 void chat_mcp(chat *c, int argc, char **argv)
 {
-    size_t only = argc > 1 ? named(c, argv[1]) : SIZE_MAX;
+    size_t only = argc > 1 ? find_server(c, argv[1]) : SIZE_MAX;
     if (only != SIZE_MAX) {
         argc--;
         argv++;

@@ -33,7 +33,7 @@ typedef struct layout {
     size_t ncells, ncols;
 } layout;
 
-static size_t wide(const char *s, size_t n, size_t *used)
+static size_t measure_char(const char *s, size_t n, size_t *used)
 {
     wchar_t w;
     mbstate_t st = { 0 };
@@ -51,7 +51,7 @@ size_t md_fit(const char *s, size_t n, size_t columns)
 {
     size_t at = 0, k;
     for (size_t cols = 0; at < n; at += k) {
-        cols += wide(s + at, n - at, &k);
+        cols += measure_char(s + at, n - at, &k);
         if (cols > columns)
             break;
     }
@@ -65,7 +65,7 @@ size_t md_columns(const char *s, size_t n)
         if (s[at] == MARK && at + 1 < n)
             k = 2;
         else
-            cols += wide(s + at, n - at, &k);
+            cols += measure_char(s + at, n - at, &k);
     }
     return cols;
 }
@@ -89,7 +89,7 @@ void md_clear(md_doc *d)
     *d = (md_doc){ 0 };
 }
 
-static void sgr(cay__buf *b, const layout *l, unsigned style)
+static void put_sgr(cay__buf *b, const layout *l, unsigned style)
 {
     static const struct {
         unsigned bit;
@@ -109,11 +109,11 @@ static void begin_line(layout *l, cay__buf *b)
 {
     for (size_t i = 0; i < l->depth; i++) {
         bool last = i + 1 == l->depth && *l->bullet;
-        sgr(b, l, DIM);
+        put_sgr(b, l, DIM);
         cay__buf_str(b, last ? l->bullet : l->lead[i]);
     }
     if (l->depth)
-        sgr(b, l, 0);
+        put_sgr(b, l, 0);
     *l->bullet = 0;
 }
 
@@ -130,7 +130,7 @@ static void put_marked(cay__buf *b, const layout *l, const char *s, size_t n, un
     for (size_t at = 0; at < n;) {
         if (s[at] == MARK && at + 1 < n) {
             *style = (unsigned char)s[at + 1] & 0x7f;
-            sgr(b, l, *style);
+            put_sgr(b, l, *style);
             at += 2;
             continue;
         }
@@ -144,7 +144,7 @@ static void put_marked(cay__buf *b, const layout *l, const char *s, size_t n, un
 static void end_line(layout *l, cay__buf *b, unsigned style)
 {
     if (style)
-        sgr(b, l, 0);
+        put_sgr(b, l, 0);
     add_line(l->out, cay__strdup(b->data ? b->data : ""));
     cay__buf_clear(b);
     b->max = TEXT;
@@ -152,7 +152,7 @@ static void end_line(layout *l, cay__buf *b, unsigned style)
 
 /* How much of s goes into `room` columns: to a blank where there is one, all the same where there
  * is none. */
-static size_t take(const char *s, size_t n, size_t room, bool anywhere)
+static size_t fit_line(const char *s, size_t n, size_t room, bool anywhere)
 {
     size_t at = 0, cols = 0, blank = 0, k;
     for (; at < n && s[at] != '\n'; at += k) {
@@ -160,7 +160,7 @@ static size_t take(const char *s, size_t n, size_t room, bool anywhere)
             k = 2;
             continue;
         }
-        size_t w = wide(s + at, n - at, &k);
+        size_t w = measure_char(s + at, n - at, &k);
         if (cols + w > room && cols)
             return !anywhere && blank ? blank : at;
         cols += w;
@@ -170,17 +170,17 @@ static size_t take(const char *s, size_t n, size_t room, bool anywhere)
     return at;
 }
 
-static void lay(layout *l, const char *s, size_t n, bool anywhere)
+static void wrap_text(layout *l, const char *s, size_t n, bool anywhere)
 {
     unsigned style = 0;
     size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8, at = 0;
     CAY_AUTOBUF b = CAY__BUF(TEXT);
     do {
-        size_t k = take(s + at, n - at, room, anywhere), end = at + k;
+        size_t k = fit_line(s + at, n - at, room, anywhere), end = at + k;
         while (!anywhere && end > at && s[end - 1] == ' ')
             end--;
         begin_line(l, &b);
-        sgr(&b, l, style);
+        put_sgr(&b, l, style);
         put_marked(&b, l, s + at, end - at, &style);
         end_line(l, &b, l->colour);
         at += k;
@@ -190,15 +190,15 @@ static void lay(layout *l, const char *s, size_t n, bool anywhere)
     l->any = true;
 }
 
-static void flush(layout *l)
+static void flush_text(layout *l)
 {
     if (l->text.len)
-        lay(l, l->text.data, l->text.len, l->code);
+        wrap_text(l, l->text.data, l->text.len, l->code);
     cay__buf_clear(&l->text);
     l->text.max = TEXT;
 }
 
-static void gap(layout *l)
+static void add_blank_line(layout *l)
 {
     if (!l->any || *l->bullet || (l->lists && l->tight))
         return;
@@ -221,7 +221,7 @@ static void keep_cell(layout *l, MD_ALIGN align)
 
 /* How wide each column is: as wide as it wants, or the widest give way. False: there is no room for
  * so many. */
-static bool widths(const layout *l, size_t n, size_t cols[COLUMNS])
+static bool compute_widths(const layout *l, size_t n, size_t cols[COLUMNS])
 {
     size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8,
            between = 3 * (n - 1), avail = room > between ? room - between : 0;
@@ -246,7 +246,7 @@ static void put_cell(cay__buf *b, const cell *c, size_t width, bool last, size_t
                      unsigned *style)
 {
     const char *s = c->text + *at;
-    size_t k = take(s, strlen(s), width, false), end = k;
+    size_t k = fit_line(s, strlen(s), width, false), end = k;
     while (end && s[end - 1] == ' ')
         end--;
     size_t w = md_columns(s, end), pad = width > w ? width - w : 0,
@@ -277,7 +277,7 @@ static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
             put_cell(&b, c, cols[i], i + 1 == n, &at[i], &style[i]);
             more = more || c->text[at[i]];
         }
-        lay(l, b.data ? b.data : "", b.len, true);
+        wrap_text(l, b.data ? b.data : "", b.len, true);
     }
 }
 
@@ -288,13 +288,13 @@ static void put_loose(layout *l, size_t row, size_t n)
     for (size_t i = 0; i < n && row + i < l->ncells; i++)
         cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80,
                      l->cells[row + i].text, MARK, 0x80);
-    lay(l, b.data ? b.data : "", b.len, false);
+    wrap_text(l, b.data ? b.data : "", b.len, false);
 }
 
-static void table(layout *l)
+static void put_table(layout *l)
 {
     size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(l->ncols ? l->ncols : 1, (size_t)COLUMNS);
-    bool fits = widths(l, n, cols);
+    bool fits = compute_widths(l, n, cols);
     for (size_t row = 0; row < l->ncells; row += n) {
         if (fits)
             put_row(l, row, n, cols);
@@ -304,7 +304,7 @@ static void table(layout *l)
             for (size_t k = 0; k < cols[i] + (i + 1 < n ? 3 : 0); k++)
                 cay__buf_str(&l->text, "-");
         if (row == 0 && fits)
-            flush(l);
+            flush_text(l);
     }
     for (size_t i = 0; i < l->ncells; i++)
         free(l->cells[i].text);
@@ -319,7 +319,7 @@ static void set_style(layout *l, unsigned style)
     cay__buf_fmt(&l->text, "%c%c", MARK, (int)(style | 0x80));
 }
 
-static void push(layout *l, const char *lead)
+static void push_lead(layout *l, const char *lead)
 {
     if (l->depth < NEST)
         snprintf(l->lead[l->depth], sizeof l->lead[0], "%s", lead);
@@ -330,7 +330,7 @@ static void enter_item(layout *l, const MD_BLOCK_LI_DETAIL *d)
 {
     unsigned *n = &l->number[CAY_MIN(l->lists, (size_t)NEST) - 1];
     char lead[16];
-    flush(l);
+    flush_text(l);
     if (d->is_task)
         snprintf(l->bullet, sizeof l->bullet, "[%c] ", d->task_mark == ' ' ? ' ' : 'x');
     else if (*n)
@@ -338,7 +338,7 @@ static void enter_item(layout *l, const MD_BLOCK_LI_DETAIL *d)
     else
         snprintf(l->bullet, sizeof l->bullet, "- ");
     snprintf(lead, sizeof lead, "%*s", (int)strlen(l->bullet), "");
-    push(l, lead);
+    push_lead(l, lead);
 }
 
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
@@ -347,9 +347,9 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
     switch (type) {
     case MD_BLOCK_UL:
     case MD_BLOCK_OL:
-        flush(l);
+        flush_text(l);
         if (!l->lists)
-            gap(l);
+            add_blank_line(l);
         l->tight = type == MD_BLOCK_UL ? ((MD_BLOCK_UL_DETAIL *)detail)->is_tight
                                        : ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
         if (l->lists < NEST)
@@ -359,31 +359,31 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
         break;
     case MD_BLOCK_LI: enter_item(l, detail); break;
     case MD_BLOCK_QUOTE:
-        flush(l);
-        gap(l);
-        push(l, "| ");
+        flush_text(l);
+        add_blank_line(l);
+        push_lead(l, "| ");
         break;
     case MD_BLOCK_H:
-        gap(l);
+        add_blank_line(l);
         set_style(l, HEAD);
         break;
     case MD_BLOCK_CODE:
-        flush(l);
-        gap(l);
-        push(l, "  ");
+        flush_text(l);
+        add_blank_line(l);
+        push_lead(l, "  ");
         l->code = true;
         set_style(l, CODE);
         break;
     case MD_BLOCK_HR:
-        gap(l);
+        add_blank_line(l);
         for (size_t i = 0; i < CAY_MIN(l->width, (size_t)40); i++)
             cay__buf_str(&l->text, "-");
-        flush(l);
+        flush_text(l);
         break;
     case MD_BLOCK_P:
-    case MD_BLOCK_HTML: gap(l); break;
+    case MD_BLOCK_HTML: add_blank_line(l); break;
     case MD_BLOCK_TABLE:
-        gap(l);
+        add_blank_line(l);
         l->ncols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
         break;
     default: break;
@@ -398,28 +398,28 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
     case MD_BLOCK_UL:
     case MD_BLOCK_OL: l->lists--; break;
     case MD_BLOCK_LI:
-        flush(l);
+        flush_text(l);
         *l->bullet = 0;
         l->depth -= l->depth > 0;
         break;
     case MD_BLOCK_QUOTE: l->depth -= l->depth > 0; break;
     case MD_BLOCK_H:
         l->style = 0;
-        flush(l);
+        flush_text(l);
         break;
     case MD_BLOCK_CODE:
         l->style = 0;
         if (l->text.len && l->text.data[l->text.len - 1] == '\n')
             l->text.data[--l->text.len] = 0;
-        flush(l);
+        flush_text(l);
         l->code = false;
         l->depth -= l->depth > 0;
         break;
     case MD_BLOCK_TH:
     case MD_BLOCK_TD: keep_cell(l, ((MD_BLOCK_TD_DETAIL *)detail)->align); break;
-    case MD_BLOCK_TABLE: table(l); break;
+    case MD_BLOCK_TABLE: put_table(l); break;
     case MD_BLOCK_P:
-    case MD_BLOCK_HTML: flush(l); break;
+    case MD_BLOCK_HTML: flush_text(l); break;
     default: break;
     }
     return 0;
@@ -464,7 +464,7 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
     return 0;
 }
 
-static const char *entity(const char *s, size_t n)
+static const char *decode_entity(const char *s, size_t n)
 {
     static const char *const known[][2] = {
         { "&amp;", "&" },   { "&lt;", "<" },  { "&gt;", ">" },
@@ -476,7 +476,7 @@ static const char *entity(const char *s, size_t n)
     return NULL;
 }
 
-static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
+static int on_text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
 {
     layout *l = arg;
     const char *known;
@@ -486,7 +486,7 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
         cay__buf_str(&l->text, "\n");
     else if (type == MD_TEXT_SOFTBR)
         cay__buf_str(&l->text, " ");
-    else if (type == MD_TEXT_ENTITY && (known = entity(s, n)))
+    else if (type == MD_TEXT_ENTITY && (known = decode_entity(s, n)))
         cay__buf_str(&l->text, known);
     else
         for (size_t at = 0; at < n;) { /* a tab has no width of its own */
@@ -514,9 +514,9 @@ void md_lines(const char *s, size_t n, size_t width, bool colour, md_doc *out)
                                       .leave_block = leave_block,
                                       .enter_span = enter_span,
                                       .leave_span = leave_span,
-                                      .text = text };
+                                      .text = on_text };
     md_parse(s, (MD_SIZE)CAY_MIN(n, (size_t)UINT32_MAX / 2), &parser, &l);
-    flush(&l);
+    flush_text(&l);
     for (size_t i = 0; i < l.ncells; i++)
         free(l.cells[i].text);
     free(l.cells);

@@ -14,7 +14,7 @@ void md_paint_begin(md_paint *p)
 }
 
 /* Columns of a line with its colours. */
-static size_t columns(const char *s)
+static size_t count_columns(const char *s)
 {
     size_t n = 0;
     while (*s) {
@@ -33,8 +33,8 @@ static void take_back(md_paint *p, uint16_t cols, uint16_t rows, cay__buf *b)
 {
     size_t up = 0;
     for (size_t i = 0; i < p->shown.n; i++)
-        up +=
-            CAY_MAX((columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1), (size_t)1);
+        up += CAY_MAX((count_columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1),
+                      (size_t)1);
     if (up && up < rows)
         cay__buf_fmt(b, "\033[%zuA\r\033[J", up);
     p->again = up && up < rows; /* no empty line before it: that one is there still */
@@ -42,7 +42,7 @@ static void take_back(md_paint *p, uint16_t cols, uint16_t rows, cay__buf *b)
 }
 
 /* Lays out what there is of the block and writes the lines that are not there yet. */
-static void paint(md_paint *p)
+static void paint_block(md_paint *p)
 {
     uint16_t cols, rows;
     md_doc now = { 0 };
@@ -74,12 +74,12 @@ static void paint(md_paint *p)
     p->last_ms = cay__now_ms();
 }
 
-static void finish(md_paint *p, size_t n)
+static void finish_block(md_paint *p, size_t n)
 {
     CAY_AUTOFREE char *rest = cay__strdup(p->text.data + n);
     p->text.len = n;
     p->text.data[n] = 0;
-    paint(p);
+    paint_block(p);
     p->before = p->before || p->shown.n;
     md_clear(&p->shown);
     cay__buf_clear(&p->text);
@@ -87,7 +87,7 @@ static void finish(md_paint *p, size_t n)
     cay__buf_str(&p->text, rest);
 }
 
-static void fence(md_paint *p, const char *line, size_t n)
+static void track_fence(md_paint *p, const char *line, size_t n)
 {
     size_t at = 0;
     while (at < n && at < 3 && line[at] == ' ')
@@ -115,7 +115,7 @@ static size_t block_end(md_paint *p)
         if (!nl)
             break;
         size_t n = (size_t)(nl - (s + at));
-        fence(p, s + at, n);
+        track_fence(p, s + at, n);
         empty = at && (!n || strspn(s + at, " \t\r") >= n);
         at += n + 1;
     }
@@ -130,7 +130,7 @@ static void cut_long(md_paint *p)
     char again[8] = "";
     if (code)
         snprintf(again, sizeof again, "%s\n", p->fence);
-    finish(p, nl ? (size_t)(nl - p->text.data) + 1 : p->text.len);
+    finish_block(p, nl ? (size_t)(nl - p->text.data) + 1 : p->text.len);
     if (!code)
         return;
     CAY_AUTOFREE char *rest = cay__strdup(p->text.data);
@@ -147,20 +147,20 @@ void md_paint_add(md_paint *p, const char *s, size_t n)
         size_t k = CAY_MIN(n, (size_t)BLOCK_MOST / 4), end;
         cay__buf_add(&p->text, s, k);
         while ((end = block_end(p)))
-            finish(p, end);
+            finish_block(p, end);
         if (p->text.len > BLOCK_MOST)
             cut_long(p);
         s += k;
         n -= k;
     }
     if (p->text.len && cay__now_ms() - p->last_ms >= EVERY_MS)
-        paint(p);
+        paint_block(p);
 }
 
 void md_paint_end(md_paint *p)
 {
     if (p->text.len)
-        finish(p, p->text.len);
+        finish_block(p, p->text.len);
     cay__buf_clear(&p->text);
     md_clear(&p->shown);
     md_paint_begin(p);

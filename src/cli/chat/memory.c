@@ -109,7 +109,7 @@ char *memory_text(chat *c)
     return b.data;
 }
 
-static int remember(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+static int append_memory(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
     chat *c = arg;
     CAY_AUTOJSON *a = NULL;
@@ -144,7 +144,7 @@ const cay_tool *memory_tool(chat *c)
         .parameters =
             "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\",\"minLength\":1,"
             "\"maxLength\":2000}},\"required\":[\"text\"],\"additionalProperties\":false}",
-        .call = remember,
+        .call = append_memory,
         .approval = true
     };
     tool.arg = c;

@@ -73,7 +73,7 @@ int chat_model(chat *c, const char *name, cay_err *err)
     return 0;
 }
 
-static const char *provider(const chat *c)
+static const char *choose_provider(const chat *c)
 {
     const char *env = getenv("CAY_SANDBOX"),
                *p = c->a->sandbox ? c->a->sandbox
@@ -123,7 +123,7 @@ static int make_sandbox(chat *c, cay_err *err)
 {
     char name[STORE_NAME + 8];
     cay_create spec = c->box.create;
-    spec.provider = provider(c);
+    spec.provider = choose_provider(c);
     bool native = !spec.provider || !strcmp(spec.provider, "native");
     snprintf(name, sizeof name, "chat-%s", c->s.name);
     spec.name = spec.name ? spec.name : name;
@@ -217,7 +217,7 @@ static int fresh_name(chat *c, char name[STORE_NAME], cay_err *err)
     return store_fresh(c->db, on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk", name, err);
 }
 
-static int fresh(chat *c, const char *name, cay_err *err)
+static int create_session(chat *c, const char *name, cay_err *err)
 {
     const char *on = c->box.create.on;
     char *model = CAY_STEAL(c->s.model);
@@ -283,7 +283,7 @@ int chat_switch(chat *c, const char *name, bool create, cay_err *err)
         chat_leave(c);
     c->lock = cay__steal_fd(&lock);
     if (rc < 0) {
-        rc = fresh(c, name, err);
+        rc = create_session(c, name, err);
     } else {
         free(s.model);
         s.model = CAY_STEAL(c->s.model);
@@ -360,7 +360,7 @@ int chat_forget(chat *c, const char *name, cay_err *err)
     return store_remove(c->db, name, err);
 }
 
-static const char *prompt(void *arg)
+static const char *get_prompt(void *arg)
 {
     static const char *const words[] = {
         [CHAT_ASK] = "> ", [CHAT_AUTO] = "auto> ", [CHAT_NEVER] = "look> "
@@ -408,7 +408,7 @@ int chat_open(chat *c, cay_err *err)
     snprintf(history, sizeof history, "%s/history", c->dir);
     edit_spec spec = { .history = history,
                        .arg = c,
-                       .prompt = prompt,
+                       .prompt = get_prompt,
                        .toggle = chat_toggle,
                        .complete = chat_complete };
     c->edit = edit_open(&spec);

@@ -11,7 +11,7 @@
 
 enum { OUTPUT_LINES = 5, PATCH_LINES = 40, THOUGHT_LINES = 3 };
 
-static void to(int fd, const char *s, size_t n)
+static void write_text(int fd, const char *s, size_t n)
 {
     cay__fd_write_all(fd, s, n);
 }
@@ -23,7 +23,7 @@ void chat_quiet_lines(chat *c)
     c->busy = false;
     md_paint_end(&c->paint);
     if (c->in_line)
-        to(1, "\n", 1);
+        write_text(1, "\n", 1);
     c->in_line = false;
 }
 
@@ -37,20 +37,20 @@ void chat_busy(chat *c, const char *what)
 }
 
 /* An empty line between what belongs to different things, for people. */
-static void gap(chat *c)
+static void write_blank_line(chat *c)
 {
     if (c->screen && c->tty)
-        to(1, "\n", 1);
+        write_text(1, "\n", 1);
     c->apart = false;
 }
 
 /* Answers go to standard output; all else does so on a terminal only. */
-static int side(const chat *c)
+static int choose_fd(const chat *c)
 {
     return c->screen ? 1 : 2;
 }
 
-static size_t width(void)
+static size_t terminal_width(void)
 {
     uint16_t cols, rows;
     term_size(1, &cols, &rows);
@@ -58,10 +58,10 @@ static size_t width(void)
 }
 
 /* One line, cut to the terminal. */
-static void line(chat *c, out_style style, const char *lead, const char *s, size_t n)
+static void write_line(chat *c, out_style style, const char *lead, const char *s, size_t n)
 {
     CAY_AUTOBUF b = CAY__BUF(1 << 20), safe = CAY__BUF(1 << 20);
-    int fd = side(c);
+    int fd = choose_fd(c);
     n = CAY_MIN(n, (size_t)4096);
     while (n && s[n - 1] == '\r') /* a terminal's line end */
         n--;
@@ -70,18 +70,18 @@ static void line(chat *c, out_style style, const char *lead, const char *s, size
     cay__buf_fmt(&b, "%s%s", out_on(fd, style), lead);
     size_t at = b.len;
     cay__buf_safe(&b, safe.data ? safe.data : "", safe.len, false);
-    size_t room = width() - CAY_MIN(md_columns(lead, strlen(lead)), width() - 1),
+    size_t room = terminal_width() - CAY_MIN(md_columns(lead, strlen(lead)), terminal_width() - 1),
            fit = c->screen ? md_fit(b.data + at, b.len - at, room) : b.len - at;
     if (fit < b.len - at) {
         b.len = at + md_fit(b.data + at, b.len - at, room - 1);
         cay__buf_str(&b, "…");
     }
     cay__buf_fmt(&b, "%s\n", out_off(fd));
-    to(fd, b.data, b.len);
+    write_text(fd, b.data, b.len);
 }
 
 /* On a terminal lines end between words; a word that is wider than all of it does not. */
-static void wrap(cay__buf *b, const char *s, size_t n, size_t width)
+static void wrap_text(cay__buf *b, const char *s, size_t n, size_t width)
 {
     while (n) {
         const char *nl = memchr(s, '\n', n);
@@ -111,22 +111,22 @@ void chat_text(chat *c, out_style style, const char *fmt, ...)
     chat_quiet_lines(c);
     if (n < 0 || (cli.quiet && style == OUT_DIM))
         return;
-    int fd = side(c);
+    int fd = choose_fd(c);
     cay__buf_str(&b, out_on(fd, style));
     if (isatty(fd)) {
         CAY_AUTOBUF safe = CAY__BUF(1 << 20);
         uint16_t cols, rows;
         term_size(fd, &cols, &rows);
         cay__buf_safe(&safe, text, (size_t)n, true);
-        wrap(&b, safe.data ? safe.data : "", safe.len, CAY_MAX(cols, (uint16_t)16));
+        wrap_text(&b, safe.data ? safe.data : "", safe.len, CAY_MAX(cols, (uint16_t)16));
     } else {
         cay__buf_safe(&b, text, (size_t)n, true);
     }
     cay__buf_fmt(&b, "%s\n", out_off(fd));
-    to(fd, b.data, b.len);
+    write_text(fd, b.data, b.len);
 }
 
-static chat_call *find(chat *c, const char *id)
+static chat_call *find_call(chat *c, const char *id)
 {
     for (size_t i = 0; i < c->ncalls; i++)
         if (!strcmp(c->calls[i].id, id))
@@ -173,11 +173,11 @@ void chat_patch(chat *c, const char *patch, size_t lines)
                       : *p == '@' ? OUT_TITLE
                                   : OUT_PLAIN;
         if (!lines) {
-            line(c, OUT_DIM, "    ", "…", 3);
+            write_line(c, OUT_DIM, "    ", "…", 3);
             return;
         }
         if (!mark)
-            line(c, s, "    ", p, n);
+            write_line(c, s, "    ", p, n);
         lines += mark;
         p += n + (p[n] == '\n');
     }
@@ -196,11 +196,11 @@ static void call_line(chat *c, const char *tool, const char *what)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
     chat_quiet_lines(c);
-    gap(c);
+    write_blank_line(c);
     cay__buf_fmt(&b, "%.120s %.2000s", tool, what);
     for (size_t i = 0; i < b.len; i++) /* one line each */
         b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
-    line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
+    write_line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
     c->apart = true;
 }
 
@@ -228,7 +228,7 @@ static void show_call(chat *c, chat_call *call, bool whole)
 
 void chat_tool_start(chat *c, const cay_tool_call *tool)
 {
-    chat_call *call = find(c, tool->call_id);
+    chat_call *call = find_call(c, tool->call_id);
     char what[64];
     if (call)
         show_call(c, call, c->mode == CHAT_AUTO || !c->tty);
@@ -241,11 +241,11 @@ void chat_tool_start(chat *c, const cay_tool_call *tool)
 /* All of it is in sight already: somebody is asked about it. */
 void chat_call_seen(chat *c, const char *id)
 {
-    chat_call *call = find(c, id);
+    chat_call *call = find_call(c, id);
     if (call)
         call->shown = true;
     chat_quiet_lines(c);
-    gap(c);
+    write_blank_line(c);
     c->apart = true;
 }
 
@@ -255,7 +255,7 @@ static void show_output(chat *c, const json_t *item)
     const json_t *out = json_object_get(item, "output");
     const char *text = json_is_string(out) ? json_string_value(out) : "(an image)",
                *body = strstr(text, "Output:\n");
-    chat_call *call = find(c, cay__json_str(item, "call_id", ""));
+    chat_call *call = find_call(c, cay__json_str(item, "call_id", ""));
     size_t lines = 0, more = 0;
     const char *lead = c->screen ? "  ⎿ " : "  ", *next = c->screen ? "    " : "  ";
     if (call)
@@ -266,7 +266,7 @@ static void show_output(chat *c, const json_t *item)
         if (code && code < body && strncmp(code + 25, "0\n", 2)) {
             char told[64];
             snprintf(told, sizeof told, "exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
-            line(c, OUT_WARN, lead, told, strlen(told));
+            write_line(c, OUT_WARN, lead, told, strlen(told));
             lead = next;
         }
         text = body + 8;
@@ -276,7 +276,7 @@ static void show_output(chat *c, const json_t *item)
     for (const char *p = text; *p; lines++) {
         size_t n = strcspn(p, "\n");
         if (lines < OUTPUT_LINES) {
-            line(c, OUT_DIM, lead, p, n);
+            write_line(c, OUT_DIM, lead, p, n);
             lead = next;
         }
         more += lines >= OUTPUT_LINES;
@@ -296,28 +296,28 @@ static void show_thought(chat *c, const json_t *item)
     if (!c->screen || !c->tty || !*text)
         return;
     chat_quiet_lines(c);
-    gap(c);
+    write_blank_line(c);
     for (size_t lines = 0; *text && lines < THOUGHT_LINES; lines++) {
         size_t n = strcspn(text, "\n");
-        line(c, OUT_DIM, lines ? "  " : "∴ ", text, n);
+        write_line(c, OUT_DIM, lines ? "  " : "∴ ", text, n);
         text += n + (text[n] == '\n');
     }
     c->apart = true;
 }
 
-static void say(chat *c, const char *s, size_t n)
+static void write_answer(chat *c, const char *s, size_t n)
 {
     if (!n)
         return;
     if (c->busy)
         chat_quiet_lines(c);
     if (c->apart)
-        gap(c);
+        write_blank_line(c);
     c->streamed = true;
     if (c->screen) {
         md_paint_add(&c->paint, s, n);
     } else {
-        to(1, s, n);
+        write_text(1, s, n);
         c->in_line = s[n - 1] != '\n';
     }
 }
@@ -330,7 +330,7 @@ static void show_message(chat *c, const json_t *item)
         json_array_foreach(json_object_get(item, "content"), i, part)
         {
             const char *text = cay__json_str(part, "text", cay__json_str(part, "refusal", ""));
-            say(c, text, strlen(text));
+            write_answer(c, text, strlen(text));
         }
     chat_quiet_lines(c);
     c->streamed = false;
@@ -353,7 +353,7 @@ int chat_event(void *arg, const cay_run_event *ev)
                                     !strcmp(ev->name, "response.refusal.delta"))) {
         CAY_AUTOJSON *j = json_loads(ev->json, 0, NULL);
         const char *d = cay__json_str(j, "delta", "");
-        say(c, d, strlen(d));
+        write_answer(c, d, strlen(d));
     } else if (ev->kind == CAY_RUN_NOTE) {
         show_note(c, ev->name, ev->json);
     } else if (ev->kind == CAY_RUN_ITEM) {

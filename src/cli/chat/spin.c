@@ -28,7 +28,7 @@ static struct {
 } s = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
 /* With the lock. A terminal that became narrower has broken the line: all of its parts go. */
-static void wipe(cay__buf *b, uint16_t cols)
+static void erase_line(cay__buf *b, uint16_t cols)
 {
     size_t rows = s.width ? (s.width - 1) / CAY_MAX(cols, (uint16_t)1) : 0;
     if (rows)
@@ -37,7 +37,7 @@ static void wipe(cay__buf *b, uint16_t cols)
     s.width = 0;
 }
 
-static void draw(void)
+static void draw_spinner(void)
 {
     static const char *const frames[] = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" };
     CAY_AUTOBUF b = CAY__BUF(1024);
@@ -46,7 +46,7 @@ static void draw(void)
     int64_t ms = cay__now_ms() - s.since;
     term_size(1, &cols, &rows);
     if (s.width)
-        wipe(&b, cols);
+        erase_line(&b, cols);
     if (ms >= 1000)
         snprintf(rest, sizeof rest, " %lld s%s", (long long)(ms / 1000),
                  ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
@@ -59,7 +59,7 @@ static void draw(void)
     cay__fd_write_all(1, b.data, b.len);
 }
 
-static void *turn(void *arg)
+static void *run_spinner(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&s.lock);
@@ -75,12 +75,12 @@ static void *turn(void *arg)
         until.tv_nsec %= 1000000000l;
         pthread_cond_timedwait(&s.wake, &s.lock, &until);
         if (s.on)
-            draw();
+            draw_spinner();
     }
     return NULL;
 }
 
-static void start(void)
+static void start_thread(void)
 {
     sigset_t all, old;
     pthread_t t;
@@ -89,7 +89,7 @@ static void start(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* Ctrl+C is for the talk */
-    s.started = pthread_create(&t, &attr, turn, NULL) == 0;
+    s.started = pthread_create(&t, &attr, run_spinner, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
 }
@@ -98,11 +98,11 @@ void spin_begin(const char *what)
 {
     pthread_mutex_lock(&s.lock);
     if (!s.started)
-        start();
+        start_thread();
     snprintf(s.what, sizeof s.what, "%s", what);
     s.on = true;
     s.since = cay__now_ms();
-    draw();
+    draw_spinner();
     pthread_cond_signal(&s.wake);
     pthread_mutex_unlock(&s.lock);
 }
@@ -114,7 +114,7 @@ void spin_end(void)
     pthread_mutex_lock(&s.lock);
     term_size(1, &cols, &rows);
     if (s.width)
-        wipe(&b, cols);
+        erase_line(&b, cols);
     s.on = false;
     pthread_mutex_unlock(&s.lock);
     if (b.len)

@@ -55,7 +55,7 @@ int store_do(sqlite3 *db, const char *sql, const char *text, int64_t number, cay
     return rc;
 }
 
-static int version(sqlite3 *db)
+static int read_version(sqlite3 *db)
 {
     sqlite3_stmt *s = NULL;
     int v = -1;
@@ -79,7 +79,7 @@ int store_open(const char *path, sqlite3 **out, cay_err *err)
                                   NULL) == SQLITE_OK
                  ? 0
                  : store_fail(db, err);
-    int v = rc == 0 ? version(db) : 0;
+    int v = rc == 0 ? read_version(db) : 0;
     if (rc == 0 && v > SCHEMA)
         rc = cay_fail(err, CAY_ENOTSUP, "%.200s was written by a newer cay", path);
     if (rc == 0 && v < 1 && sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK)
@@ -141,19 +141,19 @@ int store_put(sqlite3 *db, const store_session *s, cay_err *err)
     return rc;
 }
 
-static char *column(sqlite3_stmt *st, int i)
+static char *copy_column(sqlite3_stmt *st, int i)
 {
     const char *s = (const char *)sqlite3_column_text(st, i);
     return cay__strdup(s ? s : "");
 }
 
-static void row(sqlite3_stmt *st, store_session *s)
+static void read_session(sqlite3_stmt *st, store_session *s)
 {
-    CAY_AUTOFREE char *name = column(st, 0);
-    *s = (store_session){ .agent = column(st, 1),
-                          .model = column(st, 2),
-                          .dir = column(st, 3),
-                          .sandbox = column(st, 4),
+    CAY_AUTOFREE char *name = copy_column(st, 0);
+    *s = (store_session){ .agent = copy_column(st, 1),
+                          .model = copy_column(st, 2),
+                          .dir = copy_column(st, 3),
+                          .sandbox = copy_column(st, 4),
                           .owns = sqlite3_column_int(st, 5),
                           .created_ms = sqlite3_column_int64(st, 6),
                           .used_ms = sqlite3_column_int64(st, 7),
@@ -171,7 +171,7 @@ int store_get(sqlite3 *db, const char *name, store_session *out, cay_err *err)
     CAY_TRY(store_prepare(db, "SELECT * FROM sessions WHERE name = ?1", name, 0, &st, err));
     int r = sqlite3_step(st), rc = 0;
     if (r == SQLITE_ROW)
-        row(st, out);
+        read_session(st, out);
     else
         rc = r == SQLITE_DONE
                  ? cay_fail_why(err, CAY_ENOENT, "session_not_found",
@@ -189,7 +189,7 @@ int store_list(sqlite3 *db, int (*fn)(const store_session *s, void *arg), void *
         store_prepare(db, "SELECT * FROM sessions ORDER BY used DESC, name", NULL, 0, &st, err));
     while (rc == 0 && (r = sqlite3_step(st)) == SQLITE_ROW) {
         store_session s;
-        row(st, &s);
+        read_session(st, &s);
         rc = fn(&s, arg);
         store_session_clear(&s);
     }
@@ -199,8 +199,8 @@ int store_list(sqlite3 *db, int (*fn)(const store_session *s, void *arg), void *
     return rc;
 }
 
-static int several(sqlite3 *db, const char *const *sql, size_t n, const char *name,
-                   const char *other, cay_err *err)
+static int run_statements(sqlite3 *db, const char *const *sql, size_t n, const char *name,
+                          const char *other, cay_err *err)
 {
     int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK
                  ? 0
@@ -229,7 +229,7 @@ int store_rename(sqlite3 *db, const char *from, const char *to, cay_err *err)
     static const char *const sql[] = { "UPDATE sessions SET name = ?2 WHERE name = ?1",
                                        "UPDATE items SET session = ?2 WHERE session = ?1",
                                        "UPDATE points SET session = ?2 WHERE session = ?1" };
-    return several(db, sql, CAY_LEN(sql), from, to, err);
+    return run_statements(db, sql, CAY_LEN(sql), from, to, err);
 }
 
 int store_remove(sqlite3 *db, const char *name, cay_err *err)
@@ -240,7 +240,7 @@ int store_remove(sqlite3 *db, const char *name, cay_err *err)
         "DELETE FROM points WHERE session = ?1", "DELETE FROM sessions WHERE name = ?1",
         "DELETE FROM blobs WHERE n NOT IN (SELECT blob FROM files WHERE blob IS NOT NULL)"
     };
-    return several(db, sql, CAY_LEN(sql), name, NULL, err);
+    return run_statements(db, sql, CAY_LEN(sql), name, NULL, err);
 }
 
 int store_fresh(sqlite3 *db, const char *like, char name[STORE_NAME], cay_err *err)
@@ -342,7 +342,7 @@ static void answer_calls(json_t *items)
     }
 }
 
-static int insert(talk *t, const json_t *items, cay_err *err)
+static int insert_items(talk *t, const json_t *items, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
     size_t i;
@@ -371,7 +371,7 @@ static int talk_append(void *self, const char *items, cay_err *err)
     answer_calls(new);
     if (sqlite3_exec(t->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return store_fail(t->db, err);
-    int rc = insert(t, new, err);
+    int rc = insert_items(t, new, err);
     if (rc == 0 && sqlite3_exec(t->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
         rc = store_fail(t->db, err);
     if (rc < 0)

@@ -69,7 +69,7 @@ char *chat_question(const char *question)
     return said;
 }
 
-static void begin(const chat *c)
+static void begin_turn(const chat *c)
 {
     in_turn = 1;
     have_tty = c->tty && tcgetattr(0, &cooked) == 0;
@@ -80,7 +80,7 @@ static void begin(const chat *c)
     }
 }
 
-static bool end(void)
+static bool end_turn(void)
 {
     bool stopped = stops > 0;
     if (have_tty)
@@ -135,7 +135,7 @@ typedef struct equipment {
     size_t ntools;
 } equipment;
 
-static int equip(chat *c, equipment *q, cay_err *err)
+static int make_equipment(chat *c, equipment *q, cay_err *err)
 {
     cay_shell_options shell = { .size = sizeof shell,
                                 .max_output_tokens = OUTPUT_TOKENS,
@@ -163,7 +163,7 @@ static void equipment_clear(equipment *q)
     free(q->tools);
 }
 
-static int ask(chat *c, const char *input, cay_err *err)
+static int run_agent(chat *c, const char *input, cay_err *err)
 {
     __attribute__((cleanup(equipment_clear))) equipment q = { 0 };
     CAY_AUTOFREE char *instructions = memory_text(c);
@@ -174,7 +174,7 @@ static int ask(chat *c, const char *input, cay_err *err)
                        ? (int64_t)c->a->max_turns
                        : cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
     cay_run_result *r = NULL;
-    CAY_TRY(equip(c, &q, err));
+    CAY_TRY(make_equipment(c, &q, err));
     cay_agent agent = { .size = sizeof agent,
                         .name = c->s.agent,
                         .instructions = instructions,
@@ -233,14 +233,14 @@ void chat_turn(chat *c, const char *input)
     c->turn_tokens = (cay_tokens){ 0 };
     if (keep_thin(&c->keep, c->turn, &own) < 0)
         chat_text(c, OUT_WARN, "cay: %s", own.msg);
-    begin(c);
+    begin_turn(c);
     c->apart = c->screen && c->tty;
     asked_ms = 0;
     int64_t began = cay__now_ms();
-    int rc = ask(c, input, &err);
+    int rc = run_agent(c, input, &err);
     chat_quiet_lines(c);
     chat_calls_clear(c);
-    bool stopped = end();
+    bool stopped = end_turn();
     if (rc < 0 && (rc == CAY_ECANCELED || stopped))
         chat_text(c, OUT_WARN, "interrupted%s",
                   c->nitems ? "; /undo takes back what was done" : "");

@@ -74,7 +74,7 @@ void audit_flush(egress *e)
         log_shut(b);
 }
 
-static void put(box *b, const char *line, size_t len)
+static void buffer_line(box *b, const char *line, size_t len)
 {
     egress *e = b->e;
     if (e->log_box != b || e->log_len + len > sizeof e->log)
@@ -98,7 +98,7 @@ static bool within_rate(box *b)
             CAY_AUTOBUF l = CAY__BUF(sizeof line);
             cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"lost\",\"count\":%u}\n",
                          (long long)cay__clock_ms(), b->id, b->log_lost);
-            put(b, l.data, l.len);
+            buffer_line(b, l.data, l.len);
             b->log_lost = 0;
         }
     }
@@ -108,7 +108,7 @@ static bool within_rate(box *b)
     return false;
 }
 
-static void field(cay__buf *l, const char *key, const char *value)
+static void write_field(cay__buf *l, const char *key, const char *value)
 {
     if (!value || !*value)
         return;
@@ -124,23 +124,23 @@ void audit(box *b, const record *r)
         return;
     cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"%s\",\"verdict\":\"%s\"",
                  (long long)cay__clock_ms(), b->id, r->event, r->verdict);
-    field(&l, "reason", r->reason);
+    write_field(&l, "reason", r->reason);
     if (r->flow)
         cay__buf_fmt(&l, ",\"flow\":%llu", (unsigned long long)r->flow);
-    field(&l, "name", r->name);
+    write_field(&l, "name", r->name);
     if (r->addr) {
         cay__addr_text(r->addr, addr);
-        field(&l, "addr", addr);
+        write_field(&l, "addr", addr);
     }
     if (r->port)
         cay__buf_fmt(&l, ",\"port\":%u", r->port);
     if (r->proto)
-        field(&l, "proto", proto_name(r->proto));
-    field(&l, "seen", r->seen);
+        write_field(&l, "proto", proto_name(r->proto));
+    write_field(&l, "seen", r->seen);
     if (r->secret)
-        field(&l, "secret", r->secret);
+        write_field(&l, "secret", r->secret);
     if (r->rule && cay__rule_text(r->rule, rule, sizeof rule) > 0)
-        field(&l, "rule", rule);
+        write_field(&l, "rule", rule);
     if (r->end && !r->uncounted)
         cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu", (unsigned long long)r->up,
                      (unsigned long long)r->down);
@@ -152,10 +152,10 @@ void audit(box *b, const record *r)
         cay__buf_fmt(&l, ",\"revision\":%llu", (unsigned long long)b->revision);
     cay__buf_str(&l, "}\n");
     if (!l.full)
-        put(b, l.data, l.len);
+        buffer_line(b, l.data, l.len);
 }
 
-static void append(egress *e, int to, const char *name)
+static void append_file(egress *e, int to, const char *name)
 {
     CAY_AUTOFD from = openat(e->audit_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     for (ssize_t n; from >= 0 && (n = read(from, e->buffer, sizeof e->buffer)) > 0;)
@@ -179,7 +179,7 @@ void audit_close(box *b)
     CAY_AUTOFD past = openat(e->audit_dir, "past.jsonl",
                              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     file_name(b, ".jsonl.1", old);
-    append(e, past, old);
+    append_file(e, past, old);
     file_name(b, ".jsonl", name);
-    append(e, past, name);
+    append_file(e, past, name);
 }

@@ -50,7 +50,7 @@ int policy_from(int fd, bool operator_, cay__policy *out, cay_err *err)
 
 /* Names. The private copy is the truth; the map is only written, and read once, when it is lent. */
 
-static uint32_t slot(const box *b, const char *name)
+static uint32_t find_slot(const box *b, const char *name)
 {
     uint32_t i = cay__hash(name, strlen(name)) & (b->index_size - 1);
     while (b->index[i] && strcmp(b->names[b->index[i] - 1], name) != 0)
@@ -72,9 +72,9 @@ static void names_add(box *b, const char *name)
         free(b->index);
         b->index = cay__alloc(b->index_size * sizeof *b->index);
         for (uint32_t n = 1; n < b->nnames; n++)
-            b->index[slot(b, b->names[n - 1])] = (uint16_t)n;
+            b->index[find_slot(b, b->names[n - 1])] = (uint16_t)n;
     }
-    b->index[slot(b, name)] = (uint16_t)b->nnames;
+    b->index[find_slot(b, name)] = (uint16_t)b->nnames;
 }
 
 /* An earlier egress wrote this, and init holds the same memory: nothing in it is believed. A name
@@ -107,7 +107,7 @@ static int names_load(box *b, cay_err *err)
 uint32_t box_number(box *b, const char *name, bool *fresh)
 {
     *fresh = false;
-    uint32_t n = b->index_size ? b->index[slot(b, name)] : 0;
+    uint32_t n = b->index_size ? b->index[find_slot(b, name)] : 0;
     if (n || b->nnames >= CAY_N_NAMES)
         return n;
     /* Into the map before anybody hears of the number, and the entry before the count: whoever

@@ -13,12 +13,12 @@
 
 enum { UP, DOWN, CHUNK_LEAST = 14, CHUNK_MOST = 18, REFILL_MS = 10 };
 
-static cay__watch *source(flow *f, int dir)
+static cay__watch *get_source(flow *f, int dir)
 {
     return dir == UP ? &f->in : &f->out;
 }
 
-static cay__watch *sink(flow *f, int dir)
+static cay__watch *get_sink(flow *f, int dir)
 {
     return dir == UP ? &f->out : &f->in;
 }
@@ -33,7 +33,7 @@ void copy_unstall(flow *f)
     f->stall_prev = NULL;
 }
 
-static void stall(flow *f, int dir)
+static void stall_flow(flow *f, int dir)
 {
     box *b = f->box;
     f->stall |= (uint8_t)(1 << dir);
@@ -48,7 +48,7 @@ static void stall(flow *f, int dir)
         cay__timer_arm(&b->e->loop, &b->refill, cay__boot_ms() + REFILL_MS);
 }
 
-static void settle(flow *f)
+static void update_events(flow *f)
 {
     bool held = f->proto == CAY__NET_HTTP && f->name && f->http.next == HTTP_ASKED && !f->http.left;
     uint32_t in = 0, out = 0;
@@ -91,24 +91,24 @@ static size_t http_pass(flow *f, http_state *s, const char *p, size_t n, size_t 
 }
 
 /* False: the flow is gone. */
-static bool finish_one(flow *f, int dir)
+static bool finish_direction(flow *f, int dir)
 {
     f->eof[dir] = 1;
     if (f->eof[!dir]) {
         flow_end(f, "closed", true);
         return false;
     }
-    shutdown(sink(f, dir)->fd, SHUT_WR);
+    shutdown(get_sink(f, dir)->fd, SHUT_WR);
     return true;
 }
 
-static bool broken(flow *f, const char *why)
+static bool abort_flow(flow *f, const char *why)
 {
     flow_end(f, why, false);
     return false;
 }
 
-static bool pump(flow *f, int dir, uint32_t events)
+static bool copy_bytes(flow *f, int dir, uint32_t events)
 {
     egress *e = f->box->e;
     bucket *rate = &f->box->bucket[dir];
@@ -117,10 +117,10 @@ static bool pump(flow *f, int dir, uint32_t events)
     bool http = f->proto == CAY__NET_HTTP && f->name && !CAY__MUTANT("net-host");
     const char *why = NULL;
     if (!want) {
-        stall(f, dir);
+        stall_flow(f, dir);
         return true;
     }
-    int from = source(f, dir)->fd;
+    int from = get_source(f, dir)->fd;
     /* A head is looked at as a whole, however little the rate lets through. */
     size_t look = http && dir == UP && !f->http.left ? CAY_MAX(want, HTTP_HEAD_MAX) : want;
     ssize_t n = recv(from, e->buffer, look, MSG_PEEK | MSG_DONTWAIT);
@@ -128,17 +128,18 @@ static bool pump(flow *f, int dir, uint32_t events)
         bucket_back(rate, want);
         if (n < 0 && errno == EAGAIN)
             return true;
-        return n == 0 ? finish_one(f, dir) : broken(f, dir == UP ? "client_reset" : "server_reset");
+        return n == 0 ? finish_direction(f, dir)
+                      : abort_flow(f, dir == UP ? "client_reset" : "server_reset");
     }
     size_t pass = CAY_MIN((size_t)n, want);
     if (http && dir == UP) {
         pass = http_pass(f, &f->http, (char *)e->buffer, (size_t)n, pass, &why);
         if (!pass && why)
-            return broken(f, why);
+            return abort_flow(f, why);
         if (!pass && f->http.next != HTTP_ASKED) { /* half a head */
             bucket_back(rate, want);
             if (events & (EPOLLRDHUP | EPOLLHUP))
-                return broken(f, "http_unreadable");
+                return abort_flow(f, "http_unreadable");
             flow_lowat(f, (uint32_t)n + 1);
             return true;
         }
@@ -147,9 +148,9 @@ static bool pump(flow *f, int dir, uint32_t events)
                http_answer(&f->http, (char *)e->buffer, (size_t)n) == HTTP_MORE) {
         f->http.next = HTTP_HEAD;
     }
-    ssize_t m = pass ? send(sink(f, dir)->fd, e->buffer, pass, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+    ssize_t m = pass ? send(get_sink(f, dir)->fd, e->buffer, pass, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
     if (m < 0 && errno != EAGAIN)
-        return broken(f, dir == UP ? "server_reset" : "client_reset");
+        return abort_flow(f, dir == UP ? "server_reset" : "client_reset");
     m = CAY_MAX(m, 0);
     bucket_back(rate, want - (size_t)m);
     if ((size_t)m < pass && http && dir == UP) {
@@ -157,7 +158,7 @@ static bool pump(flow *f, int dir, uint32_t events)
         http_pass(f, &f->http, (char *)e->buffer, (size_t)n, (size_t)m, &why);
     }
     if (m && recv(from, e->buffer, (size_t)m, MSG_TRUNC | MSG_DONTWAIT) != m)
-        return broken(f, "lost_bytes");
+        return abort_flow(f, "lost_bytes");
     f->bytes[dir] += (uint64_t)m;
     if (f->box->given && rate->rate) {
         bucket_mine(rate, (size_t)m);
@@ -176,9 +177,9 @@ void copy_start(flow *f)
     f->state = FLOW_COPY;
     if (f->proto == CAY__NET_HTTP && f->name)
         f->http = (http_state){ 0 };
-    if (!pump(f, UP, 0)) /* its first flight is mostly here already */
+    if (!copy_bytes(f, UP, 0)) /* its first flight is mostly here already */
         return;
-    settle(f);
+    update_events(f);
 }
 
 void copy_event(flow *f, bool upstream, uint32_t events)
@@ -186,14 +187,14 @@ void copy_event(flow *f, bool upstream, uint32_t events)
     int in = upstream ? DOWN : UP, out = !in;
     uint32_t over = events & (EPOLLHUP | EPOLLERR);
     if ((events & EPOLLIN || over) && !f->eof[in] && !f->full[in] && !(f->stall & 1 << in) &&
-        !pump(f, in, events))
+        !copy_bytes(f, in, events))
         return;
     if ((events & EPOLLOUT || over) && f->full[out]) {
         f->full[out] = 0;
-        if (!pump(f, out, 0))
+        if (!copy_bytes(f, out, 0))
             return;
     }
-    settle(f);
+    update_events(f);
 }
 
 void on_refill(cay__timer *t)
@@ -203,6 +204,6 @@ void on_refill(cay__timer *t)
         flow *f = b->stalled;
         copy_unstall(f);
         f->stall = 0;
-        settle(f); /* the loop tells what can be done */
+        update_events(f); /* the loop tells what can be done */
     }
 }

@@ -103,7 +103,7 @@ void dial_cancel(dial *d)
     d->e->spare = d;
 }
 
-static void finish(dial *d, int fd, const uint8_t *addr)
+static void finish_dial(dial *d, int fd, const uint8_t *addr)
 {
     dial_done *done = d->done;
     void *arg = d->arg;
@@ -115,7 +115,7 @@ static void finish(dial *d, int fd, const uint8_t *addr)
     done(arg, fd, where, reason, sys);
 }
 
-static bool go(dial *d);
+static bool try_next_addr(dial *d);
 
 static void on_late(later *l)
 {
@@ -126,10 +126,10 @@ static void on_late(later *l)
             d->reason = d->look_up ? "resolver_failed" : "connect_timeout";
             d->sys = ETIMEDOUT;
         }
-        finish(d, -1, NULL);
+        finish_dial(d, -1, NULL);
         return;
     }
-    go(d);
+    try_next_addr(d);
 }
 
 /* Fails, but not before whoever started it has returned. */
@@ -153,7 +153,7 @@ static void on_try(cay__watch *w, uint32_t events)
         d->sys = e;
         memcpy(d->bad, t->addr, 16);
         try_shut(t);
-        go(d);
+        try_next_addr(d);
         return;
     }
     int fd = w->fd;
@@ -161,11 +161,11 @@ static void on_try(cay__watch *w, uint32_t events)
     memcpy(addr, t->addr, 16);
     cay__loop_del(&d->e->loop, w);
     w->fd = -1;
-    finish(d, fd, addr);
+    finish_dial(d, fd, addr);
 }
 
 /* Is this address one that the policy lets us dial? */
-static bool may(dial *d, const uint8_t addr[16])
+static bool can_dial_addr(dial *d, const uint8_t addr[16])
 {
     if (d->trusted)
         return true;
@@ -186,7 +186,7 @@ static bool may(dial *d, const uint8_t addr[16])
     return true;
 }
 
-static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
+static bool connect_addr(dial *d, try_ *t, const uint8_t addr[16])
 {
     static const struct linger reset = { 1, 0 };
     static const int on = 1, idle = 60, every = 20, count = 6;
@@ -226,7 +226,7 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
 
 /* Starts the next address when there is a free hand; the other goes on meanwhile. False: it is
  * over. */
-static bool go(dial *d)
+static bool try_next_addr(dial *d)
 {
     int hand = d->tries[0].w.fd < 0 ? 0 : d->tries[1].w.fd < 0 ? 1 : AT_ONCE;
     bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
@@ -234,11 +234,11 @@ static bool go(dial *d)
     while (hand < AT_ONCE && d->at < d->n) {
         const uint8_t *addr = d->addr[d->at++];
         try_ *t = &d->tries[hand];
-        if (may(d, addr) && try_one(d, t, addr)) {
+        if (can_dial_addr(d, addr) && connect_addr(d, t, addr)) {
             int fd = t->w.fd;
             if (t->there) {
                 t->w.fd = -1;
-                finish(d, fd, addr);
+                finish_dial(d, fd, addr);
                 return false;
             }
             later_set(d->e, &d->late, d->at < d->n ? CAY_MIN(left, EYEBALL_MS) : left, on_late);
@@ -252,7 +252,7 @@ static bool go(dial *d)
     return true;
 }
 
-static void remember(dial *d, uint32_t ttl)
+static void cache_lookup(dial *d, uint32_t ttl)
 {
     box *b = d->b;
     int64_t ms = CAY_MIN((int64_t)ttl * 1000, CACHE_MS);
@@ -279,8 +279,8 @@ static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, 
         return;
     }
     memcpy(d->addr, addr, (size_t)n * 16);
-    remember(d, ttl);
-    go(d);
+    cache_lookup(d, ttl);
+    try_next_addr(d);
 }
 
 bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number,
@@ -297,14 +297,14 @@ bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number
     if (addr) {
         memcpy(d->addr[0], addr, 16);
         d->n = 1;
-        return go(d);
+        return try_next_addr(d);
     }
     cay__str_copy(d->name, sizeof d->name, name);
     lookup *l = number ? b->cache[number % CACHE] : NULL;
     if (l && l->name == number && l->until > cay__boot_ms()) {
         d->n = l->n;
         memcpy(d->addr, l->addr, sizeof d->addr);
-        return go(d);
+        return try_next_addr(d);
     }
     later_set(e, &d->late, DIAL_MS, on_late);
     d->look_up = resolve_start(e, b, d->name, on_found, d);

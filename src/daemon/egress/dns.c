@@ -21,8 +21,8 @@ struct dns_conn {
     uint8_t in[2 + DNS_QUERY_MAX];
 };
 
-static void deny(box *b, const dns_query *q, const char *reason, const cay__rule *rule,
-                 dns_answer *a)
+static void deny_query(box *b, const dns_query *q, const char *reason, const cay__rule *rule,
+                       dns_answer *a)
 {
     *a = (dns_answer){ .rcode = DNS_NXDOMAIN,
                        .ede = DNS_EDE_BLOCKED,
@@ -32,7 +32,7 @@ static void deny(box *b, const dns_query *q, const char *reason, const cay__rule
               .event = "dns", .verdict = "deny", .reason = reason, .name = q->name, .rule = rule });
 }
 
-static void pointer(box *b, const uint8_t addr[16], dns_answer *a)
+static void answer_pointer(box *b, const uint8_t addr[16], dns_answer *a)
 {
     const char *name = box_name(b, synthetic(addr));
     *a = (dns_answer){ .rcode = name ? DNS_NOERROR : DNS_NXDOMAIN,
@@ -42,7 +42,7 @@ static void pointer(box *b, const uint8_t addr[16], dns_answer *a)
 }
 
 /* RFC 6761, 6.3: localhost is here. */
-static bool local(const dns_query *q, dns_answer *a)
+static bool answer_localhost(const dns_query *q, dns_answer *a)
 {
     size_t n = strlen(q->name);
     if (strcmp(q->name, "localhost") != 0 && !(n > 10 && !strcmp(q->name + n - 10, ".localhost")))
@@ -55,7 +55,7 @@ static bool local(const dns_query *q, dns_answer *a)
     return true;
 }
 
-static void decide(box *b, const dns_query *q, dns_answer *a)
+static void answer_query(box *b, const dns_query *q, dns_answer *a)
 {
     char name[CAY__NAME_MAX + 1];
     uint8_t addr[16];
@@ -64,18 +64,18 @@ static void decide(box *b, const dns_query *q, dns_answer *a)
     if (q->class_ != DNS_IN || !q->name[0])
         return;
     if (q->type == DNS_PTR && dns_ptr_addr(q->name, addr)) {
-        pointer(b, addr, a);
+        answer_pointer(b, addr, a);
         return;
     }
-    if (local(q, a))
+    if (answer_localhost(q, a))
         return;
     if (q->odd || !cay__name_fold(q->name, strlen(q->name), name)) {
-        deny(b, q, "no_host_name", NULL, a);
+        deny_query(b, q, "no_host_name", NULL, a);
         return;
     }
     cay__verdict v = cay__decide_lookup(b->e->op, &b->policy, name);
     if (!v.allow && !CAY__MUTANT("net-lookup")) {
-        deny(b, q, v.reason, v.rule, a);
+        deny_query(b, q, v.reason, v.rule, a);
         return;
     }
     if (q->type != DNS_A && q->type != DNS_AAAA)
@@ -100,7 +100,8 @@ static void decide(box *b, const dns_query *q, dns_answer *a)
 }
 
 /* The length of the answer, 0: none. */
-static size_t answer(box *b, const uint8_t *in, size_t len, uint8_t *out, size_t limit, bool udp)
+static size_t build_reply(box *b, const uint8_t *in, size_t len, uint8_t *out, size_t limit,
+                          bool udp)
 {
     dns_query q;
     dns_answer a = { 0 };
@@ -108,7 +109,7 @@ static size_t answer(box *b, const uint8_t *in, size_t len, uint8_t *out, size_t
     if (rcode == DNS_DROP)
         return 0;
     if (rcode == DNS_NOERROR)
-        decide(b, &q, &a);
+        answer_query(b, &q, &a);
     else
         a.rcode = rcode;
     return dns_write_reply(in, &q, &a, out, udp ? CAY_MIN(limit, q.udp_size) : limit);
@@ -150,7 +151,7 @@ void on_dns_udp(cay__watch *w, uint32_t events)
         }
         if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
             continue;
-        io = (struct iovec){ out, answer(b, in, (size_t)n, out, sizeof out, true) };
+        io = (struct iovec){ out, build_reply(b, in, (size_t)n, out, sizeof out, true) };
         if (!io.iov_len)
             continue;
         /* Back from the address that was asked, whichever it was; the interface is not ours to
@@ -206,7 +207,7 @@ static void on_conn(cay__watch *w, uint32_t events)
         }
         if (c->have < 2 || c->have < 2 + len)
             break;
-        size_t k = answer(c->b, c->in + 2, len, out + 2, DNS_SIZE, false);
+        size_t k = build_reply(c->b, c->in + 2, len, out + 2, DNS_SIZE, false);
         out[0] = (uint8_t)(k >> 8);
         out[1] = (uint8_t)k;
         /* Answers are small: who does not take them gets no more. */

@@ -19,26 +19,26 @@ enum {
 
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-static uint16_t get16(const uint8_t *p)
+static uint16_t read_u16(const uint8_t *p)
 {
     return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t read_u32(const uint8_t *p)
 {
-    return (uint32_t)get16(p) << 16 | get16(p + 2);
+    return (uint32_t)read_u16(p) << 16 | read_u16(p + 2);
 }
 
-static uint8_t *put16(uint8_t *p, unsigned v)
+static uint8_t *write_u16(uint8_t *p, unsigned v)
 {
     *p++ = (uint8_t)(v >> 8);
     *p++ = (uint8_t)v;
     return p;
 }
 
-static uint8_t *put32(uint8_t *p, uint32_t v)
+static uint8_t *write_u32(uint8_t *p, uint32_t v)
 {
-    return put16(put16(p, v >> 16), v & 0xffff);
+    return write_u16(write_u16(p, v >> 16), v & 0xffff);
 }
 
 static bool is_host_byte(uint8_t c)
@@ -61,7 +61,7 @@ static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, 
         if ((c & 0xc0) == 0xc0) {
             if (!pointers || at + 2 > len || ++jumps > JUMPS)
                 return 0;
-            size_t to = get16(p + at) & 0x3fff;
+            size_t to = read_u16(p + at) & 0x3fff;
             if (to >= floor)
                 return 0;
             next = next ? next : at + 2;
@@ -98,14 +98,14 @@ static int read_opt(const uint8_t *p, size_t len, size_t at, unsigned records, d
         at = read_name(p, len, at, true, owner, &odd);
         if (!at || at + 10 > len)
             return DNS_FORMERR;
-        size_t size = get16(p + at + 8);
+        size_t size = read_u16(p + at + 8);
         if (at + 10 + size > len)
             return DNS_FORMERR;
-        if (get16(p + at) == TYPE_OPT) {
+        if (read_u16(p + at) == TYPE_OPT) {
             if (q->edns || owner[0])
                 return DNS_FORMERR;
             q->edns = true;
-            q->udp_size = CAY_MAX(get16(p + at + 2), 512);
+            q->udp_size = CAY_MAX(read_u16(p + at + 2), 512);
             q->dnssec_ok = p[at + 6] & 0x80;
             if (p[at + 5])
                 return DNS_BADVERS;
@@ -119,19 +119,19 @@ int dns_read_query(const uint8_t *p, size_t len, dns_query *q)
 {
     memset(q, 0, sizeof *q);
     q->udp_size = 512;
-    if (len < HEAD || (get16(p + 2) & FLAG_QR)) /* an answer to an answer is how loops begin */
+    if (len < HEAD || (read_u16(p + 2) & FLAG_QR)) /* an answer to an answer is how loops begin */
         return DNS_DROP;
-    if ((get16(p + 2) >> 11 & 15) != 0)
+    if ((read_u16(p + 2) >> 11 & 15) != 0)
         return DNS_NOTIMP;
-    if (get16(p + 4) != 1 || get16(p + 6))
+    if (read_u16(p + 4) != 1 || read_u16(p + 6))
         return DNS_FORMERR;
     size_t at = read_name(p, len, HEAD, false, q->name, &q->odd);
     if (!at || at + 4 > len)
         return DNS_FORMERR;
-    q->type = get16(p + at);
-    q->class_ = get16(p + at + 2);
+    q->type = read_u16(p + at);
+    q->class_ = read_u16(p + at + 2);
     q->question = at + 4 - HEAD;
-    return read_opt(p, len, at + 4, (unsigned)get16(p + 8) + get16(p + 10), q);
+    return read_opt(p, len, at + 4, (unsigned)read_u16(p + 8) + read_u16(p + 10), q);
 }
 
 /* Labels of a folded name; NULL when it cannot be said. */
@@ -156,16 +156,16 @@ static uint8_t *write_opt(uint8_t *p, const dns_query *q, const dns_answer *a)
 {
     size_t text = a->ede && a->ede_text ? CAY_MIN(strlen(a->ede_text), 64) : 0;
     *p++ = 0;
-    p = put16(p, TYPE_OPT);
-    p = put16(p, DNS_SIZE);
+    p = write_u16(p, TYPE_OPT);
+    p = write_u16(p, DNS_SIZE);
     *p++ = (uint8_t)(a->rcode >> 4);
     *p++ = 0;
-    p = put16(p, q->dnssec_ok ? 0x8000 : 0);
-    p = put16(p, a->ede ? (unsigned)(6 + text) : 0);
+    p = write_u16(p, q->dnssec_ok ? 0x8000 : 0);
+    p = write_u16(p, a->ede ? (unsigned)(6 + text) : 0);
     if (a->ede) {
-        p = put16(p, OPT_EDE);
-        p = put16(p, (unsigned)(2 + text));
-        p = put16(p, (unsigned)a->ede);
+        p = write_u16(p, OPT_EDE);
+        p = write_u16(p, (unsigned)(2 + text));
+        p = write_u16(p, (unsigned)a->ede);
         if (text)
             memcpy(p, a->ede_text, text);
         p += text;
@@ -183,19 +183,19 @@ static size_t record_size(const dns_answer *a)
 
 static uint8_t *write_record(uint8_t *p, const uint8_t *end, const dns_answer *a)
 {
-    p = put16(p, 0xc000 | HEAD); /* the name of the question */
-    p = put16(p, a->type);
-    p = put16(p, DNS_IN);
-    p = put32(p, a->ttl);
+    p = write_u16(p, 0xc000 | HEAD); /* the name of the question */
+    p = write_u16(p, a->type);
+    p = write_u16(p, DNS_IN);
+    p = write_u32(p, a->ttl);
     if (a->type == DNS_PTR) {
         uint8_t *size = p;
         p = write_name(p + 2, end, a->ptr);
         if (p)
-            put16(size, (unsigned)(p - size - 2));
+            write_u16(size, (unsigned)(p - size - 2));
         return p;
     }
     bool v4 = a->type == DNS_A;
-    p = put16(p, v4 ? 4 : 16);
+    p = write_u16(p, v4 ? 4 : 16);
     memcpy(p, a->addr + (v4 ? 12 : 0), v4 ? 4 : 16);
     return p + (v4 ? 4 : 16);
 }
@@ -208,16 +208,16 @@ size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answe
     bool cut = full > limit;
     if (least > limit)
         return 0;
-    uint16_t asked = get16(query + 2);
+    uint16_t asked = read_u16(query + 2);
     unsigned flags = FLAG_QR | FLAG_RA | (asked & (FLAG_RD | FLAG_CD | 0x7800)) |
                      (cut ? FLAG_TC : 0) | (a->rcode & 15);
     uint8_t *p = out;
     memcpy(p, query, 2);
-    p = put16(p + 2, flags);
-    p = put16(p, q->question ? 1 : 0);
+    p = write_u16(p + 2, flags);
+    p = write_u16(p, q->question ? 1 : 0);
     uint8_t *count = p;
     memset(p, 0, 6);
-    put16(p + 4, q->edns ? 1 : 0);
+    write_u16(p + 4, q->edns ? 1 : 0);
     p += 6;
     memcpy(p, query + HEAD, q->question);
     p += q->question;
@@ -226,14 +226,14 @@ size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answe
         if (!after)
             return 0;
         p = after;
-        put16(count, 1);
+        write_u16(count, 1);
     }
     if (q->edns)
         p = write_opt(p, q, a);
     return (size_t)(p - out);
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -257,7 +257,7 @@ bool dns_ptr_addr(const char *name, uint8_t addr[16])
     if (strlen(name) != 64 + 8 || strcmp(name + 64, "ip6.arpa") != 0)
         return false;
     for (i = 0; i < 32; i++) {
-        int v = hex(name[2 * i]);
+        int v = hex_digit(name[2 * i]);
         if (v < 0 || name[2 * i + 1] != '.')
             return false;
         uint8_t *b = &addr[15 - i / 2];
@@ -271,20 +271,20 @@ size_t dns_write_query(uint16_t id, const char *name, uint16_t type, uint8_t *ou
     if (cap < HEAD + 4 + 11 + 1 || strlen(name) > 253)
         return 0;
     memset(out, 0, HEAD);
-    put16(out, id);
-    put16(out + 2, FLAG_RD);
-    put16(out + 4, 1);
-    put16(out + 10, 1);
+    write_u16(out, id);
+    write_u16(out + 2, FLAG_RD);
+    write_u16(out + 4, 1);
+    write_u16(out + 10, 1);
     uint8_t *p = write_name(out + HEAD, out + cap - 15, name);
     if (!p)
         return 0;
-    p = put16(p, type);
-    p = put16(p, DNS_IN);
+    p = write_u16(p, type);
+    p = write_u16(p, DNS_IN);
     *p++ = 0; /* OPT: no options, so that nothing tells one sandbox from another */
-    p = put16(p, TYPE_OPT);
-    p = put16(p, DNS_SIZE);
-    p = put32(p, 0);
-    p = put16(p, 0);
+    p = write_u16(p, TYPE_OPT);
+    p = write_u16(p, DNS_SIZE);
+    p = write_u32(p, 0);
+    p = write_u16(p, 0);
     return (size_t)(p - out);
 }
 
@@ -299,9 +299,9 @@ static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count
         at = read_name(p, len, at, true, owner, &odd);
         if (!at || at + 10 > len)
             return false;
-        uint16_t t = get16(p + at), class_ = get16(p + at + 2);
-        uint32_t ttl = get32(p + at + 4);
-        size_t size = get16(p + at + 8), data = at + 10;
+        uint16_t t = read_u16(p + at), class_ = read_u16(p + at + 2);
+        uint32_t ttl = read_u32(p + at + 4);
+        size_t size = read_u16(p + at + 8), data = at + 10;
         if (data + size > len)
             return false;
         at = data + size;
@@ -331,20 +331,20 @@ bool dns_read_reply(const uint8_t *p, size_t len, uint16_t id, const char *name,
     char target[256];
     bool odd, aliased = true;
     memset(out, 0, sizeof *out);
-    if (len < HEAD || get16(p) != id || get16(p + 4) != 1)
+    if (len < HEAD || read_u16(p) != id || read_u16(p + 4) != 1)
         return false;
-    uint16_t flags = get16(p + 2);
+    uint16_t flags = read_u16(p + 2);
     if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0)
         return false;
     size_t at = read_name(p, len, HEAD, false, target, &odd);
-    if (!at || at + 4 > len || odd || strcmp(target, name) != 0 || get16(p + at) != type ||
-        get16(p + at + 2) != DNS_IN)
+    if (!at || at + 4 > len || odd || strcmp(target, name) != 0 || read_u16(p + at) != type ||
+        read_u16(p + at + 2) != DNS_IN)
         return false;
     out->rcode = flags & 15;
     out->truncated = flags & FLAG_TC;
     out->ttl = UINT32_MAX;
     for (int i = 0; i < ALIASES && aliased && !out->n; i++)
-        if (!walk_answers(p, len, at + 4, get16(p + 6), type, target, out, &aliased))
+        if (!walk_answers(p, len, at + 4, read_u16(p + 6), type, target, out, &aliased))
             return out
                 ->truncated; /* a cut message may end anywhere; what it held is asked for again */
     if (!out->n)

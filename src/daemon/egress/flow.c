@@ -76,7 +76,7 @@ static void record_it(flow *f, const char *event, const char *verdict, const cha
                              .ms = cay__now_ms() - f->began });
 }
 
-static void deny(flow *f, const char *reason, const char *seen)
+static void deny_flow(flow *f, const char *reason, const char *seen)
 {
     record_it(f, "connect", "deny", reason, seen, false);
     refuse(f, reason, 403);
@@ -171,7 +171,7 @@ static void start_dial(flow *f, const cay__service_rule *service)
                                            finished talking is not */
 }
 
-static cay__verdict verdict(const flow *f)
+static cay__verdict decide_flow(const flow *f)
 {
     const box *b = f->box;
     const char *name = flow_name(f);
@@ -181,12 +181,12 @@ static cay__verdict verdict(const flow *f)
 
 static void go_on(flow *f)
 {
-    cay__verdict v = verdict(f); /* the service, if any, is looked up again: no pointer into a
+    cay__verdict v = decide_flow(f); /* the service, if any, is looked up again: no pointer into a
                                     policy is kept but the rule's */
     if (v.allow)
         start_dial(f, v.service);
     else
-        deny(f, v.reason, NULL);
+        deny_flow(f, v.reason, NULL);
 }
 
 /* The server name has to be the one whose address was dialled. */
@@ -197,20 +197,20 @@ static bool hello_fits(flow *f, const hello *h)
     if (!name || CAY__MUTANT("net-sni"))
         return true;
     if (h->ech && !f->opaque) {
-        deny(f, "tls_ech", h->sni);
+        deny_flow(f, "tls_ech", h->sni);
         return false;
     }
     if (!h->named && f->opaque)
         return true;
     if (!h->named) {
-        deny(f, "tls_no_name", NULL);
+        deny_flow(f, "tls_no_name", NULL);
         return false;
     }
     if (cay__name_fold(h->sni, h->sni_len, sni) && !strcmp(sni, name))
         return true;
     if (f->opaque && h->ech) /* the outer name of a hidden one belongs to whoever serves it */
         return true;
-    deny(f, "tls_name_mismatch", h->sni);
+    deny_flow(f, "tls_name_mismatch", h->sni);
     return false;
 }
 
@@ -228,7 +228,7 @@ static void peek_tls(flow *f, size_t n, bool ended)
     } else if (f->opaque)
         go_on(f);
     else
-        deny(f, "tls_unreadable", NULL);
+        deny_flow(f, "tls_unreadable", NULL);
 }
 
 static void peek_http(flow *f, size_t n, bool ended)
@@ -243,10 +243,10 @@ static void peek_http(flow *f, size_t n, bool ended)
     else if (rc == HTTP_OK || CAY__MUTANT("net-host"))
         go_on(f);
     else
-        deny(f, rc == HTTP_MORE ? "http_unreadable" : why, host);
+        deny_flow(f, rc == HTTP_MORE ? "http_unreadable" : why, host);
 }
 
-static void peek(flow *f, uint32_t events)
+static void peek_client(flow *f, uint32_t events)
 {
     egress *e = f->box->e;
     ssize_t n = recv(f->in.fd, e->buffer, HTTP_HEAD_MAX + HELLO_MAX, MSG_PEEK | MSG_DONTWAIT);
@@ -274,7 +274,7 @@ static void on_in(cay__watch *w, uint32_t events)
 {
     flow *f = OWNER(w, flow, in);
     switch (f->state) {
-    case FLOW_PEEK: peek(f, events); break;
+    case FLOW_PEEK: peek_client(f, events); break;
     case FLOW_DIAL: flow_end(f, "closed_early", false); break;
     case FLOW_COPY: copy_event(f, false, events); break;
     default: refuse_event(f, events);
@@ -295,16 +295,16 @@ static uint8_t look_for(const flow *f, const cay__verdict *v)
 
 static void first_verdict(flow *f)
 {
-    cay__verdict v = verdict(f);
+    cay__verdict v = decide_flow(f);
     f->rule = v.rule;
     f->reason = v.reason;
     f->proto = look_for(f, &v);
     f->opaque = v.opaque;
     f->service = v.service != NULL;
     if (f->name && !flow_name(f)) {
-        deny(f, "unknown_address", NULL);
+        deny_flow(f, "unknown_address", NULL);
     } else if (!v.allow) {
-        deny(f, v.reason, NULL);
+        deny_flow(f, v.reason, NULL);
     } else if (f->proto == CAY__NET_TCP) {
         start_dial(f, v.service);
     } else {
@@ -318,7 +318,7 @@ void flow_judge(flow *f)
 {
     if (f->state >= FLOW_REFUSE)
         return;
-    cay__verdict v = verdict(f);
+    cay__verdict v = decide_flow(f);
     const char *name = flow_name(f), *reason = v.reason;
     bool stays = v.allow && (v.service != NULL) == f->service &&
                  (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
@@ -340,10 +340,10 @@ void flow_judge(flow *f)
     if (f->dial)
         dial_cancel(f->dial);
     f->dial = NULL;
-    deny(f, v.allow ? "policy_changed" : reason, NULL);
+    deny_flow(f, v.allow ? "policy_changed" : reason, NULL);
 }
 
-static bool destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
+static bool read_destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
 {
     struct sockaddr_storage s;
     socklen_t len = sizeof s;
@@ -368,7 +368,7 @@ static bool within_share(const box *b)
     return b->fds + FLOW_FDS <= CAY_MAX(share, spare);
 }
 
-static void accept_one(box *b, int fd)
+static void accept_flow(box *b, int fd)
 {
     static const struct linger reset = { 1, 0 };
     static const int on = 1, whole = -1;
@@ -397,7 +397,7 @@ static void accept_one(box *b, int fd)
     /* From here to its orderly end this socket is reset when it is closed: a dead egress must not
      * look like the end of a file. */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    if (!destination(b, fd, f->addr, &f->port)) {
+    if (!read_destination(b, fd, f->addr, &f->port)) {
         flow_end(f, "unknown_address", false);
         return;
     }
@@ -442,7 +442,7 @@ void box_tampered(box *b)
     box_drop(b);
 }
 
-static long sleeps(void)
+static long count_sleeps(void)
 {
     struct rusage r = { 0 };
     getrusage(RUSAGE_SELF, &r);
@@ -455,7 +455,7 @@ static bool made_to_wait(box *b, int64_t began, long slept)
     int64_t now = cay__now_ms();
     if (now - began < SLEPT_MS)
         return false;
-    if (!b->suspect || sleeps() == slept) {
+    if (!b->suspect || count_sleeps() == slept) {
         b->suspect = true;
         return false;
     }
@@ -474,7 +474,7 @@ int box_accept(box *b, cay__watch *w)
     for (int i = 0; i < ACCEPTS; i++) {
         int flags = fcntl(w->fd, F_GETFL);
         int64_t began = cay__now_ms();
-        long slept = b->suspect ? sleeps() : 0;
+        long slept = b->suspect ? count_sleeps() : 0;
         int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1,
             e = errno;
         if (!(flags & O_NONBLOCK) || made_to_wait(b, began, slept) || (fd < 0 && e == EINTR)) {
@@ -502,7 +502,7 @@ static void on_listener(box *b, cay__watch *w, uint32_t events)
     /* One a round: that there is no other would cost as much to learn as the next round does. */
     int fd = box_accept(b, w);
     if (fd >= 0)
-        accept_one(b, fd);
+        accept_flow(b, fd);
 }
 
 void on_tcp(cay__watch *w, uint32_t events)

@@ -22,7 +22,7 @@ struct given {
     char name[CAY__NAME_MAX + 1];
 };
 
-static given **find(box *b, uint64_t number)
+static given **find_given(box *b, uint64_t number)
 {
     given **at = &b->given;
     while (*at && (*at)->flow != number)
@@ -33,7 +33,7 @@ static given **find(box *b, uint64_t number)
 void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port,
                unsigned proto, int64_t age)
 {
-    given *g = *find(b, number);
+    given *g = *find_given(b, number);
     if (!g) {
         g = cay__alloc(sizeof *g);
         *g = (given){ .next = b->given,
@@ -59,13 +59,13 @@ static void take_out(box *b, given **at)
 
 void given_over(box *b, uint64_t number)
 {
-    given **at = find(b, number);
+    given **at = find_given(b, number);
     if (*at)
         take_out(b, at);
 }
 
 /* How many bytes went, nobody knows any more. */
-static void cut(box *b, given **at, const char *reason)
+static void cut_given(box *b, given **at, const char *reason)
 {
     const given *g = *at;
     cay__verdict v = cay__decide_name(b->e->op, &b->policy, g->name, g->port,
@@ -88,7 +88,7 @@ static void cut(box *b, given **at, const char *reason)
 void given_drop(box *b)
 {
     while (b->given)
-        cut(b, &b->given, "sandbox_gone");
+        cut_given(b, &b->given, "sandbox_gone");
 }
 
 void given_move(box *from, box *to)
@@ -106,7 +106,7 @@ void given_settle(egress *e)
     for (box *b = e->boxes; b; b = b->next)
         for (given **at = &b->given; *at;)
             if ((*at)->stale)
-                cut(b, at, "interceptor_died");
+                cut_given(b, at, "interceptor_died");
             else
                 at = &(*at)->next;
 }

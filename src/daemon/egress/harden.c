@@ -22,7 +22,7 @@ void harden_first(egress *e)
 }
 
 /* resolv.conf is replaced by rename and is often a link, so its directories are granted. */
-static int files(void)
+static int restrict_files(void)
 {
     char real[PATH_MAX] = "";
     cay__ll_grant grants[3] = {
@@ -101,7 +101,7 @@ bool harden_last(egress *e)
         return false; /* without it nobody could say which addresses are the host's own */
     if (CAY__SANITIZED)
         return true; /* a sanitizer needs more */
-    int rc = files();
+    int rc = restrict_files();
     if (rc == 0)
         rc = cay__landlock_scopes();
     if (rc < 0) {

@@ -21,7 +21,7 @@ typedef struct rest {
     bool bad;
 } rest;
 
-static const uint8_t *take(rest *r, size_t n)
+static const uint8_t *read_bytes(rest *r, size_t n)
 {
     if (r->bad || n > r->n) {
         r->bad = true;
@@ -33,9 +33,9 @@ static const uint8_t *take(rest *r, size_t n)
     return p;
 }
 
-static size_t number(rest *r, size_t bytes)
+static size_t read_number(rest *r, size_t bytes)
 {
-    const uint8_t *p = take(r, bytes);
+    const uint8_t *p = read_bytes(r, bytes);
     size_t v = 0;
     for (size_t i = 0; p && i < bytes; i++)
         v = v << 8 | p[i];
@@ -43,19 +43,19 @@ static size_t number(rest *r, size_t bytes)
 }
 
 /* A vector behind its length. */
-static rest part(rest *r, size_t bytes)
+static rest read_vector(rest *r, size_t bytes)
 {
-    size_t n = number(r, bytes);
-    const uint8_t *p = take(r, n);
+    size_t n = read_number(r, bytes);
+    const uint8_t *p = read_bytes(r, n);
     return (rest){ p, p ? n : 0, r->bad };
 }
 
 static bool read_sni(rest ext, hello *h)
 {
-    rest list = part(&ext, 2);
+    rest list = read_vector(&ext, 2);
     while (list.n && !list.bad) {
-        size_t kind = number(&list, 1);
-        rest name = part(&list, 2);
+        size_t kind = read_number(&list, 1);
+        rest name = read_vector(&list, 2);
         if (kind != 0 || list.bad)
             continue;
         /* Two names: which of them the server takes is anyone's guess. */
@@ -71,20 +71,20 @@ static bool read_sni(rest ext, hello *h)
 
 static int read_body(rest r, hello *h)
 {
-    take(&r, 2 + 32); /* version, random */
-    part(&r, 1);      /* session id */
-    part(&r, 2);      /* cipher suites */
-    part(&r, 1);      /* compression */
+    read_bytes(&r, 2 + 32); /* version, random */
+    read_vector(&r, 1);     /* session id */
+    read_vector(&r, 2);     /* cipher suites */
+    read_vector(&r, 1);     /* compression */
     if (r.bad)
         return HELLO_BAD;
     if (!r.n)
         return HELLO_OK; /* TLS 1.0 without extensions */
-    rest all = part(&r, 2);
+    rest all = read_vector(&r, 2);
     if (r.bad || r.n)
         return HELLO_BAD;
     while (all.n) {
-        size_t type = number(&all, 2);
-        rest ext = part(&all, 2);
+        size_t type = read_number(&all, 2);
+        rest ext = read_vector(&all, 2);
         if (all.bad)
             return HELLO_BAD;
         if (type == EXT_SNI && !read_sni(ext, h))

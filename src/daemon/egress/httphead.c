@@ -23,13 +23,13 @@ static bool is_token(unsigned char c)
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool same(span s, const char *word)
+static bool is_word(span s, const char *word)
 {
     return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
 }
 
 /* A word in a list with commas. */
-static bool lists(span s, const char *word)
+static bool list_has_word(span s, const char *word)
 {
     while (s.n) {
         const char *comma = memchr(s.p, ',', s.n);
@@ -39,7 +39,7 @@ static bool lists(span s, const char *word)
             one.p++, one.n--;
         while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
             one.n--;
-        if (same(one, word))
+        if (is_word(one, word))
             return true;
     }
     return false;
@@ -110,11 +110,11 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
         return HTTP_BAD;
     span target = { l.p + m + 1, (size_t)(sp - l.p) - m - 1 },
          version = { sp + 1, l.n - (size_t)(sp + 1 - l.p) };
-    if (same(method, "CONNECT")) {
+    if (is_word(method, "CONNECT")) {
         *why = "http_connect";
         return HTTP_BAD;
     }
-    if (!target.n || !(same(version, "HTTP/1.1") || same(version, "HTTP/1.0")) ||
+    if (!target.n || !(is_word(version, "HTTP/1.1") || is_word(version, "HTTP/1.0")) ||
         version.p[0] != 'H')
         return HTTP_BAD;
     for (size_t i = 0; i < target.n; i++)
@@ -122,7 +122,7 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
             return HTTP_BAD;
     *old = version.p[7] == '0';
     host[0] = 0;
-    if (target.p[0] == '/' || same(target, "*"))
+    if (target.p[0] == '/' || is_word(target, "*"))
         return HTTP_OK;
     if (target.n < 8 || strncasecmp(target.p, "http://", 7))
         return HTTP_BAD;
@@ -162,24 +162,24 @@ static int read_field(span l, uint16_t port, head *h)
     while (v.n && (v.p[v.n - 1] == ' ' || v.p[v.n - 1] == '\t'))
         v.n--;
     uint64_t length;
-    if (same(key, "host")) {
+    if (is_word(key, "host")) {
         h->hosts++;
         if (!read_authority(v, port, h->host))
             return HTTP_OTHER;
-    } else if (same(key, "content-length")) {
+    } else if (is_word(key, "content-length")) {
         if (!read_length(v, &length) || (h->lengths++ && length != h->length))
             return HTTP_BAD;
         h->length = length;
-    } else if (same(key, "transfer-encoding")) {
-        if (h->coded || !same(v, "chunked"))
+    } else if (is_word(key, "transfer-encoding")) {
+        if (h->coded || !is_word(v, "chunked"))
             return HTTP_BAD;
         h->coded = h->chunked = true;
-    } else if (same(key, "connection")) {
-        h->upgrade |= lists(v, "upgrade");
-    } else if (same(key, "expect")) {
+    } else if (is_word(key, "connection")) {
+        h->upgrade |= list_has_word(v, "upgrade");
+    } else if (is_word(key, "expect")) {
         h->expect = true;
-    } else if (same(key, "upgrade")) {
-        h->websocket |= lists(v, "websocket");
+    } else if (is_word(key, "upgrade")) {
+        h->websocket |= list_has_word(v, "websocket");
     }
     return HTTP_OK;
 }

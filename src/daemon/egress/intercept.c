@@ -74,7 +74,7 @@ static void take_spent(egress *e, cay_n_spent *n)
 }
 
 /* One message of the interceptor's. False: there is none; *gone: nor will there be. */
-static bool hear(egress *e, bool *gone)
+static bool receive_message(egress *e, bool *gone)
 {
     struct {
         cay_msg h;
@@ -108,7 +108,7 @@ static void on_note(cay__watch *w, uint32_t events)
     (void)events;
     egress *e = OWNER(w, egress, intercept);
     bool gone;
-    hear(e, &gone);
+    receive_message(e, &gone);
     if (gone) { /* the keeper brings the next one */
         intercept_take(e, -1);
         links_pair(e);
@@ -119,7 +119,7 @@ void intercept_take(egress *e, int fd)
 {
     bool gone;
     if (e->intercept.fd >= 0) {
-        while (hear(e, &gone)) /* its last words */
+        while (receive_message(e, &gone)) /* its last words */
             ;
         given_doubt(e);
         cay__loop_del(&e->loop, &e->intercept);

@@ -68,7 +68,7 @@ void links_sweep(egress *e)
 }
 
 /* A keeper that does not read its answers is not one; it may dial again. */
-static bool reply(link_ *k, uint16_t type, const cay_n_ack *a, int fd)
+static bool send_reply(link_ *k, uint16_t type, const cay_n_ack *a, int fd)
 {
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = type };
     struct iovec io[2] = { { &head, sizeof head }, { (void *)a, sizeof *a } };
@@ -89,11 +89,11 @@ void links_pair(egress *e)
     e->pair_ms = now;
     for (link_ *k = e->links, *next; k; k = next) {
         next = k->next;
-        reply(k, CAY_N_PAIR, &a, -1);
+        send_reply(k, CAY_N_PAIR, &a, -1);
     }
 }
 
-static void fill(cay_n_ack *a, int rc, const cay_err *err)
+static void fill_ack(cay_n_ack *a, int rc, const cay_err *err)
 {
     a->code = rc < 0 ? rc : 0;
     if (rc >= 0)
@@ -132,7 +132,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
                           : sys == ETIMEDOUT ? CAY_ETIMEOUT
                                              : CAY_EUPSTREAM,
                           "connect to %s port %u: %s", q->name, q->port, reason);
-        fill(&a, rc, &err);
+        fill_ack(&a, rc, &err);
         a.sys = sys;
         cay__str_copy(a.reason, sizeof a.reason, reason);
     } else {
@@ -141,7 +141,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
     }
     for (link_ *k = e->links; k; k = k->next)
         if (k->number == q->link) {
-            reply(k, CAY_N_DIALED, &a, fd);
+            send_reply(k, CAY_N_DIALED, &a, fd);
             break;
         }
     sock_close(e, b, fd);
@@ -161,8 +161,8 @@ void links_forget(box *b)
 }
 
 /* The verdict on a name or address with a port, as text for people. */
-static int judge(egress *e, box *b, const cay_n_dial *m, const char *name, cay__verdict *v,
-                 cay_err *err)
+static int check_host(egress *e, box *b, const cay_n_dial *m, const char *name, cay__verdict *v,
+                      cay_err *err)
 {
     char rule[CAY__RULE_MAX] = "";
     *v = cay__decide_host(e->op, &b->policy, name, m->port, m->flags & CAY_N_IMPLICIT);
@@ -196,12 +196,12 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
         rc = cay_fail_why(&err, CAY_EINVAL, "no_host_name",
                           "'%.60s' with port %u is no host to connect to", name, m->port);
     else
-        rc = judge(e, b, m, name, &v, &err);
+        rc = check_host(e, b, m, name, &v, &err);
     if (why && b) {
-        fill(&a, CAY_EPERM, &err);
+        fill_ack(&a, CAY_EPERM, &err);
         a.code = rc < 0 ? rc : 0;
         a.revision = b->revision;
-        return reply(k, CAY_N_WHAT, &a, -1);
+        return send_reply(k, CAY_N_WHAT, &a, -1);
     }
     if (rc < 0) {
         if (b)
@@ -210,8 +210,8 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
                                 .reason = err.reason,
                                 .name = name,
                                 .port = m->port });
-        fill(&a, rc, &err);
-        return reply(k, why ? CAY_N_WHAT : CAY_N_DIALED, &a, -1);
+        fill_ack(&a, rc, &err);
+        return send_reply(k, why ? CAY_N_WHAT : CAY_N_DIALED, &a, -1);
     }
     fetch *q = cay__alloc(sizeof *q);
     *q = (fetch){ .e = e, .link = k->number, .seq = m->seq, .port = m->port };
@@ -250,7 +250,7 @@ static int set_operator(egress *e, int fd, cay_err *err)
 }
 
 /* How many descriptors come with a request. */
-static int descriptors(unsigned type)
+static int count_request_fds(unsigned type)
 {
     return type == CAY_N_LEND                                                          ? 5
            : type == CAY_N_POLICY || type == CAY_N_OPERATOR || type == CAY_N_INTERCEPT ? 1
@@ -283,10 +283,10 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
     } else {
         intercept_take(e, CAY_STEAL_FD(fds[0]));
     }
-    fill(&a, rc, &err);
+    fill_ack(&a, rc, &err);
     b = box_find(e, m->id);
     a.revision = b ? b->revision : 0;
-    return reply(k, CAY_N_ACK, &a, -1);
+    return send_reply(k, CAY_N_ACK, &a, -1);
 }
 
 static void on_link(cay__watch *w, uint32_t events)
@@ -312,8 +312,9 @@ static void on_link(cay__watch *w, uint32_t events)
          known = head.type >= CAY_N_LEND && head.type <= CAY_N_INTERCEPT;
     size_t body = dials ? sizeof dial_ : sizeof box_;
     bool sound = known && head.magic == CAY_MSG_MAGIC && head.version == CAY_N_VERSION &&
-                 (size_t)len == sizeof head + body + head.tail && n == descriptors(head.type) &&
-                 head.tail < sizeof name && (dials || !head.tail);
+                 (size_t)len == sizeof head + body + head.tail &&
+                 n == count_request_fds(head.type) && head.tail < sizeof name &&
+                 (dials || !head.tail);
     if (sound && dials) {
         memcpy(&dial_, in + sizeof head, body);
         memcpy(name, in + sizeof head + body, head.tail);

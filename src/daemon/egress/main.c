@@ -21,7 +21,7 @@
 
 enum { FD_LISTEN = 3, FD_AUDIT = 4, FD_OPERATOR = 5, FD_FIRST = 6, SWEEP_MS = 5000 };
 
-static void tick(cay__timer *t)
+static void on_tick_timer(cay__timer *t)
 {
     egress *e = OWNER(t, egress, tick);
     int64_t now = cay__boot_ms();
@@ -152,7 +152,7 @@ bool addr_from_sock(const struct sockaddr_storage *s, uint8_t addr[16], uint16_t
 }
 
 /* What is wrong at the start is told on descriptor 2, which is the keeper's log or nothing. */
-static int complain(const char *what, const char *why)
+static int report_error(const char *what, const char *why)
 {
     dprintf(2, "cay-egress: %s: %s\n", what, why);
     return 1;
@@ -163,8 +163,9 @@ static bool set_up(egress *e)
     int on;
     socklen_t len = sizeof on;
     if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return complain("descriptor 3", "has to be the keeper's listening socket; this program is "
-                                        "started by cay-keeper"),
+        return report_error("descriptor 3",
+                            "has to be the keeper's listening socket; this program is "
+                            "started by cay-keeper"),
                false;
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
@@ -172,7 +173,7 @@ static bool set_up(egress *e)
         setrlimit(RLIMIT_NOFILE, &r);
     }
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur < 4 * RESERVE_FDS)
-        return complain("open files", "the hard limit is too low: raise it to at least 1024"),
+        return report_error("open files", "the hard limit is too low: raise it to at least 1024"),
                false;
     e->fds_max = (unsigned)CAY_MIN(r.rlim_cur, 1u << 20) - RESERVE_FDS;
     e->fds = FD_FIRST;
@@ -182,12 +183,12 @@ static bool set_up(egress *e)
     signal(SIGPIPE, SIG_IGN);
     sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL); /* no SA_RESTART */
     if (!cay__loop_open(&e->loop))
-        return complain("epoll", strerror(errno)), false;
+        return report_error("epoll", strerror(errno)), false;
     cay_err err = CAY_ERR_INIT;
     cay__policy op = { 0 };
     int rc = policy_from(FD_OPERATOR, true, &op, &err);
     if (rc < 0) /* without the operator's word nobody may go out */
-        return complain("the operator's file", err.msg), false;
+        return report_error("the operator's file", err.msg), false;
     if (rc > 0) {
         e->op = cay__alloc(sizeof op);
         *e->op = op;
@@ -196,19 +197,19 @@ static bool set_up(egress *e)
     cay__fd_nonblock(FD_LISTEN, true);
     fcntl(FD_LISTEN, F_SETFD, FD_CLOEXEC);
     e->listen = (cay__watch){ .fd = FD_LISTEN, .events = EPOLLIN, .fn = on_listen };
-    return cay__loop_add(&e->loop, &e->listen) || (complain("epoll", strerror(errno)), false);
+    return cay__loop_add(&e->loop, &e->listen) || (report_error("epoll", strerror(errno)), false);
 }
 
 int main(void)
 {
-    static egress e = { .tick.fn = tick, .intercept.fd = -1, .route = -1 };
+    static egress e = { .tick.fn = on_tick_timer, .intercept.fd = -1, .route = -1 };
     if (!CAY__SANITIZED)
         cay__fd_close_from(FD_FIRST);
     harden_first(&e);
     if (!set_up(&e))
         return 1;
     if (!harden_last(&e))
-        return complain("own fences", strerror(errno));
+        return report_error("own fences", strerror(errno));
     e.alone_since = cay__boot_ms();
     for (int64_t sweep = 0;;) {
         cay__loop_step(&e.loop, SWEEP_MS);

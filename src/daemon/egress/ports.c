@@ -47,7 +47,7 @@ static door *of_number(box *b, uint16_t number)
     return NULL;
 }
 
-static int serve(box *b, uint16_t number, cay_err *err)
+static int listen_on_port(box *b, uint16_t number, cay_err *err)
 {
     static const struct linger reset = { 1, 0 };
     static const int on = 1;
@@ -88,7 +88,7 @@ int ports_serve(box *b, const cay__policy *p, cay_err *err)
             "(any:443,any:80 instead of all); `cay doctor` says more (egress-policy)",
             CAY_N_PORTS_MOST);
     for (int i = 0; i < n; i++)
-        CAY_TRY(serve(b, want[i], err));
+        CAY_TRY(listen_on_port(b, want[i], err));
     return 0;
 }
 

@@ -20,7 +20,7 @@ static const char *status_text(unsigned status)
 }
 
 /* The rule that would allow it. */
-static void remedy(const flow *f, cay__buf *b)
+static void write_allow_rule(const flow *f, cay__buf *b)
 {
     char addr[CAY__ADDR_MAX];
     const char *name = flow_name(f), *scheme = "";
@@ -42,7 +42,7 @@ static void remedy(const flow *f, cay__buf *b)
     cay__buf_str(b, "'\n");
 }
 
-static void page(const flow *f)
+static void send_page(const flow *f)
 {
     CAY_AUTOBUF body = CAY__BUF(2048);
     CAY_AUTOBUF all = CAY__BUF(4096);
@@ -67,7 +67,7 @@ static void page(const flow *f)
         strcmp(f->reason, "blocked_range") != 0 && strcmp(f->reason, "operator_deny") != 0) {
         cay__buf_str(&body, said ? "To allow it whatever is said, on the host: "
                                  : "To allow it, on the host: ");
-        remedy(f, &body);
+        write_allow_rule(f, &body);
     }
     cay__buf_fmt(&all,
                  "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
@@ -78,7 +78,7 @@ static void page(const flow *f)
     send(f->in.fd, all.data, all.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void alert(const flow *f)
+static void send_alert(const flow *f)
 {
     /* 112 unrecognized_name: curl and others print it as such; 80 internal_error when the way was
      * allowed and led nowhere. */
@@ -131,9 +131,9 @@ void refuse_event(flow *f, uint32_t events)
     if (f->state == FLOW_REFUSE) {
         /* Speak only to who speaks that: an alert to something else is noise in a log. */
         if (f->proto == CAY__NET_TLS && e->buffer[0] == 22)
-            alert(f);
+            send_alert(f);
         else if (e->buffer[0] >= 'A' && e->buffer[0] <= 'Z')
-            page(f);
+            send_page(f);
         else {
             flow_end(f, NULL, false);
             return;

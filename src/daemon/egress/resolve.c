@@ -82,7 +82,7 @@ static void read_servers(egress *e)
         add_server(e, none);
 }
 
-static void shut(resolve *r, cay__watch *w)
+static void close_watch(resolve *r, cay__watch *w)
 {
     if (w->fd < 0)
         return;
@@ -93,15 +93,15 @@ static void shut(resolve *r, cay__watch *w)
 
 void resolve_cancel(resolve *r)
 {
-    shut(r, &r->udp);
-    shut(r, &r->tcp);
+    close_watch(r, &r->udp);
+    close_watch(r, &r->tcp);
     later_stop(&r->late);
     free(r->stream);
     free(r);
 }
 
 /* v6 and v4 in turns, beginning with v6. */
-static void finish(resolve *r, const char *reason)
+static void finish_resolve(resolve *r, const char *reason)
 {
     uint8_t addr[2 * DNS_ADDRS][16];
     uint32_t ttl = UINT32_MAX;
@@ -118,28 +118,28 @@ static void finish(resolve *r, const char *reason)
     done(arg, (const uint8_t(*)[16])addr, n, ttl, n ? NULL : reason);
 }
 
-static void go(resolve *r);
+static void send_queries(resolve *r);
 
-static void conclude(resolve *r)
+static void finish_if_answered(resolve *r)
 {
     if (!r->ask[0].done || !r->ask[1].done)
         return;
     bool nx = r->ask[0].found.rcode == DNS_NXDOMAIN || r->ask[1].found.rcode == DNS_NXDOMAIN;
-    finish(r, nx ? "no_such_name" : "no_address");
+    finish_resolve(r, nx ? "no_such_name" : "no_address");
 }
 
 static void on_late(later *l)
 {
     resolve *r = OWNER(l, resolve, late);
     if (r->ask[0].found.n || r->ask[1].found.n)
-        finish(r, NULL); /* one family is enough to begin with */
+        finish_resolve(r, NULL); /* one family is enough to begin with */
     else
-        go(r);
+        send_queries(r);
 }
 
 static void by_tcp(resolve *r, ask *a);
 
-static void take(resolve *r, ask *a, const dns_found *f, bool tcp)
+static void process_answer(resolve *r, ask *a, const dns_found *f, bool tcp)
 {
     if (f->truncated && !tcp) {
         by_tcp(r, a);
@@ -154,7 +154,7 @@ static void take(resolve *r, ask *a, const dns_found *f, bool tcp)
     a->done = true;
     if (f->n && !(r->ask[0].done && r->ask[1].done))
         later_set(r->e, &r->late, LAG_MS, on_late);
-    conclude(r);
+    finish_if_answered(r);
 }
 
 static void on_udp(cay__watch *w, uint32_t events)
@@ -166,7 +166,7 @@ static void on_udp(cay__watch *w, uint32_t events)
     ssize_t n = recv(w->fd, in, sizeof in, MSG_DONTWAIT);
     if (n < 0) {
         if (errno != EAGAIN) { /* nobody listens there */
-            shut(r, &r->udp);
+            close_watch(r, &r->udp);
             later_set(r->e, &r->late, 0, on_late);
         }
         return;
@@ -174,7 +174,7 @@ static void on_udp(cay__watch *w, uint32_t events)
     for (int i = 0; i < 2; i++)
         if (!r->ask[i].done &&
             dns_read_reply(in, (size_t)n, r->ask[i].id, r->name, r->ask[i].type, &f)) {
-            take(r, &r->ask[i], &f, false);
+            process_answer(r, &r->ask[i], &f, false);
             return;
         }
 }
@@ -189,7 +189,7 @@ static void on_tcp_answer(cay__watch *w, uint32_t events)
         out[0] = (uint8_t)(n >> 8);
         out[1] = (uint8_t)n;
         if (send(w->fd, out, 2 + n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)(2 + n)) {
-            shut(r, w);
+            close_watch(r, w);
             return; /* the time-out asks the next server */
         }
         cay__loop_set(&r->e->loop, w, EPOLLIN);
@@ -203,13 +203,13 @@ static void on_tcp_answer(cay__watch *w, uint32_t events)
     if (r->have >= 2 && r->have >= 2 + len) {
         ask *a = r->by_tcp;
         bool good = dns_read_reply(r->stream + 2, len, a->id, r->name, a->type, &f);
-        shut(r, w);
+        close_watch(r, w);
         if (good)
-            take(r, a, &f, true);
+            process_answer(r, a, &f, true);
         return;
     }
     if (n <= 0 || r->have == TCP_MAX)
-        shut(r, w);
+        close_watch(r, w);
 }
 
 static void by_tcp(resolve *r, ask *a)
@@ -233,16 +233,16 @@ static void by_tcp(resolve *r, ask *a)
 }
 
 /* The next try, on a new port. */
-static void go(resolve *r)
+static void send_queries(resolve *r)
 {
     egress *e = r->e;
     struct sockaddr_storage to;
     uint8_t out[512];
-    shut(r, &r->udp);
-    shut(r, &r->tcp);
+    close_watch(r, &r->udp);
+    close_watch(r, &r->tcp);
     read_servers(e);
     if (r->tries >= TRIES) {
-        finish(r, "resolver_failed");
+        finish_resolve(r, "resolver_failed");
         return;
     }
     const server *s = &e->servers[r->tries % e->nservers];
@@ -278,6 +278,6 @@ resolve *resolve_start(egress *e, box *b, const char *name, resolve_done *done, 
     r->ask[0].type = DNS_A;
     r->ask[1].type = DNS_AAAA;
     cay__str_copy(r->name, sizeof r->name, name);
-    go(r);
+    send_queries(r);
     return r;
 }

@@ -44,7 +44,7 @@ typedef struct failure {
     char step[20];
 } failure;
 
-static _Noreturn void die(int fd, const char *step)
+static _Noreturn void exit_with_error(int fd, const char *step)
 {
     failure f = { .sys = errno };
     cay__str_copy(f.step, sizeof f.step, step);
@@ -58,10 +58,10 @@ static void take_terminal(const child_spec *s, int fail)
     int t = open(s->tty, O_RDWR | O_CLOEXEC);
     if (t < 0 || (s->who && fchown(t, s->who->uid, (gid_t)-1) < 0) || ioctl(t, TIOCSCTTY, 0) < 0 ||
         ioctl(t, TIOCSWINSZ, &ws) < 0)
-        die(fail, "terminal");
+        exit_with_error(fail, "terminal");
     for (int i = 0; i < 3; i++)
         if (dup2(t, i) < 0)
-            die(fail, "terminal");
+            exit_with_error(fail, "terminal");
 }
 
 static void take_pipes(const child_spec *s, int fail)
@@ -70,7 +70,7 @@ static void take_pipes(const child_spec *s, int fail)
     for (int i = 0; i < 3; i++) {
         int fd = from[i] >= 0 ? from[i] : open("/dev/null", O_RDWR | O_CLOEXEC);
         if (fd < 0 || dup2(fd, i) < 0)
-            die(fail, "stdio");
+            exit_with_error(fail, "stdio");
     }
 }
 
@@ -85,7 +85,7 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void command(const child_spec *s, int fail)
+static _Noreturn void exec_command(const child_spec *s, int fail)
 {
     setsid();
     if (s->tty)
@@ -93,7 +93,7 @@ static _Noreturn void command(const child_spec *s, int fail)
     else
         take_pipes(s, fail);
     if (s->ctty && ioctl(s->ctty - 1, TIOCSCTTY, 0) < 0)
-        die(fail, "terminal");
+        exit_with_error(fail, "terminal");
     if (s->who) {
         /* Before pid 1, with which all of it would end, a memory limit takes a command. */
         CAY_AUTOFD adj = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -102,25 +102,25 @@ static _Noreturn void command(const child_spec *s, int fail)
         umask(022);
     }
     if (s->who && !cay__child_become(s->who))
-        die(fail, "user");
+        exit_with_error(fail, "user");
     if (fchdir(s->cwd) < 0) /* with the user's rights */
-        die(fail, "cwd");
+        exit_with_error(fail, "cwd");
     struct rlimit lim;
     if (s->nofile && getrlimit(RLIMIT_NOFILE, &lim) == 0) {
         /* Where the user's own limit is lower, that one holds. */
         lim.rlim_cur = lim.rlim_max = CAY_MIN((rlim_t)s->nofile, lim.rlim_max);
         if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
-            die(fail, "nofile");
+            exit_with_error(fail, "nofile");
     }
     reset_signals();
     const char *step = s->jail ? cay__jail_limits(s->jail) : NULL;
     if (s->jail && !step)
         step = cay__jail_enter(s->jail->root, s->tty);
     if (step)
-        die(fail, step);
+        exit_with_error(fail, step);
     environ = (char **)s->env;
     execvp(s->argv[0], s->argv);
-    die(fail, "exec");
+    exit_with_error(fail, "exec");
 }
 
 typedef struct reaper {
@@ -129,18 +129,18 @@ typedef struct reaper {
     bool killing; /* nothing may stay */
 } reaper;
 
-static void tell(int ctl, const child_msg *m)
+static void send_message(int ctl, const child_msg *m)
 {
     cay__fd_send(ctl, m, sizeof *m, NULL, 0, 0);
 }
 
-static uint64_t usec(struct timeval t)
+static uint64_t timeval_to_us(struct timeval t)
 {
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
 /* false once there is no child left. */
-static bool reap(reaper *r)
+static bool reap_children(reaper *r)
 {
     for (;;) {
         int status;
@@ -154,14 +154,14 @@ static bool reap(reaper *r)
             continue;
         child_msg m = { .op = CHILD_EXITED,
                         .a = status,
-                        .c = usec(ru.ru_utime) + usec(ru.ru_stime),
+                        .c = timeval_to_us(ru.ru_utime) + timeval_to_us(ru.ru_stime),
                         .d = (uint64_t)ru.ru_maxrss * 1024 };
         r->main = 0;
-        tell(r->ctl, &m);
+        send_message(r->ctl, &m);
     }
 }
 
-static void obey(reaper *r)
+static void process_ctl_message(reaper *r)
 {
     child_msg m;
     ssize_t n = cay__fd_recv(r->ctl, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
@@ -191,10 +191,10 @@ static _Noreturn void reaper_main(reaper *r, int sigfd)
         struct signalfd_siginfo si;
         if (p[0].revents && read(sigfd, &si, sizeof si) < 0 && errno != EAGAIN)
             _exit(1);
-        if (!reap(r))
+        if (!reap_children(r))
             _exit(0);
         if (p[1].revents)
-            obey(r);
+            process_ctl_message(r);
         if (p[1].revents & POLLHUP)
             p[1].fd = -1;
         if (r->killing)
@@ -203,7 +203,7 @@ static _Noreturn void reaper_main(reaper *r, int sigfd)
 }
 
 /* Starts the command and tells how that went. */
-static void launch(reaper *r, const child_spec *s)
+static void start_command(reaper *r, const child_spec *s)
 {
     int fail[2];
     failure f;
@@ -214,7 +214,7 @@ static void launch(reaper *r, const child_spec *s)
      * who is in a jail traces nobody outside of it. */
     r->main = vfork();
     if (r->main == 0)
-        command(s, fail[1]);
+        exec_command(s, fail[1]);
     int e = errno;
     close(fail[1]);
     ssize_t n = r->main < 0 ? 0 : cay__fd_read_all(fail[0], &f, sizeof f);
@@ -229,7 +229,7 @@ static void launch(reaper *r, const child_spec *s)
     tree_proc t;
     if (m.op == CHILD_STARTED && cay__tree_look(m.a, &t))
         m.c = t.start;
-    tell(r->ctl, &m);
+    send_message(r->ctl, &m);
 }
 
 void cay__child_close_others(const int *keep, size_t n)
@@ -265,7 +265,7 @@ static _Noreturn void reaper_start(const child_spec *s, int ctl)
     int sigfd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
     if (sigfd < 0)
         _exit(1);
-    launch(&r, s);
+    start_command(&r, s);
     int done[] = { s->cwd, s->in, s->out, s->err, s->ctty - 1 };
     for (size_t i = 0; i < CAY_LEN(done); i++)
         cay__close_fd(&done[i]);

@@ -48,7 +48,7 @@ void cay__conn_error(conn *c, int code, int sys, const char *reason, const char 
     cay__conn_send(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
 }
 
-static void ok(conn *c)
+static void send_ok(conn *c)
 {
     cay__conn_send(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
@@ -95,7 +95,7 @@ void cay__conn_stopped(host *h)
         if (c->box_wait)
             cay__conn_send(c, CAY_MSG_BOX, &b, sizeof b, NULL, 0);
         if (c->stop_wait)
-            ok(c);
+            send_ok(c);
         c->box_wait = c->stop_wait = false;
     }
 }
@@ -134,14 +134,14 @@ static void on_stop(request *r)
 static void on_pause(request *r)
 {
     cay__host_pause(r->c->h, r->head.type == CAY_MSG_PAUSE, r->c->h->who);
-    ok(r->c);
+    send_ok(r->c);
 }
 
 static void on_extend(request *r)
 {
     const cay_m_box *m = r->body;
     cay__host_extend(r->c->h, m->a, m->b);
-    ok(r->c);
+    send_ok(r->c);
 }
 
 static void on_box_wait(request *r)
@@ -201,14 +201,14 @@ static void on_session(request *r)
         cay__conn_error(r->c, CAY_ENOSPACE, errno, "fork",
                         "no more processes can be made on this host");
     else
-        ok(r->c);
+        send_ok(r->c);
 }
 
 static void on_events(request *r)
 {
     const cay_m_box *m = r->body;
     host *h = r->c->h;
-    ok(r->c);
+    send_ok(r->c);
     r->c->events = true;
     uint64_t kept = CAY_MIN(h->seq, CAY_LEN(h->past));
     for (uint64_t i = h->seq - kept + 1; m->a && i <= h->seq; i++)
@@ -217,7 +217,7 @@ static void on_events(request *r)
 }
 
 /* The strings of a spawn: from the tail or from a memfd that nobody can change any more. */
-static bool whole(const char *blob, size_t len, uint64_t strings)
+static bool is_whole_blob(const char *blob, size_t len, uint64_t strings)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < len; i++)
@@ -259,7 +259,7 @@ static void on_spawn(request *r)
     const char *blob = in_fd ? map : r->tail;
     size_t strings_len = in_fd ? 0 : m.blob;
     if (!blob || !m.blob || strings_len > r->head.tail ||
-        r->head.tail - strings_len > CAY_LABELS_MAX || !whole(blob, m.blob, strings) ||
+        r->head.tail - strings_len > CAY_LABELS_MAX || !is_whole_blob(blob, m.blob, strings) ||
         !cay__id_valid(m.proc, 'p'))
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol",
                         "the strings of the spawn request are not whole");
@@ -343,7 +343,7 @@ static void on_signal(request *r, proc *p, const cay_m_stream *m)
 {
     char msg[96];
     if (m->a < NSIG && m->b <= CAY_SCOPE_BELOW && cay__exec_signal(p, (int)m->a, (cay_scope)m->b)) {
-        ok(r->c);
+        send_ok(r->c);
         return;
     }
     snprintf(msg, sizeof msg, "process %s has ended", p->id);
@@ -353,7 +353,7 @@ static void on_signal(request *r, proc *p, const cay_m_stream *m)
 static void on_resize(request *r, proc *p, const cay_m_stream *m)
 {
     if ((p->flags & CAY_SPAWN_TTY) && cay__exec_resize(p, (uint16_t)m->a, (uint16_t)m->b))
-        ok(r->c);
+        send_ok(r->c);
     else
         cay__conn_error(r->c, p->flags & CAY_SPAWN_TTY ? CAY_ESTATE : CAY_ETYPE, 0, "no_terminal",
                         "the process has no open terminal");
@@ -376,7 +376,7 @@ static void on_stream(request *r)
     case CAY_MSG_WRITE: cay__exec_write(r->c, p, r->tail, r->head.tail); break;
     case CAY_MSG_CLOSE_STDIN:
         cay__exec_close_stdin(p);
-        ok(r->c);
+        send_ok(r->c);
         break;
     case CAY_MSG_RESIZE: on_resize(r, p, &m); break;
     case CAY_MSG_SIGNAL: on_signal(r, p, &m); break;
@@ -396,7 +396,7 @@ static void on_units(request *r)
         cay_g_told none = { .place = UINT32_MAX };
         send(r->fds[0], &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    ok(r->c);
+    send_ok(r->c);
 }
 
 static const struct {
@@ -428,7 +428,7 @@ static const struct {
     { CAY_MSG_SERVICES, sizeof(cay_m_stream), true, on_units },
 };
 
-static void dispatch(request *r, const char *buf, size_t n)
+static void dispatch_request(request *r, const char *buf, size_t n)
 {
     memcpy(&r->head, buf, CAY_MIN(n, sizeof r->head));
     for (size_t i = 0; n >= sizeof r->head && i < CAY_LEN(requests); i++) {
@@ -461,7 +461,7 @@ static void on_conn(cay__watch *w, uint32_t events)
         return;
     }
     request r = { .c = c, .fds = fds, .nfds = nfds };
-    dispatch(&r, buf, (size_t)n);
+    dispatch_request(&r, buf, (size_t)n);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
 }

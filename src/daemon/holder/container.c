@@ -187,18 +187,19 @@ int wait_until(int64_t at)
     return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
 }
 
-static int sooner(int a, int b)
+static int min_timeout(int a, int b)
 {
     return a < 0 ? b : b < 0 ? a : CAY_MIN(a, b);
 }
 
-static void turn(host *h)
+static void run_loop_step(host *h)
 {
     struct pollfd p[2 + SUDO_VISITS] = { { .fd = h->loop.ep, .events = POLLIN } };
     int n = h->stopping ? 0 : sudo_poll(p + 1);
-    int ms = h->stopping ? -1 : sooner(services_wait(), sudo_wait());
+    int ms = h->stopping ? -1 : min_timeout(services_wait(), sudo_wait());
     if (h->loop.timers)
-        ms = sooner(ms, (int)CAY_MAX(CAY_MIN(h->loop.timers->at_ms - cay__boot_ms(), 60000), 0));
+        ms = min_timeout(ms,
+                         (int)CAY_MAX(CAY_MIN(h->loop.timers->at_ms - cay__boot_ms(), 60000), 0));
     if (poll(p, 1 + (nfds_t)n, ms) < 0)
         n = 0;
     cay__loop_step(&h->loop, 0);
@@ -209,7 +210,7 @@ static void turn(host *h)
     services_step();
 }
 
-static void asked(host *h, const char *name, uint32_t op, int *fds, int nfds)
+static void on_services_request(host *h, const char *name, uint32_t op, int *fds, int nfds)
 {
     cay_g_proc m = { .a = op };
     (void)h;
@@ -234,6 +235,6 @@ void cay__inside_open(host *h, const char *services, size_t len)
             unlink(former[i]);
         sudo_open();
     }
-    h->turn = turn;
-    h->services = asked;
+    h->turn = run_loop_step;
+    h->services = on_services_request;
 }

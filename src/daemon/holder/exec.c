@@ -82,7 +82,7 @@ void cay__exec_free_all(host *h)
 }
 
 /* The oldest that ended and left nothing go when there are too many. */
-static void evict(host *h)
+static void evict_oldest_proc(host *h)
 {
     proc *oldest = NULL;
     int n = 0;
@@ -104,7 +104,7 @@ void cay__exec_forget_conn(host *h, conn *c)
 }
 
 /* Tells the exit once, when both streams have ended or their time is up. */
-static void finish(proc *p)
+static void finish_proc(proc *p)
 {
     host *h = p->h;
     if (p->ended)
@@ -127,7 +127,7 @@ static void finish(proc *p)
         cay__conn_event(h, "limit", "time", p->id, 0);
     cay__conn_event(h, "exit", p->exit.reason, p->id, p->exit.code);
     cay__host_used(h);
-    evict(h);
+    evict_oldest_proc(h);
 }
 
 static bool streams_over(const proc *p)
@@ -140,12 +140,12 @@ void cay__exec_on_stream_closed(stream *s)
     proc *p = s->owner;
     cay__stream_end(s); /* readers of a stream that the process closed need not wait for its exit */
     if (p->reaped && streams_over(p))
-        finish(p);
+        finish_proc(p);
 }
 
 void cay__exec_on_linger(cay__timer *t)
 {
-    finish((proc *)((char *)t - offsetof(proc, linger)));
+    finish_proc((proc *)((char *)t - offsetof(proc, linger)));
 }
 
 void cay__exec_on_exit_status(proc *p, const child_msg *m)
@@ -161,12 +161,12 @@ void cay__exec_on_exit_status(proc *p, const child_msg *m)
     p->reaped = true;
     cay__timer_cancel(&p->timeout);
     if (streams_over(p))
-        finish(p);
+        finish_proc(p);
     else
         cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
 }
 
-static void order(proc *p, int sig, cay_scope scope)
+static void send_signal(proc *p, int sig, cay_scope scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
     int fd = p->lead ? p->lead : p->ctl.fd;
@@ -182,27 +182,27 @@ bool cay__exec_signal(proc *p, int sig, cay_scope scope)
 {
     if ((p->ctl.fd < 0 && !p->lead) || (p->reaped && scope != CAY_SCOPE_TREE))
         return false;
-    order(p, sig, scope);
+    send_signal(p, sig, scope);
     return true;
 }
 
 void cay__exec_on_kill(cay__timer *t)
 {
-    order((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
+    send_signal((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
 }
 
 void cay__exec_on_timeout(cay__timer *t)
 {
     proc *p = (proc *)((char *)t - offsetof(proc, timeout));
     p->why = "time";
-    order(p, SIGTERM, CAY_SCOPE_TREE);
+    send_signal(p, SIGTERM, CAY_SCOPE_TREE);
     if (p->h->meta.state != CAY_PAUSED)
-        order(p, SIGCONT, CAY_SCOPE_TREE); /* a stopped one would not hear it */
+        send_signal(p, SIGCONT, CAY_SCOPE_TREE); /* a stopped one would not hear it */
     cay__timer_arm(&p->h->loop, &p->kill, cay__boot_ms() + GRACE_MS);
 }
 
 /* In a container nothing outlives its pid 1. */
-static void journal(host *h, int pid, uint64_t start)
+static void write_journal(host *h, int pid, uint64_t start)
 {
     uint64_t rec[2] = { (uint64_t)pid, start };
     if (h->journal >= 0 && !h->who && write(h->journal, rec, sizeof rec) != sizeof rec)
@@ -215,7 +215,7 @@ static void on_started(proc *p, const child_msg *m)
     p->pid = m->a;
     p->start = m->c;
     p->running = true;
-    journal(h, p->pid, m->c);
+    write_journal(h, p->pid, m->c);
     for (conn *c = h->conns; c; c = c->next)
         if (c->spawning == p) {
             c->spawning = NULL;

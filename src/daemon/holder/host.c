@@ -17,7 +17,7 @@
 
 enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
 
-static void save(host *h)
+static void save_meta(host *h)
 {
     if (h->record >= 0)
         cay__local_meta_put(h->record, &h->meta);
@@ -49,7 +49,7 @@ const jail *cay__host_jail(host *h)
     return &h->jail;
 }
 
-static void all(host *h, int sig)
+static void signal_all_procs(host *h, int sig)
 {
     for (proc *p = h->procs; p; p = p->next)
         cay__exec_signal(p, sig, CAY_SCOPE_TREE);
@@ -64,7 +64,7 @@ void cay__host_stop(host *h, const char *reason)
     for (proc *p = h->procs; p; p = p->next)
         if (!p->reaped && !p->why)
             p->why = "killed";
-    all(h, SIGKILL);
+    signal_all_procs(h, SIGKILL);
 }
 
 void cay__host_pause(host *h, bool on, bool frozen)
@@ -72,15 +72,15 @@ void cay__host_pause(host *h, bool on, bool frozen)
     if ((h->meta.state == CAY_PAUSED) == on)
         return;
     if (on ? !frozen : h->stopped)
-        all(h, on ? SIGSTOP : SIGCONT);
+        signal_all_procs(h, on ? SIGSTOP : SIGCONT);
     h->stopped = on && !frozen;
     h->meta.state = on ? CAY_PAUSED : CAY_RUNNING;
     h->meta.reason[0] = 0;
-    save(h);
+    save_meta(h);
     cay__conn_event(h, on ? "paused" : "resumed", "", "", 0);
 }
 
-static void expire(host *h, const char *reason)
+static void expire_host(host *h, const char *reason)
 {
     cay__conn_event(h, "limit", reason, "", 0);
     if (!(h->meta.flags & LOCAL_EXPIRE_PAUSE)) {
@@ -90,10 +90,10 @@ static void expire(host *h, const char *reason)
     cay__host_pause(h, true, false);
     h->meta.deadline_boot = 0;
     cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
-    save(h);
+    save_meta(h);
 }
 
-static void arm(host *h)
+static void arm_timers(host *h)
 {
     cay__timer_cancel(&h->deadline);
     cay__timer_cancel(&h->idle);
@@ -105,7 +105,7 @@ static void arm(host *h)
 
 static void on_deadline(cay__timer *t)
 {
-    expire((host *)((char *)t - offsetof(host, deadline)), "ttl");
+    expire_host((host *)((char *)t - offsetof(host, deadline)), "ttl");
 }
 
 /* Idle: no request and no live process for that long. */
@@ -120,17 +120,17 @@ static void on_idle(cay__timer *t)
     if (at > cay__boot_ms())
         cay__timer_arm(&h->loop, t, at);
     else
-        expire(h, "idle");
+        expire_host(h, "idle");
 }
 
 void cay__host_used(host *h)
 {
     h->used_ms = cay__boot_ms();
     if (h->meta.idle_ms && !h->idle.prev)
-        arm(h);
+        arm_timers(h);
 }
 
-static int64_t bounded(uint64_t ms)
+static int64_t clamp_ms(uint64_t ms)
 {
     return (int64_t)CAY_MIN(ms, (uint64_t)INT64_MAX / 4);
 }
@@ -138,11 +138,11 @@ static int64_t bounded(uint64_t ms)
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
 {
     if (ttl_ms)
-        h->meta.deadline_boot = ttl_ms == UINT64_MAX ? 0 : cay__boot_ms() + bounded(ttl_ms);
+        h->meta.deadline_boot = ttl_ms == UINT64_MAX ? 0 : cay__boot_ms() + clamp_ms(ttl_ms);
     if (idle_ms)
-        h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)bounded(idle_ms);
-    save(h);
-    arm(h);
+        h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)clamp_ms(idle_ms);
+    save_meta(h);
+    arm_timers(h);
 }
 
 /* Our directory was removed, or nobody needs a sandbox that was for one client. */
@@ -201,7 +201,7 @@ static void reap_leftovers(host *h)
     cay__conn_event(h, first ? "created" : "resumed", left ? "restarted" : "", "", 0);
 }
 
-static bool prepare(host *h, int listener)
+static bool prepare_host(host *h, int listener)
 {
     sigset_t set;
     if (!cay__loop_open(&h->loop))
@@ -227,8 +227,8 @@ static bool prepare(host *h, int listener)
     h->used_ms = cay__boot_ms();
     if (h->meta.state == CAY_PAUSED) /* what was paused ended with the one before us */
         h->meta.state = CAY_RUNNING;
-    save(h);
-    arm(h);
+    save_meta(h);
+    arm_timers(h);
     cay__timer_arm(&h->loop, &h->look, cay__boot_ms() + LOOK_MS);
     return cay__loop_add(&h->loop, &h->signals) && cay__loop_add(&h->loop, &h->listen);
 }
@@ -245,13 +245,13 @@ static void end_children(void)
 }
 
 /* Every process is gone: say so, record it, and let go of the lock last. */
-static void leave(host *h)
+static void shut_down_host(host *h)
 {
     h->meta.state = CAY_STOPPED;
     end_children();
     struct stat st;
     if (fstat(h->dir, &st) == 0 && st.st_nlink > 0)
-        save(h);
+        save_meta(h);
     cay__conn_event(h, "stopped", h->meta.reason, "", 0);
     cay__conn_stopped(h);
     cay__exec_free_all(h);
@@ -266,11 +266,11 @@ static void leave(host *h)
 
 int cay__host_run(host *h, int listener)
 {
-    if (!prepare(h, listener))
+    if (!prepare_host(h, listener))
         return 1;
     while (!h->stopping || cay__exec_live(h) > 0)
         h->turn ? h->turn(h) : cay__loop_step(&h->loop, -1);
-    leave(h);
+    shut_down_host(h);
     cay__conn_refuse(
         &h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
     return 0;

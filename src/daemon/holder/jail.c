@@ -16,7 +16,7 @@ typedef int __rlimit_resource_t;
 #endif
 
 /* Lowering must work; where the user's own limit is lower already, that one holds. */
-static bool lower(int what, uint64_t to)
+static bool lower_limit(int what, uint64_t to)
 {
     struct rlimit r;
     if (getrlimit((__rlimit_resource_t)what, &r) < 0)
@@ -35,10 +35,10 @@ const char *cay__jail_limits(const jail *j)
         { RLIMIT_MEMLOCK, 8u << 20 }, { RLIMIT_MSGQUEUE, 800u << 10 }, { RLIMIT_SIGPENDING, 4096 },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].to && !lower(rows[i].what, rows[i].to))
+        if (rows[i].to && !lower_limit(rows[i].what, rows[i].to))
             return "limits";
     /* Not 0: at 1, and only there, a host whose cores go to a program starts none (core(5)). */
-    return lower(RLIMIT_CORE, 1) ? NULL : "limits";
+    return lower_limit(RLIMIT_CORE, 1) ? NULL : "limits";
 }
 
 /* All five sets. Cutting the bounding set needs CAP_SETPCAP; who has not that has nothing to cut

@@ -22,7 +22,7 @@
 
 enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5 };
 
-static bool load(host *h)
+static bool load_config(host *h)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -41,7 +41,7 @@ static bool load(host *h)
     return h->fs.root >= 0;
 }
 
-static void detach(void)
+static void detach_process(void)
 {
     struct sigaction ign = { .sa_handler = SIG_IGN };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     pid_t pid = fork();
     if (pid != 0)
         return pid < 0;
-    detach();
+    detach_process();
     cay__str_copy(h.id, sizeof h.id, argv[1]);
-    return load(&h) ? cay__host_run(&h, FD_LISTEN) : 1;
+    return load_config(&h) ? cay__host_run(&h, FD_LISTEN) : 1;
 }

@@ -44,7 +44,7 @@ static int who_is(const char *name, ident *out)
     return name == G.config ? user_default(out) : user_find(name, out);
 }
 
-static bool load(host *h, int dir)
+static bool load_config(host *h, int dir)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -72,7 +72,7 @@ static bool load(host *h, int dir)
 }
 
 /* A directory that is the user's. One of the host that is mounted there keeps its owner. */
-static void own(host *h, const char *path, const ident *id)
+static void make_user_dir(host *h, const char *path, const ident *id)
 {
     struct stat st, root;
     cay__fs_mkdir(&h->fs, path, 0755, true);
@@ -84,14 +84,14 @@ static void own(host *h, const char *path, const ident *id)
         cay__close_fd(&fd); /* a read-only root: commands tell it better */
 }
 
-static void furnish(host *h)
+static void make_user_dirs(host *h)
 {
     ident id;
     if (who_is(h->user, &id) != 0)
         return; /* whoever starts a command is told */
-    own(h, h->workdir, &id);
+    make_user_dir(h, h->workdir, &id);
     if (strcmp(id.home, "/") != 0 && id.home[0] == '/')
-        own(h, id.home, &id);
+        make_user_dir(h, id.home, &id);
 }
 
 static int make_socket(int dir)
@@ -115,11 +115,11 @@ enum { COME = -1, BROKEN = -2 }; /* to be tried again; never to be */
 
 /* With the directory as the host has it: socket and record are made, and then it is let go, before
  * there is a tenant who could reach for it. */
-static int settle(host *h, int dir)
+static int set_up_host(host *h, int dir)
 {
-    if (!load(h, dir))
+    if (!load_config(h, dir))
         return BROKEN;
-    furnish(h);
+    make_user_dirs(h);
     h->again = faccessat(dir, "procs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     CAY_AUTOFD mark = openat(dir, "procs", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     h->record = openat(dir, "meta", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -127,7 +127,7 @@ static int settle(host *h, int dir)
     return listener < 0 ? BROKEN : listener;
 }
 
-static int knock(host *h)
+static int connect_to_host(host *h)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = CTL "/" CAY__PID1_DOOR };
     struct timeval soon = { .tv_sec = 2 };
@@ -147,7 +147,7 @@ static int knock(host *h)
         return COME;
     }
     cay__str_copy(h->id, sizeof h->id, m.id);
-    int listener = settle(h, dir);
+    int listener = set_up_host(h, dir);
     cay__close_fd(&dir);
     if (listener >= 0)
         send(way, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -169,7 +169,7 @@ static int wait_for_host(host *h)
                                                                                    : INT64_MAX;
     signal(SIGTERM, leave_now);
     for (int pause = 1; cay__boot_ms() < until; pause = CAY_MIN(pause * 2, 64)) {
-        int listener = knock(h);
+        int listener = connect_to_host(h);
         if (listener != COME)
             return listener;
         poll(NULL, 0, pause);
@@ -187,7 +187,7 @@ static bool has_word(int argc, char **argv, const char *word)
     return i < argc;
 }
 
-static bool filter(int argc, char **argv)
+static bool install_filter(int argc, char **argv)
 {
     bool strict = has_word(argc, argv, "strict");
     if (!strict && !has_word(argc, argv, "cay"))
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
     h.far = has_word(argc, argv, "far");
     h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-        (h.far && !load(&h, h.dir))) {
+        (h.far && !load_config(&h, h.dir))) {
         fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
         return 3;
     }
@@ -229,11 +229,11 @@ int main(int argc, char **argv)
         h.meta.reason[0] = 0;
         cay__local_meta_write(h.dir, &h.meta, NULL);
         unlinkat(h.dir, "config", 0);
-        furnish(&h);
+        make_user_dirs(&h);
     }
     int listener = h.far ? make_socket(h.dir) : wait_for_host(&h);
     /* Before the first service or command: no tenant runs without what was asked for. */
-    if (listener >= 0 && !filter(argc, argv)) {
+    if (listener >= 0 && !install_filter(argc, argv)) {
         fprintf(stderr, "cay-pid1: the filter of system calls cannot be installed\n");
         return 5;
     }

@@ -99,7 +99,7 @@ bool cay__exec_user(conn *c, const char *user, ident *out)
     return false;
 }
 
-static const char *shell(void)
+static const char *find_shell(void)
 {
     static const char *const shells[] = { "/bin/bash", "/usr/bin/bash" };
     for (size_t i = 0; i < CAY_LEN(shells); i++)
@@ -121,7 +121,7 @@ static void plan_argv(plan *k, const cay_m_spawn *m, const char **at)
     size_t n = 0;
     k->argv = cay__alloc((m->argc + 4) * sizeof *k->argv);
     if (m->flags & CAY_SPAWN_SHELL) {
-        k->argv[n++] = (char *)shell();
+        k->argv[n++] = (char *)find_shell();
         if (m->flags & CAY_SPAWN_LOGIN)
             k->argv[n++] = (char *)"-l";
         k->argv[n++] = (char *)"-c";
@@ -183,7 +183,7 @@ static int open_cwd(host *h, const ident *who, const char *cwd)
     return cay__fs_open(&fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
 }
 
-static void describe(proc *p, char *const *argv)
+static void format_command(proc *p, char *const *argv)
 {
     size_t at = 0;
     for (size_t i = 0; argv[i] && at + 1 < sizeof p->command; i++) {
@@ -207,8 +207,8 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
     p->timeout.fn = cay__exec_on_timeout;
     p->kill.fn = cay__exec_on_kill;
     p->linger.fn = cay__exec_on_linger;
-    describe(p,
-             m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2) : k->argv);
+    format_command(p, m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2)
+                                                 : k->argv);
     p->next = h->procs;
     h->procs = p;
     return p;
@@ -236,7 +236,7 @@ static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int n
     }
 }
 
-static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
+static void start_process(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
 {
     host *h = c->h;
     int ctl = -1;
@@ -260,7 +260,7 @@ static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
 }
 
 /* Answers by an error what cannot be. */
-static bool refuse(conn *c, plan *k, const cay_m_spawn *m)
+static bool refuse_spawn(conn *c, plan *k, const cay_m_spawn *m)
 {
     proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
     if (!cay__exec_user(c, k->user, &k->who))
@@ -275,7 +275,8 @@ static bool refuse(conn *c, plan *k, const cay_m_spawn *m)
     return true;
 }
 
-static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds, int nfds)
+static void prepare_spawn(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds,
+                          int nfds)
 {
     static char own[4][CAY__FS_PATH_MAX + 160];
     char msg[216];
@@ -294,7 +295,7 @@ static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int
         cay__conn_error(c, CAY_ENOSPACE, errno, "streams",
                         "no more descriptors for the process's streams");
     } else {
-        start(c, m, k, fds, nfds);
+        start_process(c, m, k, fds, nfds);
     }
 }
 
@@ -315,8 +316,8 @@ void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char
     k.cwd = next_string(&at);
     k.tag = next_string(&at);
     plan_argv(&k, m, &at);
-    if (!refuse(c, &k, m))
-        prepare(c, &k, m, at, fds, nfds);
+    if (!refuse_spawn(c, &k, m))
+        prepare_spawn(c, &k, m, at, fds, nfds);
     plan_close(&k);
 }
 
@@ -341,7 +342,7 @@ static int first_word(int ctl, const char **step)
 }
 
 /* A tenant's, as sudo sends it: the strings are counted, and the last one has its end. */
-static bool counted(const exec_own *o, const char *blob, size_t len)
+static bool is_whole_blob(const exec_own *o, const char *blob, size_t len)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < len; i++)
@@ -380,7 +381,7 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
     plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
     const char *at = blob;
     *step = "request";
-    if (!counted(o, blob, len)) {
+    if (!is_whole_blob(o, blob, len)) {
         errno = EINVAL;
         return -1;
     }

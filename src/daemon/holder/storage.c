@@ -31,7 +31,7 @@ static int open_place(void)
     return CAY_STEAL_FD(fd);
 }
 
-static int enter(int at, const char *part)
+static int ensure_subdir(int at, const char *part)
 {
     int fd = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && mkdirat(at, part, 0755) == 0)
@@ -51,8 +51,9 @@ int cay__attach_open(int root, const char *target)
         memcpy(part, target, CAY_MIN(n, sizeof part - 1));
         target += n;
         errno = ENOTDIR;
-        int next =
-                n < sizeof part && strcmp(part, ".") && strcmp(part, "..") ? enter(at, part) : -1,
+        int next = n < sizeof part && strcmp(part, ".") && strcmp(part, "..")
+                       ? ensure_subdir(at, part)
+                       : -1,
             sys = errno;
         close(at);
         errno = sys;
@@ -61,7 +62,7 @@ int cay__attach_open(int root, const char *target)
     return -1;
 }
 
-static int show(const char *name, const char *target)
+static int mount_storage(const char *name, const char *target)
 {
     char from[sizeof CAY__PID1_PLACE + 32], to[32];
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
@@ -86,5 +87,5 @@ int cay__attach_main(int argc, char **argv)
         return CAY__ATTACH_FAILED;
     if (!strcmp(what, "make") && argc == 4)
         return mkdirat(place, name, 0700) == 0 ? 0 : CAY__ATTACH_FAILED;
-    return !strcmp(what, "show") && argc == 5 ? show(name, argv[4]) : CAY__ATTACH_FAILED;
+    return !strcmp(what, "show") && argc == 5 ? mount_storage(name, argv[4]) : CAY__ATTACH_FAILED;
 }

@@ -14,7 +14,7 @@ struct reader {
     reader *next;
 };
 
-static uint64_t last(const stream *s)
+static uint64_t end_offset(const stream *s)
 {
     return s->over ? s->final : s->end;
 }
@@ -34,11 +34,11 @@ static void reader_free(reader *r)
 static void reader_push(reader *r)
 {
     stream *s = r->s;
-    while (r->pos < last(s)) {
+    while (r->pos < end_offset(s)) {
         if (r->pos < s->start)
-            r->pos = CAY_MIN(s->start, last(s));
+            r->pos = CAY_MIN(s->start, end_offset(s));
         uint64_t at = r->pos % s->cap;
-        size_t n = (size_t)CAY_MIN(last(s) - r->pos, s->cap - at);
+        size_t n = (size_t)CAY_MIN(end_offset(s) - r->pos, s->cap - at);
         ssize_t k = n ? write(r->w.fd, s->ring + at, n) : 0;
         if (k < 0 && errno == EINTR)
             continue;
@@ -68,7 +68,7 @@ static void push_all(stream *s)
 }
 
 /* Room that may be filled now without a blocking reader losing anything. */
-static size_t room(const stream *s)
+static size_t get_free_space(const stream *s)
 {
     uint64_t low = s->end;
     for (const reader *r = s->block && !s->over ? s->readers : NULL; r; r = r->next)
@@ -76,7 +76,7 @@ static size_t room(const stream *s)
     return (size_t)(s->cap - (s->end - low));
 }
 
-static void append(stream *s, const char *p, size_t n)
+static void append_bytes(stream *s, const char *p, size_t n)
 {
     cay__marks_add(s->marks, s->start, s->end, (uint64_t)(cay__clock_ms() - s->began));
     for (size_t done = 0; done < n;) {
@@ -105,10 +105,10 @@ static void source_close(stream *s)
 }
 
 /* false: nothing more now. */
-static bool pull(stream *s)
+static bool read_source(stream *s)
 {
     static char chunk[CHUNK];
-    size_t want = CAY_MIN(room(s), sizeof chunk);
+    size_t want = CAY_MIN(get_free_space(s), sizeof chunk);
     if (want == 0)
         return false;
     ssize_t n = read(s->w.fd, chunk, want);
@@ -118,17 +118,17 @@ static bool pull(stream *s)
         source_close(s);
         return false;
     }
-    append(s, chunk, (size_t)n);
+    append_bytes(s, chunk, (size_t)n);
     return true;
 }
 
 /* Leaves the source alone while a reader must catch up. It leaves the loop altogether, because a
  * hang-up is told whether one asks for it or not. */
-static void hold(stream *s)
+static void update_hold(stream *s)
 {
     if (s->w.fd < 0)
         return;
-    bool full = room(s) == 0;
+    bool full = get_free_space(s) == 0;
     if (full && !s->held)
         cay__loop_del(s->loop, &s->w);
     if (!full && s->held)
@@ -144,16 +144,16 @@ static void on_stall(cay__timer *t)
 {
     stream *s = (stream *)((char *)t - offsetof(stream, stall));
     s->block = false;
-    hold(s);
+    update_hold(s);
 }
 
 static void on_source(cay__watch *w, uint32_t events)
 {
     stream *s = (stream *)((char *)w - offsetof(stream, w));
     (void)events;
-    pull(s);
+    read_source(s);
     push_all(s);
-    hold(s);
+    update_hold(s);
     if (s->w.fd < 0)
         s->closed(s);
 }
@@ -167,7 +167,7 @@ static void on_reader(cay__watch *w, uint32_t events)
     else
         reader_push(r);
     cay__timer_cancel(&s->stall); /* somebody reads, or nobody is left to wait for */
-    hold(s);
+    update_hold(s);
 }
 
 bool cay__stream_open(stream *s, cay__loop *loop, int fd, uint32_t cap, bool block)
@@ -208,7 +208,7 @@ void cay__stream_close(stream *s)
 void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost)
 {
     reader *r = cay__alloc(sizeof *r);
-    uint64_t pos = offset == UINT64_MAX ? last(s) : offset; /* may be still to come */
+    uint64_t pos = offset == UINT64_MAX ? end_offset(s) : offset; /* may be still to come */
     *lost = pos < s->start ? s->start - pos : 0;
     *from = pos + *lost;
     *r = (reader){
@@ -218,7 +218,7 @@ void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint
     cay__fd_nonblock(fd, true);
     cay__loop_add(s->loop, &r->w);
     reader_push(r);
-    hold(s);
+    update_hold(s);
 }
 
 size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from,
@@ -246,7 +246,7 @@ size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint6
 }
 
 /* A ring that holds `more` beyond what the readers still have to get. */
-static void grow(stream *s, uint32_t more)
+static void grow_ring(stream *s, uint32_t more)
 {
     uint64_t keep = s->end - s->start;
     uint32_t cap = (uint32_t)keep + more;
@@ -265,12 +265,13 @@ void cay__stream_end(stream *s)
     if (s->over)
         return;
     if (s->w.fd >= 0 && s->block && s->readers)
-        grow(s, LAST_MAX); /* what the pipe still has must not push out what a reader waits for */
+        grow_ring(s,
+                  LAST_MAX); /* what the pipe still has must not push out what a reader waits for */
     uint64_t from = s->end;
-    while (s->w.fd >= 0 && s->end - from < LAST_MAX && pull(s))
+    while (s->w.fd >= 0 && s->end - from < LAST_MAX && read_source(s))
         continue;
     s->over = true;
     s->final = s->end;
     push_all(s);
-    hold(s);
+    update_hold(s);
 }

@@ -31,7 +31,7 @@ static struct {
     char *stack;
 } B;
 
-static bool fail(const char *step)
+static bool record_failure(const char *step)
 {
     B.sys = errno ? errno : EIO;
     B.step = step;
@@ -69,13 +69,13 @@ int root_dir(int at, const char *path)
     return dir;
 }
 
-static bool attach(int mount_fd, int root, const char *target, const char *step)
+static bool attach_mount(int mount_fd, int root, const char *target, const char *step)
 {
     CAY_AUTOFD dir = root_dir(root, target);
     if (dir < 0)
-        return fail(step);
+        return record_failure(step);
     if (mnt_move(mount_fd, "", dir, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return fail(step);
+        return record_failure(step);
     return true;
 }
 
@@ -147,11 +147,11 @@ const char *root_complete(int root, const char *hostname)
 
 /* In a checkout that may be written, what the host's own tools would later run or obey stays as it
  * is. */
-static bool guard(int root, const char *target)
+static bool guard_checkout(int root, const char *target)
 {
     CAY_AUTOFD dir = root_dir(root, target);
     if (dir < 0)
-        return fail(target);
+        return record_failure(target);
     for (size_t i = 0; i < CAY_LEN(cay__guarded) && !CAY__MUTANT("guard"); i++) {
         CAY_AUTOFD at = cay__fd_openat2(dir, cay__guarded[i].path, O_PATH | O_NOFOLLOW, 0,
                                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
@@ -165,12 +165,12 @@ static bool guard(int root, const char *target)
             (ro &&
              mnt_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0, -1) < 0) ||
             mnt_move(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-            return fail(cay__guarded[i].path);
+            return record_failure(cay__guarded[i].path);
     }
     return true;
 }
 
-static int take(int *fds, int nfds, int *at)
+static int next_fd(int *fds, int nfds, int *at)
 {
     return *at < nfds ? fds[(*at)++] : -1;
 }
@@ -180,19 +180,19 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
 {
     const char *step = "state clone";
     if (m->flags & CAY_GB_OVERLAY)
-        return take(fds, nfds, at);
-    int lower = m->flags & CAY_GB_LOWER ? take(fds, nfds, at) : -1;
+        return next_fd(fds, nfds, at);
+    int lower = m->flags & CAY_GB_LOWER ? next_fd(fds, nfds, at) : -1;
     /* Before Linux 6.15 layers must be attached, and never may a sandbox use those of a mount that
      * was detached outside. */
     if (lower >= 0 && mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-        fail("root directory");
+        record_failure("root directory");
         return -1;
     }
     overlay_at names = { -1,        -1,     lower, (const char *const[]){ m->layer },
                          lower < 0, m->dir, false, false };
     int fd = chdir("/i") < 0 ? -1 : cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
-        fail(step);
+        record_failure(step);
     return fd;
 }
 
@@ -202,9 +202,9 @@ static bool attach_grants(const cay_g_bind *m, int root, const char *targets, si
     for (uint32_t i = 0; i < m->ngrants; i++) {
         size_t n = strnlen(targets, len);
         if (n == len)
-            return fail("grant");
-        if (!attach(take(fds, nfds, &at), root, targets, targets) ||
-            ((m->grants_rw >> i & 1) && !guard(root, targets)))
+            return record_failure("grant");
+        if (!attach_mount(next_fd(fds, nfds, &at), root, targets, targets) ||
+            ((m->grants_rw >> i & 1) && !guard_checkout(root, targets)))
             return false;
         targets += n + 1;
         len -= n + 1;
@@ -217,26 +217,27 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
     int at = 0;
     const char *step;
     if (m->hostname[0] && sethostname(m->hostname, strlen(m->hostname)) < 0)
-        return fail("hostname");
+        return record_failure("hostname");
     if (m->flags & CAY_GB_HERE) {
         CAY_AUTOFD here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return here < 0 ? fail("root") : attach_grants(m, here, targets, len, fds, nfds, at);
+        return here < 0 ? record_failure("root")
+                        : attach_grants(m, here, targets, len, fds, nfds, at);
     }
     int made = root_mount(m, fds, nfds, &at);
     CAY_AUTOFD root = m->flags & CAY_GB_OVERLAY ? fcntl(made, F_DUPFD_CLOEXEC, 3) : made;
     if (root < 0)
-        return B.sys ? false : fail("root");
+        return B.sys ? false : record_failure("root");
     if ((step = root_enter(root, "/", "", m->flags & CAY_GB_USR)))
-        return fail(step);
+        return record_failure(step);
     if ((m->flags & CAY_GB_FOREIGN) &&
         (step = root_complete(root, m->hostname[0] ? m->hostname : "cay")))
-        return fail(step);
+        return record_failure(step);
     if (!attach_grants(m, root, targets, len, fds, nfds, at))
         return false;
-    return (step = root_pivot(root)) ? fail(step) : true;
+    return (step = root_pivot(root)) ? record_failure(step) : true;
 }
 
-static int binder(void *arg)
+static int binder_main(void *arg)
 {
     (void)arg;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
@@ -261,7 +262,7 @@ int binder_start(int ctl)
         mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (B.stack == MAP_FAILED)
         return -1;
-    return clone(binder, B.stack + STACK, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, NULL);
+    return clone(binder_main, B.stack + STACK, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, NULL);
 }
 
 int binder_wait(int pid, cay_g_result *res)

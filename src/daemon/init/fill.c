@@ -14,14 +14,14 @@ typedef struct fill {
     char up[CAY__FS_PATH_MAX];
 } fill;
 
-static int fail(int e)
+static int fail_with_errno(int e)
 {
     errno = e;
     return -1;
 }
 
 /* Something to take: false at the end of the pipe. */
-static bool more(fill *f)
+static bool refill_buffer(fill *f)
 {
     ssize_t n = 1;
     while (f->at == f->end && (n = read(f->s->fd, f->buf, f->room)) < 0 && errno == EINTR)
@@ -33,11 +33,11 @@ static bool more(fill *f)
     return f->at < f->end;
 }
 
-static int take(fill *f, void *dst, size_t n)
+static int read_bytes(fill *f, void *dst, size_t n)
 {
     for (char *to = dst; n;) {
-        if (!more(f))
-            return fail(EPROTO);
+        if (!refill_buffer(f))
+            return fail_with_errno(EPROTO);
         size_t k = CAY_MIN(n, f->end - f->at);
         memcpy(to, f->buf + f->at, k);
         to += k;
@@ -47,11 +47,11 @@ static int take(fill *f, void *dst, size_t n)
     return 0;
 }
 
-static int pour(fill *f, int fd, uint64_t n)
+static int write_to_file(fill *f, int fd, uint64_t n)
 {
     while (n) {
-        if (!more(f))
-            return fail(EPROTO);
+        if (!refill_buffer(f))
+            return fail_with_errno(EPROTO);
         size_t k = (size_t)CAY_MIN(n, (uint64_t)(f->end - f->at));
         if (!cay__fd_write_all(fd, f->buf + f->at, k))
             return -1;
@@ -62,13 +62,13 @@ static int pour(fill *f, int fd, uint64_t n)
 }
 
 /* The directory of path stays open for the names that follow in it. */
-static int enter(fill *f, const char *path, char *name)
+static int open_parent(fill *f, const char *path, char *name)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (!slash || !slash[1] || strlen(slash + 1) > 255 || !strcmp(slash + 1, ".") ||
         !strcmp(slash + 1, ".."))
-        return fail(EINVAL);
+        return fail_with_errno(EINVAL);
     memcpy(name, slash + 1, strlen(slash + 1) + 1);
     if (f->dir >= 0 && !strncmp(f->up, path, n) && !f->up[n])
         return 0;
@@ -88,12 +88,12 @@ static int make_file(fill *f, const cay_ses_item *it, const char *path)
     cay__fs_upload up;
     char name[256];
     uint32_t mode = it->mode ? it->mode : 0644;
-    if (enter(f, path, name) < 0)
+    if (open_parent(f, path, name) < 0)
         return -1;
     CAY_AUTOFD fd =
         openat(f->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0755);
     if (fd >= 0) {
-        int rc = pour(f, fd, it->len);
+        int rc = write_to_file(f, fd, it->len);
         if (rc == 0 && mode & ~0755u)
             rc = fchmod(fd, mode);
         int e = errno;
@@ -106,7 +106,7 @@ static int make_file(fill *f, const cay_ses_item *it, const char *path)
         cay__fs_put_open(&f->s->fs, path, &(cay__fs_write){ .mode = it->mode, .parents = true },
                          &up) < 0)
         return -1;
-    if (pour(f, up.fd, it->len) == 0)
+    if (write_to_file(f, up.fd, it->len) == 0)
         return cay__fs_put_commit(&up);
     cay__fs_put_abort(&up);
     return -1;
@@ -116,13 +116,13 @@ static int make_link(fill *f, const cay_ses_item *it, const char *path)
 {
     char target[CAY_SES_PATH], name[256];
     if (!it->len || it->len >= sizeof target)
-        return fail(EINVAL);
-    if (take(f, target, (size_t)it->len) < 0)
+        return fail_with_errno(EINVAL);
+    if (read_bytes(f, target, (size_t)it->len) < 0)
         return -1;
     target[it->len] = 0;
     if (memchr(target, 0, (size_t)it->len))
-        return fail(EINVAL);
-    if (enter(f, path, name) < 0)
+        return fail_with_errno(EINVAL);
+    if (open_parent(f, path, name) < 0)
         return -1;
     if (unlinkat(f->dir, name, 0) < 0 && errno == EISDIR)
         unlinkat(f->dir, name, AT_REMOVEDIR);
@@ -132,20 +132,20 @@ static int make_link(fill *f, const cay_ses_item *it, const char *path)
 static int make_dir(fill *f, const cay_ses_item *it, const char *path)
 {
     if (it->len)
-        return fail(EINVAL);
+        return fail_with_errno(EINVAL);
     if (cay__fs_mkdir(&f->s->fs, path, it->mode, true) < 0)
         return -1;
     return it->type == 'p' ? 0 : cay__fs_chmod(&f->s->fs, path, it->mode);
 }
 
-static int make(fill *f, const cay_ses_item *it, const char *path)
+static int make_item(fill *f, const cay_ses_item *it, const char *path)
 {
     if (it->mode & ~07777u || it->spare)
-        return fail(EINVAL);
+        return fail_with_errno(EINVAL);
     int rc = it->type == 'f'                      ? make_file(f, it, path)
              : it->type == 'l'                    ? make_link(f, it, path)
              : it->type == 'd' || it->type == 'p' ? make_dir(f, it, path)
-                                                  : fail(EINVAL);
+                                                  : fail_with_errno(EINVAL);
     if (rc < 0 || it->gid == UINT32_MAX)
         return rc;
     if (cay__fs_chown(&f->s->fs, path, UINT32_MAX, it->gid) < 0)
@@ -160,17 +160,17 @@ static int make_all(fill *f)
 {
     cay_ses_item it;
     char path[CAY_SES_PATH];
-    for (; more(f); f->s->a++) {
-        if (take(f, &it, sizeof it) < 0)
+    for (; refill_buffer(f); f->s->a++) {
+        if (read_bytes(f, &it, sizeof it) < 0)
             return -1;
         if (!it.path || it.path >= sizeof path)
-            return fail(EINVAL);
-        if (take(f, path, it.path) < 0)
+            return fail_with_errno(EINVAL);
+        if (read_bytes(f, path, it.path) < 0)
             return -1;
         path[it.path] = 0;
         if (*path != '/' || memchr(path, 0, it.path))
-            return fail(EINVAL);
-        if (make(f, &it, path) < 0)
+            return fail_with_errno(EINVAL);
+        if (make_item(f, &it, path) < 0)
             return -1;
     }
     return 0;
@@ -189,8 +189,9 @@ int cay__ses_fill(cay__ses *s)
     s->req = &req;
     int rc = make_all(&f), e = errno;
     cay__close_fd(&f.dir);
-    while (rc < 0 && (f.at = f.end,
-                      more(&f))) /* so that the client learns of it by COMMIT and not by SIGPIPE */
+    while (rc < 0 &&
+           (f.at = f.end,
+            refill_buffer(&f))) /* so that the client learns of it by COMMIT and not by SIGPIPE */
         ;
     cay__close_fd(&s->fd);
     s->req = (const cay_ses_req *)(void *)s->in;

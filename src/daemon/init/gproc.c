@@ -164,7 +164,7 @@ void gproc_ended(gproc *p, int status, const struct rusage *ru)
     G.nheld += G.held[i];
 }
 
-static void reaped(size_t i, int status, const struct rusage *ru)
+static void record_child_exit(size_t i, int status, const struct rusage *ru)
 {
     gproc *p = &G.procs[i];
     G.pids[i] = 0;
@@ -201,7 +201,7 @@ void reap(void)
                 G.workers[i] = 0;
         for (size_t i = 0; i < GPROCS; i++)
             if (G.pids[i] == pid)
-                reaped(i, status, &ru);
+                record_child_exit(i, status, &ru);
         service_reaped(pid, status);
         sudo_reaped(pid, status);
     }

@@ -97,12 +97,12 @@ static int orphan_wait(void)
 }
 
 /* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
-static int sooner(int a, int b)
+static int min_timeout(int a, int b)
 {
     return (unsigned)a < (unsigned)b ? a : b;
 }
 
-static _Noreturn void loop(void)
+static _Noreturn void run_loop(void)
 {
     for (;;) {
         struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 },
@@ -111,7 +111,8 @@ static _Noreturn void loop(void)
         int more = sudo_poll(p + 3);
         int late = G.nlate ? wait_until(G.late_until) : -1;
         int n = poll(p, 3 + (nfds_t)more,
-                     sooner(sooner(late, orphan_wait()), sooner(services_wait(), sudo_wait())));
+                     min_timeout(min_timeout(late, orphan_wait()),
+                                 min_timeout(services_wait(), sudo_wait())));
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -127,7 +128,7 @@ static _Noreturn void loop(void)
     }
 }
 
-static void *pages(size_t n)
+static void *map_pages(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
@@ -172,9 +173,9 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     G.mode = mode;
     G.uid0 = uid0;
     G.tenant[0] = G.tenant[1] = G.lock = -1;
-    G.buf = pages(CAY_MSG_MAX);
-    G.procs = pages(sizeof(gproc) * GPROCS);
-    G.labels = pages(sizeof *G.labels * GPROCS);
+    G.buf = map_pages(CAY_MSG_MAX);
+    G.procs = map_pages(sizeof(gproc) * GPROCS);
+    G.labels = map_pages(sizeof *G.labels * GPROCS);
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -211,5 +212,5 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     G.bound = true;
     if (bound)
         warm_up();
-    loop();
+    run_loop();
 }

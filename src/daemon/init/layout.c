@@ -8,7 +8,7 @@
 
 #define ENV_MAX 8192 /* each is compared with those before it */
 
-static const char *next(const char **s, const char *end)
+static const char *next_string(const char **s, const char *end)
 {
     const char *p = *s;
     size_t n = p < end ? strnlen(p, (size_t)(end - p)) : 0;
@@ -54,8 +54,8 @@ static size_t base_env(plan *p, names *n, size_t at)
         at = env_put(p->envp, at, "TERM=xterm-256color");
     const char *s = G.config, *end = G.config + G.config_len;
     for (int skip = 0; skip < 4; skip++)
-        next(&s, end);
-    for (const char *kv; (kv = next(&s, end));)
+        next_string(&s, end);
+    for (const char *kv; (kv = next_string(&s, end));)
         if (strchr(kv, '='))
             at = env_put(p->envp, at, kv);
     return at;
@@ -97,7 +97,8 @@ int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t
             const char **step)
 {
     const char *s = blob, *end = blob + len;
-    const char *user = next(&s, end), *cwd = next(&s, end), *tag = next(&s, end);
+    const char *user = next_string(&s, end), *cwd = next_string(&s, end),
+               *tag = next_string(&s, end);
     *step = "request";
     if (!user || !cwd || !tag)
         return EINVAL;
@@ -113,14 +114,14 @@ int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t
     }
     *step = "request";
     for (uint32_t i = 0; i < p->m->argc; i++)
-        if (!(p->argv[a++] = (char *)next(&s, end)))
+        if (!(p->argv[a++] = (char *)next_string(&s, end)))
             return EINVAL;
     if (!(p->m->flags & CAY_SPAWN_ENV_ONLY))
         e = base_env(p, nm, e);
     if (p->m->envc > ENV_MAX)
         return E2BIG;
     for (uint32_t i = 0; i < p->m->envc; i++) {
-        const char *kv = next(&s, end);
+        const char *kv = next_string(&s, end);
         if (!kv || !strchr(kv, '=') || *kv == '=')
             return EINVAL;
         e = env_put(p->envp, e, kv);

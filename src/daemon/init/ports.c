@@ -69,12 +69,12 @@ static int add_line(const char *line, void *arg, int family)
     return 0;
 }
 
-static int line4(const char *line, void *arg)
+static int on_tcp4_line(const char *line, void *arg)
 {
     return add_line(line, arg, AF_INET);
 }
 
-static int line6(const char *line, void *arg)
+static int on_tcp6_line(const char *line, void *arg)
 {
     return add_line(line, arg, AF_INET6);
 }
@@ -85,11 +85,11 @@ static listeners *read_all(void)
     if (!all)
         return NULL;
     all->n = 0;
-    if (cay__proc_lines("/proc/net/tcp", line4, all) < 0) {
+    if (cay__proc_lines("/proc/net/tcp", on_tcp4_line, all) < 0) {
         free(all);
         return NULL;
     }
-    cay__proc_lines("/proc/net/tcp6", line6, all); /* missing without IPv6 */
+    cay__proc_lines("/proc/net/tcp6", on_tcp6_line, all); /* missing without IPv6 */
     return all;
 }
 
@@ -130,7 +130,7 @@ int cay__ses_ports(cay__ses *s)
 }
 
 /* How well 127.0.0.1 (or ::1) reaches this listener: 0 not at all. */
-static int reach(const cay_ses_port *p)
+static int rank_listener(const cay_ses_port *p)
 {
     static const uint8_t any[16], lo6[16] = { [15] = 1 };
     if (p->family == AF_INET)
@@ -147,7 +147,7 @@ static int best_family(uint64_t port)
     if (!all)
         return -1;
     for (size_t i = 0; i < all->n; i++) {
-        int r = all->l[i].p.port == port ? reach(&all->l[i].p) : 0;
+        int r = all->l[i].p.port == port ? rank_listener(&all->l[i].p) : 0;
         if (r > best) {
             best = r;
             family = all->l[i].p.family;

@@ -110,7 +110,7 @@ static bool uid_of(int dir, uint32_t *uid)
     return true;
 }
 
-static int send_one(int pid, int dir, void *arg)
+static int send_process(int pid, int dir, void *arg)
 {
     lister *l = arg;
     char text[1024], command[COMMAND_MAX + 1], *comm;
@@ -134,5 +134,5 @@ int cay__ses_ps(cay__ses *s)
                  .boot_wall_ms = cay__clock_ms() - cay__boot_ms(),
                  .ticks = sysconf(_SC_CLK_TCK),
                  .page = sysconf(_SC_PAGESIZE) };
-    return cay__proc_each(send_one, &l);
+    return cay__proc_each(send_process, &l);
 }

@@ -28,7 +28,7 @@ int cay__ses_is_pipe(int fd)
     return S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == O_RDONLY ? 0 : -1;
 }
 
-static char *work(cay__ses *s, size_t *room)
+static char *get_work_buffer(cay__ses *s, size_t *room)
 {
     *room = CAY_SES_MAX - sizeof(cay_ses_rep);
     return s->out + sizeof(cay_ses_rep);
@@ -51,7 +51,7 @@ static void sign_off(int sock)
 }
 
 /* Waits until the socket takes more. False: nobody reads any more. */
-static bool writable(int sock)
+static bool wait_writable(int sock)
 {
     struct pollfd p = { .fd = sock, .events = POLLOUT };
     return (poll(&p, 1, -1) >= 0 || errno == EINTR) && !(p.revents & (POLLERR | POLLHUP));
@@ -62,7 +62,7 @@ static bool send_all(int sock, const char *p, size_t n)
 {
     while (n) {
         ssize_t k = send(sock, p, n, MSG_NOSIGNAL);
-        if (k < 0 && (errno == EINTR || (errno == EAGAIN && writable(sock))))
+        if (k < 0 && (errno == EINTR || (errno == EAGAIN && wait_writable(sock))))
             continue;
         if (k < 0)
             return false;
@@ -74,10 +74,10 @@ static bool send_all(int sock, const char *p, size_t n)
 
 /* Copies up to `left` bytes; sendfile(2) where the file knows it, else through the working buffer.
  * True: the file or the range ended, and all was sent. */
-static bool pour(cay__ses *s, int file, uint64_t left)
+static bool send_file(cay__ses *s, int file, uint64_t left)
 {
     size_t room;
-    char *buf = work(s, &room);
+    char *buf = get_work_buffer(s, &room);
     bool direct = true;
     while (left) {
         ssize_t n;
@@ -87,7 +87,7 @@ static bool pour(cay__ses *s, int file, uint64_t left)
                 direct = false;
                 continue;
             }
-            if (n < 0 && errno == EAGAIN && writable(s->fd))
+            if (n < 0 && errno == EAGAIN && wait_writable(s->fd))
                 continue;
         } else {
             n = read(file, buf, CAY_MIN(left, (uint64_t)room));
@@ -137,7 +137,7 @@ int cay__ses_read(cay__ses *s)
         return -1;
     s->a = (uint64_t)st.st_size;
     size_t room, got = 0;
-    char *buf = work(s, &room);
+    char *buf = get_work_buffer(s, &room);
     uint64_t left = (uint64_t)st.st_size > from ? CAY_MIN((uint64_t)st.st_size - from, want) : 0;
     if (left <= room) {
         /* size 0 may be a file that the kernel makes up while it is read */
@@ -155,7 +155,8 @@ int cay__ses_read(cay__ses *s)
     cay__ses_leave(s); /* what is open stays open, whatever root there is */
     /* From here on the stream alone tells whether anyone listens: the client drops the session. The
      * answer's head is packed in front of what was read. */
-    if (cay__ses_answer(s, 0, -1) == 0 && send_all(s->fd, buf, got) && pour(s, file, want - got))
+    if (cay__ses_answer(s, 0, -1) == 0 && send_all(s->fd, buf, got) &&
+        send_file(s, file, want - got))
         sign_off(s->fd);
     return CAY__SES_END;
 }
@@ -163,10 +164,10 @@ int cay__ses_read(cay__ses *s)
 /* One step from the pipe into the file: bytes moved, 0 at its end, -1. After a failed write the
  * rest is still taken and thrown away, so that the client learns of it by COMMIT and not by
  * SIGPIPE. */
-static ssize_t sip(cay__ses *s, int file, bool *direct, int *failed)
+static ssize_t copy_pipe_chunk(cay__ses *s, int file, bool *direct, int *failed)
 {
     size_t room;
-    char *buf = work(s, &room);
+    char *buf = get_work_buffer(s, &room);
     if (*direct && !*failed) {
         ssize_t n = splice(s->fd, NULL, file, NULL, CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         if (n >= 0 || errno == EAGAIN || errno == EINTR)
@@ -184,7 +185,7 @@ static ssize_t sip(cay__ses *s, int file, bool *direct, int *failed)
 }
 
 /* Reads the pipe to its end. False: the client went away first. */
-static bool drink(cay__ses *s, int file, int *failed)
+static bool copy_pipe(cay__ses *s, int file, int *failed)
 {
     struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN },
                            { .fd = s->sock, .events = POLLRDHUP } };
@@ -196,7 +197,7 @@ static bool drink(cay__ses *s, int file, int *failed)
             return false;
         if (!p[0].revents)
             continue;
-        ssize_t n = sip(s, file, &direct, failed);
+        ssize_t n = copy_pipe_chunk(s, file, &direct, failed);
         if (n == 0)
             return true;
         if (n < 0 && errno != EAGAIN && errno != EINTR) {
@@ -219,7 +220,7 @@ bool cay__ses_committed(cay__ses *s)
 int cay__ses_receive(cay__ses *s, cay__fs_upload *up)
 {
     int failed = 0;
-    bool ok = drink(s, up->fd, &failed);
+    bool ok = copy_pipe(s, up->fd, &failed);
     cay__close_fd(&s->fd);
     if (!ok || !cay__ses_committed(s)) { /* a hang-up or anything else takes everything back */
         cay__fs_put_abort(up);

@@ -10,13 +10,13 @@
 
 #include <seccomp_filter.h> /* generated */
 
-static int install(const struct sock_filter *ins, size_t n)
+static int install_filter(const struct sock_filter *ins, size_t n)
 {
     struct sock_fprog prog = { .len = (unsigned short)n, .filter = (struct sock_filter *)ins };
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
-#define INSTALL(filter) install(filter, sizeof filter / sizeof *filter)
+#define INSTALL(filter) install_filter(filter, sizeof filter / sizeof *filter)
 
 int cay__seccomp_install(int profile)
 {
@@ -49,7 +49,7 @@ int cay__seccomp_install_keyed(const uint64_t key[CAY_CLONE_KEY])
     }
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     memcpy(f + n, cay__filter_default, sizeof cay__filter_default); /* its jumps are relative */
-    return install(f, sizeof f / sizeof *f);
+    return install_filter(f, sizeof f / sizeof *f);
 }
 
 int cay__seccomp_level1(int network)

@@ -58,15 +58,15 @@ static const char *const words[] = { "waiting", "starting", "ready",    "unhealt
 
 /* To who asked and still listens. One that does not read, or went away, is forgotten: nothing here
  * waits. */
-static bool give(int fd, const cay_g_told *t)
+static bool send_state(int fd, const cay_g_told *t)
 {
     return send(fd, t, sizeof *t, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof *t;
 }
 
-static void tell(service *u)
+static void broadcast_state(service *u)
 {
     for (int i = 0; i < ASKERS; i++)
-        if (U.askers[i] >= 0 && !give(U.askers[i], &u->t))
+        if (U.askers[i] >= 0 && !send_state(U.askers[i], &u->t))
             cay__close_fd(&U.askers[i]);
 }
 
@@ -75,8 +75,8 @@ static void listen_to(int *fd)
 {
     bool ok = true;
     for (service *u = U.list; u < U.list + U.n && ok; u++)
-        ok = give(*fd, &u->t);
-    if (!give(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !U.n)
+        ok = send_state(*fd, &u->t);
+    if (!send_state(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !U.n)
         return;
     int *slot = &U.askers[U.next++ % ASKERS];
     cay__close_fd(slot);
@@ -91,13 +91,13 @@ static void tell_keeper(const char *name, const char *word, int code)
     ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
-static void become(service *u, cay_service_state state, const char *reason)
+static void set_state(service *u, cay_service_state state, const char *reason)
 {
     u->t.state = state;
     u->t.since_ms = cay__clock_ms();
     cay__str_copy(u->t.reason, sizeof u->t.reason, reason);
     U.changed = true;
-    tell(u);
+    broadcast_state(u);
     tell_keeper(u->d.name, words[state], CAY_MAX(u->t.code, 0));
 }
 
@@ -173,15 +173,15 @@ static void again_later(service *u, int code, const char *why)
                        : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
         u->t.wait_ms = u->pause;
         u->due = now + u->pause;
-        become(u, CAY_SERVICE_BACKOFF, why);
+        set_state(u, CAY_SERVICE_BACKOFF, why);
         return;
     }
     u->due = 0;
-    become(u, code ? CAY_SERVICE_FAILED : CAY_SERVICE_DONE, why);
+    set_state(u, code ? CAY_SERVICE_FAILED : CAY_SERVICE_DONE, why);
     close_streams(u, code << 8);
 }
 
-static void begin(service *u)
+static void start_service(service *u)
 {
     const char *step = "request";
     cay_g_spawn m = { .flags = u->d.flags | CAY_GS_REAPER, .argc = u->d.argc, .envc = u->d.envc };
@@ -228,14 +228,14 @@ static void begin(service *u)
     bool looks = u->d.check_argc || u->d.tcp;
     u->due = looks ? u->began + 1 : 0;
     if (looks) {
-        become(u, CAY_SERVICE_STARTING, "");
+        set_state(u, CAY_SERVICE_STARTING, "");
         return;
     }
     u->t.ready_ms = cay__clock_ms();
-    become(u, CAY_SERVICE_READY, "");
+    set_state(u, CAY_SERVICE_READY, "");
 }
 
-static void judged(service *u, bool good)
+static void record_check(service *u, bool good)
 {
     int64_t now = cay__now_ms();
     bool was = u->t.state == CAY_SERVICE_READY;
@@ -247,7 +247,7 @@ static void judged(service *u, bool good)
             u->t.ready_after_ms = (uint32_t)(now - u->began);
         }
         if (!was)
-            become(u, CAY_SERVICE_READY, "");
+            set_state(u, CAY_SERVICE_READY, "");
         return;
     }
     if (u->t.state == CAY_SERVICE_STARTING) {
@@ -257,13 +257,13 @@ static void judged(service *u, bool good)
     }
     u->due = now + CAY_MIN(u->d.interval_ms, 1000u);
     if (++u->fails >= FAILS && was)
-        become(u, CAY_SERVICE_UNHEALTHY,
-               u->d.check_argc ? "its health command fails" : "its port takes no connection");
+        set_state(u, CAY_SERVICE_UNHEALTHY,
+                  u->d.check_argc ? "its health command fails" : "its port takes no connection");
 }
 
 /* On loopback the answer is there as soon as the question is asked; who has no room for one more is
  * not ready. */
-static bool dials(int family, uint16_t port)
+static bool can_connect(int family, uint16_t port)
 {
     struct sockaddr_in a4 = { .sin_family = AF_INET,
                               .sin_port = htons(port),
@@ -283,10 +283,10 @@ static bool dials(int family, uint16_t port)
                        getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
 }
 
-static void look(service *u)
+static void run_check(service *u)
 {
     if (!u->d.check_argc) {
-        judged(u, dials(AF_INET, u->d.tcp) || dials(AF_INET6, u->d.tcp));
+        record_check(u, can_connect(AF_INET, u->d.tcp) || can_connect(AF_INET6, u->d.tcp));
         return;
     }
     const char *step;
@@ -297,7 +297,7 @@ static void look(service *u)
     };
     int pid = null < 0 ? -1 : plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
     if (pid < 0) {
-        judged(u, false);
+        record_check(u, false);
         return;
     }
     u->check_pid = pid;
@@ -326,13 +326,13 @@ void service_died(unsigned at, int status)
     if (stopping) {
         u->due = 0;
         u->t.code = code;
-        become(u, u->again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
+        set_state(u, u->again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
         if (!u->again)
             close_streams(u, status);
         u->again = false;
     } else if (U.hold & HOLD_TURN) { /* it was ended so that the root can change */
         u->due = 0;
-        become(u, CAY_SERVICE_WAITING, "");
+        set_state(u, CAY_SERVICE_WAITING, "");
     } else {
         again_later(u, code, why);
     }
@@ -349,7 +349,7 @@ void service_main_ended(unsigned at, int status)
     if (status)
         gproc_signal(u->g, SIGKILL, 2);
     else
-        tell(u);
+        broadcast_state(u);
 }
 
 bool service_reaped(int pid, int status)
@@ -357,7 +357,7 @@ bool service_reaped(int pid, int status)
     for (service *u = U.list; u < U.list + U.n; u++)
         if (u->check_pid == pid) {
             u->check_pid = 0;
-            judged(u, status == 0);
+            record_check(u, status == 0);
             return true;
         }
     return false;
@@ -372,16 +372,16 @@ static bool may_start(const service *u)
     return true;
 }
 
-static void tick(service *u, int64_t now)
+static void step_service(service *u, int64_t now)
 {
     switch (u->t.state) {
     case CAY_SERVICE_WAITING:
         if (!u->runs && may_start(u))
-            begin(u);
+            start_service(u);
         break;
     case CAY_SERVICE_BACKOFF:
         if (now >= u->due)
-            begin(u);
+            start_service(u);
         break;
     case CAY_SERVICE_STOPPING:
         if (now >= u->due && u->runs) {
@@ -394,9 +394,9 @@ static void tick(service *u, int64_t now)
     case CAY_SERVICE_UNHEALTHY:
         if (u->check_pid && now >= u->check_until) {
             check_end(u);
-            judged(u, false);
+            record_check(u, false);
         } else if (!u->check_pid && u->due && now >= u->due) {
-            look(u);
+            run_check(u);
         }
         break;
     default: break;
@@ -408,7 +408,7 @@ void services_step(void)
     do {
         U.changed = false;
         for (service *u = U.list; u < U.list + U.n && !U.hold; u++)
-            tick(u, cay__now_ms());
+            step_service(u, cay__now_ms());
     } while (U.changed && !U.hold);
 }
 
@@ -423,20 +423,20 @@ int services_wait(void)
     return wait_until(first);
 }
 
-static void stop(service *u, bool again)
+static void stop_service(service *u, bool again)
 {
     check_end(u);
     u->again = again;
     if (!u->runs) {
         u->due = 0;
-        become(u, again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
+        set_state(u, again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
         if (!again)
             close_streams(u, 0);
         return;
     }
     if (u->t.state != CAY_SERVICE_STOPPING) {
         u->due = cay__now_ms() + u->d.stop_ms;
-        become(u, CAY_SERVICE_STOPPING, "");
+        set_state(u, CAY_SERVICE_STOPPING, "");
         gproc_signal(u->g, SIGTERM, 2);
     }
 }
@@ -448,7 +448,7 @@ static void begin_by_hand(service *u)
     } else if (!u->runs) {
         u->pause = 0;
         u->t.restarts = 0;
-        become(u, CAY_SERVICE_WAITING, "");
+        set_state(u, CAY_SERVICE_WAITING, "");
     }
 }
 
@@ -466,7 +466,7 @@ void services_ask(const cay_g_proc *m, int *fds, int nfds)
         if (m->a == CAY_GU_START)
             begin_by_hand(u);
         else if (m->a == CAY_GU_STOP || m->a == CAY_GU_RESTART)
-            stop(u, m->a == CAY_GU_RESTART);
+            stop_service(u, m->a == CAY_GU_RESTART);
     }
     if (nfds == 1)
         listen_to(fds);
@@ -488,7 +488,7 @@ bool services_held(void)
     return U.hold & (HOLD_ASKED | HOLD_TURN);
 }
 
-static bool take(const char **at, const char *end, void *to, size_t n)
+static bool read_bytes(const char **at, const char *end, void *to, size_t n)
 {
     if ((size_t)(end - *at) < n)
         return false;
@@ -499,7 +499,7 @@ static bool take(const char **at, const char *end, void *to, size_t n)
 
 static bool take_unit(service *u, const char **at, const char *end)
 {
-    if (!take(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) ||
+    if (!read_bytes(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) ||
         !memchr(u->d.title, 0, sizeof u->d.title) || u->d.blob > (size_t)(end - *at) ||
         u->d.check > (size_t)(end - *at) - u->d.blob || u->d.argc > u->d.blob ||
         u->d.envc > u->d.blob || u->d.check_argc > u->d.check || u->d.check_envc > u->d.check)
@@ -523,7 +523,7 @@ uint32_t services_config(const char *at, size_t len)
 {
     const char *end = at + len;
     cay_g_services head;
-    if (U.list || !take(&at, end, &head, sizeof head) || head.n > CAY_SERVICES_MAX)
+    if (U.list || !read_bytes(&at, end, &head, sizeof head) || head.n > CAY_SERVICES_MAX)
         return 0;
     /* The list, and behind it what it points to. */
     size_t size = head.n * sizeof *U.list;

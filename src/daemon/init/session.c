@@ -111,7 +111,7 @@ static const char *take_name(char **at, char *end, uint32_t n)
     return p;
 }
 
-static bool parse(cay__ses *s, size_t n)
+static bool parse_request(cay__ses *s, size_t n)
 {
     if (n < sizeof *s->req || s->req->magic != CAY_SES_MAGIC)
         return false;
@@ -122,7 +122,7 @@ static bool parse(cay__ses *s, size_t n)
     return s->second && s->req->data <= CAY_SES_INLINE && (size_t)(end - at) == s->req->data;
 }
 
-static bool fits(const cay__ses *s)
+static bool is_valid_request(const cay__ses *s)
 {
     const cay_ses_req *r = s->req;
     if (r->op >= CAY_SES_OPS || !ops[r->op].fn)
@@ -152,12 +152,12 @@ void cay__ses_leave(cay__ses *s)
 }
 
 /* One request. False: the session is over. */
-static bool serve_one(cay__ses *s)
+static bool serve_request(cay__ses *s)
 {
     int nfds = 1, fd = -1;
     ssize_t n = cay__fd_recv(s->sock, s->in, CAY_SES_MAX, &fd, &nfds, 0);
     s->fd = n > 0 && nfds == 1 ? fd : -1;
-    if (n <= 0 || !parse(s, (size_t)n)) {
+    if (n <= 0 || !parse_request(s, (size_t)n)) {
         cay__close_fd(&s->fd);
         return false;
     }
@@ -169,7 +169,7 @@ static bool serve_one(cay__ses *s)
         cay__close_fd(&s->fd);
         return false;
     }
-    bool known = fits(s);
+    bool known = is_valid_request(s);
     errno = known ? EIO : ENOSYS; /* of what fails without saying why */
     int rc = known ? ops[s->req->op].fn(s) : -1;
     int e = errno;
@@ -182,7 +182,7 @@ static bool serve_one(cay__ses *s)
     return rc != CAY__SES_END;
 }
 
-static void serve(int sock, int root, int lock, const char *workdir, const char *home)
+static void serve_session(int sock, int root, int lock, const char *workdir, const char *home)
 {
     char *mem =
         mmap(NULL, 2 * CAY_SES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -193,17 +193,17 @@ static void serve(int sock, int root, int lock, const char *workdir, const char 
         .root = root, .workdir = workdir, .home = home, .stop = cay__ses_gone, .stop_arg = &s
     };
     s.req = (const cay_ses_req *)(void *)s.in;
-    while (serve_one(&s))
+    while (serve_request(&s))
         ;
     munmap(mem, 2 * CAY_SES_MAX);
 }
 
 void cay__session_serve(int sock, int root, const char *workdir, const char *home)
 {
-    serve(sock, root, -1, workdir, home);
+    serve_session(sock, root, -1, workdir, home);
 }
 
-static void woken(int sig)
+static void on_wake_signal(int sig)
 {
     (void)sig;
 }
@@ -220,7 +220,7 @@ _Noreturn void cay__session_main(int sock, int lock, const char *workdir, const 
     sigset_t none;
     sigemptyset(&none);
     sigaddset(&none, SIGUSR1); /* the root may be another: heard by a watch alone, while it waits */
-    signal(SIGUSR1, woken);
+    signal(SIGUSR1, on_wake_signal);
     sigprocmask(SIG_SETMASK, &none, NULL); /* init blocks what it reads from a signalfd */
     signal(SIGPIPE, SIG_IGN);
     umask(022);
@@ -229,6 +229,6 @@ _Noreturn void cay__session_main(int sock, int lock, const char *workdir, const 
     struct rlimit lim = { 256u << 20, 256u << 20 };
     if (!CAY__SANITIZED) /* whose shadow alone is larger */
         setrlimit(RLIMIT_AS, &lim);
-    serve(sock, -1, lock, workdir, home);
+    serve_session(sock, -1, lock, workdir, home);
     _exit(0);
 }

@@ -53,46 +53,47 @@ void drop_to(const ident *id, bool root_profile)
         _exit(126);
 }
 
-static void die(plan *p, const char *step)
+static void exit_with_error(plan *p, const char *step)
 {
     p->sys = errno ? errno : EIO;
     p->step = step;
     _exit(127);
 }
 
-static void wire(plan *p)
+static void set_up_stdio(plan *p)
 {
     if (p->slave >= 0) {
         if (ioctl(p->slave, TIOCSCTTY, 0) < 0)
-            die(p, "terminal");
+            exit_with_error(p, "terminal");
         for (int i = 0; i < 3; i++)
             p->io[i] = p->io[i] < 0 ? p->slave : p->io[i];
     }
     for (int i = 0; i < 3; i++)
         if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
-            die(p,
+            exit_with_error(
+                p,
                 "descriptors"); /* init never holds 0–2, so a move cannot overwrite a later one */
     if (p->io[0] < 0)
         p->io[0] = open("/dev/null", O_RDONLY);
     if (p->io[0] < 0)
-        die(p, "/dev/null");
+        exit_with_error(p, "/dev/null");
     for (int i = 0; i < 3; i++)
         if (p->io[i] != i && dup2(p->io[i], i) < 0)
-            die(p, "descriptors");
+            exit_with_error(p, "descriptors");
     for (int fd = 3; CAY__MUTANT("close-fds") && fd < 64; fd++)
         fcntl(fd, F_SETFD, 0);
     if (!CAY__MUTANT("close-fds"))
         syscall(SYS_close_range, 3u, ~0u, 0);
 }
 
-static void run(plan *p)
+static void exec_command(plan *p)
 {
     const char *a0 = p->argv[0];
     char file[512];
     int seen = ENOENT;
     if (strchr(a0, '/')) {
         execve(a0, p->argv, p->envp);
-        die(p, "exec");
+        exit_with_error(p, "exec");
     }
     for (const char *s = p->path; *s;) {
         size_t n = strcspn(s, ":");
@@ -107,25 +108,25 @@ static void run(plan *p)
         s += n + (s[n] == ':');
     }
     errno = seen;
-    die(p, "exec");
+    exit_with_error(p, "exec");
 }
 
-static int child(void *arg)
+static int child_main(void *arg)
 {
     plan *p = arg;
     bool root = p->id.uid == 0;
 
     if (p->group >= 0 && write(p->group, "0", 1) != 1)
-        die(p, "group");
+        exit_with_error(p, "group");
     if (setsid() < 0)
-        die(p, "session");
-    wire(p);
+        exit_with_error(p, "session");
+    set_up_stdio(p);
     umask(022);
     /* From here on the tenant may signal us, and a stopped child holds init up: as little as can be
      * comes after it. */
     drop_to(&p->id, root);
     if (chdir(p->cwd) < 0)
-        die(p, "cwd");
+        exit_with_error(p, "cwd");
     struct rlimit lim;
     if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && G.nofile < lim.rlim_cur && !CAY__MUTANT("nofile")) {
         lim.rlim_cur = G.nofile;
@@ -138,12 +139,12 @@ static int child(void *arg)
         int rc = cay__landlock_fence(p->fence, p->nfence);
         errno = -rc;
         if (rc < 0)
-            die(p, "fence");
+            exit_with_error(p, "fence");
     }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    run(p);
+    exec_command(p);
     return 127;
 }
 
@@ -182,7 +183,7 @@ static int born_into(plan *p, char *stack)
                             .stack_size = CHILD_STACK };
     int move = p->group;
     p->group = -1;
-    int pid = (int)clone3_keyed(&a, child, p);
+    int pid = (int)clone3_keyed(&a, child_main, p);
     if (pid < 0) { /* full, or a group that ends at its namespace: it moves there by itself */
         G.no_into = errno != EAGAIN;
         p->group = move;
@@ -190,7 +191,7 @@ static int born_into(plan *p, char *stack)
     return pid;
 }
 
-static int vspawn(plan *p)
+static int spawn_child(plan *p)
 {
     if (!G.stack) { /* kept: an idle init that never started anything has none */
         char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
@@ -201,7 +202,7 @@ static int vspawn(plan *p)
     }
     int pid = p->into >= 0 && !G.no_into ? born_into(p, G.stack) : -1;
     if (pid < 0)
-        pid = clone(child, G.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+        pid = clone(child_main, G.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
     CAY__STACK_USED(G.stack, CHILD_STACK);
     errno = e;
@@ -212,7 +213,7 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
 {
     int32_t head[2] = { 0, 0 };
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    head[0] = vspawn(p);
+    head[0] = spawn_child(p);
     head[1] = p->sys ? p->sys : head[0] < 0 ? errno : 0;
     cay__fd_write_all(report, head, sizeof head);
     cay__fd_close_from(0); /* holds no stream open, and nothing of init's */
@@ -308,7 +309,7 @@ static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds
         p->into = fds[at];
 }
 
-static int start(plan *p, int *master, const char **step)
+static int spawn_command(plan *p, int *master, const char **step)
 {
     int pid;
     if (p->m->flags & CAY_SPAWN_TTY) {
@@ -321,7 +322,7 @@ static int start(plan *p, int *master, const char **step)
             return -1;
     }
     *step = "exec";
-    pid = p->m->flags & CAY_GS_REAPER ? shim_spawn(p) : vspawn(p);
+    pid = p->m->flags & CAY_GS_REAPER ? shim_spawn(p) : spawn_child(p);
     cay__close_fd(&p->slave);
     return pid;
 }
@@ -352,7 +353,7 @@ static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, 
     return *map;
 }
 
-static void failed(const cay_g_spawn *m, int sys, const char *step)
+static void send_failure(const cay_g_spawn *m, int sys, const char *step)
 {
     cay_g_result r = { .pid = -1, .sys = sys };
     memcpy(r.proc, m->proc, sizeof r.proc);
@@ -386,7 +387,7 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
         sys = lay_out(p, &nm, room, sizeof room, blob, len, step);
     }
     if (!sys) {
-        pid = start(p, master, step);
+        pid = spawn_command(p, master, step);
         if (pid < 0)
             sys = errno;
         else if (p->sys) {
@@ -418,7 +419,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     gproc *g = blob ? gproc_new(m->proc) : NULL;
 
     if (!g) {
-        failed(m, blob ? EAGAIN : EINVAL, "request");
+        send_failure(m, blob ? EAGAIN : EINVAL, "request");
         return;
     }
     p.g = g;
@@ -429,7 +430,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     if (sys) {
         gproc_drop(g);
         cay__close_fd(&master);
-        failed(m, sys, step);
+        send_failure(m, sys, step);
         return;
     }
     g->st.spawn = *m;

@@ -90,7 +90,7 @@ void sudo_open(void)
 
 /* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never
  * read. */
-static void hurry(bool on)
+static void set_close_alarm(bool on)
 {
     if (!CAY__MUTANT("sudo-linger"))
         cay__fd_hurry(on);
@@ -98,7 +98,7 @@ static void hurry(bool on)
 
 /* root, the user that commands run as when nobody is named, and user 1000. A service under an
  * account of its own is nobody's friend. */
-static bool may(uid_t uid)
+static bool is_allowed_user(uid_t uid)
 {
     ident id;
     if (CAY__MUTANT("sudo-who") || uid == 0 || uid == 1000)
@@ -113,7 +113,7 @@ static int64_t tell_at(void)
 }
 
 /* Each tells how many there was no room for before it. */
-static void audit(uid_t uid, const char *as, const char *what)
+static void audit_request(uid_t uid, const char *as, const char *what)
 {
     char n[21];
     cay_g_result r = { .sys = 1, .pid = S.untold };
@@ -132,22 +132,22 @@ static void audit(uid_t uid, const char *as, const char *what)
     ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
-static void answer(const visit *v, int what, int value, const char *step)
+static void send_answer(const visit *v, int what, int value, const char *step)
 {
     cay_g_sudo_told t = { what, value, "" };
     cay__str_copy(t.step, sizeof t.step, step);
     send(v->fd, &t, sizeof t, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void leave(visit *v)
+static void close_visit(visit *v)
 {
-    hurry(true);
+    set_close_alarm(true);
     cay__close_fd(&v->fd);
-    hurry(false);
+    set_close_alarm(false);
     v->due = 0;
 }
 
-static const char *nth(const char *s, size_t len, unsigned n)
+static const char *nth_string(const char *s, size_t len, unsigned n)
 {
     const char *end = s + len;
     while (n-- && s < end)
@@ -155,21 +155,21 @@ static const char *nth(const char *s, size_t len, unsigned n)
     return s < end && memchr(s, 0, (size_t)(end - s)) ? s : "";
 }
 
-static void begin(visit *v, const char *buf, size_t n, int *fds, int nfds)
+static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfds)
 {
     cay_g_sudo h;
     const char *step = "request", *blob = buf + sizeof h;
     memcpy(&h, buf, CAY_MIN(n, sizeof h));
     if (n < sizeof h || h.magic != SUDO_MAGIC || nfds != 3 || h.blob != n - sizeof h || !h.argc ||
         h.argc > h.blob || h.envc > h.blob || h.tty > 7) {
-        answer(v, SUDO_FAILED, EINVAL, step);
-        leave(v);
+        send_answer(v, SUDO_FAILED, EINVAL, step);
+        close_visit(v);
         return;
     }
-    if (!may(v->uid)) {
-        audit(v->uid, "refused", nth(blob, h.blob, 3));
-        answer(v, SUDO_REFUSED, EPERM, "user");
-        leave(v);
+    if (!is_allowed_user(v->uid)) {
+        audit_request(v->uid, "refused", nth_string(blob, h.blob, 3));
+        send_answer(v, SUDO_REFUSED, EPERM, "user");
+        close_visit(v);
         return;
     }
     cay_g_spawn m = { .argc = h.argc, .envc = h.envc };
@@ -183,15 +183,15 @@ static void begin(visit *v, const char *buf, size_t n, int *fds, int nfds)
     if (p.slave >= 0) /* closed by whoever starts it; ours are closed by our caller */
         p.slave = fcntl(p.slave, F_DUPFD_CLOEXEC, 3);
     int pid = plan_start(&p, blob, h.blob, &(int){ -1 }, &step);
-    audit(v->uid, *blob ? blob : "root", nth(blob, h.blob, 3));
+    audit_request(v->uid, *blob ? blob : "root", nth_string(blob, h.blob, 3));
     v->due = 0;
     if (pid < 0) {
-        answer(v, SUDO_FAILED, errno, step);
-        leave(v);
+        send_answer(v, SUDO_FAILED, errno, step);
+        close_visit(v);
         return;
     }
     v->pid = pid;
-    answer(v, SUDO_STARTED, pid, "");
+    send_answer(v, SUDO_STARTED, pid, "");
 }
 
 void sudo_reaped(int pid, int status)
@@ -199,16 +199,16 @@ void sudo_reaped(int pid, int status)
     for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
         if (v->pid == pid) {
             if (v->fd >= 0)
-                answer(v, SUDO_ENDED, status, "");
+                send_answer(v, SUDO_ENDED, status, "");
             v->pid = 0;
-            leave(v);
+            close_visit(v);
         }
 }
 
 /* A client that is gone, killed by a time-out for instance, takes its command along. */
-static void gone(visit *v)
+static void on_client_gone(visit *v)
 {
-    leave(v);
+    close_visit(v);
     if (v->pid && !CAY__MUTANT("sudo-gone")) {
         kill(-v->pid, SIGHUP);
         kill(-v->pid, SIGCONT);
@@ -216,34 +216,34 @@ static void gone(visit *v)
     }
 }
 
-static void hear(visit *v)
+static void receive_packet(visit *v)
 {
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    hurry(true);
+    set_close_alarm(true);
     ssize_t n = cay__fd_recv(v->fd, G.buf, CAY_MSG_MAX, fds, &nfds, MSG_DONTWAIT);
     int sys = errno;
-    hurry(false);
+    set_close_alarm(false);
     if (n < 0 && sys == EAGAIN)
         return;
     if (n < 0)
         nfds = 0;
     int32_t sig = 0;
     if (n <= 0) {
-        gone(v);
+        on_client_gone(v);
     } else if (!v->pid) {
-        begin(v, G.buf, (size_t)n, fds, nfds);
+        start_request(v, G.buf, (size_t)n, fds, nfds);
     } else if (n == sizeof sig) {
         memcpy(&sig, G.buf, sizeof sig);
         if (sig > 0 && sig <= 64)
             kill(-v->pid, sig); /* its own session's first group, and nobody else's */
     }
-    hurry(true);
+    set_close_alarm(true);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
-    hurry(false);
+    set_close_alarm(false);
 }
 
-static visit *room(void)
+static visit *find_free_visit(void)
 {
     for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
         if (v->fd < 0 && !v->pid)
@@ -257,17 +257,17 @@ int sudo_poll(struct pollfd *p)
         services_held()) /* nothing is started while the sandbox is to stand still */
         return 0;
     int n = 0;
-    p[n++] = (struct pollfd){ room() ? S.listen : -1, POLLIN, 0 };
+    p[n++] = (struct pollfd){ find_free_visit() ? S.listen : -1, POLLIN, 0 };
     for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
         p[n++] = (struct pollfd){ v->fd, POLLIN, 0 };
     return n;
 }
 
-static void welcome(void)
+static void accept_client(void)
 {
     struct ucred cr;
     socklen_t n = sizeof cr;
-    visit *v = room();
+    visit *v = find_free_visit();
     int fd = accept4(S.listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0) {
         cay__close_fd(&fd);
@@ -280,12 +280,12 @@ void sudo_ready(const struct pollfd *p, int n)
 {
     int64_t now = cay__now_ms();
     if (S.untold && now >= tell_at())
-        audit(S.untold_uid, "left out", "");
+        audit_request(S.untold_uid, "left out", "");
     for (int i = 1; i < n; i++)
         if (p[i].revents && S.v[i - 1].fd == p[i].fd)
-            hear(&S.v[i - 1]);
+            receive_packet(&S.v[i - 1]);
     if (n && p[0].revents)
-        welcome();
+        accept_client();
     for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++) {
         if (!v->due || now < v->due)
             continue;
@@ -293,7 +293,7 @@ void sudo_ready(const struct pollfd *p, int n)
         if (v->pid)
             tree_signal(v->pid, SIGKILL, true);
         else if (!CAY__MUTANT("sudo-idle"))
-            leave(v); /* it holds a place and wants nothing */
+            close_visit(v); /* it holds a place and wants nothing */
     }
 }
 

@@ -21,7 +21,7 @@ typedef struct wish {
     char **argv; /* the command; NULL-terminated, may be empty */
 } wish;
 
-static _Noreturn void die(const wish *w, int code, const char *a, const char *b)
+static _Noreturn void exit_with_error(const wish *w, int code, const char *a, const char *b)
 {
     char text[400];
     cay__str_join(text, sizeof text, w->name, ": ", a, b ? ": " : "", b ? b : "", "\n", NULL);
@@ -30,12 +30,12 @@ static _Noreturn void die(const wish *w, int code, const char *a, const char *b)
 }
 
 /* The value of an option: the rest of its word, or the next one. */
-static const char *value(const wish *w, char **argv, int *i, const char *rest)
+static const char *option_value(const wish *w, char **argv, int *i, const char *rest)
 {
     if (*rest)
         return rest;
     if (!argv[*i + 1])
-        die(w, 1, argv[*i], "a value is missing");
+        exit_with_error(w, 1, argv[*i], "a value is missing");
     return argv[++*i];
 }
 
@@ -65,14 +65,15 @@ static void sudo_words(wish *w, char **argv)
             continue;
         }
         if (!strncmp(a, "--", 2) && !letters[1] && strcmp(a, "--user"))
-            die(w, 1, a, "this option is not known; there are -n -u USER -E -H -i -s --");
+            exit_with_error(w, 1, a,
+                            "this option is not known; there are -n -u USER -E -H -i -s --");
         for (const char *c = !strcmp(a, "--user") ? "u"
                              : letters[1]         ? letters + 1
                                                   : a + 1;
              *c; c++) {
             if (*c == 'u') {
-                w->user = value(w, argv, &i,
-                                c[1] && c != letters + 1 && strcmp(a, "--user") ? c + 1 : "");
+                w->user = option_value(
+                    w, argv, &i, c[1] && c != letters + 1 && strcmp(a, "--user") ? c + 1 : "");
                 break;
             }
             switch (*c) {
@@ -86,7 +87,9 @@ static void sudo_words(wish *w, char **argv)
             case 's': w->as_shell = true; break;
             case 'v':
             case 'l': _exit(0);
-            default: die(w, 1, a, "this option is not known; there are -n -u USER -E -H -i -s --");
+            default:
+                exit_with_error(w, 1, a,
+                                "this option is not known; there are -n -u USER -E -H -i -s --");
             }
         }
     }
@@ -113,11 +116,12 @@ static void su_words(wish *w, char **argv)
         } else if (!strcmp(a, "-m") || !strcmp(a, "-p") || !strcmp(a, "--preserve-environment")) {
             w->keep = true;
         } else if (!strncmp(a, "-c", 2) || !strcmp(a, "--command")) {
-            w->line = value(w, argv, &i, a[1] == 'c' ? a + 2 : "");
+            w->line = option_value(w, argv, &i, a[1] == 'c' ? a + 2 : "");
         } else if (!strncmp(a, "-s", 2) || !strcmp(a, "--shell")) {
-            w->shell = value(w, argv, &i, a[1] == 's' ? a + 2 : "");
+            w->shell = option_value(w, argv, &i, a[1] == 's' ? a + 2 : "");
         } else if (strcmp(a, "-P") && strcmp(a, "--pty") && strcmp(a, "-f")) {
-            die(w, 1, a, "this option is not known; there are - -l -c LINE -s SHELL -m");
+            exit_with_error(w, 1, a,
+                            "this option is not known; there are - -l -c LINE -s SHELL -m");
         }
     }
     w->as_shell = true;
@@ -130,11 +134,12 @@ typedef struct packet {
 } packet;
 static packet P;
 
-static void put(const wish *w, const char *a, const char *b)
+static void put_string(const wish *w, const char *a, const char *b)
 {
     size_t n = strlen(a), k = b ? strlen(b) : 0;
     if (P.head.blob + n + k + 1 > sizeof P.blob)
-        die(w, 1, "arguments and environment are longer than 64 kB", "hand them over in a file");
+        exit_with_error(w, 1, "arguments and environment are longer than 64 kB",
+                        "hand them over in a file");
     memcpy(P.blob + P.head.blob, a, n);
     if (k)
         memcpy(P.blob + P.head.blob + n, b, k);
@@ -144,7 +149,7 @@ static void put(const wish *w, const char *a, const char *b)
 
 /* One line for the shell: words with what a shell would take for its own escaped, as sudo -i and -s
  * do. */
-static const char *joined(const wish *w, char *room, size_t cap)
+static const char *join_words(const wish *w, char *room, size_t cap)
 {
     size_t n = 0;
     for (char **a = w->argv; *a; a++)
@@ -167,29 +172,30 @@ static void put_command(wish *w, const ident *id)
     const char *shell = w->shell ? w->shell : id->shell;
     if (!w->login && !w->as_shell) {
         if (!*w->argv)
-            die(w, 1, "no command", "usage: sudo [-n] [-u USER] [-E] [-H] [-i] [--] COMMAND…");
+            exit_with_error(w, 1, "no command",
+                            "usage: sudo [-n] [-u USER] [-E] [-H] [-i] [--] COMMAND…");
         for (char **a = w->argv; *a; a++, P.head.argc++)
-            put(w, *a, NULL);
+            put_string(w, *a, NULL);
         return;
     }
-    put(w, shell, NULL);
+    put_string(w, shell, NULL);
     P.head.argc = 1;
     if (w->login) {
-        put(w, "-l", NULL);
+        put_string(w, "-l", NULL);
         P.head.argc++;
     }
     bool su = !strcmp(w->name, "su");
-    const char *c = su ? w->line : *w->argv ? joined(w, line, sizeof line) : NULL;
+    const char *c = su ? w->line : *w->argv ? join_words(w, line, sizeof line) : NULL;
     if (c) {
-        put(w, "-c", NULL);
-        put(w, c, NULL);
+        put_string(w, "-c", NULL);
+        put_string(w, c, NULL);
         P.head.argc += 2;
     }
     for (char **a = w->argv; su && *a; a++, P.head.argc++)
-        put(w, *a, NULL);
+        put_string(w, *a, NULL);
 }
 
-static bool named(const char *kv, const char *name)
+static bool is_named(const char *kv, const char *name)
 {
     size_t n = strlen(name);
     return !strncmp(kv, name, n) && kv[n] == '=';
@@ -197,7 +203,7 @@ static bool named(const char *kv, const char *name)
 
 /* Without -E only what tells a program how to speak to its user. Who it runs as and where programs
  * are is init's to say. */
-static bool kept(const wish *w, const char *kv)
+static bool is_kept_var(const wish *w, const char *kv)
 {
     static const char *const never[] = { "PATH",      "USER",     "LOGNAME",  "SHELL",
                                          "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND" };
@@ -205,12 +211,12 @@ static bool kept(const wish *w, const char *kv)
         "TERM", "LANG", "LANGUAGE", "COLORTERM", "DISPLAY", "TZ"
     };
     for (size_t i = 0; i < CAY_LEN(never); i++)
-        if (named(kv, never[i]))
+        if (is_named(kv, never[i]))
             return false;
-    if (named(kv, "HOME"))
+    if (is_named(kv, "HOME"))
         return w->keep && !w->home && !w->login;
     for (size_t i = 0; i < CAY_LEN(always); i++)
-        if (named(kv, always[i]))
+        if (is_named(kv, always[i]))
             return true;
     return !strncmp(kv, "LC_", 3) || (w->keep && !w->login && strchr(kv, '=') && *kv != '=');
 }
@@ -219,39 +225,43 @@ static void put_env(wish *w, char **vars)
 {
     char n[21], name[80];
     for (char **e = environ; *e; e++)
-        if (kept(w, *e)) {
-            put(w, *e, NULL);
+        if (is_kept_var(w, *e)) {
+            put_string(w, *e, NULL);
             P.head.envc++;
         }
     for (; vars < w->argv; vars++, P.head.envc++)
-        put(w, *vars, NULL);
+        put_string(w, *vars, NULL);
     if (!strcmp(w->name, "sudo")) {
         const char *me = getenv("USER");
         cay__str_copy(name, sizeof name, me ? me : "user");
-        put(w, "SUDO_USER=", name);
-        put(w, "SUDO_UID=", cay__str_u64(n, getuid()));
-        put(w, "SUDO_GID=", cay__str_u64(n, getgid()));
+        put_string(w, "SUDO_USER=", name);
+        put_string(w, "SUDO_UID=", cay__str_u64(n, getuid()));
+        put_string(w, "SUDO_GID=", cay__str_u64(n, getgid()));
         P.head.envc += 3;
     }
 }
 
-static void fill(wish *w)
+static void fill_request(wish *w)
 {
     char cwd[4096];
     ident id;
     char **vars = w->argv;
     P.head.magic = SUDO_MAGIC;
     if (user_find(w->user, &id))
-        die(w, 1, w->user, "no such user");
+        exit_with_error(w, 1, w->user, "no such user");
     while (!strcmp(w->name, "sudo") && *w->argv && strchr(*w->argv, '=') && (*w->argv)[0] != '=' &&
            !strchr("/.", (*w->argv)[0]))
         w->argv++; /* NAME=VALUE in front of the command */
     if (!getcwd(cwd, sizeof cwd))
         cay__str_copy(cwd, sizeof cwd, "/");
-    put(w, w->user, NULL);
+    put_string(w, w->user, NULL);
     struct stat st;
-    put(w, !w->login ? cwd : stat(id.home, &st) == 0 && S_ISDIR(st.st_mode) ? "~" : "/", NULL);
-    put(w, "", NULL);
+    put_string(w,
+               !w->login                                        ? cwd
+               : stat(id.home, &st) == 0 && S_ISDIR(st.st_mode) ? "~"
+                                                                : "/",
+               NULL);
+    put_string(w, "", NULL);
     put_command(w, &id);
     put_env(w, vars);
 }
@@ -259,7 +269,7 @@ static void fill(wish *w)
 static struct termios before;
 static int outer = -1;
 
-static void restore(void)
+static void restore_terminal(void)
 {
     if (outer >= 0)
         tcsetattr(outer, TCSADRAIN, &before);
@@ -294,7 +304,7 @@ static int open_inner(int fds[3], int *slave)
     return master;
 }
 
-static void raw(void)
+static void set_raw_mode(void)
 {
     struct termios t;
     if (outer < 0 || tcgetattr(outer, &before) < 0 || tcgetpgrp(outer) != getpgrp())
@@ -304,7 +314,7 @@ static void raw(void)
     tcsetattr(outer, TCSADRAIN, &t);
 }
 
-static bool pass(int from, int to)
+static bool copy_bytes(int from, int to)
 {
     char buf[4096];
     ssize_t n = read(from, buf, sizeof buf);
@@ -312,7 +322,7 @@ static bool pass(int from, int to)
                  : n < 0 && (errno == EINTR || errno == EAGAIN);
 }
 
-static int signals(void)
+static int open_signalfd(void)
 {
     sigset_t s;
     static const int relayed[] = { SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
@@ -324,7 +334,7 @@ static int signals(void)
     return signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void relay(int sock, int sig, int master)
+static void relay_signals(int sock, int sig, int master)
 {
     struct signalfd_siginfo si;
     struct winsize ws;
@@ -337,32 +347,32 @@ static void relay(int sock, int sig, int master)
     }
 }
 
-static _Noreturn void ended(const wish *w, const cay_g_sudo_told *t, int master)
+static _Noreturn void exit_with_result(const wish *w, const cay_g_sudo_told *t, int master)
 {
     struct pollfd p = { master, POLLIN, 0 };
     while (master >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) &&
-           pass(master, 1)) /* what it still had to say */
+           copy_bytes(master, 1)) /* what it still had to say */
         ;
-    restore();
+    restore_terminal();
     int s = t->value;
     if (t->what == SUDO_ENDED)
         _exit(WIFSIGNALED(s) ? 128 + WTERMSIG(s) : WEXITSTATUS(s));
     if (t->what == SUDO_REFUSED)
-        die(w, 1, "you may not; root, the sandbox's own user and user 1000 may", NULL);
+        exit_with_error(w, 1, "you may not; root, the sandbox's own user and user 1000 may", NULL);
     bool missing = t->value == ENOENT && !strcmp(t->step, "exec");
     char n[21];
     const char *why = t->value == EACCES   ? "permission denied"
                       : t->value == ENOENT ? "not there"
                       : t->value == EPERM  ? "not permitted"
                                            : cay__str_u64(n, (uint64_t)t->value);
-    die(w,
-        missing                    ? 127
-        : !strcmp(t->step, "exec") ? 126
-                                   : 1,
-        missing ? "command not found" : t->step, missing ? *w->argv : why);
+    exit_with_error(w,
+                    missing                    ? 127
+                    : !strcmp(t->step, "exec") ? 126
+                                               : 1,
+                    missing ? "command not found" : t->step, missing ? *w->argv : why);
 }
 
-static _Noreturn void talk(const wish *w, int sock, int sig, int master)
+static _Noreturn void relay_session(const wish *w, int sock, int sig, int master)
 {
     bool typing = master >= 0 && (P.head.tty & 1);
     for (;;) {
@@ -373,22 +383,22 @@ static _Noreturn void talk(const wish *w, int sock, int sig, int master)
         if (poll(p, 4, -1) < 0)
             continue;
         if (p[1].revents)
-            relay(sock, sig, master);
+            relay_signals(sock, sig, master);
         if (p[2].revents & POLLIN)
-            pass(master, P.head.tty & 2 ? 1 : outer);
+            copy_bytes(master, P.head.tty & 2 ? 1 : outer);
         if (p[3].revents)
-            typing = pass(outer, master);
+            typing = copy_bytes(outer, master);
         if (!p[0].revents)
             continue;
         cay_g_sudo_told t;
         if (recv(sock, &t, sizeof t, 0) != sizeof t) {
-            restore();
-            die(w, 1, "the sandbox's init hung up", NULL);
+            restore_terminal();
+            exit_with_error(w, 1, "the sandbox's init hung up", NULL);
         }
         t.step[sizeof t.step - 1] = 0;
         if (t.what != SUDO_STARTED)
-            ended(w, &t, master);
-        raw();
+            exit_with_result(w, &t, master);
+        set_raw_mode();
     }
 }
 
@@ -407,17 +417,18 @@ void sudo_main(int argc, char **argv)
     for (int i = 0; i < 3; i++)
         if (fcntl(i, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             _exit(1);
-    fill(&w);
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), sig = signals();
+    fill_request(&w);
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), sig = open_signalfd();
     if (sock < 0 || connect(sock, (struct sockaddr *)&sa, sizeof sa) < 0)
-        die(&w, 1,
+        exit_with_error(
+            &w, 1,
             "this sandbox has no sudo; it is made with it by --sudo, or a template with \"sudo\": "
             "true",
             NULL);
     int master = open_inner(fds, &slave), room = 1 << 18;
     setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     if (cay__fd_send(sock, &P, sizeof P.head + P.head.blob, fds, 3, 0) < 0)
-        die(&w, 1, "the sandbox's init does not answer", NULL);
+        exit_with_error(&w, 1, "the sandbox's init does not answer", NULL);
     cay__close_fd(&slave);
-    talk(&w, sock, sig, master);
+    relay_session(&w, sock, sig, master);
 }

@@ -18,7 +18,7 @@ struct dent { /* linux_dirent64 */
 
 /* Children are listed, blank-separated, under each thread that made them. Reads one thread's list
  * after another. */
-static ssize_t children(int pid, char *buf, size_t cap)
+static ssize_t read_children(int pid, char *buf, size_t cap)
 {
     char path[64], a[21], dents[1024];
     size_t at = 0;
@@ -48,15 +48,15 @@ static int next_pid(char **s)
     return pid;
 }
 
-static void walk(int pid, int sig, unsigned depth)
+static void signal_descendants(int pid, int sig, unsigned depth)
 {
     char buf[1024];
-    if (depth > 64 || children(pid, buf, sizeof buf) <= 0)
+    if (depth > 64 || read_children(pid, buf, sizeof buf) <= 0)
         return;
     for (char *s = buf; *s;) {
         int child = next_pid(&s);
         if (child > 1) {
-            walk(child, sig, depth + 1);
+            signal_descendants(child, sig, depth + 1);
             kill(child, sig);
         }
     }
@@ -68,9 +68,9 @@ void tree_signal(int pid, int sig, bool self)
 {
     if (self && sig == SIGKILL)
         kill(pid, SIGSTOP);
-    walk(pid, sig, 0);
+    signal_descendants(pid, sig, 0);
     for (int i = 0; self && sig == SIGKILL && i < 100 && !tree_empty(pid); i++)
-        walk(pid, sig, 0);
+        signal_descendants(pid, sig, 0);
     if (self)
         kill(pid, sig);
 }
@@ -78,10 +78,10 @@ void tree_signal(int pid, int sig, bool self)
 bool tree_empty(int pid)
 {
     char buf[64];
-    return children(pid, buf, sizeof buf) <= 0;
+    return read_children(pid, buf, sizeof buf) <= 0;
 }
 
-static bool worker(int pid)
+static bool is_worker(int pid)
 {
     for (size_t i = 0; i < CAY_LEN(G.workers); i++)
         if (G.workers[i] == pid)
@@ -100,7 +100,7 @@ bool tree_tenants(int sig)
             char *name = (char *)d->name;
             int pid = next_pid(&name);
             i += d->reclen;
-            if (*name || pid <= 1 || worker(pid))
+            if (*name || pid <= 1 || is_worker(pid))
                 continue;
             any = true;
             if (sig)
@@ -109,9 +109,9 @@ bool tree_tenants(int sig)
     return any || dir < 0;
 }
 
-static bool known(int pid)
+static bool is_known_child(int pid)
 {
-    if (worker(pid))
+    if (is_worker(pid))
         return true;
     for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
         if (p->used && (p->shim == pid || (!p->stray && !p->st.ended && p->st.exit.pid == pid)))
@@ -125,11 +125,11 @@ unsigned tree_strays(int sig)
 {
     char buf[4096];
     unsigned n = 0;
-    if (children(1, buf, sizeof buf) <= 0)
+    if (read_children(1, buf, sizeof buf) <= 0)
         return 0;
     for (char *s = buf; *s;) {
         int child = next_pid(&s);
-        if (child > 1 && !known(child)) {
+        if (child > 1 && !is_known_child(child)) {
             tree_signal(child, sig, true);
             n++;
         }

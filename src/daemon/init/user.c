@@ -25,7 +25,7 @@ ssize_t user_read(const char *path, char *buf, size_t cap)
     return cay__fd_read_all(fd, buf, cap);
 }
 
-static bool number(const char *s, const char *end, uint32_t *out)
+static bool parse_number(const char *s, const char *end, uint32_t *out)
 {
     uint64_t v = 0;
     if (s == end || end - s > 10)
@@ -40,7 +40,7 @@ static bool number(const char *s, const char *end, uint32_t *out)
 }
 
 /* A name cut short would be somebody else's, a path cut short another place. */
-static bool copy(char *dst, size_t cap, const char *s, const char *end)
+static bool copy_field(char *dst, size_t cap, const char *s, const char *end)
 {
     size_t n = (size_t)(end - s);
     if (n >= cap + CAY__MUTANT("fuzz-passwd") || memchr(s, 0, n))
@@ -59,15 +59,16 @@ static bool parse_line(const char *s, const char *end, ident *out)
     for (const char *p = s; p < end && n < 7; p++)
         if (*p == ':')
             f[n++] = p + 1;
-    if (n < 7 || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
+    if (n < 7 || !parse_number(f[2], f[3] - 1, &out->uid) ||
+        !parse_number(f[3], f[4] - 1, &out->gid))
         return false;
-    return copy(out->name, sizeof out->name, f[0], f[1] - 1) &&
-           copy(out->home, sizeof out->home, f[5], f[6] - 1) &&
-           copy(out->shell, sizeof out->shell, f[6], end);
+    return copy_field(out->name, sizeof out->name, f[0], f[1] - 1) &&
+           copy_field(out->home, sizeof out->home, f[5], f[6] - 1) &&
+           copy_field(out->shell, sizeof out->shell, f[6], end);
 }
 
-static bool search(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid,
-                   ident *out)
+static bool search_passwd(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid,
+                          ident *out)
 {
     const char *end = buf + len;
     for (const char *s = buf; s < end;) {
@@ -101,8 +102,8 @@ static bool built_in(const char *name, bool by_uid, uint32_t uid, ident *out)
 int user_search(const char *file, size_t len, const char *name, ident *out)
 {
     uint32_t uid = 0;
-    bool by_uid = number(name, name + strlen(name), &uid);
-    if (!search(file, len, name, uid, by_uid, out) && !built_in(name, by_uid, uid, out))
+    bool by_uid = parse_number(name, name + strlen(name), &uid);
+    if (!search_passwd(file, len, name, uid, by_uid, out) && !built_in(name, by_uid, uid, out))
         return ENOENT;
     /* A one-id map has nobody else to become. */
     if (G.mode == CAY_MODE_SINGLE && out->uid != (G.uid0 ? 0u : 1000u))
@@ -123,7 +124,7 @@ static bool group_line(const char *s, const char *e, const char **name_end, cons
     const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
     *name_end = a;
     *gid_end = c;
-    return c && number(b + 1, c, gid) && *gid <= 65535;
+    return c && parse_number(b + 1, c, gid) && *gid <= 65535;
 }
 
 int user_group(const char *file, size_t len, const char *name, ident *id)
@@ -131,7 +132,7 @@ int user_group(const char *file, size_t len, const char *name, ident *id)
     const char *end = file + len, *a, *c;
     size_t n = strlen(name);
     uint32_t gid = 0;
-    bool found = number(name, name + n, &gid);
+    bool found = parse_number(name, name + n, &gid);
     if (found && gid > 65535)
         return ERANGE;
     for (const char *s = file, *e; !found && s < end; s = e + 1) {
@@ -185,12 +186,12 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static int find(const char *name, ident *out)
+static int lookup_user(const char *name, ident *out)
 {
     struct stat st, gst = { 0 };
     char who[sizeof out->name];
     size_t len = strcspn(name, ":");
-    if (!copy(who, sizeof who, name, name + len))
+    if (!copy_field(who, sizeof who, name, name + len))
         return ENOENT;
     bool there =
         stat("/etc/passwd", &st) == 0 && (stat("/etc/group", &gst) == 0 || errno == ENOENT);
@@ -224,10 +225,10 @@ static int find(const char *name, ident *out)
 
 int user_find(const char *name, ident *out)
 {
-    return strchr(name, ':') ? ENOENT : find(name, out);
+    return strchr(name, ':') ? ENOENT : lookup_user(name, out);
 }
 
 int user_default(ident *out)
 {
-    return find(config_get(0), out);
+    return lookup_user(config_get(0), out);
 }

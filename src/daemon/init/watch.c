@@ -47,7 +47,7 @@ typedef struct watcher {
     char half_name[256], half_path[CAY_SES_PATH];
 } watcher;
 
-static node *find(watcher *w, int wd)
+static node *find_node(watcher *w, int wd)
 {
     size_t lo = 0, hi = w->n;
     while (lo < hi) {
@@ -79,7 +79,7 @@ static bool path_of(watcher *w, int wd, const char *name, char *buf, size_t cap)
         at -= n + 1;
         memcpy(buf + at, part, n);
         buf[at + n] = at + n + 1 == cap ? 0 : '/';
-        node *d = find(w, wd);
+        node *d = find_node(w, wd);
         if (!d)
             return false;
         if (!d->parent)
@@ -92,7 +92,7 @@ static bool path_of(watcher *w, int wd, const char *name, char *buf, size_t cap)
     return true;
 }
 
-static void forget(watcher *w, node *d)
+static void forget_node(watcher *w, node *d)
 {
     free(d->name);
     size_t i = (size_t)(d - w->nodes);
@@ -111,14 +111,14 @@ static void kill_node(watcher *w, node *d)
  */
 static void forget_tree(watcher *w, int wd)
 {
-    node *top = find(w, wd);
+    node *top = find_node(w, wd);
     if (!top)
         return;
     kill_node(w, top);
     for (bool more = true; more;) { /* children mostly have higher numbers: one round does it */
         more = false;
         for (node *d = w->nodes; d < w->nodes + w->n; d++) {
-            node *up = d->name && d->parent ? find(w, d->parent) : NULL;
+            node *up = d->name && d->parent ? find_node(w, d->parent) : NULL;
             if (up && !up->name) {
                 kill_node(w, d);
                 more = true;
@@ -133,7 +133,7 @@ static void forget_tree(watcher *w, int wd)
 }
 
 /* Watches the directory behind an O_PATH descriptor. Its number, or -1. */
-static int add(watcher *w, int fd, int parent, const char *name)
+static int add_node(watcher *w, int fd, int parent, const char *name)
 {
     char self[48], num[21];
     cay__str_join(self, sizeof self, "/proc/self/fd/", cay__str_u64(num, (uint64_t)fd), NULL);
@@ -152,7 +152,7 @@ static int add(watcher *w, int fd, int parent, const char *name)
     int wd = inotify_add_watch(w->in, self, MASK);
     if (wd < 0)
         return -1;
-    node *d = find(w, wd);
+    node *d = find_node(w, wd);
     if (d) { /* known already: it is where it is now */
         char *copy = strdup(name);
         if (copy && d->parent) {
@@ -184,7 +184,7 @@ typedef struct grow {
     int failed;
 } grow;
 
-static bool hidden(const char *name)
+static bool is_hidden(const char *name)
 {
     return cay__str_starts(name, CAY__FS_TMP);
 }
@@ -193,7 +193,7 @@ static int grow_entry(const cay__fs_entry *e, void *arg)
 {
     grow *g = arg;
     bool dir = S_ISDIR(e->st->st_mode);
-    if (g->tell && !hidden(e->name)) {
+    if (g->tell && !is_hidden(e->name)) {
         char path[CAY_SES_PATH];
         if (cay__str_join(path, sizeof path, g->base, g->base[0] ? "/" : "", e->path, NULL))
             cay__wqueue_add(&g->w->q, 'c', dir, path, "");
@@ -215,7 +215,7 @@ static int grow_entry(const cay__fs_entry *e, void *arg)
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
         return CAY__FS_SKIP;
-    g->at[e->depth] = add(g->w, fd, g->at[e->depth - 1], e->name);
+    g->at[e->depth] = add_node(g->w, fd, g->at[e->depth - 1], e->name);
     if (g->at[e->depth] >= 0)
         return 0;
     if (errno == ENOSPC || errno == ENOMEM)
@@ -228,7 +228,7 @@ static int add_tree(watcher *w, int fd, int parent, const char *name, const char
 {
     grow g = { .w = w, .base = path, .tell = tell, .room = 64 };
     g.at = calloc(g.room, sizeof *g.at);
-    g.at[0] = g.at ? add(w, fd, parent, name) : -1;
+    g.at[0] = g.at ? add_node(w, fd, parent, name) : -1;
     int rc = g.at && g.at[0] >= 0 ? 0 : -1;
     if (rc == 0 && (w->recursive || tell)) {
         int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
@@ -279,7 +279,7 @@ static void half_left(watcher *w)
     if (!w->half)
         return;
     w->half = false;
-    if (hidden(w->half_name))
+    if (is_hidden(w->half_name))
         return;
     cay__wqueue_add(&w->q, 'r', w->half_dir, w->half_path, "");
     node *d = w->half_dir ? find_child(w, w->half_parent, w->half_name) : NULL;
@@ -298,7 +298,7 @@ static void moved_to(watcher *w, const struct inotify_event *e, const char *path
         return;
     }
     w->half = false;
-    if (hidden(w->half_name)) { /* a write of ours came into place */
+    if (is_hidden(w->half_name)) { /* a write of ours came into place */
         if (w->half_name[sizeof CAY__FS_TMP - 1] == CAY__FS_TMP_NEW)
             cay__wqueue_add(&w->q, 'c', false, path, "");
         cay__wqueue_add(&w->q, 'w', false, path, "");
@@ -321,7 +321,7 @@ static void on_entry(watcher *w, const struct inotify_event *e)
     char path[CAY_SES_PATH];
     bool dir = e->mask & IN_ISDIR;
     if (!path_of(w, e->wd, e->name, path, sizeof path)) {
-        if (find(w, e->wd))
+        if (find_node(w, e->wd))
             cay__wqueue_lost(&w->q);
         return;
     }
@@ -339,7 +339,7 @@ static void on_entry(watcher *w, const struct inotify_event *e)
         cay__str_copy(w->half_path, sizeof w->half_path, path);
         return;
     }
-    if (hidden(e->name))
+    if (is_hidden(e->name))
         return;
     char what = e->mask & IN_CREATE   ? 'c'
                 : e->mask & IN_MODIFY ? 'w'
@@ -352,7 +352,7 @@ static void on_entry(watcher *w, const struct inotify_event *e)
 
 static void on_event(watcher *w, const struct inotify_event *e)
 {
-    node *d = e->mask & IN_Q_OVERFLOW ? NULL : find(w, e->wd);
+    node *d = e->mask & IN_Q_OVERFLOW ? NULL : find_node(w, e->wd);
     if (e->mask & IN_Q_OVERFLOW) {
         /* directories may have come unseen: look again for those, without telling */
         half_left(w);
@@ -366,7 +366,7 @@ static void on_event(watcher *w, const struct inotify_event *e)
         half_left(w);
         w->over |= d && !d->parent;
         if (d && (e->mask & IN_IGNORED))
-            forget(w, d);
+            forget_node(w, d);
     } else if (e->len && d) {
         on_entry(w, e);
     }
@@ -426,7 +426,7 @@ static void forget_all(watcher *w)
 }
 
 /* The same place in another root. What changed on the way there was not seen. */
-static void follow(watcher *w)
+static void follow_root(watcher *w)
 {
     struct stat a, b;
     if (w->s->lock < 0 || fstat(w->s->fs.root, &a) < 0 || stat("/", &b) < 0 ||
@@ -443,7 +443,7 @@ static void follow(watcher *w)
     cay__wqueue_lost(&w->q);
 }
 
-static void run(watcher *w)
+static void run_watcher(watcher *w)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -458,7 +458,7 @@ static void run(watcher *w)
             return;
         if (n < 0) {
             p[0].revents = p[1].revents = 0;
-            follow(w);
+            follow_root(w);
         }
         /* The client has nothing to say here: a packet, like a hang-up, is the end. */
         if (p[1].revents & (POLLIN | POLLHUP | POLLERR))
@@ -491,7 +491,7 @@ int cay__ses_watch(cay__ses *s)
     if (rc == 0 && s->lock >= 0)
         flock(s->lock, LOCK_UN); /* another root may come; this one is kept until it is known */
     if (rc == 0 && cay__ses_answer(s, 0, -1) == 0) {
-        run(&w);
+        run_watcher(&w);
         rc = CAY__SES_END;
     }
     int e = errno;

@@ -38,25 +38,25 @@ size_t cay__wqueue_size(const cay__wqueue *q)
     return q->count;
 }
 
-static record *at(const cay__wqueue *q, uint32_t pos)
+static record *record_at(const cay__wqueue *q, uint32_t pos)
 {
     return (record *)(void *)(q->mem + pos);
 }
 
-static record *newest(const cay__wqueue *q)
+static record *newest_record(const cay__wqueue *q)
 {
     if (!q->count)
         return NULL;
     /* the length of the last record stands behind it */
     uint16_t len;
     memcpy(&len, q->mem + q->tail, sizeof len);
-    return at(q, q->tail - len);
+    return record_at(q, q->tail - len);
 }
 
 /* Is this the latest word on that path? */
-static bool known(const cay__wqueue *q, uint32_t hash, char what, const char *path)
+static bool is_known_change(const cay__wqueue *q, uint32_t hash, char what, const char *path)
 {
-    record *r = newest(q);
+    record *r = newest_record(q);
     for (uint32_t i = 0; r && i < q->count && i < LOOK_BACK; i++) {
         if (r->what == 'm' && !strcmp(r->text + r->path + 1, path))
             return false;
@@ -64,13 +64,13 @@ static bool known(const cay__wqueue *q, uint32_t hash, char what, const char *pa
             return r->what == what;
         if (!r->prev)
             break;
-        r = at(q, (uint32_t)((char *)r - q->mem) - r->prev);
+        r = record_at(q, (uint32_t)((char *)r - q->mem) - r->prev);
     }
     return false;
 }
 
-static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const char *path,
-                   const char *from)
+static bool append_record(cay__wqueue *q, uint32_t limit, char what, bool dir, const char *path,
+                          const char *from)
 {
     size_t np = strlen(path), nf = strlen(from);
     size_t len = (sizeof(record) + np + nf + 2 + 7) & ~(size_t)7;
@@ -81,7 +81,7 @@ static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const ch
     }
     if (q->tail + len + 2 > limit || len > UINT16_MAX)
         return false;
-    record *last = newest(q), *r = at(q, q->tail);
+    record *last = newest_record(q), *r = record_at(q, q->tail);
     *r = (record){ .hash = cay__hash(path, np),
                    .len = (uint16_t)len,
                    .prev = last ? last->len : 0,
@@ -100,22 +100,23 @@ static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const ch
 void cay__wqueue_lost(cay__wqueue *q)
 {
     if (!q->full && !q->ended)
-        append(q, BYTES - RESERVE, 'o', false, "", "");
+        append_record(q, BYTES - RESERVE, 'o', false, "", "");
     q->full = true;
 }
 
 void cay__wqueue_add(cay__wqueue *q, char what, bool dir, const char *path, const char *from)
 {
-    if (q->full || q->ended || (what != 'm' && known(q, cay__hash(path, strlen(path)), what, path)))
+    if (q->full || q->ended ||
+        (what != 'm' && is_known_change(q, cay__hash(path, strlen(path)), what, path)))
         return;
-    if (q->count >= COUNT || !append(q, BYTES - 2 * RESERVE, what, dir, path, from))
+    if (q->count >= COUNT || !append_record(q, BYTES - 2 * RESERVE, what, dir, path, from))
         cay__wqueue_lost(q);
 }
 
 void cay__wqueue_end(cay__wqueue *q)
 {
     if (!q->ended)
-        append(q, BYTES, 'r', true, ".", "");
+        append_record(q, BYTES, 'r', true, ".", "");
     q->ended = true;
 }
 
@@ -123,19 +124,19 @@ bool cay__wqueue_first(const cay__wqueue *q, cay__change *out)
 {
     if (!q->count)
         return false;
-    const record *r = at(q, q->head);
+    const record *r = record_at(q, q->head);
     *out = (cay__change){ r->what, r->dir, r->text, r->text + r->path + 1 };
     return true;
 }
 
 void cay__wqueue_pop(cay__wqueue *q)
 {
-    q->head += at(q, q->head)->len;
+    q->head += record_at(q, q->head)->len;
     q->count--;
     if (!q->count)
         q->head = q->tail = 0;
     else
-        at(q, q->head)->prev = 0;
+        record_at(q, q->head)->prev = 0;
     if (q->count <= COUNT / 2 && q->tail - q->head < BYTES / 2)
         q->full = false;
 }

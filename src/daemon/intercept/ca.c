@@ -14,7 +14,7 @@
 
 enum { HOUR = 3600, DAY = 24 * HOUR };
 
-static bool extend(X509 *cert, X509 *issuer, int nid, const char *value)
+static bool add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX ctx;
     X509V3_set_ctx(&ctx, issuer, cert, NULL, NULL, 0);
@@ -49,9 +49,10 @@ static X509 *make_root(EVP_PKEY *key)
 {
     X509 *c = new_cert("cay: this sandbox's own authority", key);
     if (c && X509_set_issuer_name(c, X509_get_subject_name(c)) == 1 &&
-        extend(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-        extend(c, c, NID_key_usage, "critical,keyCertSign") &&
-        extend(c, c, NID_subject_key_identifier, "hash") && X509_sign(c, key, EVP_sha256()) > 0)
+        add_extension(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+        add_extension(c, c, NID_key_usage, "critical,keyCertSign") &&
+        add_extension(c, c, NID_subject_key_identifier, "hash") &&
+        X509_sign(c, key, EVP_sha256()) > 0)
         return c;
     X509_free(c);
     return NULL;
@@ -64,11 +65,11 @@ static X509 *make_leaf(authority *a, const char *name)
     /* A common name has 64 bytes at most; who checks looks at the alternative name. */
     X509 *c = new_cert(strlen(name) <= 64 ? name : "see the alternative name", a->leaf_key);
     if (c && X509_set_issuer_name(c, X509_get_subject_name(a->cert)) == 1 &&
-        extend(c, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
-        extend(c, a->cert, NID_key_usage, "critical,digitalSignature") &&
-        extend(c, a->cert, NID_ext_key_usage, "serverAuth") &&
-        extend(c, a->cert, NID_subject_alt_name, san) &&
-        extend(c, a->cert, NID_authority_key_identifier, "keyid") &&
+        add_extension(c, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+        add_extension(c, a->cert, NID_key_usage, "critical,digitalSignature") &&
+        add_extension(c, a->cert, NID_ext_key_usage, "serverAuth") &&
+        add_extension(c, a->cert, NID_subject_alt_name, san) &&
+        add_extension(c, a->cert, NID_authority_key_identifier, "keyid") &&
         X509_sign(c, a->key, EVP_sha256()) > 0)
         return c;
     X509_free(c);
@@ -108,7 +109,7 @@ static bool pem_of(authority *a)
 }
 
 /* Two keys and a certificate, in this order. */
-static bool load(authority *a, const char *text, size_t len)
+static bool load_authority(authority *a, const char *text, size_t len)
 {
     BIO *b = BIO_new_mem_buf(text, (int)len);
     a->key = b ? PEM_read_bio_PrivateKey(b, NULL, NULL, NULL) : NULL;
@@ -118,7 +119,7 @@ static bool load(authority *a, const char *text, size_t len)
     return a->cert && X509_cmp_current_time(X509_get0_notAfter(a->cert)) > 0;
 }
 
-static bool save(const authority *a, int fd)
+static bool save_authority(const authority *a, int fd)
 {
     BIO *b = BIO_new(BIO_s_secmem());
     char *p;
@@ -136,7 +137,7 @@ bool ca_open(authority *a, int fd)
 {
     static char text[CAY_I_VAULT_MAX];
     ssize_t n = pread(fd, text, sizeof text, 0);
-    bool old = n > 0 && load(a, text, (size_t)n);
+    bool old = n > 0 && load_authority(a, text, (size_t)n);
     explicit_bzero(text, sizeof text);
     if (!old) { /* none yet, or one that has run out */
         ca_close(a);
@@ -144,7 +145,7 @@ bool ca_open(authority *a, int fd)
         a->leaf_key = EVP_EC_gen("P-256");
         a->cert = a->key && a->leaf_key ? make_root(a->key) : NULL;
     }
-    return a->cert && (old || save(a, fd)) && pem_of(a);
+    return a->cert && (old || save_authority(a, fd)) && pem_of(a);
 }
 
 void ca_close(authority *a)

@@ -29,13 +29,13 @@ static bool send_it(const cay_msg *h, const void *m, size_t len)
                0; /* others' bytes do not wait for it */
 }
 
-static void want(bool out)
+static void set_egress_events(bool out)
 {
     if (I.egress.fd >= 0)
         cay__loop_set(&I.loop, &I.egress, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static void flush(void)
+static void flush_queue(void)
 {
     while (first && send_it(&first->h, &first->m, first->bare ? 0 : sizeof first->m)) {
         said *s = first;
@@ -44,10 +44,10 @@ static void flush(void)
     }
     if (!first)
         last = &first;
-    want(first);
+    set_egress_events(first);
 }
 
-static void say(uint16_t type, const cay_n_end *m)
+static void queue_message(uint16_t type, const cay_n_end *m)
 {
     said *s = cay__alloc(sizeof *s);
     *s = (said){ .h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 }, .bare = !m };
@@ -57,7 +57,7 @@ static void say(uint16_t type, const cay_n_end *m)
     last = &s->next;
 }
 
-static cay_n_end about(const flow *f)
+static cay_n_end describe_flow(const flow *f)
 {
     cay_n_end m = { .flow = f->number,
                     .ms = (uint64_t)(cay__boot_ms() - f->began_ms),
@@ -71,15 +71,15 @@ static cay_n_end about(const flow *f)
 
 void note_end(const flow *f, const char *reason, bool closed)
 {
-    cay_n_end m = about(f);
+    cay_n_end m = describe_flow(f);
     m.up = f->in.got;
     m.down = f->in.put;
     m.closed = closed;
     m.lost = f->v->lost;
     cay__str_copy(m.reason, sizeof m.reason, reason);
     f->v->lost = 0;
-    say(CAY_N_END, &m);
-    flush();
+    queue_message(CAY_N_END, &m);
+    flush_queue();
 }
 
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
@@ -133,7 +133,7 @@ static void on_egress(cay__watch *w, uint32_t events)
         };
     } pkt;
     if (events & EPOLLOUT)
-        flush();
+        flush_queue();
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EMSGSIZE))
@@ -183,9 +183,9 @@ void egress_take(int fd)
     keep_ends();
     for (vault *v = I.vaults; v; v = v->next)
         for (flow *f = v->flows; f; f = f->next) {
-            cay_n_end m = about(f);
-            say(CAY_N_LIVE, &m);
+            cay_n_end m = describe_flow(f);
+            queue_message(CAY_N_LIVE, &m);
         }
-    say(CAY_N_LIVE, NULL);
-    flush();
+    queue_message(CAY_N_LIVE, NULL);
+    flush_queue();
 }

@@ -23,7 +23,7 @@ typedef struct request {
 
 /* The head was read by http_unit() before: its form is right. An absolute target loses its
  * authority, which was judged there. */
-static void split(const char *p, size_t len, request *r)
+static void split_head(const char *p, size_t len, request *r)
 {
     const char *eol = memmem(p, len, "\r\n", 2), *sp = memchr(p, ' ', len),
                *sp2 = memchr(sp + 1, ' ', (size_t)(eol - sp - 1));
@@ -58,19 +58,19 @@ static place place_of(const vault *v, const char *name, uint16_t port, bool tls)
     return (place){ name, port, tls, cay__binding_exact(&v->policy, tls, name, port) };
 }
 
-static bool here(const cay__binding *b, const place *at)
+static bool is_bound_at(const cay__binding *b, const place *at)
 {
     return at->exact && cay__binding_fits(b, at->tls, at->name, at->port) == at->exact;
 }
 
 /* The value as it stands in a request; false: it cannot. The caller wipes. */
-static bool render(const vault *v, const cay__binding *b, cay__buf *value)
+static bool render_value(const vault *v, const cay__binding *b, cay__buf *value)
 {
     const secret *s = vault_secret(v, b->name);
     return s && cay__binding_render(b, s->value, s->len, value);
 }
 
-static void wipe(cay__buf *b)
+static void wipe_buffer(cay__buf *b)
 {
     if (b->data)
         explicit_bzero(b->data, b->cap);
@@ -84,7 +84,7 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
     cay__buf_add(&now, r->query.p, r->query.n);
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        if (b->kind != CAY__BIND_QUERY || !here(b, at) || !now.len)
+        if (b->kind != CAY__BIND_QUERY || !is_bound_at(b, at) || !now.len)
             continue;
         cay__query_without(now.data, now.len, b->arg, &next);
         now.len = 0;
@@ -95,10 +95,10 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
         cay__buf value = CAY__BUF(HEAD_MAX);
         if (in->use[i]->kind != CAY__BIND_QUERY)
             continue;
-        out->full |= !render(v, in->use[i], &value);
+        out->full |= !render_value(v, in->use[i], &value);
         cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", in->use[i]->arg, (int)value.len,
                      value.data ? value.data : "");
-        wipe(&value);
+        wipe_buffer(&value);
     }
     if (now.len || r->has_query)
         cay__buf_fmt(out, "?%.*s", (int)now.len, now.data ? now.data : "");
@@ -107,7 +107,7 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
         explicit_bzero(now.data, now.len);
 }
 
-static bool is(span s, const char *word)
+static bool is_word(span s, const char *word)
 {
     return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
 }
@@ -115,7 +115,7 @@ static bool is(span s, const char *word)
 /* A credential's place at this host; what would hide an answer from the mask, or cut one out of its
  * middle; what lets a server take the request for another than we judged; and an upgrade to
  * anything but a WebSocket, whose bytes are no requests any more. */
-static bool goes(const vault *v, const place *at, span key, span value)
+static bool is_dropped_field(const vault *v, const place *at, span key, span value)
 {
     static const char *const never[] = { "Accept-Encoding",
                                          "TE",
@@ -129,19 +129,19 @@ static bool goes(const vault *v, const place *at, span key, span value)
                                          "HTTP2-Settings" };
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        const char *h = here(b, at) ? cay__binding_header(b) : NULL;
+        const char *h = is_bound_at(b, at) ? cay__binding_header(b) : NULL;
         if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n)
-                                             : is(key, h)))
+                                             : is_word(key, h)))
             return true;
     }
     for (size_t i = 0; i < CAY_LEN(never); i++)
-        if (is(key, never[i]))
+        if (is_word(key, never[i]))
             return true;
     while (value.n && (*value.p == ' ' || *value.p == '\t'))
         value = (span){ value.p + 1, value.n - 1 };
     while (value.n && (value.p[value.n - 1] == ' ' || value.p[value.n - 1] == '\t'))
         value.n--;
-    return is(key, "Upgrade") && !is(value, "websocket");
+    return is_word(key, "Upgrade") && !is_word(value, "websocket");
 }
 
 static void add_fields(cay__buf *out, const vault *v, const place *to, const request *r)
@@ -152,15 +152,15 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
         if (!n)
             return;
         const char *colon = memchr(line, ':', n);
-        if (colon && !goes(v, to, (span){ line, (size_t)(colon - line) },
-                           (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
+        if (colon && !is_dropped_field(v, to, (span){ line, (size_t)(colon - line) },
+                                       (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
             cay__buf_add(out, line, n + 2);
         at += n + 2;
     }
 }
 
 /* What an answer may echo: the form it went in, and the value itself. */
-static void cover(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
+static void mask_value(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
 {
     const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC
                           ? strchr(value->data, ' ') + 1
@@ -180,9 +180,9 @@ void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask 
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
         cay__buf value = CAY__BUF(HEAD_MAX);
-        if (here(b, &at) && render(v, b, &value))
-            cover(m, b, vault_secret(v, b->name), &value);
-        wipe(&value);
+        if (is_bound_at(b, &at) && render_value(v, b, &value))
+            mask_value(m, b, vault_secret(v, b->name), &value);
+        wipe_buffer(&value);
     }
 }
 
@@ -192,13 +192,13 @@ static void add_values(cay__buf *head, const vault *v, const injected *in)
     for (size_t i = 0; i < in->n; i++) {
         const cay__binding *b = in->use[i];
         cay__buf value = CAY__BUF(HEAD_MAX);
-        if (!render(v, b, &value))
+        if (!render_value(v, b, &value))
             head->full = true;
         else if (b->kind != CAY__BIND_QUERY)
             cay__buf_fmt(head, "%s: %.*s\r\n", cay__binding_header(b), (int)value.len, value.data);
         if (!head->full)
-            cover(in->mask, b, vault_secret(v, b->name), &value);
-        wipe(&value);
+            mask_value(in->mask, b, vault_secret(v, b->name), &value);
+        wipe_buffer(&value);
     }
 }
 
@@ -208,8 +208,8 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     const place at = place_of(v, name, port, tls);
     request r;
     bool many = false;
-    split(p, len, &r);
-    if (is(r.method, "TRACE")) /* made to say everything back */
+    split_head(p, len, &r);
+    if (is_word(r.method, "TRACE")) /* made to say everything back */
         return cay_fail_why(err, CAY_EPERM, "http_trace",
                             "TRACE is not for a destination with a credential");
     out->n = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p,
@@ -230,7 +230,7 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     add_values(&head, v, out);
     cay__buf_str(&head, "Accept-Encoding: identity\r\n\r\n");
     if (head.full) {
-        wipe(&head);
+        wipe_buffer(&head);
         return cay_fail_why(err, CAY_ETOOBIG, "http_head_too_long",
                             "the request's head with its credential has more than %d bytes",
                             HEAD_MAX);

@@ -29,7 +29,7 @@ typedef struct link_ {
     cay__watch w;
 } link_;
 
-static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
+static void send_answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, 0, 0 };
     CAY_AUTOFD trust = v ? trust_files(&v->ca, I.op.roots) : -1;
@@ -83,8 +83,8 @@ static int take_operator(int fd, cay_err *err)
     return 0;
 }
 
-static int serve(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds, vault **v,
-                 cay_err *err)
+static int serve_request(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds,
+                         vault **v, cay_err *err)
 {
     (void)l;
     if (!cay__id_valid(m->id, 'c') && type != CAY_I_OPERATOR)
@@ -151,9 +151,9 @@ static void on_link(cay__watch *w, uint32_t events)
     cay_err err = CAY_ERR_INIT;
     vault *v = NULL;
     pkt.m.id[sizeof pkt.m.id - 1] = 0;
-    int rc = n == sizeof pkt ? serve(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err)
+    int rc = n == sizeof pkt ? serve_request(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err)
                              : cay_fail(&err, CAY_EINVAL, "a message of another length");
-    answer(l, &pkt.m, v, &err, rc);
+    send_answer(l, &pkt.m, v, &err, rc);
     while (nfds > 0)
         close(fds[--nfds]);
 }
@@ -179,14 +179,14 @@ static void on_listen(cay__watch *w, uint32_t events)
     I.nlinks++;
 }
 
-static int complain(const char *what, const char *why)
+static int report_error(const char *what, const char *why)
 {
     dprintf(2, "cay-intercept: %s: %s\n", what, why);
     return 1;
 }
 
 /* No core, no tracer, no new rights: the values live here. */
-static void harden(void)
+static void harden_process(void)
 {
     struct rlimit none = { 0, 0 }, files;
     setrlimit(RLIMIT_CORE, &none);
@@ -204,7 +204,7 @@ static void harden(void)
 }
 
 /* It reads certificates and nothing else of the host, and dials nobody. */
-static int fence(void)
+static int restrict_files(void)
 {
     const cay__ll_grant grants[] = {
         { "/etc", -1, CAY_LL_READ },
@@ -224,7 +224,7 @@ static int fence(void)
 
 /* OpenSSL reads and writes sockets, the heap grows, certificates are looked up, a memfd says what
  * to trust: nothing dials, starts or signals. */
-static bool calls(void)
+static bool restrict_syscalls(void)
 {
     static const int kept[] = {
         SYS_read,          SYS_write,
@@ -267,26 +267,26 @@ int main(void)
     cay_err err = CAY_ERR_INIT;
     if (!CAY__SANITIZED)
         cay__fd_close_from(FD_FIRST);
-    harden();
+    harden_process();
     if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return complain(
+        return report_error(
             "descriptor 3",
             "has to be the keeper's listening socket; this program is started by cay-keeper");
     if (!cay__loop_open(&I.loop))
-        return complain("epoll", strerror(errno));
+        return report_error("epoll", strerror(errno));
     if (take_operator(FD_OPERATOR, &err) < 0)
-        return complain("the operator's file", err.msg);
+        return report_error("the operator's file", err.msg);
     close(FD_OPERATOR);
-    int rc = fence();
+    int rc = restrict_files();
     if (rc < 0)
-        return complain("own fences", strerror(-rc));
-    if (!calls())
-        return complain("own filter", strerror(errno));
+        return report_error("own fences", strerror(-rc));
+    if (!restrict_syscalls())
+        return report_error("own filter", strerror(errno));
     cay__fd_nonblock(FD_LISTEN, true);
     fcntl(FD_LISTEN, F_SETFD, FD_CLOEXEC);
     I.listen = (cay__watch){ .fd = FD_LISTEN, .events = EPOLLIN, .fn = on_listen };
     if (!cay__loop_add(&I.loop, &I.listen))
-        return complain("epoll", strerror(errno));
+        return report_error("epoll", strerror(errno));
     I.alone_since = cay__boot_ms();
     while (I.nlinks || I.vaults || cay__boot_ms() - I.alone_since < ALONE_MS)
         cay__loop_step(&I.loop, 5000);

@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 32 };
 
-static void eat(relay *r, size_t n)
+static void consume_input(relay *r, size_t n)
 {
     explicit_bzero(r->in, n); /* a program inside may have sent secrets of its own */
     memmove(r->in, r->in + n, r->len - n);
@@ -26,7 +26,7 @@ static void skip_empty(relay *r)
     while (n + 1 < r->len && r->in[n] == '\r' && r->in[n + 1] == '\n')
         n += 2;
     if (n)
-        eat(r, n);
+        consume_input(r, n);
 }
 
 /* One whole head at the front of `in`, which is `n` bytes long. */
@@ -46,12 +46,12 @@ static bool take_head(flow *f, size_t n)
     r->head = got.head;
     r->head_len = got.len;
     r->head_at = 0;
-    eat(r, n);
+    consume_input(r, n);
     return true;
 }
 
 /* How many bytes at the front of `in` may go up? False: a page is on its way. */
-static bool judge(flow *f)
+static bool check_input(flow *f)
 {
     relay *r = &f->r;
     while (!r->pass && !r->head && r->len) {
@@ -102,7 +102,7 @@ static bool judge(flow *f)
 
 /* What one read may bring now, under the sandbox's bandwidth in this direction; 0: nothing, and a
  * pause was asked for. */
-static size_t quota(flow *f, int dir, size_t room)
+static size_t reserve_quota(flow *f, int dir, size_t room)
 {
     size_t n = bucket_take(&f->v->rate[dir], room, cay__now_us());
     if (!n)
@@ -111,9 +111,9 @@ static size_t quota(flow *f, int dir, size_t room)
 }
 
 /* side_read() as far as the bandwidth goes. */
-static ssize_t limited(flow *f, int dir, side *s, void *p, size_t room)
+static ssize_t read_limited(flow *f, int dir, side *s, void *p, size_t room)
 {
-    size_t may = quota(f, dir, room);
+    size_t may = reserve_quota(f, dir, room);
     ssize_t n = may ? side_read(s, p, may) : SIDE_AGAIN;
     bucket_back(&f->v->rate[dir], may - (n > 0 ? (size_t)n : 0));
     if (n > 0) {
@@ -124,26 +124,26 @@ static ssize_t limited(flow *f, int dir, side *s, void *p, size_t room)
     return n;
 }
 
-static int over(flow *f, const char *why)
+static int fail_flow(flow *f, const char *why)
 {
     flow_why(f, why);
     return -1;
 }
 
-static int broken(flow *f, const side *s)
+static int fail_side(flow *f, const side *s)
 {
-    return over(f, s->bare ? "tls_truncated" : s == &f->in ? "client_reset" : "server_reset");
+    return fail_flow(f, s->bare ? "tls_truncated" : s == &f->in ? "client_reset" : "server_reset");
 }
 
 /* -1: over; 0: nothing moved; 1: something did. */
-static int up(flow *f)
+static int relay_up(flow *f)
 {
     relay *r = &f->r;
     int moved = 0;
     if (!f->in.eof && r->len < IN_MAX) {
-        ssize_t n = limited(f, 0, &f->in, r->in + r->len, IN_MAX - r->len);
+        ssize_t n = read_limited(f, 0, &f->in, r->in + r->len, IN_MAX - r->len);
         if (n == SIDE_BROKEN)
-            return broken(f, &f->in);
+            return fail_side(f, &f->in);
         if (n == 0) {
             f->in.eof = true;
             moved = 1;
@@ -153,19 +153,19 @@ static int up(flow *f)
             moved = 1;
         }
     }
-    if (!judge(f))
+    if (!check_input(f))
         return 1;
     const char *p = r->head ? r->head + r->head_at : r->in;
     size_t len = r->head ? r->head_len - r->head_at : r->pass;
     if (len) {
         ssize_t n = side_write(&f->out, p, len);
         if (n == SIDE_BROKEN)
-            return broken(f, &f->out);
+            return fail_side(f, &f->out);
         if (n <= 0)
             return moved;
         moved = 1;
         if (!r->head) {
-            eat(r, (size_t)n);
+            consume_input(r, (size_t)n);
             r->pass -= (size_t)n;
         } else if ((r->head_at += (size_t)n) == r->head_len) {
             explicit_bzero(r->head, r->head_len);
@@ -173,21 +173,21 @@ static int up(flow *f)
         }
     } else if (f->in.eof && !f->out.shut) {
         if (r->len && r->next != HTTP_ASKED)
-            return over(f, "http_unreadable"); /* it ended in the middle of a request */
+            return fail_flow(f, "http_unreadable"); /* it ended in the middle of a request */
         side_finish(&f->out);
         moved = 1;
     }
     return moved;
 }
 
-static int down(flow *f)
+static int relay_down(flow *f)
 {
     relay *r = &f->r;
     int moved = 0;
     if (!f->out.eof && r->down_len < DOWN_MAX) {
-        ssize_t n = limited(f, 1, &f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
+        ssize_t n = read_limited(f, 1, &f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
         if (n == SIDE_BROKEN)
-            return broken(f, &f->out);
+            return fail_side(f, &f->out);
         if (n == 0) {
             f->out.eof = true;
             moved = 1;
@@ -205,7 +205,7 @@ static int down(flow *f)
         r->tunnel = s.next == HTTP_TUNNEL;
         r->next = HTTP_HEAD;
         if (!r->tunnel && r->down_len > 9 && r->down[9] == '1')
-            return over(
+            return fail_flow(
                 f,
                 "http_unreadable"); /* an answer before the answer: what follows cannot be told */
     }
@@ -213,7 +213,7 @@ static int down(flow *f)
     if (r->down_ok) {
         ssize_t n = side_write(&f->in, r->down, r->down_ok);
         if (n == SIDE_BROKEN)
-            return broken(f, &f->in);
+            return fail_side(f, &f->in);
         if (n <= 0)
             return moved;
         memmove(r->down, r->down + n, r->down_len - (size_t)n);
@@ -226,7 +226,7 @@ static int down(flow *f)
 
 /* The answer is ours; what the program still sends is read and forgotten, so that it can read why.
  */
-static int say(flow *f)
+static int send_page(flow *f)
 {
     char scrap[4096];
     if (f->in.shaking)
@@ -242,7 +242,7 @@ static int say(flow *f)
 }
 
 /* Both handshakes at once; -1: the sandbox's failed. */
-static int shake(flow *f)
+static int run_handshakes(flow *f)
 {
     bool in = side_shake(&f->in), out = side_shake(&f->out);
     if (!in && !f->in.want) {
@@ -267,12 +267,12 @@ bool relay_step(flow *f)
     for (int moved = 1; moved > 0 && rounds < ROUNDS; rounds++) {
         f->in.want = f->out.want = 0;
         if (f->page) {
-            moved = say(f);
+            moved = send_page(f);
         } else if (f->in.shaking || f->out.shaking) {
-            moved = shake(f);
+            moved = run_handshakes(f);
         } else {
-            moved = up(f);
-            int more = moved < 0 || f->page ? 0 : down(f);
+            moved = relay_up(f);
+            int more = moved < 0 || f->page ? 0 : relay_down(f);
             moved = moved < 0 || more < 0 ? -1 : moved | more;
             if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
                 flow_end(f, "closed", true);

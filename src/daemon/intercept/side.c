@@ -38,7 +38,7 @@ bool side_shake(side *s)
     return false;
 }
 
-static ssize_t plain(side *s, ssize_t n, uint32_t want)
+static ssize_t check_plain_io(side *s, ssize_t n, uint32_t want)
 {
     if (n >= 0) {
         *(want == EPOLLIN ? &s->got : &s->put) += (uint64_t)n;
@@ -54,7 +54,7 @@ static ssize_t plain(side *s, ssize_t n, uint32_t want)
 ssize_t side_read(side *s, void *p, size_t n)
 {
     if (!s->ssl)
-        return plain(s, recv(s->w.fd, p, n, 0), EPOLLIN);
+        return check_plain_io(s, recv(s->w.fd, p, n, 0), EPOLLIN);
     size_t got;
     ERR_clear_error();
     int rc = SSL_read_ex(s->ssl, p, n, &got);
@@ -70,7 +70,7 @@ ssize_t side_read(side *s, void *p, size_t n)
 ssize_t side_write(side *s, const void *p, size_t n)
 {
     if (!s->ssl)
-        return plain(s, send(s->w.fd, p, n, MSG_NOSIGNAL), EPOLLOUT);
+        return check_plain_io(s, send(s->w.fd, p, n, MSG_NOSIGNAL), EPOLLOUT);
     size_t put;
     ERR_clear_error();
     int rc = SSL_write_ex(s->ssl, p, n, &put);

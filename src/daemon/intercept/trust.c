@@ -86,7 +86,7 @@ static void add_jks(cay__buf *out, const char *pem, size_t len)
     cay__buf_add(out, sum, sizeof sum);
 }
 
-static bool put(int fd, const char *name, const char *data, size_t len)
+static bool write_entry(int fd, const char *name, const char *data, size_t len)
 {
     cay_i_secret e = { (uint32_t)strlen(name), (uint32_t)len };
     return cay__fd_write_all(fd, &e, sizeof e) && cay__fd_write_all(fd, name, e.name) &&
@@ -103,8 +103,9 @@ int trust_files(const authority *a, const char *roots)
     cay__buf_add(&bundle, a->pem, a->pem_len);
     add_jks(&jks, bundle.data, bundle.len);
     CAY_AUTOFD fd = memfd_create("cay-trust", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (bundle.full || fd < 0 || !put(fd, "ca.pem", a->pem, a->pem_len) ||
-        !put(fd, "bundle.pem", bundle.data, bundle.len) || !put(fd, "cacerts", jks.data, jks.len) ||
+    if (bundle.full || fd < 0 || !write_entry(fd, "ca.pem", a->pem, a->pem_len) ||
+        !write_entry(fd, "bundle.pem", bundle.data, bundle.len) ||
+        !write_entry(fd, "cacerts", jks.data, jks.len) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         return -1;
     return CAY_STEAL_FD(fd);

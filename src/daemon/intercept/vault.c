@@ -22,7 +22,7 @@ const secret *vault_secret(const vault *v, const char *name)
     return NULL;
 }
 
-static void forget(secret *s, size_t n)
+static void free_secrets(secret *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (s[i].value) {
@@ -35,7 +35,7 @@ static void forget(secret *s, size_t n)
     free(s);
 }
 
-static char *copy(const char *p, size_t n)
+static char *copy_string(const char *p, size_t n)
 {
     char *s = cay__alloc(n + 1);
     memcpy(s, p, n);
@@ -71,13 +71,14 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
         if (!more)
             break;
         list = more;
-        list[n] = (secret){ copy(p + at, e.name), copy(p + at + e.name, e.value), e.value };
+        list[n] =
+            (secret){ copy_string(p + at, e.name), copy_string(p + at + e.name, e.value), e.value };
         mlock(list[n++].value, e.value + 1u);
         at += e.name + e.value;
     }
     munmap((void *)(uintptr_t)p, len);
     if (at != len) {
-        forget(list, n);
+        free_secrets(list, n);
         return cay_fail_why(err, CAY_EINVAL, "secrets_unreadable", "the list of secrets is broken");
     }
     *out = list;
@@ -86,7 +87,7 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
 }
 
 /* A value goes into a line of a head: nothing in it may end that line. */
-static int check(const cay__policy *p, const secret *s, size_t n, cay_err *err)
+static int check_secrets(const cay__policy *p, const secret *s, size_t n, cay_err *err)
 {
     for (size_t i = 0; i < p->nbindings; i++) {
         const secret *found = NULL;
@@ -107,8 +108,8 @@ static int check(const cay__policy *p, const secret *s, size_t n, cay_err *err)
     return 0;
 }
 
-static int alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
-                unsigned inlen, void *arg)
+static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *outlen,
+                          const unsigned char *in, unsigned inlen, void *arg)
 {
     (void)arg;
     static const unsigned char only[] = "\x08http/1.1";
@@ -129,7 +130,7 @@ static SSL_CTX *server_side(void)
     SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
     SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                             SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_alpn_select_cb(c, alpn, NULL);
+    SSL_CTX_set_alpn_select_cb(c, on_alpn_select, NULL);
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
     return c;
 }
@@ -142,21 +143,21 @@ static int read_policy(int fd, cay__policy *out, cay_err *err)
                  : cay__policy_read(out, text, (size_t)n, false, err);
 }
 
-static int fill(vault *v, const int fds[3], cay_err *err)
+static int fill_vault(vault *v, const int fds[3], cay_err *err)
 {
     CAY_TRY(read_policy(fds[0], &v->policy, err));
     CAY_TRY(read_secrets(fds[1], &v->secrets, &v->nsecrets, err));
-    CAY_TRY(check(&v->policy, v->secrets, v->nsecrets, err));
+    CAY_TRY(check_secrets(&v->policy, v->secrets, v->nsecrets, err));
     if (!ca_open(&v->ca, fds[2]) || !(v->ctx = server_side()))
         return cay_fail_why(err, CAY_ESYS, "authority",
                             "the sandbox's certificate authority cannot be made");
     return 0;
 }
 
-static void empty(vault *v)
+static void clear_vault(vault *v)
 {
     cay__policy_clear(&v->policy);
-    forget(v->secrets, v->nsecrets);
+    free_secrets(v->secrets, v->nsecrets);
     ca_close(&v->ca);
     SSL_CTX_free(v->ctx);
 }
@@ -180,7 +181,7 @@ int vault_policy(vault *v, int fd, cay_err *err)
 {
     cay__policy p;
     CAY_TRY(read_policy(fd, &p, err));
-    int rc = check(&p, v->secrets, v->nsecrets, err);
+    int rc = check_secrets(&p, v->secrets, v->nsecrets, err);
     if (rc < 0) {
         cay__policy_clear(&p);
         return rc;
@@ -194,9 +195,9 @@ int vault_policy(vault *v, int fd, cay_err *err)
 int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
 {
     vault fresh = { .revision = m->revision };
-    int rc = fill(&fresh, fds, err);
+    int rc = fill_vault(&fresh, fds, err);
     if (rc < 0) {
-        empty(&fresh);
+        clear_vault(&fresh);
         return rc;
     }
     vault *v = vault_find(m->id);
@@ -206,7 +207,7 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
         v->next = I.vaults;
         I.vaults = v;
     } else { /* its flows go on with new values from their next request */
-        empty(v);
+        clear_vault(v);
     }
     fresh.next = v->next;
     fresh.flows = v->flows;
@@ -230,6 +231,6 @@ void vault_drop(vault *v)
     while (*at != v)
         at = &(*at)->next;
     *at = v->next;
-    empty(v);
+    clear_vault(v);
     free(v);
 }

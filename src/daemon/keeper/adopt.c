@@ -41,7 +41,7 @@ void boot_id(char out[CAY_WIRE_ID])
             out[n++] = buf[i];
 }
 
-static jkept *entry(const char *name, bool make)
+static jkept *find_entry(const char *name, bool make)
 {
     for (size_t i = 0; i < A.n; i++)
         if (!strcmp(A.live[i].r.box, name))
@@ -70,20 +70,20 @@ static void on_record(const jrec *r, void *arg)
     case J_PARKING:
     case J_PARKED:
     case J_TAKEN:
-    case J_LIVE: entry(r->box, true)->r = *r; break;
+    case J_LIVE: find_entry(r->box, true)->r = *r; break;
     case J_MORE:
-        if ((e = entry(r->box, false)))
+        if ((e = find_entry(r->box, false)))
             e->more = *r;
         break;
     case J_DEADLINE:
-        if ((e = entry(r->box, false))) {
+        if ((e = find_entry(r->box, false))) {
             e->r.a = r->a;
             e->r.b = r->b;
             e->r.code = r->code ? r->code : e->r.code;
         }
         break;
     case J_GONE:
-        if ((e = entry(r->box, false)))
+        if ((e = find_entry(r->box, false)))
             *e = A.live[--A.n];
         if (r->id[0] && !(r->flags & CAY_CREATE_EPHEMERAL))
             box_note_gone(r->id, r->reason);
@@ -93,7 +93,7 @@ static void on_record(const jrec *r, void *arg)
     }
 }
 
-static bool alive(const jrec *r)
+static bool is_alive(const jrec *r)
 {
     return r->pid > 0 && r->start && cay__start_time(r->pid) == r->start;
 }
@@ -112,10 +112,10 @@ int adopt_plan(void)
     size_t all = CAY_MIN(A.nexits, (size_t)EXITS);
     A.nexits = 0;
     for (size_t i = 0; i < all; i++)
-        if (entry(A.exits[i].box, false))
+        if (find_entry(A.exits[i].box, false))
             A.exits[A.nexits++] = A.exits[i];
     for (size_t i = 0; i < A.n; i++) {
-        if (!alive(&A.live[i].r) || geteuid() == 0)
+        if (!is_alive(&A.live[i].r) || geteuid() == 0)
             continue;
         cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid),
                       "/ns/user", NULL);
@@ -179,7 +179,7 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
                             s->spawn.timeout_ms));
 }
 
-static int dial(const char *name)
+static int dial_init(const char *name)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -189,7 +189,7 @@ static int dial(const char *name)
 
 /* init may be slow, stopped, or held up by a command that is just being born. As long as it lives
  * it is asked again: only its death, which its pidfd tells, ends the sandbox. */
-static void ask(cay__timer *t)
+static void request_adoption(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, claim));
     struct {
@@ -197,7 +197,7 @@ static void ask(cay__timer *t)
         cay_g_hello m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
     memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
-    b->ctl.fd = dial(b->name);
+    b->ctl.fd = dial_init(b->name);
     if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 &&
         cay__loop_add(&K.loop, &b->ctl))
         return;
@@ -211,7 +211,7 @@ static void ask(cay__timer *t)
 void adopt_ask(box *b)
 {
     b->adopting = true;
-    b->claim.fn = ask;
+    b->claim.fn = request_adoption;
     cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + ASK_MS);
 }
 
@@ -229,7 +229,7 @@ void adopt_last_look(void)
             box_stop(b, "client-gone", true);
 }
 
-static void unclaimed(cay__timer *t)
+static void on_claim_timeout(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, claim));
     if (b->owner)
@@ -295,7 +295,7 @@ static void take_over(const jkept *e)
     deadline_touch(b);
     deadline_arm(b);
     b->adopting = true;
-    ask(&b->claim);
+    request_adoption(&b->claim);
 }
 
 /* It has told everything. */
@@ -304,7 +304,7 @@ void adopt_done(box *b)
     b->adopting = false;
     cay__timer_cancel(&b->claim);
     if ((b->flags & CAY_CREATE_EPHEMERAL) && !b->owner) {
-        b->claim.fn = unclaimed;
+        b->claim.fn = on_claim_timeout;
         cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
     }
     CAY_FAULT("keeper.adopt.one");
@@ -315,7 +315,7 @@ void adopt_done(box *b)
  * files. */
 static void clear_away(const jrec *r)
 {
-    if (alive(r)) {
+    if (is_alive(r)) {
         CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
         if (fd >= 0 && cay__start_time(r->pid) == r->start) {
             syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
@@ -348,7 +348,7 @@ void adopt_run(void)
     journal_start(now, A.live, A.n, A.exits, A.nexits);
     CAY_FAULT("keeper.adopt.start");
     for (size_t i = 0; i < A.n; i++)
-        if (A.live[i].r.op == J_LIVE && alive(&A.live[i].r)) {
+        if (A.live[i].r.op == J_LIVE && is_alive(&A.live[i].r)) {
             take_over(&A.live[i]);
             A.live[i].r.op = 0;
         }

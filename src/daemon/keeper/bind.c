@@ -93,7 +93,7 @@ static void bind_failed(box *b, int sys, const char *step)
     box_stop(b, "bind-failed", b->forget_files);
 }
 
-static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_root_made(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     K.trash |= d->trash;
@@ -118,8 +118,9 @@ static const char *ask_ahead(box *b)
     keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
-    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = rooted }) ? NULL
-                                                                                    : "zygote";
+    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = on_root_made })
+               ? NULL
+               : "zygote";
 }
 
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
@@ -149,7 +150,7 @@ static const char *ask_root(box *b, pending *p)
             fds[n++] = p->mounts[i];
     if (p->disk >= 0)
         fds[n++] = p->disk;
-    job_wait w = { .b = b, .fn = rooted };
+    job_wait w = { .b = b, .fn = on_root_made };
     if (!(p->m.flags & CAY_CREATE_KEPT))
         memcpy(w.dir, b->id, sizeof w.dir);
     return job_send(job_zygote(), &j, fds, n, &w) ? NULL : "zygote";

@@ -34,7 +34,7 @@ static bool has_controller(int dir, const char *file, const char *name)
 }
 
 /* Controllers one at a time: a missing one must not cost the others. */
-static void enable(int dir)
+static void enable_controllers(int dir)
 {
     char list[64], *save;
     cay__str_copy(list, sizeof list, v2_on);
@@ -81,7 +81,7 @@ static void step_aside(const char *base)
         return;
     if (mkdirat(at, "cay-keeper", 0755) == 0 || errno == EEXIST)
         cay__fd_write_file(at, "cay-keeper/cgroup.procs", "0");
-    enable(at);
+    enable_controllers(at);
 }
 
 /* Root works from the top, where controllers can always be handed down: a login session's own group
@@ -92,7 +92,7 @@ static void find_v2(const cgfind *f)
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
     if (at < 0)
         return;
-    enable(at);
+    enable_controllers(at);
     if (!has_controller(at, down, "memory") && !(geteuid() == 0 && f->v2_root)) {
         base = f->v2;
         if (has_controller(at, "cgroup.controllers", "memory"))
@@ -101,7 +101,7 @@ static void find_v2(const cgfind *f)
     K.cg.v2_fd = our_dir(base);
     if (K.cg.v2_fd < 0)
         return;
-    enable(K.cg.v2_fd);
+    enable_controllers(K.cg.v2_fd);
     K.cg.v2 = true;
     K.cg.v2_memory = has_controller(K.cg.v2_fd, down, "memory");
     K.cg.v2_pids = has_controller(K.cg.v2_fd, down, "pids");
@@ -139,7 +139,7 @@ void cgroup_use(char *mountinfo, char *own)
                   (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
 }
 
-static char *sub(char *buf, size_t cap, const char *a, const char *b)
+static char *join_path(char *buf, size_t cap, const char *a, const char *b)
 {
     cay__str_join(buf, cap, a, b, NULL);
     return buf;
@@ -151,7 +151,7 @@ static void let_in(const box *b, int at, const char *group)
 {
     char p[64];
     if (K.mode == CAY_MODE_ROOT)
-        (void)!fchownat(at, sub(p, sizeof p, group, "/cgroup.procs"), b->block, b->block, 0);
+        (void)!fchownat(at, join_path(p, sizeof p, group, "/cgroup.procs"), b->block, b->block, 0);
 }
 
 int cgroup_box_open(box *b)
@@ -160,7 +160,7 @@ int cgroup_box_open(box *b)
     if (!K.cg.v2)
         return 0;
     b->cg_fd = open_dir(K.cg.v2_fd, b->name);
-    b->tenant_fd = open_dir(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
+    b->tenant_fd = open_dir(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
     return b->tenant_fd < 0 ? -1 : 0;
 }
 
@@ -174,11 +174,11 @@ bool cgroup_box_make(box *b)
     if (!K.cg.v2)
         return true;
     if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 ||
-        mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
-        (K.cg.leaf && mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0))
+        mkdirat(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
+        (K.cg.leaf && mkdirat(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/init"), 0755) < 0))
         return false;
     let_in(b, K.cg.v2_fd, b->name);
-    let_in(b, K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
+    let_in(b, K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
     return cgroup_box_open(b) == 0;
 }
 
@@ -186,7 +186,7 @@ bool cgroup_box_make(box *b)
 void cgroup_box_enable(box *b)
 {
     if (K.cg.leaf)
-        enable(b->cg_fd);
+        enable_controllers(b->cg_fd);
 }
 
 /* For the zygote: [v2 group] [v2 leaf] [v1 task files…]. How many, -1: one is missing. */
@@ -201,8 +201,8 @@ int cgroup_join_files(box *b, int *fds, keeper_job *j)
         fds[n++] = open_dir(b->cg_fd, "init");
     for (int i = 0; i < CG_IO; i++)
         if (K.cg.v1_fd[i] >= 0)
-            fds[n++] =
-                openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
+            fds[n++] = openat(K.cg.v1_fd[i], join_path(p, sizeof p, b->name, "/tasks"),
+                              O_WRONLY | O_CLOEXEC);
     j->nv1 = (uint32_t)n - j->cg2;
     for (int i = 0; i < n; i++)
         if (fds[i] < 0)
@@ -242,10 +242,10 @@ static bool remove_name(const char *name)
     char p[64];
     bool ok = true;
     if (K.cg.v2) {
-        remove_children(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
-        remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
+        remove_children(K.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
+        remove_dir(K.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
         if (K.cg.leaf)
-            remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/init"));
+            remove_dir(K.cg.v2_fd, join_path(p, sizeof p, name, "/init"));
         ok &= remove_dir(K.cg.v2_fd, name);
     }
     for (int i = 0; i < CG_V1_COUNT; i++)
@@ -311,10 +311,10 @@ static bool put_v1(const box *b, int controller, const char *file, const char *v
 {
     char p[96];
     int dir = K.cg.v1_fd[controller];
-    return dir < 0 || cay__fd_write_file(dir, sub(p, sizeof p, b->name, file), value);
+    return dir < 0 || cay__fd_write_file(dir, join_path(p, sizeof p, b->name, file), value);
 }
 
-static const char *num(char *buf, uint64_t v, const char *none)
+static const char *format_limit(char *buf, uint64_t v, const char *none)
 {
     return v == UINT64_MAX ? none : cay__str_u64(buf, v);
 }
@@ -328,13 +328,13 @@ static bool memory_limit(const box *b)
         both = UINT64_MAX;
     if (K.cg.v2_memory) {
         cay__fd_write_file(b->tenant_fd, "memory.oom.group", "0");
-        cay__fd_write_file(b->tenant_fd, "memory.swap.max", num(s, l->swap, "max"));
-        return cay__fd_write_file(b->tenant_fd, "memory.max", num(n, l->memory, "max"));
+        cay__fd_write_file(b->tenant_fd, "memory.swap.max", format_limit(s, l->swap, "max"));
+        return cay__fd_write_file(b->tenant_fd, "memory.max", format_limit(n, l->memory, "max"));
     }
-    if (!put_v1(b, CG_MEMORY, "/memory.limit_in_bytes", num(n, l->memory, "-1")))
+    if (!put_v1(b, CG_MEMORY, "/memory.limit_in_bytes", format_limit(n, l->memory, "-1")))
         return false;
     put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes",
-           num(s, both, "-1")); /* where swap is counted */
+           format_limit(s, both, "-1")); /* where swap is counted */
     return true;
 }
 
@@ -347,20 +347,20 @@ static bool cpu_limit(const box *b)
     if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
-        cay__str_join(line, sizeof line, num(n, quota, "max"), " 100000", NULL);
+        cay__str_join(line, sizeof line, format_limit(n, quota, "max"), " 100000", NULL);
         return cay__fd_write_file(b->tenant_fd, "cpu.max", line);
     }
-    return put_v1(b, CG_CPU, "/cpu.cfs_quota_us", num(n, quota, "-1"));
+    return put_v1(b, CG_CPU, "/cpu.cfs_quota_us", format_limit(n, quota, "-1"));
 }
 
 static bool pids_limit(const box *b)
 {
     char n[21];
     if (K.cg.v2_pids)
-        return cay__fd_write_file(b->tenant_fd, "pids.max", num(n, b->limits.pids, "max"));
+        return cay__fd_write_file(b->tenant_fd, "pids.max", format_limit(n, b->limits.pids, "max"));
     /* On v1 init and its file worker share the group: room for them on top. */
     uint64_t v = b->limits.pids > UINT64_MAX - 4 ? UINT64_MAX : b->limits.pids + 4;
-    return put_v1(b, CG_PIDS, "/pids.max", num(n, v, "max"));
+    return put_v1(b, CG_PIDS, "/pids.max", format_limit(n, v, "max"));
 }
 
 static bool io_limit(const box *b)
@@ -372,17 +372,17 @@ static bool io_limit(const box *b)
     cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":",
                   cay__str_u64(w, minor(b->io_disk)), NULL);
     if (K.cg.v2_io) {
-        cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"),
-                      " wbps=", num(w, l->io_write, "max"), NULL);
+        cay__str_join(line, sizeof line, dev, " rbps=", format_limit(r, l->io_read, "max"),
+                      " wbps=", format_limit(w, l->io_write, "max"), NULL);
         return cay__fd_write_file(b->tenant_fd, "io.max", line);
     }
     /* Only init is there yet. */
     if ((mkdirat(K.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
         !put_v1(b, CG_IO, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
         return false;
-    cay__str_join(line, sizeof line, dev, " ", num(r, l->io_read, "0"), NULL);
+    cay__str_join(line, sizeof line, dev, " ", format_limit(r, l->io_read, "0"), NULL);
     bool ok = put_v1(b, CG_IO, "/blkio.throttle.read_bps_device", line);
-    cay__str_join(line, sizeof line, dev, " ", num(w, l->io_write, "0"), NULL);
+    cay__str_join(line, sizeof line, dev, " ", format_limit(w, l->io_write, "0"), NULL);
     return put_v1(b, CG_IO, "/blkio.throttle.write_bps_device", line) && ok;
 }
 
@@ -434,7 +434,7 @@ bool cgroup_freeze(box *b, bool on)
 static char *exec_name(char *out, size_t cap, uint32_t number)
 {
     char n[21];
-    return sub(out, cap, "x", cay__str_u64(n, number - 1));
+    return join_path(out, cap, "x", cay__str_u64(n, number - 1));
 }
 
 void cgroup_exec_adopt(proc *p, uint32_t number)
@@ -443,10 +443,11 @@ void cgroup_exec_adopt(proc *p, uint32_t number)
     if (!number || p->b->tenant_fd < 0)
         return;
     exec_name(name, sizeof name, number);
-    p->group = (own_group){ open_dir(p->b->tenant_fd, name),
-                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"),
-                                   O_RDWR | O_CLOEXEC),
-                            number, true };
+    p->group =
+        (own_group){ open_dir(p->b->tenant_fd, name),
+                     openat(p->b->tenant_fd, join_path(path, sizeof path, name, "/cgroup.procs"),
+                            O_RDWR | O_CLOEXEC),
+                     number, true };
     p->b->last_group = CAY_MAX(p->b->last_group, number);
 }
 
@@ -493,7 +494,7 @@ bool cgroup_exec_kill(proc *p)
     return p->group.dir >= 0 && cay__fd_write_file(p->group.dir, "cgroup.kill", "1");
 }
 
-static uint64_t word(const char *text, const char *key)
+static uint64_t parse_counter(const char *text, const char *key)
 {
     const char *p = text;
     size_t n = strlen(key);
@@ -507,28 +508,33 @@ static uint64_t word(const char *text, const char *key)
     return 0;
 }
 
-static uint64_t get(int dir, const char *name, const char *file, const char *key)
+static uint64_t read_counter(int dir, const char *name, const char *file, const char *key)
 {
     char p[96], buf[4096];
-    return dir >= 0 && cay__fd_read_file(dir, sub(p, sizeof p, name, file), buf, sizeof buf) > 0
-               ? word(buf, key)
+    return dir >= 0 &&
+                   cay__fd_read_file(dir, join_path(p, sizeof p, name, file), buf, sizeof buf) > 0
+               ? parse_counter(buf, key)
                : 0;
 }
 
 void cgroup_usage(box *b, cay_m_usage *u)
 {
     const cgroups *g = &K.cg;
-    u->cpu_us = get(g->v2 ? g->v2_fd : -1, b->name, "/cpu.stat", "usage_usec");
+    u->cpu_us = read_counter(g->v2 ? g->v2_fd : -1, b->name, "/cpu.stat", "usage_usec");
     if (g->v2_memory) {
-        u->memory = get(g->v2_fd, b->name, "/tenant/memory.current", "");
-        u->memory_peak = get(g->v2_fd, b->name, "/tenant/memory.peak", "");
-        u->oom_kills = get(g->v2_fd, b->name, "/tenant/memory.events", "oom_kill");
+        u->memory = read_counter(g->v2_fd, b->name, "/tenant/memory.current", "");
+        u->memory_peak = read_counter(g->v2_fd, b->name, "/tenant/memory.peak", "");
+        u->oom_kills = read_counter(g->v2_fd, b->name, "/tenant/memory.events", "oom_kill");
     } else {
-        u->memory = get(g->v1_fd[CG_MEMORY], b->name, "/memory.usage_in_bytes", "");
-        u->memory_peak = get(g->v1_fd[CG_MEMORY], b->name, "/memory.max_usage_in_bytes", "");
-        u->oom_kills = get(g->v1_fd[CG_MEMORY], b->name, "/memory.oom_control", "oom_kill");
+        u->memory = read_counter(g->v1_fd[CG_MEMORY], b->name, "/memory.usage_in_bytes", "");
+        u->memory_peak =
+            read_counter(g->v1_fd[CG_MEMORY], b->name, "/memory.max_usage_in_bytes", "");
+        u->oom_kills =
+            read_counter(g->v1_fd[CG_MEMORY], b->name, "/memory.oom_control", "oom_kill");
     }
     int pids = g->v2_pids ? g->v2_fd : g->v1_fd[CG_PIDS];
-    u->pids = get(pids, b->name, g->v2_pids ? "/tenant/pids.current" : "/pids.current", "");
-    u->pids_hits = get(pids, b->name, g->v2_pids ? "/tenant/pids.events" : "/pids.events", "max");
+    u->pids =
+        read_counter(pids, b->name, g->v2_pids ? "/tenant/pids.current" : "/pids.current", "");
+    u->pids_hits =
+        read_counter(pids, b->name, g->v2_pids ? "/tenant/pids.events" : "/pids.events", "max");
 }

@@ -55,7 +55,7 @@ void event_send(const char *id, const char *kind, const char *reason, const char
     }
 }
 
-static cay_m_hello hello(void)
+static cay_m_hello make_hello(void)
 {
     cay_m_hello h = { .version = CAY_MSG_VERSION,
                       .mode = (uint8_t)K.mode,
@@ -74,7 +74,7 @@ static cay_m_hello hello(void)
 /* The same for those who connect: reading it saves them a question. */
 void hello_write(void)
 {
-    cay_m_hello h = hello();
+    cay_m_hello h = make_hello();
     if (K.leaving) /* it was taken away, for good */
         return;
     CAY_AUTOFD fd =
@@ -86,7 +86,7 @@ void hello_write(void)
 
 static void on_hello(const request *r)
 {
-    cay_m_hello h = hello();
+    cay_m_hello h = make_hello();
     reply(r->c, CAY_MSG_HELLO, &h, sizeof h, NULL, 0);
 }
 
@@ -400,7 +400,7 @@ static const struct {
 };
 
 /* Finds what the request names, or answers why not. */
-static bool find(request *r, enum need need)
+static bool find_target(request *r, enum need need)
 {
     const char *id = r->body;
     if (need < BOX)
@@ -442,7 +442,7 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
         if (table[i].need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
             return;
         request r = { c, h->type, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        if (find(&r, table[i].need) &&
+        if (find_target(&r, table[i].need) &&
             !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
             table[i].fn(&r);
         return;

@@ -121,7 +121,7 @@ void box_hand_out(box *b, pending *p)
     pool_refill_soon();
 }
 
-static void enqueue(pending *p)
+static void enqueue_pending(pending *p)
 {
     pool_learn(p);
     if (pool_take(p))
@@ -168,7 +168,7 @@ static bool may_grant(const client *c, const cay_m_create *m)
 
 static void clone_next(pending *p);
 
-static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_grant_cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     pending *p = j->p;
     if (d->sys || nfds != 1 || !p->c) { /* nothing is made for who has gone */
@@ -186,7 +186,7 @@ static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 static void clone_next(pending *p)
 {
     if (p->nmounts == p->nfds) {
-        enqueue(p);
+        enqueue_pending(p);
         return;
     }
     int i = p->nmounts;
@@ -200,8 +200,8 @@ static void clone_next(pending *p)
                           mnt_private(p->fds[i], 0) < 0
                       ? errno
                       : 0;
-        cloned(&(job_wait){ .p = p }, &(cay_job_done){ .sys = sys, .step = "flags" }, &p->fds[i],
-               1);
+        on_grant_cloned(&(job_wait){ .p = p }, &(cay_job_done){ .sys = sys, .step = "flags" },
+                        &p->fds[i], 1);
         return;
     }
     keeper_job j = { .type = KEEPER_JOB_CLONE,
@@ -224,7 +224,7 @@ static void clone_next(pending *p)
         return;
     }
     int fds[2] = { p->fds[i], -1 };
-    if (job_send(&K.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = cloned }))
+    if (job_send(&K.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = on_grant_cloned }))
         return;
     reply_error(p->c, CAY_EBUSY, errno, "keeper_busy",
                 "too many directories are being shown at once; try again", NULL);

@@ -6,7 +6,7 @@
  */
 #include "keeper.h"
 
-static void expire(box *b, const char *reason)
+static void expire_box(box *b, const char *reason)
 {
     journal_put(J_EXIT, b, b->id, 0, reason);
     CAY_FAULT("keeper.deadline.expire");
@@ -32,9 +32,9 @@ static void on_time(cay__timer *t)
     if (b->nlive || b->adopting) /* a command runs, or may: not idle */
         b->touched_boot = now;
     if (b->deadline_boot && now >= b->deadline_boot)
-        expire(b, "ttl");
+        expire_box(b, "ttl");
     else if (now >= idle_at(b))
-        expire(b, "idle");
+        expire_box(b, "idle");
     else
         deadline_arm(b);
 }

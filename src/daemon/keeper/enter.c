@@ -119,7 +119,7 @@ static int clone_to(const char *from, unsigned rec)
     return mnt_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | rec);
 }
 
-static int place(int tree, const char *name)
+static int attach_tree(int tree, const char *name)
 {
     if (mkdir(name, 0755) < 0 && errno != EEXIST)
         return -1;
@@ -145,8 +145,8 @@ int enter_tree(const char *home, const char *run)
     for (size_t i = 0; i < CAY_LEN(links); i++)
         if (symlink(links[i][0], links[i][1]) < 0)
             return -1;
-    if (place(h, "s") < 0 || place(r, "r") < 0 || place(usr, "usr") < 0 ||
-        place(procfs, "proc") < 0 || place(dev, "dev") < 0)
+    if (attach_tree(h, "s") < 0 || attach_tree(r, "r") < 0 || attach_tree(usr, "usr") < 0 ||
+        attach_tree(procfs, "proc") < 0 || attach_tree(dev, "dev") < 0)
         return -1;
     if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -1;

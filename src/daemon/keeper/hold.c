@@ -15,7 +15,7 @@ typedef struct held {
     _Alignas(8) char packet[];
 } held;
 
-static void keep(held **last, client *c, const char *packet, size_t len, int *fds, int nfds)
+static void hold_packet(held **last, client *c, const char *packet, size_t len, int *fds, int nfds)
 {
     held *h = cay__alloc(sizeof *h + len);
     *h = (held){ .c = c, .len = len, .nfds = nfds };
@@ -34,7 +34,7 @@ bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds
                                    type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
     if (!still && !(b->turn && told))
         return false;
-    keep(&b->held, c, packet, len, fds, nfds);
+    hold_packet(&b->held, c, packet, len, fds, nfds);
     return true;
 }
 
@@ -42,7 +42,7 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 {
     if (!c->creating || strcmp(id, c->creating->m.id))
         return false;
-    keep(&c->creating->held, c, packet, len, fds, nfds);
+    hold_packet(&c->creating->held, c, packet, len, fds, nfds);
     return true;
 }
 
@@ -54,7 +54,7 @@ static void held_free(held *h)
 }
 
 /* In the order in which they came. The first of them may make the others wait again. */
-static void release(held *list, bool heard)
+static void release_packets(held *list, bool heard)
 {
     for (held *h = list, *next; h; h = next) {
         next = h->next;
@@ -68,7 +68,7 @@ void hold_release(box *b)
 {
     held *list = b->held;
     b->held = NULL;
-    release(list, true);
+    release_packets(list, true);
 }
 
 void hold_created(pending *p)
@@ -77,7 +77,7 @@ void hold_created(pending *p)
     p->held = NULL;
     if (p->c && p->c->creating == p)
         p->c->creating = NULL;
-    release(list, p->c);
+    release_packets(list, p->c);
 }
 
 void hold_client_gone(const client *c)

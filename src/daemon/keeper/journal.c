@@ -12,7 +12,7 @@
 #define FILE_NAME  "keeper.log"
 #define COMPACT_AT 65536 /* records */
 
-static uint32_t sum(const jrec *r)
+static uint32_t compute_crc(const jrec *r)
 {
     jrec c = *r;
     c.crc = 0;
@@ -21,7 +21,7 @@ static uint32_t sum(const jrec *r)
 
 bool journal_check(const jrec *r)
 {
-    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_MORE &&
+    return r->magic == MAGIC && r->crc == compute_crc(r) && r->op >= J_OPEN && r->op <= J_MORE &&
            memchr(r->box, 0, sizeof r->box) &&
            (memchr(r->id, 0, sizeof r->id) || CAY__MUTANT("fuzz-journal")) &&
            memchr(r->reason, 0, sizeof r->reason);
@@ -43,7 +43,7 @@ static bool write_rec(int fd, jrec *r)
     r->magic = MAGIC;
     r->seq = ++K.journal_seq;
     r->time_ms = cay__clock_ms();
-    r->crc = sum(r);
+    r->crc = compute_crc(r);
     return write(fd, r, sizeof *r) == sizeof *r;
 }
 
@@ -74,7 +74,7 @@ static jrec rec_of(enum jop op, const box *b, const char *id, int code, const ch
 }
 
 /* What there is of each box: all the past that matters. */
-static void compact(void)
+static void compact_journal(void)
 {
     char now[CAY_WIRE_ID];
     size_t n = 0, m = 0, procs = 1;
@@ -130,7 +130,7 @@ void journal_put(enum jop op, const box *b, const char *id, int code, const char
     CAY_FAULT("keeper.journal.write");
     if (++K.journal_len >
         COMPACT_AT) /* before it: what this record says may not stand in the box yet */
-        compact();
+        compact_journal();
     /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. But
      * behind a piece of a record nothing could be read again, so the next one has it all written
      * anew. */

@@ -34,7 +34,7 @@ void lender_refuse(uint32_t seq, int code, const char *reason, const char *msg)
     lender_answer(seq, code, errno, reason, msg, NULL, -1);
 }
 
-static void do_get(void)
+static void run_get_job(void)
 {
     lent *l = lent_find(job.net.id);
     cay_m_netinfo info = { .revision = l ? l->revision : 0 };
@@ -47,7 +47,7 @@ static void do_get(void)
         lender_answer(job.seq, 0, 0, "", "", &info, info.revision ? fd : -1);
 }
 
-static void do_drop(void)
+static void run_drop_job(void)
 {
     lent *l = lent_find(job.net.id);
     for (ask *a = L.asks, *next; a; a = next) {
@@ -75,7 +75,7 @@ static bool text_ok(int fd)
            st.st_size <= (off_t)CAY_NET_TEXT;
 }
 
-static void do_restore(int *fds, int nfds)
+static void run_restore_job(int *fds, int nfds)
 {
     uint64_t revision = 0;
     policy_drop_new(job.net.id);
@@ -122,11 +122,11 @@ static void on_job(int *fds, int nfds)
         return;
     }
     if (op == CAY_NET_GET || op == CAY_NET_DROP) {
-        op == CAY_NET_GET ? do_get() : do_drop();
+        op == CAY_NET_GET ? run_get_job() : run_drop_job();
         return;
     }
     if (op == CAY_NET_RESTORE) {
-        do_restore(fds, nfds);
+        run_restore_job(fds, nfds);
         return;
     }
     lent *l = lent_take_in(&job, fds, nfds);
@@ -144,7 +144,7 @@ static void on_job(int *fds, int nfds)
 /* The keeper knows that nothing lives; we, whose lists are empty until it has adopted, do not. One
  * that was killed says nothing: the next one finds both at work, or ends them when it leaves,
  * whoever started them. */
-static _Noreturn void leave(void)
+static _Noreturn void stop_lender(void)
 {
     outside_stop(L.run, OUT_INTERCEPT, SIGTERM);
     outside_stop(L.run, OUT_EGRESS, SIGTERM);
@@ -204,7 +204,7 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
         if (n != sizeof job)
             _exit(0);
         if (job.type == KEEPER_JOB_LEAVE)
-            leave();
+            stop_lender();
         job.net.id[sizeof job.net.id - 1] = job.net.name[sizeof job.net.name - 1] = 0;
         on_job(fds, nfds);
         for (int i = 0; i < nfds; i++)

@@ -18,7 +18,7 @@ lent *lent_find(const char *id)
     return NULL;
 }
 
-static int option(int fd, int name)
+static int read_sockopt(int fd, int name)
 {
     int v = -1;
     socklen_t n = sizeof v;
@@ -27,7 +27,7 @@ static int option(int fd, int name)
 
 /* After an adoption they come from init: each must be what it was made as, in the namespace that
  * the journal names. */
-static bool sound(const int *fd, uint64_t cookie, bool bag)
+static bool has_valid_sockets(const int *fd, uint64_t cookie, bool bag)
 {
     static const struct {
         int type, protocol;
@@ -37,15 +37,16 @@ static bool sound(const int *fd, uint64_t cookie, bool bag)
                  { SOCK_DGRAM, IPPROTO_UDP, 53 } };
     struct stat st;
     /* What is in it is looked at by egress, each time that it is lent. */
-    if (bag && (option(fd[CAY__NET_TCP_FD], SO_DOMAIN) != AF_UNIX ||
-                option(fd[CAY__NET_TCP_FD], SO_TYPE) != SOCK_SEQPACKET))
+    if (bag && (read_sockopt(fd[CAY__NET_TCP_FD], SO_DOMAIN) != AF_UNIX ||
+                read_sockopt(fd[CAY__NET_TCP_FD], SO_TYPE) != SOCK_SEQPACKET))
         return false;
     for (int i = bag; i < CAY__NET_MAP; i++) {
         struct sockaddr_in6 sa = { 0 };
         uint64_t is = 0;
         socklen_t n = sizeof is, len = sizeof sa;
-        if (option(fd[i], SO_DOMAIN) != AF_INET6 || option(fd[i], SO_TYPE) != want[i].type ||
-            option(fd[i], SO_PROTOCOL) != want[i].protocol ||
+        if (read_sockopt(fd[i], SO_DOMAIN) != AF_INET6 ||
+            read_sockopt(fd[i], SO_TYPE) != want[i].type ||
+            read_sockopt(fd[i], SO_PROTOCOL) != want[i].protocol ||
             getsockname(fd[i], (struct sockaddr *)&sa, &len) < 0 ||
             (ntohs(sa.sin6_port) != want[i].port && (want[i].type == SOCK_STREAM || sa.sin6_port)))
             return false;
@@ -83,7 +84,7 @@ lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
                       "says why (egress-policy)");
         return NULL;
     }
-    if (!sound(fds, job->cookie, job->how == CAY__NET_PORTS)) {
+    if (!has_valid_sockets(fds, job->cookie, job->how == CAY__NET_PORTS)) {
         lender_refuse(job->seq, CAY_EUPSTREAM, "network_lost",
                       "the sandbox's network sockets are not its own any more; make a new sandbox");
         return NULL;

@@ -20,13 +20,13 @@ enum {
 };
 
 /* It changes nothing, and is worth nothing to who gets it late. */
-static bool look(const ask *a)
+static bool is_query(const ask *a)
 {
     return a->m.op == CAY_NET_DIAL || a->m.op == CAY_NET_WHY;
 }
 
-static bool say(uint16_t type, const void *body, size_t len, const char *tail, const int *fds,
-                int nfds)
+static bool send_to_egress(uint16_t type, const void *body, size_t len, const char *tail,
+                           const int *fds, int nfds)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, tail ? (uint32_t)strlen(tail) : 0, 0 };
     struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, h.tail } };
@@ -38,8 +38,8 @@ bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revisio
     cay_n_box m = { .seq = seq, .cookie = l->cookie, .revision = revision, .flags = l->flags };
     int fds[5] = { l->fd[0], l->fd[1], l->fd[2], l->fd[3], policy };
     memcpy(m.id, l->id, sizeof m.id);
-    return say(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy,
-               type == CAY_N_LEND ? 5 : policy >= 0);
+    return send_to_egress(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy,
+                          type == CAY_N_LEND ? 5 : policy >= 0);
 }
 
 void ask_drop(ask *a)
@@ -56,7 +56,7 @@ void ask_drop(ask *a)
 }
 
 /* Nobody ever served it, and nobody will: connections are refused again instead of waiting. */
-static void unserve(const char *id)
+static void unserve_box(const char *id)
 {
     lent *l = lent_find(id);
     if (!l || l->policy >= 0)
@@ -66,7 +66,7 @@ static void unserve(const char *id)
 }
 
 /* It died, or does not answer: what was on its way is said again to the next one, a few times. */
-static void lost(const char *why)
+static void on_egress_lost(const char *why)
 {
     int64_t now = cay__boot_ms();
     cay__close_fd(&L.egress);
@@ -79,14 +79,14 @@ static void lost(const char *why)
     }
     for (ask *a = L.asks, *next; a; a = next) {
         next = a->next;
-        bool dial = a->seq && look(a);
+        bool dial = a->seq && is_query(a);
         a->seq = 0;
         if (++a->tries < TRIES && !dial)
             continue;
         policy_drop_new(a->m.id);
         errno = 0;
         lender_refuse(a->job, CAY_EBUSY, "egress_failed", why);
-        unserve(a->m.id);
+        unserve_box(a->m.id);
         ask_drop(a);
     }
 }
@@ -104,36 +104,36 @@ static bool connect_egress(void)
         char msg[216];
         cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ",
                       strerror(errno), NULL);
-        lost(msg);
+        on_egress_lost(msg);
         return false;
     }
     if (L.egress < 0)
         L.egress = outside_dial(L.run, OUT_EGRESS);
     if (L.egress < 0)
-        lost("cay-egress does not answer on its socket");
+        on_egress_lost("cay-egress does not answer on its socket");
     CAY_FAULT("lender.egress.connected");
     secrets_pair(L.egress, true);
     return L.egress >= 0;
 }
 
-static bool busy(const ask *first, const char *id)
+static bool is_box_busy(const ask *first, const char *id)
 {
     for (const ask *a = L.asks; a; a = a->next)
-        if (a != first && a->seq && !look(a) && !strcmp(a->m.id, id))
+        if (a != first && a->seq && !is_query(a) && !strcmp(a->m.id, id))
             return true;
     return false;
 }
 
 static bool say_ask(ask *a, lent *l)
 {
-    if (look(a)) {
+    if (is_query(a)) {
         cay_n_dial d = { .seq = a->seq,
                          .port = a->m.port,
                          .proto = a->m.proto,
                          .flags = a->m.flags & CAY_NET_IMPLICIT ? CAY_N_IMPLICIT : 0 };
         memcpy(d.id, l->id, sizeof d.id);
-        return say(a->m.op == CAY_NET_DIAL ? CAY_N_DIAL : CAY_N_WHY, &d, sizeof d, a->m.name, NULL,
-                   0);
+        return send_to_egress(a->m.op == CAY_NET_DIAL ? CAY_N_DIAL : CAY_N_WHY, &d, sizeof d,
+                              a->m.name, NULL, 0);
     }
     CAY_FAULT("lender.policy.say");
     bool again = a->policy < 0;
@@ -170,7 +170,7 @@ static void ask_fail(ask *a, const lent *l)
 }
 
 /* True: it is on its way, or over. */
-static void begin(ask *a, lent *l)
+static void start_ask(ask *a, lent *l)
 {
     if (a->policy >= 0 && a->m.revision && a->m.revision != l->revision) {
         errno = 0;
@@ -208,7 +208,7 @@ ask *ask_new(uint32_t seq, const cay_m_net *m, int policy)
     return *p = a;
 }
 
-static bool asked(const char *id)
+static bool has_policy_ask(const char *id)
 {
     for (const ask *a = L.asks; a; a = a->next)
         if ((a->m.op == CAY_NET_SET || a->m.op == CAY_NET_RESTORE) && !strcmp(a->m.id, id))
@@ -223,12 +223,12 @@ void egress_pump(void)
     if (L.reload) {
         cay_n_box m = { .seq = ++L.seq };
         CAY_AUTOFD op = operator_open();
-        L.reload = op >= 0 && !say(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
+        L.reload = op >= 0 && !send_to_egress(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
         secrets_operator(op);
     }
     /* What an egress before had is lent to this one first. */
     for (lent *l = L.all; l; l = l->next)
-        if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !asked(l->id)) {
+        if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !has_policy_ask(l->id)) {
             cay_m_net m = { .op = CAY_NET_RESTORE };
             memcpy(m.id, l->id, sizeof m.id);
             ask_new(0, &m, -1);
@@ -236,20 +236,20 @@ void egress_pump(void)
     for (ask *a = L.asks, *next; a && L.egress >= 0 && L.out < WINDOW; a = next) {
         next = a->next;
         lent *l = lent_find(a->m.id);
-        bool dial = look(a);
+        bool dial = is_query(a);
         if (!a->seq && l && dial && !l->told && l->refused) {
             errno = 0;
             lender_refuse(a->job, CAY_EBUSY, "egress_failed",
                           "cay-egress does not take this sandbox; keeper.err of the runtime "
                           "directory says why");
             ask_drop(a);
-        } else if (!a->seq && l && !busy(a, a->m.id) && (!dial || l->told)) {
-            begin(a, l);
+        } else if (!a->seq && l && !is_box_busy(a, a->m.id) && (!dial || l->told)) {
+            start_ask(a, l);
         }
     }
 }
 
-static void settled(ask *a, const cay_n_ack *k)
+static void settle_ask(ask *a, const cay_n_ack *k)
 {
     lent *l = lent_find(a->m.id);
     CAY_FAULT("lender.policy.acked");
@@ -301,8 +301,9 @@ void egress_read(void)
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
-        lost("cay-egress ended while it was asked; what it said is in keeper.err of the runtime "
-             "directory");
+        on_egress_lost(
+            "cay-egress ended while it was asked; what it said is in keeper.err of the runtime "
+            "directory");
         return;
     }
     m.a.reason[sizeof m.a.reason - 1] = m.a.msg[sizeof m.a.msg - 1] = 0;
@@ -311,7 +312,7 @@ void egress_read(void)
         a = a->next;
     if (a && m.h.type == CAY_N_ACK) {
         if (!put_off(a, &m.a))
-            settled(a, &m.a);
+            settle_ask(a, &m.a);
     } else if (n == (ssize_t)sizeof m && m.h.type == CAY_N_PAIR) {
         secrets_pair(L.egress, true);
     } else if (a) {
@@ -336,7 +337,7 @@ int egress_wait_ms(void)
     if (L.egress < 0 && (L.asks || L.all))
         at = L.again_ms;
     for (const lent *l = L.all; l; l = l->next)
-        if (L.egress >= 0 && !l->told && l->policy >= 0 && !asked(l->id))
+        if (L.egress >= 0 && !l->told && l->policy >= 0 && !has_policy_ask(l->id))
             at = CAY_MIN(at, l->again_ms);
     for (const ask *a = L.asks; a; a = a->next)
         if (a->seq)
@@ -362,7 +363,7 @@ void egress_late(void)
         }
         /* Wedged: nothing that it holds is served. The next one takes up what waits. */
         outside_stop(L.run, OUT_EGRESS, SIGKILL);
-        lost("cay-egress does not answer");
+        on_egress_lost("cay-egress does not answer");
         return;
     }
 }

@@ -51,7 +51,7 @@ int secrets_fd(void)
     return S.fd;
 }
 
-static held *find(const char *id)
+static held *find_held(const char *id)
 {
     for (held *h = S.all; h; h = h->next)
         if (!strcmp(h->id, id))
@@ -59,7 +59,7 @@ static held *find(const char *id)
     return NULL;
 }
 
-static void forget(held *h)
+static void forget_held(held *h)
 {
     held **at = &S.all;
     while (*at && *at != h)
@@ -71,7 +71,7 @@ static void forget(held *h)
     free(h);
 }
 
-static bool say(uint16_t type, const held *h, const int *fds, int nfds)
+static bool send_request(uint16_t type, const held *h, const int *fds, int nfds)
 {
     cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 };
     cay_n_box b = { .seq = ++S.seq, .revision = h ? h->revision : 0 };
@@ -83,7 +83,7 @@ static bool say(uint16_t type, const held *h, const int *fds, int nfds)
 
 /* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we
  * wait. */
-static bool hear(cay_n_ack *ack, int *fd)
+static bool receive_answer(cay_n_ack *ack, int *fd)
 {
     struct {
         cay_msg h;
@@ -114,7 +114,7 @@ static bool hear(cay_n_ack *ack, int *fd)
     return false;
 }
 
-static const char *reach(void)
+static const char *connect_intercept(void)
 {
     if (S.fd >= 0)
         return NULL;
@@ -128,14 +128,14 @@ static const char *reach(void)
 }
 
 /* 0, or a code with reason and message in *ack. */
-static int bind_one(const held *h, cay_n_ack *ack, int *trust)
+static int bind_secrets(const held *h, cay_n_ack *ack, int *trust)
 {
     const char *step = NULL;
     *ack = (cay_n_ack){ 0 };
     for (int i = 0; i < TRIES; i++) { /* one that is dying may still be dialled */
-        step = reach();
+        step = connect_intercept();
         CAY_FAULT("lender.secrets.say");
-        if (!step && say(CAY_I_BIND, h, h->fd, 3) && hear(ack, trust))
+        if (!step && send_request(CAY_I_BIND, h, h->fd, 3) && receive_answer(ack, trust))
             return ack->code;
         cay__close_fd(&S.fd);
         poll(NULL, 0, PAUSE_MS);
@@ -163,7 +163,7 @@ static bool values_ok(int fd)
 
 void secrets_job(const keeper_job *job, const int *fds)
 {
-    held *old = find(job->net.id), *h = cay__alloc(sizeof *h);
+    held *old = find_held(job->net.id), *h = cay__alloc(sizeof *h);
     cay_n_ack ack;
     CAY_AUTOFD trust = -1;
     cay__str_copy(h->id, sizeof h->id, job->net.id);
@@ -174,16 +174,16 @@ void secrets_job(const keeper_job *job, const int *fds)
     if (h->fd[0] < 0 || h->fd[1] < 0 || h->fd[2] < 0) {
         lender_answer(job->seq, CAY_EINVAL, 0, "bad_request",
                       "secrets have to come as one sealed file of at most 1 MiB", NULL, -1);
-        forget(h);
+        forget_held(h);
         return;
     }
-    int rc = bind_one(h, &ack, &trust);
+    int rc = bind_secrets(h, &ack, &trust);
     cay_m_netinfo info = { .revision = h->revision };
     if (rc) {
-        forget(h);
+        forget_held(h);
     } else {
         if (old)
-            forget(old);
+            forget_held(old);
         h->next = S.all;
         S.all = h;
     }
@@ -193,7 +193,7 @@ void secrets_job(const keeper_job *job, const int *fds)
 
 void secrets_policy(const char *id, int policy)
 {
-    held *h = find(id), box = { 0 };
+    held *h = find_held(id), box = { 0 };
     cay_n_ack ack;
     int trust = -1;
     cay__str_copy(box.id, sizeof box.id, id);
@@ -206,7 +206,8 @@ void secrets_policy(const char *id, int policy)
     }
     if (S.fd < 0) /* one from before us may be there */
         S.fd = outside_dial(S.run, OUT_INTERCEPT);
-    if (S.fd >= 0 && say(CAY_I_POLICY, &box, &policy, 1) && hear(&ack, &trust) && ack.code)
+    if (S.fd >= 0 && send_request(CAY_I_POLICY, &box, &policy, 1) && receive_answer(&ack, &trust) &&
+        ack.code)
         dprintf(2, "network: secrets of %s: %s\n", id, ack.msg);
     cay__close_fd(&trust);
 }
@@ -215,19 +216,20 @@ void secrets_operator(int fd)
 {
     cay_n_ack ack;
     int trust = -1;
-    if (S.fd >= 0 && say(CAY_I_OPERATOR, NULL, &fd, 1) && hear(&ack, &trust) && ack.code)
+    if (S.fd >= 0 && send_request(CAY_I_OPERATOR, NULL, &fd, 1) && receive_answer(&ack, &trust) &&
+        ack.code)
         dprintf(2, "network: %s\n", ack.msg);
     cay__close_fd(&trust);
 }
 
 void secrets_drop(const char *id)
 {
-    held *h = find(id), gone = { 0 };
+    held *h = find_held(id), gone = { 0 };
     cay__str_copy(gone.id, sizeof gone.id, id);
     if (h)
-        forget(h);
+        forget_held(h);
     if (S.fd >= 0)
-        say(CAY_I_DROP, &gone, NULL, 0); /* its answer is read away with the next one's */
+        send_request(CAY_I_DROP, &gone, NULL, 0); /* its answer is read away with the next one's */
 }
 
 void secrets_lost(void)
@@ -242,7 +244,7 @@ void secrets_lost(void)
     for (held *h = S.all; h; h = h->next) {
         cay_n_ack ack;
         CAY_AUTOFD trust = -1;
-        if (bind_one(h, &ack, &trust))
+        if (bind_secrets(h, &ack, &trust))
             dprintf(2, "network: secrets of %s: %s\n", h->id, ack.msg);
     }
 }
@@ -261,7 +263,7 @@ void secrets_pair(int egress, bool fresh)
     if (S.paired || S.fd < 0 || egress < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return;
-    S.paired = say(CAY_I_EGRESS, NULL, &pair[0], 1) &&
+    S.paired = send_request(CAY_I_EGRESS, NULL, &pair[0], 1) &&
                cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
     close(pair[0]);
     close(pair[1]);

@@ -71,7 +71,7 @@ int operator_open(void)
 }
 
 /* Records of what was decided; cay-egress may write there and nowhere else. */
-static int records(int mode)
+static int open_records(int mode)
 {
     uid_t owner = mode == CAY_MODE_ROOT ? EGRESS_ID : 0;
     struct stat st;
@@ -102,7 +102,7 @@ static bool become_nobody(int mode)
     return syscall(SYS_capset, &h, none) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-static _Noreturn void child(const char *program, int mode, const int *fds, int nfds, int tell)
+static _Noreturn void child_main(const char *program, int mode, const int *fds, int nfds, int tell)
 {
     char *const argv[] = { strrchr(program, '/') + 1, NULL }, *const env[] = { NULL };
     int high[4];
@@ -177,7 +177,7 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
     CAY_AUTOFD op = operator_open();
     if (op < 0)
         return "the operator's file egress.conf";
-    CAY_AUTOFD dir = who == OUT_EGRESS ? records(mode) : -1;
+    CAY_AUTOFD dir = who == OUT_EGRESS ? open_records(mode) : -1;
     if (who == OUT_EGRESS && dir < 0)
         return "the directory net of the state directory";
     if (pipe2(tell, O_CLOEXEC) < 0)
@@ -186,7 +186,7 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
     CAY_FAULT("lender.egress.start");
     int pid = fork();
     if (pid == 0)
-        child(program, mode, fds, who == OUT_EGRESS ? 3 : 2, tell[1]);
+        child_main(program, mode, fds, who == OUT_EGRESS ? 3 : 2, tell[1]);
     close(tell[1]);
     bool failed = pid < 0 || read(tell[0], &e, sizeof e) == sizeof e;
     close(tell[0]);

@@ -27,7 +27,7 @@ int pool_print_faults(void);
 keeper K;
 static int ready_fd = -1;
 
-static _Noreturn void die(const char *what)
+static _Noreturn void exit_with_error(const char *what)
 {
     char line[256];
     int n = snprintf(line, sizeof line, "%s: %s\n", what, strerror(errno));
@@ -37,11 +37,11 @@ static _Noreturn void die(const char *what)
 }
 
 /* Away from the caller's session, terminal, directory and descriptors. */
-static void detach(const char *run)
+static void detach_process(const char *run)
 {
     char log[4096], old[4096];
     if (setsid() < 0 && errno != EPERM)
-        die("session");
+        exit_with_error("session");
     const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
     int pid = fork(); /* nobody's child, so nobody's zombie; and never again a session's leader */
     if (pid)
@@ -55,7 +55,7 @@ static void detach(const char *run)
         rename(log, old); /* what an earlier keeper said explains what this one finds */
     err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
-        die(log);
+        exit_with_error(log);
     dup2(null, 0);
     dup2(null, 1);
     dup2(err, 2);
@@ -82,15 +82,15 @@ static void detach(const char *run)
 }
 
 /* One keeper per state directory: the lock lives as long as the process. */
-static void lock(const char *run)
+static void lock_run_dir(const char *run)
 {
     char path[4096];
     cay__str_join(path, sizeof path, run, "/keeper.lock", NULL);
     K.lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (K.lock_fd < 0)
-        die(path);
+        exit_with_error(path);
     if (flock(K.lock_fd, LOCK_EX | LOCK_NB) < 0)
-        die("another keeper serves this state directory");
+        exit_with_error("another keeper serves this state directory");
 }
 
 static void listen_here(void)
@@ -102,15 +102,15 @@ static void listen_here(void)
     if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
         listen(K.listen_fd, 512) < 0 ||
         renameat(K.run_fd, "keeper.new", K.run_fd, "keeper.sock") < 0)
-        die("socket");
+        exit_with_error("socket");
     K.listener = (cay__watch){ .fd = K.listen_fd, .events = EPOLLIN, .fn = client_accept };
     if (!cay__loop_add(&K.loop, &K.listener))
-        die("loop");
+        exit_with_error("loop");
 }
 
 /* Disk is measured every few seconds where the kernel does not hold the limit; beyond it,
  * everything in the sandbox ends. */
-static void measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_disk_measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     (void)fds, (void)nfds;
@@ -132,7 +132,7 @@ bool home_vanished(void)
     return K.vanished = K.loop.stop = true;
 }
 
-static void sweep(cay__timer *t)
+static void on_sweep_timer(cay__timer *t)
 {
     static unsigned turn;
     (void)t;
@@ -157,7 +157,7 @@ static void sweep(cay__timer *t)
         keeper_job j = { .type = KEEPER_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
                       b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
-        job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });
+        job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_disk_measured });
         break;
     }
     cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));
@@ -194,15 +194,15 @@ int main(int argc, char **argv)
     K.argv = argv;
     K.journal_fd = -1;
     if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
-        die("layer");
-    detach(run);
+        exit_with_error("layer");
+    detach_process(run);
     CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the
                                            host mean something */
-    lock(run);
+    lock_run_dir(run);
     prctl(PR_SET_NAME, "cay-keeper");
     K.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (K.home_fd < 0)
-        die(home);
+        exit_with_error(home);
     int userns = adopt_plan();
     close(K.home_fd);
     if (adopt_instance())
@@ -214,25 +214,25 @@ int main(int argc, char **argv)
     K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
                   (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
     if (enter_namespaces(userns, ready_fd) < 0)
-        die("user namespace");
+        exit_with_error("user namespace");
     cay__close_fd(&userns);
     CAY_FAULT("keeper.start.namespaces");
     if (!pool_start_janitor(home))
-        die("janitor");
+        exit_with_error("janitor");
     if (enter_tree(home, run) < 0)
-        die("mount namespace");
+        exit_with_error("mount namespace");
     if (!cay__loop_open(&K.loop) || rootfs_open() < 0)
-        die("state directory");
+        exit_with_error("state directory");
     adopt_run();
     if (!pool_start())
-        die("zygotes");
+        exit_with_error("zygotes");
     CAY_FAULT("keeper.start.listen");
     listen_here();
     CAY_FAULT("keeper.start.ready");
     signal(SIGTERM, on_term);
     signal(SIGINT, on_term);
     signal(SIGCHLD, SIG_IGN);
-    K.sweep.fn = sweep;
+    K.sweep.fn = on_sweep_timer;
     cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + 2000);
     pool_refill_soon();
     if (write(ready_fd, "ok\n", 3) != 3)

@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 
-static int number(char **s)
+static int parse_number(char **s)
 {
     int v = 0;
     for (; **s >= '0' && **s <= '9' && v < 100000000; ++*s)
@@ -15,7 +15,7 @@ static int number(char **s)
 }
 
 /* The next field of a line; NULL: there is none. */
-static char *field(char **s)
+static char *next_field(char **s)
 {
     char *at = *s, *end = strchr(at, ' ');
     if (!end)
@@ -26,7 +26,7 @@ static char *field(char **s)
 }
 
 /* Blanks, ends of line and backslashes are written as three octal digits. */
-static void unescape(char *s)
+static void unescape_path(char *s)
 {
     char *to = s;
     for (; *s; s++) {
@@ -43,21 +43,21 @@ static bool parse_line(mountinfo *m, char *s)
 {
     __typeof__(m->line[0]) *l = &m->line[m->n];
     char *path, *opts;
-    l->id = number(&s);
+    l->id = parse_number(&s);
     if (*s++ != ' ')
         return false;
-    l->parent = number(&s);
-    if (*s++ != ' ' || !field(&s) || !field(&s) || !(path = field(&s)) || !(opts = field(&s)) ||
-        (path[0] != '/' && !CAY__MUTANT("fuzz-mountinfo")))
+    l->parent = parse_number(&s);
+    if (*s++ != ' ' || !next_field(&s) || !next_field(&s) || !(path = next_field(&s)) ||
+        !(opts = next_field(&s)) || (path[0] != '/' && !CAY__MUTANT("fuzz-mountinfo")))
         return false;
-    unescape(path);
+    unescape_path(path);
     l->path = path;
     l->ro = cay__str_starts(opts, "ro,") || !strcmp(opts, "ro");
     m->n++;
     return true;
 }
 
-static int find(const mountinfo *m, int id)
+static int find_mount(const mountinfo *m, int id)
 {
     for (size_t i = 0; i < m->n; i++)
         if (m->line[i].id == id)
@@ -78,7 +78,7 @@ bool mountinfo_parse(mountinfo *m)
             return false;
     }
     for (size_t i = 0; i < m->n; i++) {
-        int up = find(m, m->line[i].parent);
+        int up = find_mount(m, m->line[i].parent);
         bool top = !m->line[i].path[1];
         if (up < 0 && top && m->root < 0)
             m->root = (int)i;

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_net_answer(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     CAY_FAULT("keeper.net.answer");
     if (d->error.code && !j->c)
@@ -31,7 +31,7 @@ void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
     j.net.name[sizeof j.net.name - 1] = 0;
     CAY_FAULT("keeper.net.ask");
     bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0,
-                         &(job_wait){ .b = b, .c = c, .fn = told });
+                         &(job_wait){ .b = b, .c = c, .fn = on_net_answer });
     CAY_FAULT("keeper.net.asked");
     b->lent |= sent && (m->op == CAY_NET_SET || m->op == CAY_NET_RESTORE);
     b->restore = !sent && m->op == CAY_NET_RESTORE; /* the next sweep tries again */

@@ -48,7 +48,7 @@ static bool send_batch(int s, const void *batch, size_t len)
 }
 
 /* The next answer: 0 or an errno; *seq tells whose it is. */
-static int answer(int s, unsigned *seq)
+static int receive_ack(int s, unsigned *seq)
 {
     struct {
         struct nlmsghdr h;
@@ -72,7 +72,7 @@ static bool make_links(bool *six)
         return false;
     do {
         unsigned was = seq;
-        int e = answer(s, &seq);
+        int e = receive_ack(s, &seq);
         errno = e;
         if (e && (seq == was || seq <= ROUTE4))
             return false;
@@ -89,10 +89,10 @@ static int load_rules(const void *batch, size_t len)
         return errno;
     /* Only the last rule asks for an answer; a refusal of the whole batch is one message as well.
      */
-    return answer(s, &seq);
+    return receive_ack(s, &seq);
 }
 
-static bool lacking(int e)
+static bool is_unsupported(int e)
 {
     return e == ENOENT || e == EOPNOTSUPP || e == EPROTONOSUPPORT || e == EAFNOSUPPORT ||
            e == EPERM || e == EINVAL;
@@ -117,7 +117,7 @@ static const char *make_rules(int *how)
         if (!e)
             return NULL;
         errno = e;
-        if (!lacking(e))
+        if (!is_unsupported(e))
             return "nftables";
     }
     *how = CAY__NET_PORTS;
@@ -126,7 +126,7 @@ static const char *make_rules(int *how)
     return NULL;
 }
 
-static bool on(int s, int level, int name)
+static bool enable_sockopt(int s, int level, int name)
 {
     int one = 1;
     return setsockopt(s, level, name, &one, sizeof one) == 0;
@@ -141,11 +141,11 @@ static int any_socket(int type, uint16_t port)
     CAY_AUTOFD s = socket(AF_INET6, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0 || setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) < 0)
         return -1;
-    if (port == CAY__NET_PORT &&
-        (!on(s, IPPROTO_IP, IP_TRANSPARENT) || !on(s, IPPROTO_IPV6, IPV6_TRANSPARENT)))
+    if (port == CAY__NET_PORT && (!enable_sockopt(s, IPPROTO_IP, IP_TRANSPARENT) ||
+                                  !enable_sockopt(s, IPPROTO_IPV6, IPV6_TRANSPARENT)))
         return -1;
-    if (type == SOCK_DGRAM &&
-        (!on(s, IPPROTO_IPV6, IPV6_RECVPKTINFO) || !on(s, IPPROTO_IPV6, IPV6_FREEBIND)))
+    if (type == SOCK_DGRAM && (!enable_sockopt(s, IPPROTO_IPV6, IPV6_RECVPKTINFO) ||
+                               !enable_sockopt(s, IPPROTO_IPV6, IPV6_FREEBIND)))
         return -1;
     /* Until somebody serves them they only take their ports: a connection is refused at once
      * instead of waiting for nobody. A datagram socket that has its port would swallow queries, so

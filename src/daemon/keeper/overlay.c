@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
-static bool set(int fs, const char *key, const char *value)
+static bool set_string(int fs, const char *key, const char *value)
 {
     return syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
 }
@@ -21,7 +21,7 @@ static bool set_fd(int fs, const char *key, int dir, const char *name)
 static bool set_name(int fs, const char *key, const char *below, const char *name)
 {
     char path[160];
-    return cay__str_join(path, sizeof path, below, "/", name, NULL) && set(fs, key, path);
+    return cay__str_join(path, sizeof path, below, "/", name, NULL) && set_string(fs, key, path);
 }
 
 /* The uppermost comes first. Several by name want Linux 6.7. */
@@ -41,7 +41,7 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
     *step = "layers";
     if (at->base >= 0 &&
         !(fds ? syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, at->base) == 0
-              : set(fs, key, "/l")))
+              : set_string(fs, key, "/l")))
         return false;
     cay__str_join(upper, sizeof upper, at->dir, "/upper", NULL);
     cay__str_join(work, sizeof work, at->dir, "/work", NULL);
@@ -59,8 +59,8 @@ int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const 
     if (!set_layers(fs, at, step))
         return -1;
     *step = "overlay options";
-    if (!set(fs, "redirect_dir", user_xattr || at->still ? "nofollow" : "on") ||
-        !set(fs, "index", "off") || !set(fs, "metacopy", "off"))
+    if (!set_string(fs, "redirect_dir", user_xattr || at->still ? "nofollow" : "on") ||
+        !set_string(fs, "index", "off") || !set_string(fs, "metacopy", "off"))
         return -1;
     if (user_xattr && syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
         return -1;

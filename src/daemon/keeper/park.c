@@ -28,7 +28,7 @@ typedef struct stage_fds {
     int usr, root, boxes, layers; /* -1: none */
 } stage_fds;
 
-static _Noreturn void die(int ctl, const char *step)
+static _Noreturn void exit_with_error(int ctl, const char *step)
 {
     cay_g_result r = { .sys = errno ? errno : EIO };
     cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BOUND, 0, 0 };
@@ -48,7 +48,7 @@ static const char *const masked[] = {
 static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
 
 /* The kernel has no such entry, rather than we no such source. */
-static bool absent(const char *path)
+static bool is_absent(const char *path)
 {
     struct stat st;
     return errno == ENOENT && lstat(path, &st) < 0 && errno == ENOENT;
@@ -64,13 +64,13 @@ static bool mask_proc(void)
         int rc = mount("/d/null", path, NULL, MS_BIND, NULL);
         if (rc < 0 && errno == ENOTDIR)
             rc = mount("/d/pts", path, NULL, MS_BIND, NULL);
-        if (rc < 0 && !absent(path))
+        if (rc < 0 && !is_absent(path))
             return false;
     }
     for (size_t i = 0; i < CAY_LEN(read_only) && !CAY__MUTANT("proc-ro"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
         if (mount(path, path, NULL, MS_BIND, NULL) < 0
-                ? !absent(path)
+                ? !is_absent(path)
                 : mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
             return false;
     }
@@ -112,7 +112,7 @@ static bool make_dev(int mode)
            mount("/t/r/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
 }
 
-static bool put(int tree, const char *to)
+static bool attach_tree(int tree, const char *to)
 {
     return tree < 0 || mnt_move(tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
@@ -132,7 +132,7 @@ static void take_root(int go, stage_fds *f)
  * is put together. What is not shown by a mount of its own cannot be reached once the stage is
  * gone. As root that is now: the default root is there, and a request for another one changes over
  * from it. */
-static bool stage(int ctl, int go, const keeper_job *job)
+static bool build_stage(int ctl, int go, const keeper_job *job)
 {
     int mode = (int)job->mode;
     stage_fds f;
@@ -142,32 +142,33 @@ static bool stage(int ctl, int go, const keeper_job *job)
     size_t n = mode == CAY_MODE_ROOT ? 6 : CAY_LEN(dirs);
     if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") <
         0)
-        die(ctl, "stage");
+        exit_with_error(ctl, "stage");
     for (size_t i = 0; i < n; i++)
         if (mkdir(dirs[i], 0755) < 0)
-            die(ctl, "stage");
+            exit_with_error(ctl, "stage");
     if (CAY__MUTANT("own-proc")
             ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
             : mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-        die(ctl, "proc");
+        exit_with_error(ctl, "proc");
     if (!mask_proc() || (!CAY__MUTANT("boot-id") && !own_boot_id()))
-        die(ctl, "proc masks");
+        exit_with_error(ctl, "proc masks");
     if (mkdir("/t/r/shm", 01777) < 0 || mkdir("/t/r/lock", 01777) < 0 ||
         mount("/t/r", "/t/run", NULL, MS_BIND, NULL) < 0)
-        die(ctl, "run");
+        exit_with_error(ctl, "run");
     if (!make_dev(mode))
-        die(ctl, "dev");
+        exit_with_error(ctl, "dev");
     take_root(go, &f);
-    if (!put(f.usr, "/t/usr") || !put(f.boxes, "/t/i/sandboxes") || !put(f.layers, "/t/i/layers"))
-        die(ctl, "usr");
+    if (!attach_tree(f.usr, "/t/usr") || !attach_tree(f.boxes, "/t/i/sandboxes") ||
+        !attach_tree(f.layers, "/t/i/layers"))
+        exit_with_error(ctl, "usr");
     if (f.root >= 0) {
         const char *step = root_enter(f.root, "/t/n", "/t", !job->image);
         if (step || (job->image && (step = root_complete(f.root, "cay"))) ||
             (step = root_pivot(f.root)))
-            die(ctl, step);
+            exit_with_error(ctl, step);
     } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
                umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
-        die(ctl, "stage pivot");
+        exit_with_error(ctl, "stage pivot");
     }
     return f.root >= 0;
 }
@@ -190,7 +191,7 @@ static void own_descriptors(int *ctl, int *listen_fd, int *home, netns *net)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i < CAY_LEN(mine); i++)
         if (null < 0 || (*mine[i] >= 0 && (*mine[i] = fcntl(*mine[i], F_DUPFD_CLOEXEC, 16)) < 0))
-            die(*ctl, "descriptors");
+            exit_with_error(*ctl, "descriptors");
     for (int i = 0; i < (CAY__SANITIZED ? 2 : 3); i++)
         dup2(null, i);
     int at = 3;
@@ -211,7 +212,8 @@ static const char *enter_groups(const groups *g)
     return CAY__MUTANT("cgroupns") || unshare(CLONE_NEWCGROUP) == 0 ? NULL : "cgroup namespace";
 }
 
-static _Noreturn void child(const keeper_job *job, const groups *g, int ctl, int go, netns *net)
+static _Noreturn void child_main(const keeper_job *job, const groups *g, int ctl, int go,
+                                 netns *net)
 {
     char c;
     int listen_fd = g->fds[0], home = home_mark();
@@ -223,19 +225,19 @@ static _Noreturn void child(const keeper_job *job, const groups *g, int ctl, int
     signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
     const char *step = g->cg2 > 1 ? NULL : enter_groups(g);
     if (step)
-        die(ctl, step);
+        exit_with_error(ctl, step);
     CAY_FAULT("init.park.grouped");
     if (job->mode != CAY_MODE_SINGLE &&
         (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
          syscall(SYS_setresuid, 0, 0, 0) < 0))
-        die(ctl, "ids");
+        exit_with_error(ctl, "ids");
     if (sethostname("cay", 3) < 0)
-        die(ctl, "hostname");
+        exit_with_error(ctl, "hostname");
     /* A second layer under the filter's rule against nested user namespaces. */
     cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces",
                        CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
-    bool rooted = stage(ctl, go, job);
+    bool rooted = build_stage(ctl, go, job);
     umask(022);
     setsid();
     own_descriptors(&ctl, &listen_fd, &home, net);
@@ -303,14 +305,14 @@ typedef struct birth {
     netns *net;
 } birth;
 
-static void born(birth *b)
+static void clone_init(birth *b)
 {
     const birth mine = *b; /* the child shares *b, and its parent goes on */
     int pid = (int)syscall(SYS_clone3, &b->a, sizeof b->a);
     if (pid == 0) {
         close(mine.ctl[0]);
         close(mine.go[0]);
-        child(mine.job, mine.g, mine.ctl[1], mine.go[1], mine.net);
+        child_main(mine.job, mine.g, mine.ctl[1], mine.go[1], mine.net);
     }
     b->pid = pid;
     b->sys = errno;
@@ -319,16 +321,16 @@ static void born(birth *b)
 /* A cgroup namespace begins where its maker is. Where init has a leaf of its own, its groups are
  * entered by a process in between, which is born in the sandbox's group and gives birth to init in
  * the leaf; moving init later would wait for a grace period. */
-static _Noreturn void between(birth *b)
+static _Noreturn void intermediate_main(birth *b)
 {
     b->step = enter_groups(b->g);
     b->sys = errno;
     if (!b->step)
-        born(b);
+        clone_init(b);
     _exit(0);
 }
 
-static bool bear(birth *b)
+static bool spawn_init(birth *b)
 {
     const groups *g = b->g;
     b->a.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
@@ -340,7 +342,7 @@ static bool bear(birth *b)
         b->a.cgroup = (uint64_t)g->fds[g->cg2];
     }
     if (g->cg2 < 2) {
-        born(b);
+        clone_init(b);
     } else {
         b->a.flags |= CLONE_PARENT; /* the zygote's child, as ever */
         b->a.exit_signal = 0;
@@ -349,7 +351,7 @@ static bool bear(birth *b)
                                 .cgroup = (uint64_t)g->fds[1] };
         int mid = (int)syscall(SYS_clone3, &m, sizeof m);
         if (mid == 0)
-            between(b);
+            intermediate_main(b);
         if (mid < 0)
             b->sys = errno;
         else
@@ -360,7 +362,7 @@ static bool bear(birth *b)
 }
 
 /* The net namespace, while the keeper makes the groups. */
-static const char *prepare(const keeper_job *job, park_result *out)
+static const char *prepare_netns(const keeper_job *job, park_result *out)
 {
     const char *step = "id range";
     errno = ERANGE;
@@ -391,7 +393,7 @@ const char *park(const keeper_job *job, int keeper, park_result *out)
                   .pidfd = -1,
                   .pid = -1,
                   .net = &out->net };
-    const char *step = prepare(job, out);
+    const char *step = prepare_netns(job, out);
     int e = errno;
     bool came = take_groups(keeper, &g); /* whatever happened: it is there to be read */
     e = step ? e : errno;
@@ -405,7 +407,7 @@ const char *park(const keeper_job *job, int keeper, park_result *out)
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b->go) < 0)
         goto fail;
     step = "namespaces";
-    if (!bear(b)) {
+    if (!spawn_init(b)) {
         step = b->step ? b->step : step;
         goto fail;
     }

@@ -91,7 +91,7 @@ void pool_failed(const box *b, int sys, const char *step)
     }
 }
 
-static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     static const uint32_t how[4] = { [CAY__NET_NAT] = CAY_FEAT_NAT,
                                      [CAY__NET_TPROXY] = CAY_FEAT_NFT,
@@ -132,7 +132,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 
 /* Without a range of its own a sandbox would have the host's ids. root: which of K.roots it is to
  * be bound to, or -1. */
-static bool park_one(bool uid0, int root)
+static bool park_box(bool uid0, int root)
 {
     bool room = K.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
     uint32_t block = room && K.mode == CAY_MODE_ROOT ? block_take() : 0;
@@ -157,7 +157,7 @@ static bool park_one(bool uid0, int root)
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
-    if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = parked })) {
+    if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_box_parked })) {
         box_free(b);
         return false;
     }
@@ -180,7 +180,7 @@ typedef struct counts {
     unsigned have[ROOTS], ready[ROOTS]; /* with each root: in all, not with a zygote any more */
 } counts;
 
-static counts count(void)
+static counts count_boxes(void)
 {
     counts c = { 0 };
     for (box *b = K.boxes; b; b = b->next) {
@@ -197,7 +197,7 @@ static counts count(void)
 }
 
 /* Nothing but a root is to be made for it. */
-static bool plain(const pending *p)
+static bool is_plain(const pending *p)
 {
     const char *host = pending_field(p, 2);
     return !(p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE |
@@ -208,14 +208,14 @@ static bool plain(const pending *p)
 /* Which of K.roots is all that it wants, or -1. */
 static int root_of(const pending *p)
 {
-    for (int i = 0; plain(p) && i < ROOTS; i++)
+    for (int i = 0; is_plain(p) && i < ROOTS; i++)
         if (K.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) &&
             !strcmp(K.roots[i].stack, p->stack))
             return i;
     return -1;
 }
 
-static unsigned keep(int root)
+static unsigned count_to_keep(int root)
 {
     const warm *r = &K.roots[root];
     if (!root)
@@ -230,11 +230,11 @@ static unsigned keep(int root)
 void pool_learn(const pending *p)
 {
     int i = root_of(p), old = 0;
-    counts c = i < 0 ? count() : (counts){ 0 };
+    counts c = i < 0 ? count_boxes() : (counts){ 0 };
     for (int k = 1; i < 0 && k < ROOTS; k++)
-        if (!keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
+        if (!count_to_keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
             old = k;
-    if (old && plain(p) && p->m.nlayers &&
+    if (old && is_plain(p) && p->m.nlayers &&
         ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, K.layer))) {
         K.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
         cay__str_copy(K.roots[i].stack, sizeof K.roots[i].stack, p->stack);
@@ -248,7 +248,7 @@ void pool_learn(const pending *p)
 void pool_forget(void)
 {
     for (box *b = K.boxes; b; b = b->next)
-        if (b->phase == BOX_BOUND && !keep(b->root))
+        if (b->phase == BOX_BOUND && !count_to_keep(b->root))
             box_stop(b, "pool", true);
 }
 
@@ -309,7 +309,7 @@ static bool bind_ahead(box *b, counts *c)
     /* As root it stands on the default one already: another wants directories of its own, and is
      * parked so. */
     for (int i = 0; i < (K.mode == CAY_MODE_ROOT ? 1 : ROOTS); i++)
-        if (c->ready[i] < keep(i)) {
+        if (c->ready[i] < count_to_keep(i)) {
             b->root = i;
             c->ready[i]++;
             box_bind(b, NULL);
@@ -322,15 +322,15 @@ void pool_parked(box *b)
 {
     b->phase = BOX_PARKED;
     pool_serve();
-    counts c = count();
+    counts c = count_boxes();
     bind_ahead(b, &c);
 }
 
 /* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly
  * gone. */
-static void refill(cay__timer *t)
+static void on_refill_timer(cay__timer *t)
 {
-    counts c = count();
+    counts c = count_boxes();
     unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes,
              raw = K.pool_raw, have_raw = c.raw + c.raw_parking;
     bool can = K.mode == CAY_MODE_ROOT && K.layer[0],
@@ -347,27 +347,27 @@ static void refill(cay__timer *t)
             other++;
     }
     for (int i = 0; i < ROOTS; i++) {
-        all |= c.ready[i] < CAY_MIN(keep(i), 2u);
-        raw += can ? 0 : keep(i);
+        all |= c.ready[i] < CAY_MIN(count_to_keep(i), 2u);
+        raw += can ? 0 : count_to_keep(i);
         have_raw += can ? 0 : c.ready[i];
     }
     all &= cay__boot_ms() >= K.pool_again_ms;
     for (int ready = 0; ready <= all; ready++) {
-        for (; c.parking < most && want0 > c.uid0 && park_one(true, -1); c.uid0++)
+        for (; c.parking < most && want0 > c.uid0 && park_box(true, -1); c.uid0++)
             c.parking++;
         for (int i = 0; can && i < ROOTS; i++)
-            for (; c.parking < most && c.have[i] < want[i] + (ready ? keep(i) : 0) &&
-                   park_one(false, i);
+            for (; c.parking < most && c.have[i] < want[i] + (ready ? count_to_keep(i) : 0) &&
+                   park_box(false, i);
                  c.have[i]++)
                 c.parking++;
-        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, -1);
+        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_box(false, -1);
              have_raw++)
             c.parking++;
     }
     for (box *b = K.boxes; b; b = b->next)
         c.raw -= bind_ahead(b, &c);
     for (int i = 0; can && i < ROOTS; i++)
-        lack |= c.have[i] < want[i] + keep(i);
+        lack |= c.have[i] < want[i] + count_to_keep(i);
     /* One that is being made comes back to this by itself; looking before would only keep us from
      * the rest. */
     if (c.parking < most && (lack || have_raw < other + raw))
@@ -385,7 +385,7 @@ void pool_refill_soon(void)
         at = CAY_MAX(at + QUIET_US / 1000 + 1, K.pool_again_ms);
     if (K.refill.prev && K.refill.at_ms <= at)
         return;
-    K.refill.fn = refill;
+    K.refill.fn = on_refill_timer;
     cay__timer_arm(&K.loop, &K.refill, at);
 }
 

@@ -7,7 +7,7 @@
 #define GRACE_MS  1000 /* between TERM and KILL */
 #define SETTLE_MS 200  /* a background child may hold the pipe for so long */
 
-static proc **bucket(const char *id)
+static proc **find_bucket(const char *id)
 {
     return &K.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(K.procs)];
 }
@@ -27,8 +27,8 @@ proc *proc_new(box *b, const char *id)
     *(b->procs ? &b->procs->newer : &b->oldest) = p;
     b->procs = p;
     b->nprocs++;
-    p->same = *bucket(id);
-    *bucket(id) = p;
+    p->same = *find_bucket(id);
+    *find_bucket(id) = p;
     return p;
 }
 
@@ -48,7 +48,7 @@ void proc_free(proc *p)
 {
     *(p->newer ? &p->newer->next : &p->b->procs) = p->next;
     *(p->next ? &p->next->newer : &p->b->oldest) = p->newer;
-    proc **at = bucket(p->id);
+    proc **at = find_bucket(p->id);
     while (*at != p)
         at = &(*at)->same;
     *at = p->same;
@@ -78,7 +78,7 @@ proc *proc_find(box *b, const char *ref)
     bool number = cay__str_to_u64(ref, &pid);
     proc *ended = NULL;
     if (cay__id_valid(ref, 'p')) {
-        for (ended = *bucket(ref); ended && (ended->b != b || strcmp(ended->id, ref));)
+        for (ended = *find_bucket(ref); ended && (ended->b != b || strcmp(ended->id, ref));)
             ended = ended->same;
         return ended;
     }
@@ -112,7 +112,7 @@ void proc_reply(client *c, const proc *p)
 }
 
 /* Which limit, if any, ended it: read only when something went wrong. */
-static const char *why(proc *p, int status)
+static const char *find_exit_reason(proc *p, int status)
 {
     box *b = p->b;
     cay_m_usage u = { 0 };
@@ -207,7 +207,7 @@ void proc_exited(box *b, const cay_g_exit *x)
     if (!p->started)
         proc_begin(p, x->pid);
     char reason[sizeof p->exit.reason];
-    cay__str_copy(reason, sizeof reason, why(p, x->status));
+    cay__str_copy(reason, sizeof reason, find_exit_reason(p, x->status));
     end_with(p, x->status, reason, x->cpu_us, x->max_rss);
     if (p->killing) { /* nothing of a timed-out command stays */
         cgroup_exec_kill(p);

@@ -11,7 +11,7 @@
 #define SYS_quotactl_fd 443
 #endif
 
-static int control(int cmd, uint32_t project, struct if_dqblk *q)
+static int call_quotactl(int cmd, uint32_t project, struct if_dqblk *q)
 {
     CAY_AUTOFD here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return here < 0 ? -1 : (int)syscall(SYS_quotactl_fd, here, QCMD(cmd, PRJQUOTA), project, q);
@@ -27,7 +27,7 @@ uint32_t quota_project(const char *dir)
 bool quota_used(uint32_t project, uint64_t *bytes, uint64_t *inodes)
 {
     struct if_dqblk q;
-    if (!project || control(Q_GETQUOTA, project, &q) < 0)
+    if (!project || call_quotactl(Q_GETQUOTA, project, &q) < 0)
         return false;
     *bytes = q.dqb_curspace;
     *inodes = q.dqb_curinodes;
@@ -38,5 +38,5 @@ void quota_forget(uint32_t project)
 {
     struct if_dqblk none = { .dqb_valid = QIF_LIMITS };
     if (project)
-        control(Q_SETQUOTA, project, &none);
+        call_quotactl(Q_SETQUOTA, project, &none);
 }

@@ -15,7 +15,7 @@ static int make_dir(int at, const char *name)
 
 /* Ids of a sandbox have to pass, whoever made them before us and under which umask. The group of a
  * server that is not root may look (helper/root_helper/trees.c). */
-static bool passable(const char *name)
+static bool make_passable(const char *name)
 {
     struct stat st;
     return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -31,7 +31,7 @@ int rootfs_open(void)
     CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
         return -1;
-    if (!passable("sandboxes") || !passable("layers"))
+    if (!make_passable("sandboxes") || !make_passable("layers"))
         return -1;
     return K.layer[0] ? rootfs_seal(K.layer) : 0;
 }

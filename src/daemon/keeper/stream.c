@@ -56,7 +56,7 @@ static bool ring_make(stream *s)
     return true;
 }
 
-static uint64_t held(const stream *s)
+static uint64_t count_held_bytes(const stream *s)
 {
     return CAY_MIN(s->head, (uint64_t)s->ring.size);
 }
@@ -84,11 +84,11 @@ bool ring_adopt(stream *s, int fd)
     if (pos >= 0 &&
         pos <= (off_t)h.size) /* further than was written down: the kill came before that */
         s->head += (h.size - h.head % h.size + (uint64_t)pos) % h.size;
-    s->p->b->kept += held(s);
+    s->p->b->kept += count_held_bytes(s);
     return true;
 }
 
-static uint64_t oldest(const stream *s)
+static uint64_t oldest_offset(const stream *s)
 {
     return s->head > s->ring.size ? s->head - s->ring.size : 0;
 }
@@ -101,7 +101,7 @@ static ssize_t ring_fill(stream *s, size_t n)
 {
     ring *r = &s->ring;
     size_t at = s->head % r->size;
-    uint64_t before = oldest(s);
+    uint64_t before = oldest_offset(s);
     bool tty = s->p->flags & CAY_SPAWN_TTY;
     if (!tty && at == 0)
         lseek(r->fd, HEADER, SEEK_SET);
@@ -111,13 +111,13 @@ static ssize_t ring_fill(stream *s, size_t n)
         CAY_FAULT("keeper.ring.filled");
         cay__marks_add(&((ring_head *)r->map)->marks, before, s->head,
                        (uint64_t)(cay__clock_ms() - s->p->started_ms));
-        s->p->b->kept -= held(s);
+        s->p->b->kept -= count_held_bytes(s);
         s->head += (uint64_t)k;
-        s->p->b->kept += held(s);
+        s->p->b->kept += count_held_bytes(s);
         /* Lost is what goes before any reader had it. */
         before = CAY_MAX(before, s->seen);
-        if (oldest(s) > before)
-            s->lost += oldest(s) - before;
+        if (oldest_offset(s) > before)
+            s->lost += oldest_offset(s) - before;
         ((ring_head *)r->map)->head = s->head;
         ((ring_head *)r->map)->lost = s->lost;
     }
@@ -143,7 +143,7 @@ static void reader_free(reader *r)
 }
 
 /* A terminal has no source until init has made it. */
-static bool over(const stream *s)
+static bool is_over(const stream *s)
 {
     return s->p->settled || (s->w.fd < 0 && (s->p->started || !(s->p->flags & CAY_SPAWN_TTY)));
 }
@@ -165,7 +165,7 @@ static bool reader_feed(reader *r)
     stream *s = r->s;
     while (r->at < s->head) {
         size_t n;
-        r->at = CAY_MAX(r->at, oldest(s));
+        r->at = CAY_MAX(r->at, oldest_offset(s));
         const char *p = ring_at(s, r->at, &n);
         ssize_t k = reader_watch(r) ? write(r->w.fd, p, n) : 0;
         if (k < 0 && errno == EAGAIN) {
@@ -180,7 +180,7 @@ static bool reader_feed(reader *r)
         r->stalled_ms = 0;
         s->seen = CAY_MAX(s->seen, r->at);
     }
-    if (over(s)) {
+    if (is_over(s)) {
         reader_free(r);
         return false;
     }
@@ -215,8 +215,8 @@ void stream_resume(stream *s)
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 {
     uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
-    uint64_t at = CAY_MAX(from, oldest(s));
-    *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = over(s) };
+    uint64_t at = CAY_MAX(from, oldest_offset(s));
+    *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = is_over(s) };
     reader *r = cay__alloc(sizeof *r);
     r->s = s;
     r->at = at;
@@ -233,7 +233,7 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 
 /* How much may be read now. With on_full block, what a reader has not had is not overwritten, and
  * the writer waits; not for longer than half a minute. */
-static size_t room(stream *s)
+static size_t get_free_space(stream *s)
 {
     size_t n = BATCH / 4;
     if (!(s->p->flags & CAY_SPAWN_BLOCK) || s->ring.fd < 0)
@@ -281,7 +281,7 @@ static void stream_over(stream *s)
 }
 
 /* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
-static int pump(stream *s)
+static int read_source(stream *s)
 {
     if (s->ring.fd <
         0) { /* most commands print nothing: no ring until there is something to keep */
@@ -293,8 +293,8 @@ static int pump(stream *s)
     }
     /* What is passed on is kept too. Up to the ring's end, and never a whole round: what is known
      * after a kill is only where in it we stood. */
-    size_t most =
-        CAY_MIN(room(s), CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
+    size_t most = CAY_MIN(get_free_space(s),
+                          CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
     ssize_t passed = pass_on(s, most);
     ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
     if (k < 0 && errno == EAGAIN)
@@ -313,12 +313,12 @@ static void on_source(cay__watch *w, uint32_t ev)
 {
     stream *s = (stream *)w;
     (void)ev;
-    if (room(s) == 0) {
+    if (get_free_space(s) == 0) {
         s->paused = true;
         cay__loop_del(&K.loop, &s->w); /* a hang-up would be told again and again */
         return;
     }
-    if (pump(s) < 0) {
+    if (read_source(s) < 0) {
         stream_over(s);
         proc_settle(s->p);
     }
@@ -334,9 +334,9 @@ void stream_open(stream *s, int fd)
 bool stream_drain(stream *s)
 {
     for (int i = 0; s->w.fd >= 0 && i < 64; i++) {
-        if (room(s) == 0)
+        if (get_free_space(s) == 0)
             return false;
-        int k = pump(s);
+        int k = read_source(s);
         if (k < 0)
             stream_over(s);
         if (k <= 0)
@@ -351,7 +351,7 @@ void stream_close(stream *s)
         reader_free(s->readers);
     if (s->w.fd >= 0)
         stream_over(s);
-    s->p->b->kept -= held(s);
+    s->p->b->kept -= count_held_bytes(s);
     if (s->ring.map)
         munmap(s->ring.map, HEADER + s->ring.size);
     s->ring.map = NULL;
@@ -363,7 +363,7 @@ size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_t
 {
     uint64_t from = offset == CAY_FROM_NOW ? s->head : offset,
              until = UINT64_MAX; /* may be still to come */
-    uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest(s)) : from;
+    uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest_offset(s)) : from;
     size_t done = 0;
     *out = (cay_m_data){ .offset = at, .lost = at - from };
     if (one_time && s->ring.fd >= 0)
@@ -377,6 +377,6 @@ size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_t
         done += n;
         at += n;
     }
-    out->eof = at >= s->head && over(s);
+    out->eof = at >= s->head && is_over(s);
     return done;
 }

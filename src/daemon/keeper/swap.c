@@ -58,7 +58,7 @@ static struct {
     bool done;
 } C;
 
-static int entered(void *arg)
+static int inside_main(void *arg)
 {
     (void)arg;
     C.step = "mount namespace";
@@ -78,17 +78,17 @@ static int entered(void *arg)
 /* Runs fn in the sandbox's mount namespace and nowhere else of it, by a process that shares our
  * memory. Nothing ends it when we end: a swap that is past the middle is sooner done than mended.
  */
-static const char *inside(swap *s, const char *(*fn)(swap *s))
+static const char *run_inside(swap *s, const char *(*fn)(swap *s))
 {
     C = (__typeof__(C)){ .s = s, .fn = fn };
-    int pid = clone(entered, s->mem + sizeof s->mem, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    int pid = clone(inside_main, s->mem + sizeof s->mem, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
     int e = errno;
     CAY__STACK_USED(s->mem, sizeof s->mem);
     errno = pid < 0 ? e : C.done ? C.sys : ECHILD;
     return pid < 0 || !C.done ? "helper" : C.step;
 }
 
-static const char *seal(swap *s)
+static const char *seal_root(swap *s)
 {
     if (mnt_setattr(s->old, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0, -1) < 0)
         return "read-only";
@@ -96,20 +96,20 @@ static const char *seal(swap *s)
     return NULL;
 }
 
-static const char *unseal(swap *s)
+static const char *unseal_root(swap *s)
 {
     return mnt_setattr(s->old, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY, -1) < 0 ? "writable again"
                                                                                 : NULL;
 }
 
-static int point(int root, const char *path)
+static int open_mountpoint(int root, const char *path)
 {
     return cay__fd_openat2(root, path + 1, O_PATH | O_NOFOLLOW, 0,
                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 /* Where in `root` something is to be mounted that is a directory, or is none. */
-static int target(int root, const char *path, bool dir)
+static int open_target(int root, const char *path, bool dir)
 {
     char up[4096];
     const char *name = strrchr(path, '/');
@@ -125,11 +125,12 @@ static int target(int root, const char *path, bool dir)
     return openat(at, name + 1, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool move_one(int from, int to, const char *path)
+static bool move_submount(int from, int to, const char *path)
 {
     struct stat st;
-    CAY_AUTOFD src = point(from, path);
-    CAY_AUTOFD dst = src < 0 || fstat(src, &st) < 0 ? -1 : target(to, path, S_ISDIR(st.st_mode));
+    CAY_AUTOFD src = open_mountpoint(from, path);
+    CAY_AUTOFD dst =
+        src < 0 || fstat(src, &st) < 0 ? -1 : open_target(to, path, S_ISDIR(st.st_mode));
     return dst >= 0 &&
            mnt_move(src, "", dst, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
 }
@@ -139,7 +140,7 @@ static bool move_all(const mountinfo *m, int parent, int from, int to)
 {
     size_t i = 0;
     for (; i < m->n && (m->line[i].parent != parent || !m->line[i].path[1] ||
-                        move_one(from, to, m->line[i].path));
+                        move_submount(from, to, m->line[i].path));
          i++)
         ;
     if (i == m->n)
@@ -147,12 +148,12 @@ static bool move_all(const mountinfo *m, int parent, int from, int to)
     int e = errno;
     while (i-- > 0)
         if (m->line[i].parent == parent && m->line[i].path[1])
-            move_one(to, from, m->line[i].path);
+            move_submount(to, from, m->line[i].path);
     errno = e;
     return false;
 }
 
-static const char *change(swap *s)
+static const char *change_root(swap *s)
 {
     const char *step = "root";
     if (mnt_move(s->root, "", s->old, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -180,7 +181,7 @@ static const char *change(swap *s)
 
 /* One that died left a second root on top: the new one, half furnished, while the other is still
  * read-only; or else the old one. */
-static const char *clear(swap *s)
+static const char *remove_cover(swap *s)
 {
     CAY_AUTOFD top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (top < 0 ||
@@ -189,21 +190,21 @@ static const char *clear(swap *s)
     return umount2("/", MNT_DETACH) == 0 ? NULL : "second root";
 }
 
-static bool there(int at, const char *name)
+static bool has_entry(int at, const char *name)
 {
     struct stat st;
     return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Puts a directory out of sight, if it is there. */
-static bool drop(int at, const char *name, bool *trash)
+static bool trash_dir(int at, const char *name, bool *trash)
 {
-    if (!there(at, name))
+    if (!has_entry(at, name))
         return true;
     return root_trash(at, name) && (*trash = true);
 }
 
-static void forget(int at)
+static void remove_intent(int at)
 {
     int e = errno;
     unlinkat(at, "stack.new", 0);
@@ -211,15 +212,15 @@ static void forget(int at)
     errno = e;
 }
 
-static const char *commit(swap *s)
+static const char *commit_swap(swap *s)
 {
     if (renameat(s->at, "stack.new", s->at, "stack") < 0 && errno != ENOENT)
         return "stack";
     CAY_FAULT("zygote.swap.committed");
     if (!cay__str_starts(s->aside, "layers/"))
-        drop(s->at, "aside", &s->out->trash);
-    drop(s->at, "work.old", &s->out->trash);
-    forget(s->at);
+        trash_dir(s->at, "aside", &s->out->trash);
+    trash_dir(s->at, "work.old", &s->out->trash);
+    remove_intent(s->at);
     s->out->swapped = true;
     return NULL;
 }
@@ -228,23 +229,24 @@ static const char *commit(swap *s)
 static void take_back(swap *s)
 {
     int e = errno;
-    bool ok = !there(AT_FDCWD, s->aside) || (drop(s->at, "upper", &s->out->trash) &&
-                                             renameat(AT_FDCWD, s->aside, s->at, "upper") == 0);
-    if (ok && there(s->at, "work.old"))
-        ok = drop(s->at, "work", &s->out->trash) && renameat(s->at, "work.old", s->at, "work") == 0;
-    if (ok && !inside(s, unseal))
-        forget(s->at);
+    bool ok = !has_entry(AT_FDCWD, s->aside) || (trash_dir(s->at, "upper", &s->out->trash) &&
+                                                 renameat(AT_FDCWD, s->aside, s->at, "upper") == 0);
+    if (ok && has_entry(s->at, "work.old"))
+        ok = trash_dir(s->at, "work", &s->out->trash) &&
+             renameat(s->at, "work.old", s->at, "work") == 0;
+    if (ok && !run_inside(s, unseal_root))
+        remove_intent(s->at);
     errno = e;
 }
 
 /* A new upper and work; the old ones, which the old root still has, are put aside. */
 static const char *change_dirs(swap *s)
 {
-    if (!there(AT_FDCWD, s->aside) && renameat(s->at, "upper", AT_FDCWD, s->aside) < 0)
+    if (!has_entry(AT_FDCWD, s->aside) && renameat(s->at, "upper", AT_FDCWD, s->aside) < 0)
         return "layer";
     CAY_FAULT("zygote.swap.aside");
-    if (there(s->at, "work.old") ? !drop(s->at, "work", &s->out->trash)
-                                 : renameat(s->at, "work", s->at, "work.old") < 0)
+    if (has_entry(s->at, "work.old") ? !trash_dir(s->at, "work", &s->out->trash)
+                                     : renameat(s->at, "work", s->at, "work.old") < 0)
         return "work";
     return root_fresh(s->job, s->at) ? NULL : "directories";
 }
@@ -262,48 +264,48 @@ static const char *go_on(swap *s)
         return step;
     CAY_FAULT("zygote.swap.mounted");
     s->root = root;
-    return inside(s, change);
+    return run_inside(s, change_root);
 }
 
-static const char *look(swap *s)
+static const char *inspect_mounts(swap *s)
 {
     if (!mountinfo_read(&s->m, s->job->pid))
         return "mountinfo";
     if (s->m.cover < 0)
         return NULL;
-    const char *step = inside(s, clear);
+    const char *step = run_inside(s, remove_cover);
     return step ? step : mountinfo_read(&s->m, s->job->pid) ? NULL : "mountinfo";
 }
 
 /* From wherever it stands. found: another began it. */
-static const char *finish(swap *s, bool found)
+static const char *finish_swap(swap *s, bool found)
 {
-    const char *step = look(s);
+    const char *step = inspect_mounts(s);
     if (step && !found)
-        forget(s->at); /* nothing was done */
+        remove_intent(s->at); /* nothing was done */
     if (step)
         return step;
-    bool aside = there(AT_FDCWD, s->aside), sealed = s->m.line[s->m.root].ro;
+    bool aside = has_entry(AT_FDCWD, s->aside), sealed = s->m.line[s->m.root].ro;
     if (!sealed && aside)
-        return commit(s);
+        return commit_swap(s);
     if (found && !aside) { /* it had not come far */
-        if (!sealed || !(step = inside(s, unseal)))
-            forget(s->at);
+        if (!sealed || !(step = run_inside(s, unseal_root)))
+            remove_intent(s->at);
         return step;
     }
-    if (!sealed && (step = inside(s, seal))) {
+    if (!sealed && (step = run_inside(s, seal_root))) {
         take_back(s); /* who was killed in there may have come so far */
         return step;
     }
     CAY_FAULT("zygote.swap.sealed");
     step = go_on(s);
     if (step && errno == ECHILD) { /* the one inside was killed, wherever it was */
-        const char *more = look(s);
+        const char *more = inspect_mounts(s);
         step = more ? more : !s->m.line[s->m.root].ro ? NULL : step;
     }
     if (!step) {
         s->out->old = fcntl(s->old, F_DUPFD_CLOEXEC, 3);
-        return commit(s);
+        return commit_swap(s);
     }
     take_back(s);
     return step;
@@ -317,14 +319,14 @@ static void put_aside(swap *s, const char *layer)
         cay__str_join(s->aside, sizeof s->aside, "sandboxes/", s->job->name, "/aside", NULL);
 }
 
-static bool add(swap *s, const char *name)
+static bool append_layer(swap *s, const char *name)
 {
     size_t n = strlen(s->next);
     return cay__str_join(s->next + n, sizeof s->next - n, name, "\n", NULL);
 }
 
 /* What is wanted, written down before anything is done. */
-static const char *begin(swap *s)
+static const char *write_intent(swap *s)
 {
     const char *layer = s->job->layer;
     const stack *now = &s->now;
@@ -336,16 +338,16 @@ static const char *begin(swap *s)
     }
     put_aside(s, layer);
     errno = EEXIST;
-    if (there(AT_FDCWD, s->aside))
+    if (has_entry(AT_FDCWD, s->aside))
         return "layer";
     /* Its bottom, what is wanted above, or all of the present one, and a layer. */
-    bool ok = add(s, now->foreign ? "/" : now->name[0]), same = *layer && !s->job->path[0];
+    bool ok = append_layer(s, now->foreign ? "/" : now->name[0]), same = *layer && !s->job->path[0];
     for (size_t i = now->foreign ? 0 : 1; ok && same && i < now->n; i++)
-        ok = add(s, now->name[i]);
+        ok = append_layer(s, now->name[i]);
     ok = ok &&
          cay__str_join(s->next + strlen(s->next), sizeof s->next - strlen(s->next), s->job->path,
                        NULL) &&
-         (!*layer || add(s, layer));
+         (!*layer || append_layer(s, layer));
     errno = E2BIG;
     if (!ok || !stack_parse(&s->then, s->next))
         return "stack";
@@ -355,7 +357,7 @@ static const char *begin(swap *s)
 }
 
 /* The wish of one that died. 0: there is none. */
-static int wish(swap *s)
+static int read_intent(swap *s)
 {
     char text[sizeof s->aside];
     if (cay__fd_read_file(s->at, INTENT, text, sizeof text) <= 0)
@@ -405,22 +407,22 @@ static const char *open_all(swap *s, int pidfd)
     return s->old < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 ? "init" : NULL;
 }
 
-static const char *run(swap *s)
+static const char *perform_swap(swap *s)
 {
-    int found = wish(s);
+    int found = read_intent(s);
     const char *step = NULL;
     if (found) {
-        step = found < 0 ? "intent" : finish(s, true);
+        step = found < 0 ? "intent" : finish_swap(s, true);
         if (step || s->job->rec ||
             s->out->swapped) /* what was asked for now is asked again, if it is another */
             return step;
         s->next[0] = 0;
     }
-    step = s->job->rec ? NULL : begin(s);
+    step = s->job->rec ? NULL : write_intent(s);
     CAY_FAULT("zygote.swap.intent");
     if (!step && !s->job->rec && !s->out->swapped)
-        return finish(s, false);
-    forget(s->at);
+        return finish_swap(s, false);
+    remove_intent(s->at);
     return step;
 }
 
@@ -446,7 +448,7 @@ const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_resul
     if (!step && (lock < 0 || !lock_wait(lock, LOCK_MS)))
         step = "intent";
     if (!step)
-        step = run(s);
+        step = perform_swap(s);
     int e = errno;
     cay__close_fd(&s->at);
     cay__close_fd(&s->old);
@@ -458,12 +460,12 @@ const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_resul
 bool swap_bury(int at, bool *trash)
 {
     char aside[96];
-    if (cay__fd_read_file(at, INTENT, aside, sizeof aside) > 0 && there(at, "aside") &&
+    if (cay__fd_read_file(at, INTENT, aside, sizeof aside) > 0 && has_entry(at, "aside") &&
         !cay__str_starts(aside, "layers/") &&
-        (!drop(at, "upper", trash) || renameat(at, "aside", at, "upper") < 0))
+        (!trash_dir(at, "upper", trash) || renameat(at, "aside", at, "upper") < 0))
         return false;
-    if (!drop(at, "work.old", trash))
+    if (!trash_dir(at, "work.old", trash))
         return false;
-    forget(at);
+    remove_intent(at);
     return true;
 }

@@ -34,7 +34,7 @@ void turn_client_gone(const client *c)
 }
 
 /* Over, and answered: what waited goes on. */
-static void over(turn *t)
+static void finish_turn(turn *t)
 {
     box *b = t->b;
     cay__timer_cancel(&t->timer);
@@ -48,10 +48,10 @@ void turn_drop(box *b)
     if (!b->turn)
         return;
     reply_error(b->turn->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
-    over(b->turn);
+    finish_turn(b->turn);
 }
 
-static void failed(turn *t, int sys, const char *step)
+static void fail_turn(turn *t, int sys, const char *step)
 {
     box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1); /* what init holds back goes on */
     if (sys == EBUSY)
@@ -69,10 +69,10 @@ static void failed(turn *t, int sys, const char *step)
     else
         reply_error(t->c, cay_code_of_errno(sys), sys, "swap_failed",
                     "the sandbox could not be put onto another root; it has its former one", step);
-    over(t);
+    finish_turn(t);
 }
 
-static void below(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_below_measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     (void)fds, (void)nfds;
     if (!j->b || d->sys)
@@ -91,10 +91,10 @@ static void count_below(turn *t)
     if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || K.sweeper.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
-    job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = below });
+    job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = on_below_measured });
 }
 
-static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     turn *t = j->b ? j->b->turn : NULL;
     if (d->trash ||
@@ -115,7 +115,7 @@ static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         count_below(t);
     CAY_FAULT("keeper.swap.done");
     if (d->sys || (!d->swapped && !t->job.rec)) {
-        failed(t, d->sys ? d->sys : EIO, d->step);
+        fail_turn(t, d->sys ? d->sys : EIO, d->step);
         return;
     }
     uint64_t us = (uint64_t)(cay__now_us() - t->began_us);
@@ -124,7 +124,7 @@ static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         reply(t->c, CAY_MSG_SNAPPED, &m, sizeof m, NULL, 0);
     else
         reply_ok(t->c);
-    over(t);
+    finish_turn(t);
 }
 
 static bool ask_zygote(turn *t, int lock)
@@ -134,37 +134,37 @@ static bool ask_zygote(turn *t, int lock)
     cay__timer_cancel(&t->timer);
     CAY_FAULT("keeper.swap.send");
     bool ok = job_send(job_zygote(), &t->job, fds, b->lower_fd >= 0 ? 3 : 2,
-                       &(job_wait){ .b = b, .fn = swapped });
+                       &(job_wait){ .b = b, .fn = on_root_swapped });
     CAY_FAULT("keeper.swap.sent");
     return ok;
 }
 
-static void silent(cay__timer *timer)
+static void on_init_silent(cay__timer *timer)
 {
-    failed((turn *)timer, ETIMEDOUT, "init does not answer");
+    fail_turn((turn *)timer, ETIMEDOUT, "init does not answer");
 }
 
 static void ask_init(cay__timer *timer)
 {
     turn *t = (turn *)timer;
-    t->timer.fn = silent;
+    t->timer.fn = on_init_silent;
     cay__timer_arm(&K.loop, &t->timer, cay__boot_ms() + ANSWER_MS);
     if (!box_tell(t->b, CAY_G_QUIET, "", t->end, 0, -1))
-        failed(t, errno, "init");
+        fail_turn(t, errno, "init");
 }
 
 void turn_still(box *b, const cay_g_result *r, int *fds, int nfds)
 {
     turn *t = b->turn;
-    if (!t || t->timer.fn != silent)
+    if (!t || t->timer.fn != on_init_silent)
         return;
     t->timer.fn = ask_init;
     if (r->sys == EBUSY && cay__boot_ms() < t->until_ms)
         cay__timer_arm(&K.loop, &t->timer, cay__boot_ms() + 1);
     else if (r->sys)
-        failed(t, r->sys, "a process is alive");
+        fail_turn(t, r->sys, "a process is alive");
     else if (nfds != 1 || !ask_zygote(t, fds[0]))
-        failed(t, EAGAIN, "zygote");
+        fail_turn(t, EAGAIN, "zygote");
 }
 
 static turn *turn_new(client *c, box *b, bool end)

@@ -31,25 +31,25 @@
 
 static keeper_job job;
 
-static void done(cay_job_done *d, const int *fds, int nfds)
+static void send_result(cay_job_done *d, const int *fds, int nfds)
 {
     d->seq = job.seq;
     cay__fd_send(SOCK, d, sizeof *d, fds, nfds, 0);
 }
 
-static void failed(const char *step)
+static void send_failure(const char *step)
 {
     cay_job_done d = { .sys = errno ? errno : EIO };
     cay__str_copy(d.step, sizeof d.step, step);
-    done(&d, NULL, 0);
+    send_result(&d, NULL, 0);
 }
 
-static void do_park(void)
+static void run_park_job(void)
 {
     park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
     const char *step = park(&job, SOCK, &r);
     if (step) {
-        failed(step);
+        send_failure(step);
     } else {
         CAY_FAULT("zygote.park.answer");
         cay_job_done d = { .pid = r.pid,
@@ -59,7 +59,7 @@ static void do_park(void)
                            .cookie = r.net.cookie };
         int out[3 + CAY__NET_FDS] = { r.pidfd,     r.ctl,       r.userns,   r.net.fd[0],
                                       r.net.fd[1], r.net.fd[2], r.net.fd[3] };
-        done(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
+        send_result(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
     }
     cay__close_fd(&r.pidfd);
     cay__close_fd(&r.ctl);
@@ -68,7 +68,7 @@ static void do_park(void)
 }
 
 /* Another root than the default one. */
-static void do_root(const int *fds, int nfds)
+static void run_root_job(const int *fds, int nfds)
 {
     cay_job_done d = { 0 };
     bool trash = false;
@@ -80,7 +80,7 @@ static void do_root(const int *fds, int nfds)
         (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
         (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
         (!job.inside && (root = root_make(&job, lower, disk, &step)) < 0)) {
-        failed(step);
+        send_failure(step);
         return;
     }
     d.trash = trash;
@@ -88,10 +88,10 @@ static void do_root(const int *fds, int nfds)
         out[n++] = root;
     if (on >= 0)
         out[n++] = on;
-    done(&d, out, n);
+    send_result(&d, out, n);
 }
 
-static void do_swap(const int *fds, int nfds)
+static void run_swap_job(const int *fds, int nfds)
 {
     swap_result r;
     const char *step = swap_run(&job, fds, nfds, &r);
@@ -100,33 +100,33 @@ static void do_swap(const int *fds, int nfds)
                        .trash = r.trash };
     cay__str_copy(d.step, sizeof d.step, step ? step : "");
     CAY_FAULT("zygote.swap.answer");
-    done(&d, &r.old, r.old >= 0);
+    send_result(&d, &r.old, r.old >= 0);
     cay__close_fd(&r.old);
 }
 
 /* The client opened the directory with its own rights and sent the descriptor; we open the same
  * path in our copy of the host's tree and go on only if both are one directory. */
-static void do_clone(int *fds, int nfds)
+static void run_clone_job(int *fds, int nfds)
 {
     struct stat a, b;
     if (nfds < 1 || fstat(fds[0], &a) < 0) {
-        failed("grant");
+        send_failure("grant");
         return;
     }
     CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || fstat(dir, &b) < 0) {
-        failed("grant");
+        send_failure("grant");
         return;
     }
     if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
         errno = ESTALE;
-        failed("grant changed while it was opened");
+        send_failure("grant changed while it was opened");
         return;
     }
     CAY_AUTOFD tree =
         mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
     if (tree < 0) {
-        failed("clone");
+        send_failure("clone");
         return;
     }
     uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
@@ -134,11 +134,11 @@ static void do_clone(int *fds, int nfds)
     unsigned rec = job.rec ? AT_RECURSIVE : 0u;
     /* Private: what the host mounts below it later must not appear inside. */
     if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {
-        failed("flags");
+        send_failure("flags");
         return;
     }
     cay_job_done d = { 0 };
-    done(&d, &tree, 1);
+    send_result(&d, &tree, 1);
 }
 
 #define DEPTH_REMOVE  64
@@ -155,7 +155,7 @@ static int open_any(int at, const char *name)
 
 /* A tenant nests deeper than there are descriptors or stack: what lies too deep is moved up to the
  * top, to be removed from there in another round. */
-static bool lift(int at, const char *name)
+static bool lift_dir(int at, const char *name)
 {
     char to[128], id[CAY_WIRE_ID];
     cay__id_make(id, 'b');
@@ -171,7 +171,7 @@ static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
     if (depth > DEPTH_REMOVE) {
         if (unlinkat(at, name, AT_REMOVEDIR) == 0)
             return true;
-        return lift(at, name) ? (*lifted = true) : false;
+        return lift_dir(at, name) ? (*lifted = true) : false;
     }
     int fd = open_any(at, name);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -187,7 +187,7 @@ static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
     return (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) && ok;
 }
 
-static bool rmtree(void)
+static bool remove_job_tree(void)
 {
     bool lifted;
     char upper[80];
@@ -210,19 +210,19 @@ static bool rmtree(void)
     return true;
 }
 
-static void do_rmtree(int *fds, int nfds)
+static void run_rmtree_job(int *fds, int nfds)
 {
     cay_job_done d = { 0 };
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]); /* what is mounted of it goes first */
-    if (rmtree())
-        done(&d, NULL, 0);
+    if (remove_job_tree())
+        send_result(&d, NULL, 0);
     else
-        failed("remove");
+        send_failure("remove");
 }
 
 /* What cannot be seen into counts as beyond every limit. A file of many names counts once. */
-static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
+static void measure_tree(int at, const char *name, cay_job_done *d, unsigned depth)
 {
     struct stat st;
     if (d->inodes == UINT64_MAX || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -245,12 +245,12 @@ static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
     }
     for (struct dirent *e; (e = readdir(dir));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            measure(dirfd(dir), e->d_name, d, depth + 1);
+            measure_tree(dirfd(dir), e->d_name, d, depth + 1);
     closedir(dir);
 }
 
 /* What was moved out of sight and not removed, and with `rec` what a dead keeper's pool left. */
-static void do_sweep(void)
+static void run_sweep_job(void)
 {
     DIR *d = opendir("sandboxes");
     cay_job_done done_ = { 0 };
@@ -263,19 +263,19 @@ static void do_sweep(void)
             !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
             continue;
         if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
-            rmtree();
+            remove_job_tree();
     }
     if (d)
         closedir(d);
-    done(&done_, NULL, 0);
+    send_result(&done_, NULL, 0);
 }
 
-static void do_du(void)
+static void run_du_job(void)
 {
     cay_job_done d = { 0 };
     if (!quota_used(quota_project(job.name), &d.bytes, &d.inodes))
-        measure(AT_FDCWD, job.name, &d, 0);
-    done(&d, NULL, 0);
+        measure_tree(AT_FDCWD, job.name, &d, 0);
+    send_result(&d, NULL, 0);
 }
 
 #ifdef CAY_FAULTS
@@ -324,14 +324,14 @@ int main(int argc, char **argv)
         job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] =
             job.layer[sizeof job.layer - 1] = 0;
         switch (job.type) {
-        case KEEPER_JOB_PARK: do_park(); break;
-        case KEEPER_JOB_ROOT: do_root(fds, nfds); break;
-        case KEEPER_JOB_SWAP: do_swap(fds, nfds); break;
-        case KEEPER_JOB_CLONE: do_clone(fds, nfds); break;
-        case KEEPER_JOB_RMTREE: do_rmtree(fds, nfds); break;
-        case KEEPER_JOB_DU: do_du(); break;
-        case KEEPER_JOB_SWEEP: do_sweep(); break;
-        default: errno = EINVAL; failed("job");
+        case KEEPER_JOB_PARK: run_park_job(); break;
+        case KEEPER_JOB_ROOT: run_root_job(fds, nfds); break;
+        case KEEPER_JOB_SWAP: run_swap_job(fds, nfds); break;
+        case KEEPER_JOB_CLONE: run_clone_job(fds, nfds); break;
+        case KEEPER_JOB_RMTREE: run_rmtree_job(fds, nfds); break;
+        case KEEPER_JOB_DU: run_du_job(); break;
+        case KEEPER_JOB_SWEEP: run_sweep_job(); break;
+        default: errno = EINVAL; send_failure("job");
         }
         for (int i = 0; i < nfds; i++)
             close(fds[i]);

@@ -18,7 +18,7 @@
 static char buffer[SMALL];
 
 /* Those of a security module are the host's affair: the new file has its own. */
-static bool wanted(const char *name)
+static bool is_copyable_attr(const char *name)
 {
     return strcmp(name, "security.selinux") && strcmp(name, "security.ima") &&
            strcmp(name, "security.evm");
@@ -32,7 +32,7 @@ static bool copy_attrs(const char *from, const char *to)
     if (n < 0)
         return errno == ENOTSUP;
     for (const char *p = names; p < names + n; p += strlen(p) + 1) {
-        if (!wanted(p))
+        if (!is_copyable_attr(p))
             continue;
         ssize_t len = lgetxattr(from, p, value, sizeof value);
         if (len < 0 || lsetxattr(to, p, value, (size_t)len, 0) < 0)
@@ -48,7 +48,7 @@ static bool copy_fd_attrs(int from, int to)
     if (n < 0)
         return errno == ENOTSUP;
     for (const char *p = names; p < names + n; p += strlen(p) + 1) {
-        if (!wanted(p))
+        if (!is_copyable_attr(p))
             continue;
         ssize_t len = fgetxattr(from, p, value, sizeof value);
         if (len < 0 || fsetxattr(to, p, value, (size_t)len, 0) < 0)

@@ -17,7 +17,7 @@
     50 /* cgroup.events tells who waits for it up to 10 ms late; who reads it again knows at once  \
         */
 
-static int fail(clone_answer *a, int code, int sys, const char *reason, const char *msg)
+static int set_failure(clone_answer *a, int code, int sys, const char *reason, const char *msg)
 {
     a->code = code;
     a->sys = sys;
@@ -35,7 +35,8 @@ typedef struct packet {
     };
 } packet;
 
-static int ask(uint16_t type, const char *id, uint64_t flags, packet *r, int *fd, clone_answer *a)
+static int call_keeper(uint16_t type, const char *id, uint64_t flags, packet *r, int *fd,
+                       clone_answer *a)
 {
     struct {
         cay_msg h;
@@ -48,8 +49,8 @@ static int ask(uint16_t type, const char *id, uint64_t flags, packet *r, int *fd
                     ? -1
                     : cay__fd_recv(CLONE_KEEPER, r, sizeof *r, fds, &nfds, 0);
     if (n < (ssize_t)sizeof r->h || r->h.magic != CAY_MSG_MAGIC)
-        return fail(a, CAY_EUPSTREAM, n < 0 ? errno : 0, "peer_died",
-                    "the keeper died while the sandbox was to stand still");
+        return set_failure(a, CAY_EUPSTREAM, n < 0 ? errno : 0, "peer_died",
+                           "the keeper died while the sandbox was to stand still");
     for (int i = 0; i < nfds; i++)
         if (fd && *fd < 0)
             *fd = fds[i];
@@ -58,11 +59,11 @@ static int ask(uint16_t type, const char *id, uint64_t flags, packet *r, int *fd
     if (r->h.type != CAY_MSG_ERROR)
         return 0;
     r->error.reason[sizeof r->error.reason - 1] = r->error.msg[sizeof r->error.msg - 1] = 0;
-    return fail(a, r->error.code < 0 ? r->error.code : CAY_EUPSTREAM, r->error.sys, r->error.reason,
-                r->error.msg);
+    return set_failure(a, r->error.code < 0 ? r->error.code : CAY_EUPSTREAM, r->error.sys,
+                       r->error.reason, r->error.msg);
 }
 
-static bool frozen(int events)
+static bool is_frozen(int events)
 {
     char buf[256];
     ssize_t n = pread(events, buf, sizeof buf - 1, 0);
@@ -78,11 +79,12 @@ static int await_frozen(const clone_hold *h, clone_answer *a)
     /* "frozen 1" is not the last word: of a group that has processes and groups below, as ours is
      * where init has no leaf of its own, the kernel says so when either all of the one or all of
      * the other are (Linux 6.18). So each process is looked at. */
-    for (; !frozen(h->events) || !all_frozen(h->init, cay__now_ms() > since + GUESS_MS);
+    for (; !is_frozen(h->events) || !all_frozen(h->init, cay__now_ms() > since + GUESS_MS);
          usleep(LOOK_US))
         if (cay__now_ms() > since + FREEZE_MS)
-            return fail(a, CAY_EBUSY, 0, "freeze_timeout",
-                        "a process of the sandbox did not come to rest within 5 s; try again");
+            return set_failure(
+                a, CAY_EBUSY, 0, "freeze_timeout",
+                "a process of the sandbox did not come to rest within 5 s; try again");
     return 0;
 }
 
@@ -91,7 +93,7 @@ static int start_guard(clone_hold *h, clone_answer *a)
     int sv[2], sys = 0;
     char said[5];
     if (!guard_prepare() || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return fail(a, CAY_ESYS, errno, "", "guard");
+        return set_failure(a, CAY_ESYS, errno, "", "guard");
     CAY_FAULT("clone.guard.start");
     h->guard_pid = fork();
     if (h->guard_pid == 0) {
@@ -103,18 +105,18 @@ static int start_guard(clone_hold *h, clone_answer *a)
     close(sv[1]);
     h->guard = sv[0];
     if (h->guard_pid < 0)
-        return fail(a, CAY_ESYS, errno, "", "guard");
+        return set_failure(a, CAY_ESYS, errno, "", "guard");
     if (recv(h->guard, said, sizeof said, 0) != sizeof said)
-        return fail(a, CAY_EBUSY, 0, "stop_failed",
-                    "the process that stops the sandbox's processes was killed; try again");
+        return set_failure(a, CAY_EBUSY, 0, "stop_failed",
+                           "the process that stops the sandbox's processes was killed; try again");
     if (said[0] == 'y')
         return 0;
     memcpy(&sys, said + 1, sizeof sys);
     return sys == ETIMEDOUT
-               ? fail(a, CAY_EBUSY, sys, "freeze_timeout",
-                      "a process of the sandbox could not be stopped within 5 s; try again")
-               : fail(a, CAY_EGONE, sys, "sandbox_gone",
-                      "the sandbox ended while it was being stopped");
+               ? set_failure(a, CAY_EBUSY, sys, "freeze_timeout",
+                             "a process of the sandbox could not be stopped within 5 s; try again")
+               : set_failure(a, CAY_EGONE, sys, "sandbox_gone",
+                             "the sandbox ended while it was being stopped");
 }
 
 int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
@@ -122,14 +124,14 @@ int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
     packet r;
     *h = (clone_hold){ .events = -1, .guard = -1, .since_us = cay__now_us() };
     CAY_FAULT("clone.hold.ask");
-    int rc = ask(CAY_MSG_FREEZE, id, stop ? CAY_FREEZE_STOP : 0, &r, &h->events, a);
+    int rc = call_keeper(CAY_MSG_FREEZE, id, stop ? CAY_FREEZE_STOP : 0, &r, &h->events, a);
     if (rc < 0)
         return rc;
     CAY_FAULT("clone.hold.asked");
     h->init = r.box.pid;
     if (h->init <= 0)
-        return fail(a, CAY_EUPSTREAM, 0, "protocol",
-                    "the keeper did not say which process is the sandbox's first");
+        return set_failure(a, CAY_EUPSTREAM, 0, "protocol",
+                           "the keeper did not say which process is the sandbox's first");
     rc = h->events >= 0 ? await_frozen(h, a) : start_guard(h, a);
     CAY_FAULT("clone.hold.still");
     return rc;
@@ -141,7 +143,7 @@ bool hold_still(const clone_hold *h)
 {
     struct pollfd p[2] = { { CLONE_KEEPER, POLLIN, 0 }, { h->guard, POLLIN, 0 } };
     return poll(p, h->guard >= 0 ? 2 : 1, 0) == 0 &&
-           (h->events >= 0 ? frozen(h->events) : guard_kept(h->init));
+           (h->events >= 0 ? is_frozen(h->events) : guard_kept(h->init));
 }
 
 void hold_end(clone_hold *h, const char *id)
@@ -156,7 +158,7 @@ void hold_end(clone_hold *h, const char *id)
     }
     CAY_FAULT("clone.hold.end");
     if (h->init)
-        ask(CAY_MSG_THAW, id, 0, &r, NULL, &ignored);
+        call_keeper(CAY_MSG_THAW, id, 0, &r, NULL, &ignored);
     h->until_us = cay__now_us();
     h->init = 0;
     cay__close_fd(&h->events);

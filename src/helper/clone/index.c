@@ -19,19 +19,19 @@ typedef struct head {
     uint32_t crc, spare;
 } head;
 
-static void boot(char out[40])
+static void read_boot_id(char out[40])
 {
     memset(out, 0, 40);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", out, 40);
 }
 
-static uint32_t sum(const clone_index *x)
+static uint32_t compute_checksum(const clone_index *x)
 {
     uint32_t c = cay__crc32c(0, x->marks, x->n * sizeof *x->marks);
     return cay__crc32c(c, x->names, x->names_len);
 }
 
-static void *grow(void *p, size_t *cap, size_t need, size_t each)
+static void *grow_array(void *p, size_t *cap, size_t need, size_t each)
 {
     if (need <= *cap)
         return p;
@@ -54,12 +54,12 @@ static void make_hash(clone_index *x)
     }
 }
 
-static bool load(clone_index *x, int fd, const struct stat *upper)
+static bool read_index(clone_index *x, int fd, const struct stat *upper)
 {
     head h;
     char now[40];
     struct stat st;
-    boot(now);
+    read_boot_id(now);
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size > SIZE_MAX_FILE ||
         cay__fd_read_all(fd, &h, sizeof h) != sizeof h || memcmp(h.magic, MAGIC, 8) ||
         memcmp(h.boot, now, sizeof now) || h.dev != upper->st_dev || h.ino != upper->st_ino ||
@@ -73,7 +73,7 @@ static bool load(clone_index *x, int fd, const struct stat *upper)
     x->names_len = h.names;
     if (cay__fd_read_all(fd, x->marks, h.n * sizeof *x->marks) !=
             (ssize_t)(h.n * sizeof *x->marks) ||
-        cay__fd_read_all(fd, x->names, h.names) != (ssize_t)h.names || sum(x) != h.crc)
+        cay__fd_read_all(fd, x->names, h.names) != (ssize_t)h.names || compute_checksum(x) != h.crc)
         return false;
     for (size_t i = 0; i < x->n; i++)
         if (x->marks[i].path >= x->names_len)
@@ -87,7 +87,7 @@ bool index_load(clone_index *x, int dir, const char *name, const struct stat *up
 {
     memset(x, 0, sizeof *x);
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && load(x, fd, upper))
+    if (fd >= 0 && read_index(x, fd, upper))
         return true;
     index_free(x);
     return false;
@@ -100,8 +100,8 @@ bool index_save(const clone_index *x, int dir, const char *name, const char *tem
                .ino = x->ino,
                .n = x->n,
                .names = x->names_len,
-               .crc = sum(x) };
-    boot(h.boot);
+               .crc = compute_checksum(x) };
+    read_boot_id(h.boot);
     memcpy(h.layer, x->layer, sizeof h.layer);
     CAY_AUTOFD fd = openat(dir, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     return fd >= 0 && cay__fd_write_all(fd, &h, sizeof h) &&
@@ -132,8 +132,8 @@ void index_add(clone_index *x, const struct stat *st, const char *path)
     size_t len = strlen(path) + 1;
     if (x->names_len + len > UINT32_MAX || x->n >= UINT32_MAX - 1)
         return;
-    x->marks = grow(x->marks, &x->cap, x->n + 1, sizeof *x->marks);
-    x->names = grow(x->names, &x->names_cap, x->names_len + len, 1);
+    x->marks = grow_array(x->marks, &x->cap, x->n + 1, sizeof *x->marks);
+    x->names = grow_array(x->names, &x->names_cap, x->names_len + len, 1);
     x->marks[x->n++] = (clone_mark){ .ino = st->st_ino,
                                      .size = (uint64_t)st->st_size,
                                      .ctime_s = st->st_ctim.tv_sec,

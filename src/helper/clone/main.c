@@ -55,8 +55,8 @@ static void on_term(int sig)
     clone_canceled = 1;
 }
 
-__attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const char *reason,
-                                                      const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int set_failure(job *j, int code, const char *reason,
+                                                             const char *fmt, ...)
 {
     int sys = errno;
     va_list ap;
@@ -77,13 +77,14 @@ static int open_disk(job *j, int *disk)
     const char *step;
     CAY_AUTOFD image = openat(j->dir, "image", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (image < 0)
-        return errno == ENOENT ? 0
-                               : fail(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
+        return errno == ENOENT
+                   ? 0
+                   : set_failure(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
     *disk = cay__image_mount(image, &step);
-    return *disk < 0 ? fail(j, CAY_ESYS, "disk_image", "disk image: %s", step) : 0;
+    return *disk < 0 ? set_failure(j, CAY_ESYS, "disk_image", "disk image: %s", step) : 0;
 }
 
-static int enter(job *j)
+static int enter_sandbox(job *j)
 {
     char path[64];
     struct rlimit r;
@@ -100,7 +101,7 @@ static int enter(job *j)
      * below it. */
     if (geteuid() != 0 &&
         (setns(CLONE_USER, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
-        return fail(j, CAY_ESYS, "", "enter the keeper's user namespace");
+        return set_failure(j, CAY_ESYS, "", "enter the keeper's user namespace");
     umask(0);
     cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
     j->dir = openat(CLONE_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -116,7 +117,7 @@ static int enter(job *j)
     j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 ||
         (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
-        return fail(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
+        return set_failure(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
     return 0;
 }
 
@@ -127,20 +128,20 @@ static int make_stage(job *j, part *p)
     cay__id_make(id, 'l');
     cay__str_join(p->stage_name, sizeof p->stage_name, ".stage-", id, NULL);
     if (mkdirat(j->layers, p->stage_name, 0700) < 0)
-        return fail(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
+        return set_failure(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
     p->stage = openat(j->layers, p->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (p->stage < 0 || flock(p->stage, LOCK_EX | LOCK_NB) < 0)
-        return fail(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
+        return set_failure(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
     p->to = p->stage;
     if (*p->below && (mkdirat(p->stage, p->below + 1, 0700) < 0 ||
                       (p->to = openat(p->stage, p->below + 1,
                                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
-        return fail(j, CAY_ESYS, "", "make layers/%s%s", p->stage_name, p->below);
+        return set_failure(j, CAY_ESYS, "", "make layers/%s%s", p->stage_name, p->below);
     CAY_FAULT("clone.stage");
     return 0;
 }
 
-static void prepare(const job *j, part *p)
+static void prepare_part(const job *j, part *p)
 {
     clone_tree *t = &p->tree;
     struct statfs fs;
@@ -166,14 +167,14 @@ static void prepare(const job *j, part *p)
         syncfs(p->upper);
 }
 
-static int interrupted(job *j)
+static int fail_interrupted(job *j)
 {
-    return fail(j, CAY_EBUSY, "snapshot_interrupted",
-                "the sandbox went on before its snapshot was complete; try again");
+    return set_failure(j, CAY_EBUSY, "snapshot_interrupted",
+                       "the sandbox went on before its snapshot was complete; try again");
 }
 
 /* What only those that stand still can tell. */
-static void look(part *p, const clone_hold *h)
+static void read_frozen_state(part *p, const clone_hold *h)
 {
     clone_tree *t = &p->tree;
     clock_gettime(CLOCK_REALTIME, &t->fresh);
@@ -186,7 +187,7 @@ static void look(part *p, const clone_hold *h)
 }
 
 /* h NULL: in a snapshot, where nothing moves. */
-static int take(job *j, part *p, const clone_hold *h)
+static int walk_part(job *j, part *p, const clone_hold *h)
 {
     clone_tree *t = &p->tree;
     CAY_FAULT("clone.walk");
@@ -194,19 +195,20 @@ static int take(job *j, part *p, const clone_hold *h)
         int sys = errno;
         t->path[CAY_MIN(sizeof t->path - 1, 160u)] = 0;
         if (clone_canceled)
-            return fail(j, CAY_ECANCELED, "canceled", "the snapshot was canceled");
+            return set_failure(j, CAY_ECANCELED, "canceled", "the snapshot was canceled");
         if (h && !hold_still(h))
-            return interrupted(j);
+            return fail_interrupted(j);
         errno = sys;
         if (errno == ENAMETOOLONG)
-            return fail(j, CAY_ETOOBIG, "tree_too_deep",
-                        "directories are nested too deep at /%s to be copied; end the processes "
-                        "and try again",
-                        t->path);
-        return fail(j, CAY_ESYS, "", "copy /%s", t->path);
+            return set_failure(
+                j, CAY_ETOOBIG, "tree_too_deep",
+                "directories are nested too deep at /%s to be copied; end the processes "
+                "and try again",
+                t->path);
+        return set_failure(j, CAY_ESYS, "", "copy /%s", t->path);
     }
     CAY_FAULT("clone.walked");
-    return !h || hold_still(h) ? 0 : interrupted(j);
+    return !h || hold_still(h) ? 0 : fail_interrupted(j);
 }
 
 /* What apply wrote to the directory until now is no conflict for who goes on from here. */
@@ -219,16 +221,16 @@ static int take_applied(job *j)
         return 0;
     return on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared)
                ? 0
-               : fail(j, CAY_ESYS, "", "copy what was applied");
+               : set_failure(j, CAY_ESYS, "", "copy what was applied");
 }
 
-static int publish(job *j, part *p)
+static int publish_part(job *j, part *p)
 {
     /* One that a lost answer's predecessor left; its other half was never there. */
     if (*p->below)
         clone_tree_remove(j->layers, p->layer);
     if (syscall(SYS_renameat2, j->layers, p->stage_name, j->layers, p->layer, RENAME_NOREPLACE) < 0)
-        return fail(j, CAY_ESYS, "", "publish layer %s", p->layer);
+        return set_failure(j, CAY_ESYS, "", "publish layer %s", p->layer);
     p->stage_name[0] = 0;
     CAY_FAULT("clone.published");
     char fresh[40];
@@ -241,8 +243,8 @@ static int publish(job *j, part *p)
 static int publish_all(job *j)
 {
     if (j->on.upper >= 0)
-        CAY_TRY(publish(j, &j->on));
-    return publish(j, &j->root);
+        CAY_TRY(publish_part(j, &j->on));
+    return publish_part(j, &j->root);
 }
 
 /* The uppers as they were at the moment of the snapshot; what is linked to and the index stay those
@@ -260,11 +262,11 @@ static bool walk_there(job *j, part *const *parts, size_t n)
     return true;
 }
 
-static int run(job *j)
+static int run_job(job *j)
 {
     struct stat st;
     clone_hold h = { .events = -1, .guard = -1 };
-    CAY_TRY(enter(j));
+    CAY_TRY(enter_sandbox(j));
     cay__str_copy(j->answer.method, sizeof j->answer.method, "copy");
     /* An answer that was lost: the layer is there, whole. */
     if (fstatat(j->layers, j->root.layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -273,24 +275,24 @@ static int run(job *j)
     size_t n = j->on.upper >= 0 ? 2 : 1;
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(make_stage(j, parts[i]));
-        prepare(j, parts[i]);
+        prepare_part(j, parts[i]);
     }
     bool can = subvol_prepare(&j->subvol, CLONE_HOME, j->layers, &j->root.st) &&
                (n == 1 || j->on.st.st_dev == j->root.st.st_dev);
     int rc = hold_begin(&h, j->id, j->stop, &j->answer);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        look(parts[i], &h);
+        read_frozen_state(parts[i], &h);
     bool there = rc == 0 && can && subvol_take(&j->subvol) && walk_there(j, parts, n);
     if (there && !hold_still(&h))
-        rc = interrupted(j);
+        rc = fail_interrupted(j);
     for (size_t i = 0; rc == 0 && !there && i < n; i++)
-        rc = take(j, parts[i], &h);
+        rc = walk_part(j, parts[i], &h);
     if (rc == 0 && n > 1)
         rc = take_applied(j);
     hold_end(&h, j->id);
     j->answer.frozen_us = (uint64_t)(h.until_us - h.since_us);
     for (size_t i = 0; rc == 0 && there && i < n; i++)
-        rc = take(j, parts[i], NULL);
+        rc = walk_part(j, parts[i], NULL);
     subvol_end(&j->subvol, j->layers);
     if (rc == 0)
         rc = publish_all(j);
@@ -343,7 +345,7 @@ int main(int argc, char **argv)
     cay__str_join(j.on.layer, sizeof j.on.layer, "o", argv[2] + 1, NULL);
     j.stop = argc > 3 && !strcmp(argv[3], "--stop");
     copy_of_sandboxes = argc > 4 && !strcmp(argv[4], "--apart");
-    int rc = run(&j);
+    int rc = run_job(&j);
     part *const parts[] = { &j.root, &j.on };
     for (size_t i = 0; i < CAY_LEN(parts); i++)
         if (parts[i]->stage_name[0])

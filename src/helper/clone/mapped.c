@@ -20,7 +20,7 @@ typedef struct look {
     const char *at; /* where inside it is mounted; "": at the root */
 } look;
 
-static void add(inode_set *s, uint64_t ino)
+static void add_inode(inode_set *s, uint64_t ino)
 {
     if (s->n && s->ino[s->n - 1] == ino)
         return;
@@ -42,11 +42,11 @@ static void add_path(const look *l, const char *path)
                                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
                           : -1;
     if (fd >= 0 && fstat(fd, &st) == 0)
-        add(l->set, st.st_ino);
+        add_inode(l->set, st.st_ino);
 }
 
 /* A newline in a name is written \012; a backslash is not escaped, so both readings count. */
-static bool unescape(char *path)
+static bool unescape_newlines(char *path)
 {
     bool any = false;
     char *to = path;
@@ -75,7 +75,7 @@ static void on_line(const look *l, char *line)
         path[n - k] = 0;
         add_path(l, path);
     }
-    if (unescape(path))
+    if (unescape_newlines(path))
         add_path(l, path);
 }
 

@@ -31,7 +31,7 @@ static bool pid_ns(int pid, struct stat *st)
 }
 
 /* In that namespace, or in one below it. */
-static bool inside(int pid, const struct stat *ns, const struct stat *own)
+static bool is_in_namespace(int pid, const struct stat *ns, const struct stat *own)
 {
     char path[64], n[21];
     struct stat st;
@@ -61,7 +61,7 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
     bool ok = d && fn(init, arg);
     for (struct dirent *e; ok && (e = readdir(d));)
         if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && cay__str_to_u64(e->d_name, &pid) &&
-            (int)pid != init && inside((int)pid, &ns, &own))
+            (int)pid != init && is_in_namespace((int)pid, &ns, &own))
             ok = fn((int)pid, arg);
     if (d)
         closedir(d);
@@ -217,7 +217,7 @@ static bool stop_all(int init)
     return false;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
@@ -266,8 +266,9 @@ static uint64_t ran_until_now(const char *task, uint64_t tid)
     cay__str_join(path, sizeof path, task, "/status", NULL);
     if (!read_end(path, buf, sizeof buf))
         return 0;
-    return mix(mix(mix(mix(tid, user), kernel), number_after(buf, "\nvoluntary_ctxt_switches:")),
-               number_after(buf, "\nnonvoluntary_ctxt_switches:"));
+    return mix_hash(mix_hash(mix_hash(mix_hash(tid, user), kernel),
+                             number_after(buf, "\nvoluntary_ctxt_switches:")),
+                    number_after(buf, "\nnonvoluntary_ctxt_switches:"));
 }
 
 static bool on_mark(int pid, void *arg)

@@ -36,7 +36,7 @@ typedef struct fetch {
     bool head, began; /* began: the head was told, and the body is under way */
 } fetch;
 
-static void note(fetch *f, const char *name, const char *text)
+static void put_note(fetch *f, const char *name, const char *text)
 {
     cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_NOTE,
                                          .path = name,
@@ -71,7 +71,7 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
     return one * n;
 }
 
-static void begin(fetch *f)
+static void begin_body(fetch *f)
 {
     char status[16];
     long code = 0;
@@ -80,10 +80,10 @@ static void begin(fetch *f)
     f->began = true;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &code);
     snprintf(status, sizeof status, "%ld", code);
-    note(f, "status", status);
-    note(f, "etag", f->etag);
-    note(f, "location", f->location);
-    note(f, "type", f->type);
+    put_note(f, "status", status);
+    put_note(f, "etag", f->etag);
+    put_note(f, "location", f->location);
+    put_note(f, "type", f->type);
     cay__item_put(
         &f->out,
         &(cay__item){ .type = CAY__ITEM_FILE, .path = "file", .mode = 0644, .size = UINT64_MAX });
@@ -92,7 +92,7 @@ static void begin(fetch *f)
 static size_t on_body(char *data, size_t one, size_t n, void *arg)
 {
     fetch *f = arg;
-    begin(f);
+    begin_body(f);
     f->bytes += one * n;
     if (f->bytes > f->max)
         return 0;
@@ -102,7 +102,7 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
 }
 
 /* Lines until the end; anything that is not "Name: value" is left out by curl. */
-static struct curl_slist *headers(int fd)
+static struct curl_slist *read_headers(int fd)
 {
     static char text[HEADERS_MAX + 1];
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
@@ -113,11 +113,11 @@ static struct curl_slist *headers(int fd)
     return list;
 }
 
-static int told(fetch *f, CURLcode rc, const char *why)
+static int report_result(fetch *f, CURLcode rc, const char *why)
 {
     char text[400];
     if (rc == CURLE_OK) {
-        begin(f);
+        begin_body(f);
         cay__item_done(&f->out);
         cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_END, .size = f->bytes, .mode = 1 });
     } else if (f->bytes > f->max) {
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
         return 1;
     cay__items_start(&f.out, 1);
     struct stat st;
-    struct curl_slist *list = headers(!put ? 0 : fstat(3, &st) == 0 ? 3 : -1);
+    struct curl_slist *list = read_headers(!put ? 0 : fstat(3, &st) == 0 ? 3 : -1);
     set_up(&f, argv[2], why, list);
     if (put) {
         curl_easy_setopt(f.curl, CURLOPT_UPLOAD, 1L);
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     CAY_FAULT("fetch.tool.ask");
     CURLcode done = curl_easy_perform(f.curl);
     CAY_FAULT("fetch.tool.done");
-    int rc = told(&f, done, why);
+    int rc = report_result(&f, done, why);
     curl_easy_cleanup(f.curl);
     curl_slist_free_all(list);
     curl_global_cleanup();

@@ -81,7 +81,7 @@ static bool find_program(const char *name, char path[64])
 
 /* A sandbox that got rules for the network after it was made has the certificates since then; its
  * processes had no variables for them. */
-static void trust(void)
+static void set_trust_env(void)
 {
     static const char *const names[][2] = { CAY__TRUST_ENV };
     for (size_t i = 0; i < CAY_LEN(names); i++)
@@ -89,8 +89,8 @@ static void trust(void)
             setenv(names[i][0], names[i][1], 0);
 }
 
-static _Noreturn void become(const context *x, const char *program, const char *cwd, int in,
-                             int out)
+static _Noreturn void exec_kernel(const context *x, const char *program, const char *cwd, int in,
+                                  int out)
 {
     char script[sizeof dir + 16] = "";
     sigset_t none;
@@ -103,7 +103,7 @@ static _Noreturn void become(const context *x, const char *program, const char *
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* without us nobody asks it anything any more */
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    trust();
+    set_trust_env();
     if (!strcmp(x->l->name, "python"))
         execl(program, program, "-u", script, (char *)NULL);
     else
@@ -125,7 +125,7 @@ static int find_cwd(const char *given, char *cwd, size_t cap, cay_err *err)
     return 0;
 }
 
-static int start(context *x, cay_err *err)
+static int start_kernel(context *x, cay_err *err)
 {
     char program[64], cwd[4096];
     int in[2], out[2];
@@ -138,7 +138,7 @@ static int start(context *x, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "start a kernel of %s", x->l->name);
     pid_t pid = pipe2(out, O_CLOEXEC) < 0 ? -1 : fork();
     if (pid == 0)
-        become(x, program, cwd, in[0], out[1]);
+        exec_kernel(x, program, cwd, in[0], out[1]);
     int sys = errno;
     close(in[0]);
     close(out[1]);
@@ -161,7 +161,7 @@ static int start(context *x, cay_err *err)
 }
 
 /* Parent and session of a process; false: it is none, or gone. */
-static bool family(const char *name, pid_t *pid, pid_t *parent, pid_t *session)
+static bool read_proc_stat(const char *name, pid_t *pid, pid_t *parent, pid_t *session)
 {
     char path[64], buf[512], *at;
     int group;
@@ -182,13 +182,13 @@ enum { TREE = 2048 };
 
 /* One more look at all processes: children of those that are known, and their session. Who is found
  * stands still, so that it starts nobody else. */
-static size_t relatives(pid_t *found, size_t n)
+static size_t stop_relatives(pid_t *found, size_t n)
 {
     DIR *d = opendir("/proc");
     for (struct dirent *e; d && (e = readdir(d)) && n < TREE;) {
         pid_t pid, parent, session;
         bool known = false, of = false;
-        if (!family(e->d_name, &pid, &parent, &session))
+        if (!read_proc_stat(e->d_name, &pid, &parent, &session))
             continue;
         for (size_t i = 0; i < n; i++) {
             known |= found[i] == pid;
@@ -210,13 +210,13 @@ static void kill_tree(pid_t root)
     kill(root, SIGSTOP);
     do {
         before = n;
-        n = relatives(found, n);
+        n = stop_relatives(found, n);
     } while (n > before);
     for (size_t i = 0; i < n; i++)
         kill(found[i], SIGKILL);
 }
 
-static void flush(context *x)
+static void flush_requests(context *x)
 {
     ssize_t n =
         x->sent < x->sends.len ? write(x->in, x->sends.p + x->sent, x->sends.len - x->sent) : 0;
@@ -227,7 +227,7 @@ static void flush(context *x)
     }
 }
 
-static void next(context *x)
+static void send_next_request(context *x)
 {
     conn *c = x->first;
     if (*x->now || !c || !x->pid)
@@ -238,7 +238,7 @@ static void next(context *x)
     memcpy(x->now, c->id, sizeof x->now);
     text_add(&x->sends, c->ask.p, c->ask.len);
     text_clear(&c->ask);
-    flush(x);
+    flush_requests(x);
 }
 
 void context_ask(context *x, conn *c)
@@ -248,7 +248,7 @@ void context_ask(context *x, conn *c)
         p = &(*p)->behind;
     *p = c;
     c->at = x;
-    next(x);
+    send_next_request(x);
 }
 
 void context_left(conn *c)
@@ -260,7 +260,7 @@ void context_left(conn *c)
     if (x->asker == c) {
         x->asker = NULL;
         text_fmt(&x->sends, "{\"interrupt\":\"%s\"}\n", c->id);
-        flush(x);
+        flush_requests(x);
         return;
     }
     for (conn **p = &x->first; *p; p = &(*p)->behind)
@@ -270,14 +270,14 @@ void context_left(conn *c)
         }
 }
 
-static void over(conn *c)
+static void end_execution(conn *c)
 {
     c->at = NULL;
     stream_end(c);
 }
 
 /* Behind {"id":"…", when that is the current execution's; NULL: it is not. */
-static const char *ours(const context *x, const char *s, size_t n)
+static const char *match_execution_id(const context *x, const char *s, size_t n)
 {
     static const char head[] = "{\"id\":";
     size_t k = sizeof head - 1, len = strlen(x->now);
@@ -294,7 +294,7 @@ static const char *ours(const context *x, const char *s, size_t n)
 static void take_line(context *x, const char *s, size_t n)
 {
     static const char end_type[] = "\"end_of_execution\"";
-    const char *rest = ours(x, s, n), *at, *stop;
+    const char *rest = match_execution_id(x, s, n), *at, *stop;
     if (!rest || !json_sound(s, s + n))
         return;
     bool ends = json_member(s, s + n, "type", &at, &stop) &&
@@ -309,12 +309,12 @@ static void take_line(context *x, const char *s, size_t n)
         stream_line(x->asker, line.p, line.len);
         free(line.p);
         if (ends)
-            over(x->asker);
+            end_execution(x->asker);
     }
     if (ends) {
         x->asker = NULL;
         x->now[0] = 0;
-        next(x);
+        send_next_request(x);
     }
 }
 
@@ -322,7 +322,7 @@ static void take_line(context *x, const char *s, size_t n)
 static void too_big(context *x)
 {
     text line = { 0 };
-    if (ours(x, x->line.p, x->line.len) && x->asker) {
+    if (match_execution_id(x, x->line.p, x->line.len) && x->asker) {
         text_fmt(&line,
                  "{\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than "
                  "%zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n",
@@ -334,7 +334,7 @@ static void too_big(context *x)
     x->skips = true;
 }
 
-static void sift(context *x, const char *s, size_t n)
+static void split_output(context *x, const char *s, size_t n)
 {
     for (const char *end = s + n, *stop; s < end; s = stop) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
@@ -360,7 +360,7 @@ static bool take_output(context *x)
     static char buf[READ];
     ssize_t n = x->out < 0 ? -1 : read(x->out, buf, sizeof buf);
     if (n > 0)
-        sift(x, buf, (size_t)n);
+        split_output(x, buf, (size_t)n);
     if (n == 0) { /* it can say nothing any more */
         cay__close_fd(&x->out);
         if (x->pid)
@@ -380,10 +380,10 @@ static void tell_death(conn *c, int status)
              sig ? "by signal" : "with code", sig ? WTERMSIG(status) : WEXITSTATUS(status));
     stream_line(c, line.p, line.len);
     free(line.p);
-    over(c);
+    end_execution(c);
 }
 
-static void died(context *x, int status)
+static void on_kernel_exit(context *x, int status)
 {
     x->pid = 0;
     for (int i = 0; i < LAST_READS && take_output(x); i++)
@@ -402,14 +402,14 @@ static void died(context *x, int status)
 
 /* Whatever becomes of its processes, which are reaped when they are gone: one may hang in the
  * kernel for long. */
-static void end(context *x)
+static void kill_kernel(context *x)
 {
     kill_tree(x->pid);
     cay__close_fd(&x->out);
-    died(x, SIGKILL);
+    on_kernel_exit(x, SIGKILL);
 }
 
-static context *find(const char *id)
+static context *find_context(const char *id)
 {
     context *x = contexts;
     while (x && strcmp(x->id, id))
@@ -417,20 +417,20 @@ static context *find(const char *id)
     return x;
 }
 
-static int unknown(const char *id, cay_err *err)
+static int fail_unknown(const char *id, cay_err *err)
 {
     return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
 }
 
-static int add(const struct language *l, const char *id, const char *cwd, context **out,
-               cay_err *err)
+static int add_context(const struct language *l, const char *id, const char *cwd, context **out,
+                       cay_err *err)
 {
     context **p = &contexts, *x = cay__alloc(sizeof *x);
     *x = (context){ .l = l, .in = -1, .out = -1, .polled = -1, .cwd = cay__strdup(cwd) };
     cay__str_copy(x->id, sizeof x->id, id);
     int rc =
         ncontexts < CONTEXTS
-            ? start(x, err)
+            ? start_kernel(x, err)
             : cay_fail(err, CAY_EBUSY,
                        "there are %d contexts, which is all there can be; remove one", CONTEXTS);
     if (rc < 0) {
@@ -450,11 +450,11 @@ static int open_default(const struct language *l, context **out, cay_err *err)
 {
     char id[64];
     snprintf(id, sizeof id, "default-%s", l->name);
-    context *x = find(id);
+    context *x = find_context(id);
     if (!x)
-        return add(l, id, DEFAULT_CWD, out, err);
+        return add_context(l, id, DEFAULT_CWD, out, err);
     if (!x->pid)
-        CAY_TRY(start(x, err));
+        CAY_TRY(start_kernel(x, err));
     *out = x;
     return 0;
 }
@@ -466,9 +466,9 @@ int context_open(const char *id, const char *language, context **out, cay_err *e
         const struct language *l = language_of(usual ? id + 8 : language, err);
         return l ? open_default(l, out, err) : err->code;
     }
-    context *x = find(id);
+    context *x = find_context(id);
     if (!x || !x->pid)
-        return unknown(id, err);
+        return fail_unknown(id, err);
     *out = x;
     return 0;
 }
@@ -494,7 +494,7 @@ int context_new(const char *language, const char *cwd, text *json, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "getrandom");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(id + 2 * i, 3, "%02x", random[i]);
-    CAY_TRY(add(l, id, *cwd ? cwd : DEFAULT_CWD, &x, err));
+    CAY_TRY(add_context(l, id, *cwd ? cwd : DEFAULT_CWD, &x, err));
     json_of(json, x->id, l->name, x->cwd);
     return 0;
 }
@@ -515,8 +515,8 @@ int context_remove(const char *id, cay_err *err)
         p = &(*p)->next;
     context *x = *p;
     if (!x || !x->pid)
-        return unused_default(id) ? 0 : unknown(id, err); /* as it is not listed either */
-    end(x);
+        return unused_default(id) ? 0 : fail_unknown(id, err); /* as it is not listed either */
+    kill_kernel(x);
     *p = x->next;
     ncontexts--;
     text_clear(&x->sends);
@@ -528,13 +528,13 @@ int context_remove(const char *id, cay_err *err)
 
 int context_restart(const char *id, cay_err *err)
 {
-    context *x = find(id);
+    context *x = find_context(id);
     const struct language *l = unused_default(id);
     if (!x)
-        return l ? open_default(l, &x, err) : unknown(id, err);
+        return l ? open_default(l, &x, err) : fail_unknown(id, err);
     if (x->pid)
-        end(x);
-    return start(x, err);
+        kill_kernel(x);
+    return start_kernel(x, err);
 }
 
 void context_list(text *json)
@@ -551,7 +551,7 @@ void context_list(text *json)
     for (size_t i = 0; i < CAY_LEN(languages);
          i++) { /* those that are made when they are wanted first are there, too */
         snprintf(id, sizeof id, "default-%s", languages[i].name);
-        context *x = find(id);
+        context *x = find_context(id);
         if (!languages[i].always || (x && x->pid) || !find_program(languages[i].program, program))
             continue;
         text_str(json, comma);
@@ -596,13 +596,13 @@ size_t contexts_poll(struct pollfd *p)
     return n;
 }
 
-static void reap(void)
+static void reap_kernels(void)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
         for (context *x = contexts; x; x = x->next)
             if (x->pid == pid)
-                died(x, status);
+                on_kernel_exit(x, status);
 }
 
 void contexts_turn(const struct pollfd *p)
@@ -613,7 +613,7 @@ void contexts_turn(const struct pollfd *p)
         if (p[x->polled].revents)
             take_output(x);
         if (x->pid && p[x->polled + 1].revents)
-            flush(x);
+            flush_requests(x);
     }
-    reap();
+    reap_kernels();
 }

@@ -82,7 +82,7 @@ static void write_all(const char *s, size_t n)
 
 /* {"id":…,BODY}, whose it is first, as others pass it over by that; nothing when nobody waits for
  * it. */
-static void tell(const char *body, size_t n)
+static void send_event(const char *body, size_t n)
 {
     text line = { 0 };
     if (!H.now)
@@ -110,12 +110,12 @@ static void tell_text(const stream *s, const char *p, size_t n)
     text_str(&body, "\",\"text\":");
     text_json(&body, p, n);
     text_str(&body, when);
-    tell(body.p, body.len);
+    send_event(body.p, body.len);
     free(body.p);
 }
 
 /* Bytes at the end that wait for the rest: of the mark, or else of a character. */
-static size_t unfinished(const char *p, size_t n)
+static size_t count_partial_bytes(const char *p, size_t n)
 {
     for (size_t k = n < MARK - 1 ? n : MARK - 1; k; k--)
         if (!memcmp(p + n - k, H.mark, k))
@@ -142,13 +142,13 @@ static bool take_output(stream *s)
         tell_text(s, s->held.p, (size_t)(at - s->held.p));
         text_cut(&s->held, (size_t)(at - s->held.p) + MARK);
     }
-    size_t keep = n ? unfinished(s->held.p, s->held.len) : 0;
+    size_t keep = n ? count_partial_bytes(s->held.p, s->held.len) : 0;
     tell_text(s, s->held.p, s->held.len - keep);
     text_cut(&s->held, s->held.len - keep);
     return n > 0;
 }
 
-static void quote(text *t, const char *s)
+static void quote_shell(text *t, const char *s)
 {
     text_str(t, "'");
     for (; *s; s++)
@@ -156,7 +156,7 @@ static void quote(text *t, const char *s)
     text_str(t, "'");
 }
 
-static bool identifier(const char *s, size_t n)
+static bool is_identifier(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char c = s[i];
@@ -177,7 +177,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
     for (const char *s = env ? env + 1 : NULL;
          s && json_next(&s, env_end, &name, &n, &at, &stop);) {
         char key[256], line[2048];
-        if (!identifier(name, n) || n >= sizeof key)
+        if (!is_identifier(name, n) || n >= sizeof key)
             continue;
         memcpy(key, name, n);
         key[n] = 0;
@@ -188,7 +188,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
         snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key,
                  key, key);
         text_str(out, line);
-        quote(out, value.p);
+        quote_shell(out, value.p);
         text_str(out, "\n");
         snprintf(line, sizeof line,
                  "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
@@ -198,7 +198,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
     }
     if (after.len) {
         text_str(out, "eval ");
-        quote(out, code);
+        quote_shell(out, code);
         text_str(out, "\n__cay_code_of=$?\n");
         text_str(out, after.p);
         text_str(out, "(exit $__cay_code_of)");
@@ -209,7 +209,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
     free(value.p);
 }
 
-static void begin(void)
+static void begin_execution(void)
 {
     const char *line = H.now->line, *end = line + strlen(line), *code, *code_end, *env, *env_end;
     text what = { 0 };
@@ -217,7 +217,7 @@ static void begin(void)
     bool has_env = json_member(line, end, "env", &env, &env_end) && *env == '{';
     snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u",
              ++H.count);
-    tell(count, strlen(count));
+    send_event(count, strlen(count));
     H.out[0].seen = H.out[1].seen = H.ended = false;
     H.kill_at = H.seen_by = 0;
     H.sends.len = H.sent = 0;
@@ -247,14 +247,14 @@ static void send_code(void)
         H.sent += (size_t)n;
 }
 
-static void drop(request *q)
+static void free_request(request *q)
 {
     free(q->line);
     free(q->id);
     free(q);
 }
 
-static void stop(const char *id)
+static void interrupt_execution(const char *id)
 {
     if (!H.now || strcmp(H.now->id, id))
         return;
@@ -268,11 +268,11 @@ static void take_line(char *line, size_t n)
     text id = { 0 };
     line[n] = 0;
     if (json_member(line, line + n, "interrupt", &at, &end) && json_text(at, end, &id)) {
-        stop(id.p);
+        interrupt_execution(id.p);
     } else if (!H.now && json_member(line, line + n, "id", &at, &end) && json_text(at, end, &id)) {
         H.now = cay__alloc(sizeof *H.now);
         *H.now = (request){ .line = cay__strdup(line), .id = CAY_STEAL(id.p) };
-        begin();
+        begin_execution();
     }
     free(id.p);
 }
@@ -321,35 +321,35 @@ static bool take_said(void)
 }
 
 /* Its output first, then what came of it. */
-static void finish(void)
+static void finish_execution(void)
 {
     char code[96];
     for (size_t at = 0; at < H.results.len; at += strlen(H.results.p + at) + 1)
-        tell(H.results.p + at, strlen(H.results.p + at));
+        send_event(H.results.p + at, strlen(H.results.p + at));
     H.results.len = 0;
     if (H.status) {
         snprintf(code, sizeof code,
                  "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"", H.status);
-        tell(code, strlen(code));
+        send_event(code, strlen(code));
     }
-    tell("\"type\":\"end_of_execution\"", 25);
-    drop(H.now);
+    send_event("\"type\":\"end_of_execution\"", 25);
+    free_request(H.now);
     H.now = NULL;
     H.kill_at = H.seen_by = 0;
 }
 
-static void need(bool ok)
+static void exit_unless(bool ok)
 {
     if (!ok)
         _exit(1);
 }
 
-static void start(const char *program, const char *script)
+static void start_interpreter(const char *program, const char *script)
 {
     int code[2], said[2], out[2], err[2];
     char a[16], b[16];
-    need(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
-         pipe2(err, O_CLOEXEC) == 0);
+    exit_unless(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 &&
+                pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
     snprintf(a, sizeof a, "%d", code[0]);
     snprintf(b, sizeof b, "%d", said[1]);
     char bare[MARK];
@@ -359,7 +359,7 @@ static void start(const char *program, const char *script)
         program, script, a, b, bare, NULL
     };
     H.pid = fork();
-    need(H.pid >= 0);
+    exit_unless(H.pid >= 0);
     if (H.pid == 0) {
         int null = open("/dev/null", O_RDONLY);
         setsid();
@@ -407,11 +407,11 @@ static void last_words(void)
             if (!take_output(&H.out[i]))
                 break;
     if (H.now && H.ended)
-        finish();
+        finish_execution();
     _exit(1);
 }
 
-static void turn(void)
+static void poll_events(void)
 {
     bool sends = H.now && H.sent < H.sends.len;
     struct pollfd p[] = { { 0, POLLIN, 0 },
@@ -438,7 +438,7 @@ static void turn(void)
     if (H.kill_at && now_ms() >= H.kill_at && H.now && !H.ended)
         kill(-H.pid, SIGKILL);
     if (H.now && H.ended && ((H.out[0].seen && H.out[1].seen) || now_ms() >= H.seen_by))
-        finish();
+        finish_execution();
 }
 
 int host_main(int argc, char **argv)
@@ -450,7 +450,7 @@ int host_main(int argc, char **argv)
         return 2;
     }
     H.language = argv[1];
-    need(getrandom(random, sizeof random, 0) == sizeof random);
+    exit_unless(getrandom(random, sizeof random, 0) == sizeof random);
     H.mark[0] = H.mark[MARK - 1] = '\036';
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(H.mark + 1 + 2 * i, 3, "%02x", random[i]);
@@ -458,7 +458,7 @@ int host_main(int argc, char **argv)
     H.mark[MARK] = 0;
     signal(SIGPIPE, SIG_IGN);
     fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
-    start(argv[2], argc > 3 ? argv[3] : NULL);
+    start_interpreter(argv[2], argc > 3 ? argv[3] : NULL);
     for (;;)
-        turn();
+        poll_events();
 }

@@ -50,7 +50,7 @@ void text_clear(text *t)
 
 /* Bytes of the character at s, 0 when it is none: no overlong form, no surrogate, nothing beyond
  * the last. */
-static size_t whole(const unsigned char *s, size_t n)
+static size_t measure_utf8(const unsigned char *s, size_t n)
 {
     size_t k = s[0] < 0x80   ? 1
                : s[0] < 0xc2 ? 0
@@ -74,7 +74,7 @@ void text_json(text *t, const char *s, size_t n)
     text_add(t, "\"", 1);
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
         unsigned char c = (unsigned char)s[i];
-        k = whole((const unsigned char *)s + i, n - i);
+        k = measure_utf8((const unsigned char *)s + i, n - i);
         if (!k) {
             text_str(t, "\xef\xbf\xbd");
         } else if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) {
@@ -87,7 +87,7 @@ void text_json(text *t, const char *s, size_t n)
     text_add(t, "\"", 1);
 }
 
-static const char *blank(const char *s, const char *end)
+static const char *skip_blanks(const char *s, const char *end)
 {
     while (s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r'))
         s++;
@@ -104,7 +104,7 @@ static const char *past_text(const char *s, const char *end)
 }
 
 /* Behind a value of any kind. */
-static const char *past(const char *s, const char *end)
+static const char *skip_value(const char *s, const char *end)
 {
     size_t depth = 0;
     while (s && s < end) {
@@ -132,9 +132,9 @@ static const char *past(const char *s, const char *end)
 bool json_next(const char **s, const char *end, const char **name, size_t *len, const char **at,
                const char **stop)
 {
-    const char *p = blank(*s, end);
+    const char *p = skip_blanks(*s, end);
     if (p < end && *p == ',')
-        p = blank(p + 1, end);
+        p = skip_blanks(p + 1, end);
     if (p >= end || *p != '"')
         return false;
     const char *q = past_text(p, end);
@@ -142,11 +142,11 @@ bool json_next(const char **s, const char *end, const char **name, size_t *len, 
         return false;
     *name = p + 1;
     *len = (size_t)(q - p) - 2;
-    p = blank(q, end);
+    p = skip_blanks(q, end);
     if (p >= end || *p != ':')
         return false;
-    *at = blank(p + 1, end);
-    *stop = past(*at, end);
+    *at = skip_blanks(p + 1, end);
+    *stop = skip_value(*at, end);
     if (!*stop || *stop == *at)
         return false;
     *s = *stop;
@@ -158,7 +158,7 @@ bool json_member(const char *s, const char *end, const char *name, const char **
 {
     const char *key;
     size_t n;
-    s = blank(s, end);
+    s = skip_blanks(s, end);
     if (s >= end || *s++ != '{')
         return false;
     while (json_next(&s, end, &key, &n, at, stop))
@@ -167,7 +167,7 @@ bool json_member(const char *s, const char *end, const char *name, const char **
     return false;
 }
 
-static bool hex4(const char *s, const char *end, unsigned *out)
+static bool parse_hex4(const char *s, const char *end, unsigned *out)
 {
     *out = 0;
     for (int i = 0; i < 4; i++) {
@@ -197,14 +197,14 @@ static void add_utf8(text *t, unsigned c)
 
 /* \uXXXX at s, behind its 'u'; a pair is one character, half of one is U+FFFD. Returns what
  * follows, NULL: it is none. */
-static const char *escape(const char *s, const char *end, text *out)
+static const char *decode_escape(const char *s, const char *end, text *out)
 {
     unsigned c, low;
-    if (!hex4(s, end, &c))
+    if (!parse_hex4(s, end, &c))
         return NULL;
     s += 4;
     if (c >= 0xd800 && c < 0xdc00 && end - s >= 6 && s[0] == '\\' && s[1] == 'u' &&
-        hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
+        parse_hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         s += 6;
     }
@@ -235,7 +235,7 @@ bool json_text(const char *at, const char *stop, text *out)
             text_add(out, &to[k - from], 1);
             s += 2;
         } else if (s + 1 < end && s[1] == 'u') {
-            if (!(s = escape(s + 2, end, out)))
+            if (!(s = decode_escape(s + 2, end, out)))
                 return false;
         } else {
             return false;
@@ -246,20 +246,20 @@ bool json_text(const char *at, const char *stop, text *out)
 
 enum { DEPTH = 64 };
 
-static const char *value(const char *s, const char *end, int depth);
+static const char *check_value(const char *s, const char *end, int depth);
 
 static const char *sound_text(const char *s, const char *end)
 {
     unsigned c;
     for (s++; s < end && *s != '"';) {
-        size_t k = whole((const unsigned char *)s, (size_t)(end - s));
+        size_t k = measure_utf8((const unsigned char *)s, (size_t)(end - s));
         if (!k || (unsigned char)*s < 0x20)
             return NULL;
         if (*s != '\\') {
             s += k;
         } else if (s + 1 < end && s[1] && strchr("\"\\/bfnrt", s[1])) {
             s += 2;
-        } else if (s + 1 < end && s[1] == 'u' && hex4(s + 2, end, &c)) {
+        } else if (s + 1 < end && s[1] == 'u' && parse_hex4(s + 2, end, &c)) {
             s += 6;
         } else {
             return NULL;
@@ -268,7 +268,7 @@ static const char *sound_text(const char *s, const char *end)
     return s < end ? s + 1 : NULL;
 }
 
-static const char *digits(const char *s, const char *end)
+static const char *skip_digits(const char *s, const char *end)
 {
     const char *from = s;
     while (s < end && *s >= '0' && *s <= '9')
@@ -276,48 +276,49 @@ static const char *digits(const char *s, const char *end)
     return s > from ? s : NULL;
 }
 
-static const char *number(const char *s, const char *end)
+static const char *check_number(const char *s, const char *end)
 {
     s += *s == '-';
     const char *whole_part = s;
-    if (!(s = digits(s, end)) || (*whole_part == '0' && s > whole_part + 1))
+    if (!(s = skip_digits(s, end)) || (*whole_part == '0' && s > whole_part + 1))
         return NULL;
-    if (s < end && *s == '.' && !(s = digits(s + 1, end)))
+    if (s < end && *s == '.' && !(s = skip_digits(s + 1, end)))
         return NULL;
     if (s < end && (*s == 'e' || *s == 'E')) {
         s++;
         s += s < end && (*s == '+' || *s == '-');
-        s = digits(s, end);
+        s = skip_digits(s, end);
     }
     return s;
 }
 
 /* Behind the list or object that begins at s. */
-static const char *many(const char *s, const char *end, int depth)
+static const char *check_container(const char *s, const char *end, int depth)
 {
     char last = *s == '{' ? '}' : ']';
     bool named = *s == '{';
-    s = blank(s + 1, end);
+    s = skip_blanks(s + 1, end);
     if (s < end && *s == last)
         return s + 1;
     while (s && s < end) {
         if (named) {
-            if (*s != '"' || !(s = sound_text(s, end)) || (s = blank(s, end)) >= end || *s != ':')
+            if (*s != '"' || !(s = sound_text(s, end)) || (s = skip_blanks(s, end)) >= end ||
+                *s != ':')
                 return NULL;
-            s = blank(s + 1, end);
+            s = skip_blanks(s + 1, end);
         }
-        if (!(s = value(s, end, depth)) || (s = blank(s, end)) >= end)
+        if (!(s = check_value(s, end, depth)) || (s = skip_blanks(s, end)) >= end)
             return NULL;
         if (*s == last)
             return s + 1;
         if (*s != ',')
             return NULL;
-        s = blank(s + 1, end);
+        s = skip_blanks(s + 1, end);
     }
     return NULL;
 }
 
-static const char *value(const char *s, const char *end, int depth)
+static const char *check_value(const char *s, const char *end, int depth)
 {
     static const char *const words[] = { "true", "false", "null" };
     if (s >= end || depth > DEPTH)
@@ -325,17 +326,17 @@ static const char *value(const char *s, const char *end, int depth)
     if (*s == '"')
         return sound_text(s, end);
     if (*s == '{' || *s == '[')
-        return many(s, end, depth + 1);
+        return check_container(s, end, depth + 1);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(end - s) >= n && !memcmp(s, words[i], n))
             return s + n;
     }
-    return *s == '-' || (*s >= '0' && *s <= '9') ? number(s, end) : NULL;
+    return *s == '-' || (*s >= '0' && *s <= '9') ? check_number(s, end) : NULL;
 }
 
 bool json_sound(const char *s, const char *end)
 {
-    s = value(blank(s, end), end, 0);
-    return s && blank(s, end) == end;
+    s = check_value(skip_blanks(s, end), end, 0);
+    return s && skip_blanks(s, end) == end;
 }

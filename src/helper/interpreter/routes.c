@@ -43,7 +43,7 @@ static int read_object(const conn *c, const char **at, const char **end, cay_err
 }
 
 /* A member that is a text; "" when it is none. */
-static const char *member(const char *at, const char *end, const char *name, text *out)
+static const char *read_text_member(const char *at, const char *end, const char *name, text *out)
 {
     const char *from, *to;
     out->len = 0;
@@ -84,8 +84,8 @@ static int on_context_create(conn *c, const char *id, cay_err *err)
     text language = { 0 }, cwd = { 0 }, made = { 0 };
     (void)id;
     CAY_TRY(read_object(c, &at, &end, err));
-    int rc = context_new(member(at, end, "language", &language), member(at, end, "cwd", &cwd),
-                         &made, err);
+    int rc = context_new(read_text_member(at, end, "language", &language),
+                         read_text_member(at, end, "cwd", &cwd), &made, err);
     if (rc == 0)
         answer(c, 200, "application/json", made.p, made.len);
     free(language.p);
@@ -108,8 +108,8 @@ static int on_context_restart(conn *c, const char *id, cay_err *err)
     return 0;
 }
 
-static int ask(conn *c, const char *at, const char *end, const char *id, const char *language,
-               cay_err *err)
+static int request_execution(conn *c, const char *at, const char *end, const char *id,
+                             const char *language, cay_err *err)
 {
     static unsigned long count;
     const char *code, *code_end, *env, *env_end;
@@ -138,8 +138,8 @@ static int on_execute(conn *c, const char *unused, cay_err *err)
     text id = { 0 }, language = { 0 };
     (void)unused;
     CAY_TRY(read_object(c, &at, &end, err));
-    int rc = ask(c, at, end, member(at, end, "context_id", &id),
-                 member(at, end, "language", &language), err);
+    int rc = request_execution(c, at, end, read_text_member(at, end, "context_id", &id),
+                               read_text_member(at, end, "language", &language), err);
     free(id.p);
     free(language.p);
     return rc;
@@ -157,7 +157,7 @@ static const struct route {
     { "POST", "/contexts/{id}/restart", on_context_restart },
 };
 
-static bool fits(const char *pattern, const char *path, char *id, size_t cap)
+static bool match_path(const char *pattern, const char *path, char *id, size_t cap)
 {
     const char *brace = strchr(pattern, '{');
     size_t before = brace ? (size_t)(brace - pattern) : strlen(pattern) + 1, n;
@@ -194,7 +194,7 @@ void on_request(conn *c)
     const struct route *r = NULL;
     for (size_t i = 0; i < CAY_LEN(routes) && !r; i++)
         if (!strcmp(c->head.method, routes[i].method) &&
-            fits(routes[i].path, c->head.path, id, sizeof id))
+            match_path(routes[i].path, c->head.path, id, sizeof id))
             r = &routes[i];
     if (rc == 0)
         rc = r ? r->on(c, id, &err) : cay_fail(&err, CAY_ENOENT, "nothing is served at this path");

@@ -136,7 +136,7 @@ static bool take_body(conn *c, cay_err *err)
 }
 
 /* What comes until the request is whole; afterwards only its end counts. */
-static void take(conn *c)
+static void read_request(conn *c)
 {
     static char buf[READ];
     cay_err err = CAY_ERR_INIT;
@@ -157,7 +157,7 @@ static void take(conn *c)
 }
 
 /* The answer is out: the next request of the same connection, if there may be one. */
-static void again(conn *c)
+static void reset_client(conn *c)
 {
     cay__head_clear(&c->head);
     memset(&c->head, 0, sizeof c->head);
@@ -170,7 +170,7 @@ static void again(conn *c)
     c->due = now_ms() + ASK_MS;
 }
 
-static void meet(int door)
+static void accept_client(int door)
 {
     int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
     if (fd < 0)
@@ -185,7 +185,7 @@ static void meet(int door)
     nconns++;
 }
 
-static void part(conn *c)
+static void close_client(conn *c)
 {
     context_left(c);
     close(c->fd);
@@ -214,7 +214,7 @@ static void send_out(conn *c)
 }
 
 /* One that neither asks nor takes its answer is let go: its kernel waits for it meanwhile. */
-static void tend(conn *c)
+static void update_client(conn *c)
 {
     static const char beat[] = "{\"type\":\"keepalive\"}\n";
     int64_t now = now_ms();
@@ -227,7 +227,7 @@ static void tend(conn *c)
     if (!c->whole || c->out.len || c->parting)
         return;
     if (!c->last) {
-        again(c);
+        reset_client(c);
         return;
     }
     /* What it still sends is read: closed with that waiting, the answer would be lost. */
@@ -268,7 +268,7 @@ static size_t list_fds(struct pollfd *p)
     return n;
 }
 
-static void turn(const sigset_t *asleep)
+static void poll_events(const sigset_t *asleep)
 {
     static struct pollfd *p;
     static size_t room;
@@ -286,19 +286,19 @@ static void turn(const sigset_t *asleep)
     contexts_turn(p);
     for (conn *c = conns; c; c = c->next)
         if (c->polled >= 0 && p[c->polled].revents & ~POLLOUT)
-            take(c);
+            read_request(c);
     for (conn **at = &conns, *c; (c = *at);) {
-        tend(c);
+        update_client(c);
         if (c->gone) {
             *at = c->next;
-            part(c);
+            close_client(c);
         } else {
             at = &c->next;
         }
     }
     for (size_t i = 0; i < CAY_LEN(doors); i++)
         if (p[n - CAY_LEN(doors) + i].revents)
-            meet(doors[i]);
+            accept_client(doors[i]);
 }
 
 static void on_child(int sig)
@@ -306,7 +306,7 @@ static void on_child(int sig)
     (void)sig; /* it wakes the loop */
 }
 
-static int serve(char **languages)
+static int run_server(char **languages)
 {
     char self[4096] = "";
     sigset_t child, before;
@@ -325,11 +325,11 @@ static int serve(char **languages)
     signal(SIGPIPE, SIG_IGN);
     contexts_begin(self, languages);
     for (;;)
-        turn(&before);
+        poll_events(&before);
 }
 
 int main(int argc, char **argv)
 {
     return argc > 1 && !strcmp(argv[1], "--kernel") ? host_main(argc - 1, argv + 1)
-                                                    : serve(argv + (argc > 0));
+                                                    : run_server(argv + (argc > 0));
 }

@@ -149,7 +149,7 @@ static int add_users(build *b, texts *x, cay_err *err)
 }
 
 /* Numbers for the names that nodes have. */
-static int resolve(build *b, const texts *x, cay_err *err)
+static int resolve_owners(build *b, const texts *x, cay_err *err)
 {
     uint32_t uid = 1000, gid = 1000;
     if (*b->owner) {
@@ -175,7 +175,7 @@ static int resolve(build *b, const texts *x, cay_err *err)
     return 0;
 }
 
-static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
+static int write_file(build *b, const char *name, const cay__buf *text, cay_err *err)
 {
     uid_t root = b->t->root ? TOOL_STORE : 0;
     CAY_AUTOFD fd =
@@ -185,7 +185,7 @@ static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
     return 0;
 }
 
-static int store(build *b, const texts *x, cay_err *err)
+static int write_accounts(build *b, const texts *x, cay_err *err)
 {
     uid_t base = b->t->root ? TOOL_STORE : 0;
     if (mkdirat(b->stage, "etc", 0755) < 0 ||
@@ -205,8 +205,8 @@ static int store(build *b, const texts *x, cay_err *err)
                                    AT_SYMLINK_NOFOLLOW) < 0))
             return cay_fail_sys(err, CAY_ESYS, "accounts: make /%s", home);
     }
-    CAY_TRY(put(b, "etc/passwd", &x->new_passwd, err));
-    return put(b, "etc/group", &x->new_group, err);
+    CAY_TRY(write_file(b, "etc/passwd", &x->new_passwd, err));
+    return write_file(b, "etc/group", &x->new_group, err);
 }
 
 /* A user's becomes a directory, and both become lines of files: whoever wrote the plan. */
@@ -230,7 +230,7 @@ static bool are_names(const build *b)
     return true;
 }
 
-static int work(build *b, texts *x, cay_err *err)
+static int update_accounts(build *b, texts *x, cay_err *err)
 {
     if (!are_names(b))
         return cay_fail_why(
@@ -240,14 +240,14 @@ static int work(build *b, texts *x, cay_err *err)
     CAY_TRY(read_below(b, "etc/group", x->group, err));
     CAY_TRY(add_groups(b, x, err));
     CAY_TRY(add_users(b, x, err));
-    CAY_TRY(resolve(b, x, err));
+    CAY_TRY(resolve_owners(b, x, err));
     if (!b->nusers && !b->ngroups)
         return 0;
     if (b->single)
         return cay_fail_why(err, CAY_ENOTSUP, "single_id",
                             "users and groups need a range of ids; let the administrator add you "
                             "to /etc/subuid and /etc/subgid");
-    return store(b, x, err);
+    return write_accounts(b, x, err);
 }
 
 int build_accounts(build *b, cay_err *err)
@@ -257,7 +257,7 @@ int build_accounts(build *b, cay_err *err)
                 .new_passwd = CAY__BUF(4 << 20),
                 .new_group = CAY__BUF(4 << 20),
                 .next = FIRST_ID };
-    int rc = work(b, &x, err);
+    int rc = update_accounts(b, &x, err);
     free(x.passwd);
     free(x.group);
     cay__buf_clear(&x.new_passwd);

@@ -15,7 +15,7 @@ static applied_mark mark_of(const struct stat *st)
                            (uint64_t)st->st_ctim.tv_nsec };
 }
 
-static applied_mark *slot(applied_mark *v, size_t cap, const applied_mark *m)
+static applied_mark *find_slot(applied_mark *v, size_t cap, const applied_mark *m)
 {
     size_t i = (size_t)((m->ino * 0x9e3779b97f4a7c15u) ^ m->nsec ^ (m->sec << 20)) & (cap - 1);
     while (v[i].ino && memcmp(&v[i], m, sizeof *m))
@@ -23,19 +23,19 @@ static applied_mark *slot(applied_mark *v, size_t cap, const applied_mark *m)
     return &v[i];
 }
 
-static void keep(applied *a, const applied_mark *m)
+static void insert_mark(applied *a, const applied_mark *m)
 {
     if (2 * (a->n + 1) > a->cap) {
         size_t cap = a->cap ? 2 * a->cap : 256;
         applied_mark *v = cay__alloc(cap * sizeof *v);
         for (size_t i = 0; i < a->cap; i++)
             if (a->v[i].ino)
-                *slot(v, cap, &a->v[i]) = a->v[i];
+                *find_slot(v, cap, &a->v[i]) = a->v[i];
         free(a->v);
         a->v = v;
         a->cap = cap;
     }
-    applied_mark *s = slot(a->v, a->cap, m);
+    applied_mark *s = find_slot(a->v, a->cap, m);
     a->n += !s->ino;
     *s = *m;
 }
@@ -50,7 +50,7 @@ int applied_open(applied *a, int dir, cay_err *err)
     for (off_t at = 0; a->n < MARKS_MAX && pread(a->fd, &m, sizeof m, at) == sizeof m;
          at += (off_t)sizeof m)
         if (m.ino)
-            keep(a, &m);
+            insert_mark(a, &m);
     return 0;
 }
 
@@ -63,12 +63,12 @@ void applied_close(applied *a)
 bool applied_has(const applied *a, const struct stat *st)
 {
     applied_mark m = mark_of(st);
-    return a->cap && slot(a->v, a->cap, &m)->ino;
+    return a->cap && find_slot(a->v, a->cap, &m)->ino;
 }
 
 void applied_add(applied *a, const struct stat *st)
 {
     applied_mark m = mark_of(st);
-    keep(a, &m);
+    insert_mark(a, &m);
     (void)!cay__fd_write_all(a->fd, &m, sizeof m);
 }

@@ -55,7 +55,7 @@ static int say_result(tool *t, const item *it, cay_err *err)
     return tool_say(t, CAY__REC_RESULT, &b, err);
 }
 
-static int act(apply *a, items *l, cay_err *err)
+static int apply_items(apply *a, items *l, cay_err *err)
 {
     for (size_t i = 0; i < l->n; i++) {
         if (l->v[i].kind == 'D' || l->v[i].late)
@@ -96,7 +96,7 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
     return 0;
 }
 
-static int parse(tool *t, apply *a, const char **top, cay_err *err)
+static int parse_args(tool *t, apply *a, const char **top, cay_err *err)
 {
     uint64_t since = 0;
     for (size_t i = 0; i < t->nargs; i++) {
@@ -119,12 +119,12 @@ int apply_run(tool *t, cay_err *err)
     apply a = { .t = t, .done.fd = -1 };
     items l = { 0 };
     const char *top = NULL;
-    CAY_TRY(parse(t, &a, &top, err));
+    CAY_TRY(parse_args(t, &a, &top, err));
     int rc = open_all(t, &a, top, err);
     if (rc == 0) {
         rc = read_items(&l, err);
         if (rc == 0)
-            rc = act(&a, &l, err);
+            rc = apply_items(&a, &l, err);
         view_close(&a.from);
     }
     applied_close(&a.done);

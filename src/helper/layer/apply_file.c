@@ -13,7 +13,7 @@
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
 
-static int says(item *it, unsigned status, const char *why)
+static int set_result(item *it, unsigned status, const char *why)
 {
     it->status = status;
     snprintf(it->why, sizeof it->why, "%s", why);
@@ -29,10 +29,11 @@ static int says_errno(item *it, const char *what)
              e == ELOOP   ? "a link is on the way"
              : e == EXDEV ? "another filesystem is mounted there"
                           : strerror(e));
-    return says(it,
-                e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY__APPLY_CONFLICT
-                                                                             : CAY__APPLY_REFUSED,
-                why);
+    return set_result(it,
+                      e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST
+                          ? CAY__APPLY_CONFLICT
+                          : CAY__APPLY_REFUSED,
+                      why);
 }
 
 /* As plain root: what is made from here on is of this owner from its first moment, so that nothing
@@ -150,7 +151,7 @@ static mode_t mode_for(const apply *a, const struct stat *src, const struct stat
 }
 
 /* By the descriptor that made it. */
-static bool own(const apply *a, int fd, int parent, const struct stat *old)
+static bool set_owner(const apply *a, int fd, int parent, const struct stat *old)
 {
     struct stat st;
     if (!a->t->root) /* whoever asks is the owner of what is made */
@@ -161,7 +162,7 @@ static bool own(const apply *a, int fd, int parent, const struct stat *old)
     return fchown(fd, as->st_uid, as->st_gid) == 0;
 }
 
-static bool copy(int in, int out)
+static bool copy_data(int in, int out)
 {
     struct stat st;
     if (fstat(in, &st) < 0 || ftruncate(out, st.st_size) < 0)
@@ -188,7 +189,7 @@ static bool copy(int in, int out)
     return true;
 }
 
-static void remember(apply *a, int parent, const char *name)
+static void record_applied(apply *a, int parent, const char *name)
 {
     struct stat st;
     if (name && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -206,7 +207,8 @@ static int put_file(apply *a, item *it, int src, int parent, const char *name,
     if (out < 0)
         return says_errno(it, "write");
     CAY_FAULT("layer.apply.temp");
-    if (!copy(src, out) || !own(a, out, parent, old) || fchmod(out, mode_for(a, st, old)) < 0) {
+    if (!copy_data(src, out) || !set_owner(a, out, parent, old) ||
+        fchmod(out, mode_for(a, st, old)) < 0) {
         says_errno(it, "write");
         unlinkat(parent, APPLY_TEMP, 0);
         return 0;
@@ -218,12 +220,12 @@ static int put_file(apply *a, item *it, int src, int parent, const char *name,
         return 0;
     }
     CAY_FAULT("layer.apply.renamed");
-    remember(a, parent, name);
-    return says(it, CAY__APPLY_DONE, "");
+    record_applied(a, parent, name);
+    return set_result(it, CAY__APPLY_DONE, "");
 }
 
 /* Still the one that was looked at. */
-static bool same(const struct stat *now, const struct stat *old)
+static bool is_same_inode(const struct stat *now, const struct stat *old)
 {
     errno = ESTALE;
     return now->st_dev == old->st_dev && now->st_ino == old->st_ino && now->st_uid == old->st_uid;
@@ -236,16 +238,16 @@ static int put_mode(apply *a, item *it, int parent, const char *name, const stru
     char path[40];
     mode_t mode = mode_for(a, st, old);
     if (mode == (old->st_mode & 07777))
-        return says(it, CAY__APPLY_SAME, "");
+        return set_result(it, CAY__APPLY_SAME, "");
     if (a->dry)
-        return says(it, CAY__APPLY_DONE, "");
+        return set_result(it, CAY__APPLY_DONE, "");
     CAY_AUTOFD fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat now;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd < 0 || fstat(fd, &now) < 0 || !same(&now, old) || chmod(path, mode) < 0)
+    if (fd < 0 || fstat(fd, &now) < 0 || !is_same_inode(&now, old) || chmod(path, mode) < 0)
         return says_errno(it, "set the mode");
-    remember(a, parent, name);
-    return says(it, CAY__APPLY_DONE, "");
+    record_applied(a, parent, name);
+    return set_result(it, CAY__APPLY_DONE, "");
 }
 
 static int put_link(apply *a, item *it, const entry *src, const char *src_name, int parent,
@@ -254,12 +256,13 @@ static int put_link(apply *a, item *it, const entry *src, const char *src_name, 
     char target[4096];
     ssize_t n = readlinkat(src->dir, src_name, target, sizeof target - 1);
     if (n <= 0)
-        return says(it, CAY__APPLY_GONE, "it changed meanwhile");
+        return set_result(it, CAY__APPLY_GONE, "it changed meanwhile");
     target[n] = 0;
     if (cay__link_leaves(it->path, target) && !it->named)
-        return says(it, CAY__APPLY_REFUSED, "a link that leaves the directory; name it to have it");
+        return set_result(it, CAY__APPLY_REFUSED,
+                          "a link that leaves the directory; name it to have it");
     if (a->dry)
-        return says(it, CAY__APPLY_DONE, "");
+        return set_result(it, CAY__APPLY_DONE, "");
     unlinkat(parent, APPLY_TEMP, 0);
     if (!make_link(a, parent, target, old))
         return says_errno(it, "make the link");
@@ -269,8 +272,8 @@ static int put_link(apply *a, item *it, const entry *src, const char *src_name, 
         unlinkat(parent, APPLY_TEMP, 0);
         return 0;
     }
-    remember(a, parent, name);
-    return says(it, CAY__APPLY_DONE, "");
+    record_applied(a, parent, name);
+    return set_result(it, CAY__APPLY_DONE, "");
 }
 
 static int put_dir(apply *a, item *it, int parent, const char *name, const struct stat *st,
@@ -278,24 +281,25 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
 {
     bool fresh = !old || !S_ISDIR(old->st_mode);
     if (!fresh && mode_for(a, st, old) == (old->st_mode & 0777))
-        return says(it, CAY__APPLY_SAME, "");
+        return set_result(it, CAY__APPLY_SAME, "");
     if (a->dry)
-        return says(it, CAY__APPLY_DONE, "");
+        return set_result(it, CAY__APPLY_DONE, "");
     if (old && fresh && unlinkat(parent, name, 0) < 0)
         return says_errno(it, "replace");
     if (fresh) {
         if (!make_dir(a, parent, name, mode_for(a, st, NULL)))
             return says_errno(it, "make");
-        remember(a, parent, name);
-        return says(it, CAY__APPLY_DONE, "");
+        record_applied(a, parent, name);
+        return set_result(it, CAY__APPLY_DONE, "");
     }
     struct stat now;
     CAY_AUTOFD fd =
         cay__fd_openat2(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-    if (fd < 0 || fstat(fd, &now) < 0 || !same(&now, old) || fchmod(fd, mode_for(a, st, old)) < 0)
+    if (fd < 0 || fstat(fd, &now) < 0 || !is_same_inode(&now, old) ||
+        fchmod(fd, mode_for(a, st, old)) < 0)
         return says_errno(it, "set the mode");
-    remember(a, parent, name);
-    return says(it, CAY__APPLY_DONE, "");
+    record_applied(a, parent, name);
+    return set_result(it, CAY__APPLY_DONE, "");
 }
 
 /* What stands in the way of putting it, in the user's directory as it is now. */
@@ -315,19 +319,19 @@ static const char *in_the_way(const apply *a, const item *it, int parent, const 
     return NULL;
 }
 
-static int put(apply *a, item *it, const entry *src, const char *src_name)
+static int put_item(apply *a, item *it, const entry *src, const char *src_name)
 {
     char name[256];
     struct stat st = src->st, old;
     const char *why;
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, a->dry ? NULL : make_way, a, name);
     if (parent < 0 && a->dry && (errno == ENOENT || errno == ENOTDIR))
-        return says(it, CAY__APPLY_DONE, ""); /* its directory comes before it */
+        return set_result(it, CAY__APPLY_DONE, ""); /* its directory comes before it */
     if (parent < 0)
         return says_errno(it, "enter its directory");
     bool there = fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
     if ((why = in_the_way(a, it, parent, src, src_name, there ? &old : NULL)))
-        return says(it, CAY__APPLY_CONFLICT, why);
+        return set_result(it, CAY__APPLY_CONFLICT, why);
     if (there && S_ISDIR(old.st_mode) && !S_ISDIR(st.st_mode) && !a->dry &&
         unlinkat(parent, name, AT_REMOVEDIR) < 0)
         return says_errno(it, "replace a directory");
@@ -339,11 +343,13 @@ static int put(apply *a, item *it, const entry *src, const char *src_name)
     if (S_ISLNK(st.st_mode))
         return put_link(a, it, src, src_name, parent, name, was);
     if (!S_ISREG(st.st_mode))
-        return says(it, CAY__APPLY_REFUSED, "only files, directories and links are taken over");
+        return set_result(it, CAY__APPLY_REFUSED,
+                          "only files, directories and links are taken over");
     CAY_AUTOFD fd = openat(src->dir, src_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return says(it, CAY__APPLY_GONE, "it changed meanwhile");
-    return a->dry ? says(it, CAY__APPLY_DONE, "") : put_file(a, it, fd, parent, name, &st, was);
+        return set_result(it, CAY__APPLY_GONE, "it changed meanwhile");
+    return a->dry ? set_result(it, CAY__APPLY_DONE, "")
+                  : put_file(a, it, fd, parent, name, &st, was);
 }
 
 int apply_put(apply *a, item *it, cay_err *err)
@@ -353,8 +359,8 @@ int apply_put(apply *a, item *it, cay_err *err)
     (void)err;
     if (go_to(a, it->path, name))
         view_look(&a->from, name, &e);
-    int rc = e.there ? put(a, it, &e, name)
-                     : says(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
+    int rc = e.there ? put_item(a, it, &e, name)
+                     : set_result(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
     go_home(a);
     return rc;
 }
@@ -369,22 +375,22 @@ int apply_remove(apply *a, item *it, cay_err *err)
         view_look(&a->from, in, &e);
     go_home(a);
     if (e.there)
-        return says(it, CAY__APPLY_GONE, "it is in the sandbox again");
+        return set_result(it, CAY__APPLY_GONE, "it is in the sandbox again");
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, NULL, NULL, name);
     if (parent < 0)
-        return errno == ENOENT ? says(it, CAY__APPLY_DONE, "")
+        return errno == ENOENT ? set_result(it, CAY__APPLY_DONE, "")
                                : says_errno(it, "enter its directory");
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
-        return says(it, CAY__APPLY_DONE, "");
+        return set_result(it, CAY__APPLY_DONE, "");
     if (!S_ISDIR(old.st_mode) && !a->force && is_later(a, &old))
-        return says(it, CAY__APPLY_CONFLICT,
-                    "it changed in your directory since the sandbox was made");
+        return set_result(it, CAY__APPLY_CONFLICT,
+                          "it changed in your directory since the sandbox was made");
     if (a->dry)
-        return says(it, CAY__APPLY_DONE, "");
+        return set_result(it, CAY__APPLY_DONE, "");
     if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
-        return errno == ENOTEMPTY ? says(it, CAY__APPLY_CONFLICT, "it holds files that stay")
+        return errno == ENOTEMPTY ? set_result(it, CAY__APPLY_CONFLICT, "it holds files that stay")
                                   : says_errno(it, "remove");
     CAY_FAULT("layer.apply.removed");
-    remember(a, parent, NULL);
-    return says(it, CAY__APPLY_DONE, "");
+    record_applied(a, parent, NULL);
+    return set_result(it, CAY__APPLY_DONE, "");
 }

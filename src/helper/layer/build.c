@@ -82,7 +82,7 @@ static int read_plan(build *b, const void *data, size_t len, cay_err *err)
     return r.bad ? cay_fail_why(err, CAY_EINVAL, "protocol", "the plan has a wrong form") : 0;
 }
 
-static int changed(const char *path, cay_err *err)
+static int fail_changed(const char *path, cay_err *err)
 {
     return cay_fail_why(err, CAY_EBUSY, "path_changed_during_copy",
                         "%.150s changed while it was being copied; try again when it is at rest",
@@ -102,7 +102,7 @@ static int open_roots(build *b, cay_err *err)
                                 "what is in its own state directory",
                                 r->path);
         if (r->fd < 0 || fstat(r->fd, &st) < 0 || st.st_dev != r->dev || st.st_ino != r->ino)
-            return changed(r->path, err);
+            return fail_changed(r->path, err);
     }
     return 0;
 }
@@ -178,7 +178,7 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
     if (from < 0 && (errno == EACCES || errno == EPERM))
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (from < 0 || !same_file(from, n))
-        return changed(n->path, err);
+        return fail_changed(n->path, err);
     struct stat st;
     if (b->t->apart && !CAY__MUTANT("apart-owner") &&
         (fstat(from, &st) < 0 || st.st_uid != b->t->uid))
@@ -190,7 +190,7 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     CAY_FAULT("layer.build.copied");
     if (!same_file(from, n))
-        return changed(n->path, err);
+        return fail_changed(n->path, err);
     struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
                                  { n->mtime / 1000000000ll, (long)(n->mtime % 1000000000ll) } };
     if (times[1].tv_nsec >= 0 && futimens(to, times) < 0)
@@ -233,7 +233,7 @@ static const char *enter_parent(worker *w, const char *path, int *dir)
     return w->dir < 0 ? NULL : slash + 1;
 }
 
-static int make_one(worker *w, const build_node *n, cay_err *err)
+static int make_node(worker *w, const build_node *n, cay_err *err)
 {
     build *b = w->b;
     uint32_t uid = on_disk(b, n->uid), gid = on_disk(b, n->gid);
@@ -259,13 +259,13 @@ static int make_one(worker *w, const build_node *n, cay_err *err)
     return 0;
 }
 
-static void *run(void *arg)
+static void *run_worker(void *arg)
 {
     worker *w = arg;
     cay__share s;
     while (w->rc == 0 && cay__claim_take(w->claim, &s)) {
         for (size_t i = s.at; w->rc == 0 && i < s.end; i++) {
-            w->rc = make_one(w, &w->b->nodes[w->list[i]], &w->err);
+            w->rc = make_node(w, &w->b->nodes[w->list[i]], &w->err);
             atomic_fetch_add(w->files, 1);
         }
         cay__claim_done(w->claim, &s, w->rc < 0);
@@ -274,7 +274,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static unsigned cpus(void)
+static unsigned count_cpus(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0
@@ -282,7 +282,7 @@ static unsigned cpus(void)
                : 1;
 }
 
-static int tell(build *b, uint64_t files, uint64_t bytes, cay_err *err)
+static int report_progress(build *b, uint64_t files, uint64_t bytes, cay_err *err)
 {
     CAY_AUTOBUF out = CAY__BUF(64);
     cay__rec_num(&out, files);
@@ -304,7 +304,7 @@ static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total
             of[n] = b->nodes[i].entry;
             list[n++] = i;
         }
-    unsigned count = (unsigned)CAY_MAX(CAY_MIN((size_t)cpus(), n / 8 + 1), 1);
+    unsigned count = (unsigned)CAY_MAX(CAY_MIN((size_t)count_cpus(), n / 8 + 1), 1);
     worker *w = cay__alloc(count * sizeof *w);
     cay__claim_open(&claim, of, n, entries, each);
     for (unsigned i = 0; i < count; i++) {
@@ -315,7 +315,7 @@ static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total
                          .files = &files,
                          .dir = -1,
                          .err = CAY_ERR_INIT };
-        if (i && pthread_create(&w[i].id, NULL, run, &w[i]) != 0)
+        if (i && pthread_create(&w[i].id, NULL, run_worker, &w[i]) != 0)
             count = i; /* those that there are do it */
     }
     /* The first worker is this thread, which tells now and then how far they are. */
@@ -324,11 +324,11 @@ static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total
     cay__share s;
     while (rc == 0 && w[0].rc == 0 && cay__claim_take(&claim, &s)) {
         for (size_t i = s.at; rc == 0 && w[0].rc == 0 && i < s.end; i++) {
-            w[0].rc = make_one(&w[0], &b->nodes[list[i]], &w[0].err);
+            w[0].rc = make_node(&w[0], &b->nodes[list[i]], &w[0].err);
             atomic_fetch_add(&files, 1);
             if (cay__now_ms() - told >= TELL_MS) {
                 told = cay__now_ms();
-                rc = tell(b, files, bytes, err);
+                rc = report_progress(b, files, bytes, err);
             }
         }
         cay__claim_done(&claim, &s, rc < 0 || w[0].rc < 0);
@@ -355,7 +355,7 @@ bool tool_one_id(void)
            strchr(text, '\n') == strrchr(text, '\n');
 }
 
-static int fill(build *b, const char *const *args, cay_err *err)
+static int fill_stage(build *b, const char *const *args, cay_err *err)
 {
     uint64_t bytes = 0;
     CAY_TRY(open_roots(b, err));
@@ -369,13 +369,13 @@ static int fill(build *b, const char *const *args, cay_err *err)
     CAY_FAULT("layer.build.filled");
     if (CAY_FAULT_FAILS("layer.build.fails"))
         return cay_fail_sys(err, CAY_ESYS, "build %s", args[0]);
-    CAY_TRY(tell(b, b->nnodes, bytes, err));
+    CAY_TRY(report_progress(b, b->nnodes, bytes, err));
     cay__rec_num(&b->t->out, b->nnodes);
     cay__rec_num(&b->t->out, bytes);
     return 0;
 }
 
-static void clear(build *b)
+static void clear_build(build *b)
 {
     for (size_t i = 0; i < b->nroots; i++)
         cay__close_fd(&b->roots[i].fd);
@@ -415,7 +415,7 @@ int build_run(tool *t, cay_err *err)
     int rc = read_plan(&b, map, (size_t)st.st_size, err);
     if (rc == 0 && (rc = tool_stage(t, stage, &at, err)) == 0) {
         b.stage = at;
-        rc = fill(&b, t->args, err);
+        rc = fill_stage(&b, t->args, err);
         /* Somebody else had the same wish: theirs is as good. */
         if (rc == 0 && (rc = tool_publish(t, stage, t->args[0], err)) == CAY_EEXIST) {
             tool_unstage(t, stage);
@@ -424,7 +424,7 @@ int build_run(tool *t, cay_err *err)
             tool_unstage(t, stage);
         CAY_FAULT("layer.build.published");
     }
-    clear(&b);
+    clear_build(&b);
     munmap(map, (size_t)st.st_size);
     return rc;
 }

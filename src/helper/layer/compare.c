@@ -78,20 +78,20 @@ static bool same_link(const entry *a, const char *an, const entry *b, const char
 }
 
 /* As it is inside; a root of the host has such ids already. */
-static uint32_t inside(uint32_t id)
+static uint32_t map_inner_id(uint32_t id)
 {
     return id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : id;
 }
 
 /* Both are of one type. A file that vanishes meanwhile differs. */
-static unsigned differs(const compare *c, const entry *a, const char *an, const entry *b,
-                        const char *bn)
+static unsigned compare_entries(const compare *c, const entry *a, const char *an, const entry *b,
+                                const char *bn)
 {
     unsigned what = 0;
     if ((a->st.st_mode & 07777) != (b->st.st_mode & 07777) && !S_ISLNK(a->st.st_mode))
         what |= CHANGE_MODE;
-    if (c->owners && (inside(a->st.st_uid) != inside(b->st.st_uid) ||
-                      inside(a->st.st_gid) != inside(b->st.st_gid)))
+    if (c->owners && (map_inner_id(a->st.st_uid) != map_inner_id(b->st.st_uid) ||
+                      map_inner_id(a->st.st_gid) != map_inner_id(b->st.st_gid)))
         what |= CHANGE_OWNER;
     if (S_ISLNK(a->st.st_mode) && !same_link(a, an, b, bn))
         what |= CHANGE_CONTENT;
@@ -159,7 +159,7 @@ static bool moved_away(const run *r, const char *from)
     return pathmap_get(&r->by_from, from, strlen(from)) != PATHMAP_NONE;
 }
 
-static int push(run *r, bool full, bool is_moved, cay_err *err)
+static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
 {
     compare *c = r->c;
     if (r->n == r->cap) {
@@ -212,7 +212,7 @@ static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from,
     if (!full && crawl_fd(&c->a.top) < 0 &&
         crawl_fd(&c->b.top) < 0) /* neither upper has been here */
         return view_up(&c->a) < 0 || view_up(&c->b) < 0 ? no_way(r, err) : 0;
-    return push(r, full, is_moved, err);
+    return push_frame(r, full, is_moved, err);
 }
 
 static void from_is(run *r, const char *from)
@@ -221,13 +221,13 @@ static void from_is(run *r, const char *from)
     cay__buf_str(&r->from, from);
 }
 
-static int tell(run *r, change *ch, char kind, cay_err *err)
+static int report_change(run *r, change *ch, char kind, cay_err *err)
 {
     ch->kind = kind;
     return r->c->fn(r->c, ch, err);
 }
 
-static int renamed(run *r, change *ch, const char *from, cay_err *err)
+static int compare_renamed(run *r, change *ch, const char *from, cay_err *err)
 {
     const char *under = r->c->under ? r->c->under : "";
     size_t cap = strlen(under) + strlen(from) + 3, n = r->n;
@@ -236,7 +236,7 @@ static int renamed(run *r, change *ch, const char *from, cay_err *err)
     r->from.len = 0;
     cay__buf_str(&r->from, from);
     ch->from = r->from.data;
-    CAY_TRY(tell(r, ch, 'R', err));
+    CAY_TRY(report_change(r, ch, 'R', err));
     CAY_TRY(go_down(r, ch, true, true, whole, r->c->every, true, err));
     if (r->n > n)
         r->f[r->n - 1].outer = CAY_STEAL(outer);
@@ -245,23 +245,23 @@ static int renamed(run *r, change *ch, const char *from, cay_err *err)
     return 0;
 }
 
-static int both(run *r, const frame *f, change *ch, cay_err *err)
+static int compare_both(run *r, const frame *f, change *ch, cay_err *err)
 {
     compare *c = r->c;
     bool full = f->full, is_moved = f->moved;
     if ((ch->a.st.st_mode & S_IFMT) != (ch->b.st.st_mode & S_IFMT)) {
         bool a = S_ISDIR(ch->a.st.st_mode), b = S_ISDIR(ch->b.st.st_mode);
-        CAY_TRY(tell(r, ch, 'T', err));
+        CAY_TRY(report_change(r, ch, 'T', err));
         return b || (a && c->every) ? go_down(r, ch, a, b, NULL, true, is_moved && a, err) : 0;
     }
-    ch->what = differs(c, &ch->a, ch->from_name, &ch->b, ch->name);
+    ch->what = compare_entries(c, &ch->a, ch->from_name, &ch->b, ch->name);
     bool dir = S_ISDIR(ch->a.st.st_mode);
     if (ch->what || (is_moved && c->every && !dir))
-        CAY_TRY(tell(r, ch, ch->what || !is_moved ? 'M' : 'R', err));
+        CAY_TRY(report_change(r, ch, ch->what || !is_moved ? 'M' : 'R', err));
     return dir ? go_down(r, ch, true, true, NULL, full, is_moved, err) : 0;
 }
 
-static int one(run *r, cay_err *err)
+static int compare_next(run *r, cay_err *err)
 {
     compare *c = r->c;
     frame *f = &r->f[r->n - 1];
@@ -305,20 +305,20 @@ static int one(run *r, cay_err *err)
         return 0;
     const char *from = ch.b.there && S_ISDIR(ch.b.st.st_mode) ? moved_from(r, ch.path) : NULL;
     if (from && !ch.a.there)
-        return renamed(r, &ch, from, err);
+        return compare_renamed(r, &ch, from, err);
     if (!ch.a.there) {
-        CAY_TRY(tell(r, &ch, 'A', err));
+        CAY_TRY(report_change(r, &ch, 'A', err));
         return S_ISDIR(ch.b.st.st_mode) ? go_down(r, &ch, false, true, NULL, true, false, err) : 0;
     }
     if (!ch.b.there) {
         if (is_moved) /* under the name that it had */
             ch.path = r->from.data;
-        CAY_TRY(tell(r, &ch, 'D', err));
+        CAY_TRY(report_change(r, &ch, 'D', err));
         return S_ISDIR(ch.a.st.st_mode) && c->every
                    ? go_down(r, &ch, true, false, NULL, true, is_moved, err)
                    : 0;
     }
-    return both(r, &now, &ch, err);
+    return compare_both(r, &now, &ch, err);
 }
 
 static void run_clear(run *r)
@@ -347,9 +347,9 @@ int compare_run(compare *c, cay_err *err)
     if (c->renames && c->same_base && c->t->root && top >= 0)
         rc = walk_tree(&w, dup(top), err);
     if (rc == 0)
-        rc = push(&r, !c->same_base, false, err);
+        rc = push_frame(&r, !c->same_base, false, err);
     while (rc == 0 && r.n)
-        rc = one(&r, err);
+        rc = compare_next(&r, err);
     run_clear(&r);
     return rc;
 }

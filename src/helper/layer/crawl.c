@@ -15,7 +15,7 @@ typedef struct crawl_level {
     ino_t ino;
 } crawl_level;
 
-static void push(crawl *c, crawl_level l)
+static void push_level(crawl *c, crawl_level l)
 {
     if (c->n == c->cap) {
         c->cap = c->cap ? 2 * c->cap : 32;
@@ -42,7 +42,7 @@ static crawl_level level_of(int fd)
 void crawl_open(crawl *c, int fd)
 {
     *c = (crawl){ 0 };
-    push(c, level_of(fd));
+    push_level(c, level_of(fd));
 }
 
 void crawl_close(crawl *c)
@@ -72,20 +72,20 @@ int crawl_down(crawl *c, const char *name)
     int fd = openat(crawl_fd(c), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    push(c, level_of(fd));
+    push_level(c, level_of(fd));
     return 0;
 }
 
 void crawl_nothing(crawl *c)
 {
-    push(c, level_of(-1));
+    push_level(c, level_of(-1));
 }
 
 void crawl_jump(crawl *c, int fd)
 {
     crawl_level l = level_of(fd);
     l.jumped = true;
-    push(c, l);
+    push_level(c, l);
 }
 
 int crawl_up(crawl *c)
@@ -204,7 +204,7 @@ static int path_to(walk *w, size_t cut, const char *name, cay_err *err)
                         : 0;
 }
 
-static int one(walk *w, frames *f, size_t *cut, cay_err *err)
+static int walk_next(walk *w, frames *f, size_t *cut, cay_err *err)
 {
     names *l = &f->v[f->n - 1];
     struct stat st;
@@ -246,7 +246,7 @@ int walk_tree(walk *w, int root, cay_err *err)
     crawl_open(&w->at, root);
     int rc = go_in(w, &f, err);
     while (rc == 0 && f.n)
-        rc = one(w, &f, &cut, err);
+        rc = walk_next(w, &f, &cut, err);
     while (f.n)
         names_clear(&f.v[--f.n]);
     free(f.v);

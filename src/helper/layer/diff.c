@@ -44,7 +44,7 @@ typedef struct sink {
     uint64_t changes, bytes, left_out;
 } sink;
 
-static int parse(tool *t, ask *q, cay_err *err)
+static int parse_args(tool *t, ask *q, cay_err *err)
 {
     for (size_t i = 0; i < t->nargs; i++) {
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
@@ -172,7 +172,7 @@ static int send_text(tool *t, sink *s, cay_err *err)
     return 0;
 }
 
-static const char *told(const sink *s, const char *path, cay__buf *room)
+static const char *add_prefix(const sink *s, const char *path, cay__buf *room)
 {
     if (!s->ask->prefix || !path)
         return path ? path : "";
@@ -224,9 +224,9 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     if (++s->changes > CHANGES_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big",
                             "more than %u changes; ask for a part of the tree", CHANGES_MAX);
-    as.path = told(s, ch->path, &s->path);
+    as.path = add_prefix(s, ch->path, &s->path);
     as.from = ch->from && (ch->kind == 'R' || (c->every && ch->a.there))
-                  ? told(s, ch->from, &s->from)
+                  ? add_prefix(s, ch->from, &s->from)
                   : NULL;
     cay__rec_num(&s->rec, (unsigned char)ch->kind);
     cay__rec_str(&s->rec, as.path);
@@ -279,7 +279,7 @@ int diff_run(tool *t, cay_err *err)
                .text = CAY__BUF(8u << 20),
                .path = CAY__BUF(CAY__REC_MAX),
                .from = CAY__BUF(CAY__REC_MAX) };
-    CAY_TRY(parse(t, &q, err));
+    CAY_TRY(parse_args(t, &q, err));
     compare c = { .t = t,
                   .every = q.every || q.patch,
                   .renames = !q.plain,

@@ -35,7 +35,7 @@ typedef struct digest {
     int rc; /* of a hook that failed */
 } digest;
 
-static void add(digest *d, const void *p, size_t n)
+static void update_digest(digest *d, const void *p, size_t n)
 {
     if (EVP_DigestUpdate(d->all, p, n) != 1)
         abort();
@@ -46,16 +46,16 @@ static void add_num(digest *d, uint64_t v)
     uint8_t b[8];
     for (int i = 0; i < 8; i++)
         b[i] = (uint8_t)(v >> 8 * i);
-    add(d, b, sizeof b);
+    update_digest(d, b, sizeof b);
 }
 
 static void add_bytes(digest *d, const void *p, size_t n)
 {
     add_num(d, n);
-    add(d, p, n);
+    update_digest(d, p, n);
 }
 
-static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
+static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
     while (v[i].entry && (v[i].dev != dev || v[i].ino != ino))
@@ -63,13 +63,13 @@ static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
     return &v[i];
 }
 
-static void grow(digest *d)
+static void grow_table(digest *d)
 {
     size_t cap = d->cap ? 2 * d->cap : 256;
     first *v = cay__alloc(cap * sizeof *v);
     for (size_t i = 0; i < d->cap; i++)
         if (d->v[i].entry)
-            *slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
+            *find_slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
     free(d->v);
     d->v = v;
     d->cap = cap;
@@ -81,8 +81,8 @@ static int first_name(digest *d, const struct stat *st, const char *path, const 
 {
     *out = NULL;
     if (2 * (d->n + 1) > d->cap)
-        grow(d);
-    first *f = slot(d->v, d->cap, st->st_dev, st->st_ino);
+        grow_table(d);
+    first *f = find_slot(d->v, d->cap, st->st_dev, st->st_ino);
     if (f->entry) {
         *out = f;
         return 0;
@@ -172,8 +172,8 @@ static void add_xattrs(digest *d, const xattrs *x)
     }
 }
 
-static int tell(digest *d, int dir, const char *name, const char *path, const struct stat *st,
-                const char *other, const xattrs *x)
+static int call_node_hook(digest *d, int dir, const char *name, const char *path,
+                          const struct stat *st, const char *other, const xattrs *x)
 {
     return d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0
                ? -1
@@ -193,10 +193,10 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
     if (file && st->st_nlink > 1 && first_name(d, st, path, &other) < 0)
         return -1;
     add_bytes(d, path, strlen(path));
-    add(d, other ? "h" : "n", 1);
+    update_digest(d, other ? "h" : "n", 1);
     if (other) {
         add_num(d, other->entry);
-        return tell(d, dir, name, path, st, other->path, &x);
+        return call_node_hook(d, dir, name, path, st, other->path, &x);
     }
     CAY_AUTOFD fd = file ? open_file(dir, name, st) : -1;
     if (file && fd < 0)
@@ -208,7 +208,7 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
     if (!(file && flistxattr(fd, NULL, 0) == 0) && xattrs_read(t, dir, name, &x) < 0)
         return -1;
     add_xattrs(d, &x);
-    int rc = tell(d, dir, name, path, st, NULL, &x);
+    int rc = call_node_hook(d, dir, name, path, st, NULL, &x);
     xattrs_clear(&x);
     if (rc < 0 || file)
         return rc < 0 ? rc : add_file(d, fd, st);
@@ -254,7 +254,7 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
     if (!d.all || EVP_DigestInit_ex(d.all, EVP_sha256(), NULL) != 1)
         abort();
     walk w = { .t = t, .enter = on_enter, .arg = &d };
-    add(&d, "cay-layer 2\n", 12);
+    update_digest(&d, "cay-layer 2\n", 12);
     int rc = 0;
     if (fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0)
         rc = d.rc < 0 ? d.rc : cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);

@@ -76,7 +76,7 @@ static int open_below(in *i, cay_err *err)
     return 0;
 }
 
-static int make(in *i, cay_err *err)
+static int make_layer(in *i, cay_err *err)
 {
     tool *t = i->t;
     char stage[40];
@@ -119,7 +119,7 @@ int image_run(tool *t, cay_err *err)
         return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
                             "an image has files of several users: add a range for you in "
                             "/etc/subuid and /etc/subgid, or run as root");
-    int rc = make(&i, err);
+    int rc = make_layer(&i, err);
     for (size_t k = 0; k < i.nbelow; k++)
         close(i.below[k]);
     cay__rec_num(&t->out, i.sink.items);

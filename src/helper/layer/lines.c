@@ -34,7 +34,7 @@ bool lines_binary(const char *p, size_t n)
     return n && memchr(p, 0, CAY_MIN(n, (size_t)LOOK));
 }
 
-static text split(const char *p, size_t n)
+static text split_lines(const char *p, size_t n)
 {
     text t = { 0 };
     size_t count = 0;
@@ -50,14 +50,14 @@ static text split(const char *p, size_t n)
     return t;
 }
 
-static bool same(const line *a, const line *b)
+static bool is_same_line(const line *a, const line *b)
 {
     return a->hash == b->hash && a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
 /* One more step of either search: the furthest x on diagonal k, after at most one more difference.
  */
-static long reach(const long *v, long k, long n, long m)
+static long step_diagonal(const long *v, long k, long n, long m)
 {
     long down = v[k + 1], right = v[k - 1] < 0 ? -1 : v[k - 1] + 1, x = -1;
     if (down >= 0 && down - k <= m)
@@ -67,7 +67,7 @@ static long reach(const long *v, long k, long n, long m)
     return x;
 }
 
-static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
+static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
 {
     const line *a = s->a.v + o->a0, *b = s->b.v + o->b0;
     long n = (long)(o->a1 - o->a0), m = (long)(o->b1 - o->b0), delta = n - m,
@@ -77,8 +77,8 @@ static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
         f[k] = r[k] = -1;
     for (long d = 0; d <= most; d++) {
         for (long k = -d; k <= d; k += 2) {
-            long x = d ? reach(f, k, n, m) : 0;
-            while (x >= 0 && x < n && x - k < m && same(&a[x], &b[x - k]))
+            long x = d ? step_diagonal(f, k, n, m) : 0;
+            while (x >= 0 && x < n && x - k < m && is_same_line(&a[x], &b[x - k]))
                 x++;
             f[k] = x;
             long other = delta - k;
@@ -90,8 +90,8 @@ static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
             }
         }
         for (long k = -d; k <= d; k += 2) {
-            long x = d ? reach(r, k, n, m) : 0;
-            while (x >= 0 && x < n && x - k < m && same(&a[n - 1 - x], &b[m - 1 - (x - k)]))
+            long x = d ? step_diagonal(r, k, n, m) : 0;
+            while (x >= 0 && x < n && x - k < m && is_same_line(&a[n - 1 - x], &b[m - 1 - (x - k)]))
                 x++;
             r[k] = x;
             long other = delta - k;
@@ -106,7 +106,7 @@ static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
     return false;
 }
 
-static void todo(myers *s, box o)
+static void push_box(myers *s, box o)
 {
     if (s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 32;
@@ -117,19 +117,19 @@ static void todo(myers *s, box o)
     s->todo[s->n++] = o;
 }
 
-static void solve(myers *s)
+static void mark_changes(myers *s)
 {
     while (s->n) {
         box o = s->todo[--s->n];
         size_t x, y;
-        while (o.a0 < o.a1 && o.b0 < o.b1 && same(&s->a.v[o.a0], &s->b.v[o.b0]))
+        while (o.a0 < o.a1 && o.b0 < o.b1 && is_same_line(&s->a.v[o.a0], &s->b.v[o.b0]))
             o.a0++, o.b0++;
-        while (o.a0 < o.a1 && o.b0 < o.b1 && same(&s->a.v[o.a1 - 1], &s->b.v[o.b1 - 1]))
+        while (o.a0 < o.a1 && o.b0 < o.b1 && is_same_line(&s->a.v[o.a1 - 1], &s->b.v[o.b1 - 1]))
             o.a1--, o.b1--;
-        bool split_it = o.a0 < o.a1 && o.b0 < o.b1 && middle(s, &o, &x, &y);
+        bool split_it = o.a0 < o.a1 && o.b0 < o.b1 && find_middle(s, &o, &x, &y);
         if (split_it && !(x == o.a0 && y == o.b0) && !(x == o.a1 && y == o.b1)) {
-            todo(s, (box){ o.a0, x, o.b0, y });
-            todo(s, (box){ x, o.a1, y, o.b1 });
+            push_box(s, (box){ o.a0, x, o.b0, y });
+            push_box(s, (box){ x, o.a1, y, o.b1 });
             continue;
         }
         for (size_t i = o.a0; i < o.a1; i++)
@@ -139,7 +139,7 @@ static void solve(myers *s)
     }
 }
 
-static void put(cay__buf *out, char mark, const line *l)
+static void write_line(cay__buf *out, char mark, const line *l)
 {
     cay__buf_add(out, &mark, 1);
     cay__buf_add(out, l->p, l->n);
@@ -147,7 +147,7 @@ static void put(cay__buf *out, char mark, const line *l)
         cay__buf_str(out, "\n\\ No newline at end of file\n");
 }
 
-static void range(cay__buf *out, char mark, size_t at, size_t n)
+static void write_range(cay__buf *out, char mark, size_t at, size_t n)
 {
     cay__buf_fmt(out, "%c%zu", mark, n ? at + 1 : at);
     if (n != 1)
@@ -155,24 +155,24 @@ static void range(cay__buf *out, char mark, size_t at, size_t n)
 }
 
 /* Lines a0…a1 and b0…b1, which begin and end with what is the same. */
-static void hunk(const myers *s, size_t a0, size_t a1, size_t b0, size_t b1, cay__buf *out)
+static void write_hunk(const myers *s, size_t a0, size_t a1, size_t b0, size_t b1, cay__buf *out)
 {
     cay__buf_str(out, "@@ ");
-    range(out, '-', a0, a1 - a0);
+    write_range(out, '-', a0, a1 - a0);
     cay__buf_str(out, " ");
-    range(out, '+', b0, b1 - b0);
+    write_range(out, '+', b0, b1 - b0);
     cay__buf_str(out, " @@\n");
     while (a0 < a1 || b0 < b1) {
         if (a0 < a1 && s->a.v[a0].touched)
-            put(out, '-', &s->a.v[a0++]);
+            write_line(out, '-', &s->a.v[a0++]);
         else if (b0 < b1 && s->b.v[b0].touched)
-            put(out, '+', &s->b.v[b0++]);
+            write_line(out, '+', &s->b.v[b0++]);
         else
-            put(out, ' ', &s->a.v[a0++]), b0++;
+            write_line(out, ' ', &s->a.v[a0++]), b0++;
     }
 }
 
-static void hunks(const myers *s, size_t context, cay__buf *out)
+static void write_hunks(const myers *s, size_t context, cay__buf *out)
 {
     size_t i = 0, j = 0;
     for (;;) {
@@ -194,18 +194,18 @@ static void hunks(const myers *s, size_t context, cay__buf *out)
         size_t back = quiet > 2 * context ? quiet - 1 - context
                       : quiet > context   ? quiet - context
                                           : 0;
-        hunk(s, a0, i - back, b0, j - back, out);
+        write_hunk(s, a0, i - back, b0, j - back, out);
     }
 }
 
 void lines_diff(const char *a, size_t an, const char *b, size_t bn, unsigned context, cay__buf *out)
 {
-    myers s = { .a = split(a, an), .b = split(b, bn) };
+    myers s = { .a = split_lines(a, an), .b = split_lines(b, bn) };
     s.fwd = cay__alloc((2 * EFFORT + 8) * sizeof *s.fwd);
     s.back = cay__alloc((2 * EFFORT + 8) * sizeof *s.back);
-    todo(&s, (box){ 0, s.a.n, 0, s.b.n });
-    solve(&s);
-    hunks(&s, context, out);
+    push_box(&s, (box){ 0, s.a.n, 0, s.b.n });
+    mark_changes(&s);
+    write_hunks(&s, context, out);
     free(s.a.v);
     free(s.b.v);
     free(s.fwd);

@@ -29,7 +29,7 @@ typedef struct ask {
     bool list, open;
 } ask;
 
-static int parse(tool *t, ask *q, cay_err *err)
+static int parse_args(tool *t, ask *q, cay_err *err)
 {
     for (size_t i = 0; i < t->nargs; i++) {
         const char *w = t->args[i];
@@ -51,7 +51,7 @@ static int parse(tool *t, ask *q, cay_err *err)
     return q->path ? 0 : cay_fail(err, CAY_EINVAL, "look: no path");
 }
 
-static int say(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err *err)
+static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err *err)
 {
     char target[PATH_MAX] = "";
     const struct stat *st = &e->st;
@@ -73,7 +73,7 @@ static int say(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err
     return tool_say(t, CAY__REC_ENTRY, rec, err);
 }
 
-static int list(tool *t, const view *v, cay_err *err)
+static int list_entries(tool *t, const view *v, cay_err *err)
 {
     names all = { 0 };
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
@@ -85,7 +85,7 @@ static int list(tool *t, const view *v, cay_err *err)
         entry e;
         view_look(v, all.v[i], &e);
         if (e.there)
-            rc = say(t, &rec, all.v[i], &e, err);
+            rc = send_entry(t, &rec, all.v[i], &e, err);
         if (rc == 0)
             rc = tool_check(t, err);
     }
@@ -119,7 +119,7 @@ static int hand_over(const entry *e, const char *name, cay_err *err)
 
 /* One part of the path after the other; the last is `name` in the directory where the view is then,
  * "" for the root. */
-static int go(tool *t, view *v, char *path, const char **name, cay_err *err)
+static int walk_path(tool *t, view *v, char *path, const char **name, cay_err *err)
 {
     entry e;
     bool other;
@@ -148,7 +148,7 @@ static int go(tool *t, view *v, char *path, const char **name, cay_err *err)
     return 0;
 }
 
-static int answer(tool *t, const ask *q, view *v, cay_err *err)
+static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
 {
     char path[PATH_MAX];
     const char *name;
@@ -156,9 +156,9 @@ static int answer(tool *t, const ask *q, view *v, cay_err *err)
     bool other;
     if (!cay__str_copy(path, sizeof path, q->path))
         return cay_fail_why(err, CAY_EINVAL, "path_invalid", "the path is too long");
-    CAY_TRY(go(t, v, path, &name, err));
+    CAY_TRY(walk_path(t, v, path, &name, err));
     if (!*name)
-        return q->list ? list(t, v, err)
+        return q->list ? list_entries(t, v, err)
                        : cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
     view_look(v, name, &e);
     if (!e.there)
@@ -168,12 +168,12 @@ static int answer(tool *t, const ask *q, view *v, cay_err *err)
             return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory",
                                 q->path);
         return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name)
-                                                 : list(t, v, err);
+                                                 : list_entries(t, v, err);
     }
     if (q->open)
         CAY_TRY(hand_over(&e, name, err));
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
-    int rc = say(t, &rec, name, &e, err);
+    int rc = send_entry(t, &rec, name, &e, err);
     cay__buf_clear(&rec);
     return rc;
 }
@@ -183,14 +183,14 @@ int look_run(tool *t, cay_err *err)
     ask q = { .n = 0 };
     view v;
     CAY_AUTOFD base = -1, top = -1;
-    CAY_TRY(parse(t, &q, err));
+    CAY_TRY(parse_args(t, &q, err));
     CAY_TRY(stack_open(t, q.layers, q.n, &base, err));
     CAY_TRY(tool_top_open(t, q.top, &top, err));
     view_open(&v, CAY_STEAL_FD(base), CAY_STEAL_FD(top));
     cay__buf none = CAY__BUF(64);
     int rc = tool_say(t, CAY__REC_READY, &none, err);
     if (rc == 0)
-        rc = answer(t, &q, &v, err);
+        rc = serve_request(t, &q, &v, err);
     cay__buf_clear(&none);
     view_close(&v);
     return rc;

@@ -123,7 +123,7 @@ static int enter_user(cay_err *err)
 
 /* Above every number that a verb looks at: a descriptor that did not come is none, and not one of
  * ours. */
-static int high(int fd)
+static int move_fd_high(int fd)
 {
     int to = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TOOL_FD + TOOL_FDS);
     cay__close_fd(&fd);
@@ -132,7 +132,7 @@ static int high(int fd)
 
 /* The working directory goes along into the new mount namespace; the descriptor we got would stay
  * in the old one. */
-static int enter(tool *t, cay_err *err)
+static int enter_state_dir(tool *t, cay_err *err)
 {
     t->root = fcntl(TOOL_USER, F_GETFD) < 0;
     if (!t->root)
@@ -144,8 +144,8 @@ static int enter(tool *t, cay_err *err)
     t->umask = umask(0);
     if (mkdir("layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
-    t->home = high(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    t->layers = high(open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    t->home = move_fd_high(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    t->layers = move_fd_high(open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     return t->home < 0 || t->layers < 0 ? cay_fail_sys(err, CAY_ESYS, "open layers/") : 0;
 }
 
@@ -214,9 +214,9 @@ static void say_end(tool *t, int rc, const cay_err *err)
     cay__rec_send_buf(TOOL_SOCK, CAY__REC_FAIL, &t->out);
 }
 
-static int serve(tool *t, const char *verb, cay_err *err)
+static int run_verb(tool *t, const char *verb, cay_err *err)
 {
-    CAY_TRY(enter(t, err));
+    CAY_TRY(enter_state_dir(t, err));
     CAY_TRY(read_request(t, err));
     for (size_t i = 0; i < CAY_LEN(verbs); i++)
         if (!strcmp(verbs[i].name, verb))
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     if (t.apart)
         meta_apart(t.uid);
     quiet_start();
-    int rc = serve(&t, argv[1], &err);
+    int rc = run_verb(&t, argv[1], &err);
     say_end(&t, rc, &err);
     tool_clear(&t);
     return rc < 0;

@@ -174,7 +174,7 @@ static int put_other(merge *m, int from, const char *name, const struct stat *st
 /* Follows an absolute path through the tree as it is: the descriptor of its last directory's parent
  * (-1: the tree ends before), and under which path whatever is below the stack has it ("" when that
  * is hidden). */
-static int trace(merge *m, const char *path, char base[REDIRECT_MAX], int *parent)
+static int trace_path(merge *m, const char *path, char base[REDIRECT_MAX], int *parent)
 {
     int at = dup(m->tree);
     char to[REDIRECT_MAX], name[256];
@@ -291,7 +291,7 @@ static int hold_all(merge *m, cay_err *err)
     for (size_t i = 0; i < m->n; i++) {
         held *h = &m->v[i];
         CAY_AUTOFD parent = -1;
-        if (trace(m, h->from, h->base, &parent) < 0)
+        if (trace_path(m, h->from, h->base, &parent) < 0)
             return cay_fail_sys(err, CAY_ESYS, "follow %.150s", h->from);
         if (parent < 0)
             continue;
@@ -355,7 +355,7 @@ static int on_leave(walk *w, const char *name, cay_err *err)
     return 0;
 }
 
-static void forget(merge *m)
+static void clear_redirects(merge *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         free(m->v[i].from);
@@ -365,14 +365,14 @@ static void forget(merge *m)
     pathmap_clear(&m->by_to);
 }
 
-static int lay(merge *m, const char *layer, cay_err *err)
+static int merge_layer(merge *m, const char *layer, cay_err *err)
 {
     int fd, again;
     struct stat st;
     walk look = { .t = m->t, .enter = note_redirect, .arg = m },
          w = { .t = m->t, .enter = on_enter, .leave = on_leave, .arg = m };
     CAY_TRY(tool_layer_open(m->t, layer, &fd, err));
-    forget(m);
+    clear_redirects(m);
     int rc = 0;
     if (m->t->root && (again = dup(fd)) >= 0)
         rc = walk_tree(&look, again, err);
@@ -461,7 +461,7 @@ int merge_run(tool *t, cay_err *err)
     CAY_TRY(tool_stage(t, stage, &m.tree, err));
     int rc = tool_stage(t, hold, &m.hold, err);
     for (size_t i = below + 1; rc == 0 && i + 1 < t->nargs; i++)
-        rc = lay(&m, t->args[i], err);
+        rc = merge_layer(&m, t->args[i], err);
     if (below == 1 && *t->args[0] == '/') { /* a directory of the host */
         t->bottom = t->args[0];
         below = 0;
@@ -477,7 +477,7 @@ int merge_run(tool *t, cay_err *err)
         tool_unstage(t, hold);
     if (rc < 0)
         tool_unstage(t, stage);
-    forget(&m);
+    clear_redirects(&m);
     free(m.v);
     cay__close_fd(&m.tree);
     cay__close_fd(&m.hold);

@@ -50,7 +50,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const xattr *)a)->name, ((const xattr *)b)->name);
 }
 
-static int read_one(const char *path, const char *name, xattr *x)
+static int read_xattr(const char *path, const char *name, xattr *x)
 {
     char value[VALUE_MAX];
     ssize_t n = lgetxattr(path, name, value, sizeof value);
@@ -86,7 +86,7 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
         xattr *x = &out->v[out->n];
         if (!outer_name(t, list + i, x->name))
             continue;
-        rc = read_one(path, list + i, x);
+        rc = read_xattr(path, list + i, x);
         out->n += rc > 0;
     }
     free(list);

@@ -34,7 +34,7 @@ static int fail_at(const char *what, const char *id, cay_err *err)
 
 /* Out of sight by one rename, then away; what a killed one leaves under that name the keeper
  * removes. */
-static int away(tool *t, int box, const char *name, cay_err *err)
+static int discard_dir(tool *t, int box, const char *name, cay_err *err)
 {
     char gone[64], id[24];
     cay__id_make(id, 'b');
@@ -76,7 +76,7 @@ static int copy_applied(int from, int to, cay_err *err)
 /* on.new, whole: the snapshot's files. applied: whose record of earlier applies goes along. */
 static int make_fresh(tool *t, int box, int layer, int applied, cay_err *err)
 {
-    CAY_TRY(away(t, box, FRESH, err));
+    CAY_TRY(discard_dir(t, box, FRESH, err));
     if (mkdirat(box, FRESH, 0711) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make " FRESH);
     CAY_AUTOFD at = open_dir(box, FRESH), from = open_dir(layer, "upper");
@@ -90,7 +90,7 @@ static int make_fresh(tool *t, int box, int layer, int applied, cay_err *err)
         rc = copy_applied(applied, at, err);
     CAY_FAULT("layer.on.copied");
     if (rc < 0)
-        away(t, box, FRESH, NULL);
+        discard_dir(t, box, FRESH, NULL);
     return rc;
 }
 
@@ -99,14 +99,14 @@ static int put_fresh(tool *t, int box, cay_err *err)
     struct stat st;
     if (fstatat(box, FRESH, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at " FRESH);
-    CAY_TRY(away(t, box, "on", err));
+    CAY_TRY(discard_dir(t, box, "on", err));
     CAY_FAULT("layer.on.away");
     return renameat(box, FRESH, box, "on") < 0
                ? cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place")
                : 0;
 }
 
-static int fill(tool *t, int box, int layer, cay_err *err)
+static int fill_on(tool *t, int box, int layer, cay_err *err)
 {
     struct stat st;
     if (fstatat(box, "on", &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -124,7 +124,7 @@ static int new_upper(tool *t, int box, cay_err *err)
         st = (struct stat){ .st_mode = 0755,
                             .st_uid = t->root ? TOOL_STORE : 0,
                             .st_gid = t->root ? TOOL_STORE : 0 };
-    CAY_TRY(away(t, box, "upper", err));
+    CAY_TRY(discard_dir(t, box, "upper", err));
     CAY_FAULT("layer.on.middle");
     if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) ||
         fchownat(box, UPPER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -133,7 +133,7 @@ static int new_upper(tool *t, int box, cay_err *err)
     return 0;
 }
 
-static int back(tool *t, int box, int layer, cay_err *err)
+static int restore_on(tool *t, int box, int layer, cay_err *err)
 {
     CAY_AUTOFD on = open_dir(box, "on");
     if (on < 0)
@@ -145,7 +145,7 @@ static int back(tool *t, int box, int layer, cay_err *err)
     return put_fresh(t, box, err);
 }
 
-static int finish(tool *t, int box, int layer, cay_err *err)
+static int finish_restore(tool *t, int box, int layer, cay_err *err)
 {
     struct stat st;
     (void)layer;
@@ -154,20 +154,20 @@ static int finish(tool *t, int box, int layer, cay_err *err)
     return put_fresh(t, box, err);
 }
 
-static int drop(tool *t, int box, int layer, cay_err *err)
+static int discard_fresh(tool *t, int box, int layer, cay_err *err)
 {
     (void)layer;
-    return away(t, box, FRESH, err);
+    return discard_dir(t, box, FRESH, err);
 }
 
 static const struct {
     const char *word;
     bool layer;
     int (*fn)(tool *t, int box, int layer, cay_err *err);
-} ops[] = { { "fill", true, fill },
-            { "back", true, back },
-            { "finish", false, finish },
-            { "drop", false, drop } };
+} ops[] = { { "fill", true, fill_on },
+            { "back", true, restore_on },
+            { "finish", false, finish_restore },
+            { "drop", false, discard_fresh } };
 
 int on_run(tool *t, cay_err *err)
 {
@@ -179,7 +179,7 @@ int on_run(tool *t, cay_err *err)
         !cay__id_valid(t->args[2], 'o'))
         return cay_fail_why(err, CAY_EINVAL, "protocol", "on wants a word, a sandbox and a layer");
     cay__str_join(path, sizeof path, "sandboxes/", t->args[1], NULL);
-    if (ops[i].fn == fill && mkdirat(t->home, path, 0711) < 0 && errno != EEXIST)
+    if (ops[i].fn == fill_on && mkdirat(t->home, path, 0711) < 0 && errno != EEXIST)
         return fail_at("make the directory", t->args[1], err);
     CAY_AUTOFD box = open_dir(t->home, path), layer = -1;
     if (box < 0)

@@ -58,7 +58,7 @@ typedef struct pack {
     uint64_t at;    /* raw: so far in a file */
 } pack;
 
-static int parse(tool *t, ask *q, cay_err *err)
+static int parse_args(tool *t, ask *q, cay_err *err)
 {
     for (size_t i = 0; i < t->nargs; i++) {
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
@@ -97,7 +97,7 @@ static int parse(tool *t, ask *q, cay_err *err)
     return 0;
 }
 
-static bool skipped(const pack *p, const char *path)
+static bool is_skipped(const pack *p, const char *path)
 {
     for (size_t i = 0; i < p->q.nskip; i++) {
         size_t n = strlen(p->q.skip[i]);
@@ -187,7 +187,7 @@ static void take_attrs(pack *p, const xattrs *x, cay__item *it)
     it->extra_len = len;
 }
 
-static int attributes(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
+static int read_attrs(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
 {
     xattrs x;
     if (xattrs_read(p->t, dir, name, &x) < 0)
@@ -197,14 +197,14 @@ static int attributes(pack *p, int dir, const char *name, cay__item *it, cay_err
     return 0;
 }
 
-static int tell(pack *p, const cay__item *it, cay_err *err)
+static int write_item(pack *p, const cay__item *it, cay_err *err)
 {
     p->items++;
     seal_item(&p->seal, it);
     return p->w.ops->item(&p->w, it, err);
 }
 
-static int progress(pack *p, cay_err *err)
+static int report_progress(pack *p, cay_err *err)
 {
     if (p->bytes - p->said < SAY_EVERY && p->items % 4096)
         return 0;
@@ -215,7 +215,7 @@ static int progress(pack *p, cay_err *err)
     return tool_say(p->t, CAY__REC_PROGRESS, &b, err);
 }
 
-static bool told(const pack *p, const char *path, size_t n)
+static bool is_written_dir(const pack *p, const char *path, size_t n)
 {
     const char *c = p->chain.data ? p->chain.data : "";
     return !strncmp(c, path, n) && (!c[n] || c[n] == '/');
@@ -228,7 +228,7 @@ static void chain_to(pack *p, const char *path)
 }
 
 /* As the archive's reader sees it: from the layer that is being told, else from the whole. */
-static int look(const compare *c, const char *path, int *dir, struct stat *st)
+static int stat_visible(const compare *c, const char *path, int *dir, struct stat *st)
 {
     int top = crawl_root(&c->b.top), base = crawl_root(&c->b.base);
     *dir = top;
@@ -249,14 +249,14 @@ static int open_around(int dir, char *path, const char **name)
                            0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-static int parents(pack *p, const compare *c, const char *path, cay_err *err)
+static int write_parents(pack *p, const compare *c, const char *path, cay_err *err)
 {
     char up[CAY__ITEM_PATH];
     for (const char *s = path; (s = strchr(s, '/')); s++) {
         size_t n = (size_t)(s - path);
         struct stat st;
         int dir;
-        if (told(p, path, n))
+        if (is_written_dir(p, path, n))
             continue;
         memcpy(up, path, n);
         up[n] = 0;
@@ -266,20 +266,20 @@ static int parents(pack *p, const compare *c, const char *path, cay_err *err)
                            up, NULL))
             return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                                 "%.100s…: a path of more than 4,000 bytes fits no archive", up);
-        if (look(c, under, &dir, &st) < 0)
+        if (stat_visible(c, under, &dir, &st) < 0)
             return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
         CAY_AUTOFD at = open_around(dir, under, &name);
         if (at < 0)
             return cay_fail_sys(err, CAY_ESYS, "enter %.150s", up);
         cay__item it = item_of(p, CAY__ITEM_DIR, up, &st);
-        CAY_TRY(attributes(p, at, name, &it, err));
-        CAY_TRY(tell(p, &it, err));
+        CAY_TRY(read_attrs(p, at, name, &it, err));
+        CAY_TRY(write_item(p, &it, err));
         chain_to(p, up);
     }
     return 0;
 }
 
-static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
+static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
     while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
@@ -296,12 +296,12 @@ static int first_name(pack *p, const struct stat *st, const char *path, const ch
         first *v = cay__alloc(cap * sizeof *v);
         for (size_t i = 0; i < p->cap; i++)
             if (p->v[i].path)
-                *slot(v, cap, p->v[i].dev, p->v[i].ino) = p->v[i];
+                *find_slot(v, cap, p->v[i].dev, p->v[i].ino) = p->v[i];
         free(p->v);
         p->v = v;
         p->cap = cap;
     }
-    first *f = slot(p->v, p->cap, st->st_dev, st->st_ino);
+    first *f = find_slot(p->v, p->cap, st->st_dev, st->st_ino);
     *out = f->path;
     if (f->path)
         return 0;
@@ -316,16 +316,16 @@ static int first_name(pack *p, const struct stat *st, const char *path, const ch
     return 0;
 }
 
-static int some(pack *p, const void *data, size_t n, cay_err *err)
+static int write_data(pack *p, const void *data, size_t n, cay_err *err)
 {
     p->bytes += n;
     seal_data(&p->seal, data, n);
     CAY_TRY(p->w.ops->data(&p->w, data, n, err));
-    CAY_TRY(progress(p, err));
+    CAY_TRY(report_progress(p, err));
     return tool_check(p->t, err);
 }
 
-static int hole(pack *p, uint64_t n, cay_err *err)
+static int write_hole(pack *p, uint64_t n, cay_err *err)
 {
     static const char none[1 << 16];
     p->bytes += n;
@@ -338,14 +338,14 @@ static int hole(pack *p, uint64_t n, cay_err *err)
 }
 
 /* Exactly st_size bytes: a header told how many there are. */
-static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *err)
+static int write_contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *err)
 {
     uint64_t at = 0;
     while (at < it->size) {
         off_t data = sparse ? lseek(fd, (off_t)at, SEEK_DATA) : (off_t)at;
         uint64_t to = data < 0 ? it->size : CAY_MIN((uint64_t)data, it->size);
         if (to > at)
-            CAY_TRY(hole(p, to - at, err));
+            CAY_TRY(write_hole(p, to - at, err));
         at = to;
         if (at == it->size)
             break;
@@ -353,13 +353,13 @@ static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *
         if (n <= 0)
             return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path)
                          : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
-        CAY_TRY(some(p, p->chunk, (size_t)n, err));
+        CAY_TRY(write_data(p, p->chunk, (size_t)n, err));
         at += (uint64_t)n;
     }
     return p->w.ops->done(&p->w, err);
 }
 
-static int file(pack *p, const change *ch, cay_err *err)
+static int write_file(pack *p, const change *ch, cay_err *err)
 {
     struct stat st;
     CAY_AUTOFD fd =
@@ -374,12 +374,13 @@ static int file(pack *p, const change *ch, cay_err *err)
     cay__item it = item_of(p, other ? CAY__ITEM_HARD : CAY__ITEM_FILE, ch->path, &st);
     if (other) {
         it.target = other;
-        return tell(p, &it, err);
+        return write_item(p, &it, err);
     }
     if (p->w.ops->wants_gone)
-        CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
-    CAY_TRY(tell(p, &it, err));
-    return contents(p, fd, &it, (uint64_t)st.st_blocks * 512 + CHUNK < (uint64_t)st.st_size, err);
+        CAY_TRY(read_attrs(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(write_item(p, &it, err));
+    return write_contents(p, fd, &it, (uint64_t)st.st_blocks * 512 + CHUNK < (uint64_t)st.st_size,
+                          err);
 }
 
 static int link_to(pack *p, const change *ch, cay_err *err)
@@ -391,14 +392,14 @@ static int link_to(pack *p, const change *ch, cay_err *err)
     target[n] = 0;
     cay__item it = item_of(p, CAY__ITEM_LINK, ch->path, &ch->b.st);
     it.target = target;
-    return tell(p, &it, err);
+    return write_item(p, &it, err);
 }
 
 static int on_change(compare *c, const change *ch, cay_err *err)
 {
     pack *p = c->arg;
     mode_t mode = ch->b.st.st_mode;
-    if (skipped(p, ch->path))
+    if (is_skipped(p, ch->path))
         return 0;
     if (strlen(ch->path) + 8 >= CAY__ITEM_PATH)
         return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
@@ -407,19 +408,19 @@ static int on_change(compare *c, const change *ch, cay_err *err)
         return 0;
     if (ch->kind != 'D' && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
         return 0; /* FIFOs and sockets are nothing without who made them */
-    CAY_TRY(parents(p, c, ch->path, err));
-    CAY_TRY(progress(p, err));
+    CAY_TRY(write_parents(p, c, ch->path, err));
+    CAY_TRY(report_progress(p, err));
     if (ch->kind == 'D')
-        return tell(
+        return write_item(
             p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" },
             err);
     if (S_ISREG(mode))
-        return file(p, ch, err);
+        return write_file(p, ch, err);
     if (S_ISLNK(mode))
         return link_to(p, ch, err);
     cay__item it = item_of(p, CAY__ITEM_DIR, ch->path, &ch->b.st);
-    CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
-    CAY_TRY(tell(p, &it, err));
+    CAY_TRY(read_attrs(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(write_item(p, &it, err));
     chain_to(p, ch->path);
     return 0;
 }
@@ -440,7 +441,8 @@ static int raw_kind(pack *p, const char *path, const struct stat *st, const xatt
     if (strlen(path) + 8 >= CAY__ITEM_PATH)
         return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                             "%.100s…: a path of more than 4,000 bytes fits no archive", path);
-    p->over = !*type || skipped(p, path); /* FIFOs and sockets are nothing without who made them */
+    p->over =
+        !*type || is_skipped(p, path); /* FIFOs and sockets are nothing without who made them */
     return 0;
 }
 
@@ -452,10 +454,10 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     unsigned flags = 0;
     p->at = 0;
     CAY_TRY(raw_kind(p, path, st, x, &type, &flags, err));
-    CAY_TRY(progress(p, err));
+    CAY_TRY(report_progress(p, err));
     if (p->over)
         return 0;
-    if (other && skipped(p, other))
+    if (other && is_skipped(p, other))
         return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
                             "%.100s has its bytes under a name that is left out", path);
     cay__item it = type == CAY__ITEM_GONE
@@ -473,7 +475,7 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     } else if (type != CAY__ITEM_GONE && *path) {
         take_attrs(p, x, &it);
     }
-    return tell(p, &it, err);
+    return write_item(p, &it, err);
 }
 
 static int raw_data(void *arg, const void *data, size_t n, uint64_t at, cay_err *err)
@@ -482,9 +484,9 @@ static int raw_data(void *arg, const void *data, size_t n, uint64_t at, cay_err 
     if (p->over)
         return 0;
     if (at > p->at)
-        CAY_TRY(hole(p, at - p->at, err));
+        CAY_TRY(write_hole(p, at - p->at, err));
     p->at = at + n;
-    return some(p, data, n, err);
+    return write_data(p, data, n, err);
 }
 
 static int raw_end(void *arg, uint64_t size, cay_err *err)
@@ -493,11 +495,11 @@ static int raw_end(void *arg, uint64_t size, cay_err *err)
     if (p->over)
         return 0;
     if (size > p->at)
-        CAY_TRY(hole(p, size - p->at, err));
+        CAY_TRY(write_hole(p, size - p->at, err));
     return p->w.ops->done(&p->w, err);
 }
 
-static int raw(pack *p, digested *as_layer, cay_err *err)
+static int pack_raw(pack *p, digested *as_layer, cay_err *err)
 {
     static const digest_hooks hooks = { raw_node, raw_data, raw_end };
     if (!p->q.top)
@@ -533,16 +535,16 @@ static int open_views(pack *p, compare *c, cay_err *err)
 }
 
 /* Down to `under` on both sides; the archive's root is what b has there. */
-static int begin(pack *p, compare *c, cay_err *err)
+static int begin_archive(pack *p, compare *c, cay_err *err)
 {
     view *both[] = { &c->a, &c->b };
     struct stat st;
     int dir;
-    if (look(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
+    if (stat_visible(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
         return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s",
                             p->q.under ? p->q.under : "");
     cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
-    CAY_TRY(tell(p, &root, err));
+    CAY_TRY(write_item(p, &root, err));
     for (size_t i = 0; p->q.under && i < 2; i++) {
         entry e;
         bool other;
@@ -557,13 +559,13 @@ static int begin(pack *p, compare *c, cay_err *err)
     return 0;
 }
 
-static int differences(pack *p, cay_err *err)
+static int pack_differences(pack *p, cay_err *err)
 {
     compare c = { .t = p->t, .owners = true, .under = p->q.under, .fn = on_change, .arg = p };
     CAY_TRY(open_views(p, &c, err));
     int rc = p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err);
     if (rc == 0)
-        rc = begin(p, &c, err);
+        rc = begin_archive(p, &c, err);
     if (rc == 0)
         rc = compare_run(&c, err);
     view_close(&c.a);
@@ -571,11 +573,11 @@ static int differences(pack *p, cay_err *err)
     return rc;
 }
 
-static int all(pack *p, cay_err *err)
+static int pack_archive(pack *p, cay_err *err)
 {
     char hex[65];
     digested as_layer = { .hex = "" };
-    CAY_TRY(p->q.raw ? raw(p, &as_layer, err) : differences(p, err));
+    CAY_TRY(p->q.raw ? pack_raw(p, &as_layer, err) : pack_differences(p, err));
     CAY_FAULT("pack.told");
     seal_hex(&p->seal, hex);
     CAY_TRY(p->w.ops->close(&p->w, hex, err));
@@ -595,7 +597,7 @@ int pack_run(tool *t, cay_err *err)
                  .extra = cay__alloc(CAY__ITEM_EXTRA),
                  .chain = CAY__BUF(CAY__ITEM_PATH),
                  .single = !t->root && tool_one_id() };
-    int rc = parse(t, &p->q, err);
+    int rc = parse_args(t, &p->q, err);
     for (size_t i = 0; rc == 0 && i < CAY_LEN(kinds); i++)
         if (p->q.format && !strcmp(p->q.format, kinds[i]->name))
             p->w = (writer){ .ops = kinds[i],
@@ -607,7 +609,7 @@ int pack_run(tool *t, cay_err *err)
         rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", p->q.format ? p->q.format : "");
     seal_open(&p->seal);
     if (rc == 0)
-        rc = all(p, err);
+        rc = pack_archive(p, err);
     seal_close(&p->seal);
     if (p->w.ops && p->w.ops->drop)
         p->w.ops->drop(&p->w);

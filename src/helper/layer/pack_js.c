@@ -6,7 +6,7 @@
 
 enum { FLUSH = 1 << 20 };
 
-static int flush(writer *w, cay_err *err)
+static int flush_output(writer *w, cay_err *err)
 {
     if (w->out.full || w->dirs.full)
         return cay_fail(err, CAY_ETOOBIG, "more directories than this form has room for");
@@ -20,10 +20,10 @@ static int open_js(writer *w, const char *meta, cay_err *err)
 {
     (void)meta;
     cay__buf_str(&w->out, "{\"version\":1,\"files\":[");
-    return flush(w, err);
+    return flush_output(w, err);
 }
 
-static int item(writer *w, const cay__item *it, cay_err *err)
+static int write_item(writer *w, const cay__item *it, cay_err *err)
 {
     if (it->type == CAY__ITEM_DIR && strcmp(it->path, ".")) {
         cay__buf_str(&w->dirs, w->any_dir ? "," : "");
@@ -37,10 +37,10 @@ static int item(writer *w, const cay__item *it, cay_err *err)
     cay__buf_str(&w->out, ",\"data\":\"");
     w->any = true;
     w->acc = w->have = 0;
-    return w->out.len > FLUSH ? flush(w, err) : 0;
+    return w->out.len > FLUSH ? flush_output(w, err) : 0;
 }
 
-static int bytes(writer *w, const uint8_t *p, size_t n, cay_err *err)
+static int write_base64(writer *w, const uint8_t *p, size_t n, cay_err *err)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < n; i++) {
@@ -52,31 +52,31 @@ static int bytes(writer *w, const uint8_t *p, size_t n, cay_err *err)
         cay__buf_add(&w->out, four, 4);
         w->acc = w->have = 0;
         if (w->out.len > FLUSH)
-            CAY_TRY(flush(w, err));
+            CAY_TRY(flush_output(w, err));
     }
     return 0;
 }
 
-static int data(writer *w, const void *p, size_t n, cay_err *err)
+static int write_data(writer *w, const void *p, size_t n, cay_err *err)
 {
-    return bytes(w, p, n, err);
+    return write_base64(w, p, n, err);
 }
 
-static int hole(writer *w, uint64_t n, cay_err *err)
+static int write_hole(writer *w, uint64_t n, cay_err *err)
 {
     static const uint8_t none[3 << 12];
     for (; n; n -= CAY_MIN(n, sizeof none))
-        CAY_TRY(bytes(w, none, (size_t)CAY_MIN(n, sizeof none), err));
+        CAY_TRY(write_base64(w, none, (size_t)CAY_MIN(n, sizeof none), err));
     return 0;
 }
 
-static int done(writer *w, cay_err *err)
+static int finish_item(writer *w, cay_err *err)
 {
     unsigned had = w->have;
     size_t len;
     if (had) { /* three bytes with zeros, of which padding takes the place */
         static const uint8_t none[2];
-        CAY_TRY(bytes(w, none, 3 - had, err));
+        CAY_TRY(write_base64(w, none, 3 - had, err));
         len = w->out.len;
         for (unsigned i = 0; i < 3 - had; i++)
             w->out.data[len - 1 - i] = '=';
@@ -89,11 +89,12 @@ static int close_js(writer *w, const char *digest, cay_err *err)
 {
     (void)digest;
     cay__buf_str(&w->out, "],\"directories\":[");
-    CAY_TRY(flush(w, err));
+    CAY_TRY(flush_output(w, err));
     if (w->dirs.len && !cay__fd_write_all(w->fd, w->dirs.data, w->dirs.len))
         return cay_fail_sys(err, CAY_ESYS, "write the archive");
     cay__buf_str(&w->out, "]}\n");
-    return flush(w, err);
+    return flush_output(w, err);
 }
 
-const writer_ops write_js = { "js", open_js, item, data, hole, done, close_js, NULL, false, false };
+const writer_ops write_js = { "js",        open_js,  write_item, write_data, write_hole,
+                              finish_item, close_js, NULL,       false,      false };

@@ -21,7 +21,7 @@ struct tarring {
     size_t room_len;
 };
 
-static int squeeze(writer *w, const void *p, size_t n, ZSTD_EndDirective how, cay_err *err)
+static int write_compressed(writer *w, const void *p, size_t n, ZSTD_EndDirective how, cay_err *err)
 {
     struct tarring *t = w->t;
     ZSTD_inBuffer in = { p, n, 0 };
@@ -37,23 +37,23 @@ static int squeeze(writer *w, const void *p, size_t n, ZSTD_EndDirective how, ca
     return 0;
 }
 
-static int put(writer *w, const void *p, size_t n, cay_err *err)
+static int write_bytes(writer *w, const void *p, size_t n, cay_err *err)
 {
     if (w->t->z)
-        return squeeze(w, p, n, ZSTD_e_continue, err);
+        return write_compressed(w, p, n, ZSTD_e_continue, err);
     return cay__fd_write_all(w->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
 
-static int flush(writer *w, cay_err *err)
+static int flush_output(writer *w, cay_err *err)
 {
     if (w->out.full)
         return cay_fail(err, CAY_ETOOBIG, "a member's name and attributes are too long");
-    CAY_TRY(put(w, w->out.data, w->out.len, err));
+    CAY_TRY(write_bytes(w, w->out.data, w->out.len, err));
     w->out.len = 0;
     return 0;
 }
 
-static int start(writer *w, bool ours, cay_err *err)
+static int init_tar(writer *w, bool ours, cay_err *err)
 {
     w->t = cay__alloc(sizeof *w->t);
     if (!ours)
@@ -81,23 +81,23 @@ static int text_member(writer *w, const char *name, const char *text, cay_err *e
     cay__tar_head(&w->out, m);
     cay__buf_str(&w->out, text);
     cay__tar_pad(&w->out, m->size);
-    return flush(w, err);
+    return flush_output(w, err);
 }
 
 static int open_snapshot(writer *w, const char *meta, cay_err *err)
 {
-    CAY_TRY(start(w, true, err));
+    CAY_TRY(init_tar(w, true, err));
     return text_member(w, "cay.json", meta, err);
 }
 
 static int open_tar(writer *w, const char *meta, cay_err *err)
 {
     (void)meta;
-    return start(w, false, err);
+    return init_tar(w, false, err);
 }
 
 /* root/PATH, ./PATH, or of an image PATH; directories end in a slash. */
-static void place(const writer *w, const char *path, bool dir, char room[CAY__TAR_NAME])
+static void format_name(const writer *w, const char *path, bool dir, char room[CAY__TAR_NAME])
 {
     const char *top = w->ops->image ? "" : w->ops->wants_gone ? "root" : ".";
     bool root = !strcmp(path, ".");
@@ -106,32 +106,32 @@ static void place(const writer *w, const char *path, bool dir, char room[CAY__TA
 }
 
 /* An empty file in dir, "" for the root, that says what is hidden. */
-static int whiteout(writer *w, const char *dir, size_t len, const char *name, cay_err *err)
+static int write_whiteout(writer *w, const char *dir, size_t len, const char *name, cay_err *err)
 {
     char room[CAY__ITEM_PATH + 16];
     snprintf(room, sizeof room, "%.*s%s.wh.%s", (int)len, dir, len ? "/" : "", name);
     return text_member(w, room, "", err);
 }
 
-static int item(writer *w, const cay__item *it, cay_err *err);
+static int write_item(writer *w, const cay__item *it, cay_err *err);
 static int image_item(writer *w, const cay__item *it, cay_err *err)
 {
     const char *slash = strrchr(it->path, '/');
     if (it->type == CAY__ITEM_GONE)
-        return whiteout(w, it->path, slash ? (size_t)(slash - it->path) : 0,
-                        slash ? slash + 1 : it->path, err);
+        return write_whiteout(w, it->path, slash ? (size_t)(slash - it->path) : 0,
+                              slash ? slash + 1 : it->path, err);
     cay__item own = *it;
     own.flags = 0;
     if (strcmp(it->path, ".")) /* the root is the sandbox's own */
-        CAY_TRY(item(w, &own, err));
+        CAY_TRY(write_item(w, &own, err));
     return it->flags & CAY__ITEM_OPAQUE
-               ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq",
-                          err)
+               ? write_whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0,
+                                ".wh..opq", err)
                : 0;
 }
 
 /* As star, GNU tar and libarchive have them; a name has no "=" in it (pack.c). */
-static void attribute(cay__buf *records, const char *name, const void *value, size_t len)
+static void add_attr(cay__buf *records, const char *name, const void *value, size_t len)
 {
     char key[300];
     snprintf(key, sizeof key, "SCHILY.xattr.%.255s", name);
@@ -155,14 +155,14 @@ static void records_of(const writer *w, const cay__item *it, cay__buf *records)
         cay__tar_record(records, "mtime", when, (size_t)n);
     }
     if (it->type == CAY__ITEM_GONE)
-        attribute(records, "cay.whiteout", "1", 1);
+        add_attr(records, "cay.whiteout", "1", 1);
     if (it->flags & CAY__ITEM_OPAQUE)
-        attribute(records, "cay.opaque", "1", 1);
+        add_attr(records, "cay.opaque", "1", 1);
     while (w->ops->wants_gone && it->extra_len && cay__item_attr(it, &at, &name, &value, &len))
-        attribute(records, name, value, len);
+        add_attr(records, name, value, len);
 }
 
-static int item(writer *w, const cay__item *it, cay_err *err)
+static int write_item(writer *w, const cay__item *it, cay_err *err)
 {
     cay__member *m = &w->t->member;
     CAY_AUTOBUF records = CAY__BUF(1u << 19);
@@ -174,37 +174,37 @@ static int item(writer *w, const cay__item *it, cay_err *err)
     m->mtime = it->mtime;
     m->size = w->t->size = it->type == CAY__ITEM_FILE ? it->size : 0;
     m->target[0] = 0;
-    place(w, it->path, dir, m->name);
+    format_name(w, it->path, dir, m->name);
     if (it->type == CAY__ITEM_LINK)
         snprintf(m->target, sizeof m->target, "%s", it->target);
     if (it->type == CAY__ITEM_HARD)
-        place(w, it->target, false, m->target);
+        format_name(w, it->target, false, m->target);
     records_of(w, it, &records);
     if (records.full)
         return cay_fail(err, CAY_ETOOBIG, "%.150s: its attributes are too long", it->path);
     cay__tar_head_with(&w->out, m, &records);
-    return w->out.len > FULL ? flush(w, err) : 0;
+    return w->out.len > FULL ? flush_output(w, err) : 0;
 }
 
-static int data(writer *w, const void *p, size_t n, cay_err *err)
+static int write_data(writer *w, const void *p, size_t n, cay_err *err)
 {
     if (n < FULL / 4) { /* small ones go together */
         cay__buf_add(&w->out, p, n);
-        return w->out.len > FULL ? flush(w, err) : 0;
+        return w->out.len > FULL ? flush_output(w, err) : 0;
     }
-    CAY_TRY(flush(w, err));
-    return put(w, p, n, err);
+    CAY_TRY(flush_output(w, err));
+    return write_bytes(w, p, n, err);
 }
 
-static int hole(writer *w, uint64_t n, cay_err *err)
+static int write_hole(writer *w, uint64_t n, cay_err *err)
 {
     static const char none[1 << 16];
     for (; n; n -= CAY_MIN(n, sizeof none))
-        CAY_TRY(data(w, none, (size_t)CAY_MIN(n, sizeof none), err));
+        CAY_TRY(write_data(w, none, (size_t)CAY_MIN(n, sizeof none), err));
     return 0;
 }
 
-static int done(writer *w, cay_err *err)
+static int finish_item(writer *w, cay_err *err)
 {
     (void)err;
     cay__tar_pad(&w->out, w->t->size);
@@ -217,11 +217,11 @@ static int close_any(writer *w, const char *digest, cay_err *err)
     if (w->ops->wants_gone && !w->ops->image)
         CAY_TRY(text_member(w, "cay.sha256", digest, err));
     cay__buf_add(&w->out, end, sizeof end);
-    CAY_TRY(flush(w, err));
-    return w->t->z ? squeeze(w, "", 0, ZSTD_e_end, err) : 0;
+    CAY_TRY(flush_output(w, err));
+    return w->t->z ? write_compressed(w, "", 0, ZSTD_e_end, err) : 0;
 }
 
-static void drop(writer *w)
+static void free_tar(writer *w)
 {
     if (!w->t)
         return;
@@ -231,9 +231,9 @@ static void drop(writer *w)
     w->t = NULL;
 }
 
-const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole,
-                                    done,       close_any,     drop, true, true };
-const writer_ops write_tar = { "tar", open_tar,  item, data,  hole,
-                               done,  close_any, drop, false, false };
-const writer_ops write_oci = { "oci",     open_tar, image_item, data, hole, done,
-                               close_any, drop,     true,       true, true };
+const writer_ops write_snapshot = { "snapshot",  open_snapshot, write_item, write_data, write_hole,
+                                    finish_item, close_any,     free_tar,   true,       true };
+const writer_ops write_tar = { "tar",       open_tar,  write_item, write_data, write_hole,
+                               finish_item, close_any, free_tar,   false,      false };
+const writer_ops write_oci = { "oci",     open_tar, image_item, write_data, write_hole, finish_item,
+                               close_any, free_tar, true,       true,       true };

@@ -11,7 +11,7 @@ typedef struct side {
     const char *unfit; /* why there is no text */
 } side;
 
-static bool plain(const char *s)
+static bool is_plain_path(const char *s)
 {
     for (; *s; s++)
         if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f || *s == '"' || *s == '\\')
@@ -21,7 +21,7 @@ static bool plain(const char *s)
 
 void patch_quote(const char *prefix, const char *path, cay__buf *out)
 {
-    if (plain(path)) {
+    if (is_plain_path(path)) {
         cay__buf_fmt(out, "%s%s", prefix, path);
         return;
     }
@@ -67,7 +67,7 @@ static void load_file(const entry *e, const char *name, side *s)
         s->unfit = "binary";
 }
 
-static side load(const entry *e, const char *name)
+static side load_side(const entry *e, const char *name)
 {
     side s = { .there = e->there && !S_ISDIR(e->st.st_mode) };
     if (!s.there)
@@ -89,12 +89,12 @@ static void name_line(const char *mark, const char *prefix, const char *path, bo
         patch_quote(prefix, path, out);
     else
         cay__buf_str(out, "/dev/null");
-    cay__buf_str(out, there && strchr(path, ' ') && plain(path) ? "\t\n" : "\n");
+    cay__buf_str(out, there && strchr(path, ' ') && is_plain_path(path) ? "\t\n" : "\n");
 }
 
 /* One file from a to b, either of which may be missing. */
-static void file(const side *a, const side *b, const char *from, const char *path, bool renamed,
-                 unsigned context, cay__buf *out)
+static void write_file(const side *a, const side *b, const char *from, const char *path,
+                       bool renamed, unsigned context, cay__buf *out)
 {
     size_t start = out->len;
     cay__buf_str(out, "diff --git ");
@@ -126,7 +126,7 @@ static void file(const side *a, const side *b, const char *from, const char *pat
         out->len = start; /* what changed is nothing that git knows */
 }
 
-static void note(const char *path, const char *why, cay__buf *out)
+static void write_note(const char *path, const char *why, cay__buf *out)
 {
     cay__buf_str(out, "# ");
     patch_quote("", path, out);
@@ -135,21 +135,21 @@ static void note(const char *path, const char *why, cay__buf *out)
 
 void patch_add(const change *ch, unsigned context, cay__buf *out)
 {
-    side a = load(&ch->a, ch->from_name), b = load(&ch->b, ch->name), none = { 0 };
+    side a = load_side(&ch->a, ch->from_name), b = load_side(&ch->b, ch->name), none = { 0 };
     const char *from = ch->from && a.there ? ch->from : ch->path;
     const char *unfit = a.unfit ? a.unfit : b.unfit;
     bool renamed = ch->from && a.there && b.there;
     if (unfit && renamed && a.mode && !(ch->what & CHANGE_CONTENT)) {
         a.len = b.len = 0; /* a name needs no text */
-        file(&a, &b, from, ch->path, true, context, out);
+        write_file(&a, &b, from, ch->path, true, context, out);
     } else if (unfit) {
-        note(ch->path, unfit, out);
+        write_note(ch->path, unfit, out);
     } else if (a.there && b.there &&
                (a.mode & 0170000) != (b.mode & 0170000)) { /* git tells another type as two steps */
-        file(&a, &none, from, from, false, context, out);
-        file(&none, &b, ch->path, ch->path, false, context, out);
+        write_file(&a, &none, from, from, false, context, out);
+        write_file(&none, &b, ch->path, ch->path, false, context, out);
     } else if (a.there || b.there) {
-        file(&a, &b, from, ch->path, renamed, context, out);
+        write_file(&a, &b, from, ch->path, renamed, context, out);
     }
     free(a.data);
     free(b.data);

@@ -9,7 +9,7 @@ struct pathmap_slot {
 };
 
 /* The names are a tenant's, who would choose many of one hash if its beginning were known. */
-static size_t hash(const pathmap *m, const char *s, size_t len)
+static size_t hash_path(const pathmap *m, const char *s, size_t len)
 {
     uint64_t h = m->seed;
     for (size_t i = 0; i < len; i++)
@@ -17,16 +17,16 @@ static size_t hash(const pathmap *m, const char *s, size_t len)
     return (size_t)(h ^ h >> 29);
 }
 
-static struct pathmap_slot *find(const pathmap *m, const char *path, size_t len)
+static struct pathmap_slot *find_slot(const pathmap *m, const char *path, size_t len)
 {
-    for (size_t i = hash(m, path, len);; i++) {
+    for (size_t i = hash_path(m, path, len);; i++) {
         struct pathmap_slot *s = &m->v[i & (m->cap - 1)];
         if (!s->path || (s->len == len && !memcmp(s->path, path, len)))
             return s;
     }
 }
 
-static void grow(pathmap *m)
+static void grow_table(pathmap *m)
 {
     pathmap old = *m;
     if (!old.cap)
@@ -35,7 +35,7 @@ static void grow(pathmap *m)
     m->v = cay__alloc(m->cap * sizeof *m->v); /* zeroed */
     for (size_t i = 0; i < old.cap; i++)
         if (old.v[i].path)
-            *find(m, old.v[i].path, old.v[i].len) = old.v[i];
+            *find_slot(m, old.v[i].path, old.v[i].len) = old.v[i];
     free(old.v);
 }
 
@@ -43,8 +43,8 @@ void pathmap_put(pathmap *m, const char *path, size_t number)
 {
     size_t len = strlen(path);
     if (2 * (m->n + 1) > m->cap)
-        grow(m);
-    struct pathmap_slot *s = find(m, path, len);
+        grow_table(m);
+    struct pathmap_slot *s = find_slot(m, path, len);
     if (s->path)
         return;
     *s = (struct pathmap_slot){ path, len, number };
@@ -53,7 +53,7 @@ void pathmap_put(pathmap *m, const char *path, size_t number)
 
 size_t pathmap_get(const pathmap *m, const char *path, size_t len)
 {
-    const struct pathmap_slot *s = m->n ? find(m, path, len) : NULL;
+    const struct pathmap_slot *s = m->n ? find_slot(m, path, len) : NULL;
     return s && s->path ? s->number : PATHMAP_NONE;
 }
 

@@ -22,7 +22,7 @@ void seal_data(seal *s, const void *p, size_t n)
         abort();
 }
 
-static void text(seal *s, const char *p, size_t n)
+static void hash_text(seal *s, const char *p, size_t n)
 {
     uint8_t len[4] = { (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24) };
     seal_data(s, len, sizeof len);
@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* libarchive gives them back in another order. */
-static void attributes(seal *s, const cay__item *it)
+static void hash_attrs(seal *s, const cay__item *it)
 {
     attr one;
     size_t n = 0, at = 0;
@@ -49,8 +49,8 @@ static void attributes(seal *s, const cay__item *it)
         n++;
     qsort(v, n, sizeof *v, by_name);
     for (size_t i = 0; i < n; i++) {
-        text(s, v[i].name, strlen(v[i].name));
-        text(s, v[i].value, v[i].len);
+        hash_text(s, v[i].name, strlen(v[i].name));
+        hash_text(s, v[i].value, v[i].len);
     }
 }
 
@@ -63,10 +63,10 @@ void seal_item(seal *s, const cay__item *it)
     int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE,
                      plain || link ? 0 : it->mode, plain ? 0 : it->uid, plain ? 0 : it->gid);
     seal_data(s, head, (size_t)n);
-    text(s, it->path, strlen(it->path));
-    text(s, target, strlen(target));
+    hash_text(s, it->path, strlen(it->path));
+    hash_text(s, target, strlen(target));
     if (!plain)
-        attributes(s, it);
+        hash_attrs(s, it);
 }
 
 void seal_hex(seal *s, char hex[65])

@@ -9,7 +9,7 @@
  * nothing below it. */
 static const char *const covers[] = { "/tmp", "/var", "/mnt", "/usr" };
 
-static int scratch(tool *t, cay_err *err)
+static int mount_scratch(tool *t, cay_err *err)
 {
     if (t->scratch)
         return 0;
@@ -33,7 +33,7 @@ static int scratch(tool *t, cay_err *err)
 
 /* By mount(2): its options fit one page, where fsconfig(2) takes 256 bytes a string. Names are
  * relative to layers/. */
-static int overlay(tool *t, const char *options, int *fd)
+static int mount_overlay(tool *t, const char *options, int *fd)
 {
     char at[32], n[21];
     cay__str_join(at, sizeof at, t->scratch, "/v", cay__str_u64(n, t->views++), NULL);
@@ -84,7 +84,7 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
     char options[256], to[64], n[21];
     CAY_AUTOFD there = -1, shown = -1;
     CAY_TRY(tool_layer_open(t, layer, &there, err));
-    CAY_TRY(scratch(t, err));
+    CAY_TRY(mount_scratch(t, err));
     CAY_AUTOFD at = openat(view, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "enter /%s", name);
@@ -92,7 +92,7 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
                   t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow",
                   ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
                   cay__str_u64(n, (uint64_t)dir), NULL);
-    if (overlay(t, options, &shown) < 0)
+    if (mount_overlay(t, options, &shown) < 0)
         return cay_fail_sys(err, CAY_ESYS, "show what is above the directory");
     cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
     char from[32];
@@ -113,7 +113,7 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
         CAY_AUTOFD there = -1;
         CAY_TRY(tool_layer_open(t, layers[i], &there, err));
     }
-    CAY_TRY(scratch(t, err));
+    CAY_TRY(mount_scratch(t, err));
     bool fits = cay__str_join(options, sizeof options,
                               t->root ? "redirect_dir=follow" : "userxattr,redirect_dir=nofollow",
                               ",index=off,metacopy=off,lowerdir=", NULL);
@@ -126,7 +126,7 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
     /* Nothing at the bottom: an overlay without an upper wants two layers. */
     if (!fits || !cay__str_join(options + len, sizeof options - len, t->scratch, "/empty", NULL))
         return cay_fail(err, CAY_ETOOBIG, "the names of %zu layers are too long", n);
-    if (overlay(t, options, fd) < 0)
+    if (mount_overlay(t, options, fd) < 0)
         return cay_fail_sys(err, CAY_ESYS, "show a stack of %zu layers", n);
     return 0;
 }

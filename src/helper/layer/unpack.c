@@ -16,7 +16,7 @@ typedef struct in {
     uint64_t said;
 } in;
 
-static int ask(in *i, const char *meta, cay_err *err)
+static int confirm_meta(in *i, const char *meta, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__REC_MAX), room = { 0 };
     cay__rec r;
@@ -38,10 +38,10 @@ static int on_note(const char *name, const char *text, size_t len, void *arg, ca
             i->sink.one_owner = true;
             i->sink.overlay = NULL;
         }
-        return i->ours ? 0 : ask(i, "", err);
+        return i->ours ? 0 : confirm_meta(i, "", err);
     }
     if (!strcmp(name, "cay.json") && i->ours && !i->asked)
-        return ask(i, text, err);
+        return confirm_meta(i, text, err);
     if (!strcmp(name, "cay.sha256") && i->ours && i->asked && len >= 64) {
         memcpy(i->digest, text, 64);
         return 0;
@@ -72,7 +72,7 @@ static int on_check(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
     return tool_say(i->t, CAY__REC_PROGRESS, &b, err);
 }
 
-static int verify(in *i, cay_err *err)
+static int verify_digest(in *i, cay_err *err)
 {
     char hex[65];
     seal_hex(&i->seal, hex);
@@ -117,7 +117,7 @@ int unpack_run(tool *t, cay_err *err)
     int rc = cay__sink_run(&i.sink, TOOL_FD, err);
     CAY_FAULT("unpack.made");
     if (rc == 0)
-        rc = verify(&i, err);
+        rc = verify_digest(&i, err);
     seal_close(&i.seal);
     if (rc == 0)
         rc = tool_publish(t, stage, t->args[0], err);

@@ -22,7 +22,7 @@ static int open_dir(int at, const char *name)
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int make(tool *t, int volumes, const char *name, cay_err *err)
+static int make_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     uid_t owner = USER + (t->root ? TOOL_STORE : 0);
     struct stat st;
@@ -62,7 +62,7 @@ static int on_leave(walk *w, const char *name, cay_err *err)
     return 0;
 }
 
-static int look(tool *t, int volumes, const char *name, cay_err *err)
+static int measure_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     sum s = { 0 };
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &s };
@@ -76,7 +76,7 @@ static int look(tool *t, int volumes, const char *name, cay_err *err)
     return 0;
 }
 
-static int hide(tool *t, int volumes, const char *name, cay_err *err)
+static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     char gone[40], id[24];
     (void)t;
@@ -88,7 +88,7 @@ static int hide(tool *t, int volumes, const char *name, cay_err *err)
 }
 
 /* Who is at it holds a lock on it. */
-static int sweep(tool *t, int volumes, const char *name, cay_err *err)
+static int sweep_volumes(tool *t, int volumes, const char *name, cay_err *err)
 {
     names l = { 0 };
     int rc = names_read(&l, volumes) < 0 ? fail_at("list", "", err) : 0;
@@ -109,7 +109,10 @@ static int sweep(tool *t, int volumes, const char *name, cay_err *err)
 static const struct {
     const char *word;
     int (*fn)(tool *t, int volumes, const char *name, cay_err *err);
-} ops[] = { { "make", make }, { "look", look }, { "remove", hide }, { "sweep", sweep } };
+} ops[] = { { "make", make_volume },
+            { "look", measure_volume },
+            { "remove", hide_volume },
+            { "sweep", sweep_volumes } };
 
 int volume_run(tool *t, cay_err *err)
 {

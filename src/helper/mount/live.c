@@ -19,7 +19,7 @@ bool cay__live_dead(int pidfd)
 }
 
 /* at >= 0: there; else away. */
-static void move(int tree, int pidfd, int at)
+static void move_tree(int tree, int pidfd, int at)
 {
     prctl(PR_SET_DUMPABLE, 0);
     if (setns(pidfd, CLONE_NEWNS) < 0)
@@ -31,14 +31,14 @@ static void move(int tree, int pidfd, int at)
     _exit(fchdir(tree) < 0 || umount2(".", MNT_DETACH) < 0 ? errno : 0);
 }
 
-static int inside(int tree, int pidfd, int at)
+static int fork_move_tree(int tree, int pidfd, int at)
 {
     int status = 0;
     pid_t pid = fork();
     if (pid < 0)
         return -1;
     if (pid == 0)
-        move(tree, pidfd, at);
+        move_tree(tree, pidfd, at);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
@@ -58,12 +58,12 @@ int cay__live_show(int tree, int pidfd, int pid, const char *target)
     }
     CAY_AUTOFD at = cay__fd_openat2(top, target + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
                                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
-    return at < 0 ? -1 : inside(tree, pidfd, at);
+    return at < 0 ? -1 : fork_move_tree(tree, pidfd, at);
 }
 
 int cay__live_hide(int tree, int pidfd)
 {
-    return inside(tree, pidfd, -1);
+    return fork_move_tree(tree, pidfd, -1);
 }
 
 int cay__live_listen(int dir, const char *name)

@@ -53,7 +53,7 @@ static void on_end(int sig)
     ended = 1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
     (void)st, (void)flag, (void)at;
     remove(path);
@@ -62,7 +62,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 static void remove_tree(const char *path)
 {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* What one that was killed had not brought away is lost; its directory goes. Who lives holds a lock
@@ -147,7 +147,7 @@ static bool put_helper(void)
            symlink("fusermount3", PLACE "/bin/fusermount") == 0;
 }
 
-static const char *prepare(const char *home)
+static const char *prepare_mounts(const char *home)
 {
     char mounts[4096];
     snprintf(mounts, sizeof mounts, "%s/mounts", home);
@@ -180,7 +180,7 @@ static bool put_file(const char *name, const char *text)
     return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchown(fd, M.id, M.id) == 0;
 }
 
-static void run(char *const argv[], const char *log, int fuse)
+static void exec_program(char *const argv[], const char *log, int fuse)
 {
     static const char *const keep[] = { "http_proxy=",    "https_proxy=", "no_proxy=",
                                         "HTTP_PROXY=",    "HTTPS_PROXY=", "NO_PROXY=",
@@ -212,17 +212,17 @@ static void run(char *const argv[], const char *log, int fuse)
     _exit(127);
 }
 
-static pid_t start(char *const argv[], const char *log, int fuse)
+static pid_t start_program(char *const argv[], const char *log, int fuse)
 {
     pid_t pid = fork();
     if (pid == 0)
-        run(argv, log, fuse);
+        exec_program(argv, log, fuse);
     return pid;
 }
 
 /* Asks the new filesystem something, in a process of its own: that waits until it is served, and
  * fails when nobody will. */
-static pid_t probe(const char *at)
+static pid_t probe_mount(const char *at)
 {
     struct stat st;
     pid_t pid = fork();
@@ -233,9 +233,9 @@ static pid_t probe(const char *at)
 
 /* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too
  * long. */
-static int await(pid_t pid, const char *at, bool kernel)
+static int await_mount(pid_t pid, const char *at, bool kernel)
 {
-    pid_t asks = kernel ? 0 : probe(at);
+    pid_t asks = kernel ? 0 : probe_mount(at);
     int status = 0, answer = -1, rc = -1;
     bool gone = false, over = false;
     for (int ms = 0; ms < READY_MS && !ended && !over; ms += STEP_MS) {
@@ -273,8 +273,8 @@ static void last_words(const char *log, char *out, size_t cap)
             *s = ' ';
 }
 
-static size_t command(const cay_mount_ask *a, const char *remote, char *const *more, const char *at,
-                      const char *conf, char **argv)
+static size_t build_command(const cay_mount_ask *a, const char *remote, char *const *more,
+                            const char *at, const char *conf, char **argv)
 {
     size_t n = 0;
     static char *const always[] = {
@@ -333,10 +333,10 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
     CAY_AUTOFD fuse = a->kernel ? -1 : cay__fuse_mount(at, M.id, a->rw);
     if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
         return -2;
-    command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
-    pid_t pid = start(argv, log, fuse);
+    build_command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
+    pid_t pid = start_program(argv, log, fuse);
     cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
-    int rc = pid < 0 ? -2 : await(pid, at, a->kernel);
+    int rc = pid < 0 ? -2 : await_mount(pid, at, a->kernel);
     if (rc == 0) {
         cay__str_copy(M.mark[M.n].target, sizeof M.mark[M.n].target, text[3]);
         M.rclone[M.n++] = a->kernel ? 0 : pid;
@@ -345,7 +345,7 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
     return rc;
 }
 
-static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
+static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
 {
     char at[4096], conf[4096], file[4096], log[4096];
     snprintf(at, sizeof at, PLACE "/%zu", M.n);
@@ -389,7 +389,7 @@ static void give_up(void)
     remove_tree(M.cache);
 }
 
-static void answer(const cay_mount_answer *a, int fd)
+static void send_answer(const cay_mount_answer *a, int fd)
 {
     cay__fd_send(SOCK, a, sizeof *a, &fd, fd >= 0, 0);
 }
@@ -437,18 +437,18 @@ static void on_child(int sig)
     (void)sig; /* only interrupts the wait */
 }
 
-static void hold(const cay_mount_ask *q)
+static void hold_mounts(const cay_mount_ask *q)
 {
     cay_mount_answer a = { 0 };
     sigset_t child, old;
     CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, q->pid, 0);
     if (init < 0 || !put_marks(q->id)) {
         a.sys = errno;
-        answer(&a, -1);
+        send_answer(&a, -1);
         return;
     }
     CAY_FAULT("mount.held");
-    answer(&a, -1);
+    send_answer(&a, -1);
     close(SOCK);
     /* Blocked but while it waits: no end is missed. */
     sigemptyset(&child);
@@ -487,14 +487,14 @@ static void serve_live(int init, int door, int tree)
     }
 }
 
-static void show(const cay_mount_ask *a, const char *name, const char *target, int tree)
+static void show_mount(const cay_mount_ask *a, const char *name, const char *target, int tree)
 {
     cay_mount_answer r = { 0 };
     CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, a->pid, 0);
     CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(M.mounts, name);
     bool shown = door >= 0 && cay__live_show(tree, init, a->pid, target) == 0;
     r.sys = shown ? 0 : errno ? errno : EBADF;
-    answer(&r, -1);
+    send_answer(&r, -1);
     close(SOCK);
     if (shown)
         serve_live(init, door, tree);
@@ -502,7 +502,7 @@ static void show(const cay_mount_ask *a, const char *name, const char *target, i
         unlinkat(M.mounts, name, 0);
 }
 
-static bool split(char *tail, size_t len, uint32_t nargs, char **text)
+static bool split_strings(char *tail, size_t len, uint32_t nargs, char **text)
 {
     size_t n = 0;
     for (char *s = tail, *end = tail + len; n < nargs + 4u; n++) {
@@ -515,7 +515,7 @@ static bool split(char *tail, size_t len, uint32_t nargs, char **text)
     return true;
 }
 
-static void work(void)
+static void serve_requests(void)
 {
     static char buf[CAY_MOUNT_MAX];
     while (!ended) {
@@ -530,24 +530,25 @@ static void work(void)
         if (n < (ssize_t)sizeof *a)
             return;
         if (a->op == CAY_MOUNT_HOLD) {
-            hold(a);
+            hold_mounts(a);
             return;
         }
-        if (a->op == CAY_MOUNT_SHOW && split(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) &&
-            *text[1] == '/' && !strchr(text[0], '/')) {
-            show(a, text[0], text[1], came);
+        if (a->op == CAY_MOUNT_SHOW &&
+            split_strings(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) && *text[1] == '/' &&
+            !strchr(text[0], '/')) {
+            show_mount(a, text[0], text[1], came);
             return;
         }
         if (a->op != CAY_MOUNT_MOUNT || a->nargs > 32 || (a->kernel && a->nargs != 1) ||
-            !split(buf + sizeof *a, (size_t)n - sizeof *a, a->nargs, text)) {
+            !split_strings(buf + sizeof *a, (size_t)n - sizeof *a, a->nargs, text)) {
             r.sys = EPROTO;
-            answer(&r, -1);
+            send_answer(&r, -1);
             return;
         }
         CAY_FAULT("mount.asked");
-        CAY_AUTOFD fd = serve(a, text, &r);
+        CAY_AUTOFD fd = start_mount(a, text, &r);
         explicit_bzero(buf, (size_t)n);
-        answer(&r, fd);
+        send_answer(&r, fd);
         if (fd < 0)
             return;
     }
@@ -576,13 +577,13 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_end }, NULL);
     fcntl(SOCK, F_SETFD, FD_CLOEXEC);
-    const char *step = prepare(argv[1]);
+    const char *step = prepare_mounts(argv[1]);
     if (step) {
         a.sys = errno;
         cay__str_copy(a.msg, sizeof a.msg, step);
-        answer(&a, -1);
+        send_answer(&a, -1);
     } else {
-        work();
+        serve_requests();
     }
     give_up();
     if (M.asker >= 0)

@@ -60,7 +60,7 @@ static int tree_of(const char *dir, const char *name, unsigned rec)
 }
 
 /* Takes the tree over. */
-static bool place(int tree, const char *at, uint64_t set)
+static bool place_tree(int tree, const char *at, uint64_t set)
 {
     CAY_AUTOFD t = tree;
     return t >= 0 && mnt_setattr(t, "", AT_EMPTY_PATH | AT_RECURSIVE, set, 0, -1) == 0 &&
@@ -100,8 +100,8 @@ static bool place_libraries(void)
         target[CAY_MAX(n, 0)] = 0;
         if (n > 0 ? symlink(target, names[i]) < 0
                   : mkdir(names[i], 0755) < 0 ||
-                        !place(tree_of("", path, AT_RECURSIVE), names[i],
-                               MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV))
+                        !place_tree(tree_of("", path, AT_RECURSIVE), names[i],
+                                    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV))
             return false;
     }
     if (cache < 0)
@@ -110,12 +110,12 @@ static bool place_libraries(void)
                           ? open("etc/ld.so.cache", O_CREAT | O_WRONLY | O_CLOEXEC, 0644)
                           : -1;
     return file >= 0 &&
-           place(CAY_STEAL_FD(cache), "etc/ld.so.cache",
-                 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+           place_tree(CAY_STEAL_FD(cache), "etc/ld.so.cache",
+                      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
 /* In a mount namespace of ours: the small tree becomes the root. */
-static bool build(const hand *h, bool looks_at_processes)
+static bool build_jail_root(const hand *h, bool looks_at_processes)
 {
     static const char *const dirs[] = { "t",   "t/layers", "t/sandboxes", "t/volumes",
                                         "usr", "proc",     "tmp" };
@@ -136,17 +136,17 @@ static bool build(const hand *h, bool looks_at_processes)
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (mkdir(dirs[i], 0755) < 0)
             return false;
-    if (!place(CAY_STEAL_FD(layers), "t/layers", data) ||
-        !place(CAY_STEAL_FD(boxes), "t/sandboxes",
-               data | (looks_at_processes ? 0 : MOUNT_ATTR_RDONLY)) ||
-        !place(CAY_STEAL_FD(volumes), "t/volumes", data) ||
-        !place(CAY_STEAL_FD(usr), "usr",
-               MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) ||
+    if (!place_tree(CAY_STEAL_FD(layers), "t/layers", data) ||
+        !place_tree(CAY_STEAL_FD(boxes), "t/sandboxes",
+                    data | (looks_at_processes ? 0 : MOUNT_ATTR_RDONLY)) ||
+        !place_tree(CAY_STEAL_FD(volumes), "t/volumes", data) ||
+        !place_tree(CAY_STEAL_FD(usr), "usr",
+                    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) ||
         !place_libraries() || !make_way(h->home) ||
-        !place(CAY_STEAL_FD(home), h->home + 1, data | MOUNT_ATTR_RDONLY))
+        !place_tree(CAY_STEAL_FD(home), h->home + 1, data | MOUNT_ATTR_RDONLY))
         return false;
     if (looks_at_processes
-            ? !place(CAY_STEAL_FD(procs), "proc", data)
+            ? !place_tree(CAY_STEAL_FD(procs), "proc", data)
             : mount("proc", "proc", "proc", NOSUID | NODEV | NOEXEC | RDONLY, "subset=pid") < 0)
         return false;
     return syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0 &&
@@ -175,7 +175,7 @@ int jail_enter(const hand *h, bool looks_at_processes)
     if (CAY__MUTANT("apart-jail"))
         return open(h->n->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET) < 0 ||
-        (!looks_at_processes && !be_first()) || !build(h, looks_at_processes) ||
+        (!looks_at_processes && !be_first()) || !build_jail_root(h, looks_at_processes) ||
         (!looks_at_processes && !drop_rights()))
         return -1;
     return open("/t", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -110,7 +110,7 @@ static void by_child(state *s, hand_job *j)
 }
 
 /* Nobody but that user, and root. */
-static bool known(const state *s, int conn)
+static bool is_allowed_peer(const state *s, int conn)
 {
     struct ucred who;
     socklen_t len = sizeof who;
@@ -125,7 +125,7 @@ static void on_ask(state *s)
     CAY_AUTOFD conn = accept4(s->door, NULL, NULL, SOCK_CLOEXEC);
     hand_job j = { .conn = conn, .nfds = HAND_FDS };
     struct pollfd p = { .fd = conn, .events = POLLIN };
-    if (conn < 0 || !known(s, conn) || poll(&p, 1, SAY_MS) != 1)
+    if (conn < 0 || !is_allowed_peer(s, conn) || poll(&p, 1, SAY_MS) != 1)
         return;
     ssize_t n = cay__fd_recv(conn, &j.ask, sizeof j.ask, j.fds, &j.nfds, MSG_DONTWAIT);
     if (n < 0)
@@ -161,7 +161,7 @@ static bool on_signal(state *s, int sfd, int *code)
     return false;
 }
 
-static int serve(state *s)
+static int serve_requests(state *s)
 {
     sigset_t set;
     int code = 0;
@@ -188,7 +188,7 @@ static int serve(state *s)
     return 1;
 }
 
-static int prepare(state *s, char *tree, size_t cap, cay_err *err)
+static int prepare_state(state *s, char *tree, size_t cap, cay_err *err)
 {
     static char home[PATH_MAX];
     int fd;
@@ -222,11 +222,11 @@ int main(int argc, char **argv)
     s.argv = argv + 3;
     prctl(PR_SET_NAME, "cay-hand");
     umask(022);
-    if (prepare(&s, tree, sizeof tree, &err) < 0) {
+    if (prepare_state(&s, tree, sizeof tree, &err) < 0) {
         dprintf(2, "cay: %s\n", err.msg);
         return 1;
     }
-    int code = serve(&s);
+    int code = serve_requests(&s);
     cay__native_close(s.h.n);
     return code;
 }

@@ -36,7 +36,7 @@ void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, in
 
 /* Before the server has the connection the keeper has agreed to refuse on it whatever is of the
  * host. */
-static bool limit(int sock)
+static bool limit_keeper(int sock)
 {
     cay_msg m = { CAY_MSG_MAGIC, CAY_MSG_VERSION, CAY_MSG_LIMIT, 0, 0 };
     struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -47,7 +47,7 @@ static bool limit(int sock)
 int hand_dial(const hand *h)
 {
     CAY_AUTOFD sock = cay__native_knock(h->n);
-    return sock >= 0 && limit(sock) ? CAY_STEAL_FD(sock) : -1;
+    return sock >= 0 && limit_keeper(sock) ? CAY_STEAL_FD(sock) : -1;
 }
 
 static int start_keeper(const hand *h, hand_job *j, cay_err *err)
@@ -58,7 +58,7 @@ static int start_keeper(const hand *h, hand_job *j, cay_err *err)
 }
 
 /* Nothing that the kernel does more for root's hand than for the one that opened it. */
-static bool harmless(const hand *h, int fd)
+static bool is_harmless_fd(const hand *h, int fd)
 {
     struct stat st;
     struct statfs fs;
@@ -79,8 +79,8 @@ static bool harmless(const hand *h, int fd)
            (fs.f_type == TMPFS_MAGIC || st.st_dev == h->dev); /* memory, or its own */
 }
 
-static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds,
-                          int n, bool looks_at_processes)
+static _Noreturn void exec_program(const hand *h, const char *path, const char *const argv[],
+                                   int *fds, int n, bool looks_at_processes)
 {
     sigset_t none;
     int exe = open(path, O_RDONLY | O_CLOEXEC),
@@ -106,7 +106,7 @@ static _Noreturn void run(const hand *h, const char *path, const char *const arg
 
 /* Until it ends. Whoever asked for it lets go of the answer's socket to have it ended: by `sig` at
  * once if there is one, and in any case after a while. */
-static void attend(int pid, int leash, int sig)
+static void await_program(int pid, int leash, int sig)
 {
     CAY_AUTOFD end = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd p[2] = { { .fd = end, .events = POLLIN }, { .fd = leash, .events = POLLIN } };
@@ -120,8 +120,8 @@ static void attend(int pid, int leash, int sig)
         ;
 }
 
-static int start(const hand *h, const hand_job *j, const char *program, const char *const argv[],
-                 int *fds, int n, int sig, cay_err *err)
+static int start_program(const hand *h, const hand_job *j, const char *program,
+                         const char *const argv[], int *fds, int n, int sig, cay_err *err)
 {
     char path[PATH_MAX];
     CAY_TRY(cay__libexec_find(h->n->libexec[0] ? h->n->libexec : NULL, program, path, sizeof path,
@@ -130,11 +130,11 @@ static int start(const hand *h, const hand_job *j, const char *program, const ch
     if (pid < 0)
         return cay_fail_sys(err, CAY_ESYS, "start %s", program);
     if (pid == 0)
-        run(h, path, argv, fds, n, sig != 0);
+        exec_program(h, path, argv, fds, n, sig != 0);
     for (int i = 0; i < j->nfds; i++) /* or the ends of the program's own would not be seen */
         close(j->fds[i]);
     hand_answer_send(j->conn, 0, NULL, NULL, -1);
-    attend(pid, j->conn, sig);
+    await_program(pid, j->conn, sig);
     return 1;
 }
 
@@ -143,7 +143,7 @@ static int start(const hand *h, const hand_job *j, const char *program, const ch
 static const char *const verbs[] = { "build",  "diff",   "digest", "look",   "merge",
                                      "remove", "volume", "pack",   "unpack", "image" };
 
-static int tool(const hand *h, hand_job *j, cay_err *err)
+static int run_tool(const hand *h, hand_job *j, cay_err *err)
 {
     char who[32];
     bool known = false;
@@ -157,7 +157,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
     if (j->nfds < 1)
         return cay_fail(err, CAY_EINVAL, "a tool without its socket");
     for (int i = 0; i < j->nfds; i++)
-        if (!harmless(h, j->fds[i]))
+        if (!is_harmless_fd(h, j->fds[i]))
             return cay_fail_why(
                 err, CAY_EPERM, "apart_refused",
                 "a server beside a keeper of root's hands over files, pipes and sockets alone");
@@ -167,7 +167,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
     int fds[HAND_FDS + 2] = { j->fds[0], TREE, -1 }, n = 3;
     for (int i = 1; i < j->nfds; i++)
         fds[n++] = j->fds[i];
-    return start(h, j, program, argv, fds, n, 0, err);
+    return start_program(h, j, program, argv, fds, n, 0, err);
 }
 
 static int clone_box(const hand *h, hand_job *j, cay_err *err)
@@ -175,16 +175,16 @@ static int clone_box(const hand *h, hand_job *j, cay_err *err)
     const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : "--go",
                            "--apart",   NULL };
     if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 ||
-        !harmless(h, j->fds[0]))
+        !is_harmless_fd(h, j->fds[0]))
         return cay_fail(err, CAY_EINVAL, "the request for a snapshot is not well-formed");
     CAY_AUTOFD keeper = hand_dial(h);
     if (keeper < 0)
         return start_keeper(h, j, err);
     int fds[] = { TREE, keeper, j->fds[0] };
-    return start(h, j, "cay-clone", argv, fds, (int)CAY_LEN(fds), SIGTERM, err);
+    return start_program(h, j, "cay-clone", argv, fds, (int)CAY_LEN(fds), SIGTERM, err);
 }
 
-static int base(const hand *h, hand_job *j, cay_err *err)
+static int find_base_layer(const hand *h, hand_job *j, cay_err *err)
 {
     hand_answer a = { 0 };
     CAY_TRY(j->ask.op == HAND_IMAGE ? cay__image_layer(h->n->home_fd, a.name, sizeof a.name, err)
@@ -193,7 +193,7 @@ static int base(const hand *h, hand_job *j, cay_err *err)
     return 1;
 }
 
-static int quota(const hand *h, hand_job *j, cay_err *err)
+static int apply_quota(const hand *h, hand_job *j, cay_err *err)
 {
     hand_answer a = { .value = cay__quota_there(h->n->home_fd) };
     bool box = j->ask.op == HAND_QUOTA_BOX,
@@ -215,10 +215,10 @@ void hand_work(const hand *h, hand_job *j)
 {
     static int (*const does[])(const hand *h, hand_job *j,
                                cay_err *err) = { [HAND_DIAL] = start_keeper,
-                                                 [HAND_TOOL] = tool,
+                                                 [HAND_TOOL] = run_tool,
                                                  [HAND_CLONE] = clone_box,
-                                                 [HAND_BASE] = base,
-                                                 [HAND_QUOTA] = quota };
+                                                 [HAND_BASE] = find_base_layer,
+                                                 [HAND_QUOTA] = apply_quota };
     cay_err err = CAY_ERR_INIT;
     uint32_t v = j->ask.verb;
     int rc = v < CAY_LEN(does) && does[v]

@@ -19,7 +19,7 @@
 enum { KEY_FD = 3, KEY = 32, NONCE = 12, TAG = 16, MOST = 1 << 17 };
 static const unsigned char magic[4] = { 'c', 'a', 'y', '1' };
 
-static ssize_t take(int fd, unsigned char *to, size_t most)
+static ssize_t read_full(int fd, unsigned char *to, size_t most)
 {
     size_t n = 0;
     for (ssize_t k; n < most; n += (size_t)k) {
@@ -32,7 +32,7 @@ static ssize_t take(int fd, unsigned char *to, size_t most)
     return (ssize_t)n;
 }
 
-static bool give(const unsigned char *from, size_t n)
+static bool write_output(const unsigned char *from, size_t n)
 {
     for (ssize_t k; n; from += k, n -= (size_t)k)
         if ((k = write(1, from, n)) < 0 && errno != EINTR)
@@ -42,7 +42,7 @@ static bool give(const unsigned char *from, size_t n)
     return true;
 }
 
-static int digit(unsigned char c)
+static int parse_hex_digit(unsigned char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -53,11 +53,11 @@ static int digit(unsigned char c)
 static bool read_key(unsigned char key[KEY])
 {
     unsigned char text[2 * KEY + 2];
-    ssize_t n = take(KEY_FD, text, sizeof text);
+    ssize_t n = read_full(KEY_FD, text, sizeof text);
     if (n != 2 * KEY && !(n == 2 * KEY + 1 && text[2 * KEY] == '\n'))
         return false;
     for (size_t i = 0; i < KEY; i++) {
-        int a = digit(text[2 * i]), b = digit(text[2 * i + 1]);
+        int a = parse_hex_digit(text[2 * i]), b = parse_hex_digit(text[2 * i + 1]);
         if (a < 0 || b < 0)
             return false;
         key[i] = (unsigned char)(a * 16 + b);
@@ -66,8 +66,8 @@ static bool read_key(unsigned char key[KEY])
     return true;
 }
 
-static int seal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
-                const unsigned char *in, int len, unsigned char *out)
+static int encrypt_text(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
+                        const unsigned char *in, int len, unsigned char *out)
 {
     unsigned char *nonce = out + sizeof magic, *text = nonce + NONCE;
     int n = 0, last = 0;
@@ -82,8 +82,8 @@ static int seal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
     return (int)sizeof magic + NONCE + n + last + TAG;
 }
 
-static int unseal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, unsigned char *in,
-                  int len, unsigned char *out)
+static int decrypt_text(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
+                        unsigned char *in, int len, unsigned char *out)
 {
     int n = 0, last = 0, head = (int)sizeof magic + NONCE;
     if (len < head + TAG || memcmp(in, magic, sizeof magic) != 0)
@@ -108,13 +108,13 @@ int main(int argc, char **argv)
     bool to = !strcmp(argv[1], "seal");
     if (!read_key(key))
         return 2;
-    ssize_t n = take(0, in, sizeof in);
+    ssize_t n = read_full(0, in, sizeof in);
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
     if (n < 0 || n > MOST || !c)
         return 1;
-    int len =
-        to ? seal(c, key, argv[2], in, (int)n, out) : unseal(c, key, argv[2], in, (int)n, out);
-    int code = len < 0 ? (to ? 1 : 3) : give(out, (size_t)len) ? 0 : 1;
+    int len = to ? encrypt_text(c, key, argv[2], in, (int)n, out)
+                 : decrypt_text(c, key, argv[2], in, (int)n, out);
+    int code = len < 0 ? (to ? 1 : 3) : write_output(out, (size_t)len) ? 0 : 1;
     EVP_CIPHER_CTX_free(c);
     explicit_bzero(in, sizeof in);
     explicit_bzero(out, sizeof out);

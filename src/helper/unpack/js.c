@@ -20,13 +20,13 @@ typedef struct js {
     uint64_t at; /* bytes so far, for messages */
 } js;
 
-static int bad(js *j, const char *why)
+static int fail_corrupt(js *j, const char *why)
 {
     return fail(j->u, "", "archive_corrupt", "byte %llu: %s", (unsigned long long)j->at, why);
 }
 
 /* The next byte, not taken; -1 at the end, -2 after a failure. */
-static int peek(js *j)
+static int peek_byte(js *j)
 {
     const void *p;
     if (j->n == 0) {
@@ -39,9 +39,9 @@ static int peek(js *j)
     return *j->p;
 }
 
-static int take(js *j)
+static int next_byte(js *j)
 {
-    int c = peek(j);
+    int c = peek_byte(j);
     if (c >= 0) {
         j->p++;
         j->n--;
@@ -50,43 +50,43 @@ static int take(js *j)
     return c;
 }
 
-static int skip(js *j)
+static int skip_blanks(js *j)
 {
     int c;
-    while ((c = peek(j)) == ' ' || c == '\t' || c == '\n' || c == '\r')
-        take(j);
+    while ((c = peek_byte(j)) == ' ' || c == '\t' || c == '\n' || c == '\r')
+        next_byte(j);
     return c;
 }
 
-static int want(js *j, char c)
+static int expect_char(js *j, char c)
 {
     char why[32];
-    int got = skip(j);
+    int got = skip_blanks(j);
     if (got == c) {
-        take(j);
+        next_byte(j);
         return 0;
     }
     snprintf(why, sizeof why, "'%c' is missing", c);
-    return got == -2 ? -1 : bad(j, why);
+    return got == -2 ? -1 : fail_corrupt(j, why);
 }
 
-static int hex4(js *j, unsigned *out)
+static int parse_hex4(js *j, unsigned *out)
 {
     *out = 0;
     for (int i = 0; i < 4; i++) {
-        int c = take(j);
+        int c = next_byte(j);
         int v = c >= '0' && c <= '9'   ? c - '0'
                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                        : -1;
         if (v < 0)
-            return c == -2 ? -1 : bad(j, "four hex digits belong after \\u");
+            return c == -2 ? -1 : fail_corrupt(j, "four hex digits belong after \\u");
         *out = *out << 4 | (unsigned)v;
     }
     return 0;
 }
 
-static size_t utf8(char *out, unsigned c)
+static size_t encode_utf8(char *out, unsigned c)
 {
     if (c < 0x80) {
         out[0] = (char)c;
@@ -110,11 +110,11 @@ static size_t utf8(char *out, unsigned c)
     return 4;
 }
 
-static int escape(js *j, char *out, size_t *n)
+static int decode_escape(js *j, char *out, size_t *n)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     unsigned c, low;
-    int k = take(j);
+    int k = next_byte(j);
     const char *f = k > 0 ? strchr(from, k) : NULL;
     if (f) {
         out[0] = to[f - from];
@@ -122,45 +122,46 @@ static int escape(js *j, char *out, size_t *n)
         return 0;
     }
     if (k != 'u')
-        return k == -2 ? -1 : bad(j, "an unknown escape");
-    if (hex4(j, &c) < 0)
+        return k == -2 ? -1 : fail_corrupt(j, "an unknown escape");
+    if (parse_hex4(j, &c) < 0)
         return -1;
     if (c >= 0xd800 && c < 0xdc00) {
-        if (take(j) != '\\' || take(j) != 'u' || hex4(j, &low) < 0 || low < 0xdc00 || low > 0xdfff)
-            return j->u->failed ? -1 : bad(j, "half a surrogate pair");
+        if (next_byte(j) != '\\' || next_byte(j) != 'u' || parse_hex4(j, &low) < 0 ||
+            low < 0xdc00 || low > 0xdfff)
+            return j->u->failed ? -1 : fail_corrupt(j, "half a surrogate pair");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c >= 0xdc00 && c < 0xe000) {
-        return bad(j, "half a surrogate pair");
+        return fail_corrupt(j, "half a surrogate pair");
     }
     if (c == 0)
-        return bad(j, "a NUL in a string");
-    *n = utf8(out, c);
+        return fail_corrupt(j, "a NUL in a string");
+    *n = encode_utf8(out, c);
     return 0;
 }
 
 /* One character of a string, as its bytes; *n 0: the string ends. */
 static int next_char(js *j, char *out, size_t *n)
 {
-    int c = take(j);
+    int c = next_byte(j);
     *n = 0;
     if (c == '"')
         return 0;
     if (c == '\\')
-        return escape(j, out, n);
+        return decode_escape(j, out, n);
     if (c < 0x20)
-        return c == -2
-                   ? -1
-                   : bad(j, c == -1 ? "it ends in a string" : "a control character in a string");
+        return c == -2 ? -1
+                       : fail_corrupt(j, c == -1 ? "it ends in a string"
+                                                 : "a control character in a string");
     out[0] = (char)c;
     *n = 1;
     return 0;
 }
 
-static int string(js *j, char *out, size_t cap)
+static int parse_string(js *j, char *out, size_t cap)
 {
     size_t len = 0, n;
     char c[4];
-    if (want(j, '"') < 0)
+    if (expect_char(j, '"') < 0)
         return -1;
     for (;;) {
         if (next_char(j, c, &n) < 0)
@@ -168,7 +169,7 @@ static int string(js *j, char *out, size_t cap)
         if (!n)
             break;
         if (len + n >= cap)
-            return bad(j, "a name too long");
+            return fail_corrupt(j, "a name too long");
         memcpy(out + len, c, n);
         len += n;
     }
@@ -176,13 +177,13 @@ static int string(js *j, char *out, size_t cap)
     for (size_t i = 0; i < len;) {
         size_t k = cay__utf8_len(out + i, len - i);
         if (!k)
-            return bad(j, "a name that is not UTF-8");
+            return fail_corrupt(j, "a name that is not UTF-8");
         i += k;
     }
     return 0;
 }
 
-static int digit64(int c)
+static int parse_base64_digit(int c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -193,20 +194,20 @@ static int digit64(int c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-static int data(js *j, const char *path)
+static int parse_data(js *j, const char *path)
 {
     char out[3 * 4096];
     size_t len = 0, n, have = 0, pad = 0;
     uint32_t acc = 0;
     char c[4];
-    if (want(j, '"') < 0)
+    if (expect_char(j, '"') < 0)
         return -1;
     for (;;) {
         if (next_char(j, c, &n) < 0)
             return -1;
         if (!n)
             break;
-        int v = n == 1 ? digit64((uint8_t)c[0]) : -1;
+        int v = n == 1 ? parse_base64_digit((uint8_t)c[0]) : -1;
         if (n == 1 && c[0] == '=' && have >= 2 && ++pad <= 4 - have)
             continue;
         if (v < 0 || pad)
@@ -239,7 +240,7 @@ static int data(js *j, const char *path)
     return 0;
 }
 
-static int member(js *j, const char *raw, char type)
+static int add_member(js *j, const char *raw, char type)
 {
     char path[CAY__ITEM_PATH];
     if (name_clean(j->u, raw, path) < 0)
@@ -257,61 +258,61 @@ static int member(js *j, const char *raw, char type)
     return 0;
 }
 
-static int directory(js *j)
+static int parse_directory(js *j)
 {
     char raw[CAY__ITEM_PATH];
-    return string(j, raw, sizeof raw) < 0 ? -1 : member(j, raw, CAY__ITEM_DIR);
+    return parse_string(j, raw, sizeof raw) < 0 ? -1 : add_member(j, raw, CAY__ITEM_DIR);
 }
 
-static int file(js *j)
+static int parse_file(js *j)
 {
     char key[32], raw[CAY__ITEM_PATH];
     bool named = false, filled = false;
-    if (want(j, '{') < 0)
+    if (expect_char(j, '{') < 0)
         return -1;
     do {
-        if (string(j, key, sizeof key) < 0 || want(j, ':') < 0)
+        if (parse_string(j, key, sizeof key) < 0 || expect_char(j, ':') < 0)
             return -1;
         if (!strcmp(key, "path") && !named) {
-            if (string(j, raw, sizeof raw) < 0 || member(j, raw, CAY__ITEM_FILE) < 0)
+            if (parse_string(j, raw, sizeof raw) < 0 || add_member(j, raw, CAY__ITEM_FILE) < 0)
                 return -1;
             named = true;
         } else if (!strcmp(key, "data") && !filled) {
             if (!named)
-                return bad(j, "a file's \"path\" has to come before its \"data\"");
-            if (data(j, raw) < 0)
+                return fail_corrupt(j, "a file's \"path\" has to come before its \"data\"");
+            if (parse_data(j, raw) < 0)
                 return -1;
             filled = true;
         } else {
-            return bad(j, "a file has one \"path\" and one \"data\" and nothing else");
+            return fail_corrupt(j, "a file has one \"path\" and one \"data\" and nothing else");
         }
-    } while (skip(j) == ',' && take(j));
-    return want(j, '}') < 0  ? -1
-           : named && filled ? 0
-                             : bad(j, "a file needs \"path\" and \"data\"");
+    } while (skip_blanks(j) == ',' && next_byte(j));
+    return expect_char(j, '}') < 0 ? -1
+           : named && filled       ? 0
+                                   : fail_corrupt(j, "a file needs \"path\" and \"data\"");
 }
 
-static int list(js *j, int (*each)(js *j))
+static int parse_list(js *j, int (*each)(js *j))
 {
-    if (want(j, '[') < 0)
+    if (expect_char(j, '[') < 0)
         return -1;
-    if (skip(j) == ']') {
-        take(j);
+    if (skip_blanks(j) == ']') {
+        next_byte(j);
         return 0;
     }
     do
         if (each(j) < 0)
             return -1;
-    while (skip(j) == ',' && take(j));
-    return want(j, ']');
+    while (skip_blanks(j) == ',' && next_byte(j));
+    return expect_char(j, ']');
 }
 
-static int version(js *j)
+static int parse_version(js *j)
 {
-    if (skip(j) != '1')
+    if (skip_blanks(j) != '1')
         return fail(j->u, "", "archive_format", "its version is not 1");
-    take(j);
-    int c = peek(j);
+    next_byte(j);
+    int c = peek_byte(j);
     return c >= '0' && c <= '9' ? fail(j->u, "", "archive_format", "its version is not 1") : 0;
 }
 
@@ -320,29 +321,29 @@ int read_js(unpack *u, stream *s)
     static const struct {
         const char *key;
         int (*list)(js *j);
-    } lists[] = { { "directories", directory }, { "files", file } };
+    } lists[] = { { "directories", parse_directory }, { "files", parse_file } };
     js j = { .u = u, .s = s };
     char key[32];
     unsigned had = 0;
-    if (want(&j, '{') < 0)
+    if (expect_char(&j, '{') < 0)
         return -1;
     do {
-        if (string(&j, key, sizeof key) < 0 || want(&j, ':') < 0)
+        if (parse_string(&j, key, sizeof key) < 0 || expect_char(&j, ':') < 0)
             return -1;
         unsigned bit = !strcmp(key, "version")      ? 4
                        : !strcmp(key, lists[0].key) ? 1
                        : !strcmp(key, lists[1].key) ? 2
                                                     : 0;
         if (!bit || had & bit)
-            return bad(&j, bit ? "a member that comes twice"
-                               : "it has version, directories and files and nothing else");
+            return fail_corrupt(&j, bit ? "a member that comes twice"
+                                        : "it has version, directories and files and nothing else");
         had |= bit;
-        if ((bit == 4 ? version(&j) : list(&j, lists[bit - 1].list)) < 0)
+        if ((bit == 4 ? parse_version(&j) : parse_list(&j, lists[bit - 1].list)) < 0)
             return -1;
-    } while (skip(&j) == ',' && take(&j));
-    if (want(&j, '}') < 0)
+    } while (skip_blanks(&j) == ',' && next_byte(&j));
+    if (expect_char(&j, '}') < 0)
         return -1;
-    if (skip(&j) != -1)
-        return u->failed ? -1 : bad(&j, "something comes after it");
-    return had == 7 ? 0 : bad(&j, "it lacks version, directories or files");
+    if (skip_blanks(&j) != -1)
+        return u->failed ? -1 : fail_corrupt(&j, "something comes after it");
+    return had == 7 ? 0 : fail_corrupt(&j, "it lacks version, directories or files");
 }

@@ -11,7 +11,7 @@
 
 #define MEMORY (64u << 20)
 
-static int usage(void)
+static int print_usage(void)
 {
     fputs("usage: cay-unpack [--max-input N] [--max-output N] [--max-members N] PROFILE "
           "FORMAT|walk DIRECTORY\n",
@@ -20,7 +20,7 @@ static int usage(void)
 }
 
 /* false: not a limit, or no number. */
-static bool limit(limits *m, const char *opt, const char *value)
+static bool parse_limit(limits *m, const char *opt, const char *value)
 {
     uint64_t v, *into = !strcmp(opt, "--max-input")     ? &m->input
                         : !strcmp(opt, "--max-output")  ? &m->output
@@ -46,12 +46,12 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     int i = 1;
     for (; i < argc && cay__str_starts(argv[i], "--"); i += 2)
-        if (!limit(&u.max, argv[i], i + 1 < argc ? argv[i + 1] : NULL))
-            return usage();
+        if (!parse_limit(&u.max, argv[i], i + 1 < argc ? argv[i + 1] : NULL))
+            return print_usage();
     if (argc - i != 2 && !(argc - i == 3 && !strcmp(argv[i + 1], "walk")))
-        return usage();
+        return print_usage();
     if (!(u.as = profile_find(argv[i])))
-        return usage();
+        return print_usage();
     cay__items_start(&u.out, 1);
     names_start(&u);
     if (argc - i == 3) {

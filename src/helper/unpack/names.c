@@ -7,7 +7,7 @@
 
 /* SipHash-2-4: whoever makes the archive does not know the key, so no two names can be made to look
  * like one. */
-static uint64_t siphash(const uint64_t key[2], const char *p, size_t n)
+static uint64_t compute_siphash(const uint64_t key[2], const char *p, size_t n)
 {
     uint64_t v0 = key[0] ^ 0x736f6d6570736575u, v1 = key[1] ^ 0x646f72616e646f6du,
              v2 = key[0] ^ 0x6c7967656e657261u, v3 = key[1] ^ 0x7465646279746573u;
@@ -67,7 +67,7 @@ void names_stop(unpack *u)
     u->gone = NULL;
 }
 
-static seen *slot(seen *v, size_t cap, uint64_t a, uint64_t b)
+static seen *find_slot(seen *v, size_t cap, uint64_t a, uint64_t b)
 {
     size_t i = (size_t)a & (cap - 1);
     while (v[i].kind && (v[i].a != a || v[i].b != b))
@@ -75,14 +75,14 @@ static seen *slot(seen *v, size_t cap, uint64_t a, uint64_t b)
     return &v[i];
 }
 
-static seen *look(const unpack *u, const char *path, size_t n, uint64_t *a, uint64_t *b)
+static seen *lookup_name(const unpack *u, const char *path, size_t n, uint64_t *a, uint64_t *b)
 {
-    *a = siphash(u->key, path, n);
-    *b = siphash(u->key + 2, path, n);
-    return slot(u->names, u->cap, *a, *b);
+    *a = compute_siphash(u->key, path, n);
+    *b = compute_siphash(u->key + 2, path, n);
+    return find_slot(u->names, u->cap, *a, *b);
 }
 
-static void put(unpack *u, const char *path, size_t n, char kind)
+static void insert_name(unpack *u, const char *path, size_t n, char kind)
 {
     uint64_t a, b;
     if (4 * (u->nnames + 1) > 3 * u->cap) {
@@ -90,12 +90,12 @@ static void put(unpack *u, const char *path, size_t n, char kind)
         seen *v = cay__alloc(cap * sizeof *v);
         for (size_t i = 0; i < u->cap; i++)
             if (u->names[i].kind)
-                *slot(v, cap, u->names[i].a, u->names[i].b) = u->names[i];
+                *find_slot(v, cap, u->names[i].a, u->names[i].b) = u->names[i];
         free(u->names);
         u->names = v;
         u->cap = cap;
     }
-    seen *s = look(u, path, n, &a, &b);
+    seen *s = lookup_name(u, path, n, &a, &b);
     u->nnames += s->kind == 0;
     *s = (seen){ a, b, (uint8_t)kind };
 }
@@ -103,11 +103,11 @@ static void put(unpack *u, const char *path, size_t n, char kind)
 char name_kind(const unpack *u, const char *path)
 {
     uint64_t a, b;
-    char k = (char)look(u, path, strlen(path), &a, &b)->kind;
+    char k = (char)lookup_name(u, path, strlen(path), &a, &b)->kind;
     return k == 'i' ? 'd' : k;
 }
 
-static bool letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -117,7 +117,7 @@ int name_clean(unpack *u, const char *raw, char out[CAY__ITEM_PATH])
     size_t len = 0;
     if (raw[0] == '/' && !u->as->oci) /* in an image every name begins at its root */
         return fail(u, raw, "archive_path", "an absolute name");
-    if (letter(raw[0]) && raw[1] == ':' && !u->as->oci)
+    if (is_letter(raw[0]) && raw[1] == ':' && !u->as->oci)
         return fail(u, raw, "archive_path", "a name with a drive letter");
     if (strchr(raw, '\\') && !u->as->oci) /* units of systemd have them */
         return fail(u, raw, "archive_path", "a name with a backslash");
@@ -143,12 +143,12 @@ int name_clean(unpack *u, const char *raw, char out[CAY__ITEM_PATH])
 }
 
 /* A directory that only its contents tell of. */
-static void imply(unpack *u, const char *path, size_t n)
+static void add_implied_dir(unpack *u, const char *path, size_t n)
 {
     char dir[CAY__ITEM_PATH];
     memcpy(dir, path, n);
     dir[n] = 0;
-    put(u, dir, n, 'i');
+    insert_name(u, dir, n, 'i');
     u->items++;
     cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR,
                                          .flags = CAY__ITEM_IMPLIED,
@@ -158,7 +158,7 @@ static void imply(unpack *u, const char *path, size_t n)
                                          .gid = u->as->owners ? 0 : 1000 });
 }
 
-static int parents(unpack *u, const char *path)
+static int check_parents(unpack *u, const char *path)
 {
     const char *end = strrchr(path, '/');
     uint64_t a, b;
@@ -168,12 +168,12 @@ static int parents(unpack *u, const char *path)
     if (!strncmp(u->parent, path, whole) && !u->parent[whole])
         return 0;
     for (size_t n = strcspn(path, "/"); n <= whole; n += 1 + strcspn(path + n + 1, "/")) {
-        char kind = (char)look(u, path, n, &a, &b)->kind;
+        char kind = (char)lookup_name(u, path, n, &a, &b)->kind;
         if (kind == 0) {
             if (++u->members > u->max.members)
                 return fail(u, path, "archive_limit", "more than %llu members",
                             (unsigned long long)u->max.members);
-            imply(u, path, n);
+            add_implied_dir(u, path, n);
         } else if (kind != 'd' && kind != 'i' && !CAY__MUTANT("archive-below-link")) {
             return fail(u, path, "archive_link", "below \"%.*s\", which is %s",
                         (int)CAY_MIN(n, 100u), path, kind == 'l' ? "a link" : "no directory");
@@ -189,20 +189,20 @@ int name_add(unpack *u, const char *path, char kind)
     if (++u->members > u->max.members)
         return fail(u, path, "archive_limit", "more than %llu members",
                     (unsigned long long)u->max.members);
-    if (parents(u, path) < 0)
+    if (check_parents(u, path) < 0)
         return -1;
     char was = 0;
     uint64_t a, b;
-    was = (char)look(u, path, strlen(path), &a, &b)->kind;
+    was = (char)lookup_name(u, path, strlen(path), &a, &b)->kind;
     if (was && !(was == 'i' && kind == 'd') && !(u->as->oci && was == 'd' && kind == 'd'))
         return fail(u, path, "archive_duplicate", "comes twice");
-    put(u, path, strlen(path), kind);
+    insert_name(u, path, strlen(path), kind);
     u->items++;
     return 0;
 }
 
 /* ".." counts only in front: after a name it would depend on where that name's own link leads. */
-static bool inside(const char *path, const char *target)
+static bool is_inside_root(const char *path, const char *target)
 {
     size_t depth = 0, up = 0;
     bool down = false;
@@ -226,7 +226,8 @@ int link_check(unpack *u, const char *path, const char *target)
     if (!target[0] || strlen(target) >= CAY__ITEM_PATH)
         return fail(u, path, "archive_link", "a link whose target is empty or too long");
     if (u->as->symlinks == LINKS_INSIDE && !CAY__MUTANT("archive-link-out") &&
-        (!inside(path, target) || strchr(target, '\\') || (letter(target[0]) && target[1] == ':')))
+        (!is_inside_root(path, target) || strchr(target, '\\') ||
+         (is_letter(target[0]) && target[1] == ':')))
         return fail(u, path, "archive_link", "a link to \"%.100s\", which leaves the tree", target);
     return 0;
 }

@@ -10,7 +10,7 @@
 #define MARK   ".wh."
 #define OPAQUE ".wh..wh..opq"
 
-static void keep(unpack *u, char how, const char *dir, size_t dir_len, const char *name)
+static void record_whiteout(unpack *u, char how, const char *dir, size_t dir_len, const char *name)
 {
     size_t n = strlen(name), need = dir_len + 1 + n + 2;
     if (u->gone_len + need > u->gone_cap) {
@@ -39,7 +39,7 @@ int whiteout(unpack *u, const char *path)
         return fail(u, path, "archive_limit", "more than %llu members",
                     (unsigned long long)u->max.members);
     if (!strcmp(name, OPAQUE)) {
-        keep(u, 'o', path, dir, "");
+        record_whiteout(u, 'o', path, dir, "");
         return 1;
     }
     if (!strncmp(name, MARK MARK, 2 * strlen(MARK)))
@@ -47,11 +47,11 @@ int whiteout(unpack *u, const char *path)
     name += strlen(MARK);
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return fail(u, path, "archive_path", "a whiteout of nothing");
-    keep(u, 'w', path, dir, name);
+    record_whiteout(u, 'w', path, dir, name);
     return 1;
 }
 
-static int hide(unpack *u, const char *path)
+static int emit_opaque(unpack *u, const char *path)
 {
     char kind = *path ? name_kind(u, path) : CAY__ITEM_DIR;
     if (!*path) {
@@ -78,11 +78,11 @@ static int hide(unpack *u, const char *path)
     return 0;
 }
 
-static int drop(unpack *u, const char *path)
+static int emit_removal(unpack *u, const char *path)
 {
     char kind = name_kind(u, path);
     if (kind == CAY__ITEM_DIR) /* removed and made again: nothing of the old one shows */
-        return hide(u, path);
+        return emit_opaque(u, path);
     if (kind)
         return 0;
     if (name_add(u, path, CAY__ITEM_GONE) < 0)
@@ -96,7 +96,8 @@ int whiteouts_tell(unpack *u)
 {
     for (const char *kind = "ow"; *kind; kind++)
         for (size_t at = 0; at < u->gone_len; at += strlen(u->gone + at) + 1)
-            if (u->gone[at] == *kind && (*kind == 'o' ? hide : drop)(u, u->gone + at + 1) < 0)
+            if (u->gone[at] == *kind &&
+                (*kind == 'o' ? emit_opaque : emit_removal)(u, u->gone + at + 1) < 0)
                 return -1;
     return 0;
 }

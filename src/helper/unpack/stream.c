@@ -67,23 +67,23 @@ void stream_close(stream *s)
     free(s);
 }
 
-static int broken(stream *s)
+static int fail_corrupt(stream *s)
 {
     const char *why = archive_error_string(s->raw);
     return fail(s->u, "", "archive_corrupt", "%.150s",
                 why ? why : "its compression cannot be read");
 }
 
-static int start(stream *s)
+static int open_raw_archive(stream *s)
 {
     struct archive_entry *e;
     s->open = true;
     if (archive_read_open2(s->raw, s, NULL, on_read, NULL, NULL) != ARCHIVE_OK)
-        return broken(s);
+        return fail_corrupt(s);
     switch (archive_read_next_header(s->raw, &e)) {
     case ARCHIVE_OK: return 0;
     case ARCHIVE_EOF: s->ended = true; return 0;
-    default: return broken(s);
+    default: return fail_corrupt(s);
     }
 }
 
@@ -97,14 +97,14 @@ int stream_read(stream *s, const void **p, size_t *n)
         s->again_len = 0;
         return 0;
     }
-    if (!s->open && start(s) < 0)
+    if (!s->open && open_raw_archive(s) < 0)
         return -1;
     while (!s->ended && *n == 0) {
         int rc = archive_read_data_block(s->raw, p, n, &at);
         if (rc == ARCHIVE_EOF)
             s->ended = true;
         else if (rc != ARCHIVE_OK)
-            return broken(s);
+            return fail_corrupt(s);
     }
     s->out += *n;
     if (s->u->as->oci && *n)

@@ -14,14 +14,14 @@ typedef struct feed {
     tarcheck check;
 } feed;
 
-static int broken(unpack *u, struct archive *a, const char *member)
+static int fail_corrupt(unpack *u, struct archive *a, const char *member)
 {
     const char *why = archive_error_string(a);
     return fail(u, member, "archive_corrupt", "%.150s", why ? why : "it cannot be read");
 }
 
 /* Bytes up to `to` are a hole. */
-static int zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
+static int emit_zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
 {
     static const char none[CAY__ITEM_PIECE];
     if (to < *at)
@@ -33,7 +33,7 @@ static int zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
     return 0;
 }
 
-static int bytes(unpack *u, struct archive *a, struct archive_entry *e, const char *path)
+static int read_contents(unpack *u, struct archive *a, struct archive_entry *e, const char *path)
 {
     uint64_t at = 0,
              want = archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : UINT64_MAX;
@@ -45,15 +45,15 @@ static int bytes(unpack *u, struct archive *a, struct archive_entry *e, const ch
         if (rc == ARCHIVE_EOF)
             break;
         if (rc != ARCHIVE_OK) /* warnings too: a zip whose sizes or checksums disagree */
-            return broken(u, a, path);
-        if (from < 0 || zeros(u, path, &at, (uint64_t)from) < 0 || grow(u, path, n) < 0)
+            return fail_corrupt(u, a, path);
+        if (from < 0 || emit_zeros(u, path, &at, (uint64_t)from) < 0 || grow(u, path, n) < 0)
             return u->failed ? -1 : fail(u, path, "archive_corrupt", "a negative offset");
         cay__item_data(&u->out, p, n);
         at += n;
         if (at > want)
             return fail(u, path, "archive_corrupt", "more bytes than it declares");
     }
-    if (want != UINT64_MAX && at < want && zeros(u, path, &at, want) < 0)
+    if (want != UINT64_MAX && at < want && emit_zeros(u, path, &at, want) < 0)
         return -1;
     cay__item_done(&u->out);
     return 0;
@@ -83,7 +83,7 @@ static uint32_t dir_mode(const unpack *u, uint32_t mode)
 
 /* Attributes of an archive of ours: the tenant's user.*, and two words of cay's own that no
  * filesystem can have. */
-static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *room)
+static int read_attrs(unpack *u, struct archive_entry *e, cay__item *it, char *room)
 {
     const char *name;
     const void *value;
@@ -171,7 +171,7 @@ static char kind_of(unpack *u, struct archive_entry *e, const char *path)
     return 0;
 }
 
-static int note(unpack *u, struct archive *a, struct archive_entry *e, const char *name)
+static int read_note(unpack *u, struct archive *a, struct archive_entry *e, const char *name)
 {
     char text[4096];
     size_t len = 0;
@@ -188,14 +188,14 @@ static int note(unpack *u, struct archive *a, struct archive_entry *e, const cha
                : fail(u, name, "archive_corrupt", "a description that is no file");
 }
 
-static int member(unpack *u, struct archive *a, struct archive_entry *e)
+static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
 {
     char path[CAY__ITEM_PATH], room[CAY__ITEM_EXTRA];
     const char *raw = archive_entry_pathname(e), *to;
     if (!raw)
         return fail(u, "", "archive_path", "a name that cannot be read");
     if (u->as->ours && !strncmp(raw, "cay.", 4))
-        return note(u, a, e, raw);
+        return read_note(u, a, e, raw);
     if (u->as->ours && strncmp(raw, "root/", 5) && strcmp(raw, "root"))
         return fail(u, raw, "archive_path", "not below root/, where the tree of a snapshot is");
     if (name_clean(u, u->as->ours ? raw + 4 + (raw[4] == '/') : raw, path) < 0)
@@ -229,7 +229,7 @@ static int member(unpack *u, struct archive *a, struct archive_entry *e)
     }
     it.mode = it.type == CAY__ITEM_DIR ? dir_mode(u, archive_entry_perm(e))
                                        : file_mode(u, archive_entry_perm(e));
-    if (attributes(u, e, &it, room) < 0)
+    if (read_attrs(u, e, &it, room) < 0)
         return -1;
     if (it.type == CAY__ITEM_LINK) {
         it.target = archive_entry_symlink(e);
@@ -242,10 +242,10 @@ static int member(unpack *u, struct archive *a, struct archive_entry *e)
     if (name_add(u, path, it.type) < 0)
         return -1;
     cay__item_put(&u->out, &it);
-    return it.type == CAY__ITEM_FILE ? bytes(u, a, e, path) : 0;
+    return it.type == CAY__ITEM_FILE ? read_contents(u, a, e, path) : 0;
 }
 
-static int members(unpack *u, struct archive *a)
+static int read_members(unpack *u, struct archive *a)
 {
     for (struct archive_entry *e;;) {
         int rc = archive_read_next_header(a, &e);
@@ -254,10 +254,10 @@ static int members(unpack *u, struct archive *a)
         if (rc == ARCHIVE_EOF)
             return 0;
         if (rc != ARCHIVE_OK)
-            return broken(
+            return fail_corrupt(
                 u, a,
                 rc == ARCHIVE_WARN && archive_entry_pathname(e) ? archive_entry_pathname(e) : "");
-        if (member(u, a, e) < 0)
+        if (read_member(u, a, e) < 0)
             return -1;
     }
 }
@@ -285,9 +285,9 @@ int read_tar(unpack *u, stream *s)
     if (!a)
         abort();
     archive_read_support_format_tar(a);
-    int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? members(u, a)
+    int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? read_members(u, a)
              : u->failed                                                        ? -1
-                                                                                : broken(u, a, "");
+                         : fail_corrupt(u, a, "");
     if (rc == 0 &&
         !f.check.ended) /* a tar that stops where a member may begin could have been cut there */
         rc = fail(u, "", "archive_corrupt", "it ends without the mark that ends a tar");
@@ -308,7 +308,7 @@ int read_tar(unpack *u, stream *s)
 
 /* The list of members is at the end of a zip, so the whole of it is put into a file without a name
  * first. */
-static int spool(unpack *u, stream *s, int *out)
+static int spool_input(unpack *u, stream *s, int *out)
 {
     const void *p;
     size_t n;
@@ -332,13 +332,14 @@ static int spool(unpack *u, stream *s, int *out)
 int read_zip(unpack *u, stream *s)
 {
     CAY_AUTOFD fd = -1;
-    if (spool(u, s, &fd) < 0)
+    if (spool_input(u, s, &fd) < 0)
         return -1;
     struct archive *a = archive_read_new();
     if (!a)
         abort();
     archive_read_support_format_zip_seekable(a);
-    int rc = archive_read_open_fd(a, fd, 64 << 10) == ARCHIVE_OK ? members(u, a) : broken(u, a, "");
+    int rc = archive_read_open_fd(a, fd, 64 << 10) == ARCHIVE_OK ? read_members(u, a)
+                                                                 : fail_corrupt(u, a, "");
     archive_read_free(a);
     return rc;
 }

@@ -23,14 +23,14 @@ enum {
  */
 #define TYPES "01234567xgLKS"
 
-static bool refuse(tarcheck *t, const char *reason, const char *why)
+static bool refuse_archive(tarcheck *t, const char *reason, const char *why)
 {
     t->reason = reason;
     snprintf(t->why, sizeof t->why, "%s", why);
     return false;
 }
 
-static bool octal(const uint8_t *p, size_t n, uint64_t *out)
+static bool parse_octal(const uint8_t *p, size_t n, uint64_t *out)
 {
     size_t i = 0;
     uint64_t v = 0;
@@ -48,11 +48,11 @@ static bool octal(const uint8_t *p, size_t n, uint64_t *out)
 }
 
 /* Octal, or base 256 with the top bit set. */
-static bool number(const uint8_t *p, size_t n, uint64_t *out)
+static bool parse_number(const uint8_t *p, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     if (!(p[0] & 0x80))
-        return octal(p, n, out);
+        return parse_octal(p, n, out);
     if (p[0] != 0x80)
         return false; /* negative, or beyond 2^88 */
     for (size_t i = 1; i < n; i++) {
@@ -74,15 +74,15 @@ static bool sum_agrees(const uint8_t *b)
         plain += c;
         odd += (int8_t)c;
     }
-    return octal(b + SUM, 8, &want) && (want == plain || (int64_t)want == odd);
+    return parse_octal(b + SUM, 8, &want) && (want == plain || (int64_t)want == odd);
 }
 
-static bool zeros(const uint8_t *b)
+static bool is_zero_block(const uint8_t *b)
 {
     return !b[0] && !memcmp(b, b + 1, BLOCK - 1);
 }
 
-static bool known(const char *key, size_t n, const char *word)
+static bool is_key(const char *key, size_t n, const char *word)
 {
     return n == strlen(word) && !memcmp(key, word, n);
 }
@@ -103,16 +103,16 @@ static bool said_before(const char *from, const char *to, const char *key, size_
     return false;
 }
 
-static bool record(tarcheck *t, const char *key, size_t klen, const char *value, size_t vlen)
+static bool check_record(tarcheck *t, const char *key, size_t klen, const char *value, size_t vlen)
 {
-    bool path = known(key, klen, "path"), link = known(key, klen, "linkpath"),
-         size = known(key, klen, "size");
+    bool path = is_key(key, klen, "path"), link = is_key(key, klen, "linkpath"),
+         size = is_key(key, klen, "size");
     if (t->kind == 'g' && (path || link || size))
-        return refuse(t, "archive_corrupt", "a global record names a path or size");
-    if ((path || link || known(key, klen, "GNU.sparse.name")) && memchr(value, 0, vlen))
-        return refuse(t, "archive_path", "a name with a NUL in it");
+        return refuse_archive(t, "archive_corrupt", "a global record names a path or size");
+    if ((path || link || is_key(key, klen, "GNU.sparse.name")) && memchr(value, 0, vlen))
+        return refuse_archive(t, "archive_path", "a name with a NUL in it");
     if ((path && t->has_path) || (link && t->has_link))
-        return refuse(t, "archive_corrupt", "two headers name it");
+        return refuse_archive(t, "archive_corrupt", "two headers name it");
     t->has_path |= path;
     t->has_link |= link;
     if (!size)
@@ -120,7 +120,7 @@ static bool record(tarcheck *t, const char *key, size_t klen, const char *value,
     uint64_t v = 0;
     for (size_t i = 0; i < vlen; i++) {
         if (value[i] < '0' || value[i] > '9' || v > UINT64_MAX / 16)
-            return refuse(t, "archive_corrupt", "a size that is no number");
+            return refuse_archive(t, "archive_corrupt", "a size that is no number");
         v = 10 * v + (uint64_t)(value[i] - '0');
     }
     t->pax_size = v;
@@ -128,25 +128,26 @@ static bool record(tarcheck *t, const char *key, size_t klen, const char *value,
     return true;
 }
 
-static bool pax(tarcheck *t)
+static bool check_pax(tarcheck *t)
 {
     const char *p = t->body, *all = t->body + t->body_len;
     for (unsigned n = 0; p < all; n++) {
         if (n == RECORDS)
-            return refuse(t, "archive_limit", "more than a thousand pax records for one member");
+            return refuse_archive(t, "archive_limit",
+                                  "more than a thousand pax records for one member");
         size_t len = 0, digits = 0;
         while (p + digits < all && digits < 8 && p[digits] >= '0' && p[digits] <= '9')
             len = 10 * len + (size_t)(p[digits++] - '0');
         if (!digits || p + digits >= all || p[digits] != ' ' || len <= digits + 2 ||
             len > (size_t)(all - p) || p[len - 1] != '\n')
-            return refuse(t, "archive_corrupt", "a pax record that is not sound");
+            return refuse_archive(t, "archive_corrupt", "a pax record that is not sound");
         const char *key = p + digits + 1, *end = p + len - 1;
         const char *eq = memchr(key, '=', (size_t)(end - key));
         if (!eq || eq == key || memchr(key, 0, (size_t)(eq - key)))
-            return refuse(t, "archive_corrupt", "a pax record without a key");
+            return refuse_archive(t, "archive_corrupt", "a pax record without a key");
         if (said_before(t->body, p, key, (size_t)(eq - key)) && !CAY__MUTANT("archive-pax-twice"))
-            return refuse(t, "archive_corrupt", "a pax record that comes twice");
-        if (!record(t, key, (size_t)(eq - key), eq + 1, (size_t)(end - eq - 1)))
+            return refuse_archive(t, "archive_corrupt", "a pax record that comes twice");
+        if (!check_record(t, key, (size_t)(eq - key), eq + 1, (size_t)(end - eq - 1)))
             return false;
         p += len;
     }
@@ -158,9 +159,9 @@ static bool long_name(tarcheck *t)
     size_t n = strnlen(t->body, t->body_len);
     for (size_t i = n; i < t->body_len; i++)
         if (t->body[i])
-            return refuse(t, "archive_path", "a name with a NUL in it");
+            return refuse_archive(t, "archive_path", "a name with a NUL in it");
     if (t->kind == 'L' ? t->has_path : t->has_link)
-        return refuse(t, "archive_corrupt", "two headers name it");
+        return refuse_archive(t, "archive_corrupt", "two headers name it");
     if (t->kind == 'L')
         t->has_path = true;
     else
@@ -168,65 +169,67 @@ static bool long_name(tarcheck *t)
     return true;
 }
 
-static bool body(tarcheck *t)
+static bool check_body(tarcheck *t)
 {
-    return t->kind == 'x' || t->kind == 'g' ? pax(t) : long_name(t);
+    return t->kind == 'x' || t->kind == 'g' ? check_pax(t) : long_name(t);
 }
 
-static bool extension(tarcheck *t, uint64_t size)
+static bool begin_extension(tarcheck *t, uint64_t size)
 {
     if (size > BODY_MAX)
-        return refuse(t, "archive_limit", "a header of more than a megabyte");
+        return refuse_archive(t, "archive_limit", "a header of more than a megabyte");
     if (!t->body)
         t->body = cay__alloc(BODY_MAX + 1);
     t->body_len = 0;
     t->body_want = size;
     t->skip = (size + BLOCK - 1) / BLOCK * BLOCK;
-    return size ? true : body(t);
+    return size ? true : check_body(t);
 }
 
-static bool header(tarcheck *t)
+static bool check_header(tarcheck *t)
 {
     const uint8_t *b = t->block;
     uint64_t size;
-    if (zeros(b)) {
+    if (is_zero_block(b)) {
         t->ended = true;
         return !t->has_path && !t->has_size && !t->has_link
                    ? true
-                   : refuse(t, "archive_corrupt", "it ends after a header without its member");
+                   : refuse_archive(t, "archive_corrupt",
+                                    "it ends after a header without its member");
     }
     memcpy(t->name, b + NAME, 100);
     t->name[100] = 0;
     char kind = b[TYPE] ? (char)b[TYPE] : '0';
     if (!sum_agrees(b))
-        return refuse(t, "archive_corrupt", "a header whose checksum is wrong");
+        return refuse_archive(t, "archive_corrupt", "a header whose checksum is wrong");
     if (!strchr(TYPES, kind))
-        return refuse(t, "archive_special", "a member of an unknown kind");
-    if (!number(b + SIZE, 12, &size))
-        return refuse(t, "archive_corrupt", "a size that is negative or no number");
+        return refuse_archive(t, "archive_special", "a member of an unknown kind");
+    if (!parse_number(b + SIZE, 12, &size))
+        return refuse_archive(t, "archive_corrupt", "a size that is negative or no number");
     t->kind = kind;
     if (strchr("xgLK", kind))
-        return extension(t, size);
+        return begin_extension(t, size);
     if (t->has_size && size && size != t->pax_size)
-        return refuse(t, "archive_corrupt", "two headers tell two sizes");
+        return refuse_archive(t, "archive_corrupt", "two headers tell two sizes");
     size = t->has_size ? t->pax_size : size;
     if (strchr("123456", kind) && size)
-        return refuse(t, "archive_corrupt", "a link, directory or device with bytes of its own");
+        return refuse_archive(t, "archive_corrupt",
+                              "a link, directory or device with bytes of its own");
     if (size > t->max_size)
-        return refuse(t, "archive_limit", "a member larger than all that may come out");
+        return refuse_archive(t, "archive_limit", "a member larger than all that may come out");
     t->skip = (size + BLOCK - 1) / BLOCK * BLOCK;
     t->sparse_more = kind == 'S' && b[SPARSE_MORE];
     t->has_size = t->has_path = t->has_link = false;
     return true;
 }
 
-static bool block(tarcheck *t)
+static bool check_block(tarcheck *t)
 {
     if (t->sparse_more) { /* more of a sparse member's map; its bytes come after */
         t->sparse_more = t->block[SPARSE_NEXT];
         return true;
     }
-    return header(t);
+    return check_header(t);
 }
 
 bool tarcheck_feed(tarcheck *t, const void *data, size_t len)
@@ -245,7 +248,7 @@ bool tarcheck_feed(tarcheck *t, const void *data, size_t len)
             len -= n;
             if (t->body_want && t->body_len == t->body_want && !t->skip) {
                 t->body[t->body_len] = 0;
-                if (!body(t))
+                if (!check_body(t))
                     return false;
                 t->body_want = t->body_len = 0;
             }
@@ -259,7 +262,7 @@ bool tarcheck_feed(tarcheck *t, const void *data, size_t len)
         if (t->have < BLOCK)
             break;
         t->have = 0;
-        if (!block(t))
+        if (!check_block(t))
             return false;
     }
     return !t->reason;

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 
-static int contents(unpack *u, const cay__fs_entry *e)
+static int read_contents(unpack *u, const cay__fs_entry *e)
 {
     char buf[CAY__ITEM_PIECE];
     struct stat st;
@@ -56,7 +56,7 @@ static int on_entry(const cay__fs_entry *e, void *arg)
     if (name_add(u, e->path, it.type) < 0)
         return 1;
     cay__item_put(&u->out, &it);
-    return it.type == CAY__ITEM_FILE && contents(u, e) < 0 ? 1 : 0;
+    return it.type == CAY__ITEM_FILE && read_contents(u, e) < 0 ? 1 : 0;
 }
 
 int read_tree(unpack *u, const char *dir)

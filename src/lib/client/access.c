@@ -32,7 +32,7 @@ int cay__once_check(const char *once, cay_err *err)
                               "the word of one time has 1 to %d bytes", CAY__ONCE_MAX);
 }
 
-static int put(cay_client *client, const cay_tenant *given, bool fresh, cay_err *err)
+static int store_tenant(cay_client *client, const cay_tenant *given, bool fresh, cay_err *err)
 {
     cay_tenant t;
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_tenant", err));
@@ -47,13 +47,13 @@ static int put(cay_client *client, const cay_tenant *given, bool fresh, cay_err 
 int cay_tenant_create(cay_client *client, const cay_tenant *spec, cay_err *err)
 {
     CAY__BACK(client, tenant_put, client, spec, true, err);
-    return put(client, spec, true, err);
+    return store_tenant(client, spec, true, err);
 }
 
 int cay_tenant_set(cay_client *client, const cay_tenant *spec, cay_err *err)
 {
     CAY__BACK(client, tenant_put, client, spec, false, err);
-    return put(client, spec, false, err);
+    return store_tenant(client, spec, false, err);
 }
 
 int cay_tenant_remove(cay_client *client, const char *name, cay_err *err)
@@ -122,7 +122,7 @@ int cay_client_alias(cay_client *client, const char *tenant, const char *alias, 
     return client->store->note_put(client->db, ALIAS_SPACE, key, id, err);
 }
 
-static int forget(const char *key, const char *value, void *arg)
+static int delete_alias(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
     (void)value;
@@ -135,5 +135,5 @@ void cay__alias_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
     if (strlen(id) == CAY_ID_LEN && cay__str_join(prefix, sizeof prefix, id, "/", NULL))
-        client->store->note_list(client->db, ALIAS_SPACE, prefix, forget, client, NULL);
+        client->store->note_list(client->db, ALIAS_SPACE, prefix, delete_alias, client, NULL);
 }

@@ -41,7 +41,7 @@ void cay__auditor_free(struct cay__auditor *w)
     free(w);
 }
 
-static int auditor(cay_client *client, struct cay__auditor **out, cay_err *err)
+static int open_auditor(cay_client *client, struct cay__auditor **out, cay_err *err)
 {
     int rc = 0;
     pthread_mutex_lock(&client->lock);
@@ -131,7 +131,7 @@ static int catch_up(struct cay__auditor *w, cay_err *err)
     return open_number(w, last ? last : 1, err);
 }
 
-static void field(cay__buf *b, const char *name, const char *value, size_t most)
+static void append_field(cay__buf *b, const char *name, const char *value, size_t most)
 {
     if (!value || !*value)
         return;
@@ -139,18 +139,18 @@ static void field(cay__buf *b, const char *name, const char *value, size_t most)
     cay__buf_json(b, value, strnlen(value, most));
 }
 
-static int append(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, cay_err *err)
+static int append_line(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__AUDIT_LINE - 128), line = CAY__BUF(CAY__AUDIT_LINE + 2);
     char hash[CAY__SHA256_HEX], last = '\n';
     cay__buf_fmt(&b, "{\"seq\":%" PRIu64 ",\"time_ms\":%" PRId64, w->seq + 1, cay__clock_ms());
-    field(&b, "actor", a->actor, 100);
-    field(&b, "tenant", a->tenant, CAY_TENANT_MAX);
-    field(&b, "action", a->action, 300);
-    field(&b, "object", a->object, 300);
-    field(&b, "verdict", a->verdict, 20);
-    field(&b, "peer", a->peer, 100);
-    field(&b, "request", a->request, 64);
+    append_field(&b, "actor", a->actor, 100);
+    append_field(&b, "tenant", a->tenant, CAY_TENANT_MAX);
+    append_field(&b, "action", a->action, 300);
+    append_field(&b, "object", a->object, 300);
+    append_field(&b, "verdict", a->verdict, 20);
+    append_field(&b, "peer", a->peer, 100);
+    append_field(&b, "request", a->request, 64);
     if (a->status)
         cay__buf_fmt(&b, ",\"status\":%d", a->status);
     if (a->us)
@@ -181,7 +181,7 @@ static int append(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, 
     return 0;
 }
 
-static int add(struct cay__auditor *w, const cay_audit *a, cay_err *err)
+static int append_record(struct cay__auditor *w, const cay_audit *a, cay_err *err)
 {
     CAY_TRY(catch_up(w, err));
     if (w->size >= FILE_MAX) {
@@ -192,14 +192,14 @@ static int add(struct cay__auditor *w, const cay_audit *a, cay_err *err)
         cay_audit lost = {
             .size = sizeof lost, .actor = "audit", .action = "audit.dropped", .verdict = "ok"
         };
-        CAY_TRY(append(w, &lost, w->dropped, err));
+        CAY_TRY(append_line(w, &lost, w->dropped, err));
         w->dropped = 0;
     }
-    return append(w, a, 0, err);
+    return append_line(w, a, 0, err);
 }
 
 /* false: too many at once. */
-static bool admit(struct cay__auditor *w, const cay_audit *a)
+static bool admit_record(struct cay__auditor *w, const cay_audit *a)
 {
     int c = a->verdict && !strcmp(a->verdict, "ok") ? GOOD : BAD;
     int64_t now = cay__now_us(), then = CAY_MAX(w->full_us[c], now) + 1000000 / bounds[c].rate;
@@ -220,14 +220,14 @@ int cay_audit_put(cay_client *client, const cay_audit *given, cay_err *err)
     if (!a.actor || !a.action || !a.verdict)
         return cay_fail_why(err, CAY_EINVAL, "audit_line",
                             "a line of the audit log needs actor, action and verdict");
-    CAY_TRY(auditor(client, &w, err));
+    CAY_TRY(open_auditor(client, &w, err));
     pthread_mutex_lock(&w->lock);
-    if (!admit(w, &a)) {
+    if (!admit_record(w, &a)) {
         w->dropped++;
     } else {
         while ((rc = flock(w->gate, LOCK_EX)) < 0 && errno == EINTR)
             continue;
-        rc = rc < 0 ? cay_fail_sys(err, CAY_ESYS, "lock the audit log") : add(w, &a, err);
+        rc = rc < 0 ? cay_fail_sys(err, CAY_ESYS, "lock the audit log") : append_record(w, &a, err);
         flock(w->gate, LOCK_UN);
     }
     pthread_mutex_unlock(&w->lock);

@@ -153,7 +153,7 @@ typedef struct lister {
     size_t matched, skip;
 } lister;
 
-static bool matches(const cay_audit_filter *f, const cay_audit *a)
+static bool matches_filter(const cay_audit_filter *f, const cay_audit *a)
 {
     return (!f->tenant || !strcmp(f->tenant, a->tenant)) &&
            (!f->object || !strcmp(f->object, a->object)) &&
@@ -166,8 +166,8 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
     cay__audit_line line = { 0 };
     int rc = 0;
     (void)w;
-    if (cay__audit_read(text, len, &line) && matches(l->f, &line.a) && l->matched++ >= l->skip &&
-        l->fn)
+    if (cay__audit_read(text, len, &line) && matches_filter(l->f, &line.a) &&
+        l->matched++ >= l->skip && l->fn)
         rc = l->fn(&line.a, l->arg);
     cay__audit_line_clear(&line);
     return rc;
@@ -198,7 +198,7 @@ typedef struct prover {
     uint64_t torn; /* since the last sound line */
 } prover;
 
-static int wrong(prover *v, const walk *w, const char *what)
+static int report_bad_line(prover *v, const walk *w, const char *what)
 {
     snprintf(v->p->why, sizeof v->p->why, "%08u.jsonl, line %zu: %s", w->file, w->line, what);
     return 1;
@@ -216,15 +216,16 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
         return 0;
     }
     if (!v->began && l.a.seq == 1 && strcmp(l.prev, CAY__AUDIT_ZERO) != 0)
-        return wrong(v, w, "the first line follows another one");
+        return report_bad_line(v, w, "the first line follows another one");
     if (v->began && (strcmp(l.prev, p->head) != 0 || l.a.seq != p->last + 1))
-        return wrong(v, w,
-                     v->torn ? "the line before was changed"
-                             : "lines are missing, were put in or changed places before it");
+        return report_bad_line(v, w,
+                               v->torn
+                                   ? "the line before was changed"
+                                   : "lines are missing, were put in or changed places before it");
     if (v->began || l.a.seq == 1)
         p->torn += v->torn;
     else if (v->torn)
-        return wrong(v, w, "the line before was changed");
+        return report_bad_line(v, w, "the line before was changed");
     v->torn = 0;
     p->first = v->began ? p->first : l.a.seq;
     v->began = true;
@@ -235,7 +236,7 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
     if (v->want_seq == l.a.seq) {
         v->met = true;
         if (strcmp(v->want, l.hash) != 0)
-            return wrong(v, w, "it is not the line that the head given was taken from");
+            return report_bad_line(v, w, "it is not the line that the head given was taken from");
     }
     return 0;
 }

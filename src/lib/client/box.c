@@ -90,7 +90,7 @@ static void is_gone(cay__truth *t, const char *reason)
     cay__str_copy(t->reason, sizeof t->reason, cay__gone_reason(reason));
 }
 
-static void judge(cay__truth *t)
+static void apply_status(cay__truth *t)
 {
     t->asked = true;
     if (t->status.state == CAY_GONE || t->status.state == CAY_DELETING) {
@@ -103,15 +103,15 @@ static void judge(cay__truth *t)
     }
 }
 
-static int ask(cay__truth *t, const cay_call *call, cay_err *err)
+static int query_status(cay__truth *t, const cay_call *call, cay_err *err)
 {
     t->status = (cay_box_status){ .size = sizeof t->status };
     CAY_TRY(t->ops->status(t->box, call, &t->status, err));
-    judge(t);
+    apply_status(t);
     return 0;
 }
 
-static void begin(cay__truth *t, const cay_row *row)
+static void init_truth(cay__truth *t, const cay_row *row)
 {
     *t = (cay__truth){ .state = row->state };
     cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
@@ -121,11 +121,11 @@ void cay__truth_take(cay_client *client, const cay_row *row, const cay_box_statu
                      cay__truth *t)
 {
     cay__place *p = NULL;
-    begin(t, row);
+    init_truth(t, row);
     if (cay__client_place(client, row->provider, &p, NULL) == 0)
         t->ops = p->ops;
     t->status = *status;
-    judge(t);
+    apply_status(t);
     take_over(client, row, t);
 }
 
@@ -134,7 +134,7 @@ int cay__truth_find(cay_client *client, const cay_call *call, const cay_row *row
 {
     cay_err own = CAY_ERR_INIT;
     cay__place *p = NULL;
-    begin(t, row);
+    init_truth(t, row);
     int rc = cay__client_place(client, row->provider, &p, &own);
     if (rc == 0)
         t->ops = p->ops;
@@ -143,7 +143,7 @@ int cay__truth_find(cay_client *client, const cay_call *call, const cay_row *row
     if (rc == 0)
         rc = cay__box_attach(client, call, row, &p, &t->box, &own);
     if (rc == 0)
-        rc = ask(t, call, &own);
+        rc = query_status(t, call, &own);
     if (rc == CAY_EGONE) {
         is_gone(t, own.reason);
         rc = 0;

@@ -9,7 +9,7 @@
 #include <lib/provider/native/root_helper.h>
 #include <lib/provider/provider.h>
 
-static size_t count(const cay_provider_ops *const *list)
+static size_t count_providers(const cay_provider_ops *const *list)
 {
     size_t n = 0;
     while (list && list[n])
@@ -58,8 +58,8 @@ int cay_client_open(const cay_open *given, cay_client **out, cay_err *err)
     client->named = spec.provider && *spec.provider;
     client->provider = cay__strdup(client->named ? spec.provider : "native");
     client->libexec = spec.libexec ? cay__strdup(spec.libexec) : NULL;
-    client->places =
-        cay__alloc((count(cay__providers) + count(spec.extra)) * sizeof *client->places);
+    client->places = cay__alloc((count_providers(cay__providers) + count_providers(spec.extra)) *
+                                sizeof *client->places);
     add_places(client, cay__providers);
     add_places(client, spec.extra);
     int rc = open_all(client, &spec, err);
@@ -193,7 +193,7 @@ int cay_client_probe(cay_client *client, const char *provider, cay_probe **out, 
     return p->ops->probe(self, out, err);
 }
 
-static int knows(const char *id, void *arg)
+static int is_known_sandbox(const char *id, void *arg)
 {
     cay_client *client = arg;
     CAY_AUTOFREE cay__row *row = NULL;
@@ -212,7 +212,7 @@ int cay__client_sweep(cay_client *client, const cay_call *call, bool all, size_t
         if (!p->ops->gc || (!all && !atomic_load(&p->self)))
             continue;
         CAY_TRY(cay__client_self(client, p, &self, err));
-        int rc = p->ops->gc(self, call, knows, client, &n, err);
+        int rc = p->ops->gc(self, call, is_known_sandbox, client, &n, err);
         if (rc < 0)
             return cay_wrap(err, rc, "provider %s", p->ops->name);
         sum += n;

@@ -55,7 +55,7 @@ static void add_missing(cay__buf *detail, const cay_wall *l)
 }
 
 /* As many words as there is room for. */
-static void cut(char *out, size_t room, const char *text)
+static void truncate_text(char *out, size_t room, const char *text)
 {
     size_t n = text ? strlen(text) : 0;
     if (n < room) {
@@ -81,8 +81,8 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
             continue;
         char why[108], remedy[108];
         size_t room = require[1] || text.len ? 40 : sizeof why;
-        cut(why, room, l->why);
-        cut(remedy, room, l->remedy);
+        truncate_text(why, room, l->why);
+        truncate_text(remedy, room, l->remedy);
         cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why,
                      *remedy ? ": " : "", remedy);
         add_missing(&detail, l);
@@ -176,7 +176,7 @@ static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_e
     return 0;
 }
 
-static int check(cay_client *client, cay_create *c, cay__place **place, cay_err *err)
+static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
     CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
@@ -254,7 +254,8 @@ int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **label
     return 0;
 }
 
-static int record(cay_client *client, const char *id, const cay_create *c, bool warm, cay_err *err)
+static int insert_record(cay_client *client, const char *id, const cay_create *c, bool warm,
+                         cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160], kind[CAY__WARM_KIND], told[CAY__WARM_KIND + 16];
@@ -289,8 +290,8 @@ void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
     cay__checkpoint_unmark(client, id);
 }
 
-static int make(cay_client *client, const cay_call *call, cay__place *p, const char *id,
-                const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
+static int create_box(cay_client *client, const cay_call *call, cay__place *p, const char *id,
+                      const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
 {
     void *self;
     CAY_AUTOFREE char *text = NULL;
@@ -349,12 +350,12 @@ static int create_at(cay_client *client, const cay_call *call, cay__place *p, co
     if (c->checkpoint)
         CAY_TRY(cay__checkpoint_mark(client, id, err));
     if (!c->ephemeral) {
-        CAY_TRY(record(client, id, c, warm, err));
+        CAY_TRY(insert_record(client, id, c, warm, err));
         cay__start_note(client, id, c);
     }
     int rc = cay__volumes_take(client, call, id, c, err);
     if (rc == 0)
-        rc = make(client, call, p, id, c, f, &box, err);
+        rc = create_box(client, call, p, id, c, f, &box, err);
     if (rc < 0) {
         cay__create_undo(client, id, c);
         cay__volumes_forget(client, id);
@@ -422,8 +423,8 @@ static void real_on(cay_create *c, cay__arena *mem)
 
 enum kind { USUAL, WARM, OWN };
 
-static int create(cay_client *client, const cay_call *call, const char *as, enum kind kind,
-                  const cay_create *given, cay_sandbox **out, cay_err *err)
+static int create_sandbox(cay_client *client, const cay_call *call, const char *as, enum kind kind,
+                          const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     const bool warm = kind == WARM;
     cay_create c;
@@ -446,7 +447,7 @@ static int create(cay_client *client, const cay_call *call, const char *as, enum
         c.tenant = NULL; /* not the snapshot's */
     CAY_TRY(
         cay__net_engine(&c, c.provider && *c.provider ? c.provider : client->provider, &mem, err));
-    CAY_TRY(check(client, &c, &p, err));
+    CAY_TRY(check_spec(client, &c, &p, err));
     bool built = !as && !warm && cay__pool_with_files(&c);
     if (built)
         CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
@@ -478,17 +479,17 @@ static int create(cay_client *client, const cay_call *call, const char *as, enum
 int cay__create_as(cay_client *client, const cay_call *call, const char *as,
                    const cay_create *given, cay_sandbox **out, cay_err *err)
 {
-    return create(client, call, as, USUAL, given, out, err);
+    return create_sandbox(client, call, as, USUAL, given, out, err);
 }
 
 int cay__create_warm(cay_client *client, const cay_call *call, const cay_create *given,
                      cay_sandbox **out, cay_err *err)
 {
-    return create(client, call, NULL, WARM, given, out, err);
+    return create_sandbox(client, call, NULL, WARM, given, out, err);
 }
 
 int cay__create_own(cay_client *client, const cay_call *call, const cay_create *given,
                     cay_sandbox **out, cay_err *err)
 {
-    return create(client, call, NULL, OWN, given, out, err);
+    return create_sandbox(client, call, NULL, OWN, given, out, err);
 }

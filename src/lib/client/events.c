@@ -31,7 +31,7 @@ struct cay_events {
     source sources[];
 };
 
-static int subscribe(cay_events *ev, source *s, cay_err *err)
+static int subscribe_source(cay_events *ev, source *s, cay_err *err)
 {
     void *self;
     int fd = -1;
@@ -54,7 +54,7 @@ static int subscribe(cay_events *ev, source *s, cay_err *err)
 }
 
 /* Which providers could have something to say. */
-static int choose(cay_events *ev, cay_err *err)
+static int select_sources(cay_events *ev, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay_client *client = ev->client;
@@ -77,15 +77,15 @@ static int choose(cay_events *ev, cay_err *err)
     return 0;
 }
 
-static int start(cay_events *ev, cay_err *err)
+static int open_sources(cay_events *ev, cay_err *err)
 {
     int rc = 0, good = 0;
-    CAY_TRY(choose(ev, err));
+    CAY_TRY(select_sources(ev, err));
     ev->ep = epoll_create1(EPOLL_CLOEXEC);
     if (ev->ep < 0)
         return cay_fail_sys(err, CAY_ESYS, "watch events");
     for (size_t i = 0; i < ev->n; i++) {
-        int one = subscribe(ev, &ev->sources[i], err);
+        int one = subscribe_source(ev, &ev->sources[i], err);
         good += one == 0;
         rc = one < 0 ? one : rc;
     }
@@ -107,7 +107,7 @@ int cay_client_events(cay_client *client, const char *id, cay_events **out, cay_
     ev->client = client;
     ev->ep = -1;
     cay__str_copy(ev->sandbox, sizeof ev->sandbox, id ? id : "");
-    int rc = start(ev, err);
+    int rc = open_sources(ev, err);
     if (rc < 0)
         cay_events_close(ev);
     else
@@ -120,7 +120,7 @@ int cay_events_fd(const cay_events *ev)
     return ev->ep;
 }
 
-static void fill(cay_events *ev, const cay_net_record *net, cay_event *out)
+static void fill_event(cay_events *ev, const cay_net_record *net, cay_event *out)
 {
     cay_event_wire *w = &ev->wire;
     w->sandbox[sizeof w->sandbox - 1] = w->process[sizeof w->process - 1] = 0;
@@ -144,7 +144,7 @@ static int say_lost(cay_events *ev, int count, const char *reason, cay_event *ou
     ev->wire = (cay_event_wire){ .time_ms = cay__clock_ms(), .code = count, .kind = "lost" };
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, ev->sandbox);
     cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, reason);
-    fill(ev, NULL, out);
+    fill_event(ev, NULL, out);
     return 0;
 }
 
@@ -152,7 +152,8 @@ static int source_ended(cay_events *ev, source *s, cay_event *out)
 {
     epoll_ctl(ev->ep, EPOLL_CTL_DEL, s->fd, NULL);
     cay__close_fd(&s->fd);
-    return say_lost(ev, 0, subscribe(ev, s, NULL) == 0 ? "reconnected" : "disconnected", out);
+    return say_lost(ev, 0, subscribe_source(ev, s, NULL) == 0 ? "reconnected" : "disconnected",
+                    out);
 }
 
 static bool all_ended(const cay_events *ev)
@@ -175,7 +176,7 @@ static int net_event(cay_events *ev, const char *line, cay_event *out)
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
     cay__str_copy(ev->wire.reason, sizeof ev->wire.reason,
                   *ev->record.verdict ? ev->record.verdict : ev->record.event);
-    fill(ev, &ev->record, out);
+    fill_event(ev, &ev->record, out);
     return 0;
 }
 
@@ -206,7 +207,7 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
             ev->wire =
                 (cay_event_wire){ .time_ms = cay__clock_ms(), .kind = "mount", .reason = "died" };
             cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
-            fill(ev, NULL, out);
+            fill_event(ev, NULL, out);
             return 0;
         }
         source *s = e.data.ptr;
@@ -217,7 +218,7 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
             return source_ended(ev, s, out);
         if (n != (ssize_t)sizeof ev->wire)
             return say_lost(ev, 1, "malformed", out);
-        fill(ev, NULL, out);
+        fill_event(ev, NULL, out);
         return 0;
     }
 }

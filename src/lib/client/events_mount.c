@@ -23,7 +23,7 @@ struct cay__mount_events {
     size_t at, len;
 };
 
-static void count(const char *target, const char *why, void *arg)
+static void count_dead_mount(const char *target, const char *why, void *arg)
 {
     (void)target;
     *(unsigned *)arg += *why != 0;
@@ -75,7 +75,7 @@ void cay__mount_events_close(cay__mount_events *m)
 }
 
 /* A file that goes is of a sandbox that ended, or is made anew for one that starts again. */
-static bool died(cay__mount_events *m, const struct inotify_event *e)
+static bool has_new_dead_mount(cay__mount_events *m, const struct inotify_event *e)
 {
     unsigned dead = 0;
     if (!e->len || !cay__id_valid(e->name, 'c') ||
@@ -83,7 +83,7 @@ static bool died(cay__mount_events *m, const struct inotify_event *e)
         return false;
     known *k = known_of(m, e->name);
     if (!(e->mask & IN_DELETE))
-        cay__storage_look(m->home, e->name, count, &dead);
+        cay__storage_look(m->home, e->name, count_dead_mount, &dead);
     bool more = dead > k->dead;
     k->dead = dead;
     return more;
@@ -102,7 +102,7 @@ const char *cay__mount_events_take(cay__mount_events *m)
         const struct inotify_event *e =
             (const struct inotify_event *)(const void *)(m->buf + m->at);
         m->at += sizeof *e + e->len;
-        if (died(m, e)) {
+        if (has_new_dead_mount(m, e)) {
             cay__str_copy(m->last, sizeof m->last, e->name);
             return m->last;
         }

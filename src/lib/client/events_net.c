@@ -33,7 +33,7 @@ struct cay__net_events {
     char line[LINE_MOST];
 };
 
-static bool watch(const cay__net_events *n, int dir, uint32_t mask)
+static bool watch_dir(const cay__net_events *n, int dir, uint32_t mask)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
@@ -41,7 +41,7 @@ static bool watch(const cay__net_events *n, int dir, uint32_t mask)
 }
 
 /* ID.jsonl of a sandbox that is asked for. */
-static bool ours(const cay__net_events *n, const char *name, char id[CAY_ID_LEN + 1])
+static bool parse_log_name(const cay__net_events *n, const char *name, char id[CAY_ID_LEN + 1])
 {
     if (strlen(name) != CAY_ID_LEN + strlen(ENDING) || strcmp(name + CAY_ID_LEN, ENDING) != 0)
         return false;
@@ -60,7 +60,7 @@ static tail *tail_of(cay__net_events *n, const char *id)
     return n->tails = t;
 }
 
-static void keep(cay__net_events *n, const char *line, size_t len)
+static void enqueue_line(cay__net_events *n, const char *line, size_t len)
 {
     if (n->queue.len - n->taken + len > QUEUE_MOST) {
         n->lost++;
@@ -81,7 +81,7 @@ static void read_on(cay__net_events *n, int fd, tail *t)
     while ((got = pread(fd, n->line, sizeof n->line, t->at)) > 0) {
         const char *from = n->line, *end = n->line + got, *nl;
         while ((nl = memchr(from, '\n', (size_t)(end - from)))) {
-            keep(n, from, (size_t)(nl + 1 - from));
+            enqueue_line(n, from, (size_t)(nl + 1 - from));
             from = nl + 1;
         }
         if (from == n->line) {
@@ -93,7 +93,7 @@ static void read_on(cay__net_events *n, int fd, tail *t)
     }
 }
 
-static void follow(cay__net_events *n, const char *id)
+static void read_log(cay__net_events *n, const char *id)
 {
     char name[CAY_ID_LEN + 16];
     struct stat st;
@@ -117,18 +117,18 @@ static void follow(cay__net_events *n, const char *id)
 static void open_dir(cay__net_events *n)
 {
     n->dir = openat(n->home, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (n->dir >= 0 && !watch(n, n->dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE))
+    if (n->dir >= 0 && !watch_dir(n, n->dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE))
         cay__close_fd(&n->dir);
 }
 
 /* Calls fn with each sandbox that has a file. */
-static void each(cay__net_events *n, void (*fn)(cay__net_events *, const char *id))
+static void for_each_log(cay__net_events *n, void (*fn)(cay__net_events *, const char *id))
 {
     char id[CAY_ID_LEN + 1];
     int at = n->dir < 0 ? -1 : openat(n->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = at < 0 ? NULL : fdopendir(at);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (ours(n, e->d_name, id))
+        if (parse_log_name(n, e->d_name, id))
             fn(n, id);
     if (d)
         closedir(d);
@@ -137,7 +137,7 @@ static void each(cay__net_events *n, void (*fn)(cay__net_events *, const char *i
 }
 
 /* What is there already is history. */
-static void skip(cay__net_events *n, const char *id)
+static void skip_history(cay__net_events *n, const char *id)
 {
     struct stat st;
     char name[CAY_ID_LEN + 16];
@@ -149,7 +149,7 @@ static void skip(cay__net_events *n, const char *id)
     t->at = st.st_size;
 }
 
-static void forget(cay__net_events *n, const char *id)
+static void remove_tail(cay__net_events *n, const char *id)
 {
     for (tail **at = &n->tails; *at; at = &(*at)->next)
         if (!strcmp((*at)->id, id)) {
@@ -160,7 +160,7 @@ static void forget(cay__net_events *n, const char *id)
         }
 }
 
-static bool add(int ep, int fd, void *data)
+static bool add_to_epoll(int ep, int fd, void *data)
 {
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = data };
     return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e) == 0;
@@ -173,13 +173,13 @@ cay__net_events *cay__net_events_open(cay_client *client, const char *sandbox, i
     cay__str_copy(n->sandbox, sizeof n->sandbox, sandbox);
     n->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     n->more = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (n->notify < 0 || n->more < 0 || !watch(n, n->home, IN_CREATE) || !add(ep, n->notify, n) ||
-        !add(ep, n->more, n)) {
+    if (n->notify < 0 || n->more < 0 || !watch_dir(n, n->home, IN_CREATE) ||
+        !add_to_epoll(ep, n->notify, n) || !add_to_epoll(ep, n->more, n)) {
         cay__net_events_close(n);
         return NULL;
     }
     open_dir(n);
-    each(n, skip);
+    for_each_log(n, skip_history);
     return n;
 }
 
@@ -188,7 +188,7 @@ void cay__net_events_close(cay__net_events *n)
     if (!n)
         return;
     while (n->tails)
-        forget(n, n->tails->id);
+        remove_tail(n, n->tails->id);
     cay__buf_clear(&n->queue);
     cay__close_fd(&n->dir);
     cay__close_fd(&n->notify);
@@ -207,11 +207,11 @@ void cay__net_events_read(cay__net_events *n)
             e = (const struct inotify_event *)at;
             if (n->dir < 0) {
                 open_dir(n); /* egress has just made it: all in it is new */
-                each(n, follow);
+                for_each_log(n, read_log);
             } else if (e->mask & IN_Q_OVERFLOW) {
-                each(n, follow);
-            } else if (e->len && ours(n, e->name, id)) {
-                (e->mask & IN_DELETE ? forget : follow)(n, id);
+                for_each_log(n, read_log);
+            } else if (e->len && parse_log_name(n, e->name, id)) {
+                (e->mask & IN_DELETE ? remove_tail : read_log)(n, id);
             }
         }
     }

@@ -19,7 +19,7 @@ static void key_of(const char *id, uint16_t port, char out[KEY_MAX])
     snprintf(out, KEY_MAX, "%s/%u", id, port);
 }
 
-static int recorded(cay_sandbox *sb, uint16_t port, cay_client **client, cay_err *err)
+static int check_recorded(cay_sandbox *sb, uint16_t port, cay_client **client, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     if (!port)
@@ -39,7 +39,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     unsigned char raw[TOKEN_RAND];
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
     cay_exposed e = { .size = sizeof e, .port = port, .created_ms = cay__clock_ms() };
-    CAY_TRY(recorded(sb, port, &client, err));
+    CAY_TRY(check_recorded(sb, port, &client, err));
     if (ttl_ms > 7 * DAY_MS)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "a port's token lives at most 7 days");
@@ -58,7 +58,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     return 0;
 }
 
-static int keep(const char *value, void *arg)
+static int copy_note_value(const char *value, void *arg)
 {
     *(char **)arg = cay__strdup(value);
     return 0;
@@ -70,9 +70,9 @@ int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
     cay_client *client;
     CAY_AUTOFREE char *text = NULL;
     char key[KEY_MAX];
-    CAY_TRY(recorded(sb, port, &client, err));
+    CAY_TRY(check_recorded(sb, port, &client, err));
     key_of(sb->id, port, key);
-    if (client->store->note_get(client->db, SPACE, key, keep, &text, NULL) < 0)
+    if (client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "port_not_exposed", "port %u of %s is not exposed",
                             port, sb->id);
     return client->store->note_put(client->db, SPACE, key, NULL, err);
@@ -105,13 +105,13 @@ int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg)
     CAY__BACK(sb->owner, exposed, sb, fn, arg, err);
     cay_client *client;
     char prefix[KEY_MAX];
-    CAY_TRY(recorded(sb, 1, &client, err));
+    CAY_TRY(check_recorded(sb, 1, &client, err));
     snprintf(prefix, sizeof prefix, "%s/", sb->id);
     return client->store->note_list(client->db, SPACE, prefix, on_note, &(walk){ fn, arg }, err);
 }
 
 /* In a time that tells nothing about where they differ. */
-static bool same(const char *a, const char *b, size_t n)
+static bool is_equal_const_time(const char *a, const char *b, size_t n)
 {
     unsigned char diff = 0;
     for (size_t i = 0; i < n; i++)
@@ -130,11 +130,12 @@ int cay_port_token_check(cay_client *client, const char *id, uint16_t port, cons
     cay__sha256_hex(good ? token : "", good ? strlen(token) : 0, hash);
     if (good) {
         key_of(id, port, key);
-        good = client->store->note_get(client->db, SPACE, key, keep, &text, NULL) == 0 &&
+        good = client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) == 0 &&
                cay__json_object("port", text, &o, NULL) == 0;
     }
     const char *want = good ? cay__json_str(o, "sha256", "") : "";
-    good = good && strlen(want) == CAY__SHA256_HEX - 1 && same(want, hash, CAY__SHA256_HEX - 1) &&
+    good = good && strlen(want) == CAY__SHA256_HEX - 1 &&
+           is_equal_const_time(want, hash, CAY__SHA256_HEX - 1) &&
            cay__json_int(o, "expires_ms", 0) > cay__clock_ms();
     return good ? 0
                 : cay_fail_why(err, CAY_EPERM, "token_refused",

@@ -21,7 +21,7 @@ static int not_found(const char *ref, cay_err *err)
                         b.data ? b.data : "without a name");
 }
 
-static int ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay_err *err)
+static int fail_ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay_err *err)
 {
     CAY_AUTOBUF list = CAY__BUF(160);
     for (size_t i = 0; i < CAY_MIN(n, 4); i++)
@@ -31,7 +31,7 @@ static int ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay
                         n == 2 ? "two" : "several", list.data, n > 4 ? ", …" : "");
 }
 
-static int resolve(cay_client *client, const char *ref, char *id, cay_err *err)
+static int resolve_ref(cay_client *client, const char *ref, char *id, cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0;
@@ -45,7 +45,7 @@ static int resolve(cay_client *client, const char *ref, char *id, cay_err *err)
             n = 1;
         }
     if (n > 1)
-        return ambiguous(ref, ids, n, err);
+        return fail_ambiguous(ref, ids, n, err);
     cay__str_copy(id, CAY_ID_LEN + 1, ids[at]);
     return 0;
 }
@@ -94,7 +94,7 @@ int cay_client_find(cay_client *client, const cay_call *call, const char *ref, c
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "no sandbox is named; give an id, its beginning, or a name");
-    int rc = resolve(client, ref, id, err);
+    int rc = resolve_ref(client, ref, id, err);
     if (rc == 0)
         rc = cay__client_row(client, id, &row, err);
     if (rc == CAY_ENOENT && cay__id_valid(ref, 'c'))

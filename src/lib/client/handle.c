@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
-static void drop(cay_sandbox *sb)
+static void release_handle(cay_sandbox *sb)
 {
     cay_client *client = sb->owner;
     void *box = atomic_exchange(&sb->box, NULL);
@@ -35,7 +35,7 @@ cay_sandbox *cay__handle_new(cay_client *client, const cay_provider_ops *ops, co
     atomic_store(&sb->state, state);
     atomic_fetch_add(&client->refs, 1);
     sb->owner = client;
-    sb->drop = drop;
+    sb->drop = release_handle;
     return sb;
 }
 

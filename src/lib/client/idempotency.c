@@ -15,7 +15,7 @@ void cay_answer_hash(const void *data, size_t len, char out[65])
     cay__sha256_hex(data, len, out);
 }
 
-static int check(const cay_answer *a, cay_err *err)
+static int check_key(const cay_answer *a, cay_err *err)
 {
     size_t n = a->key ? strlen(a->key) : 0;
     for (size_t i = 0; i < n; i++)
@@ -51,7 +51,7 @@ int cay_answer_begin(cay_client *client, const cay_answer *given,
     cay_answer a;
     asking q = { .fn = fn, .arg = arg };
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
-    CAY_TRY(check(&a, err));
+    CAY_TRY(check_key(&a, err));
     int rc = client->store->answer_begin(client->db, &a, client->owner, NULL, on_found, &q, err);
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
@@ -67,7 +67,7 @@ int cay_answer_end(cay_client *client, const cay_answer *given, cay_err *err)
 {
     cay_answer a;
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
-    CAY_TRY(check(&a, err));
+    CAY_TRY(check_key(&a, err));
     if (a.len > BODY_MAX)
         a.status = 0;
     a.begun = a.begun && a.status;

@@ -19,27 +19,27 @@ enum {
     ERROR = 500
 };
 
-static int bad(const char *what, cay_err *err)
+static int fail_job_spec(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "task_spec", "job: %s", what);
 }
 
-static int check(const cay_job *t, cay_err *err)
+static int check_spec(const cay_job *t, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     size_t n = t->kind ? strlen(t->kind) : 0;
     if (!n || n > WORD || strspn(t->kind, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n)
-        return bad("its kind has 1 to 64 small letters, digits, '.', '_' and '-'", err);
+        return fail_job_spec("its kind has 1 to 64 small letters, digits, '.', '_' and '-'", err);
     if ((t->subject && strlen(t->subject) > KEY) || (t->key && strlen(t->key) > KEY))
-        return bad("its subject and its key have at most 255 bytes", err);
+        return fail_job_spec("its subject and its key have at most 255 bytes", err);
     if (t->tenant)
         CAY_TRY(cay__tenant_check(t->tenant, err));
     if (t->detail && strlen(t->detail) > DETAIL)
-        return bad("its detail has at most 64 KiB", err);
+        return fail_job_spec("its detail has at most 64 KiB", err);
     if (t->detail && *t->detail)
         CAY_TRY(cay__json_object("detail", t->detail, &o, err));
     if (t->most > MOST_MAX || t->backoff_ms > DAY || t->due_ms < 0)
-        return bad(
+        return fail_job_spec(
             "at most 100 attempts, a day before the next, and a time that is not before 1970", err);
     return 0;
 }
@@ -50,14 +50,14 @@ int cay_job_put(cay_client *client, const cay_job *given, unsigned how, char *id
     cay_job t;
     char mine[CAY_ID_LEN + 1];
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_job", err));
-    CAY_TRY(check(&t, err));
+    CAY_TRY(check_spec(&t, err));
     t.tenant = t.tenant ? t.tenant : CAY_TENANT_DEFAULT;
     t.most = t.most ? t.most : MOST;
     t.backoff_ms = t.backoff_ms ? t.backoff_ms : BACKOFF;
     return client->store->job_put(client->db, &t, how, id ? id : mine, err);
 }
 
-static int copy(const cay_job *t, void *arg)
+static int copy_job(const cay_job *t, void *arg)
 {
     const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
                            t->id,   t->state,   t->owner,  t->error };
@@ -100,8 +100,8 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
     return CAY_ERATE;
 }
 
-static int claim(cay_client *client, bool turn, const char *const *kinds, const char *owner,
-                 uint64_t lease_ms, cay_job **out, cay_err *err)
+static int claim_job(cay_client *client, bool turn, const char *const *kinds, const char *owner,
+                     uint64_t lease_ms, cay_job **out, cay_err *err)
 {
     CAY_TRY(cay__back_none(client, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
@@ -111,9 +111,10 @@ static int claim(cay_client *client, bool turn, const char *const *kinds, const 
         json_array_append_new(list, json_string(*kinds));
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
     if ((list && !text) || !lease_ms || lease_ms > DAY)
-        return bad("a lease is 1 ms to a day", err);
-    int rc = (turn ? client->store->job_turn : client->store->job_claim)(
-        client->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
+        return fail_job_spec("a lease is 1 ms to a day", err);
+    int rc = (turn ? client->store->job_turn
+                   : client->store->job_claim)(client->db, text, owner ? owner : "", now,
+                                               now + (int64_t)lease_ms, copy_job, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
     if (rc < 0 && err)
@@ -124,13 +125,13 @@ static int claim(cay_client *client, bool turn, const char *const *kinds, const 
 int cay_job_claim(cay_client *client, const char *const *kinds, const char *owner,
                   uint64_t lease_ms, cay_job **out, cay_err *err)
 {
-    return claim(client, false, kinds, owner, lease_ms, out, err);
+    return claim_job(client, false, kinds, owner, lease_ms, out, err);
 }
 
 int cay_job_turn(cay_client *client, const char *const *kinds, const char *owner, uint64_t lease_ms,
                  cay_job **out, cay_err *err)
 {
-    return claim(client, true, kinds, owner, lease_ms, out, err);
+    return claim_job(client, true, kinds, owner, lease_ms, out, err);
 }
 
 int cay_job_renew(cay_client *client, const cay_job *t, uint64_t lease_ms, cay_err *err)
@@ -163,7 +164,7 @@ static int check_id(const char *id, cay_err *err)
 {
     return id && cay__id_valid(id, 'j')
                ? 0
-               : bad("it is named by its whole id, which begins with j", err);
+               : fail_job_spec("it is named by its whole id, which begins with j", err);
 }
 
 int cay_job_cancel(cay_client *client, const char *id, cay_err *err)
@@ -177,7 +178,7 @@ int cay_job_cancel_of(cay_client *client, const char *kind, const char *subject,
                       cay_err *err)
 {
     if (!subject || !*subject)
-        return bad("name what it is about", err);
+        return fail_job_spec("name what it is about", err);
     return client->store->job_cancel(client->db, NULL, kind, subject, n, err);
 }
 

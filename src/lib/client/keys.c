@@ -80,7 +80,7 @@ static size_t slot_of(const char *id)
     return cay__hash(id, CAY_KEY_ID_LEN) % SLOTS;
 }
 
-static known *remembered(cay_client *client, const char *id)
+static known *lookup_cached_key(cay_client *client, const char *id)
 {
     pthread_mutex_lock(&client->lock);
     known *k = client->keys ? client->keys->slot[slot_of(id)] : NULL;
@@ -93,7 +93,7 @@ static known *remembered(cay_client *client, const char *id)
 }
 
 /* k NULL forgets what is there. */
-static void remember(cay_client *client, const char *id, known *k)
+static void cache_key(cay_client *client, const char *id, known *k)
 {
     pthread_mutex_lock(&client->lock);
     if (!client->keys)
@@ -138,24 +138,24 @@ static known *known_new(const char *id, const cay_key_row *row)
     return k;
 }
 
-static int take(const cay_key_row *row, void *arg)
+static int copy_key_row(const cay_key_row *row, void *arg)
 {
     *(known **)arg = known_new(row->key.id, row);
     return 0;
 }
 
-static int ask(cay_client *client, const char *id, known **out, cay_err *err)
+static int lookup_key(cay_client *client, const char *id, known **out, cay_err *err)
 {
-    known *k = remembered(client, id);
+    known *k = lookup_cached_key(client, id);
     if (!k) {
         int64_t now = cay__now_ms();
-        int rc = client->store->key_get(client->db, id, take, &k, err);
+        int rc = client->store->key_get(client->db, id, copy_key_row, &k, err);
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
         if (!k)
             k = known_new(id, NULL);
         k->asked_ms = now;
-        remember(client, id, k);
+        cache_key(client, id, k);
     }
     *out = k;
     return 0;
@@ -167,7 +167,7 @@ static bool is_hex(const char *s, size_t n)
 }
 
 /* As long for a near miss as for a far one. */
-static bool same(const char *a, const char *b, size_t n)
+static bool is_equal_const_time(const char *a, const char *b, size_t n)
 {
     unsigned diff = 0;
     for (size_t i = 0; i < n; i++)
@@ -175,13 +175,13 @@ static bool same(const char *a, const char *b, size_t n)
     return diff == 0;
 }
 
-static int invalid(cay_err *err)
+static int fail_invalid_key(cay_err *err)
 {
     return cay_fail_why(err, CAY_EAUTH, "key_invalid",
                         "the key is not known, or was revoked; cay key create makes one");
 }
 
-static int expired(const cay_key *k, cay_err *err)
+static int check_expiry(const cay_key *k, cay_err *err)
 {
     if (!k->expires_ms || cay__clock_ms() <= k->expires_ms + SKEW_MS ||
         (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
@@ -208,7 +208,7 @@ static void note_use(cay_client *client, const known *k)
 }
 
 /* What is not written down yet, or a while ago. */
-static bool due(const used *u, bool all)
+static bool is_write_due(const used *u, bool all)
 {
     return *u->id && u->at_ms > u->written_ms && (all || u->at_ms - u->written_ms >= NOTE_MS);
 }
@@ -219,7 +219,7 @@ int cay_key_note(cay_client *client, bool all, cay_err *err)
     for (size_t i = 0; rc == 0 && i < USED; i++) {
         pthread_mutex_lock(&client->lock);
         used u = client->keys ? client->keys->used[i] : (used){ 0 };
-        bool want = due(&u, all);
+        bool want = is_write_due(&u, all);
         if (want)
             client->keys->used[i].written_ms = u.at_ms;
         pthread_mutex_unlock(&client->lock);
@@ -231,24 +231,24 @@ int cay_key_note(cay_client *client, bool all, cay_err *err)
 
 /* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is.
  */
-static int shown(cay_client *client, const char *text, const char *prefix, known **out,
-                 cay_err *err)
+static int verify_secret(cay_client *client, const char *text, const char *prefix, known **out,
+                         cay_err *err)
 {
     char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
     size_t skip = strlen(prefix), len = skip + CAY_KEY_LEN - strlen(PREFIX);
     CAY_AUTOPTR(known) k = NULL;
     if (!text || strnlen(text, len + 1) != len || !cay__str_starts(text, prefix) ||
         !is_hex(text + skip, len - skip))
-        return invalid(err);
+        return fail_invalid_key(err);
     memcpy(id, text + skip, CAY_KEY_ID_LEN);
-    CAY_TRY(ask(client, id, &k, err));
+    CAY_TRY(lookup_key(client, id, &k, err));
     cay__sha256_hex(text, len, hash);
     /* One that is not there is compared with nothing, in the same time. */
-    bool good = same(hash, k->hash, sizeof hash - 1);
+    bool good = is_equal_const_time(hash, k->hash, sizeof hash - 1);
     if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
         (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
-        return invalid(err);
-    CAY_TRY(expired(&k->key, err));
+        return fail_invalid_key(err);
+    CAY_TRY(check_expiry(&k->key, err));
     note_use(client, k);
     *out = CAY_STEAL(k);
     return 0;
@@ -258,7 +258,7 @@ int cay_key_check(cay_client *client, const char *text, int (*fn)(const cay_key 
                   void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
-    CAY_TRY(shown(client, text, PREFIX, &k, err));
+    CAY_TRY(verify_secret(client, text, PREFIX, &k, err));
     return fn(&k->key, arg);
 }
 
@@ -267,15 +267,15 @@ int cay_login_check(cay_client *client, const char *text, int (*fn)(const cay_ke
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_AUTOPTR(known) of = NULL;
-    CAY_TRY(shown(client, text, SESSION, &k, err));
+    CAY_TRY(verify_secret(client, text, SESSION, &k, err));
     cay_key as = k->key;
     as.scope = CAY_KEY_ADMIN;
     if (*as.from) {
-        CAY_TRY(ask(client, as.from, &of, err));
+        CAY_TRY(lookup_key(client, as.from, &of, err));
         bool wide = of->key.scope == CAY_KEY_TENANT || of->key.scope == CAY_KEY_ADMIN;
         if (!of->there || of->key.revoked_ms || !wide || strcmp(of->key.tenant, as.tenant) != 0)
-            return invalid(err);
-        CAY_TRY(expired(&of->key, err));
+            return fail_invalid_key(err);
+        CAY_TRY(check_expiry(&of->key, err));
         note_use(client, of);
         as.scope = of->key.scope;
     }
@@ -336,7 +336,8 @@ void cay_key_text(char text[CAY_KEY_LEN + 1])
 
 static int is_same(const cay_key_row *row, void *arg)
 {
-    return same(row->hash, arg, CAY__SHA256_HEX - 1) ? row->key.revoked_ms ? 2 : 1 : 0;
+    return is_equal_const_time(row->hash, arg, CAY__SHA256_HEX - 1) ? row->key.revoked_ms ? 2 : 1
+                                                                    : 0;
 }
 
 /* Of a text that was chosen before: who comes again finds it. */
@@ -360,12 +361,13 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
                                          "key %s was made before, and revoked", id)
                           : rc;
     }
-    remember(client, id, NULL);
+    cache_key(client, id, NULL);
     cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
     return 0;
 }
 
-static int record(cay_client *client, cay_key *k, const char *prefix, char *text, cay_err *err)
+static int insert_record(cay_client *client, cay_key *k, const char *prefix, char *text,
+                         cay_err *err)
 {
     char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     int rc = CAY_EEXIST;
@@ -377,7 +379,7 @@ static int record(cay_client *client, cay_key *k, const char *prefix, char *text
         rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, err);
     }
     if (rc == 0) {
-        remember(client, id, NULL); /* somebody may have asked for that id before it was there */
+        cache_key(client, id, NULL); /* somebody may have asked for that id before it was there */
         cay__str_copy(text, strlen(made) + 1, made);
     }
     explicit_bzero(made, sizeof made);
@@ -406,7 +408,8 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
-    return k.text ? record_given(client, &k, text, err) : record(client, &k, PREFIX, text, err);
+    return k.text ? record_given(client, &k, text, err)
+                  : insert_record(client, &k, PREFIX, text, err);
 }
 
 int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
@@ -425,7 +428,7 @@ int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESS
                   .from = link ? "" : from->id,
                   .created_ms = now,
                   .expires_ms = now + WEEK_MS };
-    return record(client, &k, SESSION, text, err);
+    return insert_record(client, &k, SESSION, text, err);
 }
 
 typedef struct walk {
@@ -467,6 +470,6 @@ int cay_key_revoke(cay_client *client, const char *id, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "a key is named by the 8 hex digits after e2b_");
     CAY_TRY(client->store->key_revoke(client->db, id, cay__clock_ms(), err));
-    remember(client, id, NULL);
+    cache_key(client, id, NULL);
     return 0;
 }

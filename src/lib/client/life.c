@@ -317,7 +317,7 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
     return 0;
 }
 
-static int describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
+static int describe_sandbox(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
     CAY__BACK(sb->owner, describe, sb, call, out, err);
     AUTOLOOK l = { 0 };
@@ -333,7 +333,7 @@ static int describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_e
 int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.describe", sb->id, err);
-    CAY_TRY(describe(sb, call, out, err));
+    CAY_TRY(describe_sandbox(sb, call, out, err));
     cay__op_alive(&op_, (*out)->state == CAY_RUNNING);
     return 0;
 }
@@ -409,7 +409,7 @@ int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return 0;
 }
 
-static int rest(const cay_call *call, int ms, cay_err *err)
+static int sleep_within_call(const cay_call *call, int ms, cay_err *err)
 {
     int left = cay__call_left(call);
     struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
@@ -440,6 +440,6 @@ int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, ca
         int rc = asks ? sb->ops->wait(l.box, call, &seen, err) : 0;
         if (rc < 0 && rc != CAY_EGONE)
             return rc;
-        CAY_TRY(rest(call, asks ? WAIT_STEP_MS / 10 : WAIT_STEP_MS, err));
+        CAY_TRY(sleep_within_call(call, asks ? WAIT_STEP_MS / 10 : WAIT_STEP_MS, err));
     }
 }

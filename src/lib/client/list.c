@@ -55,7 +55,7 @@ static void look_at(lister *l, cay__place *p)
         p->ops->look(self, l->call, ids, l->n, on_status, l, NULL);
 }
 
-static int tell(lister *l, size_t i)
+static int report_row(lister *l, size_t i)
 {
     const cay_row *row = &l->rows[i]->row;
     cay__truth t;
@@ -76,7 +76,7 @@ static int tell(lister *l, size_t i)
 }
 
 /* rc: what stopped the list before; then the rest is only let go. */
-static int flush(lister *l, int rc)
+static int flush_batch(lister *l, int rc)
 {
     if (rc == 0 && l->n)
         rc = cay__call_check(l->call, "list", l->err);
@@ -86,7 +86,7 @@ static int flush(lister *l, int rc)
             look_at(l, &l->client->places[i]);
     for (size_t i = 0; rc == 0 && i < l->n; i++)
         if ((rc = cay__call_check(l->call, "list", l->err)) == 0)
-            rc = tell(l, i);
+            rc = report_row(l, i);
     for (size_t i = 0; i < l->n; i++)
         free(l->rows[i]);
     l->n = 0;
@@ -104,7 +104,7 @@ static bool has_metadata(const cay_row *row, json_t *want)
     return true;
 }
 
-static int list_one(const cay_row *row, void *arg)
+static int on_listed_row(const cay_row *row, void *arg)
 {
     lister *l = arg;
     if (row->tenant && *row->tenant == '.' && !l->filter->tenant) /* nobody's yet (warm.h) */
@@ -113,7 +113,7 @@ static int list_one(const cay_row *row, void *arg)
         return 0;
     size_t most = l->filter->limit ? CAY_MIN((size_t)BATCH, l->filter->limit - l->told) : BATCH;
     l->rows[l->n++] = cay__row_copy(row);
-    return l->n < most ? 0 : flush(l, 0);
+    return l->n < most ? 0 : flush_batch(l, 0);
 }
 
 int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *given,
@@ -136,13 +136,13 @@ int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *
                    .arg = arg,
                    .err = err,
                    .metadata = metadata };
-    int rc = client->store->list(client->db, &stored, list_one, l, err);
-    rc = flush(l, rc);
+    int rc = client->store->list(client->db, &stored, on_listed_row, l, err);
+    rc = flush_batch(l, rc);
     return l->enough ? 0 : rc;
 }
 
 /* splitmix64: two different histories do not meet by adding up. */
-static uint64_t stir(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     uint64_t z = (h ^ v) + 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -165,9 +165,9 @@ int cay_client_version(cay_client *client, const char *const *providers, uint64_
                                 "provider %s does not tell when something changes", *providers);
         CAY_TRY(cay__client_self(client, p, &self, err));
         CAY_TRY(p->ops->version(self, &v, err));
-        h = stir(h, v);
+        h = mix_hash(h, v);
     }
     CAY_TRY(client->store->version(client->db, own, err));
-    *out = stir(stir(h, own[0]), own[1]);
+    *out = mix_hash(mix_hash(h, own[0]), own[1]);
     return 0;
 }

@@ -85,7 +85,7 @@ static int row_of(cay_sandbox *sb, cay__row **out, cay_err *err)
     return sb->owner ? cay__client_row(sb->owner, sb->id, out, err) : CAY_ENOENT;
 }
 
-static int recorded(const cay_row *row, char **text, cay_err *err)
+static int read_recorded_policy(const cay_row *row, char **text, cay_err *err)
 {
     cay__spec *spec = NULL;
     CAY_TRY(cay__spec_read(row, &spec, err));
@@ -95,7 +95,7 @@ static int recorded(const cay_row *row, char **text, cay_err *err)
 }
 
 /* Another program may change the record at the same time: the version tells, and we begin anew. */
-static int record(cay_sandbox *sb, const char *text, cay_err *err)
+static int record_policy(cay_sandbox *sb, const char *text, cay_err *err)
 {
     cay_client *client = sb->owner;
     for (int tries = 0;; tries++) {
@@ -156,12 +156,12 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
     if (row)
-        CAY_TRY(recorded(&row->row, &former, err));
-    CAY_TRY(record(sb, canonical, err));
+        CAY_TRY(read_recorded_policy(&row->row, &former, err));
+    CAY_TRY(record_policy(sb, canonical, err));
     CAY_FAULT("policy.recorded");
     if (box && (rc = sb->ops->policy(box, call, canonical, len, &got, err)) < 0) {
         if (former) /* the former one stays, here too */
-            record(sb, former, NULL);
+            record_policy(sb, former, NULL);
         return cay_wrap(err, rc, "policy of %s", sb->id);
     }
     if (revision)
@@ -187,7 +187,7 @@ int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, u
         CAY_TRY(sb->ops->policy_get(box, call, text, &len, &got, err));
     else {
         CAY_TRY(row_of(sb, &row, err));
-        CAY_TRY(recorded(&row->row, text, err));
+        CAY_TRY(read_recorded_policy(&row->row, text, err));
     }
     if (revision)
         *revision = got;
@@ -261,7 +261,8 @@ int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const
     return cay_sandbox_set_policy(sb, call, text, revision, err);
 }
 
-static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_net_verdict *out)
+static void fill_remedy(const cay__verdict *v, const char *host, uint16_t port,
+                        cay_net_verdict *out)
 {
     char rule[CAY__RULE_MAX], asked[300];
     bool v6 = strchr(host, ':') != NULL;
@@ -318,7 +319,7 @@ int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
                       : v.proto == CAY__NET_HTTP ? "http"
                                                  : "tcp");
     if (!v.allow)
-        remedy(&v, name, port, &a);
+        fill_remedy(&v, name, port, &a);
     cay__answer_give(out, &a, sizeof a);
     return 0;
 }

@@ -10,7 +10,7 @@
 
 static const char off[] = "cay-net 1\nmode off\n", all[] = "cay-net 1\nmode all\n";
 
-static const char *option(const cay_create *c, const char *name)
+static const char *lookup_option(const cay_create *c, const char *name)
 {
     for (const cay_pair *p = c->options; p && p->key; p++)
         if (!strcmp(p->key, name))
@@ -33,7 +33,7 @@ static void add_option(cay_create *c, const char *key, const char *value, cay__a
 
 int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_err *err)
 {
-    const char *asked = option(c, "network"), *named = getenv("CAY_DOCKER_NETWORK");
+    const char *asked = lookup_option(c, "network"), *named = getenv("CAY_DOCKER_NETWORK");
     bool closed = c->net && !strcmp(c->net, off), open = c->net && !strcmp(c->net, all);
     if (!cay__mounts_by_container(provider) || (!closed && !open))
         return 0;

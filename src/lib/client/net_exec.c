@@ -10,7 +10,7 @@ enum {
     LOOK_MS = 5000
 }; /* so many commands of a sandbox are remembered, nearly (docs/architecture.md) */
 
-static int take(const cay_proc_info *i, void *arg)
+static int on_listed_process(const cay_proc_info *i, void *arg)
 {
     cay__execs *e = arg;
     if (!*i->id)
@@ -32,7 +32,7 @@ static int take(const cay_proc_info *i, void *arg)
 void cay__execs_read(cay_sandbox *sb, cay__execs *out)
 {
     const cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + LOOK_MS };
-    if (cay_sandbox_procs(sb, &call, take, out, NULL) < 0)
+    if (cay_sandbox_procs(sb, &call, on_listed_process, out, NULL) < 0)
         out->n = 0;
     if (out->n < KEPT)
         return;
@@ -47,7 +47,7 @@ void cay__execs_clear(cay__execs *e)
 }
 
 /* When the program asked: a verdict comes after a name was looked up and an address dialled. */
-static int64_t asked(const json_t *o, const cay_net_record *r)
+static int64_t compute_request_time(const json_t *o, const cay_net_record *r)
 {
     return r->time_ms - (!strcmp(r->event, "end") ? (int64_t)r->ms : cay__json_int(o, "after", 0));
 }
@@ -55,7 +55,7 @@ static int64_t asked(const json_t *o, const cay_net_record *r)
 void cay__execs_link(const cay__execs *e, const json_t *o, cay_net_record *r, const char *line,
                      cay__buf *with)
 {
-    int64_t at = asked(o, r);
+    int64_t at = compute_request_time(o, r);
     const char *one = "";
     unsigned n = 0;
     bool program =

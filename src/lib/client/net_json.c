@@ -32,7 +32,7 @@ json_t *cay__policy_json(const char *text)
     return o;
 }
 
-static int wrong(const char *member, const char *want, cay_err *err)
+static int fail_invalid_policy(const char *member, const char *want, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "net: %.40s %s", member, want);
 }
@@ -41,13 +41,13 @@ static int read_rules(const json_t *j, const char ***out, cay_err *err)
 {
     size_t n = json_array_size(j);
     if (!json_is_array(j))
-        return wrong("rules", "is not a list of strings", err);
+        return fail_invalid_policy("rules", "is not a list of strings", err);
     *out = cay__alloc((n + 1) * sizeof **out);
     for (size_t i = 0; i < n; i++) {
         const json_t *s = json_array_get(j, i);
         (*out)[i] = json_string_value(s);
         if (!(*out)[i] || strlen((*out)[i]) != json_string_length(s))
-            return wrong("rules", "is not a list of strings", err);
+            return fail_invalid_policy("rules", "is not a list of strings", err);
     }
     return 0;
 }
@@ -56,14 +56,14 @@ static int read_bindings(const json_t *j, cay_bind **out, cay_err *err)
 {
     size_t n = json_array_size(j);
     if (!json_is_array(j))
-        return wrong("bindings", "is not a list of {name, destination}", err);
+        return fail_invalid_policy("bindings", "is not a list of {name, destination}", err);
     *out = cay__alloc((n + 1) * sizeof **out);
     for (size_t i = 0; i < n; i++) {
         const json_t *b = json_array_get(j, i);
         (*out)[i] =
             (cay_bind){ cay__json_str(b, "name", NULL), cay__json_str(b, "destination", NULL) };
         if (!(*out)[i].name || !(*out)[i].destination || json_object_size(b) != 2)
-            return wrong("bindings", "is not a list of {name, destination}", err);
+            return fail_invalid_policy("bindings", "is not a list of {name, destination}", err);
     }
     return 0;
 }
@@ -72,7 +72,7 @@ static int read_number(const json_t *j, const char *key, uint64_t most, uint64_t
 {
     json_int_t v = json_integer_value(j);
     if (!json_is_integer(j) || v < 0 || (uint64_t)v > most)
-        return wrong(key, "is not a number in its range", err);
+        return fail_invalid_policy(key, "is not a number in its range", err);
     *out = (uint64_t)v;
     return 0;
 }
@@ -83,7 +83,7 @@ static int read_mode(const json_t *j, cay_net_mode *out, cay_err *err)
     for (size_t i = 0; s && i < CAY_LEN(modes); i++)
         if (!strcmp(s, modes[i]))
             return *out = (cay_net_mode)i, 0;
-    return wrong("mode", "is not off, all or rules", err);
+    return fail_invalid_policy("mode", "is not off, all or rules", err);
 }
 
 int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
@@ -95,7 +95,7 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
     const char *key;
     json_t *v;
     if (!json_is_object(j))
-        return wrong("it", "is not an object", err);
+        return fail_invalid_policy("it", "is not an object", err);
     json_object_foreach((json_t *)j, key, v)
     {
         int rc = !strcmp(key, "mode")      ? read_mode(v, &p.mode, err)
@@ -106,7 +106,7 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
                  : !strcmp(key, "connections")
                      ? read_number(v, key, CAY__CONNECTIONS_MOST, &connections, err)
                  : !strcmp(key, "bindings") ? read_bindings(v, &binds, err)
-                                            : wrong(key, "is not known", err);
+                                            : fail_invalid_policy(key, "is not known", err);
         CAY_TRY(rc);
     }
     p.rules = rules;

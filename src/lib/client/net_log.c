@@ -39,8 +39,8 @@ cay_net_record cay__net_record_of(const json_t *o, const char *line)
     };
 }
 
-static int give(const cay__execs *ran, char *line, int (*fn)(const cay_net_record *, void *),
-                void *arg)
+static int report_line(const cay__execs *ran, char *line, int (*fn)(const cay_net_record *, void *),
+                       void *arg)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_AUTOBUF with = CAY__BUF(LINE_MOST + 64);
@@ -66,7 +66,7 @@ static int read_file(int dir, const char *name, const cay__execs *ran,
         if (!n || line[n - 1] != '\n') /* still being written, or too long to be ours */
             continue;
         line[n - 1] = '\0';
-        rc = give(ran, line, fn, arg);
+        rc = report_line(ran, line, fn, arg);
     }
     fclose(f);
     return rc;

@@ -46,7 +46,7 @@ int cay_note_put(cay_client *client, const char *space, const char *key, const c
     return client->store->note_put(client->db, full, key, json, err);
 }
 
-static int keep(const char *value, void *arg)
+static int copy_note_value(const char *value, void *arg)
 {
     *(char **)arg = cay__strdup(value);
     return 0;
@@ -57,7 +57,7 @@ int cay_note_get(cay_client *client, const char *space, const char *key, char **
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
     CAY_TRY(key_check(key, err));
-    return client->store->note_get(client->db, full, key, keep, json, err);
+    return client->store->note_get(client->db, full, key, copy_note_value, json, err);
 }
 
 int cay_note_list(cay_client *client, const char *space, const char *prefix,

@@ -105,14 +105,14 @@ int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row
                                err);
 }
 
-static int count_one(const char *key, const char *value, void *arg)
+static int count_pool(const char *key, const char *value, void *arg)
 {
     (void)key, (void)value;
     ++*(unsigned *)arg;
     return 0;
 }
 
-static int judge(cay_pool *w, cay_err *err)
+static int check_spec(cay_pool *w, cay_err *err)
 {
     if (!w->template_ || !*w->template_ || strlen(w->template_) > CAY_TEMPLATE_NAME)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
@@ -138,7 +138,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     unsigned pools = 0;
     const char *image = NULL;
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_pool", err));
-    CAY_TRY(judge(&w, err));
+    CAY_TRY(check_spec(&w, err));
     CAY__BACK(client, warm_put, client, call, &w, err);
     if (!strcmp(w.template_, CAY__BASE_HOST))
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
@@ -164,7 +164,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     CAY_TRY(cay__pool_means(client, call, all, means, sizeof means, err));
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
-    CAY_TRY(client->store->note_list(client->db, SPACE, "", count_one, &pools, err));
+    CAY_TRY(client->store->note_list(client->db, SPACE, "", count_pool, &pools, err));
     if (!known && pools >= CAY_POOL_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
                             CAY_POOL_MOST);
@@ -185,7 +185,7 @@ typedef struct telling {
     cay_err *err;
 } telling;
 
-static int tell(const char *key, const char *value, void *arg)
+static int on_listed_pool(const char *key, const char *value, void *arg)
 {
     const telling *t = arg;
     CAY_AUTOJSON *j = NULL;
@@ -206,8 +206,8 @@ int cay_pool_list(cay_client *client, const cay_call *call, int (*fn)(const cay_
                   void *arg, cay_err *err)
 {
     CAY__BACK(client, warm_list, client, call, fn, arg, err);
-    return client->store->note_list(client->db, SPACE, "", tell, &(telling){ client, fn, arg, err },
-                                    err);
+    return client->store->note_list(client->db, SPACE, "", on_listed_pool,
+                                    &(telling){ client, fn, arg, err }, err);
 }
 
 void cay__pool_drop(cay_client *client, const cay_call *call, const char *id)

@@ -29,7 +29,7 @@ static void made_of(const cay__pool_note *n, const char *template_id, char out[3
     snprintf(out, 33, "%.32s", hex);
 }
 
-static int due(const char *key, const char *value, void *arg)
+static int queue_pool_job(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
     unsigned ready, making;
@@ -62,7 +62,7 @@ static int due(const char *key, const char *value, void *arg)
 
 int cay_pool_due(cay_client *client, cay_err *err)
 {
-    int rc = client->store->note_list(client->db, "warm", "", due, client, err);
+    int rc = client->store->note_list(client->db, "warm", "", queue_pool_job, client, err);
     return rc < 0 ? rc : 0;
 }
 
@@ -74,7 +74,7 @@ typedef struct tidying {
 } tidying;
 
 /* What is stale, what is dead, what somebody began and did not end, and what is too many. */
-static int tidy(const cay_row *row, void *arg)
+static int remove_stale_row(const cay_row *row, void *arg)
 {
     tidying *t = arg;
     CAY_AUTOJSON *labels = NULL;
@@ -89,8 +89,8 @@ static int tidy(const cay_row *row, void *arg)
 }
 
 /* Made, its services ready, and only then to be had. */
-static int make_one(cay_client *client, const cay_call *call, const cay__pool_note *n,
-                    const char *of, const cay_create *request, cay_err *err)
+static int create_warm_sandbox(cay_client *client, const cay_call *call, const cay__pool_note *n,
+                               const char *of, const cay_create *request, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__WARM_LABEL, n->id }, { LABEL_OF, of }, { NULL, NULL } };
     cay_create c = *request;
@@ -137,7 +137,7 @@ static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **o
     return 0;
 }
 
-static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay_err *err)
+static int fill_pool(cay_client *client, const cay_call *call, cay__pool_note *n, cay_err *err)
 {
     char means[CAY_TEMPLATE_NAME + 1] = "";
     cay__spec *request = NULL;
@@ -149,8 +149,8 @@ static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay
         made_of(n, means, of);
         tidy_up.of = of;
     }
-    int tidied =
-        cay__pool_rows(client, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
+    int tidied = cay__pool_rows(client, n->id, remove_stale_row, &tidy_up, &ready, &making,
+                                rc == 0 ? err : NULL);
     CAY_TRY(rc < 0 ? rc : tidied);
     if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_pool_due() asks */
         json_object_set_new(n->all, "template_id", json_string(means));
@@ -163,7 +163,7 @@ static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay
             break; /* the rest in another turn, within another lease */
         rc = cay__call_check(call, "fill the pool", err);
         if (rc == 0)
-            rc = make_one(client, call, n, of, &request->create, err);
+            rc = create_warm_sandbox(client, call, n, of, &request->create, err);
     }
     cay__spec_free(request);
     return rc;
@@ -175,9 +175,9 @@ int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_
     unsigned ready, making;
     cay_err why = CAY_ERR_INIT;
     if (cay__pool_read(client, id, &n, &why) < 0) /* it is gone: so is what it had */
-        return cay__pool_rows(client, id, tidy, &(tidying){ client, call, NULL, 0 }, &ready,
-                              &making, err);
-    int rc = fill(client, call, &n, &why);
+        return cay__pool_rows(client, id, remove_stale_row, &(tidying){ client, call, NULL, 0 },
+                              &ready, &making, err);
+    int rc = fill_pool(client, call, &n, &why);
     json_decref(n.all);
     if (rc == CAY_ECANCELED || cay__pool_read(client, id, &n, NULL) < 0) {
         if (err)

@@ -45,7 +45,7 @@ static bool of_image(const cay_create *c)
 }
 
 /* Layers of one's own, and what belongs to a request alone. */
-static bool plain(const cay_create *c)
+static bool is_poolable(const cay_create *c)
 {
     bool image = of_image(c);
     return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from &&
@@ -58,7 +58,7 @@ bool cay__pool_kind(const cay_create *c, char out[CAY__WARM_KIND])
     CAY_AUTOFREE char *text = NULL;
     char hex[65];
     const cay_create h = hard_part(c);
-    if (!plain(c) || cay__spec_text(&h, &text, NULL) < 0)
+    if (!is_poolable(c) || cay__spec_text(&h, &text, NULL) < 0)
         return false;
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
     cay__buf_fmt(&b, "%s\n%s", c->provider, text);
@@ -76,7 +76,7 @@ typedef struct lack {
 
 /* What a pool has is in nobody's quota, so a request makes it neither heavier than its template
  * says, */
-static bool within(const cay_create *c)
+static bool is_within_template(const cay_create *c)
 {
     cay_limits asked = c->limits, most;
     cay__limits_fill(&asked);
@@ -95,7 +95,7 @@ static bool may_be_learnt(const cay_create *c, const cay_create *given)
 {
     return !given->services && !(given->settings && given->settings->key) && !given->net &&
            !(given->env && given->env->key) && !(given->options && given->options->key) &&
-           within(c);
+           is_within_template(c);
 }
 
 /* The operator's own tenant, and whose pool it is; others are given what there is. */
@@ -113,7 +113,7 @@ static bool turned_lately(const json_t *pool)
 }
 
 /* Two that are alike and not like what the pool keeps are what it keeps from now on. */
-static int learn(const char *key, const char *value, void *arg)
+static int learn_request(const char *key, const char *value, void *arg)
 {
     lack *m = arg;
     CAY_AUTOJSON *j = NULL, *request = NULL;
@@ -152,7 +152,7 @@ void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create 
     const cay_create h = hard_part(given);
     if (may_be_learnt(c, given))
         cay__spec_text(&h, &m.request, NULL);
-    client->store->note_list(client->db, "warm", "", learn, &m, NULL);
+    client->store->note_list(client->db, "warm", "", learn_request, &m, NULL);
     free(m.request);
 }
 
@@ -167,8 +167,8 @@ static int take_row(cay_client *client, const char *kind, const cay_create *c,
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
-static int finish(cay_client *client, const cay_call *call, const char *id, const char *was,
-                  const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
+static int finish_sandbox(cay_client *client, const cay_call *call, const char *id, const char *was,
+                          const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
 {
     const cay_row row = {
         .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was
@@ -227,7 +227,7 @@ int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c
         if (rc < 0)
             return rc;
         CAY_FAULT("create.warm.taken");
-        if (finish(client, call, id, box, c, f, out, NULL) == 0) {
+        if (finish_sandbox(client, call, id, box, c, f, out, NULL) == 0) {
             atomic_fetch_add(&client->warm_taken, 1);
             return 0;
         }

@@ -91,7 +91,7 @@ static int remove_box(purge *p, const char *id, cay_err *err)
 
 /* The kernel writes blanks, tabs, newlines and backslashes of a path as a backslash and three octal
  * digits. */
-static void unescape(char *s)
+static void unescape_path(char *s)
 {
     char *to = s;
     for (; *s; s++) {
@@ -117,7 +117,7 @@ static int no_mounts(const cay_client *client, cay_err *err)
         if (!at)
             continue;
         at[strcspn(at, " ")] = 0;
-        unescape(at);
+        unescape_path(at);
         if (!strncmp(at, home, n) && at[n] == '/')
             rc = cay_fail_why(err, CAY_EBUSY, "home_mounted",
                               "something is mounted on %.180s; unmount it first", at);

@@ -16,7 +16,7 @@ typedef struct far_purge {
     size_t n, cap;
 } far_purge;
 
-static int add(far_purge *p, const char *name)
+static int add_name(far_purge *p, const char *name)
 {
     if (p->n == p->cap &&
         !(p->names = realloc(p->names, (p->cap = p->cap * 2 + 64) * sizeof *p->names)))
@@ -27,40 +27,40 @@ static int add(far_purge *p, const char *name)
 
 static int on_box(const cay_info *i, void *arg)
 {
-    return add(arg, i->id);
+    return add_name(arg, i->id);
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
-    return add(arg, s->id);
+    return add_name(arg, s->id);
 }
 
 static int on_template(const cay_template *t, void *arg)
 {
-    return t->id && *t->id ? add(arg, t->id) : 0; /* `host` has none, and is no record */
+    return t->id && *t->id ? add_name(arg, t->id) : 0; /* `host` has none, and is no record */
 }
 
 static int on_volume(const cay_volume *v, void *arg)
 {
-    return add(arg, v->name);
+    return add_name(arg, v->name);
 }
 
-static int boxes(far_purge *p, cay_err *err)
+static int list_boxes(far_purge *p, cay_err *err)
 {
     return cay_client_list(p->client, p->call, NULL, on_box, p, err);
 }
 
-static int snapshots(far_purge *p, cay_err *err)
+static int list_snapshots(far_purge *p, cay_err *err)
 {
     return cay_client_snapshots(p->client, p->call, NULL, on_snapshot, p, err);
 }
 
-static int templates(far_purge *p, cay_err *err)
+static int list_templates(far_purge *p, cay_err *err)
 {
     return cay_template_list(p->client, p->call, NULL, on_template, p, err);
 }
 
-static int volumes(far_purge *p, cay_err *err)
+static int list_volumes(far_purge *p, cay_err *err)
 {
     return cay_volume_list(p->client, p->call, on_volume, p, err);
 }
@@ -95,10 +95,10 @@ static const struct {
     const char *what;
     int (*list)(far_purge *p, cay_err *err);
     int (*drop)(far_purge *p, const char *name, cay_err *err);
-} kinds[] = { { "sandbox", boxes, drop_box },
-              { "snapshot", snapshots, drop_snapshot },
-              { "template", templates, drop_template },
-              { "volume", volumes, drop_volume } };
+} kinds[] = { { "sandbox", list_boxes, drop_box },
+              { "snapshot", list_snapshots, drop_snapshot },
+              { "template", list_templates, drop_template },
+              { "volume", list_volumes, drop_volume } };
 
 /* What the key may not see or remove is not its tenant's: a template that another one shares, the
  * volumes of the machine. */

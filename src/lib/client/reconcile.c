@@ -42,7 +42,7 @@ static int64_t start_time(int64_t pid)
 }
 
 /* Records carry the wall clock, which may be set: a time that is far ahead has passed, too. */
-static bool older(int64_t since_ms, int64_t most_ms)
+static bool is_older_than(int64_t since_ms, int64_t most_ms)
 {
     int64_t age = cay__clock_ms() - since_ms;
     return age > most_ms || age < -most_ms;
@@ -81,7 +81,8 @@ bool cay__maker_is_dead(const cay_row *row)
     int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1),
             since = cay__json_int(c, "boot_ms", -1);
     if (!c || pid <= 0 || cay__json_int(c, "space", 0) != pid_space())
-        return since < 0 ? older(row->created_ms, GRACE_MS) : cay__boot_ms() - since > GRACE_MS;
+        return since < 0 ? is_older_than(row->created_ms, GRACE_MS)
+                         : cay__boot_ms() - since > GRACE_MS;
     return start_time(pid) != start;
 }
 
@@ -170,18 +171,18 @@ static void settle_start(cay_client *client, const cay_row *row)
         }
         p->ops->release(box);
     }
-    if ((rc == 0 || rc == CAY_EGONE) && older(row->changed_ms, START_MS))
+    if ((rc == 0 || rc == CAY_EGONE) && is_older_than(row->changed_ms, START_MS))
         client->store->move(client->db, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL,
                             NULL);
 }
 
-static void finish(cay_client *client, const cay_row *row)
+static void finish_delete(cay_client *client, const cay_row *row)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + FINISH_MS };
     cay__delete_finish(client, &call, row, NULL); /* what fails stays recorded for the next time */
 }
 
-static int settle(const cay_row *row, void *arg)
+static int settle_row(const cay_row *row, void *arg)
 {
     work *w = arg;
     cay_client *client = w->client;
@@ -191,9 +192,9 @@ static int settle(const cay_row *row, void *arg)
         if ((w->rebooted || cay__maker_is_dead(row)) &&
             client->store->move(client->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
                                 "its maker died", NULL, NULL) == 0)
-            finish(client, row);
+            finish_delete(client, row);
         break;
-    case CAY_DELETING: finish(client, row); break;
+    case CAY_DELETING: finish_delete(client, row); break;
     case CAY_RUNNING:
     case CAY_PAUSED: settle_live(w, row); break;
     case CAY_STOPPED:
@@ -249,7 +250,7 @@ int cay__reconcile(cay_client *client, cay_err *err)
     if (broken)   /* before a sandbox is started on layers that it may not know of */
         cay__snap_reconcile(client, NULL);
     work w = { .client = client, .rebooted = known == 0 };
-    int rc = client->store->list(client->db, NULL, settle, &w, err);
+    int rc = client->store->list(client->db, NULL, settle_row, &w, err);
     free(w.ids);
     if (rc == 0 && w.rebooted)
         cay__client_sweep(client, NULL, false, NULL, NULL);

@@ -117,7 +117,7 @@ static const struct {
     { "store:", read_store }, { "fill:", read_fill },
 };
 
-static size_t find(const char *source)
+static size_t find_source(const char *source)
 {
     size_t i = 0;
     while (i < CAY_LEN(sources) && !cay__str_starts(source, sources[i].prefix))
@@ -127,7 +127,7 @@ static size_t find(const char *source)
 
 int cay__secret_source_check(const char *name, const char *source, cay_err *err)
 {
-    size_t i = source ? find(source) : CAY_LEN(sources);
+    size_t i = source ? find_source(source) : CAY_LEN(sources);
     const char *arg = i < CAY_LEN(sources) ? source + strlen(sources[i].prefix) : "";
     if (!*arg)
         return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
@@ -156,7 +156,7 @@ int cay__secret_sound(const char *name, cay__value *v, cay_err *err)
 static int read_now(cay_client *client, cay__want *w, cay_err *err)
 {
     CAY_TRY(cay__secret_source_check(w->name, w->source, err));
-    size_t i = find(w->source);
+    size_t i = find_source(w->source);
     if (!sources[i].read)
         return 0; /* it takes its time */
     CAY_TRY(

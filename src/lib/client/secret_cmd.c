@@ -49,7 +49,7 @@ static int find_cmd(cay_client *client, const char *name, const char *wanted, ch
     return cay__secret_bad(name, CAY__SECRETS_CONF " has no line for command ", wanted, err);
 }
 
-static int launch(cmd *c, cay_err *err)
+static int spawn_cmd(cmd *c, cay_err *err)
 {
     static char *env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
     CAY_AUTOFD none = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -73,7 +73,7 @@ static int launch(cmd *c, cay_err *err)
 }
 
 /* What is still alive is killed. */
-static int end(cmd *c)
+static int end_cmd(cmd *c)
 {
     int status = -1;
     if (c->pid > 0 && waitpid(c->pid, &status, WNOHANG) == 0) {
@@ -86,26 +86,26 @@ static int end(cmd *c)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int finish(cmd *c, cay_err *err)
+static int collect_value(cmd *c, cay_err *err)
 {
     const char *name = c->want->name;
     CAY_AUTOFREE char *program = cay__strdup(c->argv[0]);
     CAY_AUTOFD to = c->to;
-    if (end(c) != 0)
+    if (end_cmd(c) != 0)
         return cay__secret_bad(name, "failed, or took longer than 15 s: ", program, err);
     lseek(to, 0, SEEK_SET);
     CAY_TRY(cay__secret_from_fd(name, to, program, &c->want->value, err));
     return cay__secret_sound(name, &c->want->value, err);
 }
 
-static int start(cay_client *client, cay__want *w, cmd *c, cay_err *err)
+static int start_cmd(cay_client *client, cay__want *w, cmd *c, cay_err *err)
 {
     *c = (cmd){ .want = w, .conf = cay__alloc(CONF_MAX + 1), .death = -1, .to = -1 };
     int rc = find_cmd(client, w->name, w->source + strlen(CAY__SECRET_CMD), c->conf, c->argv, err);
     if (rc == 0)
-        rc = launch(c, err);
+        rc = spawn_cmd(c, err);
     if (rc < 0) {
-        end(c);
+        end_cmd(c);
         cay__close_fd(&c->to);
     }
     return rc;
@@ -136,7 +136,7 @@ int cay__secret_cmds(cay_client *client, cay__want *w, size_t n, cay_err *err)
     while (rc == 0) {
         for (; rc == 0 && next < n && live < AT_ONCE; next++)
             if (w[next].source && cay__str_starts(w[next].source, CAY__SECRET_CMD)) {
-                rc = start(client, &w[next], &c[live], err);
+                rc = start_cmd(client, &w[next], &c[live], err);
                 live += rc == 0;
             }
         if (rc < 0 || !live)
@@ -144,10 +144,10 @@ int cay__secret_cmds(cay_client *client, cay__want *w, size_t n, cay_err *err)
         size_t i = next_over(c, live);
         cmd over = c[i];
         c[i] = c[--live];
-        rc = finish(&over, err);
+        rc = collect_value(&over, err);
     }
     while (live) {
-        end(&c[--live]);
+        end_cmd(&c[--live]);
         cay__close_fd(&c[live].to);
     }
     return rc;

@@ -34,7 +34,7 @@ static int write_net(const cay__policy *p, cay__arena *mem, const char **out, ca
     return 0;
 }
 
-static const cay_secret *named(const cay_create *c, size_t n, const char *name)
+static const cay_secret *find_secret(const cay_create *c, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (!strcmp(c->secrets[i].name, name))
@@ -50,7 +50,7 @@ static int check_secret(const cay_create *c, size_t i, cay_err *err)
                             "secret \"%.40s\": its name is a variable's: letters, digits and '_'",
                             s->name ? s->name : "");
     CAY_TRY(cay__secret_source_check(s->name, s->source, err));
-    if ((before = named(c, i, s->name)) && strcmp(before->source, s->source) != 0)
+    if ((before = find_secret(c, i, s->name)) && strcmp(before->source, s->source) != 0)
         return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                             "secret %s has two sources; give one", s->name);
     for (const cay_pair *e = c->env; e && e->key; e++)
@@ -71,7 +71,7 @@ static void add_env(cay_create *c, cay__arena *mem)
         env[n++] = *t;
     for (size_t i = 0; i < c->nsecrets; i++) {
         char id[CAY__ID_LEN + 1], text[64];
-        if (named(c, i, c->secrets[i].name))
+        if (find_secret(c, i, c->secrets[i].name))
             continue;
         cay__id_make(id, 'v');
         snprintf(text, sizeof text, "cay-secret-%s", id);
@@ -98,7 +98,7 @@ int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err)
             CAY_TRY(cay__binding_add(&p, c->secrets[i].name, c->secrets[i].destination, err));
     }
     for (size_t i = 0; i < p.nbindings; i++)
-        if (!named(c, c->nsecrets, p.bindings[i].name))
+        if (!find_secret(c, c->nsecrets, p.bindings[i].name))
             return cay_fail_why(
                 err, CAY_ENOENT, "secret_unknown",
                 "the policy binds secret %s, and nothing says where its value comes from",
@@ -147,7 +147,7 @@ int cay__secrets_collect(cay_client *client, const cay_create *c, int *out, cay_
         return cay_fail_sys(err, CAY_ESYS, "a memory file for secrets");
     for (size_t i = 0; i < c->nsecrets; i++) {
         cay__value v = { 0 };
-        if (named(c, i, c->secrets[i].name))
+        if (find_secret(c, i, c->secrets[i].name))
             continue;
         CAY_TRY(cay__secret_read(client, c->secrets[i].name, c->secrets[i].source, &v, err));
         bool done = put_entry(fd, c->secrets[i].name, v.data, v.len);

@@ -13,7 +13,7 @@
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
 /* The policy that holds, without its bindings. */
-static int unbound(cay_sandbox *sb, const cay_call *call, char **text, cay_err *err)
+static int read_unbound_policy(cay_sandbox *sb, const cay_call *call, char **text, cay_err *err)
 {
     CAY_AUTOFREE char *now = NULL;
     CAY_AUTOPTR(cay_policy) p = NULL;
@@ -44,8 +44,8 @@ static void without_former(cay_create *c, cay__arena *mem)
 
 /* Another program may change the record at the same time: the version tells, and we begin anew.
  * *former: as it was. */
-static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net,
-                  cay__row **former, cay__spec **now, cay_err *err)
+static int record_secrets(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net,
+                          cay__row **former, cay__spec **now, cay_err *err)
 {
     cay_client *client = sb->owner;
     for (int tries = 0;; tries++) {
@@ -77,8 +77,8 @@ static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const ch
 
 /* The values first, then the policy that binds them; without any the other way round, and the old
  * values are forgotten. */
-static int give(cay_sandbox *sb, void *box, const cay_call *call, const cay_create *c, bool had,
-                cay_err *err)
+static int apply_secrets(cay_sandbox *sb, void *box, const cay_call *call, const cay_create *c,
+                         bool had, cay_err *err)
 {
     CAY_AUTOFD none = -1, trust = -1;
     uint64_t revision;
@@ -103,7 +103,7 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
     if (cay__spec_text(&spec->create, &json, NULL) == 0 &&
         cay__client_row(client, sb->id, &row, NULL) == 0)
         client->store->respec(client->db, sb->id, row->row.version, json, NULL);
-    give(sb, box, call, &spec->create, true, NULL);
+    apply_secrets(sb, box, call, &spec->create, true, NULL);
     cay__spec_free(spec);
 }
 
@@ -125,11 +125,11 @@ int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
                             "secrets: provider %s cannot put them into requests", sb->ops->name);
     CAY_TRY(cay__net_live_box(sb, call, &box, err));
     if (!net)
-        CAY_TRY(unbound(sb, call, &held, err));
-    CAY_TRY(record(sb, secrets, n, net ? net : held, &former, &now, err));
+        CAY_TRY(read_unbound_policy(sb, call, &held, err));
+    CAY_TRY(record_secrets(sb, secrets, n, net ? net : held, &former, &now, err));
     CAY_FAULT("secrets.recorded");
     bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.nsecrets;
-    int rc = box ? give(sb, box, call, &now->create, had, err) : 0;
+    int rc = box ? apply_secrets(sb, box, call, &now->create, had, err) : 0;
     if (rc < 0)
         take_back(sb, box, call, former);
     cay__spec_free(now);

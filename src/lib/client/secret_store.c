@@ -103,8 +103,8 @@ static int open_key(const cay_client *client, bool make, int *out, cay_err *err)
 }
 
 /* cay-seal between two memory files. */
-static int seal(cay_client *client, const char *verb, const char *name, int key, int in, int out,
-                cay_err *err)
+static int run_seal(cay_client *client, const char *verb, const char *name, int key, int in,
+                    int out, cay_err *err)
 {
     char path[PATH_MAX];
     char *argv[] = { "cay-seal", (char *)verb, (char *)name, NULL }, *env[] = { NULL };
@@ -139,7 +139,7 @@ static int seal(cay_client *client, const char *verb, const char *name, int key,
     }
 }
 
-static int load(int fd, cay__value *out, cay_err *err)
+static int read_sealed(int fd, cay__value *out, cay_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size > 2 * (off_t)CAY__SECRET_MAX)
@@ -179,8 +179,8 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
     if (in < 0 || out < 0 || !cay__fd_write_all(in, value, len))
         return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
     CAY_TRY(open_key(client, true, &key, err));
-    CAY_TRY(seal(client, "seal", name, key, in, out, err));
-    CAY_TRY(load(out, &sealed, err));
+    CAY_TRY(run_seal(client, "seal", name, key, in, out, err));
+    CAY_TRY(read_sealed(out, &sealed, err));
     hex = cay__alloc(2 * sealed.len + 1);
     for (size_t i = 0; i < sealed.len; i++)
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)sealed.data[i]);
@@ -200,7 +200,7 @@ int cay_secret_put(cay_client *client, const char *name, const void *value, size
     return cay__vault_put(client, CAY__NOTE_SECRET, name, value, len, err);
 }
 
-static int keep(const char *value, void *arg)
+static int copy_note_value(const char *value, void *arg)
 {
     *(char **)arg = cay__strdup(value);
     return 0;
@@ -218,7 +218,7 @@ int cay__vault_open(cay_client *client, const char *space, const char *name, cay
     CAY_AUTOFD key = -1, in = cay__memfd("cay-sealed"), to = cay__memfd("cay-secret");
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(client->store->note_get(client->db, space, name, keep, &text, err));
+    CAY_TRY(client->store->note_get(client->db, space, name, copy_note_value, &text, err));
     CAY_TRY(cay__json_object("stored secret", text, &o, err));
     const char *hex = cay__json_str(o, "sealed", "");
     if (in < 0 || to < 0)
@@ -231,8 +231,8 @@ int cay__vault_open(cay_client *client, const char *space, const char *name, cay
                                 "stored secret %s is damaged; set it again", name);
     }
     CAY_TRY(open_key(client, false, &key, err));
-    CAY_TRY(seal(client, "open", name, key, in, to, err));
-    return load(to, out, err);
+    CAY_TRY(run_seal(client, "open", name, key, in, to, err));
+    return read_sealed(to, out, err);
 }
 
 int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_err *err)
@@ -247,7 +247,8 @@ int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
     CAY__BACK(client, secret_remove, client, name, err);
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
-    int rc = client->store->note_get(client->db, CAY__NOTE_SECRET, name, keep, &text, err);
+    int rc =
+        client->store->note_get(client->db, CAY__NOTE_SECRET, name, copy_note_value, &text, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? no_secret(name, err) : rc;
     return client->store->note_put(client->db, CAY__NOTE_SECRET, name, NULL, err);

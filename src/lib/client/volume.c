@@ -199,8 +199,8 @@ static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_
 
 /* A limit that had to hold and does not any more, because the state directory was mounted without
  * its quota, is not quietly given up. */
-static int held(cay_client *client, const cay_call *call, const char *name, const note *n,
-                cay_err *err)
+static int check_quota_held(cay_client *client, const cay_call *call, const char *name,
+                            const note *n, cay_err *err)
 {
     cay__place *p;
     void *self;
@@ -236,7 +236,7 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
             return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
                                 "volume %s is of provider %s, not %s", c->volumes[i].name,
                                 n.provider, c->provider);
-        CAY_TRY(held(client, call, c->volumes[i].name, &n, err));
+        CAY_TRY(check_quota_held(client, call, c->volumes[i].name, &n, err));
         use_key(id, c->volumes[i].name, key);
         CAY_TRY(client->store->note_put(client->db, SPACE_USE, key, creator, err));
     }
@@ -314,7 +314,8 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
 }
 
 /* All in one block. */
-static cay_volume *answer(const char *name, const note *n, const cay_volume_ask *ask, const uses *u)
+static cay_volume *build_volume(const char *name, const note *n, const cay_volume_ask *ask,
+                                const uses *u)
 {
     size_t lists = (u->n + 1) * sizeof(char *);
     cay_volume *v = cay__alloc(sizeof *v + lists + u->n * (CAY_ID_LEN + 1) + CAY_VOLUME_NAME +
@@ -351,7 +352,7 @@ int cay_volume_find(cay_client *client, const cay_call *call, const char *name, 
     CAY_TRY(place_of(client, n.provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_TRY(find_uses(&u, err));
-    *out = answer(name, &n, &ask, &u);
+    *out = build_volume(name, &n, &ask, &u);
     return 0;
 }
 

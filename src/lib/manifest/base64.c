@@ -2,7 +2,7 @@
 #include "manifest.h"
 #include <base/mutant.h>
 
-static int digit(unsigned char c)
+static int decode_digit(unsigned char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -23,7 +23,7 @@ void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out)
         return NULL;
     unsigned char *to = cay__arena_take(mem, len / 4 * 3 + !CAY__MUTANT("fuzz-manifest"));
     for (size_t i = 0; i < len - pad; i++) {
-        int d = digit((unsigned char)text[i]);
+        int d = decode_digit((unsigned char)text[i]);
         if (d < 0)
             return NULL;
         bits = bits << 6 | (uint32_t)d;

@@ -4,7 +4,7 @@
 #include <base/spec.h>
 #include <stdio.h>
 
-static void put(json_t *o, const char *key, const char *value)
+static void set_text(json_t *o, const char *key, const char *value)
 {
     if (value)
         json_object_set_new(o, key, json_string(value));
@@ -21,22 +21,23 @@ static void put_list(json_t *o, const char *key, const char *const *list)
 
 /* Takes o over. Whatever is not UTF-8 was lost on the way here, and its field with it: the reader
  * says that it is missing. */
-static int add(cay_manifest *m, const char *path, json_t *o, const cay_entry *given, cay_err *err)
+static int add_entry(cay_manifest *m, const char *path, json_t *o, const cay_entry *given,
+                     cay_err *err)
 {
     CAY_AUTOJSON *own = o;
     cay_entry all, *e = given ? &all : NULL;
     CAY_TRY(cay__spec_take(&all, sizeof all, given, "cay_entry", err));
     if (e) {
-        put(o, "description", e->description);
-        put(o, "group", e->group);
-        put(o, "permissions", e->permissions);
+        set_text(o, "description", e->description);
+        set_text(o, "group", e->group);
+        set_text(o, "permissions", e->permissions);
         json_object_set_new(o, "ephemeral", json_boolean(e->ephemeral));
     }
     CAY_TRY(cay__entry_read(m, "", SIZE_MAX, path, o, err));
     return 0;
 }
 
-static json_t *typed(const char *type)
+static json_t *make_entry(const char *type)
 {
     return json_pack("{s:s}", "type", type);
 }
@@ -44,10 +45,10 @@ static json_t *typed(const char *type)
 int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_t len,
                       const cay_entry *e, cay_err *err)
 {
-    json_t *o = typed("file"), *text = json_stringn(data ? data : "", len);
+    json_t *o = make_entry("file"), *text = json_stringn(data ? data : "", len);
     bool raw = !text;
     json_object_set_new(o, "content", raw ? json_string("") : text);
-    CAY_TRY(add(m, path, o, e, err));
+    CAY_TRY(add_entry(m, path, o, e, err));
     if (raw) { /* bytes that are no text go around JSON, and leave as base64 */
         static const char digits[] =
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -73,15 +74,15 @@ int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_
 
 int cay_manifest_dir(cay_manifest *m, const char *path, const cay_entry *e, cay_err *err)
 {
-    return add(m, path, typed("dir"), e, err);
+    return add_entry(m, path, make_entry("dir"), e, err);
 }
 
 int cay_manifest_local_file(cay_manifest *m, const char *path, const char *src, const cay_entry *e,
                             cay_err *err)
 {
-    json_t *o = typed("local_file");
-    put(o, "src", src);
-    return add(m, path, o, e, err);
+    json_t *o = make_entry("local_file");
+    set_text(o, "src", src);
+    return add_entry(m, path, o, e, err);
 }
 
 int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *given,
@@ -89,11 +90,11 @@ int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_di
 {
     cay_local_dir s;
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_local_dir", err));
-    json_t *o = typed("local_dir");
-    put(o, "src", s.src);
-    put(o, "ignore_file", s.ignore_file);
+    json_t *o = make_entry("local_dir");
+    set_text(o, "src", s.src);
+    set_text(o, "ignore_file", s.ignore_file);
     put_list(o, "exclude", s.exclude);
-    return add(m, path, o, e, err);
+    return add_entry(m, path, o, e, err);
 }
 
 int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *given,
@@ -101,54 +102,54 @@ int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo 
 {
     cay_git_repo own, *s = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_git_repo", err));
-    json_t *o = typed("git_repo");
-    put(o, "repo", s->repo);
-    put(o, "host", s->host);
-    put(o, "ref", s->ref);
-    put(o, "subpath", s->subpath);
-    put(o, "credentials", s->credentials);
+    json_t *o = make_entry("git_repo");
+    set_text(o, "repo", s->repo);
+    set_text(o, "host", s->host);
+    set_text(o, "ref", s->ref);
+    set_text(o, "subpath", s->subpath);
+    set_text(o, "credentials", s->credentials);
     put_list(o, "sparse_checkout", s->sparse);
     if (s->whole || s->depth)
         json_object_set_new(o, "depth", json_integer(s->whole ? 0 : s->depth));
-    return add(m, path, o, e, err);
+    return add_entry(m, path, o, e, err);
 }
 
-static int remote(cay_manifest *m, const char *path, const char *type, const cay_remote *given,
-                  const cay_entry *e, cay_err *err)
+static int add_remote(cay_manifest *m, const char *path, const char *type, const cay_remote *given,
+                      const cay_entry *e, cay_err *err)
 {
     cay_remote own, *s = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_remote", err));
-    json_t *o = typed(type), *headers = s->headers && s->headers->key ? json_object() : NULL;
-    put(o, "url", s->url);
-    put(o, "sha256", s->sha256);
-    put(o, "format", s->format);
+    json_t *o = make_entry(type), *headers = s->headers && s->headers->key ? json_object() : NULL;
+    set_text(o, "url", s->url);
+    set_text(o, "sha256", s->sha256);
+    set_text(o, "format", s->format);
     if (s->max_bytes)
         json_object_set_new(o, "max_bytes", json_integer((json_int_t)s->max_bytes));
     for (const cay_pair *p = s->headers; headers && p->key; p++)
         json_object_set_new(headers, p->key, json_string(p->value));
     if (headers)
         json_object_set_new(o, "headers", headers);
-    return add(m, path, o, e, err);
+    return add_entry(m, path, o, e, err);
 }
 
 int cay_manifest_remote_file(cay_manifest *m, const char *path, const cay_remote *s,
                              const cay_entry *e, cay_err *err)
 {
-    return remote(m, path, "remote_file", s, e, err);
+    return add_remote(m, path, "remote_file", s, e, err);
 }
 
 int cay_manifest_remote_dir(cay_manifest *m, const char *path, const cay_remote *s,
                             const cay_entry *e, cay_err *err)
 {
-    return remote(m, path, "remote_dir", s, e, err);
+    return add_remote(m, path, "remote_dir", s, e, err);
 }
 
 int cay_manifest_bind(cay_manifest *m, const char *path, const char *source, bool rw, cay_err *err)
 {
     json_t *o = json_pack("{s:s,s:{s:s},s:b}", "type", "mount", "mount_strategy", "type",
                           "local_bind", "read_only", !rw);
-    put(o, "source", source);
-    return add(m, path, o, NULL, err);
+    set_text(o, "source", source);
+    return add_entry(m, path, o, NULL, err);
 }
 
 int cay_manifest_mount(cay_manifest *m, const char *path, const char *type, const char *fields,
@@ -156,15 +157,15 @@ int cay_manifest_mount(cay_manifest *m, const char *path, const char *type, cons
 {
     json_t *o = NULL;
     CAY_TRY(cay__json_object("fields of a mount", fields, &o, err));
-    put(o, "type", type);
-    return add(m, path, o, NULL, err);
+    set_text(o, "type", type);
+    return add_entry(m, path, o, NULL, err);
 }
 
 int cay_manifest_entry(cay_manifest *m, const char *path, const char *json, cay_err *err)
 {
     json_t *o = NULL;
     CAY_TRY(cay__json_object("entry", json, &o, err));
-    return add(m, path, o, NULL, err);
+    return add_entry(m, path, o, NULL, err);
 }
 
 int cay_manifest_env(cay_manifest *m, const char *name, const char *value, const char *source,
@@ -174,7 +175,7 @@ int cay_manifest_env(cay_manifest *m, const char *name, const char *value, const
     if (source)
         json_object_set_new(o, "value", json_pack("{s:s,s:s}", "type", "ref", "source", source));
     else
-        put(o, "value", value);
+        set_text(o, "value", value);
     return cay__env_read(m, name, o, err);
 }
 
@@ -186,7 +187,7 @@ int cay_manifest_user(cay_manifest *m, const char *name, cay_err *err)
 int cay_manifest_group(cay_manifest *m, const char *name, const char *const *users, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object();
-    put(o, "name", name);
+    set_text(o, "name", name);
     put_list(o, "users", users);
     return cay__group_read(m, o, err);
 }
@@ -205,14 +206,14 @@ static int set_top(cay_manifest *m, json_t *o, cay_err *err)
 int cay_manifest_set_run_as(cay_manifest *m, const char *user, cay_err *err)
 {
     json_t *o = json_object();
-    put(o, "run_as", user);
+    set_text(o, "run_as", user);
     return set_top(m, o, err);
 }
 
 int cay_manifest_set_policy(cay_manifest *m, const char *text, cay_err *err)
 {
     json_t *o = json_object();
-    put(o, "policy", text);
+    set_text(o, "policy", text);
     return set_top(m, o, err);
 }
 
@@ -241,7 +242,7 @@ int cay_manifest_path_grant(cay_manifest *m, const char *path, const char *host_
                             bool read_only, cay_err *err)
 {
     CAY_AUTOJSON *o = json_pack("{s:b}", "read_only", read_only);
-    put(o, "path", path);
-    put(o, "host_path", host_path);
+    set_text(o, "path", path);
+    set_text(o, "host_path", host_path);
     return cay__grant_read(m, o, err);
 }

@@ -12,7 +12,8 @@ typedef struct walk {
     int refused; /* 0, or the code of the first refusal, which err tells */
 } walk;
 
-static int tell(walk *w, const char *what, const char *name, const char *action, const char *why)
+static int report_delta(walk *w, const char *what, const char *name, const char *action,
+                        const char *why)
 {
     cay_manifest_delta d = {
         .size = sizeof d, .what = what, .name = name, .action = action, .why = why
@@ -24,7 +25,7 @@ static int tell(walk *w, const char *what, const char *name, const char *action,
     return w->fn ? w->fn(&d, w->arg) : 0;
 }
 
-static bool same(json_t *a, json_t *b)
+static bool same_json(json_t *a, json_t *b)
 {
     CAY_AUTOJSON *x = a, *y = b;
     return json_equal(x, y);
@@ -52,15 +53,15 @@ static int compare_env(walk *w)
             (same_text(o->value, n->value) || (o->ephemeral && !o->value) ||
              (n->ephemeral && !n->value)))
             continue;
-        int rc = tell(w, "environment", n->name, o ? "replace" : "add",
-                      "its processes have their environment already");
+        int rc = report_delta(w, "environment", n->name, o ? "replace" : "add",
+                              "its processes have their environment already");
         if (rc)
             return rc;
     }
     for (size_t i = 0; i < w->old->nenv; i++)
         if (!find_env(w->new_, w->old->env[i].name)) {
-            int rc = tell(w, "environment", w->old->env[i].name, "remove",
-                          "its processes have their environment already");
+            int rc = report_delta(w, "environment", w->old->env[i].name, "remove",
+                                  "its processes have their environment already");
             if (rc)
                 return rc;
         }
@@ -76,11 +77,11 @@ static int compare_accounts(walk *w)
         json_t *x = json_object_get(a, what[i]), *y = json_object_get(b, what[i]);
         if (x == y || (x && y && json_equal(x, y)))
             continue;
-        int rc = tell(w, what[i], "",
-                      !x   ? "add"
-                      : !y ? "remove"
-                           : "replace",
-                      "accounts are made with the sandbox");
+        int rc = report_delta(w, what[i], "",
+                              !x   ? "add"
+                              : !y ? "remove"
+                                   : "replace",
+                              "accounts are made with the sandbox");
         if (rc)
             return rc;
     }
@@ -100,16 +101,17 @@ static int compare_entry(walk *w, const cay__entry *n)
     bool mount = cay__is_mount(n) || (o && cay__is_mount(o));
     const char *what = mount ? "mount" : "entry";
     if (!o)
-        return tell(w, what, n->path, "add", mount ? "mounts are made with the sandbox" : NULL);
+        return report_delta(w, what, n->path, "add",
+                            mount ? "mounts are made with the sandbox" : NULL);
     if (o->kind != n->kind)
-        return tell(w, what, n->path, "replace", "its type is another");
-    if (same(own_json(w->old, o), own_json(w->new_, n)))
+        return report_delta(w, what, n->path, "replace", "its type is another");
+    if (same_json(own_json(w->old, o), own_json(w->new_, n)))
         return 0;
-    return tell(w, what, n->path, "replace",
-                mount ? "mounts are made with the sandbox"
-                : w->flags & CAY_MANIFEST_REPLACE
-                    ? NULL
-                    : "it is there already; allow replacing to change it");
+    return report_delta(w, what, n->path, "replace",
+                        mount ? "mounts are made with the sandbox"
+                        : w->flags & CAY_MANIFEST_REPLACE
+                            ? NULL
+                            : "it is there already; allow replacing to change it");
 }
 
 int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
@@ -118,7 +120,7 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
     walk w = { old, new_, flags, fn, arg, err, 0 };
     int rc = 0;
     if (strcmp(old->root, new_->root))
-        rc = tell(&w, "root", new_->root, "replace", "the root of a sandbox stays");
+        rc = report_delta(&w, "root", new_->root, "replace", "the root of a sandbox stays");
     if (rc || (rc = compare_env(&w)) || (rc = compare_accounts(&w)))
         return rc;
     for (size_t i = 0; i < new_->n; i++)
@@ -126,9 +128,9 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
             return rc;
     for (size_t i = 0; i < old->n; i++)
         if (!cay__entry_find(new_, old->entries[i].path) &&
-            (rc =
-                 tell(&w, cay__is_mount(&old->entries[i]) ? "mount" : "entry", old->entries[i].path,
-                      "remove", "what a process may be using is not taken away")))
+            (rc = report_delta(&w, cay__is_mount(&old->entries[i]) ? "mount" : "entry",
+                               old->entries[i].path, "remove",
+                               "what a process may be using is not taken away")))
             return rc;
     for (size_t i = 0; i < new_->ngrants; i++) {
         bool known = false;
@@ -137,20 +139,21 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
                      old->grants[k].read_only == new_->grants[i].read_only &&
                      same_text(old->grants[k].host_path, new_->grants[i].host_path);
         if (!known &&
-            (rc = tell(&w, "grants", new_->grants[i].path, "adopt",
-                       new_->grants[i].host_path ? "host directories are shown from the start"
-                                                 : NULL)))
+            (rc = report_delta(
+                 &w, "grants", new_->grants[i].path, "adopt",
+                 new_->grants[i].host_path ? "host directories are shown from the start" : NULL)))
             return rc;
     }
     if (!same_text(old->policy, new_->policy) &&
-        (rc = tell(&w, "policy", "", "replace", "a live policy is changed by cay net")))
+        (rc = report_delta(&w, "policy", "", "replace", "a live policy is changed by cay net")))
         return rc;
     if (!(old->services && new_->services ? json_equal(old->services, new_->services)
                                           : old->services == new_->services) &&
-        (rc = tell(&w, "services", "", "replace", "services are those of the start")))
+        (rc = report_delta(&w, "services", "", "replace", "services are those of the start")))
         return rc;
     if (old->sudo != new_->sudo &&
-        (rc = tell(&w, "sudo", "", "replace", "whether there is a sudo is settled at the start")))
+        (rc = report_delta(&w, "sudo", "", "replace",
+                           "whether there is a sudo is settled at the start")))
         return rc;
     return w.refused;
 }

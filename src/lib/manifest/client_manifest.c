@@ -57,7 +57,7 @@ static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
         c->env = list;
 }
 
-static const char *given(const cay__given *g, const char *name)
+static const char *find_given(const cay__given *g, const char *name)
 {
     for (const cay_pair *e = g ? g->env : NULL; e && e->key; e++)
         if (!strcmp(e->key, name))
@@ -105,7 +105,7 @@ static bool is_extra(const cay_create *c, const cay__env *v)
 /* *value: malloc'ed. 1: there is none, and that is right. */
 static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_err *err)
 {
-    const char *text = v->value ? v->value : given(f->given, v->name);
+    const char *text = v->value ? v->value : find_given(f->given, v->name);
     if (text) {
         *value = (cay__value){ cay__strdup(text), strlen(text) };
         return 0;

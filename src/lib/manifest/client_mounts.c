@@ -137,7 +137,7 @@ int cay__mounts_read(cay__mount_list *l)
     return cay_manifest_mounts(l->f->m, on_mount, l);
 }
 
-static bool acknowledged(const cay_manifest *m, const char *path)
+static bool is_acknowledged(const cay_manifest *m, const char *path)
 {
     for (size_t i = 0; i < m->nacks; i++)
         if (!strcmp(m->acks[i], path))
@@ -162,7 +162,7 @@ const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < CAY_LEN(keys) && !cay__mounts_by_engine(&l->m[i]); k++)
             if (json_object_get(l->m[i].fields, keys[k]) &&
-                !acknowledged(l->f->m, l->m[i].target)) {
+                !is_acknowledged(l->f->m, l->m[i].target)) {
                 *entry = l->m[i].entry;
                 return keys[k];
             }

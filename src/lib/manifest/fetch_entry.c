@@ -17,7 +17,7 @@ typedef struct own {
     cay__stage stage;
 } own;
 
-static void drop(cay__fetched *f)
+static void free_fetched(cay__fetched *f)
 {
     own *o = f->own;
     cay__close_fd(&f->fd);
@@ -33,7 +33,7 @@ void cay__fetched_clear(cay__fetched *f)
     *f = (cay__fetched){ .fd = -1 };
 }
 
-static const char **strings(cay__arena *mem, const json_t *list)
+static const char **read_strings(cay__arena *mem, const json_t *list)
 {
     size_t n = json_array_size(list);
     const char **v = cay__arena_take(mem, (n + 1) * sizeof *v);
@@ -42,7 +42,7 @@ static const char **strings(cay__arena *mem, const json_t *list)
     return n ? v : NULL;
 }
 
-static const cay_pair *headers(cay__arena *mem, json_t *map)
+static const cay_pair *read_headers(cay__arena *mem, json_t *map)
 {
     size_t n = 0;
     const char *name;
@@ -64,7 +64,7 @@ static void read_git(const json_t *j, cay__arena *mem, cay__source *s)
     s->ref = cay__json_str(j, "ref", NULL);
     s->whole = depth == 0;
     s->depth = (unsigned)depth;
-    s->sparse = strings(mem, json_object_get(j, "sparse_checkout"));
+    s->sparse = read_strings(mem, json_object_get(j, "sparse_checkout"));
     s->credentials = cay__json_str(j, "credentials", NULL);
 }
 
@@ -92,7 +92,7 @@ static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *
         return 0;
     }
     s->url = cay__json_str(j, "url", "");
-    s->headers = headers(mem, json_object_get(j, "headers"));
+    s->headers = read_headers(mem, json_object_get(j, "headers"));
     s->sha256 = cay__json_str(j, "sha256", NULL);
     s->max_bytes = (uint64_t)cay__json_int(j, "max_bytes", 0);
     s->format = cay__json_str(j, "format", NULL);
@@ -121,8 +121,8 @@ static void without_hash(const char *known, char identity[CAY__IDENTITY])
     identity[n] = 0;
 }
 
-static int content(cay_client *client, const cay_call *call, const cay__source *s,
-                   const char *known, cay__fetched *out, cay_err *err)
+static int fetch_content(cay_client *client, const cay_call *call, const cay__source *s,
+                         const char *known, cay__fetched *out, cay_err *err)
 {
     cay__brought got = { 0 };
     own *o = cay__alloc(sizeof *o);
@@ -131,7 +131,7 @@ static int content(cay_client *client, const cay_call *call, const cay__source *
         free(o);
         return rc;
     }
-    cay__fetched f = { .fd = -1, .own = o, .drop = drop };
+    cay__fetched f = { .fd = -1, .own = o, .drop = free_fetched };
     rc = cay__source_bring(client, call, s, known && *known ? known : NULL, o->stage.fd, &got, err);
     CAY_FAULT("fetch.brought");
     if (rc == 0) {
@@ -141,7 +141,7 @@ static int content(cay_client *client, const cay_call *call, const cay__source *
             rc = cay_fail_sys(err, CAY_ESYS, "entry %.100s: open what came", s->entry);
     }
     if (rc < 0) {
-        drop(&f);
+        free_fetched(&f);
         return rc;
     }
     cay__str_copy(f.identity, sizeof f.identity, got.identity);
@@ -163,7 +163,7 @@ int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_
     else
         CAY_TRY(cay__source_identity(client, call, &s, identity, err));
     if (ask->known || !identity[0]) {
-        CAY_TRY(content(client, call, &s, identity, &f, err));
+        CAY_TRY(fetch_content(client, call, &s, identity, &f, err));
         cay__str_copy(identity, sizeof identity, f.identity);
     }
     *out = f;

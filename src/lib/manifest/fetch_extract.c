@@ -58,8 +58,8 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
 }
 
 /* All of it, in a file without a name, at its start. */
-static int spool(const cay_client *client, const cay_call *call, int from, uint64_t most, int *out,
-                 cay_err *err)
+static int spool_archive(const cay_client *client, const cay_call *call, int from, uint64_t most,
+                         int *out, cay_err *err)
 {
     CAY_AUTOFD fd = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
@@ -94,13 +94,13 @@ typedef struct placing {
     cay_err *err;
 } placing;
 
-static int barred(placing *p, const char *path, const char *why)
+static int fail_blocked(placing *p, const char *path, const char *why)
 {
     return cay_fail_why(p->err, CAY_ETYPE, "workspace_archive_write_error", "%.150s: %s", path,
                         why);
 }
 
-static int look(placing *p, const cay__fs_entry *e, const char *path)
+static int check_existing(placing *p, const cay__fs_entry *e, const char *path)
 {
     cay_stat st = { .size_of = sizeof st };
     cay_err own = CAY_ERR_INIT;
@@ -111,16 +111,16 @@ static int look(placing *p, const cay__fs_entry *e, const char *path)
         *p->err = own;
     CAY_TRY(rc);
     if (st.type == CAY_LINK)
-        return barred(p, path, "there is a link already, and no archive goes through one");
+        return fail_blocked(p, path, "there is a link already, and no archive goes through one");
     if (S_ISDIR(e->st->st_mode) != (st.type == CAY_DIR))
-        return barred(p, path,
-                      S_ISDIR(e->st->st_mode)
-                          ? "there is a file already, and the archive has a directory"
-                          : "there is a directory already, and the archive has a file");
+        return fail_blocked(p, path,
+                            S_ISDIR(e->st->st_mode)
+                                ? "there is a file already, and the archive has a directory"
+                                : "there is a directory already, and the archive has a file");
     return 0;
 }
 
-static int put(placing *p, int from, const char *path, uint32_t mode, uint64_t *bytes)
+static int upload_file(placing *p, int from, const char *path, uint32_t mode, uint64_t *bytes)
 {
     cay_write spec = { .size = sizeof spec, .mode = mode & 0777, .parents = true };
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
@@ -142,7 +142,7 @@ static int put(placing *p, int from, const char *path, uint32_t mode, uint64_t *
     return cay_upload_commit(up, p->call, p->err);
 }
 
-static int write_one(placing *p, const cay__fs_entry *e, const char *path)
+static int write_entry(placing *p, const cay__fs_entry *e, const char *path)
 {
     if (S_ISDIR(e->st->st_mode)) {
         p->n.dirs++;
@@ -152,7 +152,7 @@ static int write_one(placing *p, const cay__fs_entry *e, const char *path)
     if (fd < 0)
         return cay_fail_sys(p->err, CAY_ESYS, "read %.150s", e->path);
     p->n.files++;
-    return put(p, fd, path, e->st->st_mode, &p->n.bytes);
+    return upload_file(p, fd, path, e->st->st_mode, &p->n.bytes);
 }
 
 static int on_entry(const cay__fs_entry *e, void *arg)
@@ -160,11 +160,11 @@ static int on_entry(const cay__fs_entry *e, void *arg)
     placing *p = arg;
     char path[BASE_MAX + CAY__ITEM_PATH + 2];
     snprintf(path, sizeof path, "%s%s%s", p->base, *p->base ? "/" : "", e->path);
-    p->rc = p->look ? look(p, e, path) : write_one(p, e, path);
+    p->rc = p->look ? check_existing(p, e, path) : write_entry(p, e, path);
     return p->rc;
 }
 
-static int walk(placing *p, int dir)
+static int walk_entries(placing *p, int dir)
 {
     int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     cay__fs_walk w = { .fn = on_entry, .arg = p };
@@ -175,8 +175,8 @@ static int walk(placing *p, int dir)
                      : 0;
 }
 
-static int unpack(cay_client *client, const cay_call *call, const char *scheme,
-                  const cay_archive_limits *l, int in, int dir, cay_err *err)
+static int unpack_archive(cay_client *client, const cay_call *call, const char *scheme,
+                          const cay_archive_limits *l, int in, int dir, cay_err *err)
 {
     CAY_AUTOPTR(cay__oneshot) o = NULL;
     char input[24], output[24], members[24];
@@ -230,17 +230,17 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
     if (slash)
         snprintf(p.base, sizeof p.base, "%.*s", (int)CAY_MAX(slash - x.path, (ptrdiff_t)1), x.path);
     CAY_AUTOFD in = -1;
-    CAY_TRY(spool(sb->owner, call, x.fd, most.max_input_bytes, &in, err));
+    CAY_TRY(spool_archive(sb->owner, call, x.fd, most.max_input_bytes, &in, err));
     __attribute__((cleanup(cay__stage_remove))) cay__stage stage = { .home = -1, .fd = -1 };
     CAY_TRY(cay__stage_make(sb->owner, &stage, err));
-    CAY_TRY(unpack(sb->owner, call, scheme, &most, in, stage.fd, err));
-    CAY_TRY(walk(&p, stage.fd));
+    CAY_TRY(unpack_archive(sb->owner, call, scheme, &most, in, stage.fd, err));
+    CAY_TRY(walk_entries(&p, stage.fd));
     p.look = false;
     uint64_t kept = 0;
     if (lseek(in, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive again");
-    CAY_TRY(put(&p, in, x.path, 0644, &kept));
-    CAY_TRY(walk(&p, stage.fd));
+    CAY_TRY(upload_file(&p, in, x.path, 0644, &kept));
+    CAY_TRY(walk_entries(&p, stage.fd));
     if (out)
         cay__answer_give(out, &p.n, sizeof p.n);
     return 0;

@@ -68,7 +68,7 @@ typedef struct git {
     int64_t until; /* as cay__now_ms() has it */
 } git;
 
-static int missing(const char *said)
+static int is_not_found(const char *said)
 {
     return strstr(said, "not found") || strstr(said, "No such file");
 }
@@ -81,8 +81,8 @@ static int too_slow(const git *g, cay_err *err)
 
 /* Runs it; *code is its status, and what it said goes to `out` (NUL-terminated text; may be NULL)
  * and `said`. */
-static int run(const git *g, const char *const *args, const char *cwd, char **out, char said[400],
-               int *code, cay_err *err)
+static int run_git(const git *g, const char *const *args, const char *cwd, char **out,
+                   char said[400], int *code, cay_err *err)
 {
     const char *argv[CAY_LEN(safe) + ARGS + 1];
     size_t n = 0;
@@ -120,21 +120,22 @@ static int run(const git *g, const char *const *args, const char *cwd, char **ou
 }
 
 /* The same where anything but success is an error. */
-static int must(const git *g, const char *const *args, const char *cwd, char **out, cay_err *err)
+static int run_git_checked(const git *g, const char *const *args, const char *cwd, char **out,
+                           cay_err *err)
 {
     char said[400];
     int code;
-    CAY_TRY(run(g, args, cwd, out, said, &code, err));
+    CAY_TRY(run_git(g, args, cwd, out, said, &code, err));
     if (code == 0)
         return 0;
-    if (code == 127 && missing(said))
+    if (code == 127 && is_not_found(said))
         return cay_fail_why(err, CAY_ENOENT, "git_missing_in_image",
                             "git is not installed on this host; install the package git");
     return cay_fail_why(err, CAY_EUPSTREAM, "git_clone_error", "git %s of %.80s: %.120s", args[0],
                         g->f->url, said[0] ? said : "failed");
 }
 
-static bool hex(const char *s, size_t at_least)
+static bool is_hex(const char *s, size_t at_least)
 {
     size_t n = strspn(s, "0123456789abcdefABCDEF");
     return !s[n] && n >= at_least && n <= HEX_SHA256;
@@ -142,12 +143,12 @@ static bool hex(const char *s, size_t at_least)
 
 static bool whole_commit(const char *s)
 {
-    return s && hex(s, HEX_SHA1) && (strlen(s) == HEX_SHA1 || strlen(s) == HEX_SHA256);
+    return s && is_hex(s, HEX_SHA1) && (strlen(s) == HEX_SHA1 || strlen(s) == HEX_SHA256);
 }
 
 /* Nothing that git or a server could read as something else. A manifest's check says the same; here
  * it is the wall. */
-static int judge(const cay__source *f, cay__url *url, cay_err *err)
+static int check_source(const cay__source *f, cay__url *url, cay_err *err)
 {
     CAY_TRY(cay__url_parse(f->url, url, err));
     if (f->ref && (!f->ref[0] || f->ref[0] == '-' || strlen(f->ref) > 250 || strstr(f->ref, "..") ||
@@ -166,7 +167,7 @@ static int judge(const cay__source *f, cay__url *url, cay_err *err)
     return 0;
 }
 
-static int start(cay_client *client, const cay__url *url, git *g, cay_err *err)
+static int start_sandbox(cay_client *client, const cay__url *url, git *g, cay_err *err)
 {
     char to[CAY__NAME_MAX + 64], place[CAY__NAME_MAX + 32];
     cay__source_place(url, url->tls ? "https" : "http", place, sizeof place);
@@ -179,7 +180,7 @@ static int start(cay_client *client, const cay__url *url, git *g, cay_err *err)
 }
 
 /* The commit that a line of ls-remote names `name`, in hex. */
-static bool listed(const char *text, const char *name, char out[HEX_SHA256 + 1])
+static bool find_commit(const char *text, const char *name, char out[HEX_SHA256 + 1])
 {
     size_t want = strlen(name);
     for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
@@ -193,7 +194,7 @@ static bool listed(const char *text, const char *name, char out[HEX_SHA256 + 1])
     return false;
 }
 
-static int resolve(const git *g, char commit[HEX_SHA256 + 1], cay_err *err)
+static int resolve_commit(const git *g, char commit[HEX_SHA256 + 1], cay_err *err)
 {
     static const char *const forms[][2] = {
         { "refs/heads/", "" }, { "refs/tags/", "^{}" }, { "refs/tags/", "" }, { "", "" }
@@ -202,8 +203,8 @@ static int resolve(const git *g, char commit[HEX_SHA256 + 1], cay_err *err)
     char names[CAY_LEN(forms)][300];
     CAY_AUTOFREE char *text = NULL;
     if (!ref) {
-        CAY_TRY(must(g, head, NULL, &text, err));
-        if (listed(text, "HEAD", commit))
+        CAY_TRY(run_git_checked(g, head, NULL, &text, err));
+        if (find_commit(text, "HEAD", commit))
             return 0;
         return cay_fail_why(err, CAY_ENOENT, "git_ref_not_found", "%.120s has no commit yet",
                             g->f->url);
@@ -212,13 +213,13 @@ static int resolve(const git *g, char commit[HEX_SHA256 + 1], cay_err *err)
         snprintf(names[i], sizeof names[i], "%s%s%s", forms[i][0], ref, forms[i][1]);
     const char *const args[] = { "ls-remote", "--",     g->f->url, names[0],
                                  names[1],    names[2], names[3],  NULL };
-    CAY_TRY(must(g, args, NULL, &text, err));
+    CAY_TRY(run_git_checked(g, args, NULL, &text, err));
     for (size_t i = 0; i < CAY_LEN(forms); i++)
-        if ((i < 3 || cay__str_starts(ref, "refs/")) && listed(text, names[i], commit))
+        if ((i < 3 || cay__str_starts(ref, "refs/")) && find_commit(text, names[i], commit))
             return 0;
     return cay_fail_why(err, CAY_ENOENT, "git_ref_not_found", "%.100s has no branch or tag %.80s%s",
                         g->f->url, ref,
-                        hex(ref, HEX_SHORT) ? "; give a commit with all its 40 digits" : "");
+                        is_hex(ref, HEX_SHORT) ? "; give a commit with all its 40 digits" : "");
 }
 
 int cay__git_identity(cay_client *client, const cay_call *call, const cay__source *f,
@@ -226,20 +227,20 @@ int cay__git_identity(cay_client *client, const cay_call *call, const cay__sourc
 {
     char commit[HEX_SHA256 + 1];
     cay__url url;
-    CAY_TRY(judge(f, &url, err));
+    CAY_TRY(check_source(f, &url, err));
     if (whole_commit(f->ref)) {
         snprintf(identity, CAY__IDENTITY, "git:%s", f->ref);
         return 0;
     }
     git g = { .f = f, .call = call };
-    CAY_TRY(start(client, &url, &g, err));
+    CAY_TRY(start_sandbox(client, &url, &g, err));
     CAY_AUTOPTR(cay__oneshot) o = g.o;
-    CAY_TRY(resolve(&g, commit, err));
+    CAY_TRY(resolve_commit(&g, commit, err));
     snprintf(identity, CAY__IDENTITY, "git:%s", commit);
     return 0;
 }
 
-static int bring(const git *g, const char *commit, cay_err *err)
+static int fetch_commit(const git *g, const char *commit, cay_err *err)
 {
     char depth[32], said[400];
     const char *ref = g->f->ref && !whole_commit(g->f->ref) ? g->f->ref : NULL, *args[16];
@@ -258,12 +259,12 @@ static int bring(const git *g, const char *commit, cay_err *err)
     args[n++] = "origin";
     args[n++] = commit;
     args[n] = NULL;
-    CAY_TRY(run(g, args, REPO, NULL, said, &code, err));
+    CAY_TRY(run_git(g, args, REPO, NULL, said, &code, err));
     if (code == 0)
         return 0;
     /* Some servers give commits only by the names they have. */
     args[n - 1] = ref ? ref : "HEAD";
-    CAY_TRY(run(g, args, REPO, NULL, said, &code, err));
+    CAY_TRY(run_git(g, args, REPO, NULL, said, &code, err));
     if (code)
         return cay_fail_why(err, CAY_EUPSTREAM, "git_clone_error", "git fetch of %.80s: %.120s",
                             g->f->url, said[0] ? said : "failed");
@@ -278,7 +279,7 @@ static int check_out(const git *g, const char *commit, cay_err *err)
     char said[400], full[HEX_SHA256 + 20];
     CAY_AUTOFREE char *at = NULL;
     int code;
-    CAY_TRY(run(g, have, REPO, NULL, said, &code, err));
+    CAY_TRY(run_git(g, have, REPO, NULL, said, &code, err));
     if (code && whole_commit(g->f->ref))
         return cay_fail_why(err, CAY_ENOENT, "git_ref_not_found", "%.100s gives no commit %.12s",
                             g->f->url, commit);
@@ -288,11 +289,11 @@ static int check_out(const git *g, const char *commit, cay_err *err)
     for (size_t i = 0; g->f->sparse && g->f->sparse[i]; i++)
         sparse[4 + i] = g->f->sparse[i];
     if (g->f->sparse && g->f->sparse[0])
-        CAY_TRY(must(g, sparse, REPO, NULL, err));
+        CAY_TRY(run_git_checked(g, sparse, REPO, NULL, err));
     snprintf(full, sizeof full, "%s^{commit}", commit);
     const char *const go[] = { "checkout", "-q", "--detach", full, NULL };
-    CAY_TRY(must(g, go, REPO, NULL, err));
-    CAY_TRY(must(g, head, REPO, &at, err));
+    CAY_TRY(run_git_checked(g, go, REPO, NULL, err));
+    CAY_TRY(run_git_checked(g, head, REPO, &at, err));
     /* A tag may stand for a commit; a commit's name stands for itself, and is its content's hash.
      */
     if (strncasecmp(at, commit, strlen(commit)))
@@ -308,7 +309,7 @@ static int on_items(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
     return f->progress ? f->progress(bytes, f->arg, err) : 0;
 }
 
-static int copy(const git *g, int dir, cay__brought *out, cay_err *err)
+static int copy_tree(const git *g, int dir, cay__brought *out, cay_err *err)
 {
     char tree[CAY__ITEM_PATH + 8];
     bool all = !g->f->subpath || !g->f->subpath[0] || !strcmp(g->f->subpath, ".");
@@ -336,15 +337,15 @@ int cay__git_fetch(cay_client *client, const cay_call *call, const cay__source *
     char commit[HEX_SHA256 + 1];
     cay__url url;
     git g = { .f = f, .call = call };
-    CAY_TRY(judge(f, &url, err));
-    CAY_TRY(start(client, &url, &g, err));
+    CAY_TRY(check_source(f, &url, err));
+    CAY_TRY(start_sandbox(client, &url, &g, err));
     CAY_AUTOPTR(cay__oneshot) o = g.o;
     if (identity && cay__str_starts(identity, "git:") && whole_commit(identity + 4))
         cay__str_copy(commit, sizeof commit, identity + 4);
     else if (whole_commit(f->ref))
         cay__str_copy(commit, sizeof commit, f->ref);
     else
-        CAY_TRY(resolve(&g, commit, err));
+        CAY_TRY(resolve_commit(&g, commit, err));
     const char *const init[] = {
         "init",
         "-q",
@@ -355,11 +356,11 @@ int cay__git_fetch(cay_client *client, const cay_call *call, const cay__source *
         NULL
     };
     const char *const remote[] = { "remote", "add", "--", "origin", f->url, NULL };
-    CAY_TRY(must(&g, init, NULL, NULL, err));
-    CAY_TRY(must(&g, remote, REPO, NULL, err));
-    CAY_TRY(bring(&g, commit, err));
+    CAY_TRY(run_git_checked(&g, init, NULL, NULL, err));
+    CAY_TRY(run_git_checked(&g, remote, REPO, NULL, err));
+    CAY_TRY(fetch_commit(&g, commit, err));
     CAY_TRY(check_out(&g, commit, err));
-    CAY_TRY(copy(&g, dir, out, err));
+    CAY_TRY(copy_tree(&g, dir, out, err));
     snprintf(out->identity, sizeof out->identity, "git:%s", commit);
     return 0;
 }

@@ -41,7 +41,7 @@ typedef struct ask {
     size_t nsecrets;
 } ask;
 
-static uint64_t most(const cay__source *f)
+static uint64_t body_limit(const cay__source *f)
 {
     return f->max_bytes ? f->max_bytes : f->kind == CAY__SOURCE_FILE ? FILE_BYTES : ARCHIVE_BYTES;
 }
@@ -76,7 +76,7 @@ static int bind_headers(ask *a, cay_err *err)
     return 0;
 }
 
-static int start(ask *a, cay_err *err)
+static int start_sandbox(ask *a, cay_err *err)
 {
     CAY_TRY(cay__url_parse(a->f->url, &a->first, err));
     a->at = a->first;
@@ -123,10 +123,10 @@ static int take_body(const ask *a, cay__items_in *in, reply *r, int body, cay_er
         if (!n)
             return 0;
         r->bytes += n;
-        if (r->bytes > most(a->f))
+        if (r->bytes > body_limit(a->f))
             return cay_fail_why(err, CAY_ETOOBIG, "fetch_too_big",
                                 "%.120s is larger than %llu bytes", a->f->url,
-                                (unsigned long long)most(a->f));
+                                (unsigned long long)body_limit(a->f));
         if (body >= 0 && r->status == 200 && !cay__fd_write_all(body, p, n))
             return cay_fail_sys(err, CAY_ESYS, "keep what came");
         if (a->f->progress)
@@ -152,8 +152,8 @@ static int read_reply(const ask *a, int fd, reply *r, int body, cay_err *err)
 }
 
 /* in: a body to send, of `max` bytes; -1: none, and at most `max` may come. */
-static int request(ask *a, const char *verb, uint64_t max_bytes, int in, reply *r, int body,
-                   cay_err *err)
+static int send_request(ask *a, const char *verb, uint64_t max_bytes, int in, reply *r, int body,
+                        cay_err *err)
 {
     char place[CAY__NAME_MAX + 32], url[CAY__URL_MAX + sizeof place], max[24], said[300];
     CAY_AUTOFD headers = -1;
@@ -179,7 +179,7 @@ static int request(ask *a, const char *verb, uint64_t max_bytes, int in, reply *
         return ended;
     if (rc == CAY_ETOOBIG)
         return cay_fail_why(err, CAY_ETOOBIG, "fetch_too_big", "%.120s is larger than %llu bytes",
-                            a->f->url, (unsigned long long)most(a->f));
+                            a->f->url, (unsigned long long)body_limit(a->f));
     if (rc == CAY_EUPSTREAM)
         return cay_fail_why(err, CAY_EUPSTREAM, "fetch_failed", "%.100s: %.130s", a->at.host,
                             said[0] ? cay__source_last_line(said) : why.msg);
@@ -188,13 +188,13 @@ static int request(ask *a, const char *verb, uint64_t max_bytes, int in, reply *
     return rc;
 }
 
-static bool redirects(unsigned status)
+static bool is_redirect(unsigned status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
 /* Where the answer leads is another place only if a rule of the sandbox allows it. */
-static int follow(ask *a, const reply *r, cay_err *err)
+static int apply_redirect(ask *a, const reply *r, cay_err *err)
 {
     cay__url to;
     cay_net_verdict v = { .size = sizeof v };
@@ -212,13 +212,13 @@ static int follow(ask *a, const reply *r, cay_err *err)
     return 0;
 }
 
-static int hops(ask *a, const char *verb, reply *r, int body, cay_err *err)
+static int follow_redirects(ask *a, const char *verb, reply *r, int body, cay_err *err)
 {
     for (unsigned n = 0; n <= REDIRECTS; n++) {
-        CAY_TRY(request(a, verb, most(a->f), -1, r, body, err));
-        if (!redirects(r->status) || !r->location[0])
+        CAY_TRY(send_request(a, verb, body_limit(a->f), -1, r, body, err));
+        if (!is_redirect(r->status) || !r->location[0])
             return 0;
-        CAY_TRY(follow(a, r, err));
+        CAY_TRY(apply_redirect(a, r, err));
     }
     return cay_fail_why(err, CAY_EUPSTREAM, "too_many_redirects", "%.80s: more than %d redirects",
                         a->first.host, REDIRECTS);
@@ -251,9 +251,9 @@ int cay__remote_identity(cay_client *client, const cay_call *call, const cay__so
     }
     ask *a = cay__alloc(sizeof *a);
     *a = (ask){ .client = client, .call = call, .f = f };
-    int rc = start(a, err);
+    int rc = start_sandbox(a, err);
     if (rc == 0)
-        rc = hops(a, "head", &r, -1, err);
+        rc = follow_redirects(a, "head", &r, -1, err);
     cay__oneshot_close(a->o);
     free(a);
     if (rc == 0)
@@ -261,7 +261,8 @@ int cay__remote_identity(cay_client *client, const cay_call *call, const cay__so
     return rc;
 }
 
-static int digest(const cay__source *f, int fd, uint64_t size, cay__brought *out, cay_err *err)
+static int check_digest(const cay__source *f, int fd, uint64_t size, cay__brought *out,
+                        cay_err *err)
 {
     char hex[CAY__SHA256_HEX];
     void *map = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
@@ -321,13 +322,13 @@ static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
 }
 
 /* The body, in a file without a name, at its start. */
-static int get(ask *a, reply *r, int *out, cay_err *err)
+static int download_body(ask *a, reply *r, int *out, cay_err *err)
 {
     CAY_AUTOFD body = openat(a->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (body < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for what comes");
-    CAY_TRY(start(a, err));
-    CAY_TRY(hops(a, "get", r, body, err));
+    CAY_TRY(start_sandbox(a, err));
+    CAY_TRY(follow_redirects(a, "get", r, body, err));
     cay__oneshot_close(CAY_STEAL(a->o)); /* its network is not needed any more */
     if (r->status != 200)
         return cay_fail_why(err, r->status == 404 || r->status == 410 ? CAY_ENOENT : CAY_EUPSTREAM,
@@ -338,12 +339,12 @@ static int get(ask *a, reply *r, int *out, cay_err *err)
     return 0;
 }
 
-static int bring(ask *a, const char *known, int dir, cay__brought *out, cay_err *err)
+static int fetch_source(ask *a, const char *known, int dir, cay__brought *out, cay_err *err)
 {
     reply r;
     CAY_AUTOFD body = -1;
-    CAY_TRY(get(a, &r, &body, err));
-    CAY_TRY(digest(a->f, body, r.bytes, out, err));
+    CAY_TRY(download_body(a, &r, &body, err));
+    CAY_TRY(check_digest(a->f, body, r.bytes, out, err));
     CAY_TRY(as_known(a->f, &r, known, out, err));
     out->bytes = r.bytes;
     out->items = 1;
@@ -356,7 +357,7 @@ int cay__remote_fetch(cay_client *client, const cay_call *call, const cay__sourc
 {
     ask *a = cay__alloc(sizeof *a);
     *a = (ask){ .client = client, .call = call, .f = f };
-    int rc = bring(a, identity, dir, out, err);
+    int rc = fetch_source(a, identity, dir, out, err);
     cay__oneshot_close(a->o);
     free(a);
     return rc;
@@ -385,11 +386,11 @@ typedef struct moved {
     uint64_t bytes;
 } moved;
 
-static int do_get(ask *a, void *arg, cay_err *err)
+static int download_url(ask *a, void *arg, cay_err *err)
 {
     moved *m = arg;
     reply r;
-    CAY_TRY(get(a, &r, &m->fd, err));
+    CAY_TRY(download_body(a, &r, &m->fd, err));
     m->bytes = r.bytes;
     return 0;
 }
@@ -398,19 +399,19 @@ int cay_url_get(cay_client *client, const cay_call *call, const cay_url *spec, i
                 uint64_t *bytes, cay_err *err)
 {
     moved m = { -1, 0 };
-    CAY_TRY(with_url(client, call, spec, do_get, &m, err));
+    CAY_TRY(with_url(client, call, spec, download_url, &m, err));
     *fd = m.fd;
     if (bytes)
         *bytes = m.bytes;
     return 0;
 }
 
-static int do_put(ask *a, void *arg, cay_err *err)
+static int upload_url(ask *a, void *arg, cay_err *err)
 {
     moved *m = arg;
     reply r;
-    CAY_TRY(start(a, err));
-    CAY_TRY(request(a, "put", m->bytes, m->fd, &r, -1, err));
+    CAY_TRY(start_sandbox(a, err));
+    CAY_TRY(send_request(a, "put", m->bytes, m->fd, &r, -1, err));
     return r.status >= 200 && r.status < 300
                ? 0
                : cay_fail_why(err, CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u",
@@ -421,5 +422,5 @@ int cay_url_put(cay_client *client, const cay_call *call, const cay_url *spec, i
                 cay_err *err)
 {
     moved m = { fd, len };
-    return with_url(client, call, spec, do_put, &m, err);
+    return with_url(client, call, spec, upload_url, &m, err);
 }

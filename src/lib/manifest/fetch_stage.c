@@ -13,7 +13,7 @@
 
 #define DIR_NAME "fetch"
 
-static void wipe(int home, const char *name)
+static void remove_stage(int home, const char *name)
 {
     char path[300];
     snprintf(path, sizeof path, "/" DIR_NAME "/%s", name);
@@ -21,7 +21,7 @@ static void wipe(int home, const char *name)
 }
 
 /* What the dead left: a directory whose lock nobody holds. */
-static void sweep(int home, int all)
+static void remove_stale(int home, int all)
 {
     int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = again < 0 ? NULL : fdopendir(again);
@@ -34,7 +34,7 @@ static void sweep(int home, int all)
             continue;
         CAY_AUTOFD fd = openat(all, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            wipe(home, e->d_name);
+            remove_stage(home, e->d_name);
     }
     closedir(d);
 }
@@ -50,7 +50,7 @@ int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
     /* Between making one and locking it nobody may sweep. */
     if (gate < 0 || flock(gate, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, client->home);
-    sweep(client->home_fd, all);
+    remove_stale(client->home_fd, all);
     cay__id_make(name, 'f');
     snprintf(path, sizeof path, DIR_NAME "/%s", name);
     if (mkdirat(all, name, 0700) < 0)
@@ -67,7 +67,7 @@ int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
 void cay__stage_remove(cay__stage *s)
 {
     if (s->fd >= 0 && s->home >= 0)
-        wipe(s->home, s->name);
+        remove_stage(s->home, s->name);
     cay__close_fd(&s->fd);
     cay__close_fd(&s->home);
 }

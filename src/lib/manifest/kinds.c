@@ -81,7 +81,7 @@ static const cay__field git_fields[] = {
 };
 
 /* Letters, digits and a few signs, and nothing that a program could take for an option. */
-static bool clean(const char *s, const char *signs)
+static bool is_safe_text(const char *s, const char *signs)
 {
     if (*s == '-' || !*s)
         return false;
@@ -113,14 +113,14 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
                *ref = cay__member(e->fields, "ref"), *sub = cay__member(e->fields, "subpath"),
                *from = cay__member(e->fields, "credentials");
     const json_t *sparse = json_object_get(e->fields, "sparse_checkout");
-    if (host && !clean(host, ".-:"))
+    if (host && !is_safe_text(host, ".-:"))
         return cay__bad(err, "manifest_invalid", e->path, "host",
                         "host %.60s is not the name of a host", host);
-    if (!clean(repo, "._-/") || !strchr(repo, '/') || strstr(repo, "..") || strstr(repo, "//") ||
-        repo[0] == '/' || repo[strlen(repo) - 1] == '/')
+    if (!is_safe_text(repo, "._-/") || !strchr(repo, '/') || strstr(repo, "..") ||
+        strstr(repo, "//") || repo[0] == '/' || repo[strlen(repo) - 1] == '/')
         return cay__bad(err, "manifest_invalid", e->path, "repo",
                         "repo is OWNER/NAME, not \"%.60s\"", repo);
-    if (ref && (!clean(ref, "._-/+@#") || strstr(ref, "..") || strstr(ref, "@{")))
+    if (ref && (!is_safe_text(ref, "._-/+@#") || strstr(ref, "..") || strstr(ref, "@{")))
         return cay__bad(err, "manifest_invalid", e->path, "ref",
                         "ref \"%.60s\" is no name of a branch, tag or commit", ref);
     if (sub && subpath_wrong(sub))
@@ -161,7 +161,7 @@ static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
     json_object_foreach(json_object_get(e->fields, "headers"), name, v)
     {
         const char *s = json_is_object(v) ? cay__member(v, "source") : json_string_value(v);
-        if (!clean(name, "-_") || strlen(name) > 100)
+        if (!is_safe_text(name, "-_") || strlen(name) > 100)
             return cay__bad(err, "manifest_invalid", e->path, "headers",
                             "\"%.60s\" is not the name of a header", name);
         if (!s || (json_is_string(v) && strlen(s) != json_string_length(v)) || strpbrk(s, "\r\n"))

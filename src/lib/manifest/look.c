@@ -59,7 +59,7 @@ int cay_manifest_ephemeral(const cay_manifest *m, int (*fn)(const char *path, vo
     return rc;
 }
 
-static size_t parts(const char *path)
+static size_t count_slashes(const char *path)
 {
     size_t n = 0;
     for (; *path; path++)
@@ -70,7 +70,7 @@ static size_t parts(const char *path)
 static int deepest_first(const void *a, const void *b)
 {
     const cay_mount_target *x = a, *y = b;
-    size_t nx = parts(x->path), ny = parts(y->path);
+    size_t nx = count_slashes(x->path), ny = count_slashes(y->path);
     return nx != ny ? (nx < ny ? 1 : -1) : strcmp(x->path, y->path);
 }
 
@@ -150,7 +150,7 @@ static branch *child_of(cay__arena *mem, branch *up, const char *name, size_t n)
     return b;
 }
 
-static branch *grow(cay__arena *mem, const cay_manifest *m, unsigned depth)
+static branch *build_tree(cay__arena *mem, const cay_manifest *m, unsigned depth)
 {
     branch *root = cay__arena_take(mem, sizeof *root);
     root->path = cay__arena_str(mem, m->root);
@@ -175,7 +175,7 @@ static bool is_dir(const branch *b)
 }
 
 /* Characters, not bytes, count for the eye. */
-static size_t width(const char *s)
+static size_t text_width(const char *s)
 {
     size_t n = 0;
     for (; *s; s++)
@@ -183,21 +183,22 @@ static size_t width(const char *s)
     return n;
 }
 
-static size_t widest(const branch *b, size_t indent)
+static size_t tree_width(const branch *b, size_t indent)
 {
     size_t most = 0;
     for (const branch *c = b->first; c; c = c->next) {
-        size_t own = indent + 4 + width(c->name) + is_dir(c), below = widest(c, indent + 4);
+        size_t own = indent + 4 + text_width(c->name) + is_dir(c),
+               below = tree_width(c, indent + 4);
         most = CAY_MAX(most, CAY_MAX(own, below));
     }
     return most;
 }
 
-static void draw(cay__buf *out, const branch *b, const char *indent, size_t column)
+static void draw_tree(cay__buf *out, const branch *b, const char *indent, size_t column)
 {
     for (const branch *c = b->first; c; c = c->next) {
         CAY_AUTOBUF next = CAY__BUF(4096);
-        size_t used = width(indent) + 4 + width(c->name) + is_dir(c);
+        size_t used = text_width(indent) + 4 + text_width(c->name) + is_dir(c);
         cay__buf_fmt(out, "%s%s%s%s%*s# %s", indent, c->next ? "├── " : "└── ", c->name,
                      is_dir(c) ? "/" : "", (int)CAY_MIN(column > used ? column - used + 2 : 2, 200),
                      "", c->path);
@@ -205,7 +206,7 @@ static void draw(cay__buf *out, const branch *b, const char *indent, size_t colu
             cay__buf_fmt(out, " — %s", c->entry->description);
         cay__buf_str(out, "\n");
         cay__buf_fmt(&next, "%s%s", indent, c->next ? "│   " : "    ");
-        draw(out, c, next.data ? next.data : "", column);
+        draw_tree(out, c, next.data ? next.data : "", column);
     }
 }
 
@@ -213,10 +214,10 @@ char *cay_manifest_describe(const cay_manifest *m, unsigned depth)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_AUTOBUF b = CAY__BUF(256u << 20), cut = CAY__BUF(4 * SHOWN_MAX + 400);
-    branch *root = grow(&mem, m, depth ? depth : 1);
+    branch *root = build_tree(&mem, m, depth ? depth : 1);
     cay__buf_fmt(&b, "%s\n", m->root);
-    draw(&b, root, "", CAY_MIN(widest(root, 0), 100));
-    size_t all = width(b.data), shown = 0, at = 0;
+    draw_tree(&b, root, "", CAY_MIN(tree_width(root, 0), 100));
+    size_t all = text_width(b.data), shown = 0, at = 0;
     if (all <= SHOWN_MAX)
         return CAY_STEAL(b.data);
     while (shown < SHOWN_MAX) {

@@ -26,15 +26,16 @@
 
 #define DIR_NAME "manifests"
 
-static int see(const char *value, void *arg)
+static int on_ignored_note(const char *value, void *arg)
 {
     (void)value, (void)arg;
     return 0;
 }
 
-static bool there(cay_client *client, const char *key)
+static bool has_manifest(cay_client *client, const char *key)
 {
-    return client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, see, NULL, NULL) == 0;
+    return client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, on_ignored_note, NULL,
+                                   NULL) == 0;
 }
 
 /* 95 bits of what tells it apart. */
@@ -73,7 +74,8 @@ static int take_up(cay_client *client, const char *key, int *dir, cay_err *err)
     if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
     CAY_TRY(open_dir(client, LOCK_SH, dir, err));
-    if (client->store->note_get(client->db, CAY__NOTE_UNUSED, key, see, NULL, NULL) == CAY_ENOENT)
+    if (client->store->note_get(client->db, CAY__NOTE_UNUSED, key, on_ignored_note, NULL, NULL) ==
+        CAY_ENOENT)
         return 0;
     return client->store->note_put(client->db, CAY__NOTE_UNUSED, key, NULL, err);
 }
@@ -97,7 +99,7 @@ static int put_large(cay_client *client, const cay__mani *f, const char *given, 
     cay__sha256_hex(what.data, what.len, hex);
     *key = key_of(hex, mem);
     CAY_TRY(take_up(client, *key, &dir, err));
-    if (there(client, *key))
+    if (has_manifest(client, *key))
         return 0;
     CAY_AUTOJSON *o = note_of(f, cay__manifest_brief(f->m));
     json_object_set_new(o, "bytes", json_integer((json_int_t)len));
@@ -123,12 +125,12 @@ int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay
     cay__sha256_hex(text, strlen(text), hex);
     *key = key_of(hex, mem);
     CAY_TRY(take_up(client, *key, &dir, err));
-    return there(client, *key)
+    return has_manifest(client, *key)
                ? 0
                : client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
-static int missing(const char *key, cay_err *err)
+static int fail_missing(const char *key, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "manifest_missing",
                         "the manifest %s of this sandbox is not kept any more", key);
@@ -142,10 +144,10 @@ static int read_file(cay_client *client, const char *key, size_t bytes, char **o
     CAY_AUTOFD file = openat(client->home_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || fstat(file, &st) < 0 || (size_t)st.st_size != bytes ||
         bytes > CAY_MANIFEST_BYTES)
-        return missing(key, err);
+        return fail_missing(key, err);
     CAY_AUTOFREE char *text = cay__alloc(bytes + 1);
     if (cay__fd_read_all(file, text, bytes) != (ssize_t)bytes)
-        return missing(key, err);
+        return fail_missing(key, err);
     *out = CAY_STEAL(text);
     return 0;
 }
@@ -163,7 +165,7 @@ int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *m
     CAY_AUTOJSON *o = NULL;
     int rc = client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, copy_text, &note, err);
     if (rc < 0)
-        return rc == CAY_ENOENT ? missing(key, err) : rc;
+        return rc == CAY_ENOENT ? fail_missing(key, err) : rc;
     CAY_TRY(cay__json_object("record: manifest", note, &o, err));
     char *base = cay__json_to_bytes(json_object_get(o, "base"));
     f->base = base ? cay__arena_adopt(mem, base) : NULL;
@@ -202,7 +204,7 @@ void cay__kept_strays(cay_client *client, int dir)
     }
     for (struct dirent *e; (e = readdir(d));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-            !(cay__id_valid(e->d_name, 't') && there(client, e->d_name)))
+            !(cay__id_valid(e->d_name, 't') && has_manifest(client, e->d_name)))
             unlinkat(dir, e->d_name, 0);
     closedir(d);
 }

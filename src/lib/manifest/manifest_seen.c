@@ -53,7 +53,7 @@ static bool secret_key(cay_client *client, uint8_t key[CAY__PRINT_KEY])
     return client->store->note_put(client->db, NOTE_KEY, "1", hex, NULL) == 0;
 }
 
-static bool print(cay_client *client, const cay_create *c, cay__mani *f)
+static bool compute_print(cay_client *client, const cay_create *c, cay__mani *f)
 {
     uint8_t key[CAY__PRINT_KEY];
     char boot[40] = "", all[256];
@@ -79,7 +79,7 @@ bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, ca
     CAY_AUTOJSON *o = NULL;
     if (c->on || c->manifest_applied || strnlen(c->manifest, LARGE) < LARGE)
         return false;
-    if (!print(client, c, f) ||
+    if (!compute_print(client, c, f) ||
         client->store->note_get(client->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
         cay__json_object("", text, &o, NULL) < 0)
         return false;
@@ -180,7 +180,7 @@ static int read_time(const char *value, void *arg)
 
 /* A text without a record may be of somebody who is about to be recorded: it goes when a later
  * sweep finds it so again. */
-static void age(cay_client *client, int dir, const char *key, bool used)
+static void expire_unused(cay_client *client, int dir, const char *key, bool used)
 {
     int64_t since = 0, now = cay__clock_ms();
     char text[24];
@@ -210,7 +210,7 @@ void cay__mani_sweep(cay_client *client)
     for (size_t i = 0; ok && i < later.gone.n; i++)
         client->store->note_put(client->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);
     for (size_t i = 0; ok && i < s.texts.n; i++)
-        age(client, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
+        expire_unused(client, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
     if (ok)
         cay__kept_strays(client, dir);
     free(s.texts.v);

@@ -45,7 +45,7 @@ static void name_of(const char *id, const char *target, char out[64])
     snprintf(out, 64, "%.20s-%08x", id, cay__hash(target, strlen(target)));
 }
 
-static int begin(cay_sandbox *sb, const cay_call *call, const char *target, cay_err *err)
+static int check_mountable(cay_sandbox *sb, const cay_call *call, const char *target, cay_err *err)
 {
     CAY_TRY(cay__back_none(sb->owner, "storage of a sandbox that runs", err));
     CAY_TRY(cay__call_check(call, "mount", err));
@@ -68,7 +68,7 @@ int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *gi
     CAY__AUTOSTORAGE st = CAY__STORAGE_NONE;
     cay_box_status now = { .size = sizeof now };
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_mount", err));
-    CAY_TRY(begin(sb, call, spec.target, err));
+    CAY_TRY(check_mountable(sb, call, spec.target, err));
     CAY_TRY(cay__json_object("fields", spec.fields ? spec.fields : "{}", &fields, err));
     const cay__storage_mount m = { .type = spec.type ? spec.type : "",
                                    .target = spec.target,
@@ -86,7 +86,7 @@ int cay_sandbox_unmount(cay_sandbox *sb, const cay_call *call, const char *targe
     CAY__OP(call, "mount.hide", sb->id, err);
     cay_client *client = sb->owner;
     char name[64];
-    CAY_TRY(begin(sb, call, target, err));
+    CAY_TRY(check_mountable(sb, call, target, err));
     name_of(sb->id, target, name);
     int rc = cay__storage_hide(client->home, name, call, err);
     return rc == CAY_ENOENT

@@ -150,7 +150,7 @@ static const char hosted[] = "e2b_cloud_bucket modal_cloud_bucket daytona_cloud_
                              "runloop_cloud_bucket vercel_cloud_bucket "
                              "blaxel_cloud_bucket blaxel_drive cloudflare_bucket_mount";
 
-static bool among(const char *word, const char *list)
+static bool is_in_list(const char *word, const char *list)
 {
     size_t n = strlen(word);
     for (const char *s = list; n && (s = strstr(s, word)); s += n)
@@ -159,8 +159,8 @@ static bool among(const char *word, const char *list)
     return false;
 }
 
-static int bad(const cay__entry *e, const char *word, cay_err *err, const char *fmt,
-               const char *what)
+static int fail_invalid(const cay__entry *e, const char *word, cay_err *err, const char *fmt,
+                        const char *what)
 {
     char text[180];
     cay__str_join(text, sizeof text, fmt, what, NULL);
@@ -193,7 +193,7 @@ static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
     const json_t *args = json_object_get(p, "extra_args"), *a;
     size_t i;
     if (mode && strcmp(mode, "fuse") && strcmp(mode, "nfs"))
-        return bad(e, "mode", err, "mode of pattern rclone is fuse or nfs, not ", mode);
+        return fail_invalid(e, "mode", err, "mode of pattern rclone is fuse or nfs, not ", mode);
     json_array_foreach(args, i, a)
     {
         const char *s = json_string_value(a);
@@ -203,10 +203,10 @@ static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
         if (n < sizeof name)
             memcpy(name, s, n);
         /* A value that stands alone belongs to the option before it. */
-        if (json_string_value(a)[0] == '-' && !among(name, "allow-other buffer-size gid uid"))
-            return bad(e, "extra_args", err,
-                       "extra_args are allow-other, buffer-size, gid and uid, not ",
-                       json_string_value(a));
+        if (json_string_value(a)[0] == '-' && !is_in_list(name, "allow-other buffer-size gid uid"))
+            return fail_invalid(e, "extra_args", err,
+                                "extra_args are allow-other, buffer-size, gid and uid, not ",
+                                json_string_value(a));
     }
     return 0;
 }
@@ -217,17 +217,18 @@ static int check_pattern(cay__entry *e, json_t *strategy, cay_err *err)
     CAY_TRY(cay__canonical(e->path, json_object_get(strategy, "pattern"), &p, err));
     const char *type = cay__member(p, "type");
     if (!type)
-        return bad(e, "type_missing", err, "its pattern has no type; there are ",
-                   e->kind->patterns);
-    if (!among(type, e->kind->patterns))
-        return bad(e, "pattern", err, "this pattern does not go with it; there are ",
-                   *e->kind->patterns ? e->kind->patterns : "none");
+        return fail_invalid(e, "type_missing", err, "its pattern has no type; there are ",
+                            e->kind->patterns);
+    if (!is_in_list(type, e->kind->patterns))
+        return fail_invalid(e, "pattern", err, "this pattern does not go with it; there are ",
+                            *e->kind->patterns ? e->kind->patterns : "none");
     for (size_t i = 0; i < CAY_LEN(patterns); i++)
         if (!strcmp(patterns[i].name, type))
             CAY_TRY(cay__fields_check("mount_config_invalid", e->path, p, patterns[i].fields, err));
     const char *cache = cay__member(p, "cache_type");
     if (cache && strcmp(cache, "block_cache") && strcmp(cache, "file_cache"))
-        return bad(e, "cache_type", err, "cache_type is block_cache or file_cache, not ", cache);
+        return fail_invalid(e, "cache_type", err, "cache_type is block_cache or file_cache, not ",
+                            cache);
     if (!strcmp(type, "rclone"))
         CAY_TRY(check_rclone(e, p, err));
     json_object_set(strategy, "pattern", p);
@@ -246,26 +247,27 @@ static int check_strategy(cay__entry *e, cay_err *err)
     const char *type = cay__member(s, "type");
     bool storage = e->kind->id == CAY__STORAGE;
     if (!type)
-        return bad(e, "type_missing", err,
-                   "its mount_strategy has no type; there are in_container, docker_volume, "
-                   "local_bind and hosted ones",
-                   "");
+        return fail_invalid(
+            e, "type_missing", err,
+            "its mount_strategy has no type; there are in_container, docker_volume, "
+            "local_bind and hosted ones",
+            "");
     const cay__field *table = !strcmp(type, "in_container")    ? in_container
                               : !strcmp(type, "docker_volume") ? docker_volume
                               : !strcmp(type, "local_bind")    ? local_bind
                                                                : NULL;
-    if (!table && !among(type, hosted))
-        return bad(
+    if (!table && !is_in_list(type, hosted))
+        return fail_invalid(
             e, "strategy", err,
             "this strategy is not known; there are in_container, docker_volume, local_bind, ",
             hosted);
     if (table)
         CAY_TRY(cay__fields_check("mount_config_invalid", e->path, s, table, err));
     if ((table == local_bind) == storage || (table == in_container && !storage))
-        return bad(e, "strategy", err, "this strategy does not go with it: ", type);
-    if (table == docker_volume && !among(cay__member(s, "driver"), e->kind->drivers))
-        return bad(e, "driver", err, "this driver does not go with it; there are ",
-                   *e->kind->drivers ? e->kind->drivers : "none");
+        return fail_invalid(e, "strategy", err, "this strategy does not go with it: ", type);
+    if (table == docker_volume && !is_in_list(cay__member(s, "driver"), e->kind->drivers))
+        return fail_invalid(e, "driver", err, "this driver does not go with it; there are ",
+                            *e->kind->drivers ? e->kind->drivers : "none");
     if (table == in_container)
         CAY_TRY(check_pattern(e, s, err));
     json_object_set(e->fields, "mount_strategy", s);
@@ -289,20 +291,22 @@ static int check_storage(const cay__entry *e, cay_err *err)
                             "give both %s and %s, or neither", pairs[i].a, pairs[i].b);
     if (!strcmp(e->kind->name, "s3_mount") && json_object_get(e->fields, "session_token") &&
         !json_object_get(e->fields, "access_key_id"))
-        return bad(e, "credentials", err, "session_token needs access_key_id and secret_access_key",
-                   "");
+        return fail_invalid(e, "credentials", err,
+                            "session_token needs access_key_id and secret_access_key", "");
     if (strcmp(e->kind->name, "box_mount"))
         return 0;
     const char *sub = cay__member(e->fields, "box_sub_type");
     if (sub && strcmp(sub, "user") && strcmp(sub, "enterprise"))
-        return bad(e, "box_sub_type", err, "box_sub_type is user or enterprise, not ", sub);
+        return fail_invalid(e, "box_sub_type", err, "box_sub_type is user or enterprise, not ",
+                            sub);
     if (!e->redacted && !json_object_get(e->fields, "access_token") &&
         !json_object_get(e->fields, "token") && !json_object_get(e->fields, "box_config_file") &&
         !json_object_get(e->fields, "config_credentials"))
-        return bad(e, "credentials", err,
-                   "Box has to log in without a person: give access_token, token, box_config_file "
-                   "or config_credentials",
-                   "");
+        return fail_invalid(
+            e, "credentials", err,
+            "Box has to log in without a person: give access_token, token, box_config_file "
+            "or config_credentials",
+            "");
     return 0;
 }
 
@@ -314,8 +318,9 @@ static int check_hidden(const cay_manifest *m, const cay__entry *e, cay_err *err
             continue;
         const char *source = cay__member(v, "source");
         if (!source)
-            return bad(e, "reference", err,
-                       "a secret is text, or {\"type\":\"ref\",\"source\":\"env:…\"}: ", f->name);
+            return fail_invalid(
+                e, "reference", err,
+                "a secret is text, or {\"type\":\"ref\",\"source\":\"env:…\"}: ", f->name);
         CAY_TRY(cay__reference_check(m, e->path, source, err));
     }
     return 0;
@@ -325,16 +330,18 @@ int cay__mount_check(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *at;
     if (e->kind->id == CAY__STORAGE && !(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(e, "untrusted_mount", err,
-                   "a manifest that is not your own may not mount storage; a trusted manifest is "
-                   "needed for ",
-                   e->kind->name);
+        return fail_invalid(
+            e, "untrusted_mount", err,
+            "a manifest that is not your own may not mount storage; a trusted manifest is "
+            "needed for ",
+            e->kind->name);
     e->has_mode = false; /* storage has no owners and modes of its own */
     e->group = NULL;
     CAY_TRY(check_strategy(e, err));
     if (e->kind->id == CAY__MOUNT && !strcmp(cay__mount_strategy(e, NULL), "local_bind") &&
         !cay__member(e->fields, "source"))
-        return bad(e, "field_missing", err, "source is missing: the host directory to show", "");
+        return fail_invalid(e, "field_missing", err,
+                            "source is missing: the host directory to show", "");
     CAY_TRY(check_storage(e, err));
     CAY_TRY(check_hidden(m, e, err));
     return cay__mount_path(m, &m->mem, e, &at, err);

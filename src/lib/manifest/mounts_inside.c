@@ -158,8 +158,8 @@ static int put_secret(const inside *in, const char *path, const char *text, cay_
 }
 
 /* cay-pid1 storage WHAT NAME [TARGET] */
-static int order(const inside *in, const cay__storage_mount *m, const char *what,
-                 const char *target, cay_err *err)
+static int run_pid1_storage(const inside *in, const cay__storage_mount *m, const char *what,
+                            const char *target, cay_err *err)
 {
     const char *const argv[] = { "/.cay/pid1", "storage", what, in->name, target, NULL };
     const cay_pair env[] = { { "PATH", PROGS }, { NULL, NULL } };
@@ -191,7 +191,7 @@ static int order(const inside *in, const cay__storage_mount *m, const char *what
 }
 
 /* mountinfo writes blanks and backslashes as octal numbers. */
-static void escape(cay__buf *b, const char *path)
+static void escape_path(cay__buf *b, const char *path)
 {
     for (const char *s = path; *s; s++)
         if (*s == ' ' || *s == '\\' || *s == '\t' || *s == '\n')
@@ -206,7 +206,7 @@ bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t
 {
     CAY_AUTOBUF want = CAY__BUF(4 * 4096 + 1);
     bool seen = false;
-    escape(&want, path);
+    escape_path(&want, path);
     for (const char *line = mountinfo, *end; !want.full && want.data && *line;
          line = *end ? end + 1 : end) {
         const char *f[6] = { line };
@@ -243,7 +243,7 @@ static int tell_failed(const cay__storage_mount *m, const char *who, char *said,
                         safe.data && *safe.data ? safe.data : "it did not mount");
 }
 
-static int failed(const cay__storage_mount *m, cay_proc *p, const helper *h, cay_err *err)
+static int fail_helper(const cay__storage_mount *m, cay_proc *p, const helper *h, cay_err *err)
 {
     char said[600] = "";
     uint64_t offset = 0, lost = 0;
@@ -256,7 +256,7 @@ static int failed(const cay__storage_mount *m, cay_proc *p, const helper *h, cay
 }
 
 /* /proc/net/tcp: … ADDRESS:PORT 00000000:0000 0A …, what waits there. */
-static bool serves(const inside *in, unsigned port)
+static bool is_listening(const inside *in, unsigned port)
 {
     CAY_AUTOFREE char *text = NULL;
     size_t len;
@@ -290,8 +290,8 @@ static int mount_served(const inside *in, const cay__storage_mount *m, const hel
 }
 
 /* Until it is there, it ended, or the time is over. */
-static int await(const inside *in, const cay__storage_mount *m, cay_proc *p, const helper *h,
-                 char *dev, size_t cap, cay_err *err)
+static int wait_mounted(const inside *in, const cay__storage_mount *m, cay_proc *p, const helper *h,
+                        char *dev, size_t cap, cay_err *err)
 {
     int64_t until = cay__now_ms() + WAIT_MS;
     size_t tries = 0;
@@ -305,9 +305,9 @@ static int await(const inside *in, const cay__storage_mount *m, cay_proc *p, con
         if (is_mounted(in, in->at, dev, cap))
             return 0;
         if (ended || cay__now_ms() > until)
-            return failed(m, p, h, err);
+            return fail_helper(m, p, h, err);
         CAY_TRY(cay__call_check(in->call, "mount", err));
-        if (!h->port || done || !serves(in, h->port))
+        if (!h->port || done || !is_listening(in, h->port))
             continue;
         int rc = mount_served(in, m, h, tries++, err);
         if (rc < 0 && (rc != CAY_ESYS || tries == CAY__INSIDE_TRIES))
@@ -318,10 +318,11 @@ static int await(const inside *in, const cay__storage_mount *m, cay_proc *p, con
 
 /* What is on top at the target is what was mounted, and nothing that was there before, or
  * elsewhere. */
-static int show(const inside *in, const cay__storage_mount *m, const char *dev, cay_err *err)
+static int show_storage(const inside *in, const cay__storage_mount *m, const char *dev,
+                        cay_err *err)
 {
     char there[32] = "";
-    CAY_TRY(order(in, m, "show", m->target, err));
+    CAY_TRY(run_pid1_storage(in, m, "show", m->target, err));
     if (!is_mounted(in, m->target, there, sizeof there) || strcmp(there, dev) != 0)
         return cay_fail_why(err, CAY_ESYS, "mount_failed",
                             "entry %.60s: storage is not to be seen at %.120s", m->entry,
@@ -329,7 +330,8 @@ static int show(const inside *in, const cay__storage_mount *m, const char *dev, 
     return 0;
 }
 
-static int serve(const inside *in, const cay__storage_mount *m, const helper *h, cay_err *err)
+static int start_helper(const inside *in, const cay__storage_mount *m, const helper *h,
+                        cay_err *err)
 {
     cay_proc *p = NULL;
     char dev[32] = "";
@@ -343,9 +345,9 @@ static int serve(const inside *in, const cay__storage_mount *m, const helper *h,
                           .user = "root",
                           .tag = NULL };
     CAY_TRY(cay_sandbox_spawn(in->sb, in->call, &s, &p, err));
-    int rc = await(in, m, p, h, dev, sizeof dev, err);
+    int rc = wait_mounted(in, m, p, h, dev, sizeof dev, err);
     if (rc == 0)
-        rc = show(in, m, dev, err);
+        rc = show_storage(in, m, dev, err);
     if (rc < 0)
         cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
     cay_proc_unref(p);
@@ -366,20 +368,20 @@ static void add_vars(helper *h, const cay_create *c)
                 cay__inside_var(h, e->key, e->value);
 }
 
-static int mount_one(inside *in, const cay__storage_mount *m, const cay_create *c, cay_err *err)
+static int mount_storage(inside *in, const cay__storage_mount *m, const cay_create *c, cay_err *err)
 {
     helper h = { .n = 0 };
     char second[160];
     CAY_TRY(cay__inside_plan(in, m, &h, err));
     CAY_TRY(check_tools(in, m, &h, err));
     add_vars(&h, c);
-    CAY_TRY(order(in, m, "make", NULL, err));
+    CAY_TRY(run_pid1_storage(in, m, "make", NULL, err));
     if (h.text)
         CAY_TRY(put_secret(in, h.name, h.text, err));
     snprintf(second, sizeof second, PLACE "/%zu.file", in->index);
     if (h.second)
         CAY_TRY(put_secret(in, second, h.second, err));
-    int rc = serve(in, m, &h, err);
+    int rc = start_helper(in, m, &h, err);
     if (h.text)
         explicit_bzero(h.text, strlen(h.text));
     return rc;
@@ -410,7 +412,7 @@ int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id,
     /* Deepest first is how they are taken away; the other way round they are put in. */
     for (in.index = l.n; in.index-- > 0 && rc == 0;)
         if (!cay__mounts_by_engine(&l.m[in.index]))
-            rc = mount_one(&in, &l.m[in.index], c, err);
+            rc = mount_storage(&in, &l.m[in.index], c, err);
     in.sb->box = NULL; /* the caller's */
     cay_sandbox_unref(in.sb);
     return rc;

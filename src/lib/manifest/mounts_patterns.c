@@ -9,7 +9,7 @@
 
 enum { TEXT = 16 << 10, CONFIG_MAX = 128 << 10 };
 
-static void word(cay__helper *h, const char *s)
+static void add_word(cay__helper *h, const char *s)
 {
     if (h->n + 1 < CAY__INSIDE_WORDS)
         h->argv[h->n++] = s;
@@ -17,7 +17,7 @@ static void word(cay__helper *h, const char *s)
         h->over = true;
 }
 
-static const char *get(const cay__storage_mount *m, const json_t *pattern, const char *name)
+static const char *get_field(const cay__storage_mount *m, const json_t *pattern, const char *name)
 {
     return cay__json_str(pattern, name, cay__json_str(m->fields, name, ""));
 }
@@ -170,11 +170,11 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
                                   nfs ? "--addr" : NULL,
                                   addr };
     for (size_t i = 0; i < CAY_LEN(first) && first[i]; i++)
-        word(h, first[i]);
+        add_word(h, first[i]);
     for (size_t i = 0; i < CAY_LEN(always); i++)
-        word(h, always[i]);
+        add_word(h, always[i]);
     for (size_t i = 0; i < plan.nargs; i++)
-        word(h, cay__arena_str(in->mem, plan.args[i]));
+        add_word(h, cay__arena_str(in->mem, plan.args[i]));
     /* What was written is brought away at once, and not kept for longer: the cache is on the
      * container's disk. */
     const char *const writes[] = { "--vfs-cache-mode",
@@ -188,13 +188,13 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
                                    "--cache-dir",
                                    cay__arena_str(in->mem, cache) };
     for (size_t i = 0; m->rw && i < CAY_LEN(writes); i++)
-        word(h, writes[i]);
+        add_word(h, writes[i]);
     if (!m->rw)
-        word(h, "--read-only");
-    word(h, "--");
-    word(h, cay__arena_str(in->mem, plan.remote));
+        add_word(h, "--read-only");
+    add_word(h, "--");
+    add_word(h, cay__arena_str(in->mem, plan.remote));
     if (!nfs)
-        word(h, in->at);
+        add_word(h, in->at);
     cay__storage_plan_clear(&plan);
     h->tools[0] = "rclone";
     h->tools[1] = "fusermount3|fusermount";
@@ -205,9 +205,10 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
                          cay__helper *h, cay_err *err)
 {
     bool gcs = !strcmp(m->type, "gcs_mount");
-    const char *id = get(m, NULL, gcs ? "access_id" : "access_key_id"),
-               *prefix = get(m, pattern, "prefix"), *region = get(m, pattern, "region"),
-               *endpoint = get(m, pattern, "endpoint_url"), *bucket = get(m, NULL, "bucket");
+    const char *id = get_field(m, NULL, gcs ? "access_id" : "access_key_id"),
+               *prefix = get_field(m, pattern, "prefix"), *region = get_field(m, pattern, "region"),
+               *endpoint = get_field(m, pattern, "endpoint_url"),
+               *bucket = get_field(m, NULL, "bucket");
     char *with = cay__arena_take(in->mem, strlen(prefix) + 2);
     if (*bucket == '-')
         return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
@@ -215,14 +216,14 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
     prefix += strspn(prefix, "/");
     cay__str_join(with, strlen(prefix) + 2, prefix,
                   *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "", NULL);
-    word(h, "mount-s3");
-    word(h, "--foreground");
-    word(h, "--allow-other");
+    add_word(h, "mount-s3");
+    add_word(h, "--foreground");
+    add_word(h, "--allow-other");
     if (m->rw) {
-        word(h, "--allow-delete");
-        word(h, "--allow-overwrite");
+        add_word(h, "--allow-delete");
+        add_word(h, "--allow-overwrite");
     } else {
-        word(h, "--read-only");
+        add_word(h, "--read-only");
     }
     const char *const pairs[][2] = {
         { "--prefix", with },
@@ -232,16 +233,16 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
     };
     for (size_t i = 0; i < CAY_LEN(pairs); i++)
         if (*pairs[i][1]) {
-            word(h, pairs[i][0]);
-            word(h, pairs[i][1]);
+            add_word(h, pairs[i][0]);
+            add_word(h, pairs[i][1]);
         }
     if (!*id)
-        word(h, "--no-sign-request");
-    word(h, bucket);
-    word(h, in->at);
+        add_word(h, "--no-sign-request");
+    add_word(h, bucket);
+    add_word(h, in->at);
     cay__inside_var(h, "AWS_ACCESS_KEY_ID", id);
-    cay__inside_var(h, "AWS_SECRET_ACCESS_KEY", get(m, NULL, "secret_access_key"));
-    cay__inside_var(h, "AWS_SESSION_TOKEN", get(m, NULL, "session_token"));
+    cay__inside_var(h, "AWS_SECRET_ACCESS_KEY", get_field(m, NULL, "secret_access_key"));
+    cay__inside_var(h, "AWS_SESSION_TOKEN", get_field(m, NULL, "session_token"));
     h->tools[0] = "mount-s3";
     h->tools[1] = "fusermount3|fusermount";
     return 0;
@@ -254,9 +255,10 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     CAY_AUTOBUF b = CAY__BUF(TEXT);
     bool block = strcmp(cay__json_str(pattern, "cache_type", "block_cache"), "block_cache") == 0;
     char config[128], cache[128];
-    const char *account = get(m, NULL, "account"), *key = get(m, NULL, "account_key"),
-               *client = get(m, NULL, "identity_client_id"), *endpoint = get(m, NULL, "endpoint"),
-               *container = get(m, NULL, "container"),
+    const char *account = get_field(m, NULL, "account"), *key = get_field(m, NULL, "account_key"),
+               *client = get_field(m, NULL, "identity_client_id"),
+               *endpoint = get_field(m, NULL, "endpoint"),
+               *container = get_field(m, NULL, "container"),
                *at = cay__json_str(pattern, "cache_path", "");
     snprintf(config, sizeof config, CAY__INSIDE_PLACE "/%zu.yaml", in->index);
     snprintf(cache, sizeof cache, "%sblobfuse-%zu", in->cache, in->index);
@@ -301,14 +303,14 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, b.data);
     explicit_bzero(b.data, b.len);
-    word(h, "blobfuse2");
-    word(h, "mount");
-    word(h, in->at);
-    word(h, "--config-file");
-    word(h, h->name);
-    word(h, "--foreground");
+    add_word(h, "blobfuse2");
+    add_word(h, "mount");
+    add_word(h, in->at);
+    add_word(h, "--config-file");
+    add_word(h, h->name);
+    add_word(h, "--foreground");
     if (!m->rw)
-        word(h, "--read-only");
+        add_word(h, "--read-only");
     h->tools[0] = "blobfuse2";
     return 0;
 }
@@ -322,7 +324,7 @@ static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t
     const char *const words[] = { "mount",      "-t", "s3files",   "-o",
                                   plan.args[0], "--", plan.remote, in->at };
     for (size_t i = 0; i < CAY_LEN(words); i++)
-        word(h, cay__arena_str(in->mem, words[i]));
+        add_word(h, cay__arena_str(in->mem, words[i]));
     cay__storage_plan_clear(&plan);
     h->tools[0] = "mount";
     h->tools[1] = "mount.s3files";

@@ -12,7 +12,8 @@
 
 enum { OPTIONS_MAX = 1 << 20 };
 
-static int bad(const cay__storage_mount *m, const char *what, const char *why, cay_err *err)
+static int fail_invalid(const cay__storage_mount *m, const char *what, const char *why,
+                        cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: %.60s %s", m->entry,
                         what, why);
@@ -126,16 +127,16 @@ static int add_given(const cay__storage_mount *m, const json_t *given, const cha
     {
         if (!cay__str_join(word, sizeof word, " ", key, " ", NULL) || strchr(key, ' ') ||
             strstr(own, word))
-            return bad(m, key, "is no option that driver_options may give", err);
+            return fail_invalid(m, key, "is no option that driver_options may give", err);
         if (!json_is_string(v))
-            return bad(m, key, "of driver_options is no text", err);
+            return fail_invalid(m, key, "of driver_options is no text", err);
         json_object_set(o, key, v);
     }
     return 0;
 }
 
-static int add_one(const cay__storage_mount *m, const char *id, size_t index, json_t *list,
-                   cay_err *err)
+static int add_volume(const cay__storage_mount *m, const char *id, size_t index, json_t *list,
+                      cay_err *err)
 {
     const json_t *strategy = json_object_get(m->fields, "mount_strategy");
     const char *name = cay__json_str(strategy, "driver", "");
@@ -143,7 +144,7 @@ static int add_one(const cay__storage_mount *m, const char *id, size_t index, js
     while (i < CAY_LEN(drivers) && strcmp(drivers[i].name, name) != 0)
         i++;
     if (i == CAY_LEN(drivers))
-        return bad(m, "driver", "is rclone or mountpoint", err);
+        return fail_invalid(m, "driver", "is rclone or mountpoint", err);
     json_t *o = json_object();
     json_array_append_new(list, json_pack("{s:s,s:b,s:s,s:o}", "target", m->target, "read_only",
                                           !m->rw, "driver", name, "options", o));
@@ -157,7 +158,7 @@ int cay__mounts_volumes(const cay__mount_list *l, const char *id, const char **o
     *out = "";
     for (size_t i = l->n; i-- > 0;) /* deepest last */
         if (cay__mounts_by_engine(&l->m[i]))
-            CAY_TRY(add_one(&l->m[i], id, i, list, l->err));
+            CAY_TRY(add_volume(&l->m[i], id, i, list, l->err));
     if (!json_array_size(list))
         return 0;
     CAY_AUTOFREE char *text = cay__json_text(list, OPTIONS_MAX);

@@ -87,7 +87,7 @@ struct cay__feed {
     size_t nsaid;
 };
 
-static void *feed(void *arg)
+static void *feed_stdin(void *arg)
 {
     cay__feed *f = arg;
     cay_call call = { .size = sizeof call, .cancel_fd = f->stop };
@@ -175,7 +175,7 @@ int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *give
     if (rc == 0)
         rc = start_thread(&f->listener, listen_errors, f, &f->listening, err);
     if (rc == 0 && in >= 0)
-        rc = start_thread(&f->feeder, feed, f, &f->feeding, err);
+        rc = start_thread(&f->feeder, feed_stdin, f, &f->feeding, err);
     if (rc < 0) {
         if (f->p)
             cay_proc_signal(f->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);

@@ -3,7 +3,7 @@
  * the number itself). */
 #include "manifest.h"
 
-static int bad(const char *entry, cay_err *err)
+static int fail_invalid(const char *entry, cay_err *err)
 {
     return cay__bad(
         err, "manifest_invalid", entry, "permissions",
@@ -26,7 +26,7 @@ static int from_object(const char *entry, const json_t *j, uint32_t *mode, cay_e
     int64_t owner = cay__json_int(o, "owner", 7), group = cay__json_int(o, "group", 0),
             other = cay__json_int(o, "other", 0);
     if (owner > 7 || group > 7 || other > 7)
-        return bad(entry, err);
+        return fail_invalid(entry, err);
     *mode = (uint32_t)(owner << 6 | group << 3 | other);
     return 0;
 }
@@ -80,5 +80,5 @@ int cay__mode_read(const char *entry, const json_t *j, uint32_t *mode, cay_err *
         return 0;
     if ((n == 9 && from_letters(s, mode)) || (s && n == strlen(s) && from_octal(s, mode)))
         return 0;
-    return bad(entry, err);
+    return fail_invalid(entry, err);
 }

@@ -16,7 +16,7 @@ typedef struct apply {
     char path[2 * CAY_MANIFEST_PATH + 2];
 } apply;
 
-static bool unchanged(int fd, const cay__ident *id)
+static bool is_unchanged(int fd, const cay__ident *id)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == id->size &&
@@ -32,7 +32,7 @@ static int open_local(const apply *a, const cay__node *n, int *fd, cay_err *err)
     CAY_AUTOFD from = cay__fd_openat2(below ? s->fd : AT_FDCWD, below ? n->text : s->path,
                                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
                                       RESOLVE_NO_SYMLINKS | (below ? RESOLVE_BENEATH : 0));
-    if (from < 0 || !unchanged(from, &n->id))
+    if (from < 0 || !is_unchanged(from, &n->id))
         return cay__local_bad(err, &a->p->m->entries[n->entry - 1], n->path,
                               "path_changed_during_copy", 0);
     *fd = CAY_STEAL_FD(from);
@@ -85,7 +85,7 @@ static int done_node(size_t i, const cay_fill_item *item, bool read, void *arg, 
     const apply *a = arg;
     const cay__node *n = a->nodes[i];
     CAY_AUTOFD fd = item->fd;
-    if (fd >= 0 && read && !unchanged(fd, &n->id))
+    if (fd >= 0 && read && !is_unchanged(fd, &n->id))
         return cay__local_bad(err, &a->p->m->entries[n->entry - 1], n->path,
                               "path_changed_during_copy", 0);
     return 0;

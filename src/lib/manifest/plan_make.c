@@ -8,7 +8,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 
-static uint32_t *slot(const cay__plan *p, const char *path)
+static uint32_t *find_slot(const cay__plan *p, const char *path)
 {
     size_t at = cay__hash(path, strlen(path)) & (p->nindex - 1);
     while (p->index[at] && strcmp(p->nodes[p->index[at] - 1].path, path))
@@ -24,13 +24,13 @@ static void index_grow(cay__plan *p)
     free(p->index);
     p->index = cay__alloc(p->nindex * sizeof *p->index);
     for (size_t i = 0; i < p->n; i++)
-        *slot(p, p->nodes[i].path) = (uint32_t)i + 1;
+        *find_slot(p, p->nodes[i].path) = (uint32_t)i + 1;
 }
 
 cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
 {
     index_grow(p);
-    uint32_t *at = slot(p, n->path);
+    uint32_t *at = find_slot(p, n->path);
     p->ephemeral |= n->ephemeral;
     if (*at) { /* the later entry wins: one of its own over a member of a directory */
         cay__node *old = &p->nodes[*at - 1];
@@ -63,7 +63,7 @@ static int add_parents(cay__plan *p, const char *path, const char *root, uint32_
         memcpy(up, path, n);
         up[n] = 0;
         index_grow(p);
-        uint32_t there = *slot(p, up);
+        uint32_t there = *find_slot(p, up);
         if (there) {
             if (p->nodes[there - 1].type == 'f' || p->nodes[there - 1].type == 'l')
                 return cay__bad(err, "invalid_manifest_path", path, "not_a_directory",
@@ -270,7 +270,7 @@ static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay_
     return cay__plan_add(p, n, err) ? 0 : CAY_EINVAL;
 }
 
-static bool ephemeral(cay__plan *p, const cay__entry *e)
+static bool is_ephemeral(cay__plan *p, const cay__entry *e)
 {
     if (!e->ephemeral && !cay__near(&p->above, e->path))
         p->above.is = cay__plan_ephemeral(p, e);
@@ -284,7 +284,7 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
     char *path = cay__arena_take(&p->mem, size);
     cay__str_join(path, size, root, "/", e->path, NULL);
     cay__node n = { .type = e->kind->dir ? 'd' : 'f',
-                    .ephemeral = ephemeral(p, e),
+                    .ephemeral = is_ephemeral(p, e),
                     .mode = e->mode,
                     .entry = (uint32_t)(e - p->m->entries) + 1,
                     .path = path,
@@ -332,8 +332,8 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
     return rc;
 }
 
-static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_client *client,
-                     const cay_call *call, cay_err *err)
+static int fetch_entry(cay__plan *p, size_t at, cay__fetched *f, cay_client *client,
+                       const cay_call *call, cay_err *err)
 {
     cay__node *n = &p->nodes[at];
     const cay__entry *e = &p->m->entries[n->entry - 1];
@@ -368,7 +368,7 @@ int cay__plan_fetch(cay__plan *p, cay_client *client, const cay_call *call, cay_
     size_t k = 0, n = p->n;
     for (size_t i = 0; i < n; i++)
         if (p->nodes[i].type == 'g')
-            CAY_TRY(fetch_one(p, i, &p->fetched[k++], client, call, err));
+            CAY_TRY(fetch_entry(p, i, &p->fetched[k++], client, call, err));
     return 0;
 }
 
@@ -387,7 +387,7 @@ void cay__plan_clear(cay__plan *p)
     *p = (cay__plan){ .wire = -1 };
 }
 
-static bool here(const cay__plan *p, const cay__entry *e, void *arg)
+static bool is_local_entry(const cay__plan *p, const cay__entry *e, void *arg)
 {
     (void)p, (void)arg;
     return e->kind->id < CAY__GIT;
@@ -395,7 +395,7 @@ static bool here(const cay__plan *p, const cay__entry *e, void *arg)
 
 int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum *out, cay_err *err)
 {
-    const cay__plan_ask ask = { .base = base, .want = here };
+    const cay__plan_ask ask = { .base = base, .want = is_local_entry };
     cay__plan p;
     CAY_TRY(cay__plan_make(&p, m, &ask, NULL, err));
     *out = (cay_manifest_sum){ .size = sizeof *out,

@@ -31,7 +31,7 @@ int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const ch
     return rc;
 }
 
-static void ident(cay__ident *id, const struct stat *st)
+static void fill_ident(cay__ident *id, const struct stat *st)
 {
     *id = (cay__ident){ .size = (uint64_t)st->st_size,
                         .dev = st->st_dev,
@@ -40,7 +40,7 @@ static void ident(cay__ident *id, const struct stat *st)
                         .ctime = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec };
 }
 
-static int count(cay__plan *p, const cay__entry *e, uint64_t bytes, cay_err *err)
+static int count_file(cay__plan *p, const cay__entry *e, uint64_t bytes, cay_err *err)
 {
     p->files++;
     p->bytes += bytes;
@@ -64,8 +64,8 @@ int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const cha
                     .group = e->group ? e->group : "",
                     .text = rel,
                     .len = strlen(rel) };
-    ident(&n.id, st);
-    CAY_TRY(count(p, e, n.id.size, err));
+    fill_ident(&n.id, st);
+    CAY_TRY(count_file(p, e, n.id.size, err));
     return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
 }
 
@@ -101,7 +101,7 @@ typedef struct walk {
     const char *path;   /* where it goes */
 } walk;
 
-static char *join(cay__plan *p, const char *a, const char *b, const char *c)
+static char *join_path(cay__plan *p, const char *a, const char *b, const char *c)
 {
     size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
     char *s = cay__arena_take(&p->mem, n);
@@ -130,7 +130,7 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
                        .group = w->e->group ? w->e->group : "",
                        .text = cay__arena_str(&w->p->mem, target),
                        .len = (size_t)n };
-    CAY_TRY(count(w->p, w->e, 0, err));
+    CAY_TRY(count_file(w->p, w->e, 0, err));
     return cay__plan_add(w->p, &node, err) ? 0 : CAY_EINVAL;
 }
 
@@ -166,12 +166,12 @@ static int on_name(const walk *w, int dir, const char *up, const char *name, uns
     struct stat st;
     if (strpbrk(name, "\n\r"))
         return cay__local_bad(err, w->e, name, "control_character", EINVAL);
-    const char *rel = *up ? join(w->p, up, "/", name) : cay__arena_str(&w->p->mem, name);
+    const char *rel = *up ? join_path(w->p, up, "/", name) : cay__arena_str(&w->p->mem, name);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return cay__local_bad(err, w->e, rel, "path_changed_during_copy", errno);
     if (cay__ignored(w->ignore, rel, S_ISDIR(st.st_mode)))
         return 0;
-    const char *to = join(w->p, w->path, "/", rel);
+    const char *to = join_path(w->p, w->path, "/", rel);
     if (strlen(to) >= CAY_MANIFEST_PATH)
         return cay__local_bad(err, w->e, rel, "too_long", ENAMETOOLONG);
     if (S_ISDIR(st.st_mode))
@@ -180,7 +180,7 @@ static int on_name(const walk *w, int dir, const char *up, const char *name, uns
         return on_link(w, dir, name, rel, to, err);
     if (S_ISREG(st.st_mode))
         return cay__plan_file(w->p, w->e, w->source,
-                              *w->inside ? join(w->p, w->inside, rel, "") : rel, to, &st, err);
+                              *w->inside ? join_path(w->p, w->inside, rel, "") : rel, to, &st, err);
     w->p->skipped++; /* sockets, pipes, devices: nothing that could be copied */
     return 0;
 }
@@ -242,7 +242,7 @@ int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, c
                      .ignore = ignore,
                      .source = source,
                      .top = top,
-                     .inside = *rel ? join(p, rel, "/", "") : "",
+                     .inside = *rel ? join_path(p, rel, "/", "") : "",
                      .path = path };
     return walk_dir(&w, fd, "", 1, err);
 }

@@ -71,7 +71,7 @@ static void write_all(const cay__plan *p, cay__buf *b, bool places)
 }
 
 /* Room for all of it, and more. */
-static size_t most(const cay__plan *p)
+static size_t estimate_size(const cay__plan *p)
 {
     size_t n = 4096;
     for (size_t i = 0; i < p->nsources; i++)
@@ -95,9 +95,9 @@ static int too_much(cay_err *err)
 }
 
 /* Into a memfd, without a copy in between: ten thousand files are ten megabytes. */
-static int fill(const cay__plan *p, const cay__sha256 *begun, wire *w, cay_err *err)
+static int write_memfd(const cay__plan *p, const cay__sha256 *begun, wire *w, cay_err *err)
 {
-    size_t cap = most(p);
+    size_t cap = estimate_size(p);
     if (cap > WIRE_MAX)
         return too_much(err);
     CAY_AUTOFD to = memfd_create("cay-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -151,7 +151,7 @@ int cay__plan_name(cay__plan *p, const char *more, char name[CAY_ID_LEN + 1], ca
     cay__rec_str(&head, more);
     cay__sha256_begin(&s);
     cay__sha256_add(&s, head.data, head.len);
-    CAY_TRY(fill(p, &s, &w, err));
+    CAY_TRY(write_memfd(p, &s, &w, err));
     name_of(w.hex, name);
     cay__close_fd(&p->wire);
     if (p->nsources || p->nfetched)
@@ -164,7 +164,7 @@ int cay__plan_wire(cay__plan *p, int *fd, cay_err *err)
 {
     wire w = { .fd = CAY_STEAL_FD(p->wire) };
     if (w.fd < 0)
-        CAY_TRY(fill(p, NULL, &w, err));
+        CAY_TRY(write_memfd(p, NULL, &w, err));
     *fd = w.fd;
     return 0;
 }

@@ -15,7 +15,7 @@ void *cay__more(void *list, size_t n, size_t one)
 }
 
 /* "extraPathGrants" is extra_path_grants; what has no capital is left as it is. */
-static void snake(const char *key, char *to, size_t cap)
+static void make_snake_case(const char *key, char *to, size_t cap)
 {
     size_t n = 0;
     for (; *key && n + 2 < cap; key++) {
@@ -37,7 +37,7 @@ int cay__canonical(const char *what, const json_t *obj, json_t **out, cay_err *e
     json_object_foreach((json_t *)obj, key, v)
     {
         char name[80];
-        snake(key, name, sizeof name);
+        make_snake_case(key, name, sizeof name);
         if (json_object_get(o, name))
             return cay__bad(err, "manifest_invalid", what, "duplicate_field",
                             "field %.40s is given twice, as %.40s too", name, key);
@@ -78,7 +78,7 @@ static bool all_text(const json_t *v)
     return json_is_object(v);
 }
 
-static bool fits(const json_t *v, const cay__field *f)
+static bool is_type_match(const json_t *v, const cay__field *f)
 {
     switch (f->type) {
     case CAY__STR: return plain_text(v, f->flags) || (f->flags & CAY__HIDDEN && json_is_object(v));
@@ -91,8 +91,8 @@ static bool fits(const json_t *v, const cay__field *f)
     return false;
 }
 
-static int unknown(const char *reason, const char *entry, const char *key, const cay__field *fields,
-                   cay_err *err)
+static int fail_unknown_field(const char *reason, const char *entry, const char *key,
+                              const cay__field *fields, cay_err *err)
 {
     CAY_AUTOBUF known = CAY__BUF(120);
     for (const cay__field *f = fields; f->name && !known.full; f++)
@@ -108,7 +108,7 @@ static int check_type(const char *reason, const char *entry, const json_t *v, co
     static const char *const wants[] = { "text of one line, not empty", "true or false",
                                          "a whole number, 0 or more",   "a list of texts",
                                          "an object of texts",          "an object" };
-    return fits(v, f)
+    return is_type_match(v, f)
                ? 0
                : cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
 }
@@ -125,7 +125,7 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
         while (f->name && strcmp(f->name, key))
             f++;
         if (!f->name)
-            return unknown(reason, entry, key, fields, err);
+            return fail_unknown_field(reason, entry, key, fields, err);
         if (json_is_null(v))
             json_object_del(obj, key);
         else
@@ -137,7 +137,7 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
     return 0;
 }
 
-static uint32_t *slot(const cay_manifest *m, const char *path)
+static uint32_t *find_slot(const cay_manifest *m, const char *path)
 {
     size_t at = cay__hash(path, strlen(path)) & (m->nindex - 1);
     while (m->index[at] && strcmp(m->entries[m->index[at] - 1].path, path))
@@ -153,12 +153,12 @@ static void index_grow(cay_manifest *m)
     free(m->index);
     m->index = cay__alloc(m->nindex * sizeof *m->index);
     for (size_t i = 0; i < m->n; i++)
-        *slot(m, m->entries[i].path) = (uint32_t)i + 1;
+        *find_slot(m, m->entries[i].path) = (uint32_t)i + 1;
 }
 
 cay__entry *cay__entry_find(const cay_manifest *m, const char *path)
 {
-    uint32_t i = m->nindex ? *slot(m, path) : 0;
+    uint32_t i = m->nindex ? *find_slot(m, path) : 0;
     return i ? &m->entries[i - 1] : NULL;
 }
 
@@ -180,8 +180,8 @@ static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *
     return 0;
 }
 
-static int read_one(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v,
-                    cay_err *err)
+static int read_field(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v,
+                      cay_err *err)
 {
     CAY_TRY(check_type("manifest_invalid", e->path, v, f, err));
     if (!strcmp(f->name, "description"))
@@ -211,7 +211,7 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
                 continue;
             CAY_TRY(group  ? read_group(m, e, v, err)
                     : mode ? cay__mode_read(e->path, v, &e->mode, err)
-                           : read_one(m, e, f, v, err));
+                           : read_field(m, e, f, v, err));
             e->has_mode |= mode;
         }
         json_object_del(o, key);
@@ -244,7 +244,7 @@ static int read_children(cay_manifest *m, const char *path, size_t at, json_t *c
 }
 
 /* A path names one thing; above it there are directories only. */
-static int place(cay_manifest *m, const char *path, cay_err *err)
+static int check_place(cay_manifest *m, const char *path, cay_err *err)
 {
     char up[CAY_MANIFEST_PATH];
     if (m->n >= CAY_MANIFEST_ENTRIES)
@@ -300,7 +300,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     CAY_TRY(read_common(m, &e, o, err));
     CAY_TRY(cay__fields_check(cay__is_mount(&e) ? "mount_config_invalid" : "manifest_invalid",
                               e.path, o, e.kind->fields, err));
-    CAY_TRY(place(m, e.path, err));
+    CAY_TRY(check_place(m, e.path, err));
     e.fields = o;
     int rc = e.kind->check ? e.kind->check(m, &e, err) : 0;
     if (rc < 0)
@@ -313,7 +313,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     json_object_del(o, "children");
     m->entries = cay__more(m->entries, m->n, sizeof e);
     m->entries[m->n] = e;
-    *slot(m, e.path) = (uint32_t)m->n + 1;
+    *find_slot(m, e.path) = (uint32_t)m->n + 1;
     m->n++;
     return below ? read_children(m, e.path, m->n - 1, below, err) : 0;
 }

@@ -155,23 +155,23 @@ static const words fields[] = {
     { NULL, NULL },
 };
 
-static const char *find(const words *w, const char *name)
+static const char *find_json(const words *w, const char *name)
 {
     while (w->name && strcmp(w->name, name) != 0)
         w++;
     return w->json;
 }
 
-static json_t *parsed(const char *text)
+static json_t *parse_json(const char *text)
 {
     return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 }
 
-static json_t *all(const words *w)
+static json_t *parse_words(const words *w)
 {
     json_t *o = json_object();
     for (; w->name; w++)
-        json_object_set_new(o, w->name, parsed(w->json));
+        json_object_set_new(o, w->name, parse_json(w->json));
     return o;
 }
 
@@ -187,7 +187,7 @@ static json_t *list_of(const char *text)
     return l;
 }
 
-static json_t *strategy(const cay__kind *k)
+static json_t *make_strategy(const cay__kind *k)
 {
     json_t *o = json_pack("{s:[s,s],s:{s:{s:s,s:s}}}", "type", "object", "null", "properties",
                           "type", "type", "string", "description",
@@ -214,15 +214,16 @@ static json_t *of_field(const cay__kind *k, const cay__field *f)
     static const words choices[] = { { "encoding", "utf-8 base64" },
                                      { "format", "tar zip" },
                                      { NULL, NULL } };
-    const char *about = find(fields, f->name), *some = find(choices, f->name);
+    const char *about = find_json(fields, f->name), *some = find_json(choices, f->name);
     if (!strcmp(f->name, "children"))
-        return parsed(ENTRIES);
-    json_t *o = !strcmp(f->name, "mount_strategy")
-                    ? strategy(k)
-                    : parsed(f->flags & CAY__HIDDEN
-                                 ? "{\"type\":[\"string\",\"object\",\"null\"],\"description\":\"a "
-                                   "secret: better {source: env:…}\"}"
-                                 : types[f->type]);
+        return parse_json(ENTRIES);
+    json_t *o =
+        !strcmp(f->name, "mount_strategy")
+            ? make_strategy(k)
+            : parse_json(f->flags & CAY__HIDDEN
+                             ? "{\"type\":[\"string\",\"object\",\"null\"],\"description\":\"a "
+                               "secret: better {source: env:…}\"}"
+                             : types[f->type]);
     if (some) {
         json_t *l = list_of(some);
         json_array_append_new(l, json_null());
@@ -235,10 +236,10 @@ static json_t *of_field(const cay__kind *k, const cay__field *f)
 
 static json_t *of_kind(const cay__kind *k)
 {
-    const char *about = find(kinds, k->name);
+    const char *about = find_json(kinds, k->name);
     json_t *props = json_pack("{s:{s:s,s:s}}", "type", "const", k->name, "description",
                               about ? about : ""),
-           *need = json_pack("[s]", "type"), *more = all(common);
+           *need = json_pack("[s]", "type"), *more = parse_words(common);
     for (const cay__field *f = k->fields; f->name; f++) {
         json_object_set_new(props, f->name, of_field(k, f));
         if (f->flags & CAY__NEEDED)
@@ -252,9 +253,9 @@ static json_t *of_kind(const cay__kind *k)
 
 char *cay_manifest_schema(void)
 {
-    json_t *props = json_object(), *entry = json_array(), *below = all(defs);
+    json_t *props = json_object(), *entry = json_array(), *below = parse_words(defs);
     for (size_t i = 0; cay__top_field(i); i++) {
-        json_t *o = parsed(find(tops, cay__top_field(i)));
+        json_t *o = parse_json(find_json(tops, cay__top_field(i)));
         json_object_set_new(props, cay__top_field(i), o ? o : json_object());
     }
     for (const cay__kind *k = cay__kinds; k->name; k++)

@@ -22,7 +22,7 @@ static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure",
                                         [CAY_RESTART_NO] = "no",
                                         [CAY_RESTART_ALWAYS] = "always" };
 
-static int bad(cay_err *err, const char *name, const char *word, const char *why)
+static int fail_invalid(cay_err *err, const char *name, const char *word, const char *why)
 {
     int rc = *name
                  ? cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why)
@@ -44,7 +44,7 @@ static bool name_good(const char *s)
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
-static const char *take(cay_services *u, const char *s)
+static const char *copy_text(cay_services *u, const char *s)
 {
     u->bytes += strlen(s) + 1;
     return cay__arena_str(u->mem, s);
@@ -53,7 +53,7 @@ static const char *take(cay_services *u, const char *s)
 typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const char *field,
                       cay_err *err);
 
-static const char *text(const json_t *j)
+static const char *get_string(const json_t *j)
 {
     const char *s = json_string_value(j);
     return s && strlen(s) == json_string_length(j) ? s : NULL;
@@ -65,21 +65,21 @@ static int read_command(cay_services *u, const char *name, const json_t *j, cons
     char why[80];
     cay__str_join(why, sizeof why, field,
                   " is one line for the shell, or a list of words that is not empty", NULL);
-    const char *line = text(j);
+    const char *line = get_string(j);
     if (line && *line) {
-        *shell = take(u, line);
+        *shell = copy_text(u, line);
         return 0;
     }
     size_t n = json_array_size(j);
     const char **list = cay__arena_take(u->mem, (n + !CAY__MUTANT("fuzz-services")) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
-        const char *s = text(json_array_get(j, i));
+        const char *s = get_string(json_array_get(j, i));
         if (!s || (!i && !*s))
-            return bad(err, name, "command", why);
-        list[i] = take(u, s);
+            return fail_invalid(err, name, "command", why);
+        list[i] = copy_text(u, s);
     }
     *argv = list;
-    return n ? 0 : bad(err, name, "command", why);
+    return n ? 0 : fail_invalid(err, name, "command", why);
 }
 
 static int read_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
@@ -102,15 +102,16 @@ static int read_env(cay_services *u, cay_service *one, const json_t *j, const ch
     size_t n = 0;
     (void)field;
     if (!json_is_object(j) || json_object_size(j) > ENV_MOST)
-        return bad(err, one->name, "environment", "environment is an object of at most 256 texts");
+        return fail_invalid(err, one->name, "environment",
+                            "environment is an object of at most 256 texts");
     cay_pair *list = cay__arena_take(u->mem, (json_object_size(j) + 1) * sizeof *list);
     json_object_foreach((json_t *)j, key, v)
     {
-        const char *s = text(v);
+        const char *s = get_string(v);
         if (!s || !*key || strchr(key, '='))
-            return bad(err, one->name, "environment",
-                       "a variable has a name without '=' and a text without NUL");
-        list[n++] = (cay_pair){ take(u, key), take(u, s) };
+            return fail_invalid(err, one->name, "environment",
+                                "a variable has a name without '=' and a text without NUL");
+        list[n++] = (cay_pair){ copy_text(u, key), copy_text(u, s) };
     }
     one->env = list;
     return 0;
@@ -119,22 +120,22 @@ static int read_env(cay_services *u, cay_service *one, const json_t *j, const ch
 static int read_user(cay_services *u, cay_service *one, const json_t *j, const char *field,
                      cay_err *err)
 {
-    const char *s = text(j);
+    const char *s = get_string(j);
     (void)field;
     if (!s || !*s || strlen(s) > 63 || strpbrk(s, ":\r\n /"))
-        return bad(err, one->name, "user", "user is a name or a number");
-    one->user = take(u, s);
+        return fail_invalid(err, one->name, "user", "user is a name or a number");
+    one->user = copy_text(u, s);
     return 0;
 }
 
 static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const char *field,
                     cay_err *err)
 {
-    const char *s = text(j);
+    const char *s = get_string(j);
     (void)field;
     if (!s || !*s || strlen(s) > 4000)
-        return bad(err, one->name, "cwd", "cwd is a path");
-    one->cwd = take(u, s);
+        return fail_invalid(err, one->name, "cwd", "cwd is a path");
+    one->cwd = copy_text(u, s);
     return 0;
 }
 
@@ -147,7 +148,7 @@ static int read_number(const cay_service *one, const json_t *j, const char *fiel
         return 0;
     cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least),
                   " to ", cay__str_u64(b, (uint64_t)most), NULL);
-    return bad(err, one->name, field, why);
+    return fail_invalid(err, one->name, field, why);
 }
 
 static int read_port(cay_services *u, cay_service *one, const json_t *j, const char *field,
@@ -175,14 +176,15 @@ static int read_ms(cay_services *u, cay_service *one, const json_t *j, const cha
 static int read_restart(cay_services *u, cay_service *one, const json_t *j, const char *field,
                         cay_err *err)
 {
-    const char *s = text(j);
+    const char *s = get_string(j);
     (void)u, (void)field;
     for (size_t i = 0; s && i < CAY_LEN(restarts); i++)
         if (!strcmp(s, restarts[i])) {
             one->restart = (cay_restart)i;
             return 0;
         }
-    return bad(err, one->name, "restart", "restart is \"no\", \"on-failure\" or \"always\"");
+    return fail_invalid(err, one->name, "restart",
+                        "restart is \"no\", \"on-failure\" or \"always\"");
 }
 
 static int read_after(cay_services *u, cay_service *one, const json_t *j, const char *field,
@@ -191,14 +193,14 @@ static int read_after(cay_services *u, cay_service *one, const json_t *j, const 
     size_t n = json_is_string(j) ? 1 : json_array_size(j);
     (void)field;
     if (!n && !json_is_array(j))
-        return bad(err, one->name, "after", "after is a name or a list of names");
+        return fail_invalid(err, one->name, "after", "after is a name or a list of names");
     const char **list =
         cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_SERVICES_MAX) + 1) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
-        const char *s = text(json_is_string(j) ? j : json_array_get(j, i));
+        const char *s = get_string(json_is_string(j) ? j : json_array_get(j, i));
         if (!name_good(s) || i >= CAY_SERVICES_MAX)
-            return bad(err, one->name, "after", "after is a list of names of services");
-        list[i] = take(u, s);
+            return fail_invalid(err, one->name, "after", "after is a list of names of services");
+        list[i] = copy_text(u, s);
     }
     one->after = list;
     return 0;
@@ -245,7 +247,7 @@ static int read_rows(cay_services *u, cay_service *one, const json_t *j, const r
             cay__str_copy(why, sizeof why, "a field is not known; there are");
             for (r = table; r->name; r++)
                 cay__str_join(why + strlen(why), sizeof why - strlen(why), " ", r->name, NULL);
-            return bad(err, one->name, "unknown_field", why);
+            return fail_invalid(err, one->name, "unknown_field", why);
         }
         if (r->name && !json_is_null(v))
             CAY_TRY(r->read(u, one, v, key, err));
@@ -259,36 +261,38 @@ static int read_health(cay_services *u, cay_service *one, const json_t *j, const
     (void)field;
     CAY_TRY(read_rows(u, one, j, health_rows, err));
     if ((one->health_argv || one->health_shell) && one->health_tcp)
-        return bad(err, one->name, "health", "health has a command or tcp, not both");
+        return fail_invalid(err, one->name, "health", "health has a command or tcp, not both");
     return 0;
 }
 
 static int read_unit(cay_services *u, const char *name, const json_t *j, cay_err *err)
 {
     if (!name_good(name))
-        return bad(err, name ? name : "", "name",
-                   "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
+        return fail_invalid(
+            err, name ? name : "", "name",
+            "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
     for (size_t i = 0; i < u->n; i++)
         if (!strcmp(u->list[i].name, name))
-            return bad(err, name, "duplicate", "it is given twice");
+            return fail_invalid(err, name, "duplicate", "it is given twice");
     if (u->n == CAY_SERVICES_MAX)
-        return bad(err, name, "too_many", "a sandbox has at most 32 services");
+        return fail_invalid(err, name, "too_many", "a sandbox has at most 32 services");
     if (!json_is_object(j))
-        return bad(err, name, "type", "it is an object with a command");
+        return fail_invalid(err, name, "type", "it is an object with a command");
     cay_service *one = &u->list[u->n++];
     one->size = sizeof *one;
-    one->name = take(u, name);
+    one->name = copy_text(u, name);
     CAY_TRY(read_rows(u, one, j, rows, err));
     if (!one->argv && !one->shell)
-        return bad(err, name, "command", "it has no command");
+        return fail_invalid(err, name, "command", "it has no command");
     if (u->bytes > CAY_SERVICES_BYTES)
-        return bad(err, name, "too_big",
-                   "the services' commands and variables have more than 24 KiB together; put them "
-                   "into a file");
+        return fail_invalid(
+            err, name, "too_big",
+            "the services' commands and variables have more than 24 KiB together; put them "
+            "into a file");
     return 0;
 }
 
-static size_t find(const cay_services *u, const char *name)
+static size_t find_service(const cay_services *u, const char *name)
 {
     size_t i = 0;
     while (i < u->n && strcmp(u->list[i].name, name))
@@ -297,12 +301,12 @@ static size_t find(const cay_services *u, const char *name)
 }
 
 /* 1: on the way from the first one, 2: found to end. */
-static int walk(const cay_services *u, size_t at, uint8_t *seen, cay_err *err)
+static int visit_service(const cay_services *u, size_t at, uint8_t *seen, cay_err *err)
 {
     const cay_service *one = &u->list[at];
     seen[at] = 1;
     for (const char *const *a = one->after; a && *a; a++) {
-        size_t i = find(u, *a);
+        size_t i = find_service(u, *a);
         char why[120];
         if (i == u->n && u->part)
             continue;
@@ -311,10 +315,10 @@ static int walk(const cay_services *u, size_t at, uint8_t *seen, cay_err *err)
                           i == u->n ? ", which is no service here"
                                     : ": they wait for each other in a circle",
                           NULL);
-            return bad(err, one->name, i == u->n ? "after" : "circle", why);
+            return fail_invalid(err, one->name, i == u->n ? "after" : "circle", why);
         }
         if (!seen[i])
-            CAY_TRY(walk(u, i, seen, err));
+            CAY_TRY(visit_service(u, i, seen, err));
     }
     seen[at] = 2;
     return 0;
@@ -325,7 +329,7 @@ static int check_order(const cay_services *u, cay_err *err)
     uint8_t seen[CAY_SERVICES_MAX] = { 0 };
     for (size_t i = 0; i < u->n; i++)
         if (!seen[i])
-            CAY_TRY(walk(u, i, seen, err));
+            CAY_TRY(visit_service(u, i, seen, err));
     return 0;
 }
 
@@ -345,8 +349,8 @@ static int read_all(cay_services *u, const json_t *j, cay_err *err)
     json_t *v;
     size_t i;
     if (!json_is_object(j) && !json_is_array(j))
-        return bad(err, "", "type",
-                   "they are an object by name, or a list of objects with \"name\"");
+        return fail_invalid(err, "", "type",
+                            "they are an object by name, or a list of objects with \"name\"");
     json_object_foreach((json_t *)j, key, v) if (!json_is_null(v))
         CAY_TRY(read_unit(u, key, v, err));
     json_array_foreach(j, i, v) CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
@@ -372,7 +376,7 @@ int cay__services_take(cay_create *c, cay__arena *mem, cay_err *err)
         return 0;
     CAY_AUTOJSON *j = json_loads(c->services, JSON_REJECT_DUPLICATES, &je);
     if (!j)
-        return bad(err, "", "json", "they are not sound JSON");
+        return fail_invalid(err, "", "json", "they are not sound JSON");
     cay_services *u = cay__arena_take(mem, sizeof *u);
     u->mem = mem;
     CAY_TRY(read_all(u, j, err));
@@ -386,7 +390,7 @@ int cay_services_parse(const char *json, size_t len, cay_services **out, cay_err
     json_error_t je;
     CAY_AUTOJSON *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &je);
     if (!j)
-        return bad(err, "", "json", "they are not sound JSON");
+        return fail_invalid(err, "", "json", "they are not sound JSON");
     return cay__services_read(j, false, out, err);
 }
 
@@ -404,18 +408,18 @@ static json_t *list_json(const char *const *list)
     return a;
 }
 
-static void put(json_t *o, const char *key, json_t *v)
+static void set_field(json_t *o, const char *key, json_t *v)
 {
     if (v)
         json_object_set_new(o, key, v);
 }
 
-static json_t *number(uint32_t v)
+static json_t *number_json(uint32_t v)
 {
     return v ? json_integer(v) : NULL;
 }
 
-static json_t *either(const char *const *argv, const char *shell)
+static json_t *command_json(const char *const *argv, const char *shell)
 {
     return argv ? list_json(argv) : shell ? json_string(shell) : NULL;
 }
@@ -425,23 +429,23 @@ static json_t *service_json(const cay_service *one)
     json_t *o = json_object(), *h = json_object(),
            *env = one->env && one->env->key ? json_object() : NULL;
     for (const cay_pair *p = one->env; p && p->key; p++)
-        put(env, p->key, json_string(p->value));
-    put(o, "command", either(one->argv, one->shell));
-    put(o, "port", number(one->port));
-    put(o, "environment", env);
-    put(o, "user", one->user ? json_string(one->user) : NULL);
-    put(o, "cwd", one->cwd ? json_string(one->cwd) : NULL);
-    put(h, "command", either(one->health_argv, one->health_shell));
-    put(h, "tcp", number(one->health_tcp));
-    put(h, "interval_ms", number(one->interval_ms));
-    put(h, "timeout_ms", number(one->timeout_ms));
+        set_field(env, p->key, json_string(p->value));
+    set_field(o, "command", command_json(one->argv, one->shell));
+    set_field(o, "port", number_json(one->port));
+    set_field(o, "environment", env);
+    set_field(o, "user", one->user ? json_string(one->user) : NULL);
+    set_field(o, "cwd", one->cwd ? json_string(one->cwd) : NULL);
+    set_field(h, "command", command_json(one->health_argv, one->health_shell));
+    set_field(h, "tcp", number_json(one->health_tcp));
+    set_field(h, "interval_ms", number_json(one->interval_ms));
+    set_field(h, "timeout_ms", number_json(one->timeout_ms));
     if (json_object_size(h))
-        put(o, "health", h);
+        set_field(o, "health", h);
     else
         json_decref(h);
-    put(o, "restart", one->restart ? json_string(restarts[one->restart]) : NULL);
-    put(o, "after", one->after && *one->after ? list_json(one->after) : NULL);
-    put(o, "stop_ms", number(one->stop_ms));
+    set_field(o, "restart", one->restart ? json_string(restarts[one->restart]) : NULL);
+    set_field(o, "after", one->after && *one->after ? list_json(one->after) : NULL);
+    set_field(o, "stop_ms", number_json(one->stop_ms));
     return o;
 }
 
@@ -449,7 +453,7 @@ json_t *cay__services_tell(const cay_services *u)
 {
     json_t *o = json_object();
     for (size_t i = 0; i < u->n; i++)
-        put(o, u->list[i].name, service_json(&u->list[i]));
+        set_field(o, u->list[i].name, service_json(&u->list[i]));
     return o;
 }
 
@@ -458,7 +462,7 @@ int cay_services_json(const cay_services *u, char **json, cay_err *err)
     CAY_AUTOJSON *o = cay__services_tell(u);
     char *s = cay__json_text(o, 16 * CAY_SERVICES_BYTES);
     if (!s)
-        return bad(err, "", "too_big", "they are too long");
+        return fail_invalid(err, "", "too_big", "they are too long");
     *json = s;
     return 0;
 }
@@ -471,13 +475,14 @@ static int by_name(const char *json, json_t **out, cay_err *err)
     json_t *v;
     CAY_AUTOJSON *j = json ? json_loads(json, JSON_REJECT_DUPLICATES, &je) : json_object();
     if (!j || (!json_is_object(j) && !json_is_array(j)))
-        return bad(err, "", "json", "they are not sound JSON: an object by name, or a list");
+        return fail_invalid(err, "", "json",
+                            "they are not sound JSON: an object by name, or a list");
     CAY_AUTOJSON *o = json_is_object(j) ? json_incref(j) : json_object();
     json_array_foreach(j, i, v)
     {
         const char *name = cay__json_str(v, "name", "");
         if (json_object_get(o, name))
-            return bad(err, name, "duplicate", "it is given twice");
+            return fail_invalid(err, name, "duplicate", "it is given twice");
         json_object_set(o, name, v);
     }
     *out = CAY_STEAL(o);

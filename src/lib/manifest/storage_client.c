@@ -32,7 +32,8 @@ static bool in_path(const char *program)
     return false;
 }
 
-static int lacks(const cay__storage_mount *m, const char *what, const char *remedy, cay_err *err)
+static int fail_missing_tool(const cay__storage_mount *m, const char *what, const char *remedy,
+                             cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "mount_missing_tool", "entry %.80s: %s; %s", m->entry,
                         what, remedy);
@@ -53,17 +54,19 @@ int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err)
                                 m[i].entry);
         if (kernel && access("/sbin/mount.s3files", X_OK) < 0 &&
             access("/usr/sbin/mount.s3files", X_OK) < 0)
-            return lacks(&m[i], "mount.s3files is not installed",
-                         "install the S3 Files client of AWS", err);
+            return fail_missing_tool(&m[i], "mount.s3files is not installed",
+                                     "install the S3 Files client of AWS", err);
         if (!kernel && (stat("/dev/fuse", &st) < 0 || !S_ISCHR(st.st_mode)))
-            return lacks(&m[i], "this host has no /dev/fuse", "load the kernel's fuse module", err);
+            return fail_missing_tool(&m[i], "this host has no /dev/fuse",
+                                     "load the kernel's fuse module", err);
         if (!kernel && !in_path("rclone"))
-            return lacks(&m[i], "rclone is not installed", "apt-get install rclone", err);
+            return fail_missing_tool(&m[i], "rclone is not installed", "apt-get install rclone",
+                                     err);
     }
     return 0;
 }
 
-static int start(const char *path, const char *home, int sock, cay_err *err)
+static int spawn_helper(const char *path, const char *home, int sock, cay_err *err)
 {
     char *argv[] = { (char *)"cay-mount", (char *)home, NULL };
     posix_spawn_file_actions_t acts;
@@ -100,7 +103,8 @@ static int start(const char *path, const char *home, int sock, cay_err *err)
                   : 0;
 }
 
-static int hear(int sock, const cay_call *call, cay_mount_answer *a, int *fd, cay_err *err)
+static int receive_answer(int sock, const cay_call *call, cay_mount_answer *a, int *fd,
+                          cay_err *err)
 {
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     CAY_TRY(cay__call_wait(call, sock, POLLIN, "mount", err));
@@ -114,8 +118,8 @@ static int hear(int sock, const cay_call *call, cay_mount_answer *a, int *fd, ca
     return 0;
 }
 
-static int ask(int sock, const cay_call *call, const cay__storage_mount *m,
-               const cay__storage_plan *p, int *fd, cay_err *err)
+static int request_mount(int sock, const cay_call *call, const cay__storage_mount *m,
+                         const cay__storage_plan *p, int *fd, cay_err *err)
 {
     cay_mount_ask head = {
         .op = CAY_MOUNT_MOUNT, .rw = m->rw, .kernel = p->kernel, .nargs = (uint32_t)p->nargs
@@ -136,12 +140,13 @@ static int ask(int sock, const cay_call *call, const cay__storage_mount *m,
     if (b.data)
         explicit_bzero(b.data, b.len);
     if (rc == 0)
-        rc = hear(sock, call, &a, fd, err);
+        rc = receive_answer(sock, call, &a, fd, err);
     if (rc < 0 || *fd >= 0)
         return rc;
     cay__storage_redact(m, a.msg);
     if (a.missing)
-        return lacks(m, "the program that serves it cannot be started", "install rclone", err);
+        return fail_missing_tool(m, "the program that serves it cannot be started",
+                                 "install rclone", err);
     rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "entry %.60s: %.170s", m->entry,
                       a.msg[0] ? a.msg : strerror(a.sys ? a.sys : EIO));
     if (err)
@@ -163,13 +168,13 @@ int cay__storage_open(const char *home, const char *libexec, const cay_call *cal
     CAY_AUTOFD theirs = pair[1];
     out->sock = pair[0];
     setsockopt(out->sock, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
-    rc = start(path, home, theirs, err);
+    rc = spawn_helper(path, home, theirs, err);
     cay__close_fd(&theirs);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         cay__storage_plan p;
         rc = cay__storage_conf(&m[i], id, i, CAY_MOUNT_PLACE, &p, err);
         if (rc == 0) {
-            rc = ask(out->sock, call, &m[i], &p, &out->mounts[i], err);
+            rc = request_mount(out->sock, call, &m[i], &p, &out->mounts[i], err);
             cay__storage_plan_clear(&p);
         }
         out->n += rc == 0;
@@ -189,7 +194,7 @@ int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
         return 0;
     if (pid <= 0 || cay__fd_send(s->sock, &head, sizeof head, NULL, 0, 0) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
-    CAY_TRY(hear(s->sock, NULL, &a, &fd, err));
+    CAY_TRY(receive_answer(s->sock, NULL, &a, &fd, err));
     cay__close_fd(&fd);
     return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
                                 "the storage cannot be bound to the sandbox's life: %s",
@@ -218,7 +223,7 @@ int cay__storage_show(cay__storage *s, int pid, const char *name, const char *ta
     if (s->n != 1 || pid <= 0 || b.full ||
         cay__fd_send(s->sock, b.data, b.len, s->mounts, 1, 0) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
-    CAY_TRY(hear(s->sock, NULL, &a, &fd, err));
+    CAY_TRY(receive_answer(s->sock, NULL, &a, &fd, err));
     cay__close_fd(&fd);
     if (a.sys == EEXIST)
         return cay_fail_why(err, CAY_EEXIST, "mount_exists", "storage is mounted on %.150s already",
@@ -247,7 +252,7 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
         return cay_fail_why(err, CAY_ENOENT, "mount_unknown", "there is no such mount");
     if (cay__fd_send(sock, &head, sizeof head, NULL, 0, 0) < 0)
         return cay_fail_sys(err, CAY_EUPSTREAM, "ask cay-mount");
-    CAY_TRY(hear(sock, call, &a, &fd, err));
+    CAY_TRY(receive_answer(sock, call, &a, &fd, err));
     cay__close_fd(&fd);
     return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
                                 "the kernel does not let go of the mount: %s", strerror(a.sys))

@@ -9,12 +9,12 @@
 
 #define LIMIT 4
 
-static int bad(cay_err *err, const char *word, const char *what, const char *why)
+static int fail_invalid(cay_err *err, const char *word, const char *what, const char *why)
 {
     return cay__bad(err, "manifest_invalid", "", word, "%.70s%s%s", what, *what ? ": " : "", why);
 }
 
-static const char *take(cay_manifest *m, const char *s)
+static const char *copy_text(cay_manifest *m, const char *s)
 {
     return s ? cay__arena_str(&m->mem, s) : NULL;
 }
@@ -25,15 +25,16 @@ int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
     static const char *const kept[] = { "/",    "/proc", "/dev", "/sys",   "/usr", "/etc",
                                         "/bin", "/sbin", "/lib", "/lib64", "/run" };
     if (!root || strstr(root, "..") || !cay__path_normal(root, &normal))
-        return bad(err, "root", "root",
-                   "it is an absolute path without \"..\", such as /workspace");
+        return fail_invalid(err, "root", "root",
+                            "it is an absolute path without \"..\", such as /workspace");
     cay__arena_adopt(&m->mem, normal);
     for (size_t i = 0; i < CAY_LEN(kept); i++)
         if (!strcmp(normal, kept[i]) || (i && cay__path_below(normal, kept[i])))
-            return bad(err, "root", normal, "the system is there; choose another root");
+            return fail_invalid(err, "root", normal, "the system is there; choose another root");
     for (const char *c = normal; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ':')
-            return bad(err, "root", "root", "it has a character that a path inside may not have");
+            return fail_invalid(err, "root", "root",
+                                "it has a character that a path inside may not have");
     m->root = normal;
     return 0;
 }
@@ -69,27 +70,29 @@ static int read_value(cay_manifest *m, cay__env *v, const json_t *j, cay_err *er
     CAY_AUTOJSON *o = NULL;
     if (json_is_string(j)) {
         if (strlen(json_string_value(j)) != json_string_length(j))
-            return bad(err, "environment", v->name, "its value has a NUL");
-        v->value = take(m, json_string_value(j));
+            return fail_invalid(err, "environment", v->name, "its value has a NUL");
+        v->value = copy_text(m, json_string_value(j));
         return 0;
     }
     CAY_TRY(cay__canonical("", j, &o, err));
     const char *type = cay__member(o, "type"), *source = cay__member(o, "source");
     if (!type)
-        return bad(err, "type_missing", v->name, "its value has no type; there are str and ref");
+        return fail_invalid(err, "type_missing", v->name,
+                            "its value has no type; there are str and ref");
     if (!strcmp(type, "str") && json_is_string(json_object_get(o, "value")) &&
         json_object_size(o) == 2)
         return read_value(m, v, json_object_get(o, "value"), err);
     if (!strcmp(type, "ref") && source && json_object_size(o) == 2) {
         CAY_TRY(cay__reference_check(m, v->name, source, err));
-        v->source = take(m, source);
+        v->source = copy_text(m, source);
         return 0;
     }
     if (strcmp(type, "str") && strcmp(type, "ref"))
-        return bad(err, "unknown_type", v->name,
-                   "this type of value is not known; there are str and ref");
-    return bad(err, "environment", v->name,
-               "write {\"type\":\"str\",\"value\":…} or {\"type\":\"ref\",\"source\":\"env:…\"}");
+        return fail_invalid(err, "unknown_type", v->name,
+                            "this type of value is not known; there are str and ref");
+    return fail_invalid(
+        err, "environment", v->name,
+        "write {\"type\":\"str\",\"value\":…} or {\"type\":\"ref\",\"source\":\"env:…\"}");
 }
 
 static const cay__field full[] = {
@@ -101,26 +104,26 @@ static const cay__field full[] = {
 
 int cay__env_read(cay_manifest *m, const char *name, const json_t *j, cay_err *err)
 {
-    cay__env v = { .name = take(m, name) };
+    cay__env v = { .name = copy_text(m, name) };
     CAY_AUTOJSON *o = NULL;
     if (!variable_name(name))
-        return bad(err, "environment", name,
-                   "a variable has letters, digits and '_', and begins with no digit");
+        return fail_invalid(err, "environment", name,
+                            "a variable has letters, digits and '_', and begins with no digit");
     for (size_t i = 0; i < m->nenv; i++)
         if (!strcmp(m->env[i].name, name))
-            return bad(err, "environment", name, "it is given twice");
+            return fail_invalid(err, "environment", name, "it is given twice");
     bool whole = json_is_object(j) && !json_object_get(j, "type");
     if (whole) {
         CAY_TRY(cay__canonical("", j, &o, err));
         CAY_AUTOJSON *value = json_incref(json_object_get(o, "value"));
         json_object_del(o, "value");
         CAY_TRY(cay__fields_check("manifest_invalid", "", o, full, err));
-        v.description = take(m, cay__member(o, "description"));
+        v.description = copy_text(m, cay__member(o, "description"));
         v.ephemeral = cay__json_bool(o, "ephemeral", false);
         if (value && !json_is_null(value))
             CAY_TRY(read_value(m, &v, value, err));
         else if (!cay__json_bool(o, "redacted", false))
-            return bad(err, "environment", name, "it has no value");
+            return fail_invalid(err, "environment", name, "it has no value");
     } else
         CAY_TRY(read_value(m, &v, j, err));
     m->env = cay__more(m->env, m->nenv, sizeof v);
@@ -135,7 +138,7 @@ static int read_env(cay_manifest *m, const json_t *j, cay_err *err)
     const char *name;
     json_t *v;
     if (!json_is_object(j))
-        return bad(err, "field_type", "environment", "it is an object");
+        return fail_invalid(err, "field_type", "environment", "it is an object");
     if (json_object_size(j) == 1 && json_is_object(inner) &&
         !json_is_string(json_object_get(inner, "type")))
         j = inner;
@@ -169,54 +172,54 @@ static bool known_user(const cay_manifest *m, const char *name)
 int cay__user_add(cay_manifest *m, const char *name, cay_err *err)
 {
     if (!account_name(name))
-        return bad(
+        return fail_invalid(
             err, "account", name ? name : "users",
             "a name of a user has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     if (!strcmp(name, "root"))
-        return bad(err, "account", name, "this account is the system's");
+        return fail_invalid(err, "account", name, "this account is the system's");
     if (known_user(m, name))
         return 0;
     m->users = cay__more(m->users, m->nusers, sizeof *m->users);
-    m->users[m->nusers++] = take(m, name);
-    return m->nusers <= 1000 ? 0 : bad(err, "too_many", "users", "at most 1000");
+    m->users[m->nusers++] = copy_text(m, name);
+    return m->nusers <= 1000 ? 0 : fail_invalid(err, "too_many", "users", "at most 1000");
 }
 
 int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
 {
     const char *name = name_of(j);
     const json_t *users = json_is_object(j) ? json_object_get(j, "users") : NULL;
-    cay__mgroup g = { .name = take(m, name) };
+    cay__mgroup g = { .name = copy_text(m, name) };
     if (!account_name(name) || !strcmp(name, "root"))
-        return bad(
+        return fail_invalid(
             err, "account", name ? name : "groups",
             "a name of a group has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     for (size_t i = 0; i < m->ngroups; i++)
         if (!strcmp(m->groups[i].name, name))
-            return bad(err, "account", name, "this group is given twice");
+            return fail_invalid(err, "account", name, "this group is given twice");
     if (users && !json_is_null(users) && !json_is_array(users))
-        return bad(err, "field_type", name, "users of a group are a list");
+        return fail_invalid(err, "field_type", name, "users of a group are a list");
     g.users = cay__arena_take(&m->mem, (json_array_size(users) + 1) * sizeof *g.users);
     for (size_t i = 0; i < json_array_size(users); i++) {
         CAY_TRY(cay__user_add(m, name_of(json_array_get(users, i)), err));
-        g.users[g.n++] = take(m, name_of(json_array_get(users, i)));
+        g.users[g.n++] = copy_text(m, name_of(json_array_get(users, i)));
     }
     m->groups = cay__more(m->groups, m->ngroups, sizeof g);
     m->groups[m->ngroups++] = g;
-    return m->ngroups <= 1000 ? 0 : bad(err, "too_many", "groups", "at most 1000");
+    return m->ngroups <= 1000 ? 0 : fail_invalid(err, "too_many", "groups", "at most 1000");
 }
 
 static int read_users(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__user_add(m, name_of(json_array_get(j, i)), err));
-    return json_is_array(j) ? 0 : bad(err, "field_type", "users", "it is a list");
+    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", "users", "it is a list");
 }
 
 static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__group_read(m, json_array_get(j, i), err));
-    return json_is_array(j) ? 0 : bad(err, "field_type", "groups", "it is a list");
+    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", "groups", "it is a list");
 }
 
 static const cay__field grant_fields[] = {
@@ -233,33 +236,35 @@ int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
     cay__mgrant g = { 0 };
     char *path = NULL, *host = NULL;
     if (!(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_grants", "extra_path_grants",
-                   "a manifest that is not your own may not grant paths; give them with --mount");
+        return fail_invalid(
+            err, "untrusted_grants", "extra_path_grants",
+            "a manifest that is not your own may not grant paths; give them with --mount");
     CAY_TRY(cay__canonical("", j, &o, err));
     CAY_TRY(cay__fields_check("manifest_invalid", "", o, grant_fields, err));
     const char *p = cay__member(o, "path"), *h = cay__member(o, "host_path");
     if (!cay__path_normal(p, &path))
-        return bad(err, "grant", p, "a grant's path is absolute");
+        return fail_invalid(err, "grant", p, "a grant's path is absolute");
     g.path = cay__arena_adopt(&m->mem, path);
     if (!strcmp(g.path, "/"))
-        return bad(err, "grant_root", p, "a grant of / would be a grant of everything");
+        return fail_invalid(err, "grant_root", p, "a grant of / would be a grant of everything");
     if (h && (strstr(h, "..") || !cay__path_normal(h, &host)))
-        return bad(err, "grant", h, "host_path is absolute, without \"..\"");
+        return fail_invalid(err, "grant", h, "host_path is absolute, without \"..\"");
     g.host_path = host ? cay__arena_adopt(&m->mem, host) : NULL;
     if (host && !strcmp(host, "/"))
-        return bad(err, "grant_root", h, "a grant of / would be a grant of everything");
+        return fail_invalid(err, "grant_root", h, "a grant of / would be a grant of everything");
     g.read_only = cay__json_bool(o, "read_only", false);
-    g.description = take(m, cay__member(o, "description"));
+    g.description = copy_text(m, cay__member(o, "description"));
     m->grants = cay__more(m->grants, m->ngrants, sizeof g);
     m->grants[m->ngrants++] = g;
-    return m->ngrants <= 64 ? 0 : bad(err, "too_many", "extra_path_grants", "at most 64");
+    return m->ngrants <= 64 ? 0 : fail_invalid(err, "too_many", "extra_path_grants", "at most 64");
 }
 
 static int read_grants(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__grant_read(m, json_array_get(j, i), err));
-    return json_is_array(j) ? 0 : bad(err, "field_type", "extra_path_grants", "it is a list");
+    return json_is_array(j) ? 0
+                            : fail_invalid(err, "field_type", "extra_path_grants", "it is a list");
 }
 
 static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list,
@@ -268,11 +273,11 @@ static int read_texts(cay_manifest *m, const char *what, const json_t *j, const 
     for (size_t i = 0; i < json_array_size(j); i++) {
         const char *s = json_string_value(json_array_get(j, i));
         if (!s || !*s || strpbrk(s, "\r\n"))
-            return bad(err, "field_type", what, "it is a list of texts");
+            return fail_invalid(err, "field_type", what, "it is a list of texts");
         *list = cay__more(*list, *n, sizeof **list);
-        (*list)[(*n)++] = take(m, s);
+        (*list)[(*n)++] = copy_text(m, s);
     }
-    return json_is_array(j) ? 0 : bad(err, "field_type", what, "it is a list of texts");
+    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", what, "it is a list of texts");
 }
 
 static int read_allow(cay_manifest *m, const json_t *j, cay_err *err)
@@ -284,8 +289,8 @@ static int read_allow(cay_manifest *m, const json_t *j, cay_err *err)
 static int read_acks(cay_manifest *m, const json_t *j, cay_err *err)
 {
     if (!(m->flags & CAY_MANIFEST_TRUSTED) && json_array_size(j))
-        return bad(err, "untrusted_acknowledgement", "acknowledge_credential_exposure",
-                   "only your own program may acknowledge that");
+        return fail_invalid(err, "untrusted_acknowledgement", "acknowledge_credential_exposure",
+                            "only your own program may acknowledge that");
     return read_texts(m, "acknowledge_credential_exposure", j, &m->acks, &m->nacks, err);
 }
 
@@ -294,7 +299,7 @@ static int read_version(cay_manifest *m, const json_t *j, cay_err *err)
     (void)m;
     return json_is_integer(j) && json_integer_value(j) == 1
                ? 0
-               : bad(err, "version", "version", "it is 1");
+               : fail_invalid(err, "version", "version", "it is 1");
 }
 
 static int read_root(cay_manifest *m, const json_t *j, cay_err *err)
@@ -306,12 +311,13 @@ static int read_run_as(cay_manifest *m, const json_t *j, cay_err *err)
 {
     const char *name = name_of(j);
     if (!name || !*name || strpbrk(name, ":\r\n /"))
-        return bad(err, "account", "run_as", "it is the name of a user");
+        return fail_invalid(err, "account", "run_as", "it is the name of a user");
     if (!(m->flags & CAY_MANIFEST_TRUSTED) && !strcmp(name, "root"))
-        return bad(err, "untrusted_account", "run_as",
-                   "a manifest that is not your own may not run as root; a trusted manifest is "
-                   "needed, or --user root");
-    m->run_as = take(m, name);
+        return fail_invalid(
+            err, "untrusted_account", "run_as",
+            "a manifest that is not your own may not run as root; a trusted manifest is "
+            "needed, or --user root");
+    m->run_as = copy_text(m, name);
     return 0;
 }
 
@@ -321,9 +327,10 @@ static int read_policy(cay_manifest *m, const json_t *j, cay_err *err)
     char *text = NULL;
     int rc;
     if (!(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_policy", "policy",
-                   "a manifest that is not your own may not open the network; a trusted manifest "
-                   "is needed, or --net");
+        return fail_invalid(
+            err, "untrusted_policy", "policy",
+            "a manifest that is not your own may not open the network; a trusted manifest "
+            "is needed, or --net");
     if (json_is_string(j)) {
         cay_policy *p = NULL;
         text = cay__strdup(json_string_value(j));
@@ -348,7 +355,7 @@ static int read_limit(const json_t *o, const char *key, unsigned *out, cay_err *
         return 0;
     }
     if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > 100000)
-        return bad(err, "limit", key, "it is 1 or more, or null for no bound");
+        return fail_invalid(err, "limit", key, "it is 1 or more, or null for no bound");
     *out = (unsigned)json_integer_value(v);
     return 0;
 }
@@ -360,11 +367,12 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
     json_t *v;
     CAY_TRY(cay__canonical("", j, &o, err));
     json_object_foreach(
-        o, key,
-        v) if (strcmp(key, "manifest_entries") &&
-               strcmp(key, "local_dir_files")) return bad(err, "unknown_field", key,
-                                                          "concurrency_limits has manifest_entries "
-                                                          "and local_dir_files");
+        o, key, v) if (strcmp(key, "manifest_entries") &&
+                       strcmp(key, "local_dir_files")) return fail_invalid(err, "unknown_field",
+                                                                           key,
+                                                                           "concurrency_limits has "
+                                                                           "manifest_entries "
+                                                                           "and local_dir_files");
     CAY_TRY(read_limit(o, "manifest_entries", &m->limit_entries, err));
     return read_limit(o, "local_dir_files", &m->limit_files, err);
 }
@@ -381,8 +389,8 @@ static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
     const cay_service *list = cay_services_list(u, &n);
     for (size_t i = 0; rc == 0 && i < n && !(m->flags & CAY_MANIFEST_TRUSTED); i++)
         if (list[i].user && (!strcmp(list[i].user, "root") || !strcmp(list[i].user, "0")))
-            rc = bad(err, "untrusted_account", list[i].name,
-                     "a manifest that is not your own may not have a service run as root");
+            rc = fail_invalid(err, "untrusted_account", list[i].name,
+                              "a manifest that is not your own may not have a service run as root");
     json_decref(m->services);
     m->services = cay__services_tell(u);
     cay_services_free(u);
@@ -396,11 +404,12 @@ static int read_sudo(cay_manifest *m, const json_t *j, cay_err *err)
 {
     m->sudo = json_is_true(j);
     if (!json_is_boolean(j))
-        return bad(err, "field_type", "sudo", "it is true or false");
+        return fail_invalid(err, "field_type", "sudo", "it is true or false");
     if (m->sudo && !(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_account", "sudo",
-                   "a manifest that is not your own may not become root; a trusted manifest is "
-                   "needed, or --sudo");
+        return fail_invalid(
+            err, "untrusted_account", "sudo",
+            "a manifest that is not your own may not become root; a trusted manifest is "
+            "needed, or --sudo");
     return 0;
 }
 
@@ -416,7 +425,8 @@ static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_er
     json_t *path = json_object_get(o, "path");
     bool dir = type && !strcmp(type, "dir");
     if (!to)
-        return bad(err, "dest", "entries", "an entry of a list says where it goes: \"dest\"");
+        return fail_invalid(err, "dest", "entries",
+                            "an entry of a list says where it goes: \"dest\"");
     json_object_del(o, "dest");
     if (path && type && (dir || cay__str_starts(type, "local_")) && !json_object_get(o, "src")) {
         json_object_set(o, "src", path);
@@ -429,7 +439,7 @@ static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_er
     return cay__entry_read(m, "", SIZE_MAX, to, o, err);
 }
 
-static bool speaks(const json_t *entry)
+static bool has_own_path(const json_t *entry)
 {
     const char *type = cay__member(entry, "type");
     return json_is_object(entry) && (json_object_get(entry, "dest") ||
@@ -446,11 +456,12 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
         json_array_foreach(j, i, v) CAY_TRY(read_spoken(m, NULL, v, err));
         return 0;
     }
-    json_object_foreach((json_t *)j, key, v) CAY_TRY(
-        speaks(v) ? read_spoken(m, key, v, err) : cay__entry_read(m, "", SIZE_MAX, key, v, err));
+    json_object_foreach((json_t *)j, key, v)
+        CAY_TRY(has_own_path(v) ? read_spoken(m, key, v, err)
+                                : cay__entry_read(m, "", SIZE_MAX, key, v, err));
     return json_is_object(j)
                ? 0
-               : bad(err, "field_type", "entries", "it is an object by path, or a list");
+               : fail_invalid(err, "field_type", "entries", "it is an object by path, or a list");
 }
 
 /* In this order: entries need the root, and groups need their users. */
@@ -492,7 +503,7 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
         while (i < CAY_LEN(tops) && strcmp(tops[i].name, key))
             i++;
         if (i == CAY_LEN(tops))
-            return bad(
+            return fail_invalid(
                 err, "unknown_field", key,
                 "this field is not known; there are version, root, entries, environment, users, "
                 "groups, "
@@ -537,7 +548,7 @@ static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
         if (!strcmp(at, path))
             return 0;
     }
-    return bad(
+    return fail_invalid(
         err, "acknowledgement", path,
         "acknowledge_credential_exposure names the exact path of a mount, and there is none here");
 }
@@ -573,7 +584,7 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
     CAY_TRY(cay__persist_check(m, err));
     if (m->run_as && !known_user(m, m->run_as) && strcmp(m->run_as, "user") &&
         strcmp(m->run_as, "root"))
-        return bad(err, "account", m->run_as, "run_as is not among users");
+        return fail_invalid(err, "account", m->run_as, "run_as is not among users");
     return 0;
 }
 

@@ -2,7 +2,7 @@
 #include "provider.h"
 #include <base/base.h>
 
-static const char *put(char **at, const char *s)
+static const char *pack_string(char **at, const char *s)
 {
     size_t n = strlen(s ? s : "") + 1;
     char *p = memcpy(*at, s ? s : "", n);
@@ -10,25 +10,25 @@ static const char *put(char **at, const char *s)
     return p;
 }
 
-static size_t room(const char *s)
+static size_t measure_string(const char *s)
 {
     return strlen(s ? s : "") + 1;
 }
 
 cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_wall *layers, size_t n)
 {
-    size_t need = sizeof(cay_probe) + n * sizeof(cay_wall) + room(mode);
+    size_t need = sizeof(cay_probe) + n * sizeof(cay_wall) + measure_string(mode);
     for (size_t i = 0; i < n; i++)
-        need += room(layers[i].name) + room(layers[i].state) + room(layers[i].why) +
-                room(layers[i].remedy);
+        need += measure_string(layers[i].name) + measure_string(layers[i].state) +
+                measure_string(layers[i].why) + measure_string(layers[i].remedy);
     cay_probe *p = cay__alloc(need);
     cay_wall *to = (cay_wall *)(p + 1);
     char *at = (char *)(to + n);
     for (size_t i = 0; i < n; i++)
-        to[i] = (cay_wall){ put(&at, layers[i].name), put(&at, layers[i].state),
-                            put(&at, layers[i].why), put(&at, layers[i].remedy) };
+        to[i] = (cay_wall){ pack_string(&at, layers[i].name), pack_string(&at, layers[i].state),
+                            pack_string(&at, layers[i].why), pack_string(&at, layers[i].remedy) };
     *p = (cay_probe){
-        .size = sizeof *p, .level = level, .mode = put(&at, mode), .walls = to, .nwalls = n
+        .size = sizeof *p, .level = level, .mode = pack_string(&at, mode), .walls = to, .nwalls = n
     };
     return p;
 }

@@ -14,7 +14,7 @@
 #define PAIRS_MOST  1024
 #define TIME_MOST   ((uint64_t)100 * 366 * 86400000) /* a hundred years */
 
-static int bad(const char *field, const char *value, const char *remedy, cay_err *err)
+static int fail_spec(const char *field, const char *value, const char *remedy, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(120);
     cay__buf_safe(&b, value, CAY_MIN(strlen(value), (size_t)60), false);
@@ -60,17 +60,19 @@ static bool is_inside_path(const char *p)
 static int check_names(const cay_create *c, cay_err *err)
 {
     if (c->name && !is_word(c->name, 63, "._-"))
-        return bad("name", c->name,
-                   "1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-                   err);
+        return fail_spec(
+            "name", c->name,
+            "1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
     if (c->hostname &&
         (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
-        return bad("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends", err);
+        return fail_spec("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends",
+                         err);
     if (c->workdir && !is_inside_path(c->workdir))
-        return bad("workdir", c->workdir,
-                   "give an absolute path inside the sandbox, without . or .. or a newline", err);
+        return fail_spec("workdir", c->workdir,
+                         "give an absolute path inside the sandbox, without . or .. or a newline",
+                         err);
     if (c->group && cay__user_check(c->group, NULL) < 0)
-        return bad("group", c->group, "give a name or a number, without : / or blanks", err);
+        return fail_spec("group", c->group, "give a name or a number, without : / or blanks", err);
     return cay__user_check(c->user, err);
 }
 
@@ -93,9 +95,9 @@ static int check_env(const cay_pair *env, cay_err *err)
     size_t n = 0;
     for (; env && env->key; env++) {
         if (!*env->key || strchr(env->key, '=') || !is_text(env->key))
-            return bad("env", env->key,
-                       "a variable's name is not empty and has neither '=' nor control characters",
-                       err);
+            return fail_spec(
+                "env", env->key,
+                "a variable's name is not empty and has neither '=' nor control characters", err);
         if (strlen(env->key) + strlen(env->value ? env->value : "") + 1 > ENV_BYTES)
             return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
                                 "env %.60s is longer than %d bytes; put it in a file", env->key,
@@ -112,10 +114,10 @@ static int check_labels(const cay_create *c, cay_err *err)
     size_t n = 0;
     for (const cay_pair *p = c->labels; p && p->key; p++) {
         if (!*p->key || strlen(p->key) > 128 || !is_text(p->key))
-            return bad("label", p->key, "a key is 1 to 128 bytes of text on one line", err);
+            return fail_spec("label", p->key, "a key is 1 to 128 bytes of text on one line", err);
         if (p->value && (strlen(p->value) > 1024 || !is_text(p->value)))
-            return bad("label", p->key, "its value must be at most 1024 bytes of text on one line",
-                       err);
+            return fail_spec("label", p->key,
+                             "its value must be at most 1024 bytes of text on one line", err);
         if (++n > PAIRS_MOST)
             return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "more than %d labels",
                                 PAIRS_MOST);
@@ -156,14 +158,14 @@ static int check_target(const char *target, cay_err *err)
 {
     static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
     if (!target || !is_inside_path(target))
-        return bad("mount target", target ? target : "",
-                   "give an absolute path inside, without . or ..", err);
+        return fail_spec("mount target", target ? target : "",
+                         "give an absolute path inside, without . or ..", err);
     for (size_t k = 0; k < CAY_LEN(taken); k++) {
         size_t n = strlen(taken[k]);
         if (!strcmp(target, taken[k]) ||
             (n > 1 && !strncmp(target, taken[k], n) && target[n] == '/'))
-            return bad("mount target", target, "nothing may be put over /, /proc, /sys or /dev",
-                       err);
+            return fail_spec("mount target", target,
+                             "nothing may be put over /, /proc, /sys or /dev", err);
     }
     return 0;
 }
@@ -177,16 +179,16 @@ static int check_volumes(const cay_create *c, cay_err *err)
     for (size_t i = 0; i < c->nvolumes; i++) {
         const cay_volume_use *v = &c->volumes[i];
         if (!cay__volume_name(v->name))
-            return bad("volume", v->name ? v->name : "",
-                       "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-                       err);
+            return fail_spec(
+                "volume", v->name ? v->name : "",
+                "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
         CAY_TRY(check_target(v->target, err));
         for (size_t k = 0; k < c->ngrants; k++)
             if (!strcmp(v->target, c->grants[k].target))
-                return bad("mount target", v->target, "given twice", err);
+                return fail_spec("mount target", v->target, "given twice", err);
         for (size_t k = 0; k < i; k++)
             if (!strcmp(v->target, c->volumes[k].target))
-                return bad("mount target", v->target, "given twice", err);
+                return fail_spec("mount target", v->target, "given twice", err);
     }
     return 0;
 }
@@ -201,9 +203,9 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
         CAY_TRY(check_target(g->target, err));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(g->target, c->grants[k].target))
-                return bad("mount target", g->target, "given twice", err);
+                return fail_spec("mount target", g->target, "given twice", err);
         if (!g->source || !*g->source)
-            return bad("mount", "", "give the directory to show", err);
+            return fail_spec("mount", "", "give the directory to show", err);
         CAY_TRY(cay__source_check("mount", g->source, home_fd, run, NULL, err));
     }
     return 0;

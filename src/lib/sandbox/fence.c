@@ -47,7 +47,7 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
     return 0;
 }
 
-static bool within(const char *const *list, const char *path)
+static bool is_within_list(const char *const *list, const char *path)
 {
     for (; list && *list; list++) {
         size_t n = strlen(*list);
@@ -69,7 +69,7 @@ int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, boo
     if (!cay__path_clean(f->workdir ? f->workdir : "/workspace", path, whole, sizeof whole))
         return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: too long a path", path);
     CAY_TRY(look_through(sb, call, whole, err));
-    if (within(f->write, whole) || (!write && within(f->read, whole)))
+    if (is_within_list(f->write, whole) || (!write && is_within_list(f->read, whole)))
         return 0;
     return cay_fail_why(err, CAY_EPERM, "fence",
                         "%.150s may not be %s here: it is not among the paths that are allowed",

@@ -14,7 +14,7 @@ struct cay_net_fetch {
     unsigned hops;
 };
 
-static void look(cay_net_fetch *f)
+static void update_seen(cay_net_fetch *f)
 {
     f->seen = (cay_net_url){
         .tls = f->at.tls, .host = f->at.host, .port = f->at.port, .target = f->at.target
@@ -33,7 +33,7 @@ int cay_net_fetch_open(cay_sandbox *sb, const char *url, cay_net_fetch **out, ca
     }
     f->sb = cay_sandbox_ref(sb);
     f->first = f->at;
-    look(f);
+    update_seen(f);
     *out = f;
     return 0;
 }
@@ -50,8 +50,8 @@ const cay_net_url *cay_net_fetch_at(const cay_net_fetch *f)
     return &f->seen;
 }
 
-static int dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
-                bool implicit, int *fd, cay_err *err)
+static int dial_host(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                     bool implicit, int *fd, cay_err *err)
 {
     if (!CAY__HAS(sb->ops, dial))
         return cay__no_such_op(sb, "dial under its network policy", err);
@@ -64,8 +64,8 @@ static int dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
 int cay_net_fetch_dial(cay_net_fetch *f, const cay_call *call, int *fd, cay_err *err)
 {
     /* The exception is for what the URL named, not for where a server sends us. */
-    return dial(f->sb, call, f->at.host, f->at.port, cay__url_same_place(&f->at, &f->first), fd,
-                err);
+    return dial_host(f->sb, call, f->at.host, f->at.port, cay__url_same_place(&f->at, &f->first),
+                     fd, err);
 }
 
 int cay_net_fetch_redirect(cay_net_fetch *f, const char *location, cay_err *err)
@@ -80,7 +80,7 @@ int cay_net_fetch_redirect(cay_net_fetch *f, const char *location, cay_err *err)
                             "%.80s redirects from https to http; that is refused", f->at.host);
     f->at = to;
     f->hops++;
-    look(f);
+    update_seen(f);
     return 0;
 }
 
@@ -97,5 +97,5 @@ int cay_net_dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16
     if (!port)
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "%.60s: port 0 cannot be dialled",
                             host);
-    return dial(sb, call, name, port, false, fd, err);
+    return dial_host(sb, call, name, port, false, fd, err);
 }

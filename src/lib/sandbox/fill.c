@@ -5,7 +5,7 @@
 #include <base/fd.h>
 
 /* What a write through the file calls would have been asked. */
-static int judge(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
+static int check_items(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
 {
     for (size_t i = 0; i < f->n; i++) {
         cay_fill_item it = { .fd = -1 };
@@ -48,7 +48,7 @@ static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item 
     return rc;
 }
 
-static int one(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, cay_err *err)
+static int write_item(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, cay_err *err)
 {
     const cay_write how = { .size = sizeof how, .mode = it->mode, .parents = true };
     int rc;
@@ -83,7 +83,7 @@ static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, 
     for (size_t i = 0; i < f->n; i++) {
         cay_fill_item it = { .fd = -1, .gid = UINT32_MAX };
         CAY_TRY(f->get(i, &it, f->arg, err));
-        int rc = one(sb, call, &it, err);
+        int rc = write_item(sb, call, &it, err);
         if (rc < 0)
             rc = cay_wrap(err, rc, "%.120s", it.path);
         int done = f->done ? f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL) : 0;
@@ -94,7 +94,7 @@ static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, 
 
 /* A link that one item makes can lead the next one elsewhere: each is then asked when it is its
  * turn. */
-static bool fenced(const cay_call *call)
+static bool has_write_fence(const cay_call *call)
 {
     const cay_fence *f = cay__fence_of(call);
     return f && f->write;
@@ -111,8 +111,8 @@ int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, c
     if (!CAY__HAS(sb->ops, fill))
         return one_by_one(sb, call, &f, err);
     CAY_TRY(cay__sandbox_files(sb, err));
-    CAY_TRY(judge(sb, call, &f, err));
-    if (fenced(call))
+    CAY_TRY(check_items(sb, call, &f, err));
+    if (has_write_fence(call))
         return one_by_one(sb, call, &f, err);
     int rc = sb->ops->fill(sb->box, call, &f, &why);
     if (rc == CAY_ENOTSUP && !strcmp(why.reason, "fill_unsupported"))

@@ -18,7 +18,7 @@ void cay__frame_expect(cay__frame *f, const char *nonce)
     f->code = 0;
 }
 
-static void give(cay__frame *f, sink *s, const char *data, size_t len)
+static void deliver_output(cay__frame *f, sink *s, const char *data, size_t len)
 {
     bool ours = f->nonce[0] && !f->done && !strcmp(f->open, f->nonce);
     if (len && ours && s->fn && !s->rc)
@@ -26,7 +26,7 @@ static void give(cay__frame *f, sink *s, const char *data, size_t len)
 }
 
 /* Can c stand at this place of a mark? */
-static bool fits(size_t at, char c)
+static bool is_mark_char(size_t at, char c)
 {
     static const char begin[] = "?cay"; /* after RS */
     if (at < sizeof begin - 1)
@@ -78,7 +78,7 @@ int cay__frame_feed(cay__frame *f, const char *data, size_t len,
         if (!f->held) {
             const char *rs = memchr(data + at, RS, len - at);
             size_t n = rs ? (size_t)(rs - data) - at : len - at;
-            give(f, &s, data + at, n);
+            deliver_output(f, &s, data + at, n);
             at += n;
             if (rs) {
                 f->hold[f->held++] = RS;
@@ -87,7 +87,7 @@ int cay__frame_feed(cay__frame *f, const char *data, size_t len,
             continue;
         }
         char c = data[at];
-        if (c != RS && fits(f->held, c)) {
+        if (c != RS && is_mark_char(f->held, c)) {
             f->hold[f->held++] = c;
             at++;
             continue;
@@ -100,7 +100,7 @@ int cay__frame_feed(cay__frame *f, const char *data, size_t len,
         if (c == RS && f->held > 4 && take_mark(f, text + 4))
             at++;
         else
-            give(f, &s, f->hold, f->held);
+            deliver_output(f, &s, f->hold, f->held);
         f->held = 0;
     }
     return s.rc;

@@ -52,22 +52,22 @@ static const struct {
     [CAY_DAMAGED] = { CAY_ESTATE, "sandbox_damaged", "has a damaged record; try: cay rm -f" },
 };
 
-static bool allows(int state, bool files)
+static bool can_use(int state, bool files)
 {
     return state == CAY_RUNNING || (files && state == CAY_PAUSED);
 }
 
-static int ready(cay_sandbox *sb, bool files, cay_err *err)
+static int check_ready(cay_sandbox *sb, bool files, cay_err *err)
 {
     int state = atomic_load(&sb->state);
-    if (!allows(state, files) && sb->box && sb->ops->status) {
+    if (!can_use(state, files) && sb->box && sb->ops->status) {
         cay_box_status st = { .size = sizeof st };
         if (sb->ops->status(sb->box, NULL, &st, NULL) == 0) {
             state = st.state;
             atomic_store(&sb->state, state);
         }
     }
-    if (!allows(state, files)) {
+    if (!can_use(state, files)) {
         size_t i = state >= 0 && (size_t)state < CAY_LEN(refusals) ? (size_t)state : 0;
         bool remedy = i == CAY_PAUSED || i == CAY_STOPPED || i == CAY_DAMAGED;
         return cay_fail_why(err, refusals[i].code, refusals[i].reason, "sandbox %s %s%s%s", sb->id,
@@ -80,12 +80,12 @@ static int ready(cay_sandbox *sb, bool files, cay_err *err)
 
 int cay__sandbox_ready(cay_sandbox *sb, cay_err *err)
 {
-    return ready(sb, false, err);
+    return check_ready(sb, false, err);
 }
 
 int cay__sandbox_files(cay_sandbox *sb, cay_err *err)
 {
-    return ready(sb, true, err);
+    return check_ready(sb, true, err);
 }
 
 int cay__path_check(const char *path, cay_err *err)

@@ -26,7 +26,7 @@ int cay_proc_pid(const cay_proc *p)
     return pid;
 }
 
-static void touch(cay_proc *p)
+static void touch_sandbox(cay_proc *p)
 {
     if (p->sb->touch)
         p->sb->touch(p->sb);
@@ -47,7 +47,7 @@ int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_
     cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(check_stream(which, err));
     CAY_TRY(cay__call_check(call, "output", err));
-    touch(p);
+    touch_sandbox(p);
     return p->sb->ops->proc_output(p->obj, call, which, offset, fd, err);
 }
 
@@ -68,7 +68,7 @@ int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64
     CAY_TRY(cay__call_check(call, "read", err));
     if (!p->sb->ops->proc_read)
         return cay__no_such_op(p->sb, "read output by polling", err);
-    touch(p);
+    touch_sandbox(p);
     if (time_ms && p->sb->ops->proc_read_at)
         CAY_TRY(p->sb->ops->proc_read_at(p->obj, call, which, offset, buf, cap, &got, &gone, &end,
                                          &then, err));
@@ -96,7 +96,7 @@ int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t l
     CAY__OP(call, "process.write", p->sb->id, err);
     cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(cay__call_check(call, "write", err));
-    touch(p);
+    touch_sandbox(p);
     return len ? p->sb->ops->proc_write(p->obj, call, data, len, err) : 0;
 }
 
@@ -118,7 +118,7 @@ int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t r
     CAY_TRY(cay__call_check(call, "resize", err));
     if (!p->sb->ops->proc_resize)
         return cay__no_such_op(p->sb, "resize a terminal", err);
-    touch(p);
+    touch_sandbox(p);
     return p->sb->ops->proc_resize(p->obj, call, cols, rows, err);
 }
 
@@ -132,7 +132,7 @@ int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope,
     if ((unsigned)scope > CAY_SCOPE_BELOW)
         return cay_fail_why(err, CAY_EINVAL, "scope_unknown", "scope %d is not known", (int)scope);
     CAY_TRY(cay__call_check(call, "signal", err));
-    touch(p);
+    touch_sandbox(p);
     return p->sb->ops->proc_signal(p->obj, call, sig, scope, err);
 }
 
@@ -185,7 +185,7 @@ typedef struct teller {
 } teller;
 
 /* Processes that nobody started through us have no labels. */
-static int tell(const cay_proc_info *info, void *arg)
+static int on_listed_process(const cay_proc_info *info, void *arg)
 {
     static const cay_pair none = { NULL, NULL };
     const teller *t = arg;
@@ -202,5 +202,5 @@ int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
     if (!sb->ops->procs)
         return cay__no_such_op(sb, "list processes", err);
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
-    return sb->ops->procs(sb->box, call, tell, &(teller){ fn, arg }, err);
+    return sb->ops->procs(sb->box, call, on_listed_process, &(teller){ fn, arg }, err);
 }

@@ -32,7 +32,7 @@ typedef struct sink {
 } sink;
 
 /* A command that ends or closes its stdin early is no failure of the run: its exit code tells. */
-static void *feed(void *arg)
+static void *feed_stdin(void *arg)
 {
     feeder *f = arg;
     cay_call call = { .size = sizeof call, .cancel_fd = f->stop };
@@ -45,7 +45,7 @@ static void *feed(void *arg)
 static int feed_start(feeder *f, cay_err *err)
 {
     if (f->len <= FEED_INLINE) {
-        feed(f);
+        feed_stdin(f);
         return 0;
     }
     pthread_attr_t attr;
@@ -57,7 +57,7 @@ static int feed_start(feeder *f, cay_err *err)
     pthread_attr_setstacksize(&attr, 256 * 1024);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
-    int e = pthread_create(&f->thread, &attr, feed, f);
+    int e = pthread_create(&f->thread, &attr, feed_stdin, f);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (e) {
@@ -112,7 +112,7 @@ static int sink_pull(sink *s, cay_err *err)
     return sink_store(s, chunk, (size_t)n, err);
 }
 
-static int collect(sink s[2], const cay_call *call, cay_err *err)
+static int collect_output(sink s[2], const cay_call *call, cay_err *err)
 {
     while (s[0].fd >= 0 || s[1].fd >= 0) {
         struct pollfd p[3] = { { .fd = s[0].fd, .events = POLLIN },
@@ -145,8 +145,8 @@ static int catch_up(cay_proc *p, cay_stream which, const cay_call *call, sink *s
     return 0;
 }
 
-static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2], cay_exit *e,
-               cay_err *err)
+static int run_process(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2],
+                       cay_exit *e, cay_err *err)
 {
     for (int i = 0; i < 2; i++)
         CAY_TRY(sink_store(&s[i], "", 0, err));
@@ -155,7 +155,7 @@ static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2]
         CAY_TRY(cay_proc_output(p, call, CAY_STDERR, CAY_FROM_START, &s[1].fd, err));
     if (f->data)
         CAY_TRY(feed_start(f, err));
-    CAY_TRY(collect(s, call, err));
+    CAY_TRY(collect_output(s, call, err));
     CAY_TRY(cay_proc_wait(p, call, e, err));
     for (int i = 0; cay_proc_breaks(p) && i < (tty ? 1 : 2); i++)
         CAY_TRY(catch_up(p, i ? CAY_STDERR : CAY_STDOUT, call, &s[i], err));
@@ -179,7 +179,7 @@ int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec
     CAY_TRY(cay_sandbox_spawn(sb, call, &sp, &p, err));
     cay__op_process(&op_, cay_proc_id(p));
     feeder f = { .p = p, .data = input_len ? input : NULL, .len = input_len };
-    int rc = run(p, sp.tty, call, &f, s, &r.exit, err);
+    int rc = run_process(p, sp.tty, call, &f, s, &r.exit, err);
     feed_end(&f);
     for (int i = 0; i < 2; i++)
         cay__close_fd(&s[i].fd);

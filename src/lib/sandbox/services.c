@@ -13,7 +13,7 @@ const char *cay_service_state_name(cay_service_state s)
     return (unsigned)s < CAY_LEN(names) ? names[s] : "?";
 }
 
-static int begin(cay_sandbox *sb, const cay_call *call, const char *what, cay_err *err)
+static int check_call(cay_sandbox *sb, const cay_call *call, const char *what, cay_err *err)
 {
     CAY_TRY(cay__call_check(call, what, err));
     if (!CAY__HAS(sb->ops, services) || !CAY__HAS(sb->ops, service_act))
@@ -24,7 +24,7 @@ static int begin(cay_sandbox *sb, const cay_call *call, const char *what, cay_er
 int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
                          int (*fn)(const cay_service_info *u, void *arg), void *arg, cay_err *err)
 {
-    CAY_TRY(begin(sb, call, "services", err));
+    CAY_TRY(check_call(sb, call, "services", err));
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
     return sb->ops->services(sb->box, call, fn, NULL, arg, err);
 }
@@ -32,7 +32,7 @@ int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
 int cay_sandbox_service_act(cay_sandbox *sb, const cay_call *call, const char *name,
                             cay_service_op op, cay_err *err)
 {
-    CAY_TRY(begin(sb, call, "services", err));
+    CAY_TRY(check_call(sb, call, "services", err));
     if (op < CAY_SERVICE_START || op > CAY_SERVICE_RESTART)
         return cay_fail_why(err, CAY_EINVAL, "service_op",
                             "a service is started, stopped or restarted");
@@ -51,7 +51,7 @@ typedef struct verdict {
     cay_service_state state;
 } verdict;
 
-static int judge(const cay_service_info *u, void *arg)
+static int update_verdict(const cay_service_info *u, void *arg)
 {
     verdict *v = arg;
     bool off = u->state == CAY_SERVICE_STOPPED; /* one that stops may be about to start again */
@@ -88,9 +88,9 @@ static int go_on(void *arg)
 int cay_sandbox_services_wait(cay_sandbox *sb, const cay_call *call, const char *name, cay_err *err)
 {
     verdict v[2] = { { .name = name }, { 0 } }; /* of this round, of the last */
-    CAY_TRY(begin(sb, call, "services", err));
+    CAY_TRY(check_call(sb, call, "services", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
-    int rc = sb->ops->services(sb->box, call, judge, go_on, v, err);
+    int rc = sb->ops->services(sb->box, call, update_verdict, go_on, v, err);
     if (rc == CAY_ETIMEOUT && v[1].late[0])
         return cay_fail_why(err, CAY_ETIMEOUT, "service_not_ready",
                             "service %s is %s, not ready%s%s; see: cay logs %s %s", v[1].late,

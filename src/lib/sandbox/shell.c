@@ -64,10 +64,11 @@ static const char prelude[] =
     "2>&9 8>&- 9>&-\neval '" MARKS(
         "61", "62", "b") "'\n"
                          "else exec 2>&9\n" MARKS(
-                             "8", "9", "s") "fi\n"
-                                            "unset PS1 PS2 TMOUT PROMPT_COMMAND; PS1= PS2=\n"
-                                            "trap 'kill -INT $$' URG\n" /* see press() */
-                                            "{ __cay_z ready; } 2>/dev/null\n";
+                             "8", "9",
+                             "s") "fi\n"
+                                  "unset PS1 PS2 TMOUT PROMPT_COMMAND; PS1= PS2=\n"
+                                  "trap 'kill -INT $$' URG\n" /* see escalate_interrupt() */
+                                  "{ __cay_z ready; } 2>/dev/null\n";
 
 typedef struct gather {
     const cay_shell_cmd *cmd;
@@ -75,7 +76,7 @@ typedef struct gather {
     cay__buf b;
 } gather;
 
-static int take(const char *data, size_t len, void *arg)
+static int collect_output(const char *data, size_t len, void *arg)
 {
     gather *g = arg;
     if (g->cmd->output)
@@ -87,8 +88,8 @@ static int take(const char *data, size_t len, void *arg)
 }
 
 /* Reads what is there without waiting. CAY_EGONE when the stream is over. */
-static int look(cay_shell *sh, int i, const cay_call *call, int (*fn)(const char *, size_t, void *),
-                void *arg, cay_err *err)
+static int read_available(cay_shell *sh, int i, const cay_call *call,
+                          int (*fn)(const char *, size_t, void *), void *arg, cay_err *err)
 {
     char buf[CHUNK];
     size_t n;
@@ -103,7 +104,7 @@ static int look(cay_shell *sh, int i, const cay_call *call, int (*fn)(const char
     return eof ? CAY_EGONE : 0;
 }
 
-static int gone(cay_shell *sh, cay_err *err)
+static int fail_ended(cay_shell *sh, cay_err *err)
 {
     sh->ended = true;
     return cay_fail_why(err, CAY_EGONE, "shell_ended",
@@ -111,15 +112,15 @@ static int gone(cay_shell *sh, cay_err *err)
 }
 
 /* Until it answers, and if idle is asked for until no command of anybody runs. */
-static int settle(cay_shell *sh, const cay_call *call, bool idle, cay_err *err)
+static int await_shell(cay_shell *sh, const cay_call *call, bool idle, cay_err *err)
 {
     int64_t until = cay__now_ms() + READY_MS;
     for (int ms = 1;; ms = CAY_MIN(2 * ms, LOOK_MS)) {
-        int rc = look(sh, 0, call, NULL, NULL, err);
+        int rc = read_available(sh, 0, call, NULL, NULL, err);
         if (rc == 0)
-            rc = look(sh, 1, call, NULL, NULL, err);
+            rc = read_available(sh, 1, call, NULL, NULL, err);
         if (rc < 0)
-            return rc == CAY_EGONE ? gone(sh, err) : rc;
+            return rc == CAY_EGONE ? fail_ended(sh, err) : rc;
         bool there = sh->frame[0].any || sh->lost;
         if (there && (!idle || (sh->frame[0].any && !sh->frame[0].open[0])))
             return 0;
@@ -132,14 +133,15 @@ static int settle(cay_shell *sh, const cay_call *call, bool idle, cay_err *err)
 }
 
 /* One write, so that commands of others cannot come between. */
-static int say(cay_shell *sh, const cay_call *call, const char *text, size_t len, cay_err *err)
+static int write_shell(cay_shell *sh, const cay_call *call, const char *text, size_t len,
+                       cay_err *err)
 {
     int rc;
     while ((rc = cay_proc_write(sh->p, call, text, len, err)) == CAY_EBUSY) {
         CAY_TRY(cay__call_check(call, "shell", err));
         poll(NULL, 0, LOOK_MS);
     }
-    return rc == CAY_ESTATE ? gone(sh, err) : rc;
+    return rc == CAY_ESTATE ? fail_ended(sh, err) : rc;
 }
 
 static int check_name(const char *name, cay_err *err)
@@ -154,7 +156,7 @@ static int check_name(const char *name, cay_err *err)
     return 0;
 }
 
-static bool lives(cay_proc *p)
+static bool is_alive(cay_proc *p)
 {
     static const cay_call now = { .size = sizeof now,
                                   .deadline_ms = 1 }; /* long past: never waits */
@@ -173,8 +175,8 @@ static cay_shell *shell_new(cay_sandbox *sb, const char *name, cay_proc *p)
 
 /* The live one with that tag. Whether it lives is known for certain once it is asked: its end may
  * be on its way to us. */
-static int find(cay_sandbox *sb, const cay_call *call, const char *name, const char *tag,
-                cay_shell **out, cay_err *err)
+static int find_shell(cay_sandbox *sb, const cay_call *call, const char *name, const char *tag,
+                      cay_shell **out, cay_err *err)
 {
     cay_proc *p = NULL;
     int rc = cay_sandbox_attach(sb, call, tag, &p, err);
@@ -183,7 +185,7 @@ static int find(cay_sandbox *sb, const cay_call *call, const char *name, const c
                             name);
     CAY_TRY(rc);
     cay_shell *sh = shell_new(sb, name, p);
-    rc = settle(sh, call, false, err);
+    rc = await_shell(sh, call, false, err);
     if (rc == 0) {
         *out = sh;
         return 0;
@@ -194,8 +196,8 @@ static int find(cay_sandbox *sb, const cay_call *call, const char *name, const c
                            : rc;
 }
 
-static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s, const char *tag,
-                 cay_shell **out, cay_err *err)
+static int start_shell(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s,
+                       const char *tag, cay_shell **out, cay_err *err)
 {
     static const cay_pair labels[] = { { "cay.kind", "shell" }, { NULL, NULL } };
     const char *const argv[] = {
@@ -214,9 +216,9 @@ static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s,
     cay_proc *p = NULL;
     CAY_TRY(cay_sandbox_spawn(sb, call, &spawn, &p, err));
     cay_shell *sh = shell_new(sb, s->name, p);
-    int rc = say(sh, call, prelude, sizeof prelude - 1, err);
+    int rc = write_shell(sh, call, prelude, sizeof prelude - 1, err);
     if (rc == 0)
-        rc = settle(sh, call, false, err);
+        rc = await_shell(sh, call, false, err);
     if (rc < 0) {
         cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_shell_unref(sh);
@@ -240,9 +242,9 @@ int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *
     int rc = CAY_EEXIST;
     cay_err own = CAY_ERR_INIT; /* one that has to be started first is no failure */
     for (int i = 0; i < 5 && rc == CAY_EEXIST; i++) { /* somebody may start or end it meanwhile */
-        rc = find(sb, call, s.name, tag, out, &own);
+        rc = find_shell(sb, call, s.name, tag, out, &own);
         if (rc == CAY_ENOENT && !s.attach)
-            rc = start(sb, call, &s, tag, out, &own);
+            rc = start_shell(sb, call, &s, tag, out, &own);
         if (rc == CAY_EEXIST)
             poll(NULL, 0, LOOK_MS);
     }
@@ -270,7 +272,7 @@ int cay_shell_end(cay_shell *sh, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "shell.end", sh->sb->id, err);
     int rc = cay_proc_signal(sh->p, call, SIGKILL, CAY_SCOPE_TREE, err);
-    if (rc < 0 && lives(sh->p))
+    if (rc < 0 && is_alive(sh->p))
         return rc;
     return cay_proc_wait(sh->p, call, NULL, err);
 }
@@ -299,7 +301,7 @@ static int send_frame(job *j, const cay_call *call, cay_err *err)
                  "%s; } 2>/dev/null\n%s%s%s\n{ __cay_z %s; } 2>/dev/null\n",
                  n, bash ? "63 63" : "7 7", n, bash ? "61>&- 62>&-" : "8>&- 9>&-", n, line,
                  nl ? "" : "\n", n, n);
-    return say(j->sh, call, b.data, b.len, err);
+    return write_shell(j->sh, call, b.data, b.len, err);
 }
 
 /* When it was given up half-way and took the lines behind it along, the end is still to be told. */
@@ -365,7 +367,7 @@ static void kill_below(const job *j)
 
 /* One step: as Ctrl-C does; ask whether it is over; kill what the shell waits for; in the end the
  * shell. */
-static void press(job *j)
+static void escalate_interrupt(job *j)
 {
     cay_shell *sh = j->sh;
     int64_t wait = GRACE_MS - NUDGE_MS;
@@ -395,44 +397,44 @@ static void press(job *j)
     j->next = cay__now_ms() + wait;
 }
 
-static void interrupt(job *j, int why)
+static void interrupt_job(job *j, int why)
 {
     if (!j->stop && !j->timed_out) {
         j->stop = why;
         j->timed_out = !why;
-        press(j);
+        escalate_interrupt(j);
     }
 }
 
 /* A descriptor that ended: with the process, or because what serves it was replaced. */
-static int reopen(job *j, int i, cay_err *err)
+static int reopen_stream(job *j, int i, cay_err *err)
 {
     cay_shell *sh = j->sh;
     cay__close_fd(&j->fd[i]);
-    int rc = look(sh, i, NULL, take, &j->g[i], err);
+    int rc = read_available(sh, i, NULL, collect_output, &j->g[i], err);
     if (rc == 0)
         return cay_proc_output(sh->p, NULL, i ? CAY_STDERR : CAY_STDOUT, sh->at[i], &j->fd[i], err);
     j->over[i] = true;
     return rc == CAY_EGONE || rc == CAY_ENOENT ? 0 : rc;
 }
 
-static int pull(job *j, int i, cay_err *err)
+static int pull_stream(job *j, int i, cay_err *err)
 {
     char buf[CHUNK];
     ssize_t n = read(j->fd[i], buf, sizeof buf);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return 0;
     if (n <= 0)
-        return reopen(j, i, err);
+        return reopen_stream(j, i, err);
     j->sh->at[i] += (uint64_t)n;
-    int rc = cay__frame_feed(&j->sh->frame[i], buf, (size_t)n, take, &j->g[i]);
+    int rc = cay__frame_feed(&j->sh->frame[i], buf, (size_t)n, collect_output, &j->g[i]);
     if (rc)
-        interrupt(j, rc);
+        interrupt_job(j, rc);
     return 0;
 }
 
 /* How long until something is due; what is due is done. */
-static int due(job *j, const cay_call *call)
+static int run_due_steps(job *j, const cay_call *call)
 {
     int64_t now = cay__now_ms(), left = cay__call_left(call);
     cay__frame *f = &j->sh->frame[0];
@@ -440,9 +442,9 @@ static int due(job *j, const cay_call *call)
         j->ends = now + (int64_t)j->cmd->timeout_ms;
     int rc = j->next ? 0 : cay__call_check(call, "shell command", NULL);
     if (rc < 0 || (j->ends && now >= j->ends && !j->next))
-        interrupt(j, rc);
+        interrupt_job(j, rc);
     else if (j->next && now >= j->next)
-        press(j);
+        escalate_interrupt(j);
     if (j->next)
         return (int)CAY_MAX(j->next - cay__now_ms(), 0);
     if (j->ends && (left < 0 || j->ends - now < left))
@@ -450,28 +452,28 @@ static int due(job *j, const cay_call *call)
     return (int)left;
 }
 
-static int work(job *j, const cay_call *call, cay_err *err)
+static int pump_output(job *j, const cay_call *call, cay_err *err)
 {
     cay__frame *f = j->sh->frame;
     while (!(f[0].done || j->over[0]) || !(f[1].done || j->over[1])) {
         struct pollfd p[3] = { { .fd = f[0].done ? -1 : j->fd[0], .events = POLLIN },
                                { .fd = f[1].done ? -1 : j->fd[1], .events = POLLIN },
                                { .fd = j->next ? -1 : cay__call_cancel(call), .events = POLLIN } };
-        if (poll(p, 3, due(j, call)) < 0 && errno != EINTR)
+        if (poll(p, 3, run_due_steps(j, call)) < 0 && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "poll");
         for (int i = 0; i < 2; i++)
             if (p[i].fd >= 0 && p[i].revents)
-                CAY_TRY(pull(j, i, err));
+                CAY_TRY(pull_stream(j, i, err));
     }
     return 0;
 }
 
-static int finish(job *j, const cay_call *call, cay_result *r, cay_err *err)
+static int finish_job(job *j, const cay_call *call, cay_result *r, cay_err *err)
 {
     const cay__frame *f = j->sh->frame;
     if (!f[0].done) { /* nobody will tell any more */
         j->sh->ended = true;
-        if (lives(j->sh->p)) /* it closed its own streams */
+        if (is_alive(j->sh->p)) /* it closed its own streams */
             cay_proc_signal(j->sh->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         CAY_TRY(cay_proc_wait(j->sh->p, NULL, &r->exit, err));
     }
@@ -488,12 +490,12 @@ static int finish(job *j, const cay_call *call, cay_result *r, cay_err *err)
     return j->stop;
 }
 
-static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
+static int run_job(job *j, const cay_call *call, cay_result *r, cay_err *err)
 {
     cay_shell *sh = j->sh;
     if (sh->ended)
-        return gone(sh, err);
-    CAY_TRY(settle(sh, call, true, err));
+        return fail_ended(sh, err);
+    CAY_TRY(await_shell(sh, call, true, err));
     cay__id_make(j->nonce, 'n');
     for (int i = 0; i < 2; i++) {
         cay__frame_expect(&sh->frame[i], j->nonce);
@@ -502,8 +504,8 @@ static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
     }
     j->started_ms = cay__clock_ms() - 50;
     CAY_TRY(send_frame(j, call, err));
-    CAY_TRY(work(j, call, err));
-    return finish(j, call, r, err);
+    CAY_TRY(pump_output(j, call, err));
+    return finish_job(j, call, r, err);
 }
 
 int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec, cay_result *out,
@@ -527,7 +529,7 @@ int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec
               .fd = { -1, -1 },
               .g = { { &cmd, CAY_STDOUT, CAY__BUF(max) }, { &cmd, CAY_STDERR, CAY__BUF(max) } } };
     pthread_mutex_lock(&sh->lock);
-    int rc = run(&j, call, &r, err);
+    int rc = run_job(&j, call, &r, err);
     pthread_mutex_unlock(&sh->lock);
     cay__close_fd(&j.fd[0]);
     cay__close_fd(&j.fd[1]);

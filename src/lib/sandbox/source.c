@@ -18,13 +18,13 @@ static const uint32_t kernel_fs[] = {
     0x6e736673 /* nsfs */,
 };
 
-static int refuse(const char *what, const char *path, const char *why, cay_err *err)
+static int refuse_source(const char *what, const char *path, const char *why, cay_err *err)
 {
     return cay_fail_why(err, CAY_EPERM, "source_refused", "%s %.120s: %s; give another directory",
                         what, path, why);
 }
 
-static bool same(const struct stat *a, const struct stat *b)
+static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -35,9 +35,9 @@ static bool is_below(int fd, const struct stat *top)
     struct stat st, last = { 0 };
     CAY_AUTOFD at = openat(fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (int depth = 0; at >= 0 && depth < 4096; depth++) {
-        if (fstat(at, &st) < 0 || same(&st, &last)) /* the parent of / is / */
+        if (fstat(at, &st) < 0 || is_same_file(&st, &last)) /* the parent of / is / */
             return false;
-        if (same(&st, top))
+        if (is_same_file(&st, top))
             return true;
         last = st;
         int up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -47,7 +47,7 @@ static bool is_below(int fd, const struct stat *top)
     return false;
 }
 
-static bool overlaps(int fd, const struct stat *st, int other)
+static bool is_overlapping(int fd, const struct stat *st, int other)
 {
     struct stat o;
     return other >= 0 && fstat(other, &o) == 0 && (is_below(other, st) || is_below(fd, &o));
@@ -62,13 +62,13 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
         return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
     for (size_t i = 0; i < CAY_LEN(kernel_fs); i++)
         if (kernel_fs[i] == (uint32_t)fs.f_type)
-            return refuse(what, path, "it is a view of the kernel", err);
-    if (stat("/", &root) == 0 && same(st, &root))
-        return refuse(what, path, "it is the whole host", err);
+            return refuse_source(what, path, "it is a view of the kernel", err);
+    if (stat("/", &root) == 0 && is_same_file(st, &root))
+        return refuse_source(what, path, "it is the whole host", err);
     /* /dev/shm is another filesystem, and a fine place for a workspace */
     if (stat("/dev", &dev) == 0 &&
-        (same(st, &dev) || (st->st_dev == dev.st_dev && is_below(fd, &dev))))
-        return refuse(what, path, "it holds devices", err);
+        (is_same_file(st, &dev) || (st->st_dev == dev.st_dev && is_below(fd, &dev))))
+        return refuse_source(what, path, "it holds devices", err);
     return 0;
 }
 
@@ -111,10 +111,11 @@ int cay__source_check(const char *what, const char *path, int home_fd, const cha
                             path);
     CAY_TRY(check_dir(what, path, fd, &st, err));
     CAY_AUTOFD run_fd = open(run, O_PATH | O_DIRECTORY | O_CLOEXEC); /* may not be there yet */
-    if (overlaps(fd, &st, home_fd))
-        return refuse(what, path, "it holds the state directory or is in it", err);
-    if (overlaps(fd, &st, run_fd))
-        return refuse(what, path, "it holds the keeper's sockets or is in their directory", err);
+    if (is_overlapping(fd, &st, home_fd))
+        return refuse_source(what, path, "it holds the state directory or is in it", err);
+    if (is_overlapping(fd, &st, run_fd))
+        return refuse_source(what, path, "it holds the keeper's sockets or is in their directory",
+                             err);
     if (out)
         *out = CAY_STEAL_FD(fd);
     return 0;

@@ -33,7 +33,7 @@ int cay__user_check(const char *user, cay_err *err)
     return 0;
 }
 
-static int count(const char *what, const char *s, size_t *sum, cay_err *err)
+static int count_bytes(const char *what, const char *s, size_t *sum, cay_err *err)
 {
     size_t n = strlen(s) + 1;
     if (n > ARG_MAX_BYTES)
@@ -57,11 +57,11 @@ static int check_command(const cay_spawn *s, size_t *sum, cay_err *err)
     if (s->login && !s->shell)
         return cay_fail_why(err, CAY_EINVAL, "login_without_shell", "login needs shell, not argv");
     if (s->shell)
-        return count("shell line", s->shell, sum, err);
+        return count_bytes("shell line", s->shell, sum, err);
     if (!s->argv[0] || !*s->argv[0])
         return cay_fail_why(err, CAY_EINVAL, "command_empty", "argv[0] is empty; name a program");
     for (size_t i = 0; s->argv[i]; i++)
-        CAY_TRY(count("argument", s->argv[i], sum, err));
+        CAY_TRY(count_bytes("argument", s->argv[i], sum, err));
     return 0;
 }
 
@@ -79,8 +79,8 @@ static int check_pairs(const char *what, const cay_pair *p, bool newlines, size_
         if (!newlines && strchr(p->value, '\n'))
             return cay_fail_why(err, CAY_EINVAL, "value_newline",
                                 "%s %.64s: a newline is not allowed", what, p->key);
-        CAY_TRY(count(what, p->key, sum, err));
-        CAY_TRY(count(what, p->value, sum, err));
+        CAY_TRY(count_bytes(what, p->key, sum, err));
+        CAY_TRY(count_bytes(what, p->value, sum, err));
     }
     return 0;
 }

@@ -25,7 +25,7 @@ typedef struct applying {
 } applying;
 
 /* "./src/", "/workspace/src" and "src" are one. */
-static const char *normal(const char *path, cay__arena *mem)
+static const char *normalize_path(const char *path, cay__arena *mem)
 {
     if (!strcmp(path, "/workspace") || cay__str_starts(path, "/workspace/"))
         path += strlen("/workspace");
@@ -64,7 +64,7 @@ static bool is_guarded(const applying *a, const char *path)
     return true;
 }
 
-static int gather(const cay_file_change *c, void *arg)
+static int on_file_change(const cay_file_change *c, void *arg)
 {
     applying *a = arg;
     if (!is_below(a, c->path))
@@ -88,7 +88,7 @@ static int gather(const cay_file_change *c, void *arg)
     return 0;
 }
 
-static void clear(applying *a)
+static void clear_choices(applying *a)
 {
     for (size_t i = 0; i < a->n; i++) {
         free((char *)a->v[i].c.path);
@@ -99,7 +99,7 @@ static void clear(applying *a)
     free(a->by_path);
 }
 
-static void tell(applying *a, choice *x, cay_apply_result r, const char *why)
+static void report_result(applying *a, choice *x, cay_apply_result r, const char *why)
 {
     x->answered = true;
     a->sum.done += r == CAY_APPLY_DONE;
@@ -128,7 +128,8 @@ static int choose_all(applying *a, cay_err *err)
     for (size_t i = 0; i < a->n; i++) {
         choice *x = &a->v[i];
         if (is_guarded(a, x->c.path)) {
-            tell(a, x, CAY_APPLY_GUARDED, "tools obey it without being asked; name it to have it");
+            report_result(a, x, CAY_APPLY_GUARDED,
+                          "tools obey it without being asked; name it to have it");
             continue;
         }
         int yes = a->spec->choose ? a->spec->choose(&x->c, a->spec->arg) : 1;
@@ -136,7 +137,7 @@ static int choose_all(applying *a, cay_err *err)
             return cay_fail(err, CAY_ECANCELED, "stopped; nothing was written");
         x->taken = yes;
         if (!yes)
-            tell(a, x, CAY_APPLY_DECLINED, "");
+            report_result(a, x, CAY_APPLY_DECLINED, "");
     }
     return 0;
 }
@@ -146,7 +147,7 @@ static int by_path(const void *x, const void *y)
     return strcmp((*(choice *const *)x)->c.path, (*(choice *const *)y)->c.path);
 }
 
-static choice *find(const applying *a, const char *path)
+static choice *find_choice(const applying *a, const char *path)
 {
     choice key = { .c.path = path }, *k = &key;
     choice **hit = a->n ? bsearch(&k, a->by_path, a->n, sizeof *a->by_path, by_path) : NULL;
@@ -181,13 +182,13 @@ static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call
         CAY_TRY(cay__layer_next(conn, call, &r, err));
         if (r.type == CAY__REC_DONE)
             return 0;
-        choice *x = find(a, cay__rec_get_str(&r));
+        choice *x = find_choice(a, cay__rec_get_str(&r));
         uint64_t status = cay__rec_get_num(&r);
         const char *why = cay__rec_get_str(&r);
         if (r.type != CAY__REC_RESULT || r.bad || !x || status >= CAY_LEN(of) || x->answered)
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                 "cay-layer apply: a record has a wrong form");
-        tell(a, x, of[status], why);
+        report_result(a, x, of[status], why);
     }
 }
 
@@ -241,7 +242,7 @@ static int put_far(applying *a, cay__apply_far *f, cay_err *err)
             cay__apply_change c = { .c = &x->c, .named = is_named(a, x->c.path) };
             cay_apply_result r =
                 x->c.kind == 'D' ? cay__apply_remove(f, &c) : cay__apply_put(f, &c);
-            tell(a, x, r, c.why);
+            report_result(a, x, r, c.why);
         }
     return 0;
 }
@@ -271,7 +272,7 @@ static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err
                    .patch = s->text };
     CAY_AUTOFD dir = -1;
     CAY_TRY(cay__apply_open(s->dir, s->dry, &dir, err));
-    CAY_TRY(cay_client_diff(sb->owner, call, &d, gather, a, NULL, err));
+    CAY_TRY(cay_client_diff(sb->owner, call, &d, on_file_change, a, NULL, err));
     return choose_and_put(sb, call, a, NULL, dir, err);
 }
 
@@ -294,8 +295,8 @@ static int apply_here(cay_sandbox *sb, const cay_call *call, applying *a, cay_er
     CAY_TRY(cay__on_open(s->dir ? s->dir : p.on, sb->id, &dir, err));
     cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
     const char *words[] = { "on", "every", "no-renames", word, "patch" };
-    CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL, gather, a,
-                          NULL, err));
+    CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL,
+                          on_file_change, a, NULL, err));
     return choose_and_put(sb, call, a, &p, dir, err);
 }
 
@@ -309,9 +310,9 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
     applying a = { .spec = &spec,
                    .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
     for (size_t i = 0; i < spec.npaths; i++)
-        a.paths[i] = normal(spec.paths[i], &mem);
+        a.paths[i] = normalize_path(spec.paths[i], &mem);
     int rc = cay__back_of(sb->owner) ? apply_far(sb, call, &a, err) : apply_here(sb, call, &a, err);
-    clear(&a);
+    clear_choices(&a);
     if (rc == 0 && out) {
         a.sum.size = sizeof a.sum;
         memcpy(out, &a.sum, CAY_MIN(out->size ? out->size : sizeof *out, sizeof a.sum));

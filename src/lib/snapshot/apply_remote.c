@@ -19,7 +19,7 @@
 
 enum { PIECE = 64 << 10 };
 
-static cay_apply_result says(cay__apply_change *x, cay_apply_result r, const char *why)
+static cay_apply_result set_result(cay__apply_change *x, cay_apply_result r, const char *why)
 {
     cay__str_copy(x->why, sizeof x->why, why);
     return r;
@@ -67,8 +67,8 @@ static void digest_of(int parent, const char *name, const struct stat *st,
 }
 
 /* Is it what the sandbox began with? */
-static bool unchanged(const cay__apply_change *x, int parent, const char *name,
-                      const struct stat *st)
+static bool is_unchanged(const cay__apply_change *x, int parent, const char *name,
+                         const struct stat *st)
 {
     char now[CAY__SHA256_HEX];
     const char *was = x->c->old_digest ? x->c->old_digest : "";
@@ -79,8 +79,8 @@ static bool unchanged(const cay__apply_change *x, int parent, const char *name,
 }
 
 /* Its bytes beside its place; the mode as the umask lets, and what the replaced one let already. */
-static cay_apply_result fetch(cay__apply_far *a, cay__apply_change *x, int parent,
-                              const struct stat *old, char digest[CAY__SHA256_HEX])
+static cay_apply_result fetch_file(cay__apply_far *a, cay__apply_change *x, int parent,
+                                   const struct stat *old, char digest[CAY__SHA256_HEX])
 {
     char buf[PIECE], path[4200];
     cay__sha256 sum;
@@ -90,7 +90,7 @@ static cay_apply_result fetch(cay__apply_far *a, cay__apply_change *x, int paren
     ssize_t n = 0;
     if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
         cay_file_open_read(a->sb, a->call, path, NULL, &in, &why) < 0)
-        return says(x, CAY_APPLY_GONE, *why.msg ? why.msg : "its path is too long");
+        return set_result(x, CAY_APPLY_GONE, *why.msg ? why.msg : "its path is too long");
     if (!a->dry)
         unlinkat(parent, TEMP, 0);
     /* To look is to digest: nothing of what a server sends is kept, however much it is. */
@@ -110,7 +110,7 @@ static cay_apply_result fetch(cay__apply_far *a, cay__apply_change *x, int paren
     }
     cay__sha256_end(&sum, digest);
     if (n != 0 || all != x->c->new_size)
-        return says(x, CAY_APPLY_GONE, "it changed meanwhile");
+        return set_result(x, CAY_APPLY_GONE, "it changed meanwhile");
     if (a->dry)
         return CAY_APPLY_DONE;
     mode_t mode = (st.st_mode & 0777) | (old ? old->st_mode & x->c->new_mode & 0777 : 0);
@@ -126,16 +126,16 @@ static cay_apply_result put_file(cay__apply_far *a, cay__apply_change *x, int pa
     char now[CAY__SHA256_HEX] = "", fresh[CAY__SHA256_HEX] = "";
     if (a->dry && may)
         return CAY_APPLY_DONE;
-    cay_apply_result r = fetch(a, x, parent, old, fresh);
+    cay_apply_result r = fetch_file(a, x, parent, old, fresh);
     if (r == CAY_APPLY_DONE && old)
         digest_of(parent, name, old, now);
     if (r == CAY_APPLY_DONE && *now && !strcmp(now, fresh) &&
         ((old->st_mode ^ x->c->new_mode) & 0111) == 0)
         r = CAY_APPLY_SAME;
     else if (r == CAY_APPLY_DONE && !may)
-        r = says(x, CAY_APPLY_CONFLICT,
-                 old ? "your directory has it otherwise than the sandbox began with"
-                     : "it is gone from your directory");
+        r = set_result(x, CAY_APPLY_CONFLICT,
+                       old ? "your directory has it otherwise than the sandbox began with"
+                           : "it is gone from your directory");
     else if (r == CAY_APPLY_DONE && renameat(parent, TEMP, parent, name) < 0)
         r = says_errno(x, "put in place");
     if (!a->dry)
@@ -160,14 +160,15 @@ static cay_apply_result put_link(cay__apply_far *a, cay__apply_change *x, int pa
     if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
         cay_file_stat(a->sb, a->call, path, false, st, &why) < 0 || st->type != CAY_LINK ||
         !*st->target)
-        return says(x, CAY_APPLY_GONE, *why.msg ? why.msg : "it changed meanwhile");
+        return set_result(x, CAY_APPLY_GONE, *why.msg ? why.msg : "it changed meanwhile");
     if (cay__link_leaves(x->c->path, st->target) && !x->named)
-        return says(x, CAY_APPLY_REFUSED, "a link that leaves the directory; name it to have it");
+        return set_result(x, CAY_APPLY_REFUSED,
+                          "a link that leaves the directory; name it to have it");
     if (leads_to(parent, name, st->target))
         return CAY_APPLY_SAME;
     if (!may)
-        return says(x, CAY_APPLY_CONFLICT,
-                    "your directory has it otherwise than the sandbox began with");
+        return set_result(x, CAY_APPLY_CONFLICT,
+                          "your directory has it otherwise than the sandbox began with");
     if (a->dry)
         return CAY_APPLY_DONE;
     unlinkat(parent, TEMP, 0);
@@ -185,8 +186,8 @@ static cay_apply_result put_dir(cay__apply_far *a, cay__apply_change *x, int par
     if (old && S_ISDIR(old->st_mode))
         return CAY_APPLY_SAME;
     if (!may)
-        return says(x, CAY_APPLY_CONFLICT,
-                    "your directory has it otherwise than the sandbox began with");
+        return set_result(x, CAY_APPLY_CONFLICT,
+                          "your directory has it otherwise than the sandbox began with");
     if (!a->dry && ((old && unlinkat(parent, name, 0) < 0) ||
                     mkdirat(parent, name, x->c->new_mode & 0777) < 0))
         return says_errno(x, "make");
@@ -203,7 +204,7 @@ cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x)
     if (parent < 0)
         return says_errno(x, "enter its directory");
     bool there = fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
-    bool may = a->force || (there ? unchanged(x, parent, name, &old) : x->c->kind == 'A');
+    bool may = a->force || (there ? is_unchanged(x, parent, name, &old) : x->c->kind == 'A');
     if (there && S_ISDIR(old.st_mode) &&
         !S_ISDIR(x->c->new_mode)) { /* what it held went before; what is left is the user's */
         if (!a->dry && unlinkat(parent, name, AT_REMOVEDIR) < 0)
@@ -216,7 +217,7 @@ cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x)
     if (S_ISLNK(x->c->new_mode))
         return put_link(a, x, parent, name, may);
     if (!S_ISREG(x->c->new_mode))
-        return says(x, CAY_APPLY_REFUSED, "only files, directories and links are taken over");
+        return set_result(x, CAY_APPLY_REFUSED, "only files, directories and links are taken over");
     return put_file(a, x, parent, name, there && S_ISREG(old.st_mode) ? &old : NULL, may);
 }
 
@@ -229,13 +230,13 @@ cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
         return errno == ENOENT ? CAY_APPLY_DONE : says_errno(x, "enter its directory");
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
         return CAY_APPLY_DONE;
-    if (!S_ISDIR(old.st_mode) && !a->force && !unchanged(x, parent, name, &old))
-        return says(x, CAY_APPLY_CONFLICT,
-                    "your directory has it otherwise than the sandbox began with");
+    if (!S_ISDIR(old.st_mode) && !a->force && !is_unchanged(x, parent, name, &old))
+        return set_result(x, CAY_APPLY_CONFLICT,
+                          "your directory has it otherwise than the sandbox began with");
     if (a->dry)
         return CAY_APPLY_DONE;
     if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
-        return errno == ENOTEMPTY ? says(x, CAY_APPLY_CONFLICT, "it holds files that stay")
+        return errno == ENOTEMPTY ? set_result(x, CAY_APPLY_CONFLICT, "it holds files that stay")
                                   : says_errno(x, "remove");
     return CAY_APPLY_DONE;
 }

@@ -20,7 +20,7 @@ static void prune_free(prune *p)
 }
 
 /* Whoever gave it a label wants it for good. */
-static int gather(const cay_snap_row *row, void *arg)
+static int on_snapshot_row(const cay_snap_row *row, void *arg)
 {
     prune *p = arg;
     if (!row->automatic || *row->label || strcmp(row->state, "ready") != 0)
@@ -35,7 +35,7 @@ static int gather(const cay_snap_row *row, void *arg)
     return 0;
 }
 
-static cay__snaprow **find(prune *p, const char *id)
+static cay__snaprow **find_snapshot(prune *p, const char *id)
 {
     for (size_t i = p->n; i-- > 0;)
         if (p->at[i] && !strcmp(p->at[i]->row.id, id))
@@ -45,18 +45,18 @@ static cay__snaprow **find(prune *p, const char *id)
 
 /* The newest `keep` of those that the present state descends from stay; what was undone goes with
  * the next checkpoint. */
-static int cut(cay_client *client, const char *sandbox, const char *newest, unsigned keep,
-               cay_err *err)
+static int prune_checkpoints(cay_client *client, const char *sandbox, const char *newest,
+                             unsigned keep, cay_err *err)
 {
     __attribute__((cleanup(prune_free))) prune p = { 0 };
     char at[CAY_ID_LEN + 1];
-    CAY_TRY(client->store->snap_list(client->db, sandbox, NULL, gather, &p, err));
+    CAY_TRY(client->store->snap_list(client->db, sandbox, NULL, on_snapshot_row, &p, err));
     if (p.n <= keep)
         return 0;
     cay__str_copy(at, sizeof at, newest);
     for (unsigned kept = 0; kept < keep && *at;) {
         CAY_AUTOFREE cay__snaprow *other = NULL;
-        cay__snaprow **mine = find(&p, at);
+        cay__snaprow **mine = find_snapshot(&p, at);
         if (mine) {
             cay__str_copy(at, sizeof at, (*mine)->row.parent);
             free(CAY_STEAL(*mine));
@@ -76,20 +76,20 @@ static int cut(cay_client *client, const char *sandbox, const char *newest, unsi
 
 int cay__checkpoint_drop(cay_client *client, const char *sandbox, cay_err *err)
 {
-    return cut(client, sandbox, "", 0, err);
+    return prune_checkpoints(client, sandbox, "", 0, err);
 }
 
-static int checkpoint(cay_sandbox *sb, cay_err *err)
+static int make_checkpoint(cay_sandbox *sb, cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, NULL, NULL, true, id, err));
-    return cut(sb->owner, sb->id, id, sb->checkpoint, err);
+    return prune_checkpoints(sb->owner, sb->id, id, sb->checkpoint, err);
 }
 
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
 {
     sb->checkpoint = keep;
-    sb->ended = keep ? checkpoint : NULL;
+    sb->ended = keep ? make_checkpoint : NULL;
 }
 
 void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row)

@@ -141,7 +141,7 @@ typedef struct words {
     cay__arena mem;
 } words;
 
-static void add(words *w, const char *key, const char *value)
+static void add_word(words *w, const char *key, const char *value)
 {
     size_t n = strlen(key) + strlen(value) + 1;
     char *s = cay__arena_take(&w->mem, n);
@@ -153,9 +153,9 @@ static void add(words *w, const char *key, const char *value)
 static void add_stack(words *w, const char *key, const char *template_, const cay__point *p)
 {
     if (!*p->root)
-        add(w, key, template_);
+        add_word(w, key, template_);
     for (size_t i = 0; i < p->stack.n; i++)
-        add(w, key, p->stack.name[i]);
+        add_word(w, key, p->stack.name[i]);
 }
 
 typedef struct feed {
@@ -167,7 +167,7 @@ typedef struct feed {
     cay__buf path, from, text, digest;
 } feed;
 
-static int flush(feed *f)
+static int flush_change(feed *f)
 {
     if (!f->waits)
         return 0;
@@ -180,7 +180,7 @@ static int flush(feed *f)
     return f->fn(&f->now, f->arg);
 }
 
-static void keep(cay__buf *b, const char *s)
+static void set_buffer(cay__buf *b, const char *s)
 {
     b->len = 0;
     cay__buf_str(b, s);
@@ -201,10 +201,10 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
         cay__buf_add(&f->text, p, n);
         return 0;
     }
-    CAY_TRY(flush(f));
+    CAY_TRY(flush_change(f));
     f->now = (cay_file_change){ .size = sizeof f->now, .kind = (char)cay__rec_get_num(r) };
-    keep(&f->path, cay__rec_get_str(r));
-    keep(&f->from, cay__rec_get_str(r));
+    set_buffer(&f->path, cay__rec_get_str(r));
+    set_buffer(&f->from, cay__rec_get_str(r));
     f->now.old_mode = (uint32_t)cay__rec_get_num(r);
     f->now.new_mode = (uint32_t)cay__rec_get_num(r);
     f->now.old_size = cay__rec_get_num(r);
@@ -213,7 +213,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     f->now.content = what & 1;
     f->now.mode = what & 2;
     f->now.owner = what & 4;
-    keep(&f->digest, cay__rec_get_str(r));
+    set_buffer(&f->digest, cay__rec_get_str(r));
     f->text.len = 0;
     if (r->type != CAY__REC_CHANGE || r->bad || !strchr("AMDTR", f->now.kind))
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
@@ -248,7 +248,7 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
         uint64_t left = cay__rec_get_num(&done.rec);
         if (left_out)
             *left_out += left;
-        rc = flush(&f);
+        rc = flush_change(&f);
     }
     cay__layer_done_clear(&done);
     cay__buf_clear(&f.path);
@@ -262,17 +262,17 @@ static void add_manner(words *w, const cay_diff *d)
 {
     char context[32], n[21];
     if (d->every || d->digest)
-        add(w, "every", "");
+        add_word(w, "every", "");
     if (d->digest) {
-        add(w, "digest", "");
-        add(w, "no-renames", "");
+        add_word(w, "digest", "");
+        add_word(w, "no-renames", "");
     }
     if (!d->patch)
         return;
     cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3),
                   NULL);
-    add(w, context, "");
-    add(w, "patch", "");
+    add_word(w, context, "");
+    add_word(w, "patch", "");
 }
 
 typedef struct asked {
@@ -301,7 +301,7 @@ static bool is_mount(const cay__point *p, const char *path, bool all)
 }
 
 /* The directory that a mount stands on was made for it: nobody can have written there. */
-static int tell(const cay_file_change *c, void *arg)
+static int on_file_change(const cay_file_change *c, void *arg)
 {
     const asked *q = arg;
     if ((c->kind == 'A' && S_ISDIR(c->new_mode) && is_mount(&q->b, c->path, q->diff->all)) ||
@@ -326,17 +326,18 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     add_stack(&w, "a=", template_, &q->a);
     add_stack(&w, "b=", template_, &q->b);
     if (*q->a.root)
-        add(&w, "root=", q->a.root);
+        add_word(&w, "root=", q->a.root);
     if (*q->a.top)
-        add(&w, "a-top=", q->a.top);
+        add_word(&w, "a-top=", q->a.top);
     if (*q->b.top)
-        add(&w, "b-top=", q->b.top);
+        add_word(&w, "b-top=", q->b.top);
     if (!q->diff->all)
-        add(&w, "under=workspace", "");
+        add_word(&w, "under=workspace", "");
     else if (on)
-        add(&w, "skip=workspace", "");
+        add_word(&w, "skip=workspace", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->client, q->call, w.v, w.n, -1, lock, tell, q, q->left_out, err);
+    int rc =
+        cay__diff_ask(q->client, q->call, w.v, w.n, -1, lock, on_file_change, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }
@@ -373,16 +374,17 @@ static int diff_on(asked *q, cay_err *err)
                             "the two were made on different directories (%.90s, %.90s)", q->a.on,
                             q->b.on);
     CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
-    add(&w, "on", "");
+    add_word(&w, "on", "");
     for (int i = 0; i < 2; i++) {
         const cay__point *side = i ? &q->b : &q->a;
         if (*side->on)
-            add(&w, i ? "b-top=" : "a-top=", side->on_top);
+            add_word(&w, i ? "b-top=" : "a-top=", side->on_top);
     }
     if (q->diff->all)
-        add(&w, "prefix=workspace/", "");
+        add_word(&w, "prefix=workspace/", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->client, q->call, w.v, w.n, dir, NULL, tell, q, q->left_out, err);
+    int rc =
+        cay__diff_ask(q->client, q->call, w.v, w.n, dir, NULL, on_file_change, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }

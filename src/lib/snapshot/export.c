@@ -43,7 +43,7 @@ static const struct {
     bool workspace; /* nothing else is in it */
 } formats[] = { { "cay", "snapshot", false }, { "tar", "tar", true }, { "js", "js", true } };
 
-static void add(words *w, const char *key, const char *value)
+static void add_word(words *w, const char *key, const char *value)
 {
     size_t n = strlen(key) + strlen(value) + 1;
     char *s = cay__arena_take(&w->mem, n);
@@ -52,7 +52,7 @@ static void add(words *w, const char *key, const char *value)
         w->v[w->n++] = s;
 }
 
-static int meta(work *k, cay_err *err)
+static int add_meta(work *k, cay_err *err)
 {
     const cay_snap_row *r = &k->snap->row;
     CAY_AUTOJSON *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 1, "kind",
@@ -74,7 +74,7 @@ static int meta(work *k, cay_err *err)
     }
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the description of snapshot %s is too long", r->id);
-    add(&k->w, "meta=", text);
+    add_word(&k->w, "meta=", text);
     return 0;
 }
 
@@ -86,11 +86,11 @@ static int on_skip(const char *path, void *arg)
     cay__str_join(root, sizeof root,
                   "skip=", k->spec->format && strcmp(k->spec->format, "cay") ? "" : "workspace/",
                   NULL);
-    add(&k->w, root, path);
+    add_word(&k->w, root, path);
     return 0;
 }
 
-static void skips(work *k)
+static void add_skips(work *k)
 {
     CAY_AUTOJSON *o = NULL;
     cay_manifest *m = NULL;
@@ -115,30 +115,30 @@ static bool begins_with(const cay__stack *all, const cay__stack *below)
     return fits;
 }
 
-static int stacks(work *k, cay_err *err)
+static int add_stacks(work *k, cay_err *err)
 {
     char template_[CAY_LAYER_NAME] = "";
     const char *root = k->snap->row.template_;
     if (*root == '/')
-        add(&k->w, "root=", root);
+        add_word(&k->w, "root=", root);
     else
         CAY_TRY(cay__layer_template(k->client->home_fd, root, template_, sizeof template_, err));
     if (k->since && strcmp(k->since->row.template_, root))
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates",
                             k->since->row.id, k->snap->row.id);
     if (*template_)
-        add(&k->w, "a=", template_);
+        add_word(&k->w, "a=", template_);
     for (size_t i = 0; i < k->below.n; i++)
-        add(&k->w, "a=", k->below.name[i]);
+        add_word(&k->w, "a=", k->below.name[i]);
     k->one = !*k->on && begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
     if (k->one) {
-        add(&k->w, "top=", k->stack.name[k->stack.n - 1]);
+        add_word(&k->w, "top=", k->stack.name[k->stack.n - 1]);
         return 0;
     }
     if (*template_)
-        add(&k->w, "b=", template_);
+        add_word(&k->w, "b=", template_);
     for (size_t i = 0; i < k->stack.n; i++)
-        add(&k->w, "b=", k->stack.name[i]);
+        add_word(&k->w, "b=", k->stack.name[i]);
     return 0;
 }
 
@@ -158,9 +158,9 @@ static int on_host(work *k, cay_err *err)
     if (!*k->on)
         return 0;
     CAY_TRY(cay__on_open(k->on, k->snap->row.id, &k->on_fd, err));
-    add(&k->w, "b-on=o", k->snap->row.id + 1);
+    add_word(&k->w, "b-on=o", k->snap->row.id + 1);
     if (*below)
-        add(&k->w, "a-on=o", k->since->row.id + 1);
+        add_word(&k->w, "a-on=o", k->since->row.id + 1);
     return 0;
 }
 
@@ -179,7 +179,7 @@ static bool in_below(const work *k, const char *layer)
     return false;
 }
 
-static int damaged(const char *layer, const char *hex, const char *want, cay_err *err)
+static int fail_damaged(const char *layer, const char *hex, const char *want, cay_err *err)
 {
     return cay_fail_why(
         err, CAY_ESYS, "snapshot_damaged",
@@ -188,7 +188,7 @@ static int damaged(const char *layer, const char *hex, const char *want, cay_err
 }
 
 /* What its record says; false: it was merged, its snapshot is gone, or it is not settled yet. */
-static bool recorded(const work *k, const char *layer, char hex[65])
+static bool read_digest(const work *k, const char *layer, char hex[65])
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     return cay__snap_row(k->client, layer, &row, NULL) == 0 &&
@@ -196,21 +196,21 @@ static bool recorded(const work *k, const char *layer, char hex[65])
            cay__str_copy(hex, 65, row->row.digest + 7);
 }
 
-static int verify(work *k, const char *layer, cay_err *err)
+static int verify_layer(work *k, const char *layer, cay_err *err)
 {
     char hex[65], want[65];
     cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
-    if (in_below(k, layer) || !recorded(k, layer, want))
+    if (in_below(k, layer) || !read_digest(k, layer, want))
         return 0;
     CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
-    return strcmp(hex, want) ? damaged(layer, hex, want, err) : 0;
+    return strcmp(hex, want) ? fail_damaged(layer, hex, want, err) : 0;
 }
 
 static void *verify_all(void *arg)
 {
     check *c = arg;
     for (size_t i = 0; i < c->k->stack.n && c->rc == 0; i++)
-        c->rc = verify(c->k, c->k->stack.name[i], &c->err);
+        c->rc = verify_layer(c->k, c->k->stack.name[i], &c->err);
     return NULL;
 }
 
@@ -225,7 +225,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     return 0;
 }
 
-static int pack(work *k, int fd, cay_archived *out, cay_err *err)
+static int run_pack(work *k, int fd, cay_archived *out, cay_err *err)
 {
     cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     cay__layer_done done = { 0 };
@@ -254,16 +254,16 @@ static int pack(work *k, int fd, cay_archived *out, cay_err *err)
 }
 
 /* One layer as it is: what is packed is digested on the way, so nothing is read twice. */
-static int pack_one(work *k, int fd, cay_archived *out, cay_err *err)
+static int pack_layer(work *k, int fd, cay_archived *out, cay_err *err)
 {
     const char *layer = k->stack.name[k->stack.n - 1];
     char want[65];
-    add(&k->w, "raw=1", "");
-    int rc = pack(k, fd, out, err);
+    add_word(&k->w, "raw=1", "");
+    int rc = run_pack(k, fd, out, err);
     k->w.n--;
     CAY_TRY(rc);
-    return recorded(k, layer, want) && strcmp(want, k->as_layer)
-               ? damaged(layer, k->as_layer, want, err)
+    return read_digest(k, layer, want) && strcmp(want, k->as_layer)
+               ? fail_damaged(layer, k->as_layer, want, err)
                : 0;
 }
 
@@ -274,7 +274,7 @@ static int pack_many(work *k, int fd, cay_archived *out, cay_err *err)
     bool beside = pthread_create(&c.thread, NULL, verify_all, &c) == 0;
     if (!beside)
         verify_all(&c);
-    int rc = pack(k, fd, out, err);
+    int rc = run_pack(k, fd, out, err);
     if (beside)
         pthread_join(c.thread, NULL);
     if (c.rc < 0 && err)
@@ -299,7 +299,7 @@ static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *e
     off_t start = lseek(fd, 0, SEEK_CUR);
     if (start < 0)
         return cay_fail_sys(err, CAY_ESYS, "write the archive");
-    int rc = k->one && !formats[format].workspace ? pack_one(k, fd, out, err) : CAY_ENOTSUP;
+    int rc = k->one && !formats[format].workspace ? pack_layer(k, fd, out, err) : CAY_ENOTSUP;
     if (rc != CAY_ENOTSUP)
         return rc;
     if (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) != start)
@@ -319,17 +319,17 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
-    add(&k->w, "format=", formats[format].word);
+    add_word(&k->w, "format=", formats[format].word);
     if (formats[format].workspace)
-        add(&k->w, "under=workspace", "");
+        add_word(&k->w, "under=workspace", "");
     CAY_TRY(on_host(k, err));
-    CAY_TRY(stacks(k, err));
-    CAY_TRY(meta(k, err));
-    skips(k);
+    CAY_TRY(add_stacks(k, err));
+    CAY_TRY(add_meta(k, err));
+    add_skips(k);
     cay__str_join(threads, sizeof threads,
                   "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)),
                   NULL);
-    add(&k->w, threads, "");
+    add_word(&k->w, threads, "");
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return to_file(k, format, fd, out, err);
     /* Nothing leaves before all of it is known to be sound. */
@@ -377,7 +377,7 @@ int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *
 }
 
 /* A sandbox is saved for the export, and that snapshot goes again. */
-static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
+static int find_source(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err no_snap = CAY_ERR_INIT;
@@ -420,7 +420,7 @@ int cay_client_export(cay_client *client, const cay_call *call, const cay_export
                             "format %s has no differences; use cay", spec.format);
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .on_fd = -1 };
-    int rc = find(k, taken, err);
+    int rc = find_source(k, taken, err);
     if (rc == 0 && spec.since)
         rc = cay__snap_find(client, spec.since, &k->since, err);
     cay_archived own = { .size = sizeof own }, *got = out ? out : &own;

@@ -58,7 +58,7 @@ static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return sb->ops->put(box, call, path, text, 33, &how, err);
 }
 
-static int fork_one(forking *f, size_t i, cay_err *err)
+static int fork_sandbox(forking *f, size_t i, cay_err *err)
 {
     cay_create c = f->base;
     char host[64], name[80], once[80];
@@ -81,12 +81,12 @@ static int fork_one(forking *f, size_t i, cay_err *err)
     return machine_id(f->made[i], f->call, err);
 }
 
-static void *worker(void *arg)
+static void *run_worker(void *arg)
 {
     forking *f = arg;
     for (size_t i; !atomic_load(&f->stop) && (i = atomic_fetch_add(&f->next, 1)) < f->n;) {
         cay_err err = CAY_ERR_INIT;
-        if (fork_one(f, i, &err) == 0)
+        if (fork_sandbox(f, i, &err) == 0)
             continue;
         pthread_mutex_lock(&f->lock);
         if (!atomic_exchange(&f->stop, true))
@@ -96,7 +96,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static size_t cores(void)
+static size_t count_cpus(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
@@ -105,10 +105,10 @@ static size_t cores(void)
 static int make_all(forking *f, cay_err *err)
 {
     pthread_t threads[THREADS_MOST];
-    size_t want = CAY_MIN(CAY_MIN(f->n, cores()), (size_t)THREADS_MOST), started = 0;
-    while (started + 1 < want && pthread_create(&threads[started], NULL, worker, f) == 0)
+    size_t want = CAY_MIN(CAY_MIN(f->n, count_cpus()), (size_t)THREADS_MOST), started = 0;
+    while (started + 1 < want && pthread_create(&threads[started], NULL, run_worker, f) == 0)
         started++;
-    worker(f); /* this one is a worker, too */
+    run_worker(f); /* this one is a worker, too */
     while (started)
         pthread_join(threads[--started], NULL);
     if (!atomic_load(&f->stop))
@@ -151,8 +151,8 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
 }
 
 /* A sandbox or a snapshot; *id holds the snapshot's, and a sandbox is snapshotted first. */
-static int source(cay_client *client, const cay_call *call, const char *from, const char *once,
-                  char *id, bool *fresh, cay_err *err)
+static int find_source(cay_client *client, const cay_call *call, const char *from, const char *once,
+                       char *id, bool *fresh, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -220,7 +220,7 @@ int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
                   .spec = &spec,
                   .n = spec.n ? spec.n : 1,
                   .lock = PTHREAD_MUTEX_INITIALIZER };
-    CAY_TRY(source(client, call, from, spec.once, snapshot, &fresh, err));
+    CAY_TRY(find_source(client, call, from, spec.once, snapshot, &fresh, err));
     f.made = cay__alloc(f.n * sizeof *f.made);
     int rc = fork_from(&f, snapshot, err);
     if (rc < 0 && fresh)

@@ -41,7 +41,7 @@ static int copy_id(const char *value, void *arg)
 
 /* What an archive of this id became here. Of a whole one the digest is known, so another that
  * claims its id is another. */
-static int imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
+static int find_imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
 {
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, id, *digest ? "/" : "", digest, NULL);
@@ -64,17 +64,17 @@ static int same_content(const work *k, cay__snaprow *row, const char *id, const 
 }
 
 /* Of what was changed above a directory of the host only the archive is a whole to stand on. */
-static bool plain(const cay__snaprow *row)
+static bool is_standalone(const cay__snaprow *row)
 {
     char dir[PATH_MAX];
     int64_t since;
     return cay__snap_on(&row->row, dir, sizeof dir, &since, NULL) == 0 && !*dir;
 }
 
-static int here(const work *k, const char *id, cay__snaprow **row)
+static int find_local(const work *k, const char *id, cay__snaprow **row)
 {
     CAY_TRY(cay__snap_row(k->client, id, row, NULL));
-    if (plain(*row))
+    if (is_standalone(*row))
         return 0;
     free(CAY_STEAL(*row));
     return CAY_ENOENT;
@@ -89,7 +89,8 @@ static int find_parent(work *k, const char *id, const char *digest, cay_err *err
         return cay_fail_why(
             err, CAY_EINVAL, "archive_corrupt",
             "it is a difference and does not say from what, by id and digest; export it again");
-    if (here(k, id, &row) < 0 && imported(k, id, digest, &row) < 0 && imported(k, id, "", &row) < 0)
+    if (find_local(k, id, &row) < 0 && find_imported(k, id, digest, &row) < 0 &&
+        find_imported(k, id, "", &row) < 0)
         return cay_fail_why(err, CAY_ENOENT, "parent_missing",
                             "it holds what changed after snapshot %s, which is not here as a "
                             "whole: import the archive of that one first",
@@ -152,7 +153,7 @@ static int read_meta(work *k, const char *text, cay_err *err)
                                   cay__json_str(o, "parent_digest", ""), err);
 }
 
-static int record(work *k, const char *meta, cay_err *err)
+static int record_snapshot(work *k, const char *meta, cay_err *err)
 {
     char boot[64];
     if (*meta)
@@ -176,14 +177,14 @@ static int record(work *k, const char *meta, cay_err *err)
     return 0;
 }
 
-static int converse(work *k, cay__layer_conn *c, cay_err *err)
+static int exchange_records(work *k, cay__layer_conn *c, cay_err *err)
 {
     cay__rec r;
     for (;;) {
         CAY_TRY(cay__layer_next(c, k->call, &r, err));
         if (r.type == CAY__REC_META && !k->recorded) {
             CAY_AUTOBUF none = CAY__BUF(16);
-            CAY_TRY(record(k, cay__rec_get_str(&r), err));
+            CAY_TRY(record_snapshot(k, cay__rec_get_str(&r), err));
             CAY_TRY(cay__layer_send(c, CAY__REC_META, &none, err));
         } else if (r.type == CAY__REC_PROGRESS) {
             uint64_t items = cay__rec_get_num(&r), bytes = cay__rec_get_num(&r);
@@ -226,7 +227,7 @@ static int make_layer(work *k, int fd, cay_err *err)
                                .nfds = 1 };
         rc = cay__layer_open(&at, k->call, &ask, &conn, err);
         if (rc == 0) {
-            rc = converse(k, &conn, err);
+            rc = exchange_records(k, &conn, err);
             cay__layer_close(&conn);
         }
         int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
@@ -246,11 +247,11 @@ static void note_origin(const work *k)
     const char *digest = k->whole ? k->digest : "";
     char key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, k->origin, *digest ? "/" : "", digest, NULL);
-    if (*k->origin && imported(k, k->origin, digest, &row) < 0)
+    if (*k->origin && find_imported(k, k->origin, digest, &row) < 0)
         k->client->store->note_put(k->client->db, CAY__NOTE_IMPORT, key, k->id, NULL);
 }
 
-static int finish(work *k, cay_err *err)
+static int finish_import(work *k, cay_err *err)
 {
     cay_snap_row done = k->row;
     CAY_TRY(cay__stack_push(&k->below, k->id, err));
@@ -299,7 +300,7 @@ int cay_client_import(cay_client *client, const cay_call *call, const cay_import
     if (rc == 0)
         rc = make_layer(k, fd, err);
     if (rc == 0)
-        rc = finish(k, err);
+        rc = finish_import(k, err);
     if (rc < 0 && k->recorded)
         client->store->snap_remove(client->db, k->id, NULL);
     if (rc == 0 && out)

@@ -34,8 +34,8 @@ static void pick_env(char **env, size_t room)
 
 /* Moves each of ours to the number that the program looks at, by way of numbers that no target has:
  * dup2 onto itself would leave close-on-exec. */
-static int start(const char *path, const char *verb, const int *fds, size_t nfds, int *pid,
-                 cay_err *err)
+static int spawn_program(const char *path, const char *verb, const int *fds, size_t nfds, int *pid,
+                         cay_err *err)
 {
     char *argv[] = { "cay-layer", (char *)verb, NULL }, *env[12];
     posix_spawn_file_actions_t acts;
@@ -104,7 +104,7 @@ static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call
     int fds[FD_VERB - FD_SOCK + CAY__LAYER_FDS] = { sock, home_fd, user };
     for (size_t i = 0; i < ask->nfds; i++)
         fds[3 + i] = ask->fds[i];
-    return start(path, ask->verb, fds, 3 + ask->nfds, pid, err);
+    return spawn_program(path, ask->verb, fds, 3 + ask->nfds, pid, err);
 }
 
 int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask,

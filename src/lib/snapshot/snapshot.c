@@ -114,7 +114,8 @@ static int not_found(const char *ref, cay_err *err)
                         b.data ? b.data : "without a name");
 }
 
-static int resolve(cay_client *client, const char *tenant, const char *ref, char *id, cay_err *err)
+static int resolve_ref(cay_client *client, const char *tenant, const char *ref, char *id,
+                       cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0, at = 0;
@@ -147,7 +148,7 @@ int cay__snap_find_of(cay_client *client, const char *tenant, const char *ref, c
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    CAY_TRY(resolve(client, tenant, ref, id, err));
+    CAY_TRY(resolve_ref(client, tenant, ref, id, err));
     CAY_TRY(cay__snap_row(client, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making",
@@ -192,7 +193,7 @@ typedef struct lister {
     cay_err *err;
 } lister;
 
-static int list_one(const cay_snap_row *row, void *arg)
+static int on_snapshot_row(const cay_snap_row *row, void *arg)
 {
     lister *l = arg;
     CAY_TRY(cay__call_check(l->call, "list", l->err));
@@ -214,7 +215,7 @@ int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_sna
     cay_snapshot_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
-    int rc = client->store->snap_list(client->db, f.sandbox, f.after, list_one, &l, err);
+    int rc = client->store->snap_list(client->db, f.sandbox, f.after, on_snapshot_row, &l, err);
     return l.enough ? 0 : rc;
 }
 
@@ -239,7 +240,7 @@ int cay_snapshot_remove(cay_client *client, const cay_call *call, const char *re
     CAY_AUTOFREE cay__snaprow *row = NULL;
     bool used = false;
     CAY_TRY(cay__call_check(call, "remove", err));
-    CAY_TRY(resolve(client, NULL, ref, id, err));
+    CAY_TRY(resolve_ref(client, NULL, ref, id, err));
     CAY_TRY(cay__snap_row(client, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making",

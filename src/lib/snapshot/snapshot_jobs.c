@@ -37,7 +37,7 @@ typedef struct settling {
     int rc;      /* the first failure; the rest is done all the same */
 } settling;
 
-static void failed(settling *s, int rc, const cay_err *why)
+static void record_failure(settling *s, int rc, const cay_err *why)
 {
     if (s->rc == 0) {
         s->rc = rc;
@@ -46,7 +46,7 @@ static void failed(settling *s, int rc, const cay_err *why)
     }
 }
 
-static cay__layer_at where(const cay_client *client)
+static cay__layer_at locate_layers(const cay_client *client)
 {
     return (cay__layer_at){ .home = client->home, .libexec = client->libexec };
 }
@@ -96,7 +96,7 @@ static int remove_job(const cay_layer_job *job, void *arg)
     if (rc == 0)
         rc = s->client->store->layer_job_drop(s->client->db, "remove", job->subject, &err);
     if (rc < 0)
-        failed(s, rc, &err);
+        record_failure(s, rc, &err);
     else
         s->done++;
     return 0;
@@ -143,7 +143,7 @@ int cay__layers_sweep(cay_client *client, const cay_call *call, size_t *removed,
     if (d)
         closedir(d);
     /* What a cay-layer that was killed left; one that works holds its own. */
-    const cay__layer_at at = where(client);
+    const cay__layer_at at = locate_layers(client);
     const cay__layer_ask ask = { .verb = "remove" };
     if (rc == 0 && half)
         rc = cay__layer_run(&at, call, &ask, NULL, err);
@@ -168,9 +168,9 @@ static int find_young(const cay_snap_row *row, void *arg)
     return 0;
 }
 
-static int settle_one(settling *s, const char *id, cay_err *err)
+static int settle_snapshot(settling *s, const char *id, cay_err *err)
 {
-    cay__layer_at at = where(s->client);
+    cay__layer_at at = locate_layers(s->client);
     char hex[65], digest[80] = "";
     uint64_t bytes = 0, files = 0;
     int rc = cay__layer_digest(&at, s->call, id, hex, &bytes, &files, err);
@@ -195,9 +195,9 @@ static int settle_young(settling *s)
     for (size_t i = 0; rc == 0 && i < y.n; i++) {
         cay_err err = CAY_ERR_INIT;
         rc = cay__call_check(s->call, "settle", s->err);
-        int one = rc == 0 ? settle_one(s, y.ids[i], &err) : 0;
+        int one = rc == 0 ? settle_snapshot(s, y.ids[i], &err) : 0;
         if (one < 0 && one != CAY_ENOENT) /* removed meanwhile */
-            failed(s, one, &err);
+            record_failure(s, one, &err);
         s->done++;
     }
     free(y.ids);
@@ -265,7 +265,7 @@ static void find_base(settling *s, const char *layers, char base[PATH_MAX])
 
 static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
 {
-    cay__layer_at at = where(s->client);
+    cay__layer_at at = locate_layers(s->client);
     cay__stack stack;
     struct stat st;
     char path[64], below[CAY_LAYER_NAME], base[PATH_MAX];
@@ -299,7 +299,7 @@ static int merge_job(const cay_layer_job *job, void *arg)
     if (rc == 0)
         rc = s->client->store->layer_job_drop(s->client->db, "merge", job->subject, &err);
     if (rc < 0)
-        failed(s, rc, &err);
+        record_failure(s, rc, &err);
     else
         s->done++;
     return 0;
@@ -326,7 +326,7 @@ static int merged_job(const cay_layer_job *job, void *arg)
     if (rc == 0 && left == 0)
         rc = end_merged(s, job->subject, &err);
     if (rc < 0)
-        failed(s, rc, &err);
+        record_failure(s, rc, &err);
     return 0;
 }
 

@@ -76,7 +76,7 @@ static bool is_object(const char *text)
     return cay__json_object("", text, &j, NULL) == 0;
 }
 
-static bool believable(const cay__snap_cols *c, const cay_snap_row *r, size_t *depth)
+static bool is_valid_row(const cay__snap_cols *c, const cay_snap_row *r, size_t *depth)
 {
     cay__stack stack;
     for (size_t i = 0; i < CAY_LEN(c->text); i++)
@@ -94,7 +94,7 @@ static bool believable(const cay__snap_cols *c, const cay_snap_row *r, size_t *d
     return true;
 }
 
-static cay__snaprow *pack(const cay__snap_cols *c)
+static cay__snaprow *pack_row(const cay__snap_cols *c)
 {
     const char *at[CAY__SNAP_TEXTS];
     size_t need = 0;
@@ -139,8 +139,8 @@ static cay__snaprow *pack(const cay__snap_cols *c)
 
 cay__snaprow *cay__snaprow_new(const cay__snap_cols *c)
 {
-    cay__snaprow *r = pack(c);
-    if (!believable(c, &r->row, &r->row.depth)) {
+    cay__snaprow *r = pack_row(c);
+    if (!is_valid_row(c, &r->row, &r->row.depth)) {
         r->row.state = "damaged";
         r->row.layers = "[]";
         r->row.spec = "{}";
@@ -166,7 +166,7 @@ cay__snaprow *cay__snaprow_copy(const cay_snap_row *r)
         c.text[i] = text[i] ? text[i] : "";
         c.len[i] = strlen(c.text[i]);
     }
-    cay__snaprow *copy = pack(&c);
+    cay__snaprow *copy = pack_row(&c);
     copy->row.depth = r->depth;
     return copy;
 }

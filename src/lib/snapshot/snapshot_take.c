@@ -101,7 +101,7 @@ static int no_record(const cay_sandbox *sb, cay_err *err)
                         sb->id);
 }
 
-static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, cay_err *err)
+static int check_spec(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOJSON *meta = NULL;
@@ -145,8 +145,8 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
 }
 
 /* It is there: its stack is the sandbox's with it on top. */
-static int complete(cay_client *client, const cay_snap_row *row, const cay_snapped *how,
-                    cay_err *err)
+static int complete_row(cay_client *client, const cay_snap_row *row, const cay_snapped *how,
+                        cay_err *err)
 {
     cay__stack stack;
     cay_snap_row done = *row;
@@ -175,13 +175,13 @@ static int find_out(cay_client *client, const cay_snap_row *row, cay_err *err)
     cay_snapped how = { .size = sizeof how,
                         .method = swapped ? "swap" : "copy",
                         .stacked = swapped };
-    return complete(client, row, &how, err);
+    return complete_row(client, row, &how, err);
 }
 
 /* below: what the sandbox shall stand on instead of the stack it has; NULL: on that. */
-static int take(cay_client *client, const cay_call *call, const cay_provider_ops *ops, void *box,
-                const cay_snap_row *row, const cay__stack *below, const cay_snapshot_spec *s,
-                cay_err *err)
+static int make_snapshot(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
+                         void *box, const cay_snap_row *row, const cay__stack *below,
+                         const cay_snapshot_spec *s, cay_err *err)
 {
     char last[CAY_ID_LEN + 1] = "";
     cay_snapped made = { .size = sizeof made };
@@ -200,7 +200,7 @@ static int take(cay_client *client, const cay_call *call, const cay_provider_ops
                                               : ops->snapshot(box, call, &want, &made, err);
     CAY_FAULT("snapshot.made");
     if (rc == 0)
-        rc = complete(client, row, &made, err);
+        rc = complete_row(client, row, &made, err);
     else if (!layer_there(client, row->id))
         client->store->snap_remove(client->db, row->id, NULL);
     else /* its answer was lost, but it is there */
@@ -248,7 +248,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
                              .layers = layers,
                              .spec = forks,
                              .automatic = automatic };
-        rc = take(client, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
+        rc = make_snapshot(client, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
     }
     cay__spec_free(spec);
     return rc;
@@ -293,7 +293,7 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     bool started = false;
     CAY__AUTOMANI passing = { 0 };
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_snapshot_spec", err));
-    CAY_TRY(check(sb, call, &s, err));
+    CAY_TRY(check_spec(sb, call, &s, err));
     if (s.once)
         id_of_once(sb->id, s.once, id);
     else
@@ -356,7 +356,7 @@ static bool caught_up(const cay__truth *t)
 
 /* A provider that died over it finishes or takes back before it serves the sandbox again: only then
  * the disk tells. One that is not alive is as it was left. */
-static bool decided(cay_client *client, const char *id)
+static bool is_decided(cay_client *client, const char *id)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay__truth t = { 0 };
@@ -376,12 +376,12 @@ typedef struct mending {
     const char *only; /* a sandbox whose lock the caller has; NULL: all that nobody is at */
 } mending;
 
-static bool mine(const mending *m, const char *sandbox, int *lock)
+static bool can_settle(const mending *m, const char *sandbox, int *lock)
 {
     if (m->only ? strcmp(m->only, sandbox) != 0
                 : cay__box_lock(m->client, NULL, sandbox, false, lock, NULL) < 0)
         return false;
-    return decided(m->client, sandbox);
+    return is_decided(m->client, sandbox);
 }
 
 static int settle_row(const cay_snap_row *row, void *arg)
@@ -389,7 +389,7 @@ static int settle_row(const cay_snap_row *row, void *arg)
     const mending *m = arg;
     cay_client *client = m->client;
     CAY_AUTOFD lock = -1;
-    if (strcmp(row->state, "making") != 0 || !mine(m, row->sandbox, &lock))
+    if (strcmp(row->state, "making") != 0 || !can_settle(m, row->sandbox, &lock))
         return 0;
     CAY_AUTOFREE cay__snaprow *now = NULL;
     if (cay__snap_row(client, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
@@ -403,7 +403,7 @@ static int still_there(const cay_layer_job *job, void *arg)
 }
 
 /* Was it made on a directory of the host? */
-static bool above(const cay_client *client, const char *id)
+static bool is_on_host_dir(const cay_client *client, const char *id)
 {
     char path[64];
     struct stat st;
@@ -424,7 +424,7 @@ static int settle_undo(const cay_layer_job *job, void *arg)
     CAY_AUTOJSON *o = NULL;
     char upper[64], aside[64], now[CAY__MARK];
     struct stat st;
-    if (!mine(m, job->subject, &lock) ||
+    if (!can_settle(m, job->subject, &lock) ||
         client->store->layer_job_list(client->db, "undo", still_there, (void *)job->subject,
                                       NULL) != 1)
         return 0;
@@ -436,7 +436,7 @@ static int settle_undo(const cay_layer_job *job, void *arg)
     cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
     /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the
      * sandbox does not start. */
-    if (above(client, job->subject) &&
+    if (is_on_host_dir(client, job->subject) &&
         cay__on_ask(client, NULL,
                     strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop",
                     job->subject, cay__json_str(o, "to", ""), NULL) < 0)

@@ -14,8 +14,8 @@ static int other_template(const cay_snap_row *s, const char *given, cay_err *err
         s->template_, given);
 }
 
-static int match(cay_client *client, const cay_snap_row *s, cay_create *c, cay__arena *mem,
-                 cay_err *err)
+static int match_provider(cay_client *client, const cay_snap_row *s, cay_create *c, cay__arena *mem,
+                          cay_err *err)
 {
     const char *provider = c->provider && *c->provider ? c->provider
                            : client->named             ? client->provider
@@ -86,7 +86,7 @@ int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_e
     CAY_TRY(cay__snap_find_of(client, c->tenant, c->from, &row, err));
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
-    int rc = match(client, &row->row, c, mem, err);
+    int rc = match_provider(client, &row->row, c, mem, err);
     if (rc != 0) {
         c->from = cay__arena_str(mem, row->row.id);
         return rc < 0 ? rc : 0;
@@ -101,7 +101,7 @@ int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_e
 }
 
 /* Somebody whose record names no layers: a note does, as long as its maker lives. */
-static int lease(cay_client *client, const char *id, const cay_create *c, cay_err *err)
+static int put_lease(cay_client *client, const char *id, const cay_create *c, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char creator[160];
@@ -129,7 +129,7 @@ int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay
     if (!c->nlayers)
         return 0;
     if (c->ephemeral)
-        CAY_TRY(lease(client, id, c, err));
+        CAY_TRY(put_lease(client, id, c, err));
     CAY_FAULT("create.held");
     if (!c->from && c->template_id)
         return client->store->template_list(client->db, NULL, c->template_id, NULL, any_template,
@@ -204,7 +204,7 @@ void cay__leases_drop(cay_client *client)
     free(l.dead);
 }
 
-static int shorten(const cay_layer_job *job, void *arg)
+static int shorten_stack(const cay_layer_job *job, void *arg)
 {
     cay__stack *s = arg, lower, upper;
     if (cay__stack_read(job->detail, &lower, NULL) < 0 || !lower.n || lower.n > s->n)
@@ -223,7 +223,8 @@ static int shorten(const cay_layer_job *job, void *arg)
 bool cay__stack_merged(cay_client *client, cay__stack *s)
 {
     size_t n = s->n;
-    return client->store->layer_job_list(client->db, "merged", shorten, s, NULL) == 0 && s->n != n;
+    return client->store->layer_job_list(client->db, "merged", shorten_stack, s, NULL) == 0 &&
+           s->n != n;
 }
 
 typedef struct renewal {
@@ -232,7 +233,7 @@ typedef struct renewal {
     cay_err *err;
 } renewal;
 
-static int renew(const cay_layer_job *job, void *arg)
+static int renew_layers(const cay_layer_job *job, void *arg)
 {
     const renewal *r = arg;
     return r->client->store->layers_merge(r->client->db, job->detail, job->subject, r->provider,
@@ -261,7 +262,7 @@ int cay__stack_renew(cay_client *client, const cay_call *call, const char *id, c
     cay__row *fresh = NULL;
     CAY_TRY(cay__box_lock(client, call, id, true, lock, err));
     CAY_TRY(cay__stack_settle(client, id, err));
-    CAY_TRY(client->store->layer_job_list(client->db, "merged", renew, &r, err));
+    CAY_TRY(client->store->layer_job_list(client->db, "merged", renew_layers, &r, err));
     CAY_TRY(cay__client_row(client, id, &fresh, err));
     free(*row);
     *row = fresh;

@@ -16,7 +16,7 @@ typedef struct look {
 } look;
 
 /* Inside the workspace, and not of an entry that is written at each start? */
-static bool counts(const look *l, const char *path)
+static bool is_counted_path(const look *l, const char *path)
 {
     size_t n = strlen(l->root);
     if (strncmp(path, l->root, n) != 0 || (path[n] && path[n] != '/'))
@@ -41,11 +41,11 @@ static int on_record(cay__rec *rec, void *arg, cay_err *err)
     const char *path = cay__rec_get_bytes(rec, &len);
     while (*path == '/')
         path++;
-    l->changed |= rec->bad || counts(l, path);
+    l->changed |= rec->bad || is_counted_path(l, path);
     return 0;
 }
 
-static const char *workspace(const cay__state *s, cay__arena *mem)
+static const char *find_workspace(const cay__state *s, cay__arena *mem)
 {
     CAY_AUTOJSON *m = NULL;
     const char *root = "/workspace";
@@ -66,7 +66,7 @@ static void words_clear(words *w)
     free(w->v);
 }
 
-static void add(words *w, const char *key, const char *value)
+static void add_word(words *w, const char *key, const char *value)
 {
     size_t n = strlen(key) + strlen(value) + 1;
     char *s = cay__arena_take(&w->mem, n);
@@ -91,16 +91,16 @@ bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__
         strcmp(row->row.provider, "native") != 0 || /* only its trees lie where cay-layer looks */
         cay__spec_read(&row->row, &spec, err) < 0)
         return false;
-    look l = { .s = s, .root = workspace(s, &w.mem) };
-    add(&w, "a=", below);
+    look l = { .s = s, .root = find_workspace(s, &w.mem) };
+    add_word(&w, "a=", below);
     for (size_t i = 0; i < stack.n; i++)
-        add(&w, "a=", stack.name[i]);
-    add(&w, "b=", below);
+        add_word(&w, "a=", stack.name[i]);
+    add_word(&w, "b=", below);
     for (size_t i = 0; i < spec->create.nlayers; i++)
-        add(&w, "b=", spec->create.layers[i]);
+        add_word(&w, "b=", spec->create.layers[i]);
     cay__spec_free(spec);
     cay__upper_path(upper, sizeof upper, s->id);
-    add(&w, "b-top=", upper);
+    add_word(&w, "b-top=", upper);
     cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_ask ask = { .verb = "diff", .args = w.v, .nargs = w.n, .fn = on_record, .arg = &l };
     return cay__layer_run(&at, call, &ask, NULL, err) == 0 && !l.changed;

@@ -19,7 +19,7 @@ bool cay__state_is_js(const json_t *o)
 }
 
 /* read_only → readOnly */
-static void camel(const char *name, char *out, size_t cap)
+static void to_camel_case(const char *name, char *out, size_t cap)
 {
     size_t n = 0;
     for (const char *s = name; *s && n + 1 < cap; s++)
@@ -29,7 +29,7 @@ static void camel(const char *name, char *out, size_t cap)
 
 /* Names of fields in the other spelling, all the way down; of a map by names that people chose only
  * the values. */
-static json_t *spelled(const json_t *v, bool names, int deep)
+static json_t *convert_names(const json_t *v, bool names, int deep)
 {
     const char *key;
     char word[128];
@@ -38,12 +38,13 @@ static json_t *spelled(const json_t *v, bool names, int deep)
     if (!deep || (!json_is_object(v) && !json_is_array(v)))
         return json_deep_copy(v);
     to = json_is_array(v) ? json_array() : json_object();
-    json_array_foreach(v, i, member) json_array_append_new(to, spelled(member, false, deep - 1));
+    json_array_foreach(v, i, member)
+        json_array_append_new(to, convert_names(member, false, deep - 1));
     json_object_foreach((json_t *)v, key, member)
     {
-        camel(key, word, sizeof word);
+        to_camel_case(key, word, sizeof word);
         json_object_set_new(to, names || strlen(key) >= sizeof word ? key : word,
-                            spelled(member, !names && !strcmp(key, "headers"), deep - 1));
+                            convert_names(member, !names && !strcmp(key, "headers"), deep - 1));
     }
     return to;
 }
@@ -63,7 +64,7 @@ static json_t *entry_js(const json_t *e, int deep)
     static const char *const here[] = { "children", "content_base64", "encoding", "redacted" };
     for (size_t i = 0; i < CAY_LEN(here); i++)
         json_object_del(own, here[i]);
-    json_t *to = spelled(own, false, deep);
+    json_t *to = convert_names(own, false, deep);
     if (coded)
         json_object_set_new(to, "content",
                             json_pack("{s:s,s:O}", "type", "base64", "data",
@@ -105,7 +106,7 @@ static json_t *manifest_js(const json_t *m)
     for (size_t i = 0; i < CAY_LEN(lists); i++)
         if (json_is_array(json_object_get(m, lists[i][0])))
             json_object_set_new(o, lists[i][1],
-                                spelled(json_object_get(m, lists[i][0]), false, DEEP));
+                                convert_names(json_object_get(m, lists[i][0]), false, DEEP));
     return o;
 }
 
@@ -121,7 +122,7 @@ json_t *cay__state_to_js(const json_t *state)
                      "providerState", own);
 }
 
-static int bad(const char *what, cay_err *err)
+static int fail_invalid(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: %s", what);
 }
@@ -138,7 +139,8 @@ int cay__state_from_js(const json_t *envelope, json_t **out, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(served); i++)
         known |= !strcmp(backend, served[i]);
     if (version < 1 || version > ENVELOPE)
-        return bad("this version of the JavaScript SDK's form is not known; there are 1 to 5", err);
+        return fail_invalid(
+            "this version of the JavaScript SDK's form is not known; there are 1 to 5", err);
     if (!known)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid",
                             "state: of the JavaScript SDK's client %.40s, whose sandboxes are not "
@@ -146,11 +148,11 @@ int cay__state_from_js(const json_t *envelope, json_t **out, cay_err *err)
                             backend);
     if (whole &&
         (!json_is_object(whole) || strcmp(cay__json_str(whole, "session_id", ""), id) != 0))
-        return bad("providerState.cay is not of providerState.sandboxId", err);
+        return fail_invalid("providerState.cay is not of providerState.sandboxId", err);
     *out = whole ? json_incref((json_t *)whole)
                  : json_pack("{s:s,s:i,s:s,s:s,s:i,s:{s:s},s:b,s:{}}", "type", CAY__STATE_TYPE,
                              "version", CAY__STATE_VERSION, "session_id", id, "provider", "native",
                              "isolation", 0, "snapshot", "type", "noop", "workspace_root_ready",
                              true, "sandbox");
-    return *out ? 0 : bad("providerState.sandboxId is not an id", err);
+    return *out ? 0 : fail_invalid("providerState.sandboxId is not an id", err);
 }

@@ -98,7 +98,7 @@ static void redact_grants(json_t *grants, cay__state_manifest *m)
     }
 }
 
-static int redact(const char *json, cay__state_manifest *m, cay_err *err)
+static int redact_manifest(const char *json, cay__state_manifest *m, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("manifest", json, &o, err));
@@ -119,7 +119,7 @@ static int on_target(const cay_mount_target *t, void *arg)
     return 0;
 }
 
-static void begin(cay__state_manifest *m)
+static void init_manifest(cay__state_manifest *m)
 {
     *m = (cay__state_manifest){ .variables = json_array(),
                                 .ephemeral = json_array(),
@@ -131,14 +131,14 @@ int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *
 {
     CAY_AUTOFREE char *json = NULL;
     cay_manifest *m = NULL;
-    begin(out);
+    init_manifest(out);
     if (!text)
         return 0;
     CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, err));
     cay_manifest_mounts(m, on_target, out->targets);
     int rc = cay_manifest_to_json(m, &json, err);
     cay_manifest_free(m);
-    return rc < 0 ? rc : redact(json, out, err);
+    return rc < 0 ? rc : redact_manifest(json, out, err);
 }
 
 void cay__state_manifest_clear(cay__state_manifest *m)
@@ -151,7 +151,7 @@ void cay__state_manifest_clear(cay__state_manifest *m)
     *m = (cay__state_manifest){ 0 };
 }
 
-static int differs(const char *path, const char *how, cay_err *err)
+static int fail_differs(const char *path, const char *how, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "state_topology",
                         "the manifest is not the state's: %.120s %s", path, how);
@@ -166,15 +166,15 @@ static int same_entry(const json_t *a, const json_t *b, const char *path, unsign
     static const char *const words[] = { "mount_strategy", "pattern" };
     const json_t *sa = a, *sb = b;
     if (strcmp(cay__json_str(a, "type", ""), cay__json_str(b, "type", "")) != 0)
-        return differs(path, "has another type", err);
+        return fail_differs(path, "has another type", err);
     for (size_t i = 0; i < CAY_LEN(words); i++) {
         sa = json_object_get(sa, words[i]);
         sb = json_object_get(sb, words[i]);
         if (strcmp(cay__json_str(sa, "type", ""), cay__json_str(sb, "type", "")) != 0)
-            return differs(path, "has another mount strategy", err);
+            return fail_differs(path, "has another mount strategy", err);
     }
     if (strcmp(cay__json_str(a, "mount_path", ""), cay__json_str(b, "mount_path", "")) != 0)
-        return differs(path, "is mounted elsewhere", err);
+        return fail_differs(path, "is mounted elsewhere", err);
     return same_entries(json_object_get(a, "children"), json_object_get(b, "children"), path,
                         depth + 1, err);
 }
@@ -185,16 +185,16 @@ static int same_entries(const json_t *a, const json_t *b, const char *above, uns
     const char *key;
     json_t *e;
     if (depth > DEPTH_MAX)
-        return differs(above, "is too deep", err);
-    json_object_foreach((json_t *)b, key,
-                        e) if (!json_object_get(a, key)) return differs(key, "is not in it", err);
+        return fail_differs(above, "is too deep", err);
+    json_object_foreach((json_t *)b, key, e) if (!json_object_get(a, key)) return fail_differs(
+        key, "is not in it", err);
     json_object_foreach((json_t *)a, key, e)
     {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const json_t *other = json_object_get(b, key);
         cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);
         if (!other || path.full)
-            return differs(key, "is missing", err);
+            return fail_differs(key, "is missing", err);
         CAY_TRY(same_entry(e, other, path.data, depth, err));
     }
     return 0;
@@ -206,6 +206,6 @@ int cay__state_topology(const char *state, const char *given, cay_err *err)
     CAY_TRY(cay__json_object("state: manifest", state ? state : "{}", &a, err));
     CAY_TRY(cay__json_object("manifest", given ? given : "{}", &b, err));
     if (strcmp(cay__json_str(a, "root", "/workspace"), cay__json_str(b, "root", "/workspace")) != 0)
-        return differs("root", "is another", err);
+        return fail_differs("root", "is another", err);
     return same_entries(json_object_get(a, "entries"), json_object_get(b, "entries"), "", 0, err);
 }

@@ -13,7 +13,7 @@ typedef struct list {
     cay__buf text, detail;
 } list;
 
-static void missing(list *l, const char *a, const char *b, const char *c, const char *d)
+static void add_missing(list *l, const char *a, const char *b, const char *c, const char *d)
 {
     char one[400];
     if (!cay__str_join(one, sizeof one, a, b, c, d, NULL))
@@ -37,7 +37,7 @@ static void match_grants(const cay__state *s, const cay_create *w, const cay__st
             found |= w->grants[k].target && !strcmp(w->grants[k].target, s->grants[i].target) &&
                      (w->grants[k].rw || !s->grants[i].rw);
         if (!found)
-            missing(l, "--mount DIR:", s->grants[i].target, s->grants[i].rw ? ":rw" : "", "");
+            add_missing(l, "--mount DIR:", s->grants[i].target, s->grants[i].rw ? ":rw" : "", "");
     }
     for (size_t i = 0; i < s->nvolumes; i++) {
         const cay__state_thing *v = &s->volumes[i];
@@ -47,7 +47,7 @@ static void match_grants(const cay__state *s, const cay_create *w, const cay__st
                      !strcmp(w->volumes[k].name, v->name) &&
                      !strcmp(w->volumes[k].target, v->target) && (w->volumes[k].rw || !v->rw);
         if (!found)
-            missing(l, "--volume ", v->name, ":", v->target);
+            add_missing(l, "--volume ", v->name, ":", v->target);
     }
 }
 
@@ -58,17 +58,17 @@ static void match_names(const cay__state *s, const cay_create *w, list *l)
         for (size_t k = 0; k < w->nsecrets; k++)
             found |= w->secrets[k].name && !strcmp(w->secrets[k].name, *p);
         if (!found)
-            missing(l, "--secret ", *p, "=SOURCE@DESTINATION", "");
+            add_missing(l, "--secret ", *p, "=SOURCE@DESTINATION", "");
     }
     for (const char *const *p = s->variables; *p && !w->manifest; p++) {
         bool found = false;
         for (const cay_pair *e = w->env; e && e->key; e++)
             found |= !strcmp(e->key, *p);
         if (!found)
-            missing(l, "--env ", *p, "=VALUE", "");
+            add_missing(l, "--env ", *p, "=VALUE", "");
     }
     for (const char *const *p = s->entries; *p && !w->manifest; p++)
-        missing(l, "--manifest FILE with the ephemeral entry ", *p, "", "");
+        add_missing(l, "--manifest FILE with the ephemeral entry ", *p, "", "");
 }
 
 /* A state asks for no more than anybody gets unasked. */
@@ -81,8 +81,8 @@ static void match_limits(const cay__state *s, const cay_create *w, list *l)
         uint64_t given = *(const uint64_t *)(const void *)((const char *)&w->limits + t->at);
         char n[24];
         if (asked > t->normal && given < asked)
-            missing(l, "the limit ", t->name, " beyond its default: ",
-                    asked == CAY_UNLIMITED ? "unlimited" : cay__str_u64(n, asked));
+            add_missing(l, "the limit ", t->name, " beyond its default: ",
+                        asked == CAY_UNLIMITED ? "unlimited" : cay__str_u64(n, asked));
     }
 }
 
@@ -100,13 +100,13 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
     CAY_AUTOBUF text = CAY__BUF(200), detail = CAY__BUF(sizeof err->detail - 4);
     list l = { .text = text, .detail = detail };
     if (s->root && !w->root)
-        missing(&l, "--root DIR", "", "", "");
+        add_missing(&l, "--root DIR", "", "", "");
     if (s->network && !w->net && !(given && given->policy))
-        missing(&l, "--net RULES", "", "", "");
+        add_missing(&l, "--net RULES", "", "", "");
     if (is_root(s->spec->create.user) && !w->user)
-        missing(&l, "--user root", "", "", "");
+        add_missing(&l, "--user root", "", "", "");
     if (s->mounts && !w->manifest)
-        missing(&l, "--manifest FILE with its mounts", "", "", "");
+        add_missing(&l, "--manifest FILE with its mounts", "", "", "");
     match_grants(s, w, given, &l);
     match_names(s, w, &l);
     match_limits(s, w, &l);

@@ -17,12 +17,12 @@
 
 enum { LIST_MAX = 256, TEXT_MAX = 4096 };
 
-static int bad(const char *field, const char *why, cay_err *err)
+static int fail_invalid(const char *field, const char *why, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: %s %s", field, why);
 }
 
-static int refused(const char *what, cay_err *err)
+static int fail_refused(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_EPERM, "state_refused",
                         "state: it holds %s, which no state may; whoever resumes gives that", what);
@@ -33,10 +33,10 @@ static int take_text(const json_t *o, const char *key, bool must, cay__arena *me
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v))
-        return must ? bad(key, "is missing", err) : 0;
+        return must ? fail_invalid(key, "is missing", err) : 0;
     const char *s = cay__json_str(o, key, NULL);
     if (!s || strlen(s) > TEXT_MAX)
-        return bad(key, "is not a short string", err);
+        return fail_invalid(key, "is not a short string", err);
     *out = cay__arena_str(mem, s);
     return 0;
 }
@@ -45,7 +45,7 @@ static int take_bool(const json_t *o, const char *key, bool *out, cay_err *err)
 {
     const json_t *v = json_object_get(o, key);
     if (v && !json_is_boolean(v))
-        return bad(key, "is not true or false", err);
+        return fail_invalid(key, "is not true or false", err);
     *out = json_is_true(v);
     return 0;
 }
@@ -56,13 +56,13 @@ static int take_names(const json_t *o, const char *key, cay__arena *mem, const c
     const json_t *a = json_object_get(o, key);
     size_t n = json_array_size(a);
     if (a && (!json_is_array(a) || n > LIST_MAX))
-        return bad(key, "is not a list of at most 256 names", err);
+        return fail_invalid(key, "is not a list of at most 256 names", err);
     const char **list = cay__arena_take(mem, (n + !CAY__MUTANT("fuzz-state")) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(a, i);
         const char *s = json_string_value(v);
         if (!s || !*s || strlen(s) != json_string_length(v) || strlen(s) > TEXT_MAX)
-            return bad(key, "has something that is no name", err);
+            return fail_invalid(key, "has something that is no name", err);
         list[i] = cay__arena_str(mem, s);
     }
     *out = list;
@@ -75,7 +75,7 @@ static int take_things(const json_t *o, const char *key, bool named, cay__arena 
     const json_t *a = json_object_get(o, key);
     *n = json_array_size(a);
     if (a && (!json_is_array(a) || *n > LIST_MAX))
-        return bad(key, "is not a list of at most 256", err);
+        return fail_invalid(key, "is not a list of at most 256", err);
     cay__state_thing *list = cay__arena_take(mem, (*n + 1) * sizeof *list);
     for (size_t i = 0; i < *n; i++) {
         const json_t *v = json_array_get(a, i);
@@ -84,9 +84,9 @@ static int take_things(const json_t *o, const char *key, bool named, cay__arena 
         CAY_TRY(take_text(v, "name", named, mem, &list[i].name, err));
         CAY_TRY(take_bool(v, "rw", &list[i].rw, err));
         if (json_object_get(v, "source") || json_object_get(v, "host_path"))
-            return refused("a path of the host", err);
+            return fail_refused("a path of the host", err);
         if (named && !cay__volume_name(list[i].name))
-            return bad(key, "names something that is no volume", err);
+            return fail_invalid(key, "names something that is no volume", err);
     }
     *out = list;
     return 0;
@@ -97,7 +97,7 @@ static int take_id(const json_t *o, const char *key, char kind, char out[CAY_ID_
 {
     const char *s = cay__json_str(o, key, "");
     if (!cay__id_valid(s, kind))
-        return bad(key, "is not an id", err);
+        return fail_invalid(key, "is not an id", err);
     memcpy(out, s, CAY_ID_LEN + 1);
     return 0;
 }
@@ -109,14 +109,14 @@ static int take_snapshot(const json_t *o, cay__state *s, cay_err *err)
     if (!strcmp(type, "noop"))
         return 0;
     if (strcmp(type, CAY__STATE_TYPE) != 0)
-        return bad("snapshot", "has a type that is not known; there are: cay, noop", err);
+        return fail_invalid("snapshot", "has a type that is not known; there are: cay, noop", err);
     CAY_TRY(take_id(v, "id", 's', s->snapshot, err));
     CAY_TRY(take_text(o, "snapshot_fingerprint", false, &s->mem, &print, err));
     CAY_TRY(take_text(o, "snapshot_fingerprint_version", false, &s->mem, &version, err));
     if (!print || !version || strcmp(version, CAY__STATE_FINGERPRINT) != 0)
         return 0; /* of another making: never equal, so the snapshot is what counts */
     if (strlen(print) != 64 || strspn(print, "0123456789abcdef") != 64)
-        return bad("snapshot_fingerprint", "is not 64 hex digits", err);
+        return fail_invalid("snapshot_fingerprint", "is not 64 hex digits", err);
     memcpy(s->fingerprint, print, 65);
     return 0;
 }
@@ -141,18 +141,18 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
     const json_t *v = json_object_get(o, "sandbox"), *labels = json_object_get(v, "labels"),
                  *meta = json_object_get(v, "metadata");
     if (!json_is_object(v))
-        return bad("sandbox", "is missing", err);
+        return fail_invalid("sandbox", "is missing", err);
     for (size_t i = 0; i < CAY_LEN(rights); i++) {
         const json_t *r = json_object_get(v, rights[i].key);
         if (r && !json_is_null(r) && !(json_is_array(r) && !json_array_size(r)))
-            return refused(rights[i].what, err);
+            return fail_refused(rights[i].what, err);
     }
     CAY_AUTOFREE char *spec = cay__json_text(v, CAY__SPEC_MAX),
                       *lab = labels ? cay__json_text(labels, CAY__SPEC_MAX) : cay__strdup("{}"),
                       *md = meta && !json_is_null(meta) ? cay__json_text(meta, CAY__SPEC_MAX)
                                                         : cay__strdup("");
     if (!spec || !lab || !md || (*md && !json_is_object(meta)))
-        return bad("sandbox", "is too large, or its metadata is no object", err);
+        return fail_invalid("sandbox", "is too large, or its metadata is no object", err);
     cay_row row = { .size = sizeof row,
                     .provider = s->provider,
                     .name = cay__json_str(v, "name", ""),
@@ -173,7 +173,7 @@ static int take_redacted(const json_t *o, cay__state *s, cay_err *err)
     const json_t *v = json_object_get(o, "redacted");
     bool marker = false;
     if (v && !json_is_object(v))
-        return bad("redacted", "is not an object", err);
+        return fail_invalid("redacted", "is not an object", err);
     CAY_TRY(take_bool(o, CAY__STATE_MOUNTS, &marker, err));
     CAY_TRY(take_bool(v, "root", &s->root, err));
     CAY_TRY(take_bool(v, "on", &s->on, err));
@@ -197,12 +197,12 @@ static int take_manifest(const json_t *o, cay__state *s, cay_err *err)
     if (!v || json_is_null(v))
         return 0;
     if (!json_is_object(v) || (grants && !json_is_array(grants)))
-        return bad("manifest", "is not a manifest", err);
-    json_array_foreach(grants, i, g) if (json_object_get(g, "host_path")) return refused(
+        return fail_invalid("manifest", "is not a manifest", err);
+    json_array_foreach(grants, i, g) if (json_object_get(g, "host_path")) return fail_refused(
         "a grant with a path of the host", err);
     char *text = cay__json_text(v, CAY_STATE_BYTES);
     if (!text)
-        return bad("manifest", "is too large", err);
+        return fail_invalid("manifest", "is too large", err);
     s->manifest = cay__arena_adopt(&s->mem, text);
     return 0;
 }
@@ -216,9 +216,9 @@ static int take_head(const json_t *o, cay__state *s, cay_err *err)
                             "state: type %.40s is not known; there is: %s", type, CAY__STATE_TYPE);
     int64_t version = cay__json_int(o, "version", 0), level = cay__json_int(o, "isolation", -1);
     if (version != CAY__STATE_VERSION)
-        return bad("version", "is not known to this cay", err);
+        return fail_invalid("version", "is not known to this cay", err);
     if (level < CAY_LEVEL_NONE || level > CAY_LEVEL_VM)
-        return bad("isolation", "is not a level from 0 to 4", err);
+        return fail_invalid("isolation", "is not a level from 0 to 4", err);
     s->level = (int)level;
     CAY_TRY(take_id(o, "session_id", 'c', s->id, err));
     CAY_TRY(take_text(o, "provider", true, &s->mem, &s->provider, err));
@@ -244,7 +244,7 @@ int cay__state_read(const char *text, size_t len, cay__state **out, cay_err *err
     CAY_AUTOFREE char *copy = cay__alloc(len + 1);
     memcpy(copy, text, len);
     if (memchr(copy, 0, len))
-        return bad("text", "has a NUL byte", err);
+        return fail_invalid("text", "has a NUL byte", err);
     cay_err why = CAY_ERR_INIT;
     if (cay__json_object("state", copy, &o, &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "%.200s", why.msg);

@@ -55,7 +55,7 @@ static int check_provider(const way *w, cay_err *err)
 
 /* Are its files those of the snapshot, and the manifest the one of the state? What cannot be told
  * counts as changed. */
-static bool unchanged(const way *w, const cay_row *row)
+static bool is_unchanged(const way *w, const cay_row *row)
 {
     char print[65];
     cay__spec *spec = NULL;
@@ -78,7 +78,7 @@ static bool unchanged(const way *w, const cay_row *row)
 
 /* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given
  * again. */
-static const cay_pair *values(const way *w, cay__arena *mem, cay_manifest **m)
+static const cay_pair *collect_values(const way *w, cay__arena *mem, cay_manifest **m)
 {
     size_t n = 0, own = 0;
     while (w->with->env && w->with->env[own].key)
@@ -100,7 +100,7 @@ static int start_with_values(const way *w, cay_sandbox *sb, cay_err *err)
 {
     cay__arena mem = { 0 };
     cay_manifest *m = NULL;
-    cay__given given = { .env = values(w, &mem, &m) };
+    cay__given given = { .env = collect_values(w, &mem, &m) };
     int rc = cay__sandbox_resume(sb, w->call, &given, err);
     free(given.missing);
     cay_manifest_free(m);
@@ -117,7 +117,7 @@ static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_
                       cay_client_snapshot(w->client, w->call, w->s->snapshot, &snap, NULL) == 0;
     if (snap)
         cay_snapshot_free(snap);
-    bool same = !restorable || unchanged(w, row);
+    bool same = !restorable || is_unchanged(w, row);
     CAY_FAULT("state.decided");
     CAY_TRY(start_with_values(w, sb, err));
     if (same)
@@ -129,8 +129,8 @@ static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_
     return 0;
 }
 
-static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_resumed *how,
-                     cay_err *err)
+static int reconnect_sandbox(const way *w, const cay_row *row, cay_sandbox **out, cay_resumed *how,
+                             cay_err *err)
 {
     cay_sandbox *sb = NULL;
     cay_info *info = NULL;
@@ -204,7 +204,7 @@ static const cay_pair *join_env(const cay_pair *a, const cay_pair *b, cay__arena
     return env;
 }
 
-static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
+static int rebuild_sandbox(const way *w, cay_sandbox **out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     const cay_create *given = w->with;
@@ -260,9 +260,9 @@ int cay_client_resume_state(cay_client *client, const cay_call *call, const cay_
     if (rc == 0)
         rc = check_given(&w, err);
     if (rc == 0 && (rc = cay__client_row(client, s->id, &row, err)) == 0)
-        rc = reconnect(&w, &row->row, out, &did, err);
+        rc = reconnect_sandbox(&w, &row->row, out, &did, err);
     else if (rc == CAY_ENOENT)
-        rc = rebuild(&w, out, err);
+        rc = rebuild_sandbox(&w, out, err);
     if (rc == 0 && how)
         *how = did;
     cay__state_manifest_clear(&w.given);

@@ -14,7 +14,7 @@
 
 CAY_DEFINE_AUTO(cay_info, cay_info_free)
 
-static json_t *things(const char *name, const char *target, bool rw)
+static json_t *mount_json(const char *name, const char *target, bool rw)
 {
     json_t *o = json_object();
     if (name)
@@ -41,7 +41,7 @@ static bool has_secret(const cay_create *c, const char *name)
 }
 
 /* What is left out, by name. */
-static json_t *redacted(const cay_create *c, const cay__state_manifest *m)
+static json_t *redacted_json(const cay_create *c, const cay__state_manifest *m)
 {
     json_t *o = json_object(), *grants = json_array(), *volumes = json_array(),
            *secrets = json_array();
@@ -49,10 +49,10 @@ static json_t *redacted(const cay_create *c, const cay__state_manifest *m)
         if (!cay__state_has(m->targets,
                             c->grants[i].target)) /* a mount of the manifest comes by the manifest
                                                      again, and would be there twice */
-            json_array_append_new(grants, things(NULL, c->grants[i].target, c->grants[i].rw));
+            json_array_append_new(grants, mount_json(NULL, c->grants[i].target, c->grants[i].rw));
     for (size_t i = 0; i < c->nvolumes; i++)
-        json_array_append_new(volumes,
-                              things(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
+        json_array_append_new(
+            volumes, mount_json(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
     for (size_t i = 0; i < c->nsecrets; i++)
         json_array_append_new(secrets, json_string(c->secrets[i].name));
     put_list(o, "grants", grants);
@@ -187,7 +187,7 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
     CAY_TRY(put_manifest(o, m, err));
     json_object_set(o, "exposed_ports", ports);
     json_object_set(o, "sandbox", sandbox);
-    json_object_set_new(o, "redacted", redacted(c, m));
+    json_object_set_new(o, "redacted", redacted_json(c, m));
     CAY_AUTOJSON *envelope = js ? cay__state_to_js(o) : NULL;
     *json = cay__json_text(envelope ? envelope : o, CAY_STATE_BYTES);
     return *json ? 0

@@ -55,7 +55,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     return q->fn ? q->fn(&e, q->arg) : 0;
 }
 
-static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err)
+static int run_look(asked *q, const cay_call *call, const cay__point *p, cay_err *err)
 {
     cay_client *client = q->sb->owner;
     const char *w[WORDS];
@@ -91,7 +91,7 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
 }
 
 /* Nobody starts it between our look at its record and at its directories. */
-static int look(asked *q, const cay_call *call, cay_err *err)
+static int query_files(asked *q, const cay_call *call, cay_err *err)
 {
     cay_client *client = q->sb->owner;
     CAY_AUTOFD lock = -1;
@@ -120,15 +120,16 @@ static int look(asked *q, const cay_call *call, cay_err *err)
             "sandbox %s was made on %.200s: what it changed there is told by cay diff %s",
             q->sb->id, p.on, q->sb->id);
     q->lock = &lock;
-    return run(q, call, &p, err);
+    return run_look(q, call, &p, err);
 }
 
 int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path,
                           int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
-    return look(&(asked){ .sb = sb, .verb = "list", .path = path, .way = -1, .fn = fn, .arg = arg },
-                call, err);
+    return query_files(
+        &(asked){ .sb = sb, .verb = "list", .path = path, .way = -1, .fn = fn, .arg = arg }, call,
+        err);
 }
 
 static int take_stat(const cay_dirent *e, void *arg)
@@ -142,7 +143,7 @@ int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *pat
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
-    CAY_TRY(look(
+    CAY_TRY(query_files(
         &(asked){ .sb = sb, .verb = "stat", .path = path, .way = -1, .fn = take_stat, .arg = &st },
         call, err));
     cay__answer_give(out, &st, sizeof st);
@@ -169,7 +170,8 @@ int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *pat
         return cay_fail_sys(err, CAY_ESYS, "ask for %.200s", path);
     mine = pair[0];
     theirs = pair[1];
-    CAY_TRY(look(&(asked){ .sb = sb, .verb = "open", .path = path, .way = theirs }, call, err));
+    CAY_TRY(
+        query_files(&(asked){ .sb = sb, .verb = "open", .path = path, .way = theirs }, call, err));
     ssize_t got = cay__fd_recv(mine, &none, 1, &fd, &n, MSG_DONTWAIT);
     if (n == 1)
         file = fd;

@@ -33,7 +33,7 @@ static place place_of(const char *url)
                                                                                : PLACE_PATH;
 }
 
-static int nameless(cay_client *client, int *out, cay_err *err)
+static int open_temp_file(cay_client *client, int *out, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR"),
                *there = tmp && *tmp
@@ -52,7 +52,7 @@ typedef struct program {
     int pid;
 } program;
 
-static int start(program *p, char **env, cay_err *err)
+static int spawn_program(program *p, char **env, cay_err *err)
 {
     posix_spawn_file_actions_t acts;
     posix_spawnattr_t attr;
@@ -82,7 +82,7 @@ static int start(program *p, char **env, cay_err *err)
 }
 
 /* Its status; a call that is over ends it. */
-static int await(program *p, const cay_call *call, int *status, cay_err *err)
+static int await_program(program *p, const cay_call *call, int *status, cay_err *err)
 {
     int st = 0;
     CAY_AUTOFD pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -95,7 +95,7 @@ static int await(program *p, const cay_call *call, int *status, cay_err *err)
     return rc;
 }
 
-static int headers(cay_client *client, const char *auth, int *out, cay_err *err)
+static int write_headers(cay_client *client, const char *auth, int *out, cay_err *err)
 {
     cay__value v = { 0 };
     *out = -1;
@@ -136,14 +136,14 @@ static int read_answer(int fd, int body, uint64_t *status, cay_err *err)
     return rc;
 }
 
-static int http(cay_client *client, const cay_call *call, const cay_transfer *t, bool put, int file,
-                cay_err *err)
+static int transfer_http(cay_client *client, const cay_call *call, const cay_transfer *t, bool put,
+                         int file, cay_err *err)
 {
     char path[CAY__HOME_MAX], max[24];
     int pipe_[2], code;
     uint64_t status = 0;
     CAY_AUTOFD head = -1, rd = -1, wr = -1;
-    CAY_TRY(headers(client, t->auth, &head, err));
+    CAY_TRY(write_headers(client, t->auth, &head, err));
     CAY_TRY(cay__libexec_find(client->libexec, "cay-fetch", path, sizeof path, err));
     if (pipe2(pipe_, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "pipe");
@@ -152,11 +152,11 @@ static int http(cay_client *client, const cay_call *call, const cay_transfer *t,
     snprintf(max, sizeof max, "%llu", ARCHIVE_MAX);
     const char *const argv[] = { path, put ? "put" : "get", t->url, put ? NULL : max, NULL };
     program p = { .argv = argv, .in = put ? file : head, .out = wr, .headers = put ? head : -1 };
-    CAY_TRY(start(&p, environ, err));
+    CAY_TRY(spawn_program(&p, environ, err));
     cay__close_fd(&wr);
     int rc = read_answer(rd, put ? -1 : file, &status, err);
     cay__close_fd(&rd);
-    int ended = await(&p, call, &code, rc < 0 ? NULL : err);
+    int ended = await_program(&p, call, &code, rc < 0 ? NULL : err);
     if (rc < 0)
         return cay_wrap(err, rc, "%.100s", t->url);
     CAY_TRY(ended);
@@ -183,7 +183,7 @@ static void s3_env(char **env, size_t room)
     env[n] = NULL;
 }
 
-static int s3(const cay_call *call, const char *url, bool put, int file, cay_err *err)
+static int transfer_s3(const cay_call *call, const char *url, bool put, int file, cay_err *err)
 {
     char remote[2300];
     char *env[512];
@@ -207,8 +207,8 @@ static int s3(const cay_call *call, const char *url, bool put, int file, cay_err
     program p = {
         .argv = put ? up : down, .in = put ? file : -1, .out = put ? -1 : file, .headers = -1
     };
-    CAY_TRY(start(&p, env, err));
-    CAY_TRY(await(&p, call, &code, err));
+    CAY_TRY(spawn_program(&p, env, err));
+    CAY_TRY(await_program(&p, call, &code, err));
     if (code)
         return cay_fail_why(err, CAY_EUPSTREAM, "store_failed",
                             "rclone could not %s %.120s (status %d)", put ? "write" : "read", url,
@@ -279,7 +279,7 @@ static int push_path(cay_client *client, const cay_call *call, const cay_export 
     return 0;
 }
 
-static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
+static int check_spec(const cay_transfer *given, cay_transfer *t, cay_err *err)
 {
     CAY_TRY(cay__spec_take(t, sizeof *t, given, "cay_transfer", err));
     if (!t->url || !*t->url || *t->url == '-')
@@ -295,16 +295,16 @@ int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export
 {
     cay_transfer t;
     CAY_AUTOFD file = -1;
-    CAY_TRY(take(given, &t, err));
+    CAY_TRY(check_spec(given, &t, err));
     if (place_of(t.url) == PLACE_PATH)
         return push_path(client, call, spec, t.url, where, out, err);
-    CAY_TRY(nameless(client, &file, err));
+    CAY_TRY(open_temp_file(client, &file, err));
     CAY_TRY(cay_client_export(client, call, spec, file, out, err));
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, true, file, err)
-                                          : s3(call, t.url, true, file, err));
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, true, file, err)
+                                          : transfer_s3(call, t.url, true, file, err));
     if (where)
         *where = cay__strdup(t.url);
     return 0;
@@ -315,16 +315,16 @@ int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import
 {
     cay_transfer t;
     CAY_AUTOFD file = -1;
-    CAY_TRY(take(given, &t, err));
+    CAY_TRY(check_spec(given, &t, err));
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC);
         if (file < 0)
             return cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
         return cay_client_import(client, call, spec, file, out, err);
     }
-    CAY_TRY(nameless(client, &file, err));
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, false, file, err)
-                                          : s3(call, t.url, false, file, err));
+    CAY_TRY(open_temp_file(client, &file, err));
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, false, file, err)
+                                          : transfer_s3(call, t.url, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
@@ -338,21 +338,21 @@ int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *
     char path[4096];
     const char *name = "";
     CAY_AUTOFD file = -1, dir = -1;
-    CAY_TRY(take(given, &t, err));
+    CAY_TRY(check_spec(given, &t, err));
     if (place_of(t.url) == PLACE_PATH) {
         CAY_TRY(path_open(t.url, "bytes", path, sizeof path, &dir, &name, err));
         file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (file < 0)
             return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
     } else {
-        CAY_TRY(nameless(client, &file, err));
+        CAY_TRY(open_temp_file(client, &file, err));
     }
     if (!cay__fd_write_all(file, data, len) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
-    return place_of(t.url) == PLACE_HTTP ? http(client, call, &t, true, file, err)
-                                         : s3(call, t.url, true, file, err);
+    return place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, true, file, err)
+                                         : transfer_s3(call, t.url, true, file, err);
 }
 
 int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *given, size_t max,
@@ -361,7 +361,7 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
     cay_transfer t;
     struct stat st;
     CAY_AUTOFD file = -1;
-    CAY_TRY(take(given, &t, err));
+    CAY_TRY(check_spec(given, &t, err));
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (file < 0)
@@ -369,9 +369,9 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
                                                   "there is nothing at %.150s", t.url)
                                    : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
     } else {
-        CAY_TRY(nameless(client, &file, err));
-        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, false, file, err)
-                                              : s3(call, t.url, false, file, err));
+        CAY_TRY(open_temp_file(client, &file, err));
+        CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, false, file, err)
+                                              : transfer_s3(call, t.url, false, file, err));
     }
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_why(err, CAY_ETYPE, "store_failed", "%.150s is no file", t.url);

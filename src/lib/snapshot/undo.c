@@ -9,7 +9,7 @@
 #include <base/json.h>
 #include <base/str.h>
 
-static int nothing(const cay_sandbox *sb, const char *why, cay_err *err)
+static int fail_nothing(const cay_sandbox *sb, const char *why, cay_err *err)
 {
     return cay_fail_why(err, CAY_ESTATE, "undo_nothing",
                         "undo: %s; `cay snapshots %s` shows what there is to go back to", why,
@@ -17,23 +17,24 @@ static int nothing(const cay_sandbox *sb, const char *why, cay_err *err)
 }
 
 /* Without --to: what it stands on, unless that was taken after the last command. */
-static int last_one(cay_sandbox *sb, const char *from, cay__snaprow **out, cay_err *err)
+static int find_last(cay_sandbox *sb, const char *from, cay__snaprow **out, cay_err *err)
 {
     cay_client *client = sb->owner;
     if (!from || !*from)
-        return nothing(sb, "this sandbox has no snapshot", err);
+        return fail_nothing(sb, "this sandbox has no snapshot", err);
     int rc = cay__snap_find(client, from, out, err);
     if (rc == CAY_ENOENT)
-        return nothing(sb, "the snapshot it stands on was removed", err);
+        return fail_nothing(sb, "the snapshot it stands on was removed", err);
     if (rc < 0 || !(*out)->row.automatic)
         return rc;
     CAY_AUTOFREE cay__snaprow *after = CAY_STEAL(*out);
     rc = *after->row.parent ? cay__snap_find(client, after->row.parent, out, err) : CAY_ENOENT;
-    return rc == CAY_ENOENT ? nothing(sb, "nothing is kept from before the last command", err) : rc;
+    return rc == CAY_ENOENT ? fail_nothing(sb, "nothing is kept from before the last command", err)
+                            : rc;
 }
 
 /* Is `id` of this sandbox, or before what it stands on? */
-static int belongs(cay_sandbox *sb, const cay_snap_row *to, const char *from, cay_err *err)
+static int check_ancestry(cay_sandbox *sb, const cay_snap_row *to, const char *from, cay_err *err)
 {
     char at[CAY_ID_LEN + 1];
     if (!strcmp(to->sandbox, sb->id))
@@ -51,23 +52,23 @@ static int belongs(cay_sandbox *sb, const cay_snap_row *to, const char *from, ca
                         to->id, sb->id, to->id);
 }
 
-static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *err)
+static int choose_target(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
     CAY_TRY(cay__client_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err)
-                : last_one(sb, spec->create.from, out, err);
+                : find_last(sb, spec->create.from, out, err);
     if (rc == 0 && to)
-        rc = belongs(sb, &(*out)->row, spec->create.from, err);
+        rc = check_ancestry(sb, &(*out)->row, spec->create.from, err);
     cay__spec_free(spec);
     return rc;
 }
 
 /* The intent, which holds the layers, too. */
-static int intend(cay_client *client, const char *id, const cay_snap_row *to, const char *mark,
-                  cay_err *err)
+static int record_intent(cay_client *client, const char *id, const cay_snap_row *to,
+                         const char *mark, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object(), *layers = NULL;
     CAY_AUTOFREE cay__snaprow *still = NULL;
@@ -94,7 +95,7 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
     CAY_TRY(cay__stack_read(to->layers, &stack, err));
     cay__upper_path(upper, sizeof upper, sb->id);
     cay__upper_mark(client, upper, before);
-    CAY_TRY(intend(client, sb->id, to, before, err));
+    CAY_TRY(record_intent(client, sb->id, to, before, err));
     int rc = sb->ops->restack(box, call, stack.name, stack.n, err);
     CAY_FAULT("undo.restacked");
     cay__upper_mark(client, upper, after);
@@ -143,7 +144,7 @@ static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row 
     char upper[64], before[CAY__MARK], after[CAY__MARK];
     cay__upper_path(upper, sizeof upper, sb->id);
     cay__upper_mark(client, upper, before);
-    CAY_TRY(intend(client, sb->id, to, before, err));
+    CAY_TRY(record_intent(client, sb->id, to, before, err));
     int rc = cay__on_ask(client, call, "back", sb->id, to->id, err);
     CAY_FAULT("on.back");
     cay__upper_mark(client, upper, after);
@@ -161,13 +162,13 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
 {
     CAY_AUTOFD lock = -1;
     bool ran = false;
-    CAY_TRY(choose(sb, to, target, err)); /* before anything is stopped */
+    CAY_TRY(choose_target(sb, to, target, err)); /* before anything is stopped */
     free(CAY_STEAL(*target));
     int rc = stop_it(sb, call, &ran, &lock, err);
     if (rc == 0)
         rc = cay__stack_settle(sb->owner, sb->id, err);
     if (rc == 0)
-        rc = choose(sb, to, target, err);
+        rc = choose_target(sb, to, target, err);
     if (rc == 0)
         rc = go_back_on(sb, call, &(*target)->row, err);
     cay__close_fd(&lock);
@@ -211,7 +212,7 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     CAY_TRY(cay__call_check(call, "undo", err));
     int rc = client ? cay__client_row(client, sb->id, &row, err) : CAY_ENOENT;
     if (rc == CAY_ENOENT)
-        return nothing(sb, "this sandbox keeps no record", err);
+        return fail_nothing(sb, "this sandbox keeps no record", err);
     CAY_TRY(rc);
     if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING ||
         row->row.state == CAY_CREATING)
@@ -223,14 +224,14 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
         rc = undo_on(sb, call, to, &target, err);
         goto end;
     }
-    CAY_TRY(choose(sb, to, &target, err));
+    CAY_TRY(choose_target(sb, to, &target, err));
     CAY_TRY(cay__box_awake(sb, call, "undo", &box, &started, err));
     rc = cay__box_lock(client, call, sb->id, true, &lock, err);
     free(CAY_STEAL(target));
     if (rc == 0)
         rc = cay__stack_settle(client, sb->id, err);
     if (rc == 0) /* again: another program may have been at it */
-        rc = choose(sb, to, &target, err);
+        rc = choose_target(sb, to, &target, err);
     if (rc == 0)
         rc = go_back(sb, call, box, &target->row, err);
     sb->ops->release(box);

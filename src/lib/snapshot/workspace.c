@@ -16,7 +16,7 @@ enum { CHUNK = 1 << 17, MOST = 500000, NAMES_MOST = 128 << 20 };
 #define BYTES_MOST (8ull << 30)
 #define USUAL_ROOT "/workspace"
 
-static void *grown(void *p, size_t n, size_t each)
+static void *grow_array(void *p, size_t n, size_t each)
 {
     if (n & (n - 1))
         return p;
@@ -68,7 +68,7 @@ static int on_entry(const cay_dirent *e, void *arg)
                             "the names of the files have more than %d MiB together",
                             NAMES_MOST >> 20);
     s->bytes += e->st.type == CAY_FILE ? e->st.size : 0;
-    s->twigs = grown(s->twigs, s->n, sizeof *s->twigs);
+    s->twigs = grow_array(s->twigs, s->n, sizeof *s->twigs);
     s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE  ? '0'
                                        : e->st.type == CAY_DIR ? '5'
                                                                : '2',
@@ -80,7 +80,7 @@ static int on_entry(const cay_dirent *e, void *arg)
     return 0;
 }
 
-static int flush(saving *s)
+static int flush_output(saving *s)
 {
     if (s->buf.full || !cay__fd_write_all(s->out, s->buf.data, s->buf.len))
         return cay_fail_sys(s->err, CAY_ESYS, "write the archive");
@@ -110,13 +110,13 @@ static int put_bytes(saving *s, const twig *w)
         cay__buf_used(&s->buf, (size_t)n);
         left -= (uint64_t)n;
         if (s->buf.len > CHUNK)
-            CAY_TRY(flush(s));
+            CAY_TRY(flush_output(s));
     }
     cay__tar_pad(&s->buf, w->size);
     return 0;
 }
 
-static int put_one(saving *s, const twig *w, cay__member *m)
+static int put_member(saving *s, const twig *w, cay__member *m)
 {
     *m = (cay__member){ .type = w->type,
                         .mode = w->mode,
@@ -137,18 +137,18 @@ static int put_one(saving *s, const twig *w, cay__member *m)
     if (s->spec && s->spec->progress && s->got.files % 256 == 0 &&
         s->spec->progress(s->got.files, s->got.bytes, s->spec->arg))
         return cay_fail(s->err, CAY_ECANCELED, "export was stopped");
-    return s->buf.len > CHUNK ? flush(s) : 0;
+    return s->buf.len > CHUNK ? flush_output(s) : 0;
 }
 
 static int put_all(saving *s)
 {
     static const char end[1024];
     CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
-    CAY_TRY(put_one(s, &(twig){ .type = '5', .mode = 0755, .path = "", .target = "" }, m));
+    CAY_TRY(put_member(s, &(twig){ .type = '5', .mode = 0755, .path = "", .target = "" }, m));
     for (size_t i = 0; i < s->n; i++)
-        CAY_TRY(put_one(s, &s->twigs[i], m));
+        CAY_TRY(put_member(s, &s->twigs[i], m));
     cay__buf_add(&s->buf, end, sizeof end);
-    return flush(s);
+    return flush_output(s);
 }
 
 int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
@@ -274,7 +274,7 @@ static int take_member(filling *f, const char *root, cay__member *m, cay_err *er
         f->n == MOST)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
                             "member %.150s is not one of a workspace", m->name);
-    f->members = grown(f->members, f->n, sizeof *f->members);
+    f->members = grow_array(f->members, f->n, sizeof *f->members);
     cay_fill_item it = { .type = m->type == '0'   ? 'f'
                                  : m->type == '5' ? 'd'
                                                   : 'l',
@@ -315,13 +315,13 @@ static int on_old(const cay_dirent *e, void *arg)
     clearing *c = arg;
     char *path = cay__alloc(strlen(c->root) + strlen(e->path) + 2);
     cay__str_join(path, strlen(c->root) + strlen(e->path) + 2, c->root, "/", e->path, NULL);
-    c->paths = grown(c->paths, c->n, sizeof *c->paths);
+    c->paths = grow_array(c->paths, c->n, sizeof *c->paths);
     c->paths[c->n++] = path;
     return 0;
 }
 
 /* What is mounted there stays, and so do the directories above it. */
-static int clear(cay_sandbox *sb, const cay_call *call, const char *root, cay_err *err)
+static int clear_workspace(cay_sandbox *sb, const cay_call *call, const char *root, cay_err *err)
 {
     clearing c = { .root = root };
     cay_err own = CAY_ERR_INIT;
@@ -351,7 +351,7 @@ int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root,
            (rc = take_member(&f, root, m, err)) == 0)
         ;
     if (rc == 0)
-        rc = clear(sb, call, root, err);
+        rc = clear_workspace(sb, call, root, err);
     if (rc == 0) {
         const cay_fill all = { .size = sizeof all, .n = f.n, .get = get_member, .arg = &f };
         rc = cay_file_fill(sb, call, &all, err);

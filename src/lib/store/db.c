@@ -372,7 +372,7 @@ int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err)
     return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : cay__db_fail(db, what, err);
 }
 
-static int run(cay__db *db, enum cay__query q, const char *what, cay_err *err)
+static int run_query(cay__db *db, enum cay__query q, const char *what, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     return !st ? err ? err->code : CAY_ESYS : cay__db_step(db, st, what, err);
@@ -381,17 +381,17 @@ static int run(cay__db *db, enum cay__query q, const char *what, cay_err *err)
 static void roll_back(cay__db *db)
 {
     if (!sqlite3_get_autocommit(db->sql)) /* some failures have rolled back already */
-        run(db, CAY__Q_ROLLBACK, "", NULL);
+        run_query(db, CAY__Q_ROLLBACK, "", NULL);
 }
 
-static int commit(cay__db *db, cay_err *err)
+static int commit_transaction(cay__db *db, cay_err *err)
 {
     CAY_FAULT("store.before-commit");
     if (CAY_FAULT_FAILS("store.commit"))
         return cay_fail_sys(err, CAY_ESYS, "commit to the store");
     if (CAY_FAULT_FAILS("store.full"))
         return disk_full("commit to the store", err);
-    int rc = run(db, CAY__Q_COMMIT, "commit to the store", err);
+    int rc = run_query(db, CAY__Q_COMMIT, "commit to the store", err);
     CAY_FAULT("store.committed");
     return rc;
 }
@@ -401,19 +401,19 @@ static int set_durable(cay__db *db, bool on, cay_err *err)
 {
     if (db->full == on)
         return 0;
-    int rc = run(db, on ? CAY__Q_FULL : CAY__Q_NORMAL, "set up the store", err);
+    int rc = run_query(db, on ? CAY__Q_FULL : CAY__Q_NORMAL, "set up the store", err);
     db->full = rc < 0 ? -1 : on;
     return rc < 0 ? rc : 0;
 }
 
-static int attempt(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_err *), void *arg,
-                   cay_err *err)
+static int try_transaction(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_err *),
+                           void *arg, cay_err *err)
 {
     CAY_TRY(set_durable(db, how & CAY__TX_DURABLE, err));
-    CAY_TRY(run(db, CAY__Q_BEGIN, "lock the store", err));
+    CAY_TRY(run_query(db, CAY__Q_BEGIN, "lock the store", err));
     int rc = fn(db, arg, err);
     if (rc == 0)
-        rc = commit(db, err);
+        rc = commit_transaction(db, err);
     if (rc < 0)
         roll_back(db);
     return rc;
@@ -425,9 +425,9 @@ int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_er
     cay_err own =
         CAY_ERR_INIT; /* what failed is looked at even when the caller does not want to know */
     pthread_mutex_lock(&db->lock);
-    int rc = attempt(db, how, fn, arg, &own);
+    int rc = try_transaction(db, how, fn, arg, &own);
     if (rc == CAY_ENOSPACE && (how & CAY__TX_FREES) && cay__reserve_release(db->dir))
-        rc = attempt(db, how, fn, arg, &own);
+        rc = try_transaction(db, how, fn, arg, &own);
     pthread_mutex_unlock(&db->lock);
     if (rc < 0 && err)
         *err = own;

@@ -59,8 +59,8 @@ void cay__db_rows_free(cay__db_rows *r)
     free(r->at);
 }
 
-static int resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
-                   const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
+static int resolve_ref(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+                       const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
 {
     int rc;
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -82,7 +82,7 @@ int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const ch
     cay_err own = CAY_ERR_INIT;
     size_t got = 0;
     pthread_mutex_lock(&db->lock);
-    int rc = *ref ? resolve(db, q, tenant, ref, what, ids, max, &got, err ? err : &own) : 0;
+    int rc = *ref ? resolve_ref(db, q, tenant, ref, what, ids, max, &got, err ? err : &own) : 0;
     pthread_mutex_unlock(&db->lock);
     if (rc == 0)
         *n = got;

@@ -5,7 +5,7 @@
 #include <base/mutant.h>
 #include <base/str.h>
 
-static const char *object(const char *text, bool may_be_empty, const char *why)
+static const char *check_object(const char *text, bool may_be_empty, const char *why)
 {
     CAY_AUTOJSON *j = NULL;
     if (may_be_empty && !*text)
@@ -21,7 +21,7 @@ bool cay__tenant_valid(const char *name)
 }
 
 /* What is wrong with it, or NULL. */
-static const char *judge(const cay__cols *c, const cay_row *r)
+static const char *check_row(const cay__cols *c, const cay_row *r)
 {
     for (size_t i = 0; i < CAY_LEN(c->text); i++)
         if (!c->text[i] || strlen(c->text[i]) != c->len[i])
@@ -34,14 +34,14 @@ static const char *judge(const cay__cols *c, const cay_row *r)
         return "record: the provider is missing";
     if (!cay__tenant_valid(r->tenant) && strcmp(r->tenant, CAY__WARM_TENANT) != 0)
         return "record: the tenant is no name";
-    const char *why = object(r->spec, false, "record: spec is not a JSON object");
-    why = why ? why : object(r->box, true, "record: box is not a JSON object");
-    why = why ? why : object(r->labels, false, "record: labels are not a JSON object");
-    return why ? why : object(r->metadata, true, "record: metadata is not a JSON object");
+    const char *why = check_object(r->spec, false, "record: spec is not a JSON object");
+    why = why ? why : check_object(r->box, true, "record: box is not a JSON object");
+    why = why ? why : check_object(r->labels, false, "record: labels are not a JSON object");
+    return why ? why : check_object(r->metadata, true, "record: metadata is not a JSON object");
 }
 
 /* A copy of the texts; state and reason are as given. */
-static cay__row *pack(const cay__cols *c)
+static cay__row *pack_row(const cay__cols *c)
 {
     const char *at[CAY_LEN(c->text)];
     size_t need = 0;
@@ -76,8 +76,8 @@ static cay__row *pack(const cay__cols *c)
 
 cay__row *cay__row_new(const cay__cols *c)
 {
-    cay__row *r = pack(c);
-    const char *why = judge(c, &r->row);
+    cay__row *r = pack_row(c);
+    const char *why = check_row(c, &r->row);
     if (why) {
         r->row.reason = why;
         /* A deletion that has begun goes on whatever the rest looks like. */
@@ -102,7 +102,7 @@ cay__row *cay__row_copy(const cay_row *row)
         c.text[i] = text[i] ? text[i] : "";
         c.len[i] = strlen(c.text[i]);
     }
-    return pack(&c);
+    return pack_row(&c);
 }
 
 bool cay__row_matches(const cay_row *row, const cay_filter *f)

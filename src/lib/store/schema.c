@@ -126,7 +126,7 @@ static const char on_connect[] =
 
 typedef enum kind { STORE_NEW, STORE_OLD, STORE_READY } kind;
 
-static int newer(long found, cay_err *err)
+static int fail_newer(long found, cay_err *err)
 {
     return cay_fail_why(err, CAY_ESTATE, "store_newer",
                         "store.db has version %ld and this cay knows versions up to %d; upgrade "
@@ -134,7 +134,7 @@ static int newer(long found, cay_err *err)
                         found, CAY__SCHEMA);
 }
 
-static uint32_t be32(const unsigned char *p)
+static uint32_t read_be32(const unsigned char *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
@@ -143,7 +143,7 @@ static uint32_t be32(const unsigned char *p)
  * Closing a descriptor of the file drops the POSIX locks that another connection of this process
  * has on it. In WAL mode only a change of the journal mode or a deletion of the log would care: the
  * first happens under store.lock, the second never (see connect_to). */
-static int peek(int dir, kind *out, cay_err *err)
+static int read_kind(int dir, kind *out, cay_err *err)
 {
     unsigned char h[100];
     CAY_AUTOFD fd = openat(dir, "store.db", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -159,18 +159,18 @@ static int peek(int dir, kind *out, cay_err *err)
         return cay_fail_why(
             err, CAY_ESYS, "store_damaged",
             "store.db is not a database; move it away, or set CAY_HOME to another directory");
-    uint32_t version = be32(h + 60), app = be32(h + 68);
+    uint32_t version = read_be32(h + 60), app = read_be32(h + 68);
     if (app != APP_ID && app != 0)
         return cay_fail_why(err, CAY_ESTATE, "store_foreign",
                             "store.db was made by another program; set CAY_HOME");
     if (version > CAY__SCHEMA)
-        return newer(version, err);
+        return fail_newer(version, err);
     *out =
         version == CAY__SCHEMA && h[18] == 2 && h[19] == 2 ? STORE_READY : STORE_OLD; /* 2: WAL */
     return 0;
 }
 
-static int exec(cay__db *db, const char *sql, const char *what, cay_err *err)
+static int exec_sql(cay__db *db, const char *sql, const char *what, cay_err *err)
 {
     return sqlite3_exec(db->sql, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
                                                                      : cay__db_fail(db, what, err);
@@ -181,7 +181,7 @@ int cay__db_alone(cay__db *db, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
-    int rc = exec(db, "PRAGMA journal_mode=DELETE", "close the log of store.db", &why);
+    int rc = exec_sql(db, "PRAGMA journal_mode=DELETE", "close the log of store.db", &why);
     pthread_mutex_unlock(&db->lock);
     if (rc == CAY_EBUSY)
         return cay_fail_why(
@@ -195,7 +195,7 @@ int cay__db_alone(cay__db *db, cay_err *err)
 void cay__db_shared(cay__db *db)
 {
     pthread_mutex_lock(&db->lock);
-    exec(db, "PRAGMA journal_mode=WAL", "open the log of store.db", NULL);
+    exec_sql(db, "PRAGMA journal_mode=WAL", "open the log of store.db", NULL);
     pthread_mutex_unlock(&db->lock);
 }
 
@@ -238,27 +238,27 @@ static int connect_to(const char *where, cay__db *db, cay_err *err)
     return 0;
 }
 
-static int upgrade(cay__db *db, void *arg, cay_err *err)
+static int upgrade_schema(cay__db *db, void *arg, cay_err *err)
 {
     (void)arg;
     char sql[256], id[CAY_ID_LEN + 1];
     long v = 0;
     CAY_TRY(version_of(db, &v, err));
     if (v > CAY__SCHEMA)
-        return newer(v, err);
+        return fail_newer(v, err);
     for (; v < CAY__SCHEMA; v++) {
-        CAY_TRY(exec(db, steps[v], "set up store.db", err));
+        CAY_TRY(exec_sql(db, steps[v], "set up store.db", err));
         CAY_FAULT("store.upgrade");
         snprintf(sql, sizeof sql, "INSERT INTO meta VALUES('schema_%ld','%lld');", v + 1,
                  (long long)cay__clock_ms());
-        CAY_TRY(exec(db, sql, "set up store.db", err));
+        CAY_TRY(exec_sql(db, sql, "set up store.db", err));
     }
     cay__id_make(id, 'i');
     snprintf(sql, sizeof sql,
              "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA "
              "application_id=%d;",
              id, CAY__SCHEMA, APP_ID);
-    return exec(db, sql, "set up store.db", err);
+    return exec_sql(db, sql, "set up store.db", err);
 }
 
 static int lock_setup(int dir, int *out, cay_err *err)
@@ -285,14 +285,14 @@ static int set_up(const char *where, cay__db *db, cay_err *err)
     CAY_AUTOFD lock = -1;
     kind now;
     CAY_TRY(lock_setup(db->dir, &lock, err));
-    CAY_TRY(peek(db->dir, &now, err));
+    CAY_TRY(read_kind(db->dir, &now, err));
     CAY_TRY(make_file(db->dir, err));
     CAY_TRY(connect_to(where, db, err));
     CAY_FAULT("store.connected");
-    CAY_TRY(exec(db, "PRAGMA journal_mode=WAL", "set up store.db", err));
-    CAY_TRY(cay__db_write(db, CAY__TX_DURABLE, upgrade, NULL, err));
+    CAY_TRY(exec_sql(db, "PRAGMA journal_mode=WAL", "set up store.db", err));
+    CAY_TRY(cay__db_write(db, CAY__TX_DURABLE, upgrade_schema, NULL, err));
     /* So that the header which others peek at tells the version. */
-    return exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", "set up store.db", err);
+    return exec_sql(db, "PRAGMA wal_checkpoint(TRUNCATE)", "set up store.db", err);
 }
 
 static int read_instance(cay__db *db, cay_err *err)
@@ -316,12 +316,12 @@ static int open_ready(const char *where, cay__db *db, cay_err *err)
 {
     kind k;
     long v = 0;
-    CAY_TRY(peek(db->dir, &k, err));
+    CAY_TRY(read_kind(db->dir, &k, err));
     CAY_TRY(k == STORE_READY ? connect_to(where, db, err) : set_up(where, db, err));
     CAY_TRY(version_of(db, &v, err)); /* the newest may still be in the log alone */
     if (v > CAY__SCHEMA)
-        return newer(v, err);
-    CAY_TRY(exec(db, on_connect, "set up store.db", err));
+        return fail_newer(v, err);
+    CAY_TRY(exec_sql(db, on_connect, "set up store.db", err));
     return read_instance(db, err);
 }
 

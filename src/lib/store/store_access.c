@@ -52,8 +52,8 @@ static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
     return 0;
 }
 
-static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, int64_t more,
-                    cay_err *err)
+static int fail_quota(const char *tenant, int kind, int64_t most, int64_t used, int64_t more,
+                      cay_err *err)
 {
     int64_t per = kinds[kind].per;
     bool never = more > most; /* NO_LIMIT is more than anything */
@@ -105,7 +105,7 @@ static int check_amounts(cay__db *db, const char *tenant, const budget *b, const
         int64_t used =
             sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
         if (b->most[i] && more[i] && used + more[i] > b->most[i])
-            return exceeded(tenant, i, b->most[i], used, more[i], err);
+            return fail_quota(tenant, i, b->most[i], used, more[i], err);
     }
     return 0;
 }
@@ -474,7 +474,7 @@ typedef struct revocation {
     int64_t at_ms;
 } revocation;
 
-static int do_revoke(cay__db *db, void *arg, cay_err *err)
+static int revoke_key(cay__db *db, void *arg, cay_err *err)
 {
     const revocation *r = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_REVOKE, err);
@@ -488,11 +488,11 @@ static int do_revoke(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_revoke,
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, revoke_key,
                          &(revocation){ id, at_ms }, err);
 }
 
-static int do_used(cay__db *db, void *arg, cay_err *err)
+static int record_key_use(cay__db *db, void *arg, cay_err *err)
 {
     const revocation *r = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_USED, err);
@@ -505,10 +505,10 @@ static int do_used(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_key_used(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
-    return cay__db_write(self, 0, do_used, &(revocation){ id, at_ms }, err);
+    return cay__db_write(self, 0, record_key_use, &(revocation){ id, at_ms }, err);
 }
 
-static int do_sweep(cay__db *db, void *arg, cay_err *err)
+static int sweep_sessions(cay__db *db, void *arg, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_SWEEP, err);
     if (!st)
@@ -519,7 +519,7 @@ static int do_sweep(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_key_sweep(void *self, int64_t before_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, do_sweep, &before_ms, err);
+    return cay__db_write(self, CAY__TX_FREES, sweep_sessions, &before_ms, err);
 }
 
 static int once_locked(cay__db *db, const char *tenant, const char *once, char *id, cay_err *err)

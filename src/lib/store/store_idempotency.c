@@ -39,7 +39,7 @@ typedef struct beginning {
     bool mine;
 } beginning;
 
-static int look(cay__db *db, beginning *b, cay_err *err)
+static int lookup_answer(cay__db *db, beginning *b, cay_err *err)
 {
     found *f = &b->f;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ANSWER_GET, err);
@@ -67,12 +67,12 @@ static int look(cay__db *db, beginning *b, cay_err *err)
     return 0;
 }
 
-static int do_begin(cay__db *db, void *arg, cay_err *err)
+static int begin_answer(cay__db *db, void *arg, cay_err *err)
 {
     beginning *b = arg;
     int64_t now = cay__clock_ms();
     found_clear(&b->f);
-    CAY_TRY(look(db, b, err));
+    CAY_TRY(lookup_answer(db, b, err));
     found *f = &b->f;
     bool over = f->there && ((!*f->owner && f->expires_ms < now) ||
                              (*f->owner && b->dead && !strcmp(b->dead, f->owner)));
@@ -103,7 +103,7 @@ int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, co
 {
     __attribute__((cleanup(beginning_clear)))
     beginning b = { .ask = ask, .owner = owner, .dead = dead };
-    CAY_TRY(cay__db_write(self, 0, do_begin, &b, err));
+    CAY_TRY(cay__db_write(self, 0, begin_answer, &b, err));
     if (b.mine && b.f.there && *b.f.owner && b.f.a.status && !strcmp(b.f.request, ask->request))
         fn(&b.f.a, "", arg); /* what the dead one left */
     if (b.mine)
@@ -125,7 +125,7 @@ typedef struct ending {
     int64_t expires_ms;
 } ending;
 
-static int do_end(cay__db *db, void *arg, cay_err *err)
+static int end_answer(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
     CAY_AUTOSTMT *st =
@@ -147,11 +147,11 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
 int cay__s_answer_end(void *self, const cay_answer *a, const char *owner, int64_t expires_ms,
                       cay_err *err)
 {
-    return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, do_end,
+    return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, end_answer,
                          &(ending){ a, owner, expires_ms }, err);
 }
 
-static int do_sweep(cay__db *db, void *arg, cay_err *err)
+static int sweep_answers(cay__db *db, void *arg, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ANSWER_SWEEP, err);
     if (!st)
@@ -162,5 +162,5 @@ static int do_sweep(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_answer_sweep(void *self, int64_t now_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, do_sweep, &now_ms, err);
+    return cay__db_write(self, CAY__TX_FREES, sweep_answers, &now_ms, err);
 }

@@ -41,7 +41,7 @@ static int no_task(const char *id, cay_err *err)
 }
 
 /* Column 0 is for the query's own use. */
-static void add(tasks *all, sqlite3_stmt *st)
+static void add_job(tasks *all, sqlite3_stmt *st)
 {
     all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
     if (!all->at)
@@ -91,7 +91,7 @@ static int find_same(cay__db *db, const putting *p, cay_err *err)
     return rc;
 }
 
-static int replace(cay__db *db, const cay_job *t, cay_err *err)
+static int replace_job(cay__db *db, const cay_job *t, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_REPLACE, err);
     if (!st)
@@ -122,14 +122,14 @@ static int check_waiting(cay__db *db, const cay_job *t, cay_err *err)
                : cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
 }
 
-static int do_put(cay__db *db, void *arg, cay_err *err)
+static int insert_job(cay__db *db, void *arg, cay_err *err)
 {
     const putting *p = arg;
     const cay_job *t = p->t;
     const char *texts[] = { p->id, t->kind, t->subject, t->tenant, t->key, t->detail };
     int64_t now = cay__clock_ms();
     if (t->key && *t->key) {
-        int rc = p->how == CAY_JOB_REPLACE ? replace(db, t, err) : find_same(db, p, err);
+        int rc = p->how == CAY_JOB_REPLACE ? replace_job(db, t, err) : find_same(db, p, err);
         if (rc)
             return rc < 0 ? rc : 0; /* it stays */
     }
@@ -149,7 +149,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
 int cay__s_task_put(void *self, const cay_job *t, unsigned how, char *id, cay_err *err)
 {
     cay__id_make(id, 'j');
-    return cay__db_write(self, CAY__TX_DURABLE, do_put, &(putting){ t, how, id }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, insert_job, &(putting){ t, how, id }, err);
 }
 
 typedef struct claim {
@@ -159,7 +159,7 @@ typedef struct claim {
     tasks got;
 } claim;
 
-static int bury(cay__db *db, int64_t now, cay_err *err)
+static int mark_dead_jobs(cay__db *db, int64_t now, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_BURY, err);
     if (!st)
@@ -182,7 +182,7 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
     }
     int rc = cay__db_step(db, st, "look for jobs", err);
     if (rc == 1)
-        add(&c->got, st);
+        add_job(&c->got, st);
     return rc;
 }
 
@@ -197,12 +197,12 @@ static int find_next(cay__db *db, claim *c, cay_err *err)
     return 0;
 }
 
-static int do_claim(cay__db *db, void *arg, cay_err *err)
+static int claim_job(cay__db *db, void *arg, cay_err *err)
 {
     claim *c = arg;
     tasks_free(&c->got); /* of an attempt before */
     c->got = (tasks){ 0 };
-    CAY_TRY(bury(db, c->now_ms, err));
+    CAY_TRY(mark_dead_jobs(db, c->now_ms, err));
     int rc = find_due(db, c, err);
     if (rc <= 0)
         return rc < 0 ? rc : find_next(db, c, err);
@@ -231,7 +231,7 @@ static void claim_clear(claim *c)
 
 /* A look without a lock first: most of the time there is nothing, and a write would be on the disk
  * for it. */
-static int peek(cay__db *db, claim *c, cay_err *err)
+static int find_next_locked(cay__db *db, claim *c, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
@@ -253,10 +253,10 @@ static int claim_by(void *self, enum cay__query which, const char *kinds, const 
     __attribute__((cleanup(claim_clear))) claim c = {
         .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms
     };
-    CAY_TRY(peek(self, &c, err));
+    CAY_TRY(find_next_locked(self, &c, err));
     if (!c.next_ms || c.next_ms > now_ms)
         return nothing_due(&c, next_ms, err);
-    CAY_TRY(cay__db_write(self, CAY__TX_DURABLE, do_claim, &c, err));
+    CAY_TRY(cay__db_write(self, CAY__TX_DURABLE, claim_job, &c, err));
     CAY_FAULT("task.claimed");
     return c.got.n ? fn(&c.got.at[0].task, arg) : nothing_due(&c, next_ms, err);
 }
@@ -281,7 +281,7 @@ typedef struct ending {
     int64_t when_ms;
 } ending;
 
-static int do_end(cay__db *db, void *arg, cay_err *err)
+static int end_job(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_END, err);
@@ -303,7 +303,7 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
 int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
                     const char *error, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_end,
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, end_job,
                          &(ending){ id, state, error, fence, when_ms }, err);
 }
 
@@ -332,7 +332,7 @@ typedef struct canceling {
     size_t n;
 } canceling;
 
-static int do_cancel(cay__db *db, void *arg, cay_err *err)
+static int cancel_jobs(cay__db *db, void *arg, cay_err *err)
 {
     canceling *c = arg;
     {
@@ -353,13 +353,13 @@ int cay__s_task_cancel(void *self, const char *id, const char *kind, const char 
                        cay_err *err)
 {
     canceling c = { id, kind, subject, 0 };
-    int rc = cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_cancel, &c, err);
+    int rc = cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, cancel_jobs, &c, err);
     if (rc == 0 && n)
         *n = c.n;
     return rc;
 }
 
-static int do_replay(cay__db *db, void *arg, cay_err *err)
+static int replay_job(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
     int rc, changed;
@@ -380,11 +380,11 @@ static int do_replay(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_replay, &(ending){ .id = id, .when_ms = now_ms },
-                         err);
+    return cay__db_write(self, CAY__TX_DURABLE, replay_job,
+                         &(ending){ .id = id, .when_ms = now_ms }, err);
 }
 
-static int do_sweep(cay__db *db, void *arg, cay_err *err)
+static int sweep_jobs(cay__db *db, void *arg, cay_err *err)
 {
     int64_t *v = arg; /* before when; how many */
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_SWEEP, err);
@@ -399,7 +399,7 @@ static int do_sweep(cay__db *db, void *arg, cay_err *err)
 int cay__s_task_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
 {
     int64_t v[2] = { before_ms, 0 };
-    CAY_TRY(cay__db_write(self, CAY__TX_FREES, do_sweep, v, err));
+    CAY_TRY(cay__db_write(self, CAY__TX_FREES, sweep_jobs, v, err));
     if (n)
         *n = (size_t)v[1];
     return 0;
@@ -416,7 +416,7 @@ static int list_locked(cay__db *db, const cay_job_filter *f, tasks *out, cay_err
         bind_some(st, i + 1, words[i]);
     sqlite3_bind_int64(st, 6, f->limit ? (int64_t)CAY_MIN(f->limit, (size_t)INT32_MAX) : -1);
     while ((rc = cay__db_step(db, st, "read the jobs", err)) == 1)
-        add(out, st);
+        add_job(out, st);
     return rc;
 }
 

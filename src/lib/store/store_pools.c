@@ -11,7 +11,7 @@ typedef struct taking {
     char *id, *box;
 } taking;
 
-static int find(cay__db *db, taking *t, cay_err *err)
+static int find_ready(cay__db *db, taking *t, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_FIND, err);
     if (!st)
@@ -26,14 +26,14 @@ static int find(cay__db *db, taking *t, cay_err *err)
     return 0;
 }
 
-static int do_take(cay__db *db, void *arg, cay_err *err)
+static int claim_ready(cay__db *db, void *arg, cay_err *err)
 {
     taking *t = arg;
     const cay_row *r = t->row;
     const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
     const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
                              cay__quota_amount(r->disk) };
-    CAY_TRY(find(db, t, err));
+    CAY_TRY(find_ready(db, t, err));
     CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_TAKE, err);
     if (!st)
@@ -51,10 +51,10 @@ static int do_take(cay__db *db, void *arg, cay_err *err)
 }
 
 /* Most requests find none: those take no transaction. */
-static int any(cay__db *db, taking *t, cay_err *err)
+static int check_any_ready(cay__db *db, taking *t, cay_err *err)
 {
     pthread_mutex_lock(&db->lock);
-    int rc = find(db, t, err);
+    int rc = find_ready(db, t, err);
     pthread_mutex_unlock(&db->lock);
     free(CAY_STEAL(t->box));
     return rc;
@@ -65,8 +65,8 @@ int cay__s_warm_take(void *self, const char *from, const char *name, const cay_r
 {
     taking t = { from, name, row, id, NULL };
     cay_err own = CAY_ERR_INIT;
-    CAY_TRY(any(self, &t, err ? err : &own));
-    int rc = cay__db_write(self, CAY__TX_DURABLE, do_take, &t, err);
+    CAY_TRY(check_any_ready(self, &t, err ? err : &own));
+    int rc = cay__db_write(self, CAY__TX_DURABLE, claim_ready, &t, err);
     if (rc == 0)
         *box = CAY_STEAL(t.box);
     free(t.box);
@@ -77,7 +77,7 @@ typedef struct dropping {
     const char *from, *id;
 } dropping;
 
-static int do_drop(cay__db *db, void *arg, cay_err *err)
+static int drop_ready(cay__db *db, void *arg, cay_err *err)
 {
     const dropping *d = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_DROP, err);
@@ -95,6 +95,6 @@ static int do_drop(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_warm_drop(void *self, const char *from, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_drop, &(dropping){ from, id },
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, drop_ready, &(dropping){ from, id },
                          err);
 }

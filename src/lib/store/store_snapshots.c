@@ -64,7 +64,7 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
                : free_layers(db, layers, sandbox, provider, err);
 }
 
-static int do_insert(cay__db *db, void *arg, cay_err *err)
+static int insert_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
     const char *texts[] = { r->id,        r->sandbox,  r->parent, r->label, r->provider,
@@ -94,7 +94,7 @@ int cay__s_snap_insert(void *self, const cay_snap_row *row, cay_err *err)
 {
     if (!row->id || !cay__id_valid(row->id, 's'))
         return cay_fail(err, CAY_EINVAL, "a record of a snapshot needs its id");
-    return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
+    return cay__db_write(self, CAY__TX_DURABLE, insert_snapshot, (void *)row, err);
 }
 
 /* The sandbox stands on `layers`, on top of which is snapshot `from`. */
@@ -116,7 +116,7 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
 
 /* All of `old`, and more on top: then nothing of it is free, and asking who uses what takes time
  * for each snapshot that there is. */
-static bool extends(const char *layers, const char *old)
+static bool is_layer_extension(const char *layers, const char *old)
 {
     size_t n = strlen(old);
     return n > 1 && old[n - 1] == ']' && !strncmp(layers, old, n - 1) &&
@@ -128,7 +128,7 @@ typedef struct ready {
     bool stacked;
 } ready;
 
-static int do_ready(cay__db *db, void *arg, cay_err *err)
+static int record_ready(cay__db *db, void *arg, cay_err *err)
 {
     const ready *a = arg;
     const cay_snap_row *r = a->row;
@@ -155,14 +155,14 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
      * to it. */
     int rc = stack_box(db, r->sandbox, a->stacked ? r->layers : old, r->id, err);
     if (rc == 0 && a->stacked && *old &&
-        !extends(r->layers, old)) /* it changed over to a merged one */
+        !is_layer_extension(r->layers, old)) /* it changed over to a merged one */
         rc = free_layers(db, old, "", provider, err);
     return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
 }
 
 int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err *err)
 {
-    return cay__db_write(self, 0, do_ready, &(ready){ row, stacked }, err);
+    return cay__db_write(self, 0, record_ready, &(ready){ row, stacked }, err);
 }
 
 typedef struct settled {
@@ -171,7 +171,7 @@ typedef struct settled {
     uint64_t bytes, files;
 } settled;
 
-static int do_settled(cay__db *db, void *arg, cay_err *err)
+static int record_settled(cay__db *db, void *arg, cay_err *err)
 {
     const settled *s = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_SETTLED, err);
@@ -188,11 +188,11 @@ static int do_settled(cay__db *db, void *arg, cay_err *err)
 int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable,
                         uint64_t bytes, uint64_t files, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_settled,
+    return cay__db_write(self, CAY__TX_DURABLE, record_settled,
                          &(settled){ id, digest, durable, bytes, files }, err);
 }
 
-static int do_label(cay__db *db, void *arg, cay_err *err)
+static int label_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const char *const *to = arg; /* id, label */
     int n = cay__db_change(db, CAY__Q_SNAP_LABEL, to[0], to[1], NULL, "record the label", err);
@@ -201,7 +201,7 @@ static int do_label(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_label, (const char *[]){ id, label }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, label_snapshot, (const char *[]){ id, label }, err);
 }
 
 static cay__snaprow *take_row(sqlite3_stmt *st)
@@ -230,7 +230,7 @@ static int get_locked(cay__db *db, const char *id, cay__snaprow **out, cay_err *
     return rc == 0 ? no_snapshot(id, err) : rc < 0 ? rc : 0;
 }
 
-static int do_remove(cay__db *db, void *arg, cay_err *err)
+static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const char *id = arg;
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -247,14 +247,14 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_snap_remove(void *self, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, do_remove, (void *)id, err);
+    return cay__db_write(self, CAY__TX_FREES, remove_snapshot, (void *)id, err);
 }
 
 typedef struct restack {
     const char *id, *layers, *from;
 } restack;
 
-static int do_restack(cay__db *db, void *arg, cay_err *err)
+static int restack_box(cay__db *db, void *arg, cay_err *err)
 {
     const restack *r = arg;
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
@@ -267,7 +267,7 @@ static int do_restack(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_restack(void *self, const char *id, const char *layers, const char *from, cay_err *err)
 {
-    return cay__db_write(self, 0, do_restack, &(restack){ id, layers, from }, err);
+    return cay__db_write(self, 0, restack_box, &(restack){ id, layers, from }, err);
 }
 
 typedef struct merge {
@@ -275,7 +275,7 @@ typedef struct merge {
     size_t *left;
 } merge;
 
-static int do_merge(cay__db *db, void *arg, cay_err *err)
+static int merge_layers(cay__db *db, void *arg, cay_err *err)
 {
     const merge *m = arg;
     char to[CAY_ID_LEN + 8];
@@ -305,7 +305,7 @@ int cay__s_layers_merge(void *self, const char *layers, const char *merged, cons
                         const char *id, size_t *left, cay_err *err)
 {
     size_t none;
-    return cay__db_write(self, CAY__TX_DURABLE, do_merge,
+    return cay__db_write(self, CAY__TX_DURABLE, merge_layers,
                          &(merge){ layers, merged, provider, id, left ? left : &none }, err);
 }
 
@@ -394,8 +394,8 @@ int cay__s_sync(void *self, cay_err *err)
 }
 
 /* The one number that a query with up to two texts gives. */
-static int number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out,
-                  cay_err *err)
+static int query_number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out,
+                        cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
@@ -415,7 +415,7 @@ int cay__s_layer_used(void *self, const char *layer, bool *used, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     int64_t n = 1;
     pthread_mutex_lock(&db->lock);
-    int rc = number(db, CAY__Q_LAYER_USED, layer, "", &n, err ? err : &own);
+    int rc = query_number(db, CAY__Q_LAYER_USED, layer, "", &n, err ? err : &own);
     pthread_mutex_unlock(&db->lock);
     *used = n != 0;
     return rc;
@@ -427,13 +427,13 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     int64_t n = 0;
     pthread_mutex_lock(&db->lock);
-    int rc = number(db, CAY__Q_UNSETTLED, boot, NULL, &n, err ? err : &own);
+    int rc = query_number(db, CAY__Q_UNSETTLED, boot, NULL, &n, err ? err : &own);
     pthread_mutex_unlock(&db->lock);
     *what = (unsigned)n;
     return rc;
 }
 
-static int do_put(cay__db *db, void *arg, cay_err *err)
+static int insert_layer_job(cay__db *db, void *arg, cay_err *err)
 {
     const cay_layer_job *j = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYER_JOB_PUT, err);
@@ -450,10 +450,10 @@ int cay__s_job_put(void *self, const char *kind, const char *subject, const char
                    cay_err *err)
 {
     cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
-    return cay__db_write(self, CAY__TX_DURABLE, do_put, &j, err);
+    return cay__db_write(self, CAY__TX_DURABLE, insert_layer_job, &j, err);
 }
 
-static int do_drop(cay__db *db, void *arg, cay_err *err)
+static int drop_layer_job(cay__db *db, void *arg, cay_err *err)
 {
     const cay_layer_job *j = arg;
     int n =
@@ -464,7 +464,7 @@ static int do_drop(cay__db *db, void *arg, cay_err *err)
 int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
 {
     cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject };
-    return cay__db_write(self, CAY__TX_FREES, do_drop, &j, err);
+    return cay__db_write(self, CAY__TX_FREES, drop_layer_job, &j, err);
 }
 
 typedef struct jobs {

@@ -34,7 +34,7 @@ static int no_row(const char *id, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
 
-static int do_insert(cay__db *db, void *arg, cay_err *err)
+static int insert_row(cay__db *db, void *arg, cay_err *err)
 {
     const cay_row *r = arg;
     const char *texts[] = { r->id,      r->name, r->provider, cay_state_name(r->state),
@@ -70,7 +70,7 @@ static int s_insert(void *self, const cay_row *row, cay_err *err)
     if (!row->id || !cay__id_valid(row->id, 'c') || row->state == CAY_STATE_NONE ||
         row->state >= CAY_GONE)
         return cay_fail(err, CAY_EINVAL, "a record needs a sandbox id and a state that is kept");
-    return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
+    return cay__db_write(self, CAY__TX_DURABLE, insert_row, (void *)row, err);
 }
 
 typedef struct move {
@@ -100,7 +100,7 @@ static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
     return 0;
 }
 
-static int do_move(cay__db *db, void *arg, cay_err *err)
+static int move_row(cay__db *db, void *arg, cay_err *err)
 {
     const move *m = arg;
     cay_state now = CAY_STATE_NONE;
@@ -130,7 +130,7 @@ static int s_move(void *self, const char *id, unsigned from, cay_state to, const
     bool final = to == CAY_STOPPED || to == CAY_DELETING;
     if (to == CAY_STATE_NONE || to >= CAY_GONE)
         return cay_fail(err, CAY_EINVAL, "state %s is never recorded", cay_state_name(to));
-    return cay__db_write(self, final ? CAY__TX_DURABLE | CAY__TX_FREES : 0, do_move, &m, err);
+    return cay__db_write(self, final ? CAY__TX_DURABLE | CAY__TX_FREES : 0, move_row, &m, err);
 }
 
 typedef struct respec {
@@ -138,7 +138,7 @@ typedef struct respec {
     int64_t version;
 } respec;
 
-static int do_respec(cay__db *db, void *arg, cay_err *err)
+static int update_spec(cay__db *db, void *arg, cay_err *err)
 {
     const respec *r = arg;
     cay_state now = CAY_STATE_NONE;
@@ -160,7 +160,7 @@ typedef struct words {
     const char *id, *name, *labels, *metadata;
 } words;
 
-static int do_rename(cay__db *db, void *arg, cay_err *err)
+static int rename_row(cay__db *db, void *arg, cay_err *err)
 {
     const words *w = arg;
     cay_state now = CAY_STATE_NONE;
@@ -178,13 +178,13 @@ static int do_rename(cay__db *db, void *arg, cay_err *err)
 static int s_rename(void *self, const char *id, const char *name, const char *labels,
                     const char *metadata, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_rename, &(words){ id, name, labels, metadata },
+    return cay__db_write(self, CAY__TX_DURABLE, rename_row, &(words){ id, name, labels, metadata },
                          err);
 }
 
 static int s_respec(void *self, const char *id, int64_t version, const char *spec, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_respec, &(respec){ id, spec, version }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, update_spec, &(respec){ id, spec, version }, err);
 }
 
 static int drop_keys(cay__db *db, const char *id, cay_err *err)
@@ -196,7 +196,7 @@ static int drop_keys(cay__db *db, const char *id, cay_err *err)
     return cay__db_step(db, st, "remove the keys of the sandbox", err);
 }
 
-static int do_remove(cay__db *db, void *arg, cay_err *err)
+static int remove_row(cay__db *db, void *arg, cay_err *err)
 {
     CAY_TRY(cay__layers_free_of(db, arg, err));
     CAY_TRY(drop_keys(db, arg, err));
@@ -210,7 +210,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
 
 static int s_remove(void *self, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, remove_row, (void *)id, err);
 }
 
 static cay__row *take_row(sqlite3_stmt *st)
@@ -330,7 +330,7 @@ typedef struct note {
     const char *space, *key, *value;
 } note;
 
-static int do_note(cay__db *db, void *arg, cay_err *err)
+static int write_note(cay__db *db, void *arg, cay_err *err)
 {
     const note *n = arg;
     CAY_AUTOSTMT *st = cay__db_query(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
@@ -347,7 +347,7 @@ static int s_note_put(void *self, const char *space, const char *key, const char
                       cay_err *err)
 {
     note n = { space, key, value };
-    return cay__db_write(self, value ? 0 : CAY__TX_FREES, do_note, &n, err);
+    return cay__db_write(self, value ? 0 : CAY__TX_FREES, write_note, &n, err);
 }
 
 static int note_locked(cay__db *db, const note *n, char **out, cay_err *err)

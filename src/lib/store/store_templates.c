@@ -26,8 +26,8 @@ static int no_template(const char *id, cay_err *err)
                         "there is no template %.64s; cay template ls shows those there are", id);
 }
 
-static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
-                  cay_err *err)
+static int change_template(cay__db *db, enum cay__query q, const char *a, const char *b,
+                           const char *c, cay_err *err)
 {
     return cay__db_change(db, q, a, b, c, "record the template", err);
 }
@@ -40,12 +40,12 @@ static int put_names(cay__db *db, const cay_template_row *r, cay_err *err)
         const char *name = json_string_value(json_array_get(names, i));
         if (!name)
             return cay_fail(err, CAY_EINVAL, "names: not a list of strings");
-        CAY_TRY(change(db, CAY__Q_TPL_NAME, r->tenant, name, r->id, err));
+        CAY_TRY(change_template(db, CAY__Q_TPL_NAME, r->tenant, name, r->id, err));
     }
     return 0;
 }
 
-static int do_insert(cay__db *db, void *arg, cay_err *err)
+static int insert_template(cay__db *db, void *arg, cay_err *err)
 {
     const cay_template_row *r = arg;
     const char *texts[] = { r->id, r->tenant, r->base, r->source, r->digest, r->layers, r->config };
@@ -67,7 +67,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     }
     CAY_TRY(cay__quota_check_template(db, r->tenant, err));
     CAY_TRY(put_names(db, r, err));
-    int n = change(db, CAY__Q_NOTE_DROP, "lease", r->id, NULL, err);
+    int n = change_template(db, CAY__Q_NOTE_DROP, "lease", r->id, NULL, err);
     return n < 0 ? n : 0;
 }
 
@@ -77,10 +77,10 @@ int cay__s_template_insert(void *self, const cay_template_row *row, cay_err *err
     if (!row->id || !cay__id_valid(row->id, 't') || !row->tenant)
         return cay_fail(err, CAY_EINVAL, "a record of a template needs its id and tenant");
     CAY_TRY(cay__stack_read(row->layers ? row->layers : "", &stack, err));
-    return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
+    return cay__db_write(self, CAY__TX_DURABLE, insert_template, (void *)row, err);
 }
 
-static int do_remove(cay__db *db, void *arg, cay_err *err)
+static int remove_template(cay__db *db, void *arg, cay_err *err)
 {
     const char *id = arg;
     CAY_AUTOFREE char *layers = NULL;
@@ -95,8 +95,8 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
         layers = cay__strdup((const char *)sqlite3_column_text(st, 0));
     }
     cay__stack stack;
-    CAY_TRY(change(db, CAY__Q_TPL_REMOVE, id, NULL, NULL, err));
-    CAY_TRY(change(db, CAY__Q_TPL_UNNAME_ALL, id, NULL, NULL, err));
+    CAY_TRY(change_template(db, CAY__Q_TPL_REMOVE, id, NULL, NULL, err));
+    CAY_TRY(change_template(db, CAY__Q_TPL_UNNAME_ALL, id, NULL, NULL, err));
     /* What is no list of layers names none that could be freed. */
     return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n
                ? 0
@@ -105,7 +105,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_template_remove(void *self, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, remove_template, (void *)id, err);
 }
 
 /* Counted where the last one is recorded: two who give one at once do not both get the last place.
@@ -129,12 +129,12 @@ typedef struct naming {
     const char *tenant, *name, *id;
 } naming;
 
-static int do_name(cay__db *db, void *arg, cay_err *err)
+static int name_template(cay__db *db, void *arg, cay_err *err)
 {
     const naming *n = arg;
     int done;
     if (!n->id) {
-        done = change(db, CAY__Q_TPL_UNNAME, n->tenant, n->name, NULL, err);
+        done = change_template(db, CAY__Q_TPL_UNNAME, n->tenant, n->name, NULL, err);
         return done < 0 ? done : 0;
     }
     {
@@ -146,14 +146,14 @@ static int do_name(cay__db *db, void *arg, cay_err *err)
         if (rc <= 0)
             return rc < 0 ? rc : no_template(n->id, err);
     }
-    done = change(db, CAY__Q_TPL_NAME, n->tenant, n->name, n->id, err);
+    done = change_template(db, CAY__Q_TPL_NAME, n->tenant, n->name, n->id, err);
     return done < 0 ? done : check_names(db, n->id, err);
 }
 
 int cay__s_template_name(void *self, const char *tenant, const char *name, const char *id,
                          cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_name, &(naming){ tenant, name, id }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, name_template, &(naming){ tenant, name, id }, err);
 }
 
 typedef struct sharing {
@@ -161,16 +161,16 @@ typedef struct sharing {
     bool shared;
 } sharing;
 
-static int do_share(cay__db *db, void *arg, cay_err *err)
+static int share_template(cay__db *db, void *arg, cay_err *err)
 {
     const sharing *s = arg;
-    int n = change(db, CAY__Q_TPL_SHARE, s->id, s->shared ? "1" : "0", NULL, err);
+    int n = change_template(db, CAY__Q_TPL_SHARE, s->id, s->shared ? "1" : "0", NULL, err);
     return n < 0 ? n : n ? 0 : no_template(s->id, err);
 }
 
 int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_share, &(sharing){ id, shared }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, share_template, &(sharing){ id, shared }, err);
 }
 
 typedef struct kept {
@@ -178,7 +178,7 @@ typedef struct kept {
     char text[];
 } kept;
 
-static kept *keep(sqlite3_stmt *st)
+static kept *copy_row(sqlite3_stmt *st)
 {
     const char *text[TEXTS], *at[TEXTS];
     size_t len[TEXTS], need = 0;
@@ -229,7 +229,7 @@ static int list_locked(cay__db *db, const char *tenant, const char *id, const ch
     if (id)
         cay__db_text(st, 3, id);
     while ((rc = cay__db_step(db, st, "read the templates", err)) == 1)
-        cay__db_rows_add(out, keep(st));
+        cay__db_rows_add(out, copy_row(st));
     return rc;
 }
 

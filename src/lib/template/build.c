@@ -21,7 +21,7 @@ static int read_text(cay__recipe *r, const char *name, const char *text, size_t 
                           : cay__dockerfile_read(r, name, text, len, err);
 }
 
-static int missing(const char *file, cay_err *err)
+static int fail_missing(const char *file, cay_err *err)
 {
     if (file)
         return cay_fail_why(err, CAY_ENOENT, "build_file", "there is no %.100s in the context",
@@ -49,7 +49,7 @@ static int read_dir_file(const cay_build *spec, cay__recipe *r, const char **nam
         if (spec->file)
             break;
     }
-    return missing(spec->file, err);
+    return fail_missing(spec->file, err);
 }
 
 int cay_build_check(const cay_build *given, char **json, cay_err *err)
@@ -110,7 +110,7 @@ static int open_tar(cay__builder *b, cay_err *err)
         if (b->spec->file)
             break;
     }
-    return missing(b->spec->file, err);
+    return fail_missing(b->spec->file, err);
 }
 
 static int read_recipe(cay__builder *b, cay_err *err)
@@ -324,8 +324,8 @@ static void drop_nameless(cay__builder *b, const char *id, const char *now)
         cay_template_remove(b->client, NULL, b->spec->tenant, id, NULL);
 }
 
-static int publish(cay__builder *b, const char *const *names, const char *source,
-                   const json_t *config, char id[CAY_ID_LEN + 1], cay_err *err)
+static int publish_template(cay__builder *b, const char *const *names, const char *source,
+                            const json_t *config, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_AUTOFREE char *text = cay__json_text(config, 1u << 20);
@@ -399,7 +399,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
         CAY_TRY(name_it(b, names, id, err));
     } else {
         CAY_TRY(cay__bstage_make(b, b->target, err));
-        CAY_TRY(publish(b, names, source, st->config, id, err));
+        CAY_TRY(publish_template(b, names, source, st->config, id, err));
     }
     for (size_t i = 0; i < nbefore; i++)
         drop_nameless(b, before[i], id);

@@ -22,7 +22,7 @@ typedef struct putting {
 } putting;
 
 /* name:…:id:gid… of /etc/passwd and /etc/group. */
-static bool account(const char *text, const char *name, uint32_t *id, uint32_t *gid)
+static bool find_account(const char *text, const char *name, uint32_t *id, uint32_t *gid)
 {
     size_t n = strlen(name);
     for (const char *s = text; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
@@ -50,7 +50,7 @@ static int look_up(putting *p, const char *file, const char *name, uint32_t *id,
         return 0;
     }
     if (cay_file_get(p->sb, &p->b->call, file, ACCOUNTS_MAX, &text, &len, NULL) < 0 ||
-        !account(text, name, id, gid)) {
+        !find_account(text, name, id, gid)) {
         if (!strcmp(name, "root")) {
             *id = 0;
             return 0;
@@ -82,7 +82,7 @@ static int find_owner(putting *p, cay_err *err)
     return colon && colon[1] ? look_up(p, "/etc/group", colon + 1, &p->gid, NULL, err) : 0;
 }
 
-static int own(const putting *p, const cay__twig *w, const char *path, cay_err *err)
+static int set_owner(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
     uint32_t uid = p->chown    ? p->uid
                    : p->owners ? w->uid
@@ -93,15 +93,15 @@ static int own(const putting *p, const cay__twig *w, const char *path, cay_err *
     return uid || gid ? cay_file_chown(p->sb, &p->b->call, path, uid, gid, err) : 0;
 }
 
-static int changed(const cay__twig *w, cay_err *err)
+static int fail_changed(const cay__twig *w, cay_err *err)
 {
     return cay_fail_why(err, CAY_EBUSY, "build_changed",
                         "%.150s changed while it was being copied; try again when it is at rest",
                         w->path);
 }
 
-static int stream(const putting *p, int fd, const cay__twig *w, const char *digest,
-                  const char *path, uint32_t mode, cay_err *err)
+static int upload_file(const putting *p, int fd, const cay__twig *w, const char *digest,
+                       const char *path, uint32_t mode, cay_err *err)
 {
     cay_upload *up = NULL;
     cay__sha256 sum;
@@ -122,7 +122,7 @@ static int stream(const putting *p, int fd, const cay__twig *w, const char *dige
     }
     cay__sha256_end(&sum, got);
     if (rc == 0 && *digest && strcmp(got, digest) != 0)
-        rc = changed(w, err);
+        rc = fail_changed(w, err);
     if (rc < 0) {
         cay_upload_abort(up);
         return rc;
@@ -144,14 +144,14 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
             return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path);
         cay__sha256_hex(buf, (size_t)n, got);
         if ((uint64_t)n != w->size || (*digest && strcmp(got, digest) != 0))
-            return changed(w, err);
+            return fail_changed(w, err);
         CAY_TRY(cay_file_put(
             p->sb, &p->b->call, path, buf, (size_t)n,
             &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, err));
     } else {
-        CAY_TRY(stream(p, fd, w, digest, path, mode, err));
+        CAY_TRY(upload_file(p, fd, w, digest, path, mode, err));
     }
-    CAY_TRY(own(p, w, path, err));
+    CAY_TRY(set_owner(p, w, path, err));
     /* A change of the owner takes these bits away; without one they may not have come through. */
     return mode & 07000 ? cay_file_chmod(p->sb, &p->b->call, path, mode, err) : 0;
 }
@@ -164,7 +164,7 @@ static int put_dir(const putting *p, const cay__twig *w, const char *path, cay_e
     CAY_TRY(cay_file_mkdir(p->sb, &p->b->call, path, w ? w->mode & 0777 : 0755, true, err));
     if (w && w->mode & 07000)
         CAY_TRY(cay_file_chmod(p->sb, &p->b->call, path, w->mode, err));
-    return w          ? own(p, w, path, err)
+    return w          ? set_owner(p, w, path, err)
            : p->chown ? cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err)
                       : 0;
 }
@@ -186,7 +186,7 @@ static int put_link(const putting *p, const cay__twig *w, const char *path, cay_
     return rc;
 }
 
-static int put_one(const putting *p, const cay__leaf *l, cay_err *err)
+static int put_leaf(const putting *p, const cay__leaf *l, cay_err *err)
 {
     char path[8400];
     bool itself = l->file && !p->dir;
@@ -209,7 +209,7 @@ static int put_all(putting *p, const cay__pick *pick, cay_err *err)
         CAY_TRY(put_dir(p, NULL, p->dest, err));
     for (size_t i = 0; i < pick->n; i++)
         if (pick->leaves[i].twig)
-            CAY_TRY(put_one(p, &pick->leaves[i], err));
+            CAY_TRY(put_leaf(p, &pick->leaves[i], err));
     return 0;
 }
 
@@ -325,8 +325,8 @@ static int from_url(putting *p, cay_err *err)
     snprintf(full, sizeof full, "%s%s%s", p->dest, p->dir && strcmp(p->dest, "/") ? "/" : "", file);
     if (lseek(p->t->fetched, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "rewind what was fetched");
-    CAY_TRY(stream(p, p->t->fetched, &w, "", full, p->t->mode ? p->t->mode : w.mode, err));
-    return own(p, &w, full, err);
+    CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, p->t->mode ? p->t->mode : w.mode, err));
+    return set_owner(p, &w, full, err);
 }
 
 /* Tars of ADD: what is in them goes below the target. */
@@ -365,7 +365,7 @@ static int put_bytes(putting *p, cay_err *err)
     CAY_TRY(cay_file_put(p->sb, &p->b->call, path, s->data, s->len,
                          &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true },
                          err));
-    return own(p, &w, path, err);
+    return set_owner(p, &w, path, err);
 }
 
 int cay__task_put(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)

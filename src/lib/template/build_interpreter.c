@@ -36,7 +36,7 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
 }
 
 /* Its place in a list of services; behind the last: it is not there. */
-static size_t place(const json_t *list)
+static size_t find_interpreter(const json_t *list)
 {
     size_t i = 0;
     while (i < json_array_size(list) &&
@@ -48,10 +48,10 @@ static size_t place(const json_t *list)
 json_t *cay__interpreter_of(const json_t *config)
 {
     const json_t *list = json_object_get(config, "services");
-    return json_incref(json_array_get(list, place(list)));
+    return json_incref(json_array_get(list, find_interpreter(list)));
 }
 
-static int make(const char *wanted, json_t **out, cay_err *err)
+static int make_service(const char *wanted, json_t **out, cay_err *err)
 {
     CAY_AUTOJSON *languages = NULL;
     json_t *v;
@@ -69,12 +69,12 @@ int cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base,
     json_t *list = json_object_get(config, "services");
     CAY_AUTOJSON *one = *r->interpreter ? NULL : json_incref(base);
     if (*r->interpreter)
-        CAY_TRY(make(r->interpreter, &one, err));
+        CAY_TRY(make_service(r->interpreter, &one, err));
     if (!one)
         return 0;
     if (!list)
         json_object_set_new(config, "services", list = json_array());
-    size_t at = place(list);
+    size_t at = find_interpreter(list);
     bool there = at < json_array_size(list);
     if (there && *r->interpreter && *r->services)
         return cay_fail_why(

@@ -134,7 +134,7 @@ static int take_tenant(const cay_tenant *t, void *arg)
 }
 
 /* What may be added to what the tenant has; UINT64_MAX without a bound. */
-static uint64_t room(cay__builder *b)
+static uint64_t get_quota_left(cay__builder *b)
 {
     cay_tenant t = { 0 };
     if (cay_tenant_get(b->client, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT,
@@ -154,14 +154,14 @@ void cay__cache_used(cay__builder *b, const cay__bmount *m)
         cay__json_object("note", text, &o, NULL) < 0)
         return;
     json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
-    bool bound = room(b) != UINT64_MAX;
+    bool bound = get_quota_left(b) != UINT64_MAX;
     if (bound && cay_volume_find(b->client, &b->call, m->volume, &v, NULL) == 0)
         json_object_set_new(o, "bytes", json_integer((json_int_t)v->used));
     cay_volume_free(v);
     changed = cay__json_text(o, 1000);
     if (changed)
         cay_note_put(b->client, SPACE, m->volume, changed, NULL);
-    if (bound && !room(b) && cay__mount_forget(b->client, m->volume))
+    if (bound && !get_quota_left(b) && cay__mount_forget(b->client, m->volume))
         cay__report_say(&b->report, CAY_BUILD_WARN, false,
                         "the cache %.60s does not fit what tenant %s may have of templates and "
                         "caches, and is forgotten",
@@ -178,7 +178,7 @@ void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy,
     free(k.v);
 }
 
-static int note(cay__builder *b, const char *name, const char *id, bool cache, cay_err *err)
+static int write_note(cay__builder *b, const char *name, const char *id, bool cache, cay_err *err)
 {
     const char *tenant = b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
     CAY_AUTOJSON *o =
@@ -219,11 +219,11 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
     else
         cay__id_make(what, 'v');
     snprintf(name, CAY_VOLUME_NAME + 1, CAY__VOLUME_BUILD "%.16s.%.24s", whose, what);
-    CAY_TRY(note(b, name, m->id, cache, err));
+    CAY_TRY(write_note(b, name, m->id, cache, err));
     uint64_t most =
         b->spec->limits.disk && b->spec->limits.disk < LIMIT ? b->spec->limits.disk : LIMIT;
     if (cache)
-        most = CAY_MAX(CAY_MIN(most, room(b)),
+        most = CAY_MAX(CAY_MIN(most, get_quota_left(b)),
                        1u << 20); /* one that is there keeps what it was made with */
     int rc = cay_volume_create(
         b->client, &b->call,

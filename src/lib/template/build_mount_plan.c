@@ -10,33 +10,33 @@ typedef struct words {
     void *arg;
 } words;
 
-static int bad(cay_err *err, const char *what, const char *value)
+static int fail_invalid(cay_err *err, const char *what, const char *value)
 {
     return cay_fail_why(err, CAY_EINVAL, "build_step", "--mount: %s %.60s", what, value);
 }
 
-static int word(const words *w, const char *raw, const char **out, cay_err *err)
+static int expand_word(const words *w, const char *raw, const char **out, cay_err *err)
 {
     *out = NULL;
     return raw ? w->fn(w->arg, raw, out, err) : 0;
 }
 
-static int flag(const words *w, const char *raw, bool *out, cay_err *err)
+static int expand_flag(const words *w, const char *raw, bool *out, cay_err *err)
 {
     const char *v;
-    CAY_TRY(word(w, raw, &v, err));
+    CAY_TRY(expand_word(w, raw, &v, err));
     if (v && !cay__recipe_flag(v, out))
-        return bad(err, "true or false, and not", v);
+        return fail_invalid(err, "true or false, and not", v);
     return 0;
 }
 
-static int number(const words *w, const char *raw, uint32_t *out, cay_err *err)
+static int expand_number(const words *w, const char *raw, uint32_t *out, cay_err *err)
 {
     const char *v;
     uint64_t n = *out;
-    CAY_TRY(word(w, raw, &v, err));
+    CAY_TRY(expand_word(w, raw, &v, err));
     if (v && (!cay__str_to_u64(v, &n) || n > 65535))
-        return bad(err, "uid and gid are numbers up to 65535, and not", v);
+        return fail_invalid(err, "uid and gid are numbers up to 65535, and not", v);
     *out = (uint32_t)n;
     return 0;
 }
@@ -46,7 +46,7 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
 {
     const char *v;
     char path[4200];
-    CAY_TRY(word(w, m->target, &v, err));
+    CAY_TRY(expand_word(w, m->target, &v, err));
     if (!v)
         return 0;
     bool here = !strcmp(v, ".") || !strcmp(v, "./");
@@ -54,7 +54,7 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
         !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd,
                        *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/",
                        here ? "" : v, NULL))
-        return bad(err, "this is no target:", v);
+        return fail_invalid(err, "this is no target:", v);
     char *to = path;
     for (const char *s = path; *s; s++)
         if (*s != '/' || s[1] != '/')
@@ -73,9 +73,9 @@ static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay
     const char *source, **list = cay__arena_take(&b->mem, 3 * sizeof *list);
     cay__step *s = cay__arena_take(&b->mem, sizeof *s);
     out->copy = cay__arena_take(&b->mem, sizeof *out->copy);
-    CAY_TRY(word(w, m->source, &source, err));
+    CAY_TRY(expand_word(w, m->source, &source, err));
     if (m->from && (!source || !strcmp(source, "/")))
-        return bad(err, "name a source: nobody wants all files of", m->from);
+        return fail_invalid(err, "name a source: nobody wants all files of", m->from);
     list[0] = source ? source : ".";
     list[1] = out->target;
     *s = (cay__step){ .kind = CAY__STEP_COPY,
@@ -92,34 +92,34 @@ static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay
     return 0;
 }
 
-static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const words *w,
-                    const cay__run_mount *m, cay__bmount *out, cay__sha256 *sum, cay_err *err)
+static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, const words *w,
+                      const cay__run_mount *m, cay__bmount *out, cay__sha256 *sum, cay_err *err)
 {
     const char *mode, *sharing;
     bool ro = m->type == 'b';
     *out = (cay__bmount){ .type = m->type, .lock = -1, .mode = m->type == 's' ? 0400 : 0755 };
     CAY_TRY(target_of(b, t, w, m, &out->target, err));
-    CAY_TRY(word(w, m->id, &out->id, err));
-    CAY_TRY(word(w, m->env, &out->env, err));
-    CAY_TRY(word(w, m->mode, &mode, err));
-    CAY_TRY(word(w, m->sharing, &sharing, err));
-    CAY_TRY(number(w, m->uid, &out->uid, err));
-    CAY_TRY(number(w, m->gid, &out->gid, err));
-    CAY_TRY(flag(w, m->required, &out->required, err));
-    CAY_TRY(flag(w, m->ro, &ro, err));
+    CAY_TRY(expand_word(w, m->id, &out->id, err));
+    CAY_TRY(expand_word(w, m->env, &out->env, err));
+    CAY_TRY(expand_word(w, m->mode, &mode, err));
+    CAY_TRY(expand_word(w, m->sharing, &sharing, err));
+    CAY_TRY(expand_number(w, m->uid, &out->uid, err));
+    CAY_TRY(expand_number(w, m->gid, &out->gid, err));
+    CAY_TRY(expand_flag(w, m->required, &out->required, err));
+    CAY_TRY(expand_flag(w, m->ro, &ro, err));
     out->rw = !ro;
-    CAY_TRY(flag(w, m->rw, &out->rw, err));
+    CAY_TRY(expand_flag(w, m->rw, &out->rw, err));
     if (mode && !cay__recipe_mode(mode, &out->mode))
-        return bad(err, "a mode is octal digits, and not", mode);
+        return fail_invalid(err, "a mode is octal digits, and not", mode);
     if (sharing && strcmp(sharing, "shared") && strcmp(sharing, "locked") &&
         strcmp(sharing, "private"))
-        return bad(err, "sharing is shared, locked or private, and not", sharing);
+        return fail_invalid(err, "sharing is shared, locked or private, and not", sharing);
     out->locked = sharing && *sharing != 's';
     if (!out->id && out->target) /* of a cache the whole path, of a secret the last name */
         out->id = m->type == 's' ? strrchr(out->target, '/') + 1 : out->target;
     if (m->type == 's' &&
         (!*out->id || strlen(out->id) > 200 || strchr(out->id, '/') || out->id[0] == '.'))
-        return bad(err, "this is no id of a secret:", out->id);
+        return fail_invalid(err, "this is no id of a secret:", out->id);
     if (m->type == 's' && !out->target && !out->env) {
         char path[240];
         snprintf(path, sizeof path, "/run/secrets/%.200s", out->id);
@@ -170,7 +170,7 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
     t->mounts = cay__arena_take(&b->mem, s->nmounts * sizeof *t->mounts);
     for (size_t i = 0; i < s->nmounts; i++) {
         t->nmounts = i + 1; /* what one has is freed, however far it came */
-        CAY_TRY(plan_one(b, st, t, &w, &s->mounts[i], &t->mounts[i], sum, err));
+        CAY_TRY(plan_mount(b, st, t, &w, &s->mounts[i], &t->mounts[i], sum, err));
     }
     by_depth(t->mounts, t->nmounts);
     bool secret = false;
@@ -178,12 +178,13 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
         secret |= t->mounts[i].type == 's' && t->mounts[i].target;
     for (size_t i = 0; secret && i < t->nmounts; i++)
         if (t->mounts[i].type != 's' && holds_secrets(t->mounts[i].target))
-            return bad(err, "a step with a secret has nothing else at", t->mounts[i].target);
+            return fail_invalid(err, "a step with a secret has nothing else at",
+                                t->mounts[i].target);
     for (size_t i = 1; i < t->nmounts; i++)
         for (size_t k = 0; k < i; k++)
             if (t->mounts[i].target && t->mounts[k].target &&
                 !strcmp(t->mounts[i].target, t->mounts[k].target))
-                return bad(err, "two of them have the target", t->mounts[i].target);
+                return fail_invalid(err, "two of them have the target", t->mounts[i].target);
     return 0;
 }
 

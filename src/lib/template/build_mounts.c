@@ -77,7 +77,7 @@ static int lock_caches(cay__builder *b, const cay__task *t, cay_err *err)
 }
 
 /* What is bound from another stage or template may be a file. */
-static int look(cay__builder *b, cay__bmount *m, cay_err *err)
+static int stat_source(cay__builder *b, cay__bmount *m, cay_err *err)
 {
     const cay__task *c = m->copy;
     cay_sandbox *sb = NULL;
@@ -99,14 +99,14 @@ static int look(cay__builder *b, cay__bmount *m, cay_err *err)
                : rc;
 }
 
-static const char *below(const char *path, const char *dir)
+static const char *strip_dir(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
     return path && !strncmp(path, dir, n) && path[n] == '/' ? path + n : NULL;
 }
 
 /* In a sandbox of its own, so that the step's may have it read-only. */
-static int fill(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_err *err)
+static int fill_volume(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
     const cay_volume_use use = { m->volume, FILL, true };
@@ -129,7 +129,7 @@ static int fill(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_e
     if (rc == 0)
         rc = cay__task_put(b, sb, &copy, err);
     for (size_t i = 0; rc == 0 && i < t->nmounts; i++) { /* what is mounted below needs a place */
-        const char *rest = below(t->mounts[i].target, m->target);
+        const char *rest = strip_dir(t->mounts[i].target, m->target);
         char path[4300];
         if (!rest || !*t->mounts[i].volume)
             continue;
@@ -145,7 +145,7 @@ int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
     for (size_t i = 0; i < t->nmounts; i++) {
         cay__bmount *m = &t->mounts[i];
         if (m->type == 'b')
-            CAY_TRY(look(b, m, err));
+            CAY_TRY(stat_source(b, m, err));
         if (m->type == 's' || (m->type == 'b' && !m->dir))
             continue;
         CAY_TRY(cay__mount_volume(b, m, m->volume, err));
@@ -153,7 +153,7 @@ int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
     CAY_TRY(lock_caches(b, t, err));
     for (size_t i = 0; i < t->nmounts; i++)
         if (t->mounts[i].type == 'b' && t->mounts[i].dir) {
-            int rc = fill(b, t, &t->mounts[i], err);
+            int rc = fill_volume(b, t, &t->mounts[i], err);
             if (rc < 0)
                 return cay_wrap(err, rc, "--mount %.60s", t->mounts[i].target);
         }
@@ -184,7 +184,7 @@ void cay__lent_close(cay__builder *b, const cay__task *t)
 }
 
 /* The uppermost directory on the way that is not there yet. */
-static const char *missing(cay__builder *b, cay_sandbox *sb, const char *path)
+static const char *find_missing_dir(cay__builder *b, cay_sandbox *sb, const char *path)
 {
     char up[4200];
     bool there = true;
@@ -201,7 +201,7 @@ static int make_room(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_err *
 {
     cay_stat st = { .size_of = sizeof st };
     char path[4300], id[CAY_ID_LEN + 1];
-    m->made = missing(b, sb, m->target);
+    m->made = find_missing_dir(b, sb, m->target);
     int rc = cay_file_stat(sb, &b->call, m->target, false, &st, err);
     if (rc == CAY_ENOENT)
         return 0;
@@ -280,7 +280,7 @@ int cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_er
     return 0;
 }
 
-static int gone(int rc)
+static int ignore_missing(int rc)
 {
     return rc == CAY_ENOENT ? 0 : rc;
 }
@@ -295,14 +295,14 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
         int own = 0;
         if (m->bytes) {
             snprintf(path, sizeof path, SECRETS "/%s", m->id);
-            own = gone(cay_file_remove(sb, NULL, path, false, err));
+            own = ignore_missing(cay_file_remove(sb, NULL, path, false, err));
             rc = rc < 0 ? rc : own;
         }
         m->bytes = false;
         if (!m->placed)
             continue;
         m->placed = false;
-        own = gone(cay_file_remove(sb, NULL, m->target, false, err));
+        own = ignore_missing(cay_file_remove(sb, NULL, m->target, false, err));
         if (own == 0 && *m->aside) {
             snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target),
                      m->target, m->aside);

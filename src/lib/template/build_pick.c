@@ -14,7 +14,7 @@ void cay__pick_clear(cay__pick *p)
     *p = (cay__pick){ .mem = p->mem };
 }
 
-static void add(cay__pick *p, const cay__twig *w, const char *name, bool file)
+static void add_leaf(cay__pick *p, const cay__twig *w, const char *name, bool file)
 {
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 64;
@@ -27,7 +27,7 @@ static void add(cay__pick *p, const cay__twig *w, const char *name, bool file)
 }
 
 /* "a/./b//../c" → "a/c"; a way up from the top stays there. */
-static void clean(const char *path, char *out, size_t cap)
+static void normalize_path(const char *path, char *out, size_t cap)
 {
     size_t n = 0;
     for (const char *s = path, *e; *s; s = e) {
@@ -53,7 +53,7 @@ static void clean(const char *path, char *out, size_t cap)
 }
 
 /* Where a link of the source leads, inside the tree. NULL: nowhere. */
-static const cay__twig *follow(const cay__tree *t, const cay__twig *w)
+static const cay__twig *follow_link(const cay__tree *t, const cay__twig *w)
 {
     char at[8300], to[4200];
     for (int i = 0; w && w->type == 'l'; i++) {
@@ -62,18 +62,18 @@ static const cay__twig *follow(const cay__tree *t, const cay__twig *w)
             return NULL;
         snprintf(at, sizeof at, "%.*s/%s", *w->target == '/' || !slash ? 0 : (int)(slash - w->path),
                  w->path, w->target);
-        clean(at, to, sizeof to);
+        normalize_path(at, to, sizeof to);
         w = cay__tree_find(t, to);
     }
     return w;
 }
 
-static void one(const cay__tree *t, const cay__twig *w, cay__pick *out)
+static void pick_twig(const cay__tree *t, const cay__twig *w, cay__pick *out)
 {
     const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
-    const cay__twig *real = follow(t, w);
+    const cay__twig *real = follow_link(t, w);
     if (!real || real->type != 'd') {
-        add(out, real ? real : w, name, true);
+        add_leaf(out, real ? real : w, name, true);
         return;
     }
     size_t n = strlen(real->path);
@@ -82,12 +82,12 @@ static void one(const cay__tree *t, const cay__twig *w, cay__pick *out)
         if (strncmp(c->path, real->path, n))
             break;
         if (c->path[n] == '/')
-            add(out, c, c->path + n + 1, false);
+            add_leaf(out, c, c->path + n + 1, false);
     }
 }
 
 /* A link on the way to a file is a way, too: /lib/x is /usr/lib/x in most systems. */
-static const cay__twig *reach(const cay__tree *t, const char *path)
+static const cay__twig *find_through_links(const cay__tree *t, const char *path)
 {
     const cay__twig *w = cay__tree_find(t, path);
     char at[4200], to[8400], rest[4200];
@@ -106,12 +106,12 @@ static const cay__twig *reach(const cay__tree *t, const char *path)
             else
                 n += keep == '/';
         }
-        const cay__twig *dir = way ? follow(t, way) : NULL;
+        const cay__twig *dir = way ? follow_link(t, way) : NULL;
         if (!dir || dir->type != 'd')
             return NULL;
         cay__str_copy(rest, sizeof rest, at + n);
         snprintf(to, sizeof to, "%s%s", dir->path, rest);
-        clean(to, at, sizeof at);
+        normalize_path(to, at, sizeof at);
         w = cay__tree_find(t, at);
     }
     return w;
@@ -121,24 +121,24 @@ int cay__tree_pick(const cay__tree *t, const char *pattern, cay__pick *out, cay_
 {
     char path[4200];
     size_t had = out->n, hits = 0;
-    clean(pattern, path, sizeof path);
+    normalize_path(pattern, path, sizeof path);
     if (strlen(pattern) >= sizeof path - 1)
         return cay_fail_why(err, CAY_EINVAL, "build_copy",
                             "%.60s…: the path is longer than 4095 bytes", pattern);
     if (!*path) { /* all of it */
         for (size_t i = 0; i < t->n; i++)
-            add(out, &t->twigs[i], t->twigs[i].path, !*t->twigs[i].path);
+            add_leaf(out, &t->twigs[i], t->twigs[i].path, !*t->twigs[i].path);
         return 0;
     }
-    const cay__twig *w = reach(t, path);
+    const cay__twig *w = find_through_links(t, path);
     if (w) {
-        one(t, w, out);
+        pick_twig(t, w, out);
         return 0;
     }
     if (strpbrk(path, "*?["))
         for (size_t i = 0; i < t->n; i++)
             if (fnmatch(path, t->twigs[i].path, FNM_PATHNAME) == 0) {
-                one(t, &t->twigs[i], out);
+                pick_twig(t, &t->twigs[i], out);
                 hits++;
             }
     if (!hits && out->n == had)

@@ -52,7 +52,8 @@ static const char *get_var(const char *name, void *arg)
     return v || strcmp(name, "PATH") || !p->st ? v : USUAL_PATH;
 }
 
-static int expand(pass *p, const cay__step *s, const char *word, const char **out, cay_err *err)
+static int expand_word(pass *p, const cay__step *s, const char *word, const char **out,
+                       cay_err *err)
 {
     char *got = NULL;
     if (s && s->literal) {
@@ -85,7 +86,7 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
         if (v) {
             arg_used(p->b, name);
         } else if (*s->words[i + 1] == '=') {
-            CAY_TRY(expand(p, s, s->words[i + 1] + 1, &v, err));
+            CAY_TRY(expand_word(p, s, s->words[i + 1] + 1, &v, err));
         } else {
             v = cay__json_str(p->globals, name, NULL);
         }
@@ -100,7 +101,7 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
 }
 
 /* What a Dockerfile may ask about the machine. */
-static json_t *machine(void)
+static json_t *make_platform_args(void)
 {
     struct utsname u;
     const char *arch = uname(&u) < 0 || !strcmp(u.machine, "x86_64") ? "amd64"
@@ -161,8 +162,8 @@ static int on_pairs(pass *p, const cay__step *s, cay_err *err)
     }
     for (size_t i = 0; i < s->nwords; i += 2) {
         const char *name, *v;
-        CAY_TRY(expand(p, s, s->words[i], &name, err));
-        CAY_TRY(expand(p, s, s->words[i + 1], &v, err));
+        CAY_TRY(expand_word(p, s, s->words[i], &name, err));
+        CAY_TRY(expand_word(p, s, s->words[i + 1], &v, err));
         json_t *text = json_string(v);
         if (!text || json_object_set_new(fresh, name, text) < 0)
             return cay_fail_why(err, CAY_EINVAL, "build_step", "%.60s is no UTF-8", name);
@@ -176,7 +177,7 @@ static int on_workdir(pass *p, const cay__step *s, const char **out, cay_err *er
     const char *dir,
         *at = cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/");
     char path[4200];
-    CAY_TRY(expand(p, s, s->words[0], &dir, err));
+    CAY_TRY(expand_word(p, s, s->words[0], &dir, err));
     if (!*dir || !cay__str_join(path, sizeof path, *dir == '/' ? "" : at,
                                 *dir == '/' || at[strlen(at) - 1] == '/' ? "" : "/", dir, NULL))
         return cay_fail_why(err, CAY_EINVAL, "build_step",
@@ -188,7 +189,7 @@ static int on_workdir(pass *p, const cay__step *s, const char **out, cay_err *er
 static int on_user(pass *p, const cay__step *s, cay_err *err)
 {
     const char *user;
-    CAY_TRY(expand(p, s, s->words[0], &user, err));
+    CAY_TRY(expand_word(p, s, s->words[0], &user, err));
     if (!*user || *user == ':' || strlen(user) > 120 || strpbrk(user, " \t\n/"))
         return cay_fail_why(err, CAY_EINVAL, "build_step", "%.60s is no user", user);
     return set_text(p, "user", user, err);
@@ -205,7 +206,7 @@ static int on_expose(pass *p, const cay__step *s, cay_err *err)
         const char *text;
         unsigned a, z;
         bool udp;
-        CAY_TRY(expand(p, s, s->words[i], &text, err));
+        CAY_TRY(expand_word(p, s, s->words[i], &text, err));
         if (!cay__recipe_port(text, &a, &z, &udp) || z - a > 1000)
             return cay_fail_why(err, CAY_EINVAL, "build_step", "%.60s is no port", text);
         for (; a <= z; a++) {
@@ -262,13 +263,13 @@ static int words_known(pass *p, cay__task *t, cay_err *err)
     const cay__step *s = t->step;
     const char **w = cay__arena_take(&p->b->mem, (s->nwords + 1) * sizeof *w);
     for (size_t i = 0; i < s->nwords; i++)
-        CAY_TRY(expand(p, s, s->words[i], &w[i], err));
+        CAY_TRY(expand_word(p, s, s->words[i], &w[i], err));
     t->words = w;
     if (s->chown)
-        CAY_TRY(expand(p, s, s->chown, &t->chown, err));
+        CAY_TRY(expand_word(p, s, s->chown, &t->chown, err));
     const char *mode = NULL;
     if (s->chmod)
-        CAY_TRY(expand(p, s, s->chmod, &mode, err));
+        CAY_TRY(expand_word(p, s, s->chmod, &mode, err));
     if (mode && !cay__recipe_mode(mode, &t->mode))
         return cay_fail_why(err, CAY_EINVAL, "build_step",
                             "--chmod=%.20s: it is octal digits, such as 0755", mode);
@@ -277,7 +278,7 @@ static int words_known(pass *p, cay__task *t, cay_err *err)
 
 static int mount_word(void *arg, const char *word, const char **out, cay_err *err)
 {
-    return expand(arg, NULL, word, out, err);
+    return expand_word(arg, NULL, word, out, err);
 }
 
 static int work_key(pass *p, cay__task *t, cay_err *err)
@@ -391,19 +392,19 @@ static int base_template(cay__builder *b, cay__bstage *st, const char *name, cay
 }
 
 /* What FROM and --from name: numbers and names of stages before names of templates. */
-static int resolve(pass *p, size_t i, cay_err *err)
+static int resolve_stage(pass *p, size_t i, cay_err *err)
 {
     cay__builder *b = p->b;
     cay__bstage *st = &b->stages[i];
     const char *name, *platform;
     p->st = NULL; /* only global arguments are seen */
-    CAY_TRY(expand(p, NULL, st->st->from, &name, err));
+    CAY_TRY(expand_word(p, NULL, st->st->from, &name, err));
     if (!*name)
         return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid",
                             "FROM %.60s names nothing: give the argument a default, or --build-arg",
                             st->st->from);
     if (st->st->platform) {
-        CAY_TRY(expand(p, NULL, st->st->platform, &platform, err));
+        CAY_TRY(expand_word(p, NULL, st->st->platform, &platform, err));
         const char *own = cay__json_str(p->globals, "TARGETPLATFORM", "");
         size_t n = strlen(own);
         if (strncmp(platform, own, n) || (platform[n] && platform[n] != '/'))
@@ -415,7 +416,7 @@ static int resolve(pass *p, size_t i, cay_err *err)
     return 0;
 }
 
-static void want(cay__builder *b, size_t i);
+static void want_stage(cay__builder *b, size_t i);
 
 /* What --from of a step in stage i names, if it is a stage. */
 static void want_from(cay__builder *b, size_t i, const char *from)
@@ -425,16 +426,16 @@ static void want_from(cay__builder *b, size_t i, const char *from)
     if (from && s < 0 && cay__str_to_u64(from, &no) && no < i)
         s = (long)no;
     if (s >= 0)
-        want(b, (size_t)s);
+        want_stage(b, (size_t)s);
 }
 
-static void want(cay__builder *b, size_t i)
+static void want_stage(cay__builder *b, size_t i)
 {
     if (b->stages[i].wanted)
         return;
     b->stages[i].wanted = true;
     if (b->stages[i].base >= 0)
-        want(b, (size_t)b->stages[i].base);
+        want_stage(b, (size_t)b->stages[i].base);
     const cay__stage *st = b->stages[i].st;
     for (size_t k = st->first; k < st->first + st->n; k++) {
         const cay__step *s = &b->recipe.steps[k];
@@ -525,12 +526,12 @@ static int plan_all(pass *p, cay_err *err)
     for (size_t i = 0; i < b->nstages; i++) {
         json_object_clear(p->args);
         json_object_update(p->args, p->globals);
-        int rc = resolve(p, i, err);
+        int rc = resolve_stage(p, i, err);
         if (rc < 0)
             return from_bad(b, i, rc, err);
     }
     CAY_TRY(find_target(b, err));
-    want(b, b->target);
+    want_stage(b, b->target);
     for (size_t i = 0; i < b->nstages; i++) {
         int rc = b->stages[i].wanted ? plan_stage(p, i, err) : 0;
         if (rc < 0 && !strstr(err ? err->msg : "", b->file))
@@ -542,7 +543,7 @@ static int plan_all(pass *p, cay_err *err)
 
 int cay__plan_stages(cay__builder *b, cay_err *err)
 {
-    CAY_AUTOJSON *args = json_object(), *globals = machine();
+    CAY_AUTOJSON *args = json_object(), *globals = make_platform_args();
     size_t most = 0;
     b->nstages = b->recipe.nstages;
     b->stages = cay__arena_take(&b->mem, b->nstages * sizeof *b->stages);

@@ -47,7 +47,7 @@ static int write_all(int to, const char *text, size_t len)
 }
 
 /* Under its name only when it is whole. */
-static int keep(const char *path, int from, const char *text, uint64_t max, cay_err *err)
+static int save_file(const char *path, int from, const char *text, uint64_t max, cay_err *err)
 {
     char tmp[4200];
     CAY_AUTOFREE char *buf = cay__alloc(65536);
@@ -121,7 +121,7 @@ int cay_build_upload(cay_client *client, const char *tenant, const char *sha256,
     CAY_TRY(make_dir(client, err));
     CAY_TRY(archive_path(client, tenant, sha256, &path, err));
     forget_archives(client);
-    return keep(path, fd, NULL, ARCHIVE_MAX, err);
+    return save_file(path, fd, NULL, ARCHIVE_MAX, err);
 }
 
 int cay_build_uploaded(cay_client *client, const char *tenant, const char *sha256, bool *yes,
@@ -152,7 +152,7 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
     return 0;
 }
 
-static json_t *texts(const char *const *list)
+static json_t *list_json(const char *const *list)
 {
     json_t *a = json_array();
     for (; list && *list; list++)
@@ -168,8 +168,8 @@ static char *request_text(const cay_build *s)
     CAY_AUTOJSON *o = json_pack(
         "{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, "
         "s:b}",
-        "file", s->file, "text", s->text, "names", texts(s->names), "tenant", s->tenant, "hidden",
-        s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms",
+        "file", s->file, "text", s->text, "names", list_json(s->names), "tenant", s->tenant,
+        "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms",
         (json_int_t)s->step_ms, "no_cache", s->no_cache, "memory", (json_int_t)s->limits.memory,
         "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli, "pull",
         s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
@@ -221,7 +221,7 @@ static int request_read(cay_client *client, const char *id, request *q, cay_err 
     return 0;
 }
 
-static int count_one(const cay_job *t, void *arg)
+static int on_job_count(const cay_job *t, void *arg)
 {
     (void)t;
     ++*(unsigned *)arg;
@@ -234,7 +234,7 @@ int cay_build_room(cay_client *client, const char *tenant, cay_err *err)
         .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default"
     };
     unsigned n = 0;
-    CAY_TRY(cay_job_list(client, &f, count_one, &n, err));
+    CAY_TRY(cay_job_list(client, &f, on_job_count, &n, err));
     if (n < CAY_BUILDS_WAITING)
         return 0;
     cay_err own = CAY_ERR_INIT;
@@ -275,9 +275,9 @@ int cay_build_submit(cay_client *client, const cay_build *given, char *id, cay_e
                               spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id,
                               err));
     CAY_AUTOFREE char *ask = path_of(client, id, ".json"), *context = path_of(client, id, ".tar");
-    int rc = keep(ask, -1, text, 0, err);
+    int rc = save_file(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)
-        rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
+        rc = save_file(context, spec.tar, NULL, CONTEXT_MAX, err);
     cay_job t = { .size = sizeof t,
                   .kind = KIND,
                   .subject = id,
@@ -303,7 +303,7 @@ typedef struct lease {
     bool lost;
 } lease;
 
-static void *renew(void *arg)
+static void *renew_lease(void *arg)
 {
     lease *l = arg;
     struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN },
@@ -331,7 +331,8 @@ static int with_lease(cay_client *client, const cay_call *call, const cay_job *t
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
-    int e = l.stop < 0 || l.cancel < 0 ? errno : pthread_create(&thread, &small, renew, &l), rc;
+    int e = l.stop < 0 || l.cancel < 0 ? errno : pthread_create(&thread, &small, renew_lease, &l),
+        rc;
     pthread_attr_destroy(&small);
     if (e) {
         errno = e;
@@ -350,7 +351,7 @@ static int with_lease(cay_client *client, const cay_call *call, const cay_job *t
     return rc;
 }
 
-static void clean(cay_client *client, const char *id)
+static void remove_request(cay_client *client, const char *id)
 {
     CAY_AUTOFREE char *ask = path_of(client, id, ".json"), *context = path_of(client, id, ".tar");
     unlink(ask);
@@ -358,8 +359,8 @@ static void clean(cay_client *client, const char *id)
 }
 
 /* The end of one is told by its record; the job is done when nobody has to try again. */
-static int settle(cay_client *client, const cay_call *call, const cay_job *t, int rc, bool lost,
-                  const cay_err *why, cay_err *err)
+static int finish_job(cay_client *client, const cay_call *call, const cay_job *t, int rc, bool lost,
+                      const cay_err *why, cay_err *err)
 {
     bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 &&
                     poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
@@ -372,7 +373,7 @@ static int settle(cay_client *client, const cay_call *call, const cay_job *t, in
         cay__report_again(client, t->subject);
         return cay_job_fail(client, t, why->msg, err);
     }
-    clean(client, t->subject);
+    remove_request(client, t->subject);
     return lost ? 0 : cay_job_done(client, t, err);
 }
 
@@ -400,7 +401,7 @@ int cay_build_work(cay_client *client, const cay_call *call, const char *owner, 
         q.spec.arg = &a;
         rc = with_lease(client, call, t, &q.spec, &lost, &why);
     }
-    int ended = settle(client, call, t, rc, lost, &why, err);
+    int ended = finish_job(client, call, t, rc, lost, &why, err);
     json_decref(q.o);
     cay__arena_clear(&q.mem);
     cay_job_free(t);

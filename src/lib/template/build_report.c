@@ -104,7 +104,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static int gather(cay_client *client, olds *o, cay_err *err)
+static int collect_records(cay_client *client, olds *o, cay_err *err)
 {
     CAY_TRY(cay_note_list(client, SPACE, "", on_old, o, err));
     if (o->n)
@@ -116,7 +116,7 @@ static int gather(cay_client *client, olds *o, cay_err *err)
 static void forget_old(cay_client *client)
 {
     olds o = { 0 };
-    if (gather(client, &o, NULL) == 0)
+    if (collect_records(client, &o, NULL) == 0)
         for (size_t i = KEPT; i < o.n; i++) {
             CAY_AUTOFREE char *path = log_path(client, o.v[i].id);
             if (cay_note_put(client, SPACE, o.v[i].id, NULL, NULL) == 0)
@@ -197,8 +197,8 @@ void cay__report_close(cay__report *r)
     cay__buf_clear(&r->tail);
 }
 
-static void emit(cay__report *r, cay_build_event_kind kind, bool cached, const char *text,
-                 size_t len)
+static void emit_event(cay__report *r, cay_build_event_kind kind, bool cached, const char *text,
+                       size_t len)
 {
     cay_build_event e = { .size = sizeof e,
                           .kind = kind,
@@ -234,15 +234,15 @@ void cay__report_say(cay__report *r, cay_build_event_kind kind, bool cached, con
     va_start(ap, fmt);
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    emit(r, kind, cached, text, CAY_MIN((size_t)CAY_MAX(n, 0), sizeof text - 1));
+    emit_event(r, kind, cached, text, CAY_MIN((size_t)CAY_MAX(n, 0), sizeof text - 1));
 }
 
-static void whole(cay__report *r, cay_build_event_kind kind)
+static void emit_line(cay__report *r, cay_build_event_kind kind)
 {
     cay__buf *l = &r->line[kind == CAY_BUILD_ERR];
     while (l->len && l->data[l->len - 1] == '\r')
         l->data[--l->len] = 0;
-    emit(r, kind, false, l->data ? l->data : "", l->len);
+    emit_event(r, kind, false, l->data ? l->data : "", l->len);
     if (l->len) {
         cay__buf_add(&r->tail, l->data, CAY_MIN(l->len, (size_t)300));
         cay__buf_str(&r->tail, "\n");
@@ -265,7 +265,7 @@ void cay__report_bytes(cay__report *r, cay_build_event_kind kind, const char *da
         data += some + (!cut && nl);
         len -= some + (!cut && nl);
         if (nl || cut)
-            whole(r, kind);
+            emit_line(r, kind);
     }
 }
 
@@ -273,11 +273,11 @@ void cay__report_flush(cay__report *r)
 {
     for (int i = 0; i < 2; i++)
         if (r->line[i].len)
-            whole(r, i ? CAY_BUILD_ERR : CAY_BUILD_OUT);
+            emit_line(r, i ? CAY_BUILD_ERR : CAY_BUILD_OUT);
 }
 
-static int told(const char *id, const json_t *o, int (*fn)(const cay_build_info *, void *),
-                void *arg)
+static int report_info(const char *id, const json_t *o, int (*fn)(const cay_build_info *, void *),
+                       void *arg)
 {
     cay_build_info b = { .size = sizeof b,
                          .id = id,
@@ -317,10 +317,10 @@ typedef struct looking {
     bool found;
 } looking;
 
-static int each(cay_client *client, looking *l, bool all, cay_err *err)
+static int list_builds(cay_client *client, looking *l, bool all, cay_err *err)
 {
     olds o = { 0 };
-    int rc = gather(client, &o, err);
+    int rc = collect_records(client, &o, err);
     for (size_t i = 0; rc == 0 && i < o.n && (all || !l->found); i++) {
         CAY_AUTOFREE char *text = NULL;
         CAY_AUTOJSON *j = NULL;
@@ -333,7 +333,7 @@ static int each(cay_client *client, looking *l, bool all, cay_err *err)
             !has_name(cay__json_str(j, "names", ""), l->ref))
             continue;
         l->found = true;
-        rc = told(o.v[i].id, j, l->fn, l->arg);
+        rc = report_info(o.v[i].id, j, l->fn, l->arg);
     }
     free(o.v);
     return rc;
@@ -344,7 +344,7 @@ int cay_build_get(cay_client *client, const char *tenant, const char *ref,
 {
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
     CAY__BACK(client, build_get, client, ref, fn, arg, err);
-    CAY_TRY(each(client, &l, false, err));
+    CAY_TRY(list_builds(client, &l, false, err));
     return l.found
                ? 0
                : cay_fail_why(err, CAY_ENOENT, "build_not_found",
@@ -355,7 +355,7 @@ int cay_build_list(cay_client *client, const char *tenant,
                    int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
     CAY__BACK(client, build_list, client, fn, arg, err);
-    return each(client, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
+    return list_builds(client, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
 }
 
 void cay__report_again(cay_client *client, const char *id)

@@ -44,7 +44,7 @@ static int listen_to(cay__builder *b, int fd[2], cay_err *err)
     return 0;
 }
 
-static int follow(cay__builder *b, cay_proc *p, cay_exit *end, cay_err *err)
+static int follow_process(cay__builder *b, cay_proc *p, cay_exit *end, cay_err *err)
 {
     int fd[2] = { -1, -1 };
     int rc = cay_proc_output(p, &b->call, CAY_STDOUT, CAY_FROM_START, &fd[0], err);
@@ -92,7 +92,7 @@ static const char *last_line(const cay__buf *tail, cay__buf *out)
     return out->data ? out->data : "";
 }
 
-static int failed(cay__builder *b, const cay__task *t, const cay_exit *end, cay_err *err)
+static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, cay_err *err)
 {
     CAY_AUTOBUF line = CAY__BUF(1024), detail = CAY__BUF(sizeof err->detail - 1),
                 tail = CAY__BUF(8192);
@@ -167,8 +167,8 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
                     .timeout_ms = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));
-    CAY_TRY(follow(b, p, &end, err));
+    CAY_TRY(follow_process(b, p, &end, err));
     if (end.code || end.signal)
-        return failed(b, t, &end, err);
+        return fail_step(b, t, &end, err);
     return end_rest(b, sb, err);
 }

@@ -68,7 +68,7 @@ int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot
 
 /* The snapshot of a key, if it can be relied on. Whoever knows the file can work its keys out, so a
  * label is believed of the tenant's own alone. */
-static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
+static bool find_cached(cay__builder *b, const char *key, char *id, size_t cap)
 {
     char label[64];
     const char *whose = CAY__MUTANT("build-cache") ? NULL
@@ -85,8 +85,8 @@ static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
     return cay__str_copy(id, cap, s->id);
 }
 
-static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char *key, char *id,
-                size_t cap, cay_err *err)
+static int save_snapshot(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char *key,
+                         char *id, size_t cap, cay_err *err)
 {
     char label[64];
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -135,7 +135,7 @@ static int run_mounted(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay
     return rc < 0 ? rc : after;
 }
 
-static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
+static int run_task(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
     CAY_FAULT("build.step");
     switch (t->step->kind) {
@@ -158,7 +158,7 @@ typedef struct bench {
     bool moved;            /* there is more in it than that */
 } bench;
 
-static void leave(cay__builder *b, bench *w)
+static void close_bench(cay__builder *b, bench *w)
 {
     cay__builder_throw(b, w->sb);
     w->sb = NULL;
@@ -177,7 +177,7 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
     if (!strcmp(who, w->who) && !w->with && !t->nmounts)
         return 0;
     if (w->moved)
-        CAY_TRY(save(b, w->sb, t, NULL, w->at, sizeof w->at, err));
+        CAY_TRY(save_snapshot(b, w->sb, t, NULL, w->at, sizeof w->at, err));
     int rc = cay__lent_open(b, t, err);
     if (rc == 0)
         rc = open_box(b, st, *w->at ? w->at : NULL, true, who, t, &next, err);
@@ -185,7 +185,7 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
         cay__lent_close(b, t);
         return rc;
     }
-    leave(b, w);
+    close_bench(b, w);
     w->sb = next;
     w->who = who;
     w->with = t->nmounts ? t : NULL;
@@ -193,7 +193,7 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
     return 0;
 }
 
-static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_err *err)
+static int finish_tasks(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_err *err)
 {
     for (size_t i = from; i < st->ntasks; i++) {
         const cay__task *t = &st->tasks[i];
@@ -203,10 +203,10 @@ static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_e
                                 b->report.id);
         int rc = change_box(b, st, w, t, err);
         if (rc == 0)
-            rc = work(b, w->sb, t, err);
+            rc = run_task(b, w->sb, t, err);
         w->moved = true;
         if (rc == 0 && t->saves)
-            rc = save(b, w->sb, t, t->key, st->done, sizeof st->done, err);
+            rc = save_snapshot(b, w->sb, t, t->key, st->done, sizeof st->done, err);
         if (rc == 0 && t->saves) {
             cay__str_copy(w->at, sizeof w->at, st->done);
             w->moved = false;
@@ -214,11 +214,12 @@ static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_e
         if (rc < 0)
             return cay__plan_bad(b, t->step, rc, err);
     }
-    return st->ntasks ? 0 : save(b, w->sb, NULL, st->base_key, st->done, sizeof st->done, err);
+    return st->ntasks ? 0
+                      : save_snapshot(b, w->sb, NULL, st->base_key, st->done, sizeof st->done, err);
 }
 
 /* The stages that it takes from, but for those that are there already. */
-static int sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *err)
+static int make_sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *err)
 {
     if (from == 0 && st->base >= 0)
         CAY_TRY(cay__bstage_make(b, (size_t)st->base, err));
@@ -243,10 +244,10 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     if (*st->done)
         return 0;
     /* Behind the last that is there: all before it is in it. */
-    while (from &&
-           !(st->tasks[from - 1].saves && cached(b, st->tasks[from - 1].key, below, sizeof below)))
+    while (from && !(st->tasks[from - 1].saves &&
+                     find_cached(b, st->tasks[from - 1].key, below, sizeof below)))
         from--;
-    CAY_TRY(sources(b, st, from, err));
+    CAY_TRY(make_sources(b, st, from, err));
     for (size_t i = 0; i < from; i++)
         say_step(b, &st->tasks[i], true);
     if (from && from == st->ntasks) {
@@ -259,11 +260,11 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
         cay__str_copy(st->done, sizeof st->done, below);
         return 0;
     }
-    if (!st->ntasks && cached(b, st->base_key, st->done, sizeof st->done))
+    if (!st->ntasks && find_cached(b, st->base_key, st->done, sizeof st->done))
         return 0;
     CAY_TRY(cay__bstage_box(b, st, *below ? below : NULL, true, &w.sb, err));
     cay__str_copy(w.at, sizeof w.at, below);
-    int rc = finish(b, st, &w, from, err);
+    int rc = finish_tasks(b, st, &w, from, err);
     if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {
         cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(w.sb));
         const cay_pair none[] = { { NULL, NULL } };
@@ -272,6 +273,6 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
         cay_sandbox_unref(w.sb);
         return rc; /* its volumes go with the next build after it was removed */
     }
-    leave(b, &w);
+    close_bench(b, &w);
     return rc;
 }

@@ -64,7 +64,7 @@ static bool left_out(const ignore *ig, const char *path)
     return false;
 }
 
-static int add(cay__tree *t, const cay__twig *w, cay_err *err)
+static int add_twig(cay__tree *t, const cay__twig *w, cay_err *err)
 {
     if (t->n >= CAY__TREE_FILES)
         return cay_fail_why(err, CAY_ETOOBIG, "build_context",
@@ -141,7 +141,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
         w->target[n] = 0;
     }
     if (!out)
-        CAY_TRY(add(w->t, &twig, w->err));
+        CAY_TRY(add_twig(w->t, &twig, w->err));
     if (twig.type != 'd')
         return 0;
     int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -221,15 +221,15 @@ static int on_entry(const cay_dirent *e, void *arg)
         return cay_fail_why(b->err, CAY_ETOOBIG, "build_copy",
                             "%.100s: a link of more than %zu bytes cannot be copied", e->path,
                             sizeof e->st.target - 2);
-    return add(b->t,
-               &(cay__twig){ .type = (char)e->st.type,
-                             .mode = e->st.mode & 07777,
-                             .uid = e->st.uid,
-                             .gid = e->st.gid,
-                             .size = e->st.size,
-                             .path = e->path,
-                             .target = e->st.type == CAY_LINK ? e->st.target : "" },
-               b->err);
+    return add_twig(b->t,
+                    &(cay__twig){ .type = (char)e->st.type,
+                                  .mode = e->st.mode & 07777,
+                                  .uid = e->st.uid,
+                                  .gid = e->st.gid,
+                                  .size = e->st.size,
+                                  .path = e->path,
+                                  .target = e->st.type == CAY_LINK ? e->st.target : "" },
+                    b->err);
 }
 
 int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *text, size_t len,
@@ -245,15 +245,15 @@ int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *t
     if (rc == 0 && st.type == CAY_DIR)
         rc = cay_dir_list(sb, call, base, 0, on_entry, &b, err);
     else if (rc == 0) /* the top is a file */
-        rc = add(t,
-                 &(cay__twig){ .type = 'f',
-                               .mode = st.mode & 07777,
-                               .uid = st.uid,
-                               .gid = st.gid,
-                               .size = st.size,
-                               .path = "",
-                               .target = "" },
-                 err);
+        rc = add_twig(t,
+                      &(cay__twig){ .type = 'f',
+                                    .mode = st.mode & 07777,
+                                    .uid = st.uid,
+                                    .gid = st.gid,
+                                    .size = st.size,
+                                    .path = "",
+                                    .target = "" },
+                      err);
     cay__ignore_clear(&b.ig.rules);
     if (rc < 0) {
         cay__tree_clear(t);

@@ -15,7 +15,7 @@ void cay__builder_throw(cay__builder *b, cay_sandbox *sb)
     cay_sandbox_unref(sb);
 }
 
-static int upload(cay_sandbox *sb, const cay_call *call, int fd, cay_err *err)
+static int upload_archive(cay_sandbox *sb, const cay_call *call, int fd, cay_err *err)
 {
     cay_upload *up = NULL;
     CAY_AUTOFREE char *buf = cay__alloc(65536);
@@ -34,7 +34,7 @@ static int upload(cay_sandbox *sb, const cay_call *call, int fd, cay_err *err)
     return cay_upload_commit(up, call, err);
 }
 
-static int extract(cay__builder *b, cay_sandbox *sb, int fd, bool owners, cay_err *err)
+static int extract_archive(cay__builder *b, cay_sandbox *sb, int fd, bool owners, cay_err *err)
 {
     static const char script[] = "mkdir /tmp/tree && tar -x -f /tmp/archive -C /tmp/tree -p "
                                  "--numeric-owner \"$1\" --warning=no-timestamp && rm /tmp/archive";
@@ -43,7 +43,7 @@ static int extract(cay__builder *b, cay_sandbox *sb, int fd, bool owners, cay_er
     };
     cay_result res = { .size = sizeof res };
     cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/", .user = "root", .profile = "root" };
-    CAY_TRY(upload(sb, &b->call, fd, err));
+    CAY_TRY(upload_archive(sb, &b->call, fd, err));
     CAY_TRY(cay_sandbox_run(sb, &b->call, &s, NULL, 0, 4096, &res, err));
     int rc = 0;
     if (res.exit.code) {
@@ -75,7 +75,7 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
                      .limits = b->spec->limits };
     CAY_TRY(cay_client_create(b->client, &b->call, &c, &sb, err));
     cay__opened *o = cay__arena_take(&b->mem, sizeof *o);
-    int rc = extract(b, sb, fd, owners, err);
+    int rc = extract_archive(b, sb, fd, owners, err);
     if (rc == 0)
         rc = cay__tree_box(&o->tree, sb, "/tmp/tree", NULL, 0, &b->call, err);
     if (rc < 0) {

@@ -7,12 +7,12 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static int invalid(cay_err *err, const cay__line *l, const char *why)
+static int fail_invalid(cay_err *err, const cay__line *l, const char *why)
 {
     return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%s", why);
 }
 
-static char *copy(cay__recipe *r, const char *s, size_t n)
+static char *copy_text(cay__recipe *r, const char *s, size_t n)
 {
     char *c = cay__arena_take(&r->mem, n + 1);
     memcpy(c, s, n);
@@ -27,7 +27,7 @@ static int too_many(cay_err *err, const cay__line *l)
 }
 
 /* A line for people: what was written, in one line and not too long. */
-static const char *told(cay__recipe *r, const char *name, const char *rest)
+static const char *describe_line(cay__recipe *r, const char *name, const char *rest)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
     cay__buf_str(&b, name);
@@ -48,13 +48,13 @@ static int words_of(cay__recipe *r, const cay__line *l, const char *text, cay__w
     for (; (n = cay__word_next(&s, r->escape)) > 0; s += n)
         count++;
     if (n < 0)
-        return invalid(err, l, "a quote is not closed");
+        return fail_invalid(err, l, "a quote is not closed");
     if (count > CAY__RECIPE_WORDS)
         return too_many(err, l);
     *out = (cay__words){ .w = cay__arena_take(&r->mem, (count + 1) * sizeof *out->w) };
     for (s = text; out->n < count; s += n) {
         n = cay__word_next(&s, r->escape);
-        out->w[out->n++] = copy(r, s, (size_t)n);
+        out->w[out->n++] = copy_text(r, s, (size_t)n);
     }
     return 0;
 }
@@ -93,7 +93,7 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
         n = cay__word_next(&s, r->escape);
         if (n < 3 || s[0] != '-' || s[1] != '-')
             return 0;
-        const char *word = copy(r, s, (size_t)n), *eq = strchr(word, '=');
+        const char *word = copy_text(r, s, (size_t)n), *eq = strchr(word, '=');
         size_t len = eq ? (size_t)(eq - word) : (size_t)n;
         const flag *f = known;
         while (f->name && (strlen(f->name) != len - 2 || strncmp(f->name, word + 2, len - 2)))
@@ -101,7 +101,7 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
         if (!f->name)
             return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
                                        "the option %.60s is not understood; take it away",
-                                       copy(r, word, len));
+                                       copy_text(r, word, len));
         if (f->all && f->all->n == CAY__RECIPE_MOUNTS)
             return cay__dockerfile_bad(err, l, "dockerfile_invalid",
                                        "--%s comes more than %d times", f->name,
@@ -115,18 +115,18 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
     }
 }
 
-static cay__step *step(cay__recipe *r, const cay__line *l, cay__step_kind kind)
+static cay__step *add_step(cay__recipe *r, const cay__line *l, cay__step_kind kind)
 {
     cay__step *s = cay__recipe_step(r, kind, l->no);
     if (s)
-        s->text = told(r, l->name, l->rest);
+        s->text = describe_line(r, l->name, l->rest);
     return s;
 }
 
 static int with_words(cay__recipe *r, const cay__line *l, cay__step_kind kind, const cay__words *w,
                       bool exec, cay_err *err)
 {
-    cay__step *s = step(r, l, kind);
+    cay__step *s = add_step(r, l, kind);
     if (!s)
         return too_many(err, l);
     s->words = w->w;
@@ -142,17 +142,18 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
     CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "platform", &platform, NULL }, { 0 } }, err));
     CAY_TRY(words_of(r, l, rest, &w, err));
     if ((w.n != 1 && w.n != 3) || (w.n == 3 && strcasecmp(w.w[1], "as")))
-        return invalid(err, l, "it is FROM IMAGE or FROM IMAGE AS NAME");
-    char *name = w.n == 3 ? copy(r, w.w[2], strlen(w.w[2])) : NULL;
+        return fail_invalid(err, l, "it is FROM IMAGE or FROM IMAGE AS NAME");
+    char *name = w.n == 3 ? copy_text(r, w.w[2], strlen(w.w[2])) : NULL;
     for (char *c = name; c && *c; c++) {
         *c = (char)tolower((unsigned char)*c);
         if (!isalnum((unsigned char)*c) && (c == name || !strchr("_.-", *c)))
-            return invalid(err, l,
-                           "the name of a stage has letters, digits, '_', '.' and '-', and begins "
-                           "with a letter");
+            return fail_invalid(
+                err, l,
+                "the name of a stage has letters, digits, '_', '.' and '-', and begins "
+                "with a letter");
     }
     if (name && !isalpha((unsigned char)*name))
-        return invalid(
+        return fail_invalid(
             err, l,
             "the name of a stage has letters, digits, '_', '.' and '-', and begins with a letter");
     for (size_t i = 0; name && i < r->nstages; i++)
@@ -161,7 +162,7 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
                                        "there is a stage %.60s already, in line %u", name,
                                        r->stages[i].line);
     if (r->nstages >= 100)
-        return invalid(err, l, "there are more than 100 stages");
+        return fail_invalid(err, l, "there are more than 100 stages");
     r->stages = realloc(r->stages, (r->nstages + 1) * sizeof *r->stages);
     if (!r->stages)
         abort();
@@ -209,9 +210,9 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
         cay__buf_str(&b, "\n");
     }
     if (b.full || !b.len)
-        return invalid(err, l, b.full ? "it is too long" : "there is no command");
+        return fail_invalid(err, l, b.full ? "it is too long" : "there is no command");
     const char **w = cay__arena_take(&r->mem, 2 * sizeof *w);
-    w[0] = copy(r, b.data, b.len);
+    w[0] = copy_text(r, b.data, b.len);
     s->words = w;
     s->nwords = 1;
     return 0;
@@ -241,8 +242,8 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
             err, l, "dockerfile_unsupported",
             "--network is none or default; what may be reached is said by --net of the build");
     if (!*rest)
-        return invalid(err, l, "there is no command");
-    cay__step *s = step(r, l, CAY__STEP_RUN);
+        return fail_invalid(err, l, "there is no command");
+    cay__step *s = add_step(r, l, CAY__STEP_RUN);
     if (!s)
         return too_many(err, l);
     s->offline = network && !strcmp(network, "none");
@@ -258,7 +259,7 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
     }
     s->words = w.w;
     s->nwords = w.n;
-    return w.n ? 0 : invalid(err, l, "there is no command");
+    return w.n ? 0 : fail_invalid(err, l, "there is no command");
 }
 
 /* CMD and ENTRYPOINT: [] is fine, and takes what the base has away. */
@@ -268,7 +269,7 @@ static int on_command(cay__recipe *r, const cay__line *l, cay_err *err)
     cay__step_kind kind = *l->name == 'C' ? CAY__STEP_CMD : CAY__STEP_ENTRYPOINT;
     bool exec = exec_form(r, l->rest, &w);
     if (!exec && !*l->rest)
-        return invalid(err, l, "there is no command");
+        return fail_invalid(err, l, "there is no command");
     if (!exec) {
         w = (cay__words){ .w = cay__arena_take(&r->mem, 2 * sizeof *w.w), .n = 1 };
         w.w[0] = cay__arena_str(&r->mem, l->rest);
@@ -282,7 +283,7 @@ static int on_shell(cay__recipe *r, const cay__line *l, cay_err *err)
 {
     cay__words w;
     if (!exec_form(r, l->rest, &w) || !w.n)
-        return invalid(err, l, "it is SHELL [\"PROGRAM\", \"ARGUMENT\", …]");
+        return fail_invalid(err, l, "it is SHELL [\"PROGRAM\", \"ARGUMENT\", …]");
     return with_words(r, l, CAY__STEP_SHELL, &w, true, err);
 }
 
@@ -294,8 +295,9 @@ static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, co
     for (size_t i = 0; i + 1 < w->n; i++) {
         cay__heredoc h;
         if (!cay__heredoc_word(w->w[i], strlen(w->w[i]), &h) || used >= l->ndocs)
-            return invalid(err, l, "here-documents and files cannot be copied by one instruction");
-        cay__step *s = step(r, l, CAY__STEP_FILE);
+            return fail_invalid(err, l,
+                                "here-documents and files cannot be copied by one instruction");
+        cay__step *s = add_step(r, l, CAY__STEP_FILE);
         if (!s)
             return too_many(err, l);
         s->words = &w->w[w->n - 1];
@@ -307,7 +309,7 @@ static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, co
         s->chmod = opt->chmod;
     }
     if (w->n > 2 && w->w[w->n - 1][strlen(w->w[w->n - 1]) - 1] != '/')
-        return invalid(err, l, "several here-documents need a target that ends in '/'");
+        return fail_invalid(err, l, "several here-documents need a target that ends in '/'");
     return 0;
 }
 
@@ -332,9 +334,9 @@ static int on_copy(cay__recipe *r, const cay__line *l, cay_err *err)
     if (!exec)
         CAY_TRY(words_of(r, l, rest, &w, err));
     if (w.n < 2)
-        return invalid(err, l, "it needs a source and a target");
+        return fail_invalid(err, l, "it needs a source and a target");
     if (opt.from && !*opt.from)
-        return invalid(err, l, "--from needs a stage or a template");
+        return fail_invalid(err, l, "--from needs a stage or a template");
     if (l->ndocs && !exec)
         return copy_docs(r, l, &w, &opt, err);
     CAY_TRY(with_words(r, l, is_copy ? CAY__STEP_COPY : CAY__STEP_ADD, &w, exec, err));
@@ -363,7 +365,7 @@ static int on_pairs(cay__recipe *r, const cay__line *l, cay_err *err)
     const char *eq, *blank = l->rest + strcspn(l->rest, " \t");
     CAY_TRY(words_of(r, l, l->rest, &w, err));
     if (!w.n)
-        return invalid(err, l, "it is NAME=VALUE");
+        return fail_invalid(err, l, "it is NAME=VALUE");
     const char **out = cay__arena_take(&r->mem, (2 * w.n + 2) * sizeof *out);
     size_t n = 0;
     if (!(eq = strchr(w.w[0], '='))) {
@@ -378,7 +380,7 @@ static int on_pairs(cay__recipe *r, const cay__line *l, cay_err *err)
         if (!eq || eq == w.w[i])
             return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s is not NAME=VALUE",
                                        w.w[i]);
-        out[n++] = copy(r, w.w[i], (size_t)(eq - w.w[i]));
+        out[n++] = copy_text(r, w.w[i], (size_t)(eq - w.w[i]));
         out[n++] = eq + 1;
     }
     for (size_t i = 0; env && i < n; i += 2)
@@ -395,7 +397,7 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
     cay__words w;
     CAY_TRY(words_of(r, l, l->rest, &w, err));
     if (!w.n)
-        return invalid(err, l, "it is ARG NAME or ARG NAME=DEFAULT");
+        return fail_invalid(err, l, "it is ARG NAME or ARG NAME=DEFAULT");
     const char **out = cay__arena_take(&r->mem, (2 * w.n + 1) * sizeof *out);
     for (size_t i = 0; i < w.n; i++) {
         const char *eq = strchr(w.w[i], '=');
@@ -403,7 +405,7 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
         if (!name_ok(w.w[i], n))
             return cay__dockerfile_bad(err, l, "dockerfile_invalid",
                                        "%.60s is no name of a variable", w.w[i]);
-        out[2 * i] = copy(r, w.w[i], n);
+        out[2 * i] = copy_text(r, w.w[i], n);
         out[2 * i + 1] = eq ? eq : "";
     }
     if (r->nstages)
@@ -415,17 +417,17 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
         abort();
     r->globals[r->nglobals++] = (cay__step){ .kind = CAY__STEP_ARG,
                                              .line = l->no,
-                                             .text = told(r, l->name, l->rest),
+                                             .text = describe_line(r, l->name, l->rest),
                                              .words = out,
                                              .nwords = 2 * w.n };
     return 0;
 }
 
 /* WORKDIR and USER: one word that may have blanks; EXPOSE: some. */
-static int on_one(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_single_word(cay__recipe *r, const cay__line *l, cay_err *err)
 {
     if (!*l->rest)
-        return invalid(err, l, "it needs an argument");
+        return fail_invalid(err, l, "it needs an argument");
     cay__words w = { .w = cay__arena_take(&r->mem, 2 * sizeof *w.w), .n = 1 };
     w.w[0] = cay__arena_str(&r->mem, l->rest);
     return with_words(r, l, *l->name == 'W' ? CAY__STEP_WORKDIR : CAY__STEP_USER, &w, false, err);
@@ -436,7 +438,7 @@ static int on_expose(cay__recipe *r, const cay__line *l, cay_err *err)
     cay__words w;
     CAY_TRY(words_of(r, l, l->rest, &w, err));
     if (!w.n)
-        return invalid(err, l, "it needs a port");
+        return fail_invalid(err, l, "it needs a port");
     return with_words(r, l, CAY__STEP_EXPOSE, &w, false, err);
 }
 
@@ -452,8 +454,8 @@ static const struct {
     { "ENV", on_pairs, NULL },
     { "LABEL", on_pairs, NULL },
     { "ARG", on_arg, NULL },
-    { "WORKDIR", on_one, NULL },
-    { "USER", on_one, NULL },
+    { "WORKDIR", on_single_word, NULL },
+    { "USER", on_single_word, NULL },
     { "EXPOSE", on_expose, NULL },
     { "CMD", on_command, NULL },
     { "ENTRYPOINT", on_command, NULL },
@@ -474,7 +476,7 @@ int cay__dockerfile_step(cay__recipe *r, const cay__line *l, cay_err *err)
             return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
                                        "this instruction is not understood: %s", table[i].remedy);
         if (!r->nstages && table[i].on != on_from && table[i].on != on_arg)
-            return invalid(err, l, "before the first FROM there may be only ARG");
+            return fail_invalid(err, l, "before the first FROM there may be only ARG");
         return table[i].on(r, l, err);
     }
     return cay__dockerfile_bad(err, l, "dockerfile_unsupported",

@@ -34,7 +34,7 @@ int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, co
 }
 
 /* One line of the file without its end; false at the end of all. */
-static bool take(reader *rd, const char **s, size_t *n)
+static bool read_line(reader *rd, const char **s, size_t *n)
 {
     if (rd->p >= rd->end)
         return false;
@@ -48,7 +48,7 @@ static bool take(reader *rd, const char **s, size_t *n)
     return true;
 }
 
-static size_t blanks(const char *s, size_t n)
+static size_t count_blanks(const char *s, size_t n)
 {
     size_t i = 0;
     while (i < n + CAY__MUTANT("fuzz-dockerfile") && (s[i] == ' ' || s[i] == '\t'))
@@ -57,32 +57,32 @@ static size_t blanks(const char *s, size_t n)
 }
 
 /* "# escape=`" and its kind, before anything else in the file. */
-static int directives(reader *rd)
+static int read_directives(reader *rd)
 {
     for (;;) {
         reader back = *rd;
         const char *s;
         size_t n, i;
         char name[16] = "";
-        if (!take(rd, &s, &n))
+        if (!read_line(rd, &s, &n))
             return 0;
-        i = blanks(s, n);
+        i = count_blanks(s, n);
         if (i >= n || s[i] != '#') {
             *rd = back;
             return 0;
         }
         i++;
-        i += blanks(s + i, n - i);
+        i += count_blanks(s + i, n - i);
         size_t k = 0;
         while (i < n && isalpha((unsigned char)s[i]) && k < sizeof name - 1)
             name[k++] = (char)tolower((unsigned char)s[i++]);
-        i += blanks(s + i, n - i);
+        i += count_blanks(s + i, n - i);
         if (!k || i >= n || s[i] != '=') {
             *rd = back;
             return 0;
         }
         i++;
-        i += blanks(s + i, n - i);
+        i += count_blanks(s + i, n - i);
         while (n > i && (s[n - 1] == ' ' || s[n - 1] == '\t'))
             n--;
         if (!strcmp(name, "escape")) {
@@ -99,13 +99,13 @@ static int directives(reader *rd)
 
 /* An instruction over its continued lines, comments between them left out. *no: where it begins. 1:
  * there is one. */
-static int gather(reader *rd, cay__buf *out, unsigned *no)
+static int read_instruction(reader *rd, cay__buf *out, unsigned *no)
 {
     const char *s;
     size_t n;
     bool more = false;
-    while (take(rd, &s, &n)) {
-        size_t i = blanks(s, n);
+    while (read_line(rd, &s, &n)) {
+        size_t i = count_blanks(s, n);
         if (i == n || s[i] == '#') /* also between continued lines */
             continue;
         if (!more)
@@ -136,7 +136,7 @@ static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const
     CAY_AUTOBUF body = CAY__BUF(CAY__RECIPE_BYTES);
     const char *s;
     size_t n;
-    while (take(rd, &s, &n)) {
+    while (read_line(rd, &s, &n)) {
         size_t tabs = 0;
         while (h->strip && tabs < n && s[tabs] == '\t')
             tabs++;
@@ -177,7 +177,7 @@ static int read_docs(reader *rd, cay__line *l, const char **docs, size_t *lens)
     return 0;
 }
 
-static int instruction(reader *rd, char *text, unsigned no)
+static int parse_instruction(reader *rd, char *text, unsigned no)
 {
     const char *docs[DOCS];
     size_t lens[DOCS], n = 0;
@@ -186,7 +186,7 @@ static int instruction(reader *rd, char *text, unsigned no)
         n++;
     for (size_t i = 0; i < n && i < sizeof l.name - 1; i++)
         l.name[i] = isalpha((unsigned char)text[i]) ? (char)toupper((unsigned char)text[i]) : '?';
-    l.rest = text + n + blanks(text + n, strlen(text + n));
+    l.rest = text + n + count_blanks(text + n, strlen(text + n));
     for (size_t k = strlen(text); k > n && (text[k - 1] == ' ' || text[k - 1] == '\t'); k--)
         text[k - 1] = 0;
     if (n >= sizeof l.name)
@@ -198,18 +198,18 @@ static int instruction(reader *rd, char *text, unsigned no)
 
 static int read_all(reader *rd)
 {
-    CAY_TRY(directives(rd));
+    CAY_TRY(read_directives(rd));
     for (;;) {
         CAY_AUTOBUF text = CAY__BUF(CAY__RECIPE_BYTES);
         unsigned no = 0;
-        int rc = gather(rd, &text, &no);
+        int rc = read_instruction(rd, &text, &no);
         if (rc < 0)
             return rc;
         if (!rc)
             break;
         if (!text.len) /* a lone escape */
             continue;
-        CAY_TRY(instruction(rd, text.data, no));
+        CAY_TRY(parse_instruction(rd, text.data, no));
     }
     if (!rd->r->nstages)
         return cay_fail_why(rd->err, CAY_EINVAL, "dockerfile_invalid",

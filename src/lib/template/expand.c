@@ -63,17 +63,17 @@ typedef struct expand {
     cay_err *err;
 } expand;
 
-static int value(expand *x, bool skip);
-static int pieces(expand *x, const char *stop, bool quoted, bool skip);
+static int expand_variable(expand *x, bool skip);
+static int expand_pieces(expand *x, const char *stop, bool quoted, bool skip);
 
-static void add(expand *x, const char *s, size_t n, bool skip)
+static void append_text(expand *x, const char *s, size_t n, bool skip)
 {
     if (!skip)
         cay__buf_add(&x->out, s, n);
 }
 
 /* Behind "${NAME": an operator with its word, then '}'. */
-static int braced(expand *x, const char *name, bool skip)
+static int expand_braced(expand *x, const char *name, bool skip)
 {
     const char *v = x->get(name, x->arg);
     bool colon = *x->p == ':', set = v && (!colon || *v);
@@ -81,7 +81,7 @@ static int braced(expand *x, const char *name, bool skip)
     char op = *x->p;
     if (op == '}' && !colon) {
         x->p++;
-        add(x, v ? v : "", v ? strlen(v) : 0, skip);
+        append_text(x, v ? v : "", v ? strlen(v) : 0, skip);
         return 0;
     }
     if (!op || !strchr("-+?", op))
@@ -93,8 +93,8 @@ static int braced(expand *x, const char *name, bool skip)
     size_t at = x->out.len;
     bool use = op == '+' ? set : !set;
     if (op != '+' && set)
-        add(x, v, strlen(v), skip);
-    CAY_TRY(pieces(x, "}", false, skip || !use));
+        append_text(x, v, strlen(v), skip);
+    CAY_TRY(expand_pieces(x, "}", false, skip || !use));
     if (*x->p != '}')
         return cay_fail(x->err, CAY_EINVAL, "${%s: there is no closing brace", name);
     x->p++;
@@ -104,7 +104,7 @@ static int braced(expand *x, const char *name, bool skip)
     return 0;
 }
 
-static int value(expand *x, bool skip)
+static int expand_variable(expand *x, bool skip)
 {
     char name[128];
     size_t n = 0;
@@ -113,7 +113,7 @@ static int value(expand *x, bool skip)
     if (!isalpha((unsigned char)*s) && *s != '_') {
         if (brace)
             return cay_fail(x->err, CAY_EINVAL, "${: no name of a variable follows");
-        add(x, "$", 1, skip);
+        append_text(x, "$", 1, skip);
         x->p++;
         return 0;
     }
@@ -129,48 +129,48 @@ static int value(expand *x, bool skip)
         if (++x->depth > DEPTH)
             return cay_fail(x->err, CAY_EINVAL, "variables are more than %d deep in each other",
                             DEPTH);
-        int rc = braced(x, name, skip);
+        int rc = expand_braced(x, name, skip);
         x->depth--;
         return rc;
     }
     const char *v = x->get(name, x->arg);
     if (v)
-        add(x, v, strlen(v), skip);
+        append_text(x, v, strlen(v), skip);
     return 0;
 }
 
-static int single(expand *x, bool skip)
+static int copy_single_quoted(expand *x, bool skip)
 {
     const char *end = strchr(x->p + 1, '\'');
     if (!end)
         return cay_fail(x->err, CAY_EINVAL, "a single quote is not closed");
-    add(x, x->p + 1, (size_t)(end - x->p - 1), skip);
+    append_text(x, x->p + 1, (size_t)(end - x->p - 1), skip);
     x->p = end + 1;
     return 0;
 }
 
 /* Up to one of `stop` that is in no quotes. */
-static int pieces(expand *x, const char *stop, bool quoted, bool skip)
+static int expand_pieces(expand *x, const char *stop, bool quoted, bool skip)
 {
     while (*x->p && !strchr(stop, *x->p)) {
         if (*x->p == x->escape && x->p[1]) {
             /* In double quotes it takes away the meaning of what has one there, and stays before
              * all else. */
             bool drop = !quoted || x->p[1] == '"' || x->p[1] == '$' || x->p[1] == x->escape;
-            add(x, x->p + drop, drop ? 1 : 2, skip);
+            append_text(x, x->p + drop, drop ? 1 : 2, skip);
             x->p += 2;
         } else if (*x->p == '$') {
-            CAY_TRY(value(x, skip));
+            CAY_TRY(expand_variable(x, skip));
         } else if (*x->p == '\'' && !quoted) {
-            CAY_TRY(single(x, skip));
+            CAY_TRY(copy_single_quoted(x, skip));
         } else if (*x->p == '"' && !quoted) {
             x->p++;
-            CAY_TRY(pieces(x, "\"", true, skip));
+            CAY_TRY(expand_pieces(x, "\"", true, skip));
             if (*x->p != '"')
                 return cay_fail(x->err, CAY_EINVAL, "a double quote is not closed");
             x->p++;
         } else {
-            add(x, x->p++, 1, skip);
+            append_text(x, x->p++, 1, skip);
         }
     }
     return 0;
@@ -186,7 +186,7 @@ int cay__recipe_expand(const char *word, char escape, cay__recipe_get get, void 
                  .out = CAY__BUF(CAY__RECIPE_BYTES),
                  .err = err };
     cay__buf_str(&x.out, "");
-    int rc = pieces(&x, "", false, false);
+    int rc = expand_pieces(&x, "", false, false);
     if (!rc && x.out.full)
         rc = cay_fail(err, CAY_ETOOBIG, "a word becomes longer than %u bytes", CAY__RECIPE_BYTES);
     if (rc < 0) {

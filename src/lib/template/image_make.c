@@ -110,7 +110,7 @@ static bool on_disk(const cay_client *client, const char *name)
     return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void look(cay_client *client, const char *tenant, const char *name, known *out)
+static void lookup_layer(cay_client *client, const char *tenant, const char *name, known *out)
 {
     known_clear(out);
     *out = (known){ .tenant = tenant };
@@ -145,7 +145,7 @@ static int see_all(work *k, cay_err *err)
                                            err);
 }
 
-static bool given(const work *k, size_t i, const known *n)
+static bool can_use_layer(const work *k, size_t i, const known *n)
 {
     return n->mine || k->seen[i] || CAY__MUTANT("image-possession");
 }
@@ -159,8 +159,8 @@ int cay__image_missing(cay_client *client, const char *tenant, const cay__image 
     int rc = see_all(k, err);
     for (size_t i = 0; rc == 0 && i < im->n; i++) {
         AUTOKNOWN n = { 0 };
-        look(client, tenant_of(k), k->name[i], &n);
-        missing[i] = !n.there || !given(k, i, &n);
+        lookup_layer(client, tenant_of(k), k->name[i], &n);
+        missing[i] = !n.there || !can_use_layer(k, i, &n);
     }
     free(k);
     return rc;
@@ -180,7 +180,7 @@ int cay__layers_lock(cay_client *client, bool remove, int *out, cay_err *err)
     return 0;
 }
 
-static int tell(work *k, const char *what, uint64_t done)
+static int report_progress(work *k, const char *what, uint64_t done)
 {
     cay_template_progress p = {
         .size = sizeof p, .what = what, .layer = k->at + 1, .layers = k->im->n, .done = done
@@ -188,7 +188,7 @@ static int tell(work *k, const char *what, uint64_t done)
     return k->spec->progress ? k->spec->progress(&p, k->spec->progress_arg) : 0;
 }
 
-static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay_err *err)
+static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80], cay_err *err)
 {
     cay__rec r;
     for (;;) {
@@ -198,7 +198,7 @@ static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay
             uint64_t done = cay__rec_get_num(&r), need = k->used + k->fresh + done;
             if (k->most && need > k->most)
                 return cay__quota_templates(tenant_of(k), (int64_t)k->most, (int64_t)need, err);
-            if (tell(k, "unpack", done))
+            if (report_progress(k, "unpack", done))
                 return cay_fail(err, CAY_ECANCELED, "it was stopped");
         } else if (r.type == CAY__REC_DONE) {
             made->files = cay__rec_get_num(&r);
@@ -215,7 +215,7 @@ static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay
     }
 }
 
-static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err *err)
+static int unpack_layer(work *k, size_t i, int fd, known *made, char diff[80], cay_err *err)
 {
     cay__oneshot *o = NULL;
     cay__feed *feed = NULL;
@@ -244,7 +244,7 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
         };
         rc = cay__layer_open(&at, k->call, &ask, &conn, err);
         if (rc == 0) {
-            rc = converse(k, &conn, made, diff, err);
+            rc = read_records(k, &conn, made, diff, err);
             cay__layer_close(&conn);
         }
         int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
@@ -282,9 +282,9 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
         CAY_TRY(cay__layer_drop(k->client, k->call, k->name[i], "native", err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
-    if (tell(k, "unpack", 0))
+    if (report_progress(k, "unpack", 0))
         return cay_fail(err, CAY_ECANCELED, "it was stopped");
-    CAY_TRY(unpack(k, i, fd, n, diff, err));
+    CAY_TRY(unpack_layer(k, i, fd, n, diff, err));
     if (*k->im->diff_id[i] && strcmp(diff, k->im->diff_id[i])) {
         cay__layer_remove(&at, k->call, k->name[i], NULL);
         return cay_fail_why(err, CAY_EINVAL, "image_digest",
@@ -311,10 +311,10 @@ static int need_layer(work *k, size_t i, cay_err *err)
     CAY_AUTOFD lock = -1;
     k->at = i;
     CAY_TRY(cay__call_check(k->call, "template", err));
-    look(k->client, tenant_of(k), k->name[i], &n);
-    if (!n.there || !given(k, i, &n)) {
+    lookup_layer(k->client, tenant_of(k), k->name[i], &n);
+    if (!n.there || !can_use_layer(k, i, &n)) {
         CAY_TRY(cay__box_lock(k->client, k->call, k->name[i], true, &lock, err));
-        look(k->client, tenant_of(k), k->name[i], &n);
+        lookup_layer(k->client, tenant_of(k), k->name[i], &n);
     }
     if (n.there &&
         strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
@@ -323,7 +323,7 @@ static int need_layer(work *k, size_t i, cay_err *err)
     if (!n.there) {
         CAY_TRY(make_layer(k, i, &n, err));
         k->fresh += n.bytes;
-    } else if (!given(k, i, &n)) {
+    } else if (!can_use_layer(k, i, &n)) {
         CAY_TRY(prove_layer(k, i, &n, err));
     }
     if (n.opaque) {
@@ -335,7 +335,7 @@ static int need_layer(work *k, size_t i, cay_err *err)
     return 0;
 }
 
-static int lease(work *k, cay_err *err)
+static int write_lease(work *k, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char creator[160];
@@ -350,7 +350,7 @@ static int lease(work *k, cay_err *err)
     return text ? k->client->store->note_put(k->client->db, CAY__NOTE_LEASE, k->id, text, err) : rc;
 }
 
-static int record(work *k, cay_template **out, cay_err *err)
+static int record_template(work *k, cay_template **out, cay_err *err)
 {
     cay__stack stack;
     const char *names[CAY__IMAGE_LAYERS];
@@ -383,7 +383,7 @@ int cay__image_make(cay_client *client, const cay_call *call, const cay__image_s
     name_all(k);
     int rc = cay__layers_lock(client, false, &lock, err);
     if (rc == 0)
-        rc = lease(k, err);
+        rc = write_lease(k, err);
     CAY_FAULT("image.leased");
     if (rc == 0)
         rc = see_all(k, err);
@@ -395,7 +395,7 @@ int cay__image_make(cay_client *client, const cay_call *call, const cay__image_s
             cay_wrap(err, rc, "layer %zu of %zu", i + 1, im->n);
     }
     if (rc == 0)
-        rc = record(k, out, err);
+        rc = record_template(k, out, err);
     if (rc < 0)
         cay__stack_release(client, k->id);
     for (size_t i = 0; rc == 0 && i < k->first;

@@ -18,7 +18,7 @@ static const char *const layer_types[] = {
     "application/vnd.docker.image.rootfs.diff.tar.gzip",
 };
 
-static int bad(cay_err *err, const char *what)
+static int fail_invalid(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "image_invalid", "the image's %s", what);
 }
@@ -31,7 +31,7 @@ bool cay__digest_ok(const char *s)
 
 /* Strict, but for what others write as well: a key that comes twice is refused, text after it too.
  */
-static int parse(const char *text, size_t len, json_t **out, cay_err *err)
+static int parse_object(const char *text, size_t len, json_t **out, cay_err *err)
 {
     if (len > CAY__IMAGE_DOC_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "image_invalid",
@@ -40,7 +40,7 @@ static int parse(const char *text, size_t len, json_t **out, cay_err *err)
     json_t *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
     if (!j || !json_is_object(j)) {
         json_decref(j);
-        return bad(err, "document is no JSON object");
+        return fail_invalid(err, "document is no JSON object");
     }
     *out = j;
     return 0;
@@ -51,9 +51,10 @@ static int take_blob(const json_t *d, cay__blob *out, cay_err *err)
     const char *digest = cay__json_str(d, "digest", "");
     int64_t size = cay__json_int(d, "size", -1);
     if (!cay__digest_ok(digest))
-        return bad(err, "description names a digest that is not sha256: and 64 hex digits");
+        return fail_invalid(err,
+                            "description names a digest that is not sha256: and 64 hex digits");
     if (size < 0 || (uint64_t)size > SIZE_MOST)
-        return bad(err, "description has a part without a size, or one beyond 16 GiB");
+        return fail_invalid(err, "description has a part without a size, or one beyond 16 GiB");
     cay__str_copy(out->digest, sizeof out->digest, digest);
     out->size = (uint64_t)size;
     return 0;
@@ -79,13 +80,13 @@ static void platform_text(const json_t *p, char *out, size_t cap)
 }
 
 /* "linux/arm64" takes "linux/arm64/v8"; "linux/arm/v7" only itself. */
-static bool fits(const char *want, const char *has)
+static bool is_platform_match(const char *want, const char *has)
 {
     size_t n = strlen(want);
     return !strncmp(want, has, n) && (!has[n] || has[n] == '/');
 }
 
-static int pick(const json_t *list, const char *platform, cay__image *out, cay_err *err)
+static int pick_platform(const json_t *list, const char *platform, cay__image *out, cay_err *err)
 {
     char mine[64], has[100];
     CAY_AUTOBUF there = CAY__BUF(150);
@@ -101,7 +102,7 @@ static int pick(const json_t *list, const char *platform, cay__image *out, cay_e
             continue; /* a statement about an image, and none */
         if (json_is_object(p))
             platform_text(p, has, sizeof has);
-        if (!json_is_object(p) ? json_array_size(list) == 1 : fits(platform, has)) {
+        if (!json_is_object(p) ? json_array_size(list) == 1 : is_platform_match(platform, has)) {
             best = d;
             break;
         }
@@ -128,7 +129,7 @@ static bool known_layer(const char *type)
 static int take_layers(const json_t *list, cay__image *out, cay_err *err)
 {
     if (!json_is_array(list))
-        return bad(err, "manifest has no list of layers");
+        return fail_invalid(err, "manifest has no list of layers");
     if (json_array_size(list) > CAY__IMAGE_LAYERS && !CAY__MUTANT("fuzz-image"))
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
                             "the image has %zu layers, and a sandbox stands on at most %d",
@@ -152,29 +153,30 @@ int cay__image_read(const char *text, size_t len, const char *platform, cay__ima
 {
     CAY_AUTOJSON *o = NULL;
     *out = (cay__image){ 0 };
-    CAY_TRY(parse(text, len, &o, err));
+    CAY_TRY(parse_object(text, len, &o, err));
     int64_t version = cay__json_int(o, "schemaVersion", 0);
     if (version == 1)
         return cay_fail_why(err, CAY_ENOTSUP, "image_schema",
                             "the image has a manifest of Docker's first schema, which nobody can "
                             "check; push it again with a newer tool");
     if (version != 2)
-        return bad(err, "manifest has no schemaVersion 2");
+        return fail_invalid(err, "manifest has no schemaVersion 2");
     const json_t *list = json_object_get(o, "manifests"), *config = json_object_get(o, "config");
     if (list && config)
-        return bad(err, "manifest is an index and a manifest at once"); /* whoever reads it one way
-                                                                           sees another image */
+        return fail_invalid(err,
+                            "manifest is an index and a manifest at once"); /* whoever reads it one
+                                                                      way sees another image */
     if (list)
-        return json_is_array(list) ? pick(list, platform, out, err)
-                                   : bad(err, "index has no list of manifests");
+        return json_is_array(list) ? pick_platform(list, platform, out, err)
+                                   : fail_invalid(err, "index has no list of manifests");
     CAY_TRY(json_is_object(config) ? take_blob(config, &out->config, err)
-                                   : bad(err, "manifest has no config"));
+                                   : fail_invalid(err, "manifest has no config"));
     if (out->config.size > CAY__IMAGE_DOC_MAX)
-        return bad(err, "config is too long");
+        return fail_invalid(err, "config is too long");
     return take_layers(json_object_get(o, "layers"), out, err);
 }
 
-static bool whole(const json_t *s)
+static bool is_c_string(const json_t *s)
 {
     return json_is_string(s) && strlen(json_string_value(s)) == json_string_length(s);
 }
@@ -183,7 +185,7 @@ static void put_words(json_t *to, const char *key, const json_t *list)
 {
     json_t *a = json_array();
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (whole(json_array_get(list, i)))
+        if (is_c_string(json_array_get(list, i)))
             json_array_append(a, json_array_get(list, i));
     if (json_array_size(a))
         json_object_set(to, key, a);
@@ -195,7 +197,7 @@ static void put_env(json_t *to, const json_t *list)
     json_t *env = json_object();
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
-        const char *s = whole(v) ? json_string_value(v) : "", *eq = strchr(s, '=');
+        const char *s = is_c_string(v) ? json_string_value(v) : "", *eq = strchr(s, '=');
         if (!eq || eq == s || memchr(s, '\n', (size_t)(eq - s)))
             continue;
         char *key = strndup(s, (size_t)(eq - s));
@@ -224,7 +226,7 @@ static void put_labels(json_t *to, const json_t *from)
 {
     const char *key;
     json_t *v, *o = json_object();
-    json_object_foreach((json_t *)from, key, v) if (whole(v)) json_object_set(o, key, v);
+    json_object_foreach((json_t *)from, key, v) if (is_c_string(v)) json_object_set(o, key, v);
     if (json_object_size(o))
         json_object_set(to, "labels", o);
     json_decref(o);
@@ -264,18 +266,18 @@ static json_t *as_template(const json_t *o)
 int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(parse(text, len, &o, err));
+    CAY_TRY(parse_object(text, len, &o, err));
     const char *os = cay__json_str(o, "os", "linux");
     if (strcmp(os, "linux"))
         return cay_fail_why(err, CAY_ENOTSUP, "image_platform",
                             "the image is for %.40s, not for Linux", os);
     const json_t *ids = json_object_get(json_object_get(o, "rootfs"), "diff_ids");
     if (!json_is_array(ids) || json_array_size(ids) != im->n)
-        return bad(err, "config names another number of layers than its manifest");
+        return fail_invalid(err, "config names another number of layers than its manifest");
     for (size_t i = 0; i < im->n; i++) {
         const json_t *d = json_array_get(ids, i);
-        if (!whole(d) || !cay__digest_ok(json_string_value(d)))
-            return bad(err, "config has a diff_id that is not sha256: and 64 hex digits");
+        if (!is_c_string(d) || !cay__digest_ok(json_string_value(d)))
+            return fail_invalid(err, "config has a diff_id that is not sha256: and 64 hex digits");
         cay__str_copy(im->diff_id[i], sizeof im->diff_id[i], json_string_value(d));
     }
     CAY_AUTOJSON *made = as_template(o);

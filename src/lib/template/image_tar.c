@@ -12,7 +12,7 @@
 #define MEMBERS_MOST 10000
 enum { BLOCK = 512, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
 
-static bool octal(const uint8_t *p, size_t n, uint64_t *out)
+static bool parse_octal(const uint8_t *p, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -27,10 +27,10 @@ static bool octal(const uint8_t *p, size_t n, uint64_t *out)
     return i == n || !p[i] || p[i] == ' ';
 }
 
-static bool number(const uint8_t *p, size_t n, uint64_t *out)
+static bool parse_number(const uint8_t *p, size_t n, uint64_t *out)
 {
     if (!(p[0] & 0x80))
-        return octal(p, n, out);
+        return parse_octal(p, n, out);
     uint64_t v = 0;
     for (size_t i = 1; i < n; i++) {
         if (v >> 55)
@@ -47,7 +47,7 @@ static bool header_ok(const uint8_t *b)
     unsigned sum = 0;
     for (size_t i = 0; i < BLOCK; i++)
         sum += i >= SUM && i < SUM + 8 ? ' ' : b[i];
-    return !memcmp(b + MAGIC, "ustar", 5) && octal(b + SUM, 8, &want) && want == sum;
+    return !memcmp(b + MAGIC, "ustar", 5) && parse_octal(b + SUM, 8, &want) && want == sum;
 }
 
 /* "./a" is "a"; prefix and name together. False: longer than we keep. */
@@ -76,7 +76,7 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
     uint64_t end = (uint64_t)st.st_size, at = 0;
     while (at + BLOCK <= end && pread(fd, b, BLOCK, (off_t)at) == BLOCK && header_ok(b)) {
         cay__member m = { .at = at + BLOCK };
-        if (!number(b + SIZE, 12, &m.size) || m.size > end - m.at) {
+        if (!parse_number(b + SIZE, 12, &m.size) || m.size > end - m.at) {
             cay__members_clear(out);
             return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
                                 "the archive is cut: a member is longer than what is left");

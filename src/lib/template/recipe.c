@@ -65,7 +65,7 @@ bool cay__recipe_flag(const char *text, bool *yes)
     return *yes || !strcasecmp(text, "false") || !strcmp(text, "0");
 }
 
-static bool number(const char *s, size_t n, unsigned *out)
+static bool parse_port(const char *s, size_t n, unsigned *out)
 {
     unsigned v = 0;
     if (!n || n > 5)
@@ -86,8 +86,8 @@ bool cay__recipe_port(const char *text, unsigned *first, unsigned *last, bool *u
     if (slash && strcasecmp(slash, "/tcp") && strcasecmp(slash, "/udp"))
         return false;
     *udp = slash && !strcasecmp(slash, "/udp");
-    if (!number(text, (size_t)((dash ? dash : end) - text), first))
+    if (!parse_port(text, (size_t)((dash ? dash : end) - text), first))
         return false;
     *last = *first;
-    return !dash || (number(dash + 1, (size_t)(end - dash - 1), last) && *last >= *first);
+    return !dash || (parse_port(dash + 1, (size_t)(end - dash - 1), last) && *last >= *first);
 }

@@ -31,14 +31,15 @@ static const struct {
 };
 static const char *const types[] = { "bind", "cache", "secret", "tmpfs" };
 
-static int bad(cay_err *err, const cay__line *l, const char *why, const char *what, size_t n)
+static int fail_unsupported(cay_err *err, const cay__line *l, const char *why, const char *what,
+                            size_t n)
 {
     return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--mount: %s%.*s", why,
                                (int)CAY_MIN(n, (size_t)60), what);
 }
 
 /* Up to a comma that no quote holds. */
-static size_t part(const char *s, char escape)
+static size_t measure_part(const char *s, char escape)
 {
     char quote = 0;
     size_t n = 0;
@@ -64,23 +65,23 @@ static int type_of(const cay__line *l, const char *text, char escape, char *out,
 {
     *out = 'b';
     for (const char *s = text; *s; s += s[0] == ',') {
-        size_t n = part(s, escape);
+        size_t n = measure_part(s, escape);
         if (n > 5 && !strncasecmp(s, "type=", 5)) {
             *out = 0;
             for (size_t i = 0; i < CAY_LEN(types); i++)
                 if (strlen(types[i]) == n - 5 && !strncasecmp(types[i], s + 5, n - 5))
                     *out = *types[i];
             if (!*out)
-                return bad(err, l, "a type is bind, cache, secret or tmpfs, and not ", s + 5,
-                           n - 5);
+                return fail_unsupported(err, l, "a type is bind, cache, secret or tmpfs, and not ",
+                                        s + 5, n - 5);
         }
         s += n;
     }
     return 0;
 }
 
-static int take(cay__recipe *r, const cay__line *l, const char *s, size_t n, cay__run_mount *out,
-                cay_err *err)
+static int read_option(cay__recipe *r, const cay__line *l, const char *s, size_t n,
+                       cay__run_mount *out, cay_err *err)
 {
     const char *eq = memchr(s, '=', n);
     size_t name = eq ? (size_t)(eq - s) : n, k = 0;
@@ -90,15 +91,15 @@ static int take(cay__recipe *r, const cay__line *l, const char *s, size_t n, cay
            (strlen(keys[k].name) != name || strncasecmp(keys[k].name, s, name)))
         k++;
     if (k == CAY_LEN(keys) || !strchr(keys[k].types, out->type))
-        return bad(err, l,
-                   out->type == 'c'   ? "type=cache does not know "
-                   : out->type == 's' ? "type=secret does not know "
-                   : out->type == 't' ? "type=tmpfs does not know "
-                                      : "type=bind does not know ",
-                   s, name);
+        return fail_unsupported(err, l,
+                                out->type == 'c'   ? "type=cache does not know "
+                                : out->type == 's' ? "type=secret does not know "
+                                : out->type == 't' ? "type=tmpfs does not know "
+                                                   : "type=bind does not know ",
+                                s, name);
     bool flag = keys[k].at == AT(ro) || keys[k].at == AT(rw) || keys[k].at == AT(required);
     if (!flag && (!eq || eq + 1 == s + n))
-        return bad(err, l, "there is no value behind ", s, name);
+        return fail_unsupported(err, l, "there is no value behind ", s, name);
     char *v = eq ? value_of(r, eq + 1, (size_t)(s + n - eq - 1)) : value_of(r, "", 0);
     *(const char **)(void *)((char *)out + keys[k].at) = v;
     return 0;
@@ -110,14 +111,16 @@ int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__r
     *out = (cay__run_mount){ 0 };
     CAY_TRY(type_of(l, text, r->escape, &out->type, err));
     for (const char *s = text; *s; s += s[0] == ',') {
-        size_t n = part(s, r->escape);
+        size_t n = measure_part(s, r->escape);
         if (n)
-            CAY_TRY(take(r, l, s, n, out, err));
+            CAY_TRY(read_option(r, l, s, n, out, err));
         s += n;
     }
     if (out->type == 's' ? !out->id && !out->target : !out->target)
-        return bad(err, l, out->type == 's' ? "a secret needs an id" : "it needs a target", "", 0);
+        return fail_unsupported(
+            err, l, out->type == 's' ? "a secret needs an id" : "it needs a target", "", 0);
     if (out->type == 'c' && (out->from || out->source))
-        return bad(err, l, "a cache begins empty: from and source are for type=bind", "", 0);
+        return fail_unsupported(err, l, "a cache begins empty: from and source are for type=bind",
+                                "", 0);
     return 0;
 }

@@ -46,7 +46,7 @@ typedef struct trip {
     void *arg;
 } trip;
 
-static bool loopback(const char *host)
+static bool is_loopback(const char *host)
 {
     char url[320];
     snprintf(url, sizeof url, "http://%s/", host);
@@ -76,7 +76,7 @@ static bool conf_private(const cay__tconf *c, const char *host)
 }
 
 /* Takes "host[:port]" apart; false: it is neither a name nor an address with a port. */
-static bool place(const char *host, bool tls, char out[300], uint16_t *port)
+static bool parse_host(const char *host, bool tls, char out[300], uint16_t *port)
 {
     const char *end = *host == '[' ? strchr(host, ']') : host + strcspn(host, ":");
     uint64_t n = tls ? 443 : 80;
@@ -104,7 +104,7 @@ static int operator_says_no(const trip *t, cay_err *err)
  * judged by the address that is connected to. */
 static int judge_operator(trip *t, const char *host, bool tls, cay_err *err)
 {
-    if (!place(host, tls, t->to, &t->port))
+    if (!parse_host(host, tls, t->to, &t->port))
         return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer",
                             "\"%.100s\" is no address to go to", host);
     /* A name of this machine has no rules of its own: they are those of its address. */
@@ -119,7 +119,7 @@ static int judge_operator(trip *t, const char *host, bool tls, cay_err *err)
 }
 
 /* Judges a URL that the registry names. */
-static int judge(trip *t, const char *url, bool *own, cay_err *err)
+static int check_url(trip *t, const char *url, bool *own, cay_err *err)
 {
     char host[300];
     bool tls;
@@ -136,7 +136,7 @@ static int judge(trip *t, const char *url, bool *own, cay_err *err)
     return judge_operator(t, host, tls, err);
 }
 
-static bool may(const uint8_t addr[16], void *arg)
+static bool can_connect(const uint8_t addr[16], void *arg)
 {
     trip *t = arg;
     cay__verdict v = cay__decide_addr(t->r->op, NULL, t->to, addr, t->port);
@@ -178,8 +178,8 @@ static int on_data(const char *p, size_t n, void *arg, cay_err *err)
     return t->want ? t->fn(p, n, t->arg, err) : 0;
 }
 
-static int once(trip *t, const cay_call *call, const char *url, const char *auth, const char *more,
-                uint64_t max, cay_err *err)
+static int send_request(trip *t, const cay_call *call, const char *url, const char *auth,
+                        const char *more, uint64_t max, cay_err *err)
 {
     const char *headers[4];
     size_t n = 0;
@@ -200,7 +200,7 @@ static int once(trip *t, const cay_call *call, const char *url, const char *auth
                         .on_head = on_head,
                         .on_data = on_data,
                         .on_header = on_header,
-                        .may = may,
+                        .may = can_connect,
                         .arg = t,
                         .raw = true };
     int rc = cay__http_do(t->r->http, call, &q, &reply, err);
@@ -218,7 +218,7 @@ static int once(trip *t, const cay_call *call, const char *url, const char *auth
     return rc;
 }
 
-static int basic(const char *login, char **out)
+static int make_basic_auth(const char *login, char **out)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
     cay__buf_str(&b, "Authorization: Basic ");
@@ -235,7 +235,7 @@ static void put_query(cay__buf *b, const char *key, const char *value)
                      (unsigned char)*value);
 }
 
-static int keep(const char *p, size_t n, void *arg, cay_err *err)
+static int on_body_data(const char *p, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, p, n);
@@ -244,7 +244,7 @@ static int keep(const char *p, size_t n, void *arg, cay_err *err)
                    : 0;
 }
 
-static int denied(const cay__reg *r, cay_err *err)
+static int fail_denied(const cay__reg *r, cay_err *err)
 {
     return cay_fail_why(
         err, CAY_EAUTH, "registry_auth", "%s does not give %s%s", r->host, r->name.path,
@@ -260,8 +260,8 @@ static int get_token(cay__reg *r, const cay_call *call, const cay__challenge *c,
     CAY_AUTOJSON *o = NULL;
     char scope[300];
     bool own;
-    trip t = { .r = r, .fn = keep, .arg = &body };
-    CAY_TRY(judge(&t, c->realm, &own, err));
+    trip t = { .r = r, .fn = on_body_data, .arg = &body };
+    CAY_TRY(check_url(&t, c->realm, &own, err));
     snprintf(scope, sizeof scope, "repository:%s:pull", r->name.path);
     cay__buf_str(&url, c->realm);
     if (*c->service)
@@ -270,11 +270,11 @@ static int get_token(cay__reg *r, const cay_call *call, const cay__challenge *c,
     if (url.full)
         return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer",
                             "%s names a token server that is too long", r->host);
-    if (r->login && basic(r->login, &auth) < 0)
+    if (r->login && make_basic_auth(r->login, &auth) < 0)
         return cay_fail_why(err, CAY_EINVAL, "registry_auth", "user and password are too long");
-    CAY_TRY(once(&t, call, url.data, auth, NULL, TOKEN_MAX, err));
+    CAY_TRY(send_request(&t, call, url.data, auth, NULL, TOKEN_MAX, err));
     if (t.status == 401 || t.status == 403)
-        return denied(r, err);
+        return fail_denied(r, err);
     if (t.status != 200 || !body.len || cay__json_object("", body.data, &o, NULL) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer",
                             "the token server of %s answered %d, without a token", r->host,
@@ -295,14 +295,14 @@ static int log_in(cay__reg *r, const cay_call *call, const cay__challenge *c, ca
     if (c->kind == CAY__AUTH_BEARER)
         return get_token(r, call, c, err);
     if (c->kind == CAY__AUTH_NONE || !r->login)
-        return denied(r, err);
+        return fail_denied(r, err);
     free(r->token);
     r->token = NULL;
-    return basic(r->login, &r->token) < 0 ? denied(r, err) : 0;
+    return make_basic_auth(r->login, &r->token) < 0 ? fail_denied(r, err) : 0;
 }
 
 /* Relative to where it was found. */
-static bool absolute(const char *at, const char *location, char *out, size_t cap)
+static bool resolve_location(const char *at, const char *location, char *out, size_t cap)
 {
     if (*location != '/' || location[1] == '/')
         return cay__str_copy(out, cap, location);
@@ -317,8 +317,8 @@ static bool absolute(const char *at, const char *location, char *out, size_t cap
 }
 
 /* With a log-in when it is asked for, and redirects as far as they may lead. */
-static int ask(cay__reg *r, const cay_call *call, const char *path, const char *more, uint64_t max,
-               trip *t, cay_err *err)
+static int fetch_path(cay__reg *r, const cay_call *call, const char *path, const char *more,
+                      uint64_t max, trip *t, cay_err *err)
 {
     char url[4096], next[4096];
     bool own = true, asked = false;
@@ -326,8 +326,8 @@ static int ask(cay__reg *r, const cay_call *call, const char *path, const char *
     if (!cay__str_join(url, sizeof url, r->base, path, NULL))
         return cay_fail(err, CAY_ETOOBIG, "the name is too long");
     for (int hop = 0; hop <= HOPS;) {
-        CAY_TRY(judge(t, url, &own, err));
-        CAY_TRY(once(t, call, url, own ? r->token : NULL, more, max, err));
+        CAY_TRY(check_url(t, url, &own, err));
+        CAY_TRY(send_request(t, call, url, own ? r->token : NULL, more, max, err));
         if (t->status == 401 && own && !asked) {
             asked = true;
             CAY_TRY(log_in(r, call, &t->challenge, err));
@@ -335,7 +335,7 @@ static int ask(cay__reg *r, const cay_call *call, const char *path, const char *
         }
         if (t->status < 300 || t->status > 308 || t->status == 304 || !*t->location)
             return 0;
-        if (!absolute(url, t->location, next, sizeof next))
+        if (!resolve_location(url, t->location, next, sizeof next))
             break;
         cay__str_copy(url, sizeof url, next);
         hop++;
@@ -344,13 +344,13 @@ static int ask(cay__reg *r, const cay_call *call, const char *path, const char *
                         "%s sends us from one place to the next without end", r->host);
 }
 
-static int refusal(const cay__reg *r, const trip *t, const char *what, cay_err *err)
+static int fail_status(const cay__reg *r, const trip *t, const char *what, cay_err *err)
 {
     if (t->status == 404)
         return cay_fail_why(err, CAY_ENOENT, "image_unknown", "%s has no %s:%.80s", r->host,
                             r->name.path, what);
     if (t->status == 401 || t->status == 403)
-        return denied(r, err);
+        return fail_denied(r, err);
     int rc = cay_fail_why(err, t->status == 429 ? CAY_ERATE : CAY_EUPSTREAM, "registry_answer",
                           "%s answered %d for %s:%.80s", r->host, t->status, r->name.path, what);
     if (err)
@@ -362,11 +362,11 @@ int cay__reg_manifest(cay__reg *r, const cay_call *call, const char *what, cay__
                       char digest[72], cay_err *err)
 {
     char path[600], hex[CAY__SHA256_HEX];
-    trip t = { .fn = keep, .arg = out };
+    trip t = { .fn = on_body_data, .arg = out };
     snprintf(path, sizeof path, "/v2/%s/manifests/%s", r->name.path, what);
-    CAY_TRY(ask(r, call, path, ACCEPT, CAY__IMAGE_DOC_MAX, &t, err));
+    CAY_TRY(fetch_path(r, call, path, ACCEPT, CAY__IMAGE_DOC_MAX, &t, err));
     if (t.status != 200)
-        return refusal(r, &t, what, err);
+        return fail_status(r, &t, what, err);
     cay__sha256_hex(out->data ? out->data : "", out->len, hex);
     cay__str_join(digest, 72, "sha256:", hex, NULL);
     if (cay__digest_ok(what) && strcmp(what, digest))
@@ -384,8 +384,8 @@ int cay__reg_blob(cay__reg *r, const cay_call *call, const char *digest, uint64_
     trip t = { .fn = fn, .arg = arg, .whole = whole };
     snprintf(path, sizeof path, "/v2/%s/blobs/%s", r->name.path, digest);
     snprintf(range, sizeof range, "Range: bytes=%llu-", (unsigned long long)from);
-    CAY_TRY(ask(r, call, path, from ? range : NULL, max, &t, err));
-    return t.want ? 0 : refusal(r, &t, digest, err);
+    CAY_TRY(fetch_path(r, call, path, from ? range : NULL, max, &t, err));
+    return t.want ? 0 : fail_status(r, &t, digest, err);
 }
 
 int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tname *name,
@@ -395,7 +395,7 @@ int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tnam
     *r = (cay__reg){ .conf = conf, .op = op, .name = *name, .trusted = trusted };
     cay__str_copy(r->host, sizeof r->host,
                   strcmp(name->host, "docker.io") ? name->host : "registry-1.docker.io");
-    r->plain = loopback(r->host);
+    r->plain = is_loopback(r->host);
     for (size_t i = 0; i < conf->nregistries; i++)
         if (!strcmp(conf->registries[i].host, r->host)) {
             r->plain = conf->registries[i].plain;

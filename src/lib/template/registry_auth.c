@@ -13,7 +13,7 @@ static bool token_char(char c)
     return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static size_t blanks(const char *p, size_t n)
+static size_t count_blanks(const char *p, size_t n)
 {
     size_t i = 0;
     while (i < n && (p[i] == ' ' || p[i] == '\t'))
@@ -51,7 +51,7 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
     size_t at = 0;
     while (at < len) {
         char word[64], text[1024];
-        at += blanks(value + at, len - at);
+        at += count_blanks(value + at, len - at);
         if (at < len && value[at] == ',') {
             at++;
             continue;
@@ -64,10 +64,10 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
         memcpy(word, value + at, n);
         word[n] = 0;
         at += n;
-        size_t gap = blanks(value + at, len - at);
+        size_t gap = count_blanks(value + at, len - at);
         if (at + gap < len && value[at + gap] == '=') { /* a parameter of the present challenge */
             at += gap + 1;
-            at += blanks(value + at, len - at);
+            at += count_blanks(value + at, len - at);
             size_t used = value_at(value + at, len - at, text, sizeof text);
             if (!used)
                 break;

@@ -35,7 +35,7 @@ static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *
     return 0;
 }
 
-static bool plain(const char *s, const char * not )
+static bool is_plain_text(const char *s, const char * not )
 {
     for (const char *p = s; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f || strchr(not, *p))
@@ -77,7 +77,7 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
     char key[KEY], login[4100];
     CAY__BACK(client, registry_login, client, tenant, host, user, password, err);
     CAY_TRY(key_of(tenant, host, key, err));
-    if (!user || !password || !plain(user, ":") || !plain(password, ""))
+    if (!user || !password || !is_plain_text(user, ":") || !is_plain_text(password, ""))
         return cay_fail_why(
             err, CAY_EINVAL, "registry_auth",
             "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
@@ -88,7 +88,7 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
     return rc < 0 ? cay_wrap(err, rc, "log-in at %.100s", host) : 0;
 }
 
-static int none(const char *value, void *arg)
+static int on_ignored_note(const char *value, void *arg)
 {
     (void)value, (void)arg;
     return 0;
@@ -99,7 +99,7 @@ int cay_registry_logout(cay_client *client, const char *tenant, const char *host
     char key[KEY];
     CAY__BACK(client, registry_logout, client, tenant, host, err);
     CAY_TRY(key_of(tenant, host, key, err));
-    int rc = client->store->note_get(client->db, SPACE, key, none, NULL, NULL);
+    int rc = client->store->note_get(client->db, SPACE, key, on_ignored_note, NULL, NULL);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "registry_no_login", "there is no log-in at %.100s",
                             host);
@@ -146,7 +146,7 @@ int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, 
     char key[KEY];
     cay__value v = { 0 };
     CAY_TRY(key_of(tenant, host, key, err));
-    if (client->store->note_get(client->db, SPACE, key, none, NULL, NULL) == CAY_ENOENT)
+    if (client->store->note_get(client->db, SPACE, key, on_ignored_note, NULL, NULL) == CAY_ENOENT)
         return 0;
     CAY_TRY(cay__vault_open(client, SPACE, key, &v, err));
     *out = strndup(v.data, v.len);
@@ -154,7 +154,7 @@ int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, 
     return 0;
 }
 
-static int forget(const char *key, const char *value, void *arg)
+static int on_forget_note(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
     (void)value;
@@ -165,5 +165,5 @@ void cay__reg_logins_forget(cay_client *client, const char *tenant)
 {
     char prefix[CAY_TENANT_MAX + 2];
     if (cay__str_join(prefix, sizeof prefix, tenant, "/", NULL))
-        client->store->note_list(client->db, SPACE, prefix, forget, client, NULL);
+        client->store->note_list(client->db, SPACE, prefix, on_forget_note, client, NULL);
 }

@@ -99,7 +99,7 @@ typedef struct render {
     cay_err *err;
 } render;
 
-static int unknown(const render *r, const char *word)
+static int fail_unknown(const render *r, const char *word)
 {
     return cay_fail_why(
         r->err, CAY_EINVAL, "template_config",
@@ -129,13 +129,13 @@ static int put_word(const render *r, const char *word)
         return 0;
     }
     if (n > CAY__SETTING_NAME && !CAY__MUTANT("fuzz-settings"))
-        return unknown(r, word);
+        return fail_unknown(r, word);
     memcpy(name, word, n);
     name[n] = 0;
     const json_t *s = json_object_get(r->settings, name), *choices = json_object_get(s, "choices");
     const char *value = value_of(r->values, name);
     if (!s || !value)
-        return unknown(r, word);
+        return fail_unknown(r, word);
     if (!dot) {
         cay__buf_str(r->out, value);
         return 0;
@@ -143,7 +143,7 @@ static int put_word(const render *r, const char *word)
     const char *text = cay__setting_text(json_object_get(
         choices ? json_object_get(choices, value) : json_object_get(s, "texts"), dot + 1));
     if (!text)
-        return unknown(r, word);
+        return fail_unknown(r, word);
     if (!choices)
         return put_free(r, text, value);
     cay__buf_str(r->out, text);
@@ -163,7 +163,7 @@ static int put_text(const render *r, const char *text)
             continue;
         }
         if (!end || (size_t)(end - at) - 2 >= sizeof word)
-            return unknown(r, "");
+            return fail_unknown(r, "");
         memcpy(word, at + 2, (size_t)(end - at) - 2);
         word[end - at - 2] = 0;
         CAY_TRY(put_word(r, word));

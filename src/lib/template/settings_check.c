@@ -16,7 +16,7 @@ static bool name_ok(const char *s)
            strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-static int bad(cay_err *err, const char *where, const char *name, const char *what)
+static int fail_invalid(cay_err *err, const char *where, const char *name, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s.%.60s: %s", where, name,
                         what);
@@ -39,16 +39,17 @@ static int check_choices(const char *name, const json_t *s, cay_err *err)
     const char *key, *none = cay__setting_text(json_object_get(s, "default"));
     json_t *v;
     if (!json_is_object(choices) || !json_object_size(choices) || json_object_size(choices) > MOST)
-        return bad(err, "settings", name,
-                   "choices is an object of 1 to 32 values, each an object of texts");
-    json_object_foreach((json_t *)choices, key, v) if (
-        !*key || !cay__setting_value_ok(key) ||
-        !texts_ok(v)) return bad(err, "settings", name,
-                                 "choices is an object of 1 to 32 values, each an object of texts");
+        return fail_invalid(err, "settings", name,
+                            "choices is an object of 1 to 32 values, each an object of texts");
+    json_object_foreach((json_t *)choices, key,
+                        v) if (!*key || !cay__setting_value_ok(key) ||
+                               !texts_ok(v)) return fail_invalid(err, "settings", name,
+                                                                 "choices is an object of 1 to 32 "
+                                                                 "values, each an object of texts");
     if (!none || !json_object_get(choices, none))
-        return bad(err, "settings", name, "default is one of its choices");
+        return fail_invalid(err, "settings", name, "default is one of its choices");
     return json_object_get(s, "texts")
-               ? bad(err, "settings", name, "it has choices or texts, not both")
+               ? fail_invalid(err, "settings", name, "it has choices or texts, not both")
                : 0;
 }
 
@@ -58,31 +59,32 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
     const char *key;
     json_t *v;
     if (!name_ok(name) || !strcmp(name, "random"))
-        return bad(
+        return fail_invalid(
             err, "settings", name,
             "a name begins with a letter and has a-z, 0-9 and _, at most 32; random is taken");
     if (!json_is_object(s))
-        return bad(err, "settings", name, "it is an object");
+        return fail_invalid(err, "settings", name, "it is an object");
     json_object_foreach((json_t *)s, key, v)
     {
         size_t i = 0;
         while (i < CAY_LEN(known) && strcmp(known[i], key) != 0)
             i++;
         if (i == CAY_LEN(known))
-            return bad(err, "settings", name,
-                       "it has choices, texts, default and description, and nothing else");
+            return fail_invalid(err, "settings", name,
+                                "it has choices, texts, default and description, and nothing else");
     }
     v = json_object_get(s, "description");
     if (v && !cay__setting_text(v))
-        return bad(err, "settings", name, "description is a text");
+        return fail_invalid(err, "settings", name, "description is a text");
     if (json_object_get(s, "choices"))
         return check_choices(name, s, err);
     v = json_object_get(s, "default");
     if (v && (!cay__setting_text(v) || !cay__setting_value_ok(cay__setting_text(v))))
-        return bad(err, "settings", name,
-                   "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
+        return fail_invalid(err, "settings", name,
+                            "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
     v = json_object_get(s, "texts");
-    return v && !texts_ok(v) ? bad(err, "settings", name, "texts is an object of texts") : 0;
+    return v && !texts_ok(v) ? fail_invalid(err, "settings", name, "texts is an object of texts")
+                             : 0;
 }
 
 /* What the sandbox has of its own at every start is no place for a file. */
@@ -116,14 +118,14 @@ static int check_file(const json_t *settings, const char *path, const json_t *f,
     const json_t *mode = json_object_get(f, "mode");
     const char *digits = cay__setting_text(mode);
     if (!path_ok(path))
-        return bad(err, "setting_files", path,
-                   "it is an absolute path, not below /proc, /dev, /sys or /run");
+        return fail_invalid(err, "setting_files", path,
+                            "it is an absolute path, not below /proc, /dev, /sys or /run");
     if (!content || json_object_size(f) != 1 + (mode != NULL) || strlen(content) > CONTENT)
-        return bad(err, "setting_files", path,
-                   "it is {\"content\", \"mode\"}, with at most 64 KiB");
+        return fail_invalid(err, "setting_files", path,
+                            "it is {\"content\", \"mode\"}, with at most 64 KiB");
     if (mode && (!digits || strspn(digits, "01234567") != strlen(digits) || strlen(digits) < 3 ||
                  strlen(digits) > 4 || strtol(digits, NULL, 8) > 0777))
-        return bad(err, "setting_files", path, "mode is a text such as \"0600\"");
+        return fail_invalid(err, "setting_files", path, "mode is a text such as \"0600\"");
     CAY_TRY(try_render(settings, NULL, path, content, err));
     const char *name, *value;
     json_t *s, *v;

@@ -26,7 +26,7 @@ typedef struct full {
 } full;
 
 /* A JSON list of strings; what is none is an empty one. */
-static const char *const *strings(cay__arena *mem, const char *text, size_t *n)
+static const char *const *parse_strings(cay__arena *mem, const char *text, size_t *n)
 {
     CAY_AUTOJSON *list = NULL;
     size_t some = cay__json_any("", text, &list, NULL) == 0 ? json_array_size(list) : 0, k = 0;
@@ -55,8 +55,8 @@ cay_template *cay__template_new(const cay_template_row *r)
     t->source = cay__arena_str(&f->mem, r->source);
     t->digest = cay__arena_str(&f->mem, r->digest);
     t->config = cay__arena_str(&f->mem, r->config);
-    t->names = strings(&f->mem, r->names ? r->names : "[]", NULL);
-    t->layers = strings(&f->mem, r->layers, &t->nlayers);
+    t->names = parse_strings(&f->mem, r->names ? r->names : "[]", NULL);
+    t->layers = parse_strings(&f->mem, r->layers, &t->nlayers);
     return t;
 }
 
@@ -80,8 +80,8 @@ static int not_found(const char *ref, cay_err *err)
 
 /* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that
  * was an id. */
-static int resolve(cay_client *client, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
-                   char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
+static int resolve_ref(cay_client *client, const char *tenant, const char *ref,
+                       char id[CAY_ID_LEN + 1], char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0;
@@ -122,7 +122,7 @@ static int by_alias(cay_client *client, const char *tenant, const char *ref,
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_TRY(cay__tconf_read(client, &conf, err));
     const char *other = cay__tconf_alias(&conf, ref);
-    int rc = other == ref ? none : resolve(client, tenant, other, id, name, err);
+    int rc = other == ref ? none : resolve_ref(client, tenant, other, id, name, err);
     cay__tconf_clear(&conf);
     return rc;
 }
@@ -133,7 +133,7 @@ int cay_template_find(cay_client *client, const cay_call *call, const char *tena
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY__BACK(client, template_find, client, call, ref, out, err);
     CAY_TRY(cay__call_check(call, "find", err));
-    int rc = resolve(client, tenant, ref, id, name, err);
+    int rc = resolve_ref(client, tenant, ref, id, name, err);
     if (rc == CAY_ENOENT && ref && *ref)
         rc = by_alias(client, tenant, ref, id, rc, err);
     CAY_TRY(rc);
@@ -162,7 +162,7 @@ static bool has_name(const cay_template *t, const char *want)
     return false;
 }
 
-static int list_one(const cay_template_row *row, void *arg)
+static int on_template_row(const cay_template_row *row, void *arg)
 {
     lister *l = arg;
     CAY_TRY(cay__call_check(l->call, "list", l->err));
@@ -181,7 +181,8 @@ int cay_template_list(cay_client *client, const cay_call *call, const cay_templa
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
     CAY__BACK(client, template_list, client, call, &f, fn, arg, err);
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
-    int rc = client->store->template_list(client->db, f.tenant, NULL, f.after, list_one, &l, err);
+    int rc =
+        client->store->template_list(client->db, f.tenant, NULL, f.after, on_template_row, &l, err);
     return l.enough ? 0 : rc;
 }
 
@@ -202,7 +203,7 @@ int cay_template_remove(cay_client *client, const cay_call *call, const char *te
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY__BACK(client, template_remove, client, call, ref, err);
     CAY_TRY(cay__call_check(call, "remove", err));
-    CAY_TRY(resolve(client, tenant, ref, id, name, err));
+    CAY_TRY(resolve_ref(client, tenant, ref, id, name, err));
     CAY_TRY(client->store->template_list(client->db, tenant, id, NULL, take_row, &t, err));
     CAY_TRY(own_only(t, tenant, "removed", err));
     if (*name && t->names[0] && t->names[1])
@@ -402,8 +403,8 @@ int cay__template_record(cay_client *client, const cay_call *call, cay_template_
 }
 
 /* A snapshot by its own name, or one of a sandbox, which is then nobody's. */
-static int point(cay_client *client, const cay_call *call, const char *tenant, const char *ref,
-                 cay__snaprow **out, bool *ours, cay_err *err)
+static int resolve_source(cay_client *client, const cay_call *call, const char *tenant,
+                          const char *ref, cay__snaprow **out, bool *ours, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -434,7 +435,7 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
     CAY__BACK(client, template_publish, client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "publish", err));
-    CAY_TRY(point(client, call, spec.tenant, spec.from, &snap, &ours, err));
+    CAY_TRY(resolve_source(client, call, spec.tenant, spec.from, &snap, &ours, err));
     int rc = cay__snap_trees(client, &snap->row, err);
     if (rc == 0 && *snap->row.template_ == '/')
         rc = cay_fail_why(

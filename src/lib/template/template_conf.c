@@ -10,7 +10,7 @@
 #define FILE_MAX (256u << 10)
 #define NAME     "templates.conf"
 
-static void *grow(cay__arena *mem, void *old, size_t n, size_t one)
+static void *grow_list(cay__arena *mem, void *old, size_t n, size_t one)
 {
     if (n & (n - 1)) /* room is there up to the next power of two */
         return old;
@@ -20,17 +20,17 @@ static void *grow(cay__arena *mem, void *old, size_t n, size_t one)
     return fresh;
 }
 
-static int bad(unsigned line, const char *why, cay_err *err)
+static int fail_invalid(unsigned line, const char *why, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "templates_conf", NAME ", line %u: %s", line, why);
 }
 
-static int registry(cay__tconf *c, char **save, unsigned line, cay_err *err)
+static int read_registry(cay__tconf *c, char **save, unsigned line, cay_err *err)
 {
     char *host = strtok_r(NULL, " \t", save);
     if (!host)
-        return bad(line, "registry HOST[:PORT] [plain] [private]", err);
-    c->registries = grow(&c->mem, c->registries, c->nregistries, sizeof *c->registries);
+        return fail_invalid(line, "registry HOST[:PORT] [plain] [private]", err);
+    c->registries = grow_list(&c->mem, c->registries, c->nregistries, sizeof *c->registries);
     size_t i = c->nregistries++;
     c->registries[i].host = cay__arena_str(&c->mem, host);
     for (char *w; (w = strtok_r(NULL, " \t", save));) {
@@ -39,19 +39,19 @@ static int registry(cay__tconf *c, char **save, unsigned line, cay_err *err)
         else if (!strcmp(w, "private"))
             c->registries[i].lan = true;
         else
-            return bad(line, "after a registry come `plain` and `private`", err);
+            return fail_invalid(line, "after a registry come `plain` and `private`", err);
     }
     return 0;
 }
 
-static int alias(cay__tconf *c, char **save, unsigned line, cay_err *err)
+static int read_alias(cay__tconf *c, char **save, unsigned line, cay_err *err)
 {
     char *name = strtok_r(NULL, " \t", save), *ref = name ? strtok_r(NULL, " \t", save) : NULL,
          clean[CAY_TEMPLATE_NAME + 1];
     if (!ref)
-        return bad(line, "alias NAME REF", err);
+        return fail_invalid(line, "alias NAME REF", err);
     CAY_TRY(cay__tname_clean(name, clean, err));
-    c->aliases = grow(&c->mem, c->aliases, c->naliases, sizeof *c->aliases);
+    c->aliases = grow_list(&c->mem, c->aliases, c->naliases, sizeof *c->aliases);
     c->aliases[c->naliases].name = cay__arena_str(&c->mem, clean);
     c->aliases[c->naliases++].ref = cay__arena_str(&c->mem, ref);
     return 0;
@@ -64,12 +64,12 @@ static int one_line(cay__tconf *c, char *text, unsigned line, cay_err *err)
     if (!word || *word == '#')
         return 0;
     if (!strcmp(word, "registry"))
-        return registry(c, &save, line, err);
+        return read_registry(c, &save, line, err);
     if (!strcmp(word, "alias"))
-        return alias(c, &save, line, err);
+        return read_alias(c, &save, line, err);
     const char *value = strtok_r(NULL, " \t", &save);
     if (!strcmp(word, "search") && value) {
-        c->search = grow(&c->mem, c->search, c->nsearch, sizeof *c->search);
+        c->search = grow_list(&c->mem, c->search, c->nsearch, sizeof *c->search);
         c->search[c->nsearch++] = cay__arena_str(&c->mem, value);
         return 0;
     }
@@ -81,7 +81,7 @@ static int one_line(cay__tconf *c, char *text, unsigned line, cay_err *err)
         c->no_pull = *value == 'n';
         return 0;
     }
-    return bad(line, "want registry, alias, search, idle or pull", err);
+    return fail_invalid(line, "want registry, alias, search, idle or pull", err);
 }
 
 int cay__tconf_parse(const char *text, cay__tconf *out, cay_err *err)

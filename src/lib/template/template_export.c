@@ -31,13 +31,13 @@ typedef struct work {
     int fd;
 } work;
 
-static void octal(char *to, size_t n, uint64_t v)
+static void write_octal(char *to, size_t n, uint64_t v)
 {
     for (to[--n] = 0; n-- > 0; v >>= 3)
         to[n] = (char)('0' + (v & 7));
 }
 
-static int put(work *k, const void *p, size_t n, cay_err *err)
+static int write_bytes(work *k, const void *p, size_t n, cay_err *err)
 {
     return cay__fd_write_all(k->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
@@ -49,16 +49,16 @@ static int put_head(work *k, const char *name, char type, uint64_t size, cay_err
     char b[BLOCK] = { 0 };
     unsigned sum = 0;
     cay__str_copy(b, 100, name);
-    octal(b + 100, 8, type == '5' ? 0755 : 0644);
-    octal(b + 108, 8, 0);
-    octal(b + 116, 8, 0);
-    octal(b + 136, 12, 0);
+    write_octal(b + 100, 8, type == '5' ? 0755 : 0644);
+    write_octal(b + 108, 8, 0);
+    write_octal(b + 116, 8, 0);
+    write_octal(b + 136, 12, 0);
     if (size >> 33) {
         b[124] = (char)0x80;
         for (int i = 0; i < 8; i++)
             b[135 - i] = (char)(size >> 8 * i);
     } else {
-        octal(b + 124, 12, size);
+        write_octal(b + 124, 12, size);
     }
     b[156] = type;
     memcpy(b + 257,
@@ -68,21 +68,21 @@ static int put_head(work *k, const char *name, char type, uint64_t size, cay_err
     memset(b + 148, ' ', 8);
     for (size_t i = 0; i < sizeof b; i++)
         sum += (unsigned char)b[i];
-    octal(b + 148, 7, sum);
-    return put(k, b, sizeof b, err);
+    write_octal(b + 148, 7, sum);
+    return write_bytes(k, b, sizeof b, err);
 }
 
 static int put_pad(work *k, uint64_t size, cay_err *err)
 {
     static const char none[BLOCK];
-    return size % BLOCK ? put(k, none, BLOCK - (size_t)(size % BLOCK), err) : 0;
+    return size % BLOCK ? write_bytes(k, none, BLOCK - (size_t)(size % BLOCK), err) : 0;
 }
 
 static int put_text(work *k, const char *name, const char *text, cay_err *err)
 {
     size_t n = strlen(text);
     CAY_TRY(put_head(k, name, '0', n, err));
-    CAY_TRY(put(k, text, n, err));
+    CAY_TRY(write_bytes(k, text, n, err));
     return put_pad(k, n, err);
 }
 
@@ -120,7 +120,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     return 0;
 }
 
-static int pack(work *k, bool raw, int fd, cay_err *err)
+static int pack_layer(work *k, bool raw, int fd, cay_err *err)
 {
     char base[CAY_LAYER_NAME], words[CAY__IMAGE_LAYERS + 2][CAY_LAYER_NAME + 8];
     const char *args[CAY__IMAGE_LAYERS + 6] = { "format=oci" };
@@ -149,7 +149,7 @@ static int pack(work *k, bool raw, int fd, cay_err *err)
 }
 
 /* Its bytes are known whole before any of them leaves. */
-static int measure(int fd, cay__blob *out, cay_err *err)
+static int digest_blob(int fd, cay__blob *out, cay_err *err)
 {
     char buf[65536], hex[CAY__SHA256_HEX];
     cay__sha256 s;
@@ -166,7 +166,7 @@ static int measure(int fd, cay__blob *out, cay_err *err)
     return 0;
 }
 
-static int send(work *k, int fd, const cay__blob *b, cay_err *err)
+static int write_blob(work *k, int fd, const cay__blob *b, cay_err *err)
 {
     char buf[65536], name[100];
     blob_name(b, name);
@@ -175,34 +175,34 @@ static int send(work *k, int fd, const cay__blob *b, cay_err *err)
         ssize_t n = pread(fd, buf, sizeof buf, (off_t)at);
         if (n <= 0)
             return cay_fail_sys(err, CAY_ESYS, "read the layer");
-        CAY_TRY(put(k, buf, (size_t)n, err));
+        CAY_TRY(write_bytes(k, buf, (size_t)n, err));
         at += (uint64_t)n;
     }
     return put_pad(k, b->size, err);
 }
 
-static int layer(work *k, cay_err *err)
+static int export_layer(work *k, cay_err *err)
 {
     cay__blob *b = &k->layers[k->at];
     CAY_AUTOFD fd = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the layer in %s", k->client->home);
     CAY_TRY(cay__call_check(k->call, "export", err));
-    int rc = pack(k, true, fd, err);
+    int rc = pack_layer(k, true, fd, err);
     if (rc == CAY_ENOTSUP) {
         if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) != 0)
             return cay_fail_sys(err, CAY_ESYS, "begin the layer anew");
-        rc = pack(k, false, fd, err);
+        rc = pack_layer(k, false, fd, err);
     }
     CAY_TRY(rc);
-    CAY_TRY(measure(fd, b, err));
+    CAY_TRY(digest_blob(fd, b, err));
     for (size_t i = 0; i < k->at; i++)
         if (!strcmp(k->layers[i].digest, b->digest))
             return 0; /* it is there already */
-    return send(k, fd, b, err);
+    return write_blob(k, fd, b, err);
 }
 
-static json_t *described(const cay__blob *b, const char *type)
+static json_t *describe_blob(const cay__blob *b, const char *type)
 {
     return json_pack("{s:s,s:s,s:I}", "mediaType", type, "digest", b->digest, "size",
                      (json_int_t)b->size);
@@ -279,7 +279,7 @@ static const char *name_of(const work *k)
     return k->t->names[0];
 }
 
-static int documents(work *k, cay_err *err)
+static int write_documents(work *k, cay_err *err)
 {
     CAY_AUTOJSON *c = NULL;
     cay__blob config, manifest;
@@ -290,13 +290,13 @@ static int documents(work *k, cay_err *err)
                                 "application/vnd.oci.image.manifest.v1+json");
     json_t *list = json_array();
     for (size_t i = 0; i < k->t->nlayers; i++)
-        json_array_append_new(list,
-                              described(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
+        json_array_append_new(
+            list, describe_blob(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
     json_object_set_new(m, "config",
-                        described(&config, "application/vnd.oci.image.config.v1+json"));
+                        describe_blob(&config, "application/vnd.oci.image.config.v1+json"));
     json_object_set_new(m, "layers", list);
     CAY_TRY(put_document(k, m, &manifest, err));
-    json_t *d = described(&manifest, "application/vnd.oci.image.manifest.v1+json");
+    json_t *d = describe_blob(&manifest, "application/vnd.oci.image.manifest.v1+json");
     if (name_of(k))
         json_object_set_new(d, "annotations",
                             json_pack("{s:s}", "org.opencontainers.image.ref.name", name_of(k)));
@@ -307,7 +307,7 @@ static int documents(work *k, cay_err *err)
     return put_text(k, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", err);
 }
 
-static int all(work *k, cay_err *err)
+static int write_image(work *k, cay_err *err)
 {
     static const char end[2 * BLOCK];
     CAY_AUTOFD lock = -1;
@@ -323,12 +323,12 @@ static int all(work *k, cay_err *err)
     CAY_TRY(put_head(k, "blobs/", '5', 0, err));
     CAY_TRY(put_head(k, "blobs/sha256/", '5', 0, err));
     for (k->at = 0; k->at < k->t->nlayers; k->at++) {
-        int rc = layer(k, err);
+        int rc = export_layer(k, err);
         if (rc < 0)
             return cay_wrap(err, rc, "layer %zu of %zu", k->at + 1, k->t->nlayers);
     }
-    CAY_TRY(documents(k, err));
-    return put(k, end, sizeof end, err);
+    CAY_TRY(write_documents(k, err));
+    return write_bytes(k, end, sizeof end, err);
 }
 
 /* The file appears when it is whole. */
@@ -345,7 +345,7 @@ static int to_path(work *k, cay_err *err)
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
     k->fd = file;
-    CAY_TRY(all(k, err));
+    CAY_TRY(write_image(k, err));
     CAY_FAULT("template.exported");
     return cay__path_put(dir, name, file, err);
 }
@@ -360,7 +360,7 @@ int cay_template_export(cay_client *client, const cay_call *call, const cay_temp
     CAY_TRY(cay_template_find(client, call, spec.tenant, spec.ref, &t, err));
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
-    int rc = spec.path ? to_path(k, err) : all(k, err);
+    int rc = spec.path ? to_path(k, err) : write_image(k, err);
     free(k);
     return rc < 0 ? cay_wrap(err, rc, "export %.100s", spec.ref) : 0;
 }

@@ -179,7 +179,7 @@ static int on_entrypoint(cay__tfile *f, const json_t *j)
 }
 
 /* Kept as they are: the template's config has them, and who uses it judges them. */
-static int keep(cay__tfile *f, const json_t *j, const char **to, bool ok, const char *form)
+static int keep_json(cay__tfile *f, const json_t *j, const char **to, bool ok, const char *form)
 {
     if (!ok)
         return cay__tfile_bad(f, "it is %s", form);
@@ -189,39 +189,39 @@ static int keep(cay__tfile *f, const json_t *j, const char **to, bool ok, const 
 }
 static int on_services(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->services, json_is_array(j) || json_is_object(j),
-                "services by name, or a list of them");
+    return keep_json(f, j, &f->r->services, json_is_array(j) || json_is_object(j),
+                     "services by name, or a list of them");
 }
 static int on_settings(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->settings, json_is_object(j), "settings by name");
+    return keep_json(f, j, &f->r->settings, json_is_object(j), "settings by name");
 }
 static int on_setting_files(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->setting_files, json_is_object(j), "files by path");
+    return keep_json(f, j, &f->r->setting_files, json_is_object(j), "files by path");
 }
 static int on_interpreter(cay__tfile *f, const json_t *j)
 {
     cay__words w;
     CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep(f, j, &f->r->interpreter, json_is_array(j), "a list of languages");
+    return keep_json(f, j, &f->r->interpreter, json_is_array(j), "a list of languages");
 }
 static int on_limits(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->limits, json_is_object(j), "an object");
+    return keep_json(f, j, &f->r->limits, json_is_object(j), "an object");
 }
 static int on_aliases(cay__tfile *f, const json_t *j)
 {
     cay__words w;
     CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep(f, j, &f->r->aliases, json_is_array(j), "a list of names");
+    return keep_json(f, j, &f->r->aliases, json_is_array(j), "a list of names");
 }
 static int on_net(cay__tfile *f, const json_t *j)
 {
     cay__words w;
     CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep(f, j, &f->r->net, json_is_array(j),
-                "a list of rules and presets, as --net takes them");
+    return keep_json(f, j, &f->r->net, json_is_array(j),
+                     "a list of rules and presets, as --net takes them");
 }
 
 static int text_field(cay__tfile *f, const json_t *j, const char **to)

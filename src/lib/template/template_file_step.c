@@ -80,7 +80,7 @@ static const struct {
       "npm install -g --no-fund --no-audit -- \"$@\" && npm cache clean --force >/dev/null 2>&1" },
 };
 
-static int install(cay__tfile *f, const json_t *list, size_t which)
+static int step_install(cay__tfile *f, const json_t *list, size_t which)
 {
     cay__words w;
     cay__step *s;
@@ -122,7 +122,7 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
     const char *key;
     json_t *v;
     if (!json_is_object(j))
-        return install(f, j, 0);
+        return step_install(f, j, 0);
     json_object_foreach((json_t *)j, key, v)
     {
         size_t i = 0;
@@ -135,13 +135,13 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
     for (size_t i = 0; i < CAY_LEN(installers); i++)
         if ((v = json_object_get(j, installers[i].name))) {
             cay__tfile_at(f, "packages.%s", installers[i].name);
-            CAY_TRY(install(f, v, i));
+            CAY_TRY(step_install(f, v, i));
         }
     return 0;
 }
 
 /* The members that COPY and files share; false: it is none of them. */
-static bool option(cay__tfile *f, cay__step *s, const char *key, const json_t *v, int *rc)
+static bool read_option(cay__tfile *f, cay__step *s, const char *key, const json_t *v, int *rc)
 {
     const char **to = !strcmp(key, "owner") ? &s->chown : !strcmp(key, "mode") ? &s->chmod : NULL;
     unsigned mode;
@@ -172,7 +172,7 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
             f, "it is a text, or {\"content\" or \"base64\" or \"src\", \"mode\", \"owner\"}");
     json_object_foreach((json_t *)j, key, v)
     {
-        if (option(f, &s, key, v, &rc)) {
+        if (read_option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "content") && json_is_string(v) && !s.data && !src) {
             s.data = json_string_value(v);
@@ -254,7 +254,7 @@ static int step_user(cay__tfile *f, const json_t *j)
     return one_text(f, j, CAY__STEP_USER);
 }
 
-static bool hex64(const char *s)
+static bool is_sha256_hex(const char *s)
 {
     size_t n = strspn(s, "0123456789abcdef");
     return n == 64 && !s[n];
@@ -271,7 +271,7 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
         return cay__tfile_bad(f, "it is {\"src\", \"dest\", …}");
     json_object_foreach((json_t *)j, key, v)
     {
-        if (option(f, &s, key, v, &rc)) {
+        if (read_option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "src")) {
             CAY_TRY(cay__tfile_list(f, v, &src));
@@ -291,7 +291,7 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
     }
     if (!src.n || !dest || !*dest)
         return cay__tfile_bad(f, "it needs src and dest");
-    if (s.archive && (s.from || !hex64(s.archive)))
+    if (s.archive && (s.from || !is_sha256_hex(s.archive)))
         return cay__tfile_bad(f, s.from
                                      ? "it has from or archive, not both"
                                      : "archive is a SHA-256: 64 hexadecimal digits in lower case");

@@ -37,7 +37,7 @@ typedef struct origin {
     int whole; /* tree: the one layer */
 } origin;
 
-static int missing(const char *name, cay_err *err)
+static int fail_missing(const char *name, cay_err *err)
 {
     return cay_fail_why(err, CAY_EINVAL, "image_invalid",
                         "%.100s is not in it: it is cut, or no image", name);
@@ -53,14 +53,14 @@ static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_
             cay__fd_openat2(o->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
                             0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (*fd < 0 || fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode))
-            return missing(name, err);
+            return fail_missing(name, err);
         *at = 0;
         *size = (uint64_t)st.st_size;
         return 0;
     }
     const cay__member *m = cay__members_find(&o->members, name);
     if (!m)
-        return missing(name, err);
+        return fail_missing(name, err);
     *fd = fcntl(o->file, F_DUPFD_CLOEXEC, 3);
     *at = m->at;
     *size = m->size;
@@ -173,7 +173,7 @@ static const char *ref_of(const json_t *d)
 
 /* Which of an index: the one that is asked for, else the only one; several for different platforms
  * are left to the platform. */
-static int choose(origin *o, json_t *index, cay_err *err)
+static int choose_image(origin *o, json_t *index, cay_err *err)
 {
     json_t *list = json_object_get(index, "manifests");
     const char *want = o->spec->image;
@@ -208,7 +208,7 @@ static int read_layout(origin *o, cay_err *err)
     char name[100];
     CAY_TRY(part_text(o, "index.json", NULL, &text, err));
     CAY_TRY(cay__json_object("index.json", text.data, &index, err));
-    CAY_TRY(choose(o, index, err));
+    CAY_TRY(choose_image(o, index, err));
     CAY_AUTOFREE char *chosen = cay__json_text(index, CAY__IMAGE_DOC_MAX);
     if (!chosen)
         return cay_fail(err, CAY_ETOOBIG, "index.json is too long");
@@ -262,7 +262,7 @@ static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
     return NULL;
 }
 
-static bool compressed(const uint8_t *p, size_t n)
+static bool is_compressed(const uint8_t *p, size_t n)
 {
     static const struct {
         size_t n;
@@ -289,7 +289,7 @@ static int docker_digest(origin *o, size_t i, cay_err *err)
     uint8_t head[6];
     CAY_TRY(part_open(o, o->layer[i], &fd, &at, &b->size, err));
     ssize_t n = pread(fd, head, (size_t)CAY_MIN(b->size, (uint64_t)sizeof head), (off_t)at);
-    if (n >= 0 && !compressed(head, (size_t)n)) {
+    if (n >= 0 && !is_compressed(head, (size_t)n)) {
         cay__str_copy(b->digest, sizeof b->digest, o->im.diff_id[i]);
         return 0;
     }
@@ -432,7 +432,7 @@ static const struct kind {
     { "tar", NULL, NULL, read_tree, tree_blob },
 };
 
-static bool has(origin *o, const char *name)
+static bool has_member(origin *o, const char *name)
 {
     struct stat st;
     return o->dir >= 0 ? fstatat(o->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
@@ -442,7 +442,7 @@ static bool has(origin *o, const char *name)
 static const struct kind *kind_of(origin *o)
 {
     const struct kind *k = kinds;
-    while (k->has && !(has(o, k->has) && has(o, k->also)))
+    while (k->has && !(has_member(o, k->has) && has_member(o, k->also)))
         k++;
     return k;
 }
@@ -467,7 +467,7 @@ static int open_path(origin *o, cay_err *err)
     return cay__members_read(o->file, &o->members, err);
 }
 
-static int import(origin *o, cay_template **out, cay_err *err)
+static int import_template(origin *o, cay_template **out, cay_err *err)
 {
     CAY_TRY(open_path(o, err));
     const struct kind *k = kind_of(o);
@@ -508,7 +508,7 @@ int cay_template_import(cay_client *client, const cay_call *call, const cay_temp
     *o = (origin){
         .client = client, .call = call, .spec = &spec, .dir = -1, .file = -1, .whole = -1
     };
-    int rc = import(o, out, err);
+    int rc = import_template(o, out, err);
     cay__close_fd(&o->dir);
     cay__close_fd(&o->file);
     cay__close_fd(&o->whole);

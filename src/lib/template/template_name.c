@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <ctype.h>
 
-static int bad(const char *ref, const char *why, cay_err *err)
+static int fail_invalid(const char *ref, const char *why, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(240);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)80), false);
@@ -14,7 +14,7 @@ static int bad(const char *ref, const char *why, cay_err *err)
                         b.data ? b.data : "", why);
 }
 
-static bool low(char c)
+static bool is_lower_alnum(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -23,9 +23,9 @@ static bool low(char c)
 static bool part_ok(const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        if (!low(p[i]))
+        if (!is_lower_alnum(p[i]))
             return false;
-        while (i < n && low(p[i]))
+        while (i < n && is_lower_alnum(p[i]))
             i++;
         if (i == n)
             return true;
@@ -91,19 +91,19 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a template's name is missing");
     if (!cay__str_copy(text, sizeof text, ref))
-        return bad(ref, "a name has at most 255 bytes", err);
+        return fail_invalid(ref, "a name has at most 255 bytes", err);
     char *at = strchr(text, '@'), *rest = text;
     if (at) {
         *at++ = 0;
         if (!digest_ok(at))
-            return bad(ref, "after @ comes sha256: and 64 hex digits", err);
+            return fail_invalid(ref, "after @ comes sha256: and 64 hex digits", err);
         cay__str_copy(out->digest, sizeof out->digest, at);
     }
     char *slash = strchr(text, '/');
     if (slash && host_ok(text, (size_t)(slash - text))) {
         *slash = 0;
         if (!cay__str_copy(out->host, sizeof out->host, text))
-            return bad(ref, "its host is too long", err);
+            return fail_invalid(ref, "its host is too long", err);
         out->named_host = true;
         rest = slash + 1;
     }
@@ -111,15 +111,15 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     if (colon) {
         *colon++ = 0;
         if (!tag_ok(colon))
-            return bad(ref, "a tag is 1 to 128 letters, digits, '.', '_' or '-'", err);
+            return fail_invalid(ref, "a tag is 1 to 128 letters, digits, '.', '_' or '-'", err);
         cay__str_copy(out->tag, sizeof out->tag, colon);
         out->named_tag = true;
     } else if (!*out->digest) {
         cay__str_copy(out->tag, sizeof out->tag, "latest");
     }
     if (!path_ok(rest))
-        return bad(ref, "a name is [HOST/]NAME[:TAG] of small letters, digits, '.', '_' and '-'",
-                   err);
+        return fail_invalid(
+            ref, "a name is [HOST/]NAME[:TAG] of small letters, digits, '.', '_' and '-'", err);
     if (!out->named_host)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
     bool hub = !strcmp(out->host, "docker.io") || !strcmp(out->host, "index.docker.io");
@@ -127,7 +127,7 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
     if (!cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "",
                        rest, NULL))
-        return bad(ref, "a name has at most 255 bytes", err);
+        return fail_invalid(ref, "a name has at most 255 bytes", err);
     return 0;
 }
 
@@ -148,9 +148,9 @@ int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *
     CAY_TRY(cay__tname_parse(ref, &n, err));
     cay__tname_text(&n, out);
     if (!*out)
-        return bad(ref, "a name has at most 255 bytes", err);
+        return fail_invalid(ref, "a name has at most 255 bytes", err);
     if (!n.named_host && !n.named_tag &&
         (!strcmp(ref, CAY__BASE_HOST) || !strcmp(ref, CAY__BASE_IMAGE) || cay__id_valid(ref, 0)))
-        return bad(ref, "this word means something else already; choose another", err);
+        return fail_invalid(ref, "this word means something else already; choose another", err);
     return 0;
 }

@@ -67,7 +67,7 @@ typedef struct blob {
     cay__sha256 sum;
 } blob;
 
-static int restart(blob *b, cay_err *err)
+static int restart_blob(blob *b, cay_err *err)
 {
     atomic_fetch_sub(&b->p->done, b->have);
     b->have = b->from = 0;
@@ -83,7 +83,7 @@ static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
     if (b->p->stop)
         return cay_fail(err, CAY_ECANCELED, "it was stopped");
     if (b->whole && b->from)
-        CAY_TRY(restart(b, err));
+        CAY_TRY(restart_blob(b, err));
     if (n > b->want->size - b->have)
         return cay_fail_why(
             err, CAY_EINVAL, "image_digest",
@@ -99,7 +99,7 @@ static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
 }
 
 /* What is there of it from before, digested. */
-static int resume(blob *b, cay_err *err)
+static int resume_blob(blob *b, cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
     ssize_t n;
@@ -111,7 +111,7 @@ static int resume(blob *b, cay_err *err)
     atomic_fetch_add(&b->p->done, b->have);
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "read a blob");
-    return b->have > b->want->size ? restart(b, err) : 0;
+    return b->have > b->want->size ? restart_blob(b, err) : 0;
 }
 
 static int try_again(const cay_err *e)
@@ -154,7 +154,7 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
         return 0;
     }
     blob b = { .p = p, .want = want, .fd = fd };
-    CAY_TRY(resume(&b, err));
+    CAY_TRY(resume_blob(&b, err));
     for (int tries = 0; b.have < want->size; tries++) {
         cay_err e = CAY_ERR_INIT;
         uint64_t had = b.have;
@@ -186,7 +186,7 @@ static void give_up(pulling *p, int rc, const cay_err *why)
     }
 }
 
-static void *worker(void *arg)
+static void *fetch_layers(void *arg)
 {
     pulling *p = arg;
     cay__reg *reg = NULL;
@@ -213,7 +213,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static int tell(const pulling *p)
+static int report_progress(const pulling *p)
 {
     cay_template_progress now = {
         .size = sizeof now, .what = "fetch", .layers = p->im.n, .done = p->done, .total = p->total
@@ -234,7 +234,7 @@ static int fetch_begin(pulling *p, cay_err *err)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_mutex_lock(&p->lock);
     while (p->nthreads < CAY_MIN(need, (size_t)WORKERS) &&
-           pthread_create(&p->threads[p->nthreads], NULL, worker, p) == 0) {
+           pthread_create(&p->threads[p->nthreads], NULL, fetch_layers, p) == 0) {
         p->nthreads++;
         p->working++;
     }
@@ -257,7 +257,7 @@ static int fetch_wait(pulling *p, size_t i, cay_err *err)
         pthread_mutex_unlock(&p->lock);
         cay_err e = CAY_ERR_INIT;
         int rc = cay__call_check(p->call, "pull", &e);
-        if (rc == 0 && tell(p))
+        if (rc == 0 && report_progress(p))
             rc = cay_fail(&e, CAY_ECANCELED, "it was stopped");
         pthread_mutex_lock(&p->lock);
         give_up(p, rc, &e);
@@ -289,7 +289,7 @@ static int on_doc(const char *data, size_t n, void *arg, cay_err *err)
                : 0;
 }
 
-static int documents(pulling *p, cay__reg *reg, cay_err *err)
+static int fetch_documents(pulling *p, cay__reg *reg, cay_err *err)
 {
     char what[140], digest[72], hex[CAY__SHA256_HEX];
     bool whole;
@@ -366,7 +366,7 @@ static int look_in(pulling *p, const char *ref, cay_err *err)
     }
     CAY_TRY(find_login(p, err));
     CAY_TRY(cay__reg_open(&p->conf, &p->op, &p->name, p->login, p->spec->trusted, &reg, err));
-    int rc = documents(p, reg, err);
+    int rc = fetch_documents(p, reg, err);
     cay__reg_close(reg);
     return rc;
 }
@@ -411,7 +411,7 @@ static int open_blobs(pulling *p, cay_err *err)
     return p->blobs < 0 ? cay_fail_sys(err, CAY_ESYS, "open blobs/") : 0;
 }
 
-static int pull(pulling *p, cay_template **out, cay_err *err)
+static int pull_image(pulling *p, cay_template **out, cay_err *err)
 {
     char name[CAY_TEMPLATE_NAME + 1], source[400];
     CAY_AUTOFD lock = -1;
@@ -480,7 +480,7 @@ int cay_template_pull(cay_client *client, const cay_call *call, const cay_templa
                     .moved = PTHREAD_COND_INITIALIZER };
     const char *tenant = spec.tenant ? spec.tenant : CAY_TENANT_DEFAULT;
     cay__sha256_hex(tenant, strlen(tenant), p->whose);
-    int rc = pull(p, out, err);
+    int rc = pull_image(p, out, err);
     if (p->login)
         explicit_bzero(p->login, strlen(p->login));
     free(p->login);

@@ -40,14 +40,14 @@ static size size_of(cay_client *client, const char *layer)
     return s;
 }
 
-static int keep(cay_client *client, const char *layer, uint64_t bytes, cay_err *err)
+static int save_size(cay_client *client, const char *layer, uint64_t bytes, cay_err *err)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
     return client->store->note_put(client->db, CAY__NOTE_LAYER_BYTES, layer, text, err);
 }
 
-static int take(const cay_tenant *t, void *arg)
+static int on_tenant(const cay_tenant *t, void *arg)
 {
     *(cay_tenant *)arg = *t;
     return 0;
@@ -57,8 +57,8 @@ int cay__template_left(cay_client *client, const char *tenant, uint64_t *most, u
                        cay_err *err)
 {
     cay_tenant t = { 0 };
-    CAY_TRY(client->store->tenant_list(client->db, tenant ? tenant : CAY_TENANT_DEFAULT, take, &t,
-                                       err));
+    CAY_TRY(client->store->tenant_list(client->db, tenant ? tenant : CAY_TENANT_DEFAULT, on_tenant,
+                                       &t, err));
     *most = t.most.templates;
     *used = t.used.templates;
     return 0;
@@ -90,7 +90,7 @@ int cay__template_measure(cay_client *client, const cay_call *call, const char *
         if (size_of(client, s.name[i]).known)
             continue;
         CAY_TRY(cay__layer_digest(&at, call, s.name[i], hex, &bytes, &files, err));
-        CAY_TRY(keep(client, s.name[i], bytes, err));
+        CAY_TRY(save_size(client, s.name[i], bytes, err));
     }
     return 0;
 }
@@ -100,7 +100,7 @@ int cay__layers_merged_bytes(cay_client *client, const cay__stack *s, const char
     uint64_t sum = 0;
     for (size_t i = 0; i < s->n; i++)
         sum += size_of(client, s->name[i]).bytes;
-    return sum ? keep(client, to, sum, err) : 0;
+    return sum ? save_size(client, to, sum, err) : 0;
 }
 
 void cay__layer_bytes_forget(cay_client *client, const char *layer)

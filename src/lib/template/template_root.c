@@ -10,7 +10,8 @@ static const char *const needed[] = { "proc", "dev", "run", "etc", "tmp", "works
 
 /* What the uppermost layer that has it shows; false: none has. A mark of removal (a character
  * device 0:0) is nothing. */
-static bool shown(const cay_client *client, const cay__stack *s, const char *name, mode_t *kind)
+static bool find_topmost(const cay_client *client, const cay__stack *s, const char *name,
+                         mode_t *kind)
 {
     struct stat st;
     char path[100];
@@ -33,7 +34,7 @@ int cay__template_root_check(const cay_client *client, const char *base, const c
         return 0;
     CAY_TRY(cay__stack_read(layers, &s, err));
     for (size_t i = 0; i < CAY_LEN(needed); i++)
-        if (shown(client, &s, needed[i], &kind) && kind != S_IFDIR)
+        if (find_topmost(client, &s, needed[i], &kind) && kind != S_IFDIR)
             return cay_fail_why(err, CAY_EINVAL, "image_root",
                                 "its /%s is %s, and a sandbox needs a directory there or nothing: "
                                 "make the image with one",

@@ -9,7 +9,7 @@
 #include <cay/manifest.h>
 #include <lib/sandbox/limits.h>
 
-static size_t count(const cay_pair *p)
+static size_t count_pairs(const cay_pair *p)
 {
     size_t n = 0;
     for (; p && p[n].key; n++)
@@ -17,7 +17,7 @@ static size_t count(const cay_pair *p)
     return n;
 }
 
-static bool has(const cay_pair *p, const char *key)
+static bool has_key(const cay_pair *p, const char *key)
 {
     for (; p && p->key; p++)
         if (!strcmp(p->key, key))
@@ -30,11 +30,11 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
 {
     const char *key;
     json_t *v;
-    size_t n = 0, own = count(c->env);
+    size_t n = 0, own = count_pairs(c->env);
     if (!json_is_object(env) || !json_object_size(env))
         return;
     cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
-    json_object_foreach((json_t *)env, key, v) if (json_is_string(v) && !has(c->env, key))
+    json_object_foreach((json_t *)env, key, v) if (json_is_string(v) && !has_key(c->env, key))
         all[n++] =
             (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
     for (size_t i = 0; i < own; i++)
@@ -83,7 +83,7 @@ static void take_services(const json_t *services, cay_create *c, cay__arena *mem
         c->services = cay__arena_adopt(mem, text);
 }
 
-static int apply(cay_create *c, cay__arena *mem, cay_err *err)
+static int apply_image(cay_create *c, cay__arena *mem, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: image", c->image, &o, err));
@@ -147,7 +147,7 @@ int cay__template_prepare(cay_client *client, const cay_call *call, cay_create *
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(client, call, c, mem, err));
     CAY_TRY(cay__settings_prepare(c, before, mem, err));
-    return c->image ? apply(c, mem, err) : 0;
+    return c->image ? apply_image(c, mem, err) : 0;
 }
 
 /* Of a server's: what its template says; a snapshot's is known there alone. */

@@ -98,7 +98,7 @@ static bool is_uuid(const char *s)
     return true;
 }
 
-static int save(cay__req *r, const char *uuid, const json_t *note, cay_err *err)
+static int save_note(cay__req *r, const char *uuid, const json_t *note, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
     return cay_note_put(r->client, SPACE, uuid, text ? text : "{}", err);
@@ -149,7 +149,7 @@ static int note_times(cay__req *r, const cay__ss_box *b, const char *also, cay_e
     json_object_set_new(b->note, "seen_ms", json_integer(now));
     if (also)
         json_object_set_new(b->note, also, json_integer(now));
-    return save(r, b->id, b->note, err);
+    return save_note(r, b->id, b->note, err);
 }
 
 static int state_of(cay__req *r, cay_sandbox *sb, cay_info **out, cay_err *err)
@@ -196,7 +196,7 @@ static int on_health(cay__req *r, cay_err *err)
     return cay__reply(r, 200, "application/json", healthy, sizeof healthy - 1);
 }
 
-static int told(cay__req *r, const char *id, const char *own, const char *message)
+static int reply_sandbox(cay__req *r, const char *id, const char *own, const char *message)
 {
     return cay__reply_json(r, 200,
                            json_pack("{s:b,s:s,s:s,s:s,s:s,s:n,s:n}", "success", 1, "sandbox_id",
@@ -230,11 +230,11 @@ static int on_create(cay__req *r, cay_err *err)
     CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user,
                                    "created_ms", (json_int_t)now, "started_ms", (json_int_t)now,
                                    "seen_ms", (json_int_t)now, "timeout_s", (json_int_t)TIMEOUT);
-    int rc = save(r, uuid, note, err);
+    int rc = save_note(r, uuid, note, err);
     if (rc < 0) /* nobody would find it */
         cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
-    return rc < 0 ? rc : told(r, uuid, own, "Sandbox created successfully");
+    return rc < 0 ? rc : reply_sandbox(r, uuid, own, "Sandbox created successfully");
 }
 
 static int on_connect(cay__req *r, cay_err *err)
@@ -242,7 +242,7 @@ static int on_connect(cay__req *r, cay_err *err)
     json_t *body;
     cay__ss_box b;
     CAY_TRY(cay__ss_begin(r, &body, &b, err));
-    return told(r, b.id, cay_sandbox_id(b.sb), "Connected to sandbox");
+    return reply_sandbox(r, b.id, cay_sandbox_id(b.sb), "Connected to sandbox");
 }
 
 static int on_timeout(cay__req *r, cay_err *err)
@@ -259,7 +259,7 @@ static int on_timeout(cay__req *r, cay_err *err)
     json_object_set_new(b.note, "timeout_s",
                         json_integer(seconds)); /* what later requests start anew */
     if (is_uuid(b.id))
-        CAY_TRY(save(r, b.id, b.note, err));
+        CAY_TRY(save_note(r, b.id, b.note, err));
     return cay__ss_done(r, "Timeout scheduled");
 }
 
@@ -276,7 +276,7 @@ static int on_status(cay__req *r, cay_err *err)
 }
 
 /* RFC 3339 in UTC, or null. */
-static json_t *moment(int64_t ms)
+static json_t *format_time(int64_t ms)
 {
     char text[48];
     struct tm t;
@@ -302,10 +302,11 @@ static int on_info(cay__req *r, cay_err *err)
         json_pack("{s:b,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:s}", "success", 1, "id", b.id,
                   "provider", info->provider, "user_id", cay__json_str(b.note, "user_id", ""),
                   "provider_sandbox_id", info->id, "status", state_word(info->state), "created_at",
-                  moment(info->created_ms), "started_at",
-                  moment(cay__json_int(b.note, "started_ms", info->created_ms)), "stopped_at",
-                  moment(stopped), "last_activity_at", moment(cay__json_int(b.note, "seen_ms", 0)),
-                  "message", "Sandbox information"));
+                  format_time(info->created_ms), "started_at",
+                  format_time(cay__json_int(b.note, "started_ms", info->created_ms)), "stopped_at",
+                  format_time(stopped), "last_activity_at",
+                  format_time(cay__json_int(b.note, "seen_ms", 0)), "message",
+                  "Sandbox information"));
 }
 
 static int on_pause(cay__req *r, cay_err *err)
@@ -322,7 +323,7 @@ typedef struct sweep {
     int64_t before;
 } sweep;
 
-static int old_one(const char *key, const char *json, void *arg)
+static int on_list_note(const char *key, const char *json, void *arg)
 {
     sweep *s = arg;
     CAY_AUTOJSON *o = NULL;
@@ -335,7 +336,7 @@ static int old_one(const char *key, const char *json, void *arg)
 static void forget_old(cay__req *r, int64_t now)
 {
     sweep s = { .keys = CAY__BUF(1u << 20), .before = now - KEEP_MS };
-    cay_note_list(r->client, SPACE, "", old_one, &s, NULL);
+    cay_note_list(r->client, SPACE, "", on_list_note, &s, NULL);
     for (size_t at = 0; at < s.keys.len; at += strlen(s.keys.data + at) + 1)
         cay_note_put(r->client, SPACE, s.keys.data + at, NULL, NULL);
     cay__buf_clear(&s.keys);
@@ -349,7 +350,7 @@ static int on_delete(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     json_object_set_new(b.note, "deleted_ms", json_integer(now));
     if (is_uuid(b.id))
-        CAY_TRY(save(r, b.id, b.note, err));
+        CAY_TRY(save_note(r, b.id, b.note, err));
     forget_old(r, now);
     return cay__ss_done(r, "Sandbox deleted");
 }
@@ -363,7 +364,7 @@ static const struct {
     { CAY_ECANCELED, 503 }, { CAY_ENOSPACE, 507 },
 };
 
-static int fail(cay__req *r, const cay_err *err)
+static int reply_error(cay__req *r, const cay_err *err)
 {
     int status = 500;
     for (size_t i = 0; i < CAY_LEN(statuses); i++)
@@ -407,4 +408,4 @@ const cay__dialect cay__dialect_sandbox_server = { .name = "sandbox-server",
                                                    .base = "/sandbox-server",
                                                    .routes = routes,
                                                    .nroutes = CAY_LEN(routes),
-                                                   .fail = fail };
+                                                   .fail = reply_error };

@@ -27,7 +27,7 @@ static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box 
     return **path ? 0 : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s is empty", name);
 }
 
-static int background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_err *err)
+static int spawn_background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_err *err)
 {
     cay_proc *p;
     CAY_TRY(cay_sandbox_spawn(sb, &r->call, spec, &p, err));
@@ -50,7 +50,7 @@ int cay__ss_run(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_bool(body, "background", false, &later, err));
     cay_spawn spec = { .size = sizeof spec, .shell = command };
     if (later)
-        return background(r, b.sb, &spec, err);
+        return spawn_background(r, b.sb, &spec, err);
     spec.timeout_ms = COMMAND_MS;
     CAY_TRY(cay_sandbox_run(b.sb, &r->call, &spec, NULL, 0, OUTPUT_MAX, &res, err));
     CAY_AUTOBUF both = CAY__BUF(2 * (size_t)OUTPUT_MAX + 2);
@@ -103,7 +103,7 @@ int cay__ss_read(cay__req *r, cay_err *err)
 
 /* A name that no program reads as more than a name, and the real one for those who know RFC 6266.
  */
-static void disposition(cay__req *r, const char *path)
+static void add_disposition(cay__req *r, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     CAY_AUTOBUF b = CAY__BUF(8192);
@@ -127,7 +127,7 @@ static int tell_bytes(cay__req *r, cay_sandbox *sb, const char *path, cay_err *e
     int fd;
     CAY_TRY(
         cay_file_open_read(sb, &r->call, path, &(cay_read){ .size = sizeof(cay_read) }, &fd, err));
-    disposition(r, path);
+    add_disposition(r, path);
     return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
 }
 
@@ -280,7 +280,7 @@ static const char *rules_of(cay__req *r, cay_sandbox *sb)
                : NULL;
 }
 
-static cay_call bounded(const cay__req *r)
+static cay_call limit_deadline(const cay__req *r)
 {
     cay_call c = r->call;
     int64_t end = cay__now_ms() + URL_MS;
@@ -296,7 +296,7 @@ int cay__ss_upload_url(cay__req *r, cay_err *err)
     CAY_AUTOFD fd = -1;
     CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
     CAY_TRY(cay__ss_str(body, "url", true, &url, err));
-    cay_call call = bounded(r);
+    cay_call call = limit_deadline(r);
     CAY_TRY(cay_url_get(
         r->client, &call,
         &(cay_url){
@@ -317,7 +317,7 @@ int cay__ss_download_url(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_str(body, "presigned_url", true, &url, err));
     CAY_TRY(cay_file_stat(b.sb, &r->call, path, true, &st, err));
     CAY_TRY(cay__file_open(r, b.sb, path, NULL, &st, &fd, err));
-    cay_call call = bounded(r);
+    cay_call call = limit_deadline(r);
     CAY_TRY(cay_url_put(r->client, &call,
                         &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) },
                         fd, st.size, err));

@@ -38,18 +38,18 @@ int cay__auth_session(cay__req *r, const char *text, cay_err *err)
 }
 
 /* On a listener with --as: whoever reaches it is that tenant, whatever it shows. */
-static void be(cay__req *r, const char *tenant)
+static void set_tenant(cay__req *r, const char *tenant)
 {
     r->who = (cay__actor){ .scope = CAY__SCOPE_TENANT };
     cay__str_copy(r->who.tenant, sizeof r->who.tenant, tenant);
 }
 
-static int identify(cay__req *r, cay_err *err)
+static int identify_actor(cay__req *r, cay_err *err)
 {
     bool open = r->route->flags & CAY__ROUTE_OPEN;
     r->shown = NULL;
     if (r->as) {
-        be(r, r->as);
+        set_tenant(r, r->as);
         return 0;
     }
     const char *key = cay__req_key(r);
@@ -60,7 +60,7 @@ static int identify(cay__req *r, cay_err *err)
     if (rc < 0)
         return open ? 0 : rc;
     if (!key && CAY__MUTANT("api-key")) {
-        be(r, CAY_TENANT_DEFAULT);
+        set_tenant(r, CAY_TENANT_DEFAULT);
         r->who.scope = CAY__SCOPE_ADMIN;
         return 0;
     }
@@ -107,7 +107,7 @@ static bool narrow_fits(cay__req *r)
            path_fits(cay__req_query(r, "path"), r->who.path);
 }
 
-static int permit(cay__req *r, cay_err *err)
+static int check_scope(cay__req *r, cay_err *err)
 {
     if (r->route->flags & CAY__ROUTE_OPEN)
         return 0;
@@ -128,10 +128,10 @@ int cay__auth(cay__req *r, cay_err *err)
     CAY_TRY(cay__gate_host(gate, r->head.host, err));
     if (!cay__cors(r))
         CAY_TRY(cay__gate_origin(gate, r->head.host, cay__head_field(&r->head, "origin"), err));
-    CAY_TRY(identify(r, err));
+    CAY_TRY(identify_actor(r, err));
     if (r->who.scope != CAY__SCOPE_NOBODY)
         CAY_TRY(cay__gate_rate(gate, *r->who.key ? r->who.key : r->who.tenant, cay__now_us(), err));
-    CAY_TRY(permit(r, err));
+    CAY_TRY(check_scope(r, err));
     r->call.actor = cay__arena_str(&r->arena, *r->who.key ? r->who.key : r->who.tenant);
     return 0;
 }

@@ -237,7 +237,7 @@ bool cay__body_settle(cay__req *r)
 
 /* Deep nesting and millions of tiny values cost the reader far more than their bytes: both are
  * counted before any is made. */
-static int weigh(const char *s, size_t n, cay_err *err)
+static int check_complexity(const char *s, size_t n, cay_err *err)
 {
     size_t depth = 0, values = 1;
     bool quoted = false;
@@ -309,7 +309,7 @@ int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
     if (b.len && strlen(b.data) != b.len)
         return cay_fail(err, CAY_EINVAL, "the body is not sound JSON: it has a zero byte");
     if (b.len) {
-        CAY_TRY(weigh(b.data, b.len, err));
+        CAY_TRY(check_complexity(b.data, b.len, err));
         CAY_TRY(cay__json_object("the body", b.data, &j, err));
     } else {
         j = json_object();

@@ -14,7 +14,7 @@
 
 enum { WORKING = EPOLLRDHUP | EPOLLONESHOT, LAST_MS = 100, NEW_MS = 2000 };
 
-static void go(cay__conn *c, const char *data, size_t n);
+static void process_input(cay__conn *c, const char *data, size_t n);
 static void on_conn(cay__watch *w, uint32_t events);
 static void read_some(cay__conn *c);
 
@@ -101,7 +101,7 @@ void cay__conn_close(cay__conn *c)
 
 /* Our side is said; the peer may still be sending, and closing now would take our answer away from
  * it (RFC 9112 section 9.6). */
-static void linger(cay__conn *c)
+static void begin_linger(cay__conn *c)
 {
     c->state = CAY__CONN_LINGER;
     cay__buf_clear(&c->in);
@@ -161,7 +161,7 @@ void cay__conn_next(cay__conn *c)
         if (c->cut || c->eof)
             cay__conn_close(c);
         else
-            linger(c);
+            begin_linger(c);
         return;
     }
     c->state = CAY__CONN_HEAD;
@@ -178,7 +178,7 @@ void cay__conn_next(cay__conn *c)
         cay__conn_want(c, EPOLLIN);
         read_some(c);
     } else if (c->in.len > c->in_at) {
-        go(c, NULL, 0);
+        process_input(c, NULL, 0);
     } else {
         cay__conn_want(c, EPOLLIN);
     }
@@ -256,7 +256,7 @@ static void name_request(cay__lane *l, char id[CAY_ID_LEN + 1])
     id[CAY_ID_LEN] = 0;
 }
 
-static void begin(cay__conn *c, cay__req *r)
+static void begin_request(cay__conn *c, cay__req *r)
 {
     cay__server *s = c->lane->server;
     c->req = r;
@@ -272,11 +272,11 @@ static void begin(cay__conn *c, cay__req *r)
 }
 
 /* A head that is no head: it is told so, and nothing after it is read. */
-static void refuse(cay__conn *c, cay__req *r, const cay_err *err)
+static void reject_head(cay__conn *c, cay__req *r, const cay_err *err)
 {
     memset(&r->head, 0, sizeof r->head);
     r->head.method = r->head.target = r->head.path = r->head.query = r->head.host = "";
-    begin(c, r);
+    begin_request(c, r);
     c->keep = false;
     cay__reply_problem(r, err);
 }
@@ -291,7 +291,7 @@ static bool body_ready(const cay__conn *c)
     return c->in.len - c->in_at >= r->head.length;
 }
 
-static void overload(cay__conn *c)
+static void reject_overload(cay__conn *c)
 {
     cay_err err = CAY_ERR_INIT;
     size_t n = cay__worker_pool_waiting(c->lane->server->pool);
@@ -305,7 +305,7 @@ static void overload(cay__conn *c)
 }
 
 /* To a worker; or answered here, when it needs none. */
-static void dispatch(cay__conn *c)
+static void dispatch_request(cay__conn *c)
 {
     cay__req *r = c->req;
     cay_err err = CAY_ERR_INIT;
@@ -322,23 +322,23 @@ static void dispatch(cay__conn *c)
         c->parked = c->gone = false;
         cay__conn_want(c, WORKING);
         if (!cay__worker_pool_give(c->lane->server->pool, c))
-            overload(c);
+            reject_overload(c);
     }
 }
 
 /* One head at the start of data. How many bytes it had; 0: there is none yet, or there will be no
  * more. */
-static size_t take(cay__conn *c, const char *data, size_t n)
+static size_t read_head(cay__conn *c, const char *data, size_t n)
 {
     cay__lane *l = c->lane;
     cay__req *r = l->spare;
     cay_err err = CAY_ERR_INIT;
     int used = cay__request_read(data, n, &c->scanned, &r->head, &err);
     if (used < 0)
-        refuse(c, r, &err);
+        reject_head(c, r, &err);
     if (used <= 0)
         return 0;
-    begin(c, r);
+    begin_request(c, r);
     bool found = cay__route_find(r, &err) == 0;
     bool here = r->head.body == CAY__BODY_NONE && (!found || (r->route->flags & CAY__ROUTE_LOOP));
     c->heading = false;
@@ -387,7 +387,7 @@ static void take_apart(cay__conn *c, const char *data, size_t n)
             at += drop;
             continue;
         }
-        size_t used = take(c, at, (size_t)(end - at));
+        size_t used = read_head(c, at, (size_t)(end - at));
         at += used;
         if (used)
             c->scanned = 0;
@@ -409,7 +409,7 @@ static void take_apart(cay__conn *c, const char *data, size_t n)
         if (cay__io_pending(c) && cay__io_flush(c) < 0)
             cay__conn_close(c);
         else if (body_ready(c))
-            dispatch(c);
+            dispatch_request(c);
         else
             cay__conn_want(c, EPOLLIN);
     } else if (cay__io_pending(c) || c->stream || !c->keep) {
@@ -426,7 +426,7 @@ static void take_apart(cay__conn *c, const char *data, size_t n)
 /* An answer that was given on the way asks for what is behind it. That is taken up here and not
  * inside: a peer may send hundreds of requests at once, and each would have its frames on the
  * stack. */
-static void go(cay__conn *c, const char *data, size_t n)
+static void process_input(cay__conn *c, const char *data, size_t n)
 {
     cay__lane *l = c->lane;
     if (l->at == c) {
@@ -455,11 +455,11 @@ static void read_some(cay__conn *c)
         return;
     }
     if (c->state == CAY__CONN_HEAD) {
-        go(c, l->scratch, (size_t)n);
+        process_input(c, l->scratch, (size_t)n);
     } else if (c->state == CAY__CONN_BODY) {
         keep_more(c, l->scratch, (size_t)n);
         if (body_ready(c))
-            dispatch(c);
+            dispatch_request(c);
     }
 }
 

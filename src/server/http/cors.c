@@ -7,7 +7,7 @@
 #include "server.h"
 #include <base/base.h>
 
-static bool welcome(const cay__req *r)
+static bool is_any_origin_allowed(const cay__req *r)
 {
     /* A listener with --as needs no token: there any page would be that tenant. */
     return r->dialect && r->dialect->any_origin && !r->as;
@@ -15,7 +15,7 @@ static bool welcome(const cay__req *r)
 
 bool cay__cors(cay__req *r)
 {
-    if (!welcome(r) || !cay__head_field(&r->head, "origin"))
+    if (!is_any_origin_allowed(r) || !cay__head_field(&r->head, "origin"))
         return false;
     cay__reply_field(r, "Access-Control-Allow-Origin", "*");
     cay__reply_field(r, "Access-Control-Expose-Headers", "*");
@@ -37,5 +37,5 @@ const cay__route *cay__cors_preflight(cay__req *r)
     static const cay__route row = { "OPTIONS", NULL, on_preflight, CAY__ROUTE_OPEN };
     bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") &&
                 cay__head_field(&r->head, "access-control-request-method");
-    return asks && welcome(r) ? &row : NULL;
+    return asks && is_any_origin_allowed(r) ? &row : NULL;
 }

@@ -31,7 +31,7 @@ void cay__crowd_free(struct cay__crowd *c)
     free(c);
 }
 
-static void leave(void *arg)
+static void leave_crowd(void *arg)
 {
     member *m = arg, **at;
     struct cay__crowd *c = m->crowd;
@@ -65,7 +65,7 @@ int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const ch
     }
     pthread_mutex_unlock(&c->lock);
     if (n < most) {
-        cay__req_defer(r, leave, m);
+        cay__req_defer(r, leave_crowd, m);
         return 0;
     }
     free(m);

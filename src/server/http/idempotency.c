@@ -26,7 +26,7 @@ const char *cay__req_once_of(cay__req *r)
     return to;
 }
 
-static char *copy(cay__req *r, const void *data, size_t len)
+static char *copy_bytes(cay__req *r, const void *data, size_t len)
 {
     char *to = cay__arena_take(&r->arena, len + 1);
     if (len)
@@ -35,13 +35,13 @@ static char *copy(cay__req *r, const void *data, size_t len)
 }
 
 /* One with a secret that was sealed under another key than was shown is not for this asker. */
-static int keep(const cay_answer *a, void *arg)
+static int on_stored_answer(const cay_answer *a, void *arg)
 {
     cay__req *r = arg;
     cay_answer *mine = r->reply->once;
     mine->status = a->status;
-    mine->type = copy(r, a->type, strlen(a->type));
-    mine->body = copy(r, a->body, a->len);
+    mine->type = copy_bytes(r, a->type, strlen(a->type));
+    mine->body = copy_bytes(r, a->body, a->len);
     mine->len = a->len;
     if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") ||
         cay__once_open(r, mine))
@@ -70,7 +70,7 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
         .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash
     };
     r->reply->once = a;
-    int rc = cay_answer_begin(r->client, a, keep, r, err);
+    int rc = cay_answer_begin(r->client, a, on_stored_answer, r, err);
     r->reply->replay = rc == CAY_EEXIST && a->status;
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */

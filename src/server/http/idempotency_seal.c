@@ -31,8 +31,9 @@ static bool key_of(const cay__req *r, const cay_answer *a, unsigned char key[KEY
 }
 
 /* in → out, one as long as the other; tag is made, or looked at. */
-static bool turn(const cay__req *r, const cay_answer *a, bool seal, unsigned char *nonce,
-                 const unsigned char *in, size_t len, unsigned char *out, unsigned char *tag)
+static bool apply_cipher(const cay__req *r, const cay_answer *a, bool seal, unsigned char *nonce,
+                         const unsigned char *in, size_t len, unsigned char *out,
+                         unsigned char *tag)
 {
     unsigned char key[KEY];
     int n = 0, rest = 0;
@@ -57,7 +58,7 @@ int cay__once_seal(cay__req *r, const cay_answer *a, const void *data, size_t le
 {
     unsigned char *to = cay__arena_take(&r->arena, NONCE + len + TAG);
     cay__random(to, NONCE);
-    if (len > SECRET_MAX || !turn(r, a, true, to, data, len, to + NONCE, to + NONCE + len))
+    if (len > SECRET_MAX || !apply_cipher(r, a, true, to, data, len, to + NONCE, to + NONCE + len))
         return cay_fail(err, CAY_ESYS, "the answer could not be sealed");
     *out = to;
     *n = NONCE + len + TAG;
@@ -70,7 +71,7 @@ bool cay__once_open(cay__req *r, cay_answer *a)
     if (a->len < NONCE + TAG)
         return false;
     unsigned char *from = (unsigned char *)a->body, *to = cay__arena_take(&r->arena, len + 1);
-    if (!turn(r, a, false, from, from + NONCE, len, to, from + NONCE + len))
+    if (!apply_cipher(r, a, false, from, from + NONCE, len, to, from + NONCE + len))
         return false;
     a->body = to;
     a->len = len;

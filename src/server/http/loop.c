@@ -79,7 +79,7 @@ static void begin_drain(cay__lane *l)
     on_sweep(&l->sweep);
 }
 
-static void *run(void *arg)
+static void *run_lane(void *arg)
 {
     cay__lane *l = arg;
     while (!l->draining || l->conns) {
@@ -116,7 +116,7 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
     }
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    errno = pthread_create(&l->thread, &attr, run, l);
+    errno = pthread_create(&l->thread, &attr, run_lane, l);
     pthread_attr_destroy(&attr);
     return errno ? cay_fail_sys(err, CAY_ESYS, "a thread") : 0;
 }

@@ -23,7 +23,7 @@ static const cay__field problem_fields[] = {
 static const cay__shape problem = { "Problem", problem_fields, CAY_LEN(problem_fields), 0,
                                     "what went wrong" };
 
-static void need(json_t *schemas, const cay__shape *s)
+static void add_schema(json_t *schemas, const cay__shape *s)
 {
     if (!s || json_object_get(schemas, s->name))
         return;
@@ -31,23 +31,23 @@ static void need(json_t *schemas, const cay__shape *s)
     for (size_t i = 0; i < s->n; i++)
         if (s->fields[i].kind == CAY__F_OBJECT || s->fields[i].kind == CAY__F_POINT ||
             s->fields[i].kind == CAY__F_LIST)
-            need(schemas, s->fields[i].more);
+            add_schema(schemas, s->fields[i].more);
 }
 
-static json_t *ref(json_t *schemas, const cay__shape *s)
+static json_t *reference_schema(json_t *schemas, const cay__shape *s)
 {
     char text[100];
-    need(schemas, s);
+    add_schema(schemas, s);
     snprintf(text, sizeof text, "#/components/schemas/%s", s->name);
     return json_pack("{s:s}", "$ref", text);
 }
 
-static json_t *content(const char *type, json_t *schema)
+static json_t *describe_content(const char *type, json_t *schema)
 {
     return json_pack("{s:{s:o}}", type, "schema", schema);
 }
 
-static json_t *answer(json_t *schemas, const cay__answer *a)
+static json_t *describe_answer(json_t *schemas, const cay__answer *a)
 {
     static const struct {
         int status;
@@ -71,20 +71,23 @@ static json_t *answer(json_t *schemas, const cay__answer *a)
             text = names[i].text;
     json_t *j = json_pack("{s:s}", "description", text);
     if (a->status >= 400)
-        json_object_set_new(j, "content",
-                            content("application/problem+json", ref(schemas, &problem)));
+        json_object_set_new(
+            j, "content",
+            describe_content("application/problem+json", reference_schema(schemas, &problem)));
     else if (a->type)
-        json_object_set_new(j, "content", content(a->type, json_object()));
+        json_object_set_new(j, "content", describe_content(a->type, json_object()));
     else if (a->list)
         json_object_set_new(
             j, "content",
-            content("application/json",
-                    json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s}}, s:[s], s:b}", "type", "object",
-                              "properties", "items", "type", "array", "items",
-                              ref(schemas, a->shape), "next", "type", "string", "required", "items",
-                              "additionalProperties", 0)));
+            describe_content("application/json",
+                             json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s}}, s:[s], s:b}", "type",
+                                       "object", "properties", "items", "type", "array", "items",
+                                       reference_schema(schemas, a->shape), "next", "type",
+                                       "string", "required", "items", "additionalProperties", 0)));
     else if (a->shape)
-        json_object_set_new(j, "content", content("application/json", ref(schemas, a->shape)));
+        json_object_set_new(
+            j, "content",
+            describe_content("application/json", reference_schema(schemas, a->shape)));
     return j;
 }
 
@@ -97,7 +100,7 @@ static void path_params(json_t *params, const char *path)
     }
 }
 
-static void queries(json_t *params, const cay__query *q)
+static void add_query_params(json_t *params, const cay__query *q)
 {
     for (; q && q->name; q++) {
         json_t *schema = json_pack("{s:s}", "type", q->type);
@@ -109,12 +112,12 @@ static void queries(json_t *params, const cay__query *q)
     }
 }
 
-static json_t *operation(json_t *schemas, const cay__route *r)
+static json_t *describe_operation(json_t *schemas, const cay__route *r)
 {
     const cay__doc *d = r->doc;
     json_t *params = json_array(), *answers = json_object();
     path_params(params, r->path);
-    queries(params, d->query);
+    add_query_params(params, d->query);
     if (r->flags & CAY__ROUTE_CREATE)
         json_array_append_new(
             params,
@@ -126,16 +129,17 @@ static json_t *operation(json_t *schemas, const cay__route *r)
     for (size_t i = 0; i < CAY_LEN(d->answers) && d->answers[i].status; i++) {
         char status[8];
         snprintf(status, sizeof status, "%u", (unsigned)d->answers[i].status % 1000);
-        json_object_set_new(answers, status, answer(schemas, &d->answers[i]));
+        json_object_set_new(answers, status, describe_answer(schemas, &d->answers[i]));
     }
-    json_object_set_new(answers, "default", answer(schemas, &(cay__answer){ 500 }));
+    json_object_set_new(answers, "default", describe_answer(schemas, &(cay__answer){ 500 }));
     json_t *op = json_pack("{s:s, s:[s], s:s, s:o, s:o}", "operationId", d->id, "tags", d->tag,
                            "summary", d->about, "parameters", params, "responses", answers);
     if (d->body || d->body_type)
         json_object_set_new(op, "requestBody",
                             json_pack("{s:o}", "content",
-                                      d->body ? content("application/json", ref(schemas, d->body))
-                                              : content(d->body_type, json_object())));
+                                      d->body ? describe_content("application/json",
+                                                                 reference_schema(schemas, d->body))
+                                              : describe_content(d->body_type, json_object())));
     if (r->flags & CAY__ROUTE_OPEN)
         json_object_set_new(op, "security", json_array());
     return op;
@@ -164,7 +168,7 @@ json_t *cay__openapi(const cay__dialect *d, const char *title)
             method[k] = (char)tolower((unsigned char)r->method[k]);
         if (!json_object_get(paths, path))
             json_object_set_new(paths, path, json_object());
-        json_object_set_new(json_object_get(paths, path), method, operation(schemas, r));
+        json_object_set_new(json_object_get(paths, path), method, describe_operation(schemas, r));
     }
     return json_pack("{s:s, s:{s:s, s:s}, s:[{s:s}], s:[{s:[]}], s:o, s:{s:o, s:{s:{s:s, s:s}}}}",
                      "openapi", "3.1.0", "info", "title", title, "version", CAY_VERSION, "servers",

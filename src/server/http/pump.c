@@ -13,7 +13,7 @@ enum {
     WS_RESTART = 1012 /* RFC 6455 registry: service restart */
 };
 
-static void step(cay__conn *c, bool pull, unsigned ready);
+static void advance_stream(cay__conn *c, bool pull, unsigned ready);
 static void on_beat(cay__timer *t);
 
 cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing framing)
@@ -79,7 +79,7 @@ static void on_source(cay__watch *w, uint32_t events)
         ready |= 1u << src->i;
     if ((events & EPOLLOUT) || (events & (EPOLLERR | EPOLLHUP)))
         ready |= w->events & EPOLLOUT ? 1u << (WRITES + src->i) : 0;
-    step(src->c, true, ready);
+    advance_stream(src->c, true, ready);
 }
 
 void cay__source_lend(cay__source *src, cay__conn *c)
@@ -131,7 +131,7 @@ static unsigned always_ready(cay__stream *s)
 }
 
 /* What the pump said, framed, into the connection. */
-static void frame(cay__conn *c, cay__stream *s)
+static void write_frame(cay__conn *c, cay__stream *s)
 {
     if (!s->stage.len)
         return;
@@ -146,9 +146,9 @@ static void frame(cay__conn *c, cay__stream *s)
         cay__buf_clear(&s->stage);
 }
 
-static int told(cay__conn *c, cay__stream *s, int rc)
+static int apply_result(cay__conn *c, cay__stream *s, int rc)
 {
-    frame(c, s);
+    write_frame(c, s);
     if (s->stage.full || c->out.full)
         return -1;
     if (rc == CAY__PUMP_END)
@@ -162,14 +162,14 @@ static int pull_some(cay__conn *c, cay__stream *s, unsigned ready)
     cay__pump *p = &s->raw.pump;
     if (p->beat_ms)
         cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + p->beat_ms);
-    return p->pull ? told(c, s, p->pull(p, ready, &s->stage)) : 0;
+    return p->pull ? apply_result(c, s, p->pull(p, ready, &s->stage)) : 0;
 }
 
 int cay__stream_push(cay__conn *c, int kind, const char *data, size_t len)
 {
     cay__stream *s = c->stream;
     cay__pump *p = &s->raw.pump;
-    return p->push && !s->ended ? told(c, s, p->push(p, kind, data, len, &s->stage)) : 0;
+    return p->push && !s->ended ? apply_result(c, s, p->push(p, kind, data, len, &s->stage)) : 0;
 }
 
 bool cay__stream_wants_work(const cay__conn *c)
@@ -185,7 +185,7 @@ void cay__stream_work(cay__conn *c)
 }
 
 /* All is said: on to the next request, if there may be one. */
-static void finish(cay__conn *c)
+static void finish_stream(cay__conn *c)
 {
     cay__stream *s = c->stream;
     cay__req *r = c->req;
@@ -202,7 +202,7 @@ static void finish(cay__conn *c)
 
 /* Gets some and sends some, for a while. 1: all that was there is out; 0: the peer is slow;
  * negative: cut. */
-static int turn(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *more)
+static int pump_rounds(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *more)
 {
     int sent = 1;
     for (int round = 0; round < ROUNDS && !s->working; round++) {
@@ -231,7 +231,7 @@ static int turn(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *m
 
 /* A peer that waits for its answer says nothing: what was watched before stays so, until it tells
  * of something. Two calls fewer for each. */
-static void want(cay__conn *c, cay__stream *s, uint32_t events)
+static void watch_connection(cay__conn *c, cay__stream *s, uint32_t events)
 {
     s->lazy = events == EPOLLRDHUP && c->w.events == EPOLLIN;
     if (!s->lazy)
@@ -239,11 +239,11 @@ static void want(cay__conn *c, cay__stream *s, uint32_t events)
 }
 
 /* One turn, and what to wait for next. The connection may be gone afterwards. */
-static void step(cay__conn *c, bool pull, unsigned ready)
+static void advance_stream(cay__conn *c, bool pull, unsigned ready)
 {
     cay__stream *s = c->stream;
     bool more = false;
-    int sent = turn(c, s, pull, ready, &more);
+    int sent = pump_rounds(c, s, pull, ready, &more);
     if (sent >= 0 && s->hearing != CAY__DEAF && cay__stream_open(s) &&
         (c->in.len || s->hearing == CAY__HEARS_FRAMES)) {
         if (cay__hear(c, NULL, 0) < 0) /* what waited while the pump held it */
@@ -257,7 +257,7 @@ static void step(cay__conn *c, bool pull, unsigned ready)
         return;
     }
     if (s->ended && sent > 0) {
-        finish(c);
+        finish_stream(c);
         return;
     }
     if (sent == 0)
@@ -270,16 +270,16 @@ static void step(cay__conn *c, bool pull, unsigned ready)
         return;
     }
     more = more || (always_ready(s) && !s->ended);
-    want(c, s,
-         (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) |
-             (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
+    watch_connection(c, s,
+                     (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) |
+                         (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
 }
 
 static void on_beat(cay__timer *t)
 {
     cay__stream *s = (cay__stream *)((char *)t - offsetof(cay__stream, beat));
     if (!s->working)
-        step(s->conn, true, 0);
+        advance_stream(s->conn, true, 0);
 }
 
 static int hear_peer(cay__conn *c)
@@ -311,7 +311,7 @@ void cay__stream_event(cay__conn *c, uint32_t events)
         s->working = false;
         if (s->raw.pump.beat_ms && !s->beat.prev) /* it was due meanwhile */
             cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + s->raw.pump.beat_ms);
-        rc = c->gone && !cay__hear_listens(c) ? -1 : told(c, s, s->result);
+        rc = c->gone && !cay__hear_listens(c) ? -1 : apply_result(c, s, s->result);
     } else if ((events & EPOLLIN) && cay__hear_more(c)) {
         rc = hear_peer(c);
     } else if ((events & (EPOLLERR | EPOLLHUP)) ||
@@ -321,7 +321,7 @@ void cay__stream_event(cay__conn *c, uint32_t events)
     if (rc < 0)
         cay__conn_close(c);
     else
-        step(c, false, 0);
+        advance_stream(c, false, 0);
 }
 
 int cay__stream_start(cay__conn *c)
@@ -332,7 +332,7 @@ int cay__stream_start(cay__conn *c)
     if (s->hearing == CAY__HEARS_BODY && !c->in.len &&
         cay__hear(c, NULL, 0) < 0) /* it learns at once that there is no body */
         return -1;
-    step(c, !s->working, 0);
+    advance_stream(c, !s->working, 0);
     return 0;
 }
 
@@ -342,7 +342,7 @@ static int say_last(cay__conn *c, cay__stream *s)
 {
     cay__pump *p = &s->raw.pump;
     if (p->last)
-        return told(c, s, p->last(p, &s->stage));
+        return apply_result(c, s, p->last(p, &s->stage));
     if (s->hearing == CAY__HEARS_BYTES)
         return -1;
     if (s->framing == CAY__FRAMES)
@@ -351,10 +351,10 @@ static int say_last(cay__conn *c, cay__stream *s)
         cay__buf_fmt(&s->stage, "retry: %d\n\n", RETRY_MS);
     else
         return 0;
-    return told(c, s, CAY__PUMP_END);
+    return apply_result(c, s, CAY__PUMP_END);
 }
 
-static void drain(cay__conn *c, cay__stream *s)
+static void drain_stream(cay__conn *c, cay__stream *s)
 {
     s->drained = true;
     if (s->ended)
@@ -362,7 +362,7 @@ static void drain(cay__conn *c, cay__stream *s)
     if (say_last(c, s) < 0)
         cay__conn_close(c);
     else if (s->ended || s->working)
-        step(c, false, 0);
+        advance_stream(c, false, 0);
 }
 
 void cay__stream_sweep(cay__conn *c, int64_t now)
@@ -371,7 +371,7 @@ void cay__stream_sweep(cay__conn *c, int64_t now)
     if (s->working)
         return;
     if (c->lane->draining && !s->drained) {
-        drain(c, s);
+        drain_stream(c, s);
         return;
     }
     bool body = s->hearing == CAY__HEARS_BODY && !s->raw.tunnel && cay__hear_more(c);

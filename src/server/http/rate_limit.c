@@ -124,7 +124,7 @@ void cay__gate_free(cay__gate *g)
 
 /* The name without its port, in small letters; an address without brackets. false: it is neither.
  */
-static bool split(const char *host, char name[HOST_MAX + 1], bool *address)
+static bool parse_host(const char *host, char name[HOST_MAX + 1], bool *address)
 {
     unsigned char raw[16];
     const char *from = host;
@@ -160,11 +160,11 @@ static bool is_or_below(const char *name, const char *domain)
     return n >= d && !strcasecmp(name + n - d, domain) && (n == d || name[n - d - 1] == '.');
 }
 
-static bool ours(const cay__gate *g, const char *host)
+static bool is_own_host(const cay__gate *g, const char *host)
 {
     char name[HOST_MAX + 1];
     bool address;
-    if (!split(host, name, &address))
+    if (!parse_host(host, name, &address))
         return false;
     if (address || is_or_below(name, "localhost") || is_or_below(name, g->domain))
         return true;
@@ -176,7 +176,8 @@ static bool ours(const cay__gate *g, const char *host)
 
 int cay__gate_host(const cay__gate *g, const char *host, cay_err *err)
 {
-    if (!*host || ours(g, host) || CAY__MUTANT("gate-host")) /* without one it is no browser */
+    if (!*host || is_own_host(g, host) ||
+        CAY__MUTANT("gate-host")) /* without one it is no browser */
         return 0;
     return cay_fail_why(
         err, CAY_EPERM, "host_not_allowed",
@@ -189,7 +190,7 @@ int cay__gate_origin(const cay__gate *g, const char *host, const char *origin, c
         return 0;
     const char *at = strstr(origin, "://");
     /* The page came from where it asks now. */
-    if (at && *host && !strcasecmp(at + 3, host) && ours(g, host) &&
+    if (at && *host && !strcasecmp(at + 3, host) && is_own_host(g, host) &&
         (cay__str_starts(origin, "http://") || cay__str_starts(origin, "https://")))
         return 0;
     for (char **p = g->origins; *p; p++)
@@ -200,7 +201,7 @@ int cay__gate_origin(const cay__gate *g, const char *host, const char *origin, c
 }
 
 /* Full ones tell nothing and go when there are many. */
-static bucket *find(cay__gate *g, size_t slot, const char *key, int64_t now)
+static bucket *get_bucket(cay__gate *g, size_t slot, const char *key, int64_t now)
 {
     size_t n = 0;
     for (bucket **p = &g->slot[slot].first, *b; (b = *p); n++) {
@@ -224,7 +225,7 @@ int cay__gate_rate(cay__gate *g, const char *key, int64_t now_us, cay_err *err)
     size_t slot = cay__hash(key, strlen(key)) % SLOTS;
     int64_t now = now_us * 1024, over;
     pthread_mutex_lock(&g->slot[slot].lock);
-    bucket *b = find(g, slot, key, now_us);
+    bucket *b = get_bucket(g, slot, key, now_us);
     int64_t then = CAY_MAX(b->full_us, now) + g->step_us_1024;
     over = then - now - g->depth_us * 1024;
     if (over <= 0)

@@ -34,14 +34,14 @@ static bool has_field(const cay__req *r, const char *name)
 }
 
 /* n digits of v, with zeros in front. */
-static char *digits(char *p, unsigned v, int n)
+static char *write_digits(char *p, unsigned v, int n)
 {
     for (int i = n - 1; i >= 0; i--, v /= 10)
         p[i] = (char)('0' + v % 10);
     return p + n;
 }
 
-static char *words(char *p, const char *s, size_t n)
+static char *write_text(char *p, const char *s, size_t n)
 {
     memcpy(p, s, n);
     return p + n;
@@ -59,15 +59,15 @@ static void put_date(cay__buf *out)
              yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
     unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100),
              mp = (5 * doy + 2) / 153; /* years that begin in March */
-    p = words(p, "Date: ", 6);
-    p = words(p, days + (size_t)(day % 7) * 3, 3);
-    p = words(p, ", ", 2);
-    p = words(digits(p, doy - (153 * mp + 2) / 5 + 1, 2), " ", 1);
-    p = words(p, months + (size_t)mp * 3, 3);
-    p = words(digits(words(p, " ", 1), yoe + era * 400 + (mp >= 10), 4), " ", 1);
-    p = words(digits(p, s / 3600, 2), ":", 1);
-    p = words(digits(p, s / 60 % 60, 2), ":", 1);
-    p = words(digits(p, s % 60, 2), " GMT\r\n", 6);
+    p = write_text(p, "Date: ", 6);
+    p = write_text(p, days + (size_t)(day % 7) * 3, 3);
+    p = write_text(p, ", ", 2);
+    p = write_text(write_digits(p, doy - (153 * mp + 2) / 5 + 1, 2), " ", 1);
+    p = write_text(p, months + (size_t)mp * 3, 3);
+    p = write_text(write_digits(write_text(p, " ", 1), yoe + era * 400 + (mp >= 10), 4), " ", 1);
+    p = write_text(write_digits(p, s / 3600, 2), ":", 1);
+    p = write_text(write_digits(p, s / 60 % 60, 2), ":", 1);
+    p = write_text(write_digits(p, s % 60, 2), " GMT\r\n", 6);
     cay__buf_add(out, text, (size_t)(p - text));
 }
 

@@ -32,7 +32,7 @@ int cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t len
 
 /* Straight from the page cache or a pipe into the socket. >0 moved, 0 the source ended, -1 the peer
  * is slow, -2 broken, -3 nothing is there. */
-static ssize_t move(cay__conn *c, cay__stream *s, size_t n)
+static ssize_t splice_data(cay__conn *c, cay__stream *s, size_t n)
 {
     ssize_t got = s->file
                       ? sendfile(c->w.fd, s->fd, NULL, n)
@@ -46,7 +46,7 @@ static ssize_t move(cay__conn *c, cay__stream *s, size_t n)
 }
 
 /* By way of a buffer, framed. */
-static ssize_t copy(cay__conn *c, cay__stream *s, size_t n)
+static ssize_t copy_data(cay__conn *c, cay__stream *s, size_t n)
 {
     char *room = cay__buf_room(&c->out, n + CHUNK_HEAD + 2);
     size_t head = s->framing == CAY__CHUNKS ? CHUNK_HEAD : 0;
@@ -83,7 +83,7 @@ int cay__fd_produce(cay__conn *c, cay__stream *s, bool *more)
         size_t n = direct ? budget : PIECE;
         if (s->left > 0 && (int64_t)n > s->left)
             n = (size_t)s->left;
-        ssize_t got = direct ? move(c, s, n) : copy(c, s, n);
+        ssize_t got = direct ? splice_data(c, s, n) : copy_data(c, s, n);
         if (got == -1 || got == -3) {
             *more = got == -1;
             return 0;

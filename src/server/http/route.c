@@ -62,7 +62,7 @@ void cay__req_defer(cay__req *r, void (*fn)(void *p), void *p)
     r->reply->deferred = d;
 }
 
-static bool below(const char *path, const char *base, const char **rest)
+static bool is_path_below(const char *path, const char *base, const char **rest)
 {
     size_t n = strlen(base);
     *rest = path + n;
@@ -86,7 +86,7 @@ static const cay__dialect *find_dialect(cay__req *r, const char **rest)
     if (r->conn->via->root)
         return r->conn->via->root;
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
-        if ((*d)->base && *(*d)->base && below(r->head.path, (*d)->base, rest))
+        if ((*d)->base && *(*d)->base && is_path_below(r->head.path, (*d)->base, rest))
             return *d;
     *rest = r->head.path;
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
@@ -99,7 +99,7 @@ static const cay__dialect *find_dialect(cay__req *r, const char **rest)
 }
 
 /* "." and ".." mean something else to other programs, however they are written. */
-static bool dots(const char *seg, size_t n)
+static bool is_dot_segment(const char *seg, size_t n)
 {
     return (n == 1 && seg[0] == '.') || (n == 2 && seg[0] == '.' && seg[1] == '.');
 }
@@ -108,7 +108,7 @@ static bool rest_sound(const char *p)
 {
     for (;;) {
         size_t n = strcspn(p, "/");
-        if (dots(p, n))
+        if (is_dot_segment(p, n))
             return false;
         if (!p[n])
             return true;
@@ -122,7 +122,7 @@ static int take_param(cay__req *r, size_t i, const char *s, size_t n, bool rest,
     char *v = cay__arena_take(&r->arena, n + 1);
     if (!cay__url_decode(s, n, false, v))
         return cay_fail_why(err, CAY_EINVAL, "path_syntax", "the path has a broken %%-sequence");
-    if (rest ? !rest_sound(v) : dots(v, strlen(v)) || strchr(v, '/') != NULL)
+    if (rest ? !rest_sound(v) : is_dot_segment(v, strlen(v)) || strchr(v, '/') != NULL)
         return cay_fail_why(err, CAY_EINVAL, "path_syntax",
                             "the path has a \".\", a \"..\" or a hidden slash");
     r->param[i] = v;
@@ -130,7 +130,7 @@ static int take_param(cay__req *r, size_t i, const char *s, size_t n, bool rest,
 }
 
 /* 1: it fits; 0: it does not; negative: it would, but what stands for a {name} is wrong. */
-static int fits(cay__req *r, const char *pattern, const char *path, cay_err *err)
+static int match_pattern(cay__req *r, const char *pattern, const char *path, cay_err *err)
 {
     size_t np = 0;
     if (!pattern)
@@ -184,7 +184,7 @@ int cay__route_find(cay__req *r, cay_err *err)
     for (size_t i = 0; r->dialect && i < r->dialect->nroutes; i++) {
         const cay__route *row = &r->dialect->routes[i];
         bool method = method_fits(row->method, r->head.method);
-        int fit = fits(r, row->path, rest, wrong ? NULL : &first);
+        int fit = match_pattern(r, row->path, rest, wrong ? NULL : &first);
         if (fit > 0 && method) {
             r->route = row;
             return 0;
@@ -231,7 +231,7 @@ static int sound_query(cay__req *r, cay_err *err)
 }
 
 /* Who asks, and whether he may. */
-static int admit(cay__req *r, cay_err *err)
+static int authorize_request(cay__req *r, cay_err *err)
 {
     if (!(r->route->flags & CAY__ROUTE_LOOP))
         cay__trace_begin(r);
@@ -242,7 +242,7 @@ static int admit(cay__req *r, cay_err *err)
 }
 
 /* A worker would have to wait for its body. */
-static bool uploads(const cay__req *r)
+static bool is_upload(const cay__req *r)
 {
     return (r->route->flags & CAY__ROUTE_RAW) && r->head.body != CAY__BODY_NONE &&
            r->dialect != &cay__preview_dialect;
@@ -251,8 +251,8 @@ static bool uploads(const cay__req *r)
 bool cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
-    int rc = r->reply->turn ? 0 : admit(r, &err);
-    if (rc == 0 && !r->reply->status && !r->reply->turn && uploads(r) && !cay__uploads_enter(r))
+    int rc = r->reply->turn ? 0 : authorize_request(r, &err);
+    if (rc == 0 && !r->reply->status && !r->reply->turn && is_upload(r) && !cay__uploads_enter(r))
         return false;
     if (rc == 0 && !r->reply->status)
         rc = r->route->fn(r, &err);

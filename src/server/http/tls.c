@@ -22,8 +22,8 @@ static int fail_ssl(cay_err *err, const char *what, const char *path)
 }
 
 /* Only HTTP/1.1 is spoken; a client that offers none of the names goes on without one. */
-static int choose(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
-                  unsigned len, void *arg)
+static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *n,
+                          const unsigned char *in, unsigned len, void *arg)
 {
     static const unsigned char ours[] = "\x08http/1.1";
     (void)ssl;
@@ -44,7 +44,7 @@ int cay__tls_load(cay__server *s, cay_err *err)
                                  SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_alpn_select_cb(ctx, choose, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, on_alpn_select, NULL);
     int rc = 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, s->conf.tls_cert) != 1)
         rc = fail_ssl(err, "take the certificate", s->conf.tls_cert);
@@ -82,7 +82,7 @@ bool cay__tls_begin(cay__conn *c)
 }
 
 /* The code of a call that did not succeed. */
-static ssize_t blame(cay__conn *c, int rc)
+static ssize_t map_ssl_error(cay__conn *c, int rc)
 {
     int why = SSL_get_error(c->tls, rc);
     ERR_clear_error();
@@ -95,14 +95,14 @@ ssize_t cay__tls_read(cay__conn *c, void *buf, size_t n)
 {
     size_t got = 0;
     int rc = SSL_read_ex(c->tls, buf, n, &got);
-    return rc == 1 ? (ssize_t)got : blame(c, rc);
+    return rc == 1 ? (ssize_t)got : map_ssl_error(c, rc);
 }
 
 ssize_t cay__tls_write(cay__conn *c, const void *buf, size_t n)
 {
     size_t put = 0;
     int rc = SSL_write_ex(c->tls, buf, n, &put);
-    ssize_t r = rc == 1 ? (ssize_t)put : blame(c, rc);
+    ssize_t r = rc == 1 ? (ssize_t)put : map_ssl_error(c, rc);
     return r == 0 ? BROKEN : r;
 }
 

@@ -51,7 +51,7 @@ static entry *call_next(struct cay__uploads *u, const char *tenant)
 }
 
 /* Its place is the next one's. */
-static void leave(void *arg)
+static void release_upload(void *arg)
 {
     entry *e = arg, *next;
     struct cay__uploads *u = e->all;
@@ -69,7 +69,7 @@ static void leave(void *arg)
     if (!next)
         return;
     cay__conn *c = next->c;
-    cay__req_defer(c->req, leave, next);
+    cay__req_defer(c->req, release_upload, next);
     c->req->reply->turn = true;
     if (cay__worker_pool_give(c->lane->server->pool, c))
         return;
@@ -103,6 +103,6 @@ bool cay__uploads_enter(cay__req *r)
     }
     pthread_mutex_unlock(&u->lock);
     if (now)
-        cay__req_defer(r, leave, e);
+        cay__req_defer(r, release_upload, e);
     return now;
 }

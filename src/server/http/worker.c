@@ -88,7 +88,7 @@ static bool next_job(struct cay__worker_pool *p, job *out)
     return true;
 }
 
-static void *run(void *arg)
+static void *run_worker(void *arg)
 {
     cay__worker *w = arg;
     struct cay__worker_pool *p = w->pool;
@@ -110,7 +110,7 @@ static void *run(void *arg)
 }
 
 /* With the lock held. */
-static bool hire(struct cay__worker_pool *p)
+static bool start_worker(struct cay__worker_pool *p)
 {
     pthread_attr_t attr;
     pthread_t t;
@@ -122,17 +122,17 @@ static bool hire(struct cay__worker_pool *p)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    w->alive = pthread_create(&t, &attr, run, w) == 0;
+    w->alive = pthread_create(&t, &attr, run_worker, w) == 0;
     pthread_attr_destroy(&attr);
     p->threads += w->alive;
     return w->alive;
 }
 
-static bool give(struct cay__worker_pool *p, job j)
+static bool queue_job(struct cay__worker_pool *p, job j)
 {
     pthread_mutex_lock(&p->lock);
     bool room = p->waiting < QUEUE && !p->stop;
-    if (room && p->waiting >= p->idle && p->threads < p->max && !hire(p) && !p->threads)
+    if (room && p->waiting >= p->idle && p->threads < p->max && !start_worker(p) && !p->threads)
         room = false;
     if (room) {
         p->queue[(p->head + p->waiting) % QUEUE] = j;
@@ -145,12 +145,12 @@ static bool give(struct cay__worker_pool *p, job j)
 
 bool cay__worker_pool_give(struct cay__worker_pool *p, cay__conn *c)
 {
-    return give(p, (job){ .c = c });
+    return queue_job(p, (job){ .c = c });
 }
 
 bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg)
 {
-    return give(s->pool, (job){ .fn = fn, .arg = arg });
+    return queue_job(s->pool, (job){ .fn = fn, .arg = arg });
 }
 
 void cay__worker_pool_cancel(cay__worker *w, cay__conn *c)

@@ -155,7 +155,7 @@ void cay__ws_close(cay__buf *out, unsigned code, const char *why)
     send_frame(out, 8, text, n + 2);
 }
 
-static int give(cay__conn *c, cay__ws *ws)
+static int deliver_messages(cay__conn *c, cay__ws *ws)
 {
     while (ws->first && cay__stream_open(c->stream)) {
         message *m = ws->first;
@@ -182,7 +182,7 @@ int cay__ws_hear(cay__conn *c, const char *data, size_t n)
         ws->closed = true;
     if (wslay_event_want_write(ws->ctx))
         wslay_event_send(ws->ctx);
-    int rc = give(c, ws);
+    int rc = deliver_messages(c, ws);
     if (rc >= 0 && ws->closed && !ws->first && cay__stream_open(c->stream)) {
         rc = cay__stream_push(c, 0, NULL, 0);
         c->stream->ended = true;

@@ -19,7 +19,7 @@ void cay__preview_cookie(const cay__req *r, char out[32])
 }
 
 /* A secret that begins with `kind`, in the fields where programs put it; or NULL. */
-static const char *given(const cay__head *h, const char *kind)
+static const char *find_secret(const cay__head *h, const char *kind)
 {
     static const char *const fields[] = { CAY__PREVIEW_HEADER, "e2b-traffic-access-token",
                                           "x-api-key" };
@@ -37,10 +37,10 @@ static const char *given(const cay__head *h, const char *kind)
 
 const char *cay__preview_token(const cay__head *h)
 {
-    return given(h, "cayp_");
+    return find_secret(h, "cayp_");
 }
 
-static bool is(const cay__head *h, const char *field, const char *value)
+static bool has_field_value(const cay__head *h, const char *field, const char *value)
 {
     const char *v = cay__head_field(h, field);
     return v && !strcasecmp(v, value);
@@ -61,7 +61,7 @@ static bool own_page(const cay__req *r)
         return false;
     if (!site || !strcasecmp(site, "none") || !strcasecmp(site, "same-origin"))
         return true;
-    return is(h, "sec-fetch-mode", "navigate") &&
+    return has_field_value(h, "sec-fetch-mode", "navigate") &&
            (!strcmp(h->method, "GET") || !strcmp(h->method, "HEAD"));
 }
 
@@ -75,7 +75,7 @@ static int by_token(cay__req *r, const cay__preview_at *at, const char *token, c
 }
 
 /* By another protocol's rules for its own sandboxes. */
-static bool opened(cay__req *r, const cay__preview_at *at)
+static bool grant_by_dialect(cay__req *r, const cay__preview_at *at)
 {
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
         if ((*d)->opens && (*d)->opens(r, at->id, at->port)) {
@@ -90,7 +90,7 @@ int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *toke
 {
     const cay__head *h = &r->head;
     char name[32], kept[128];
-    const char *t = cay__preview_token(h), *key = given(h, "e2b_"),
+    const char *t = cay__preview_token(h), *key = find_secret(h, "e2b_"),
                *cookies = cay__head_field(h, "cookie");
     if (t)
         return by_token(r, at, t, err);
@@ -105,7 +105,7 @@ int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *toke
                      : 0;
     }
     cay__preview_cookie(r, name);
-    if (!at->by_path && opened(r, at))
+    if (!at->by_path && grant_by_dialect(r, at))
         return 0;
     if (at->by_path || !cookies || !cay__cookie_get(cookies, name, kept, sizeof kept))
         return cay_fail_why(err, CAY_EAUTH, "preview_token_missing",

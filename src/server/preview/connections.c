@@ -53,7 +53,7 @@ static void unlink_it(cay__lane *l, cay__upstream *k)
     l->nkept--;
 }
 
-static void end(cay__lane *l, cay__upstream *k)
+static void close_upstream(cay__lane *l, cay__upstream *k)
 {
     unlink_it(l, k);
     cay__loop_del(&l->loop, &k->src.w);
@@ -65,17 +65,17 @@ static void out_of_turn(cay__watch *w, uint32_t events)
 {
     cay__upstream *k = (cay__upstream *)w;
     (void)events;
-    end(k->src.lane, k);
+    close_upstream(k->src.lane, k);
 }
 
-static bool same(const cay__upstream *k, const cay__preview_at *at)
+static bool is_same_target(const cay__upstream *k, const cay__preview_at *at)
 {
     return k->at.port == at->port && !strcmp(k->at.id, at->id);
 }
 
 /* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer.
  * The loop would have told of them, but for the last moment. */
-static bool quiet(const cay__upstream *k, int64_t now)
+static bool is_upstream_quiet(const cay__upstream *k, int64_t now)
 {
     char c;
     return now - k->since_ms < LOOK_MS || (recv(k->src.w.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
@@ -88,10 +88,10 @@ bool cay__upstream_take(cay__pump *p, const cay__preview_at *at)
     int64_t now = cay__now_ms();
     for (cay__upstream *k = l->kept, *next; k; k = next) {
         next = k->next;
-        if (!same(k, at))
+        if (!is_same_target(k, at))
             continue;
-        if (!quiet(k, now)) {
-            end(l, k);
+        if (!is_upstream_quiet(k, now)) {
+            close_upstream(l, k);
             continue;
         }
         unlink_it(l, k);
@@ -109,11 +109,11 @@ static void make_room(cay__lane *l, const cay__preview_at *at)
     cay__upstream *oldest = NULL, *last = NULL;
     for (cay__upstream *k = l->kept; k; k = k->next) {
         last = k;
-        if (same(k, at) && ++each)
+        if (is_same_target(k, at) && ++each)
             oldest = k;
     }
     if (each >= EACH_MAX || l->nkept >= ALL_MAX)
-        end(l, each >= EACH_MAX ? oldest : last);
+        close_upstream(l, each >= EACH_MAX ? oldest : last);
 }
 
 void cay__upstream_give(cay__pump *p)
@@ -147,7 +147,7 @@ bool cay__upstream_sweep(cay__lane *l, int64_t now)
     for (cay__upstream *k = l->kept, *next; k; k = next) {
         next = k->next;
         if (l->draining || now - k->since_ms >= IDLE_MS)
-            end(l, k);
+            close_upstream(l, k);
     }
     return l->kept != NULL;
 }
@@ -155,5 +155,5 @@ bool cay__upstream_sweep(cay__lane *l, int64_t now)
 void cay__upstream_end(cay__lane *l)
 {
     while (l->kept)
-        end(l, l->kept);
+        close_upstream(l, l->kept);
 }

@@ -64,7 +64,7 @@ static void flush_up(cay__pump *p, flow *f)
         cay__uplink_finish(&f->up);
 }
 
-static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
+static int push_request(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
     flow *f = p->self;
     (void)kind, (void)out;
@@ -95,7 +95,7 @@ static cay__raw *raw_of(cay__pump *p)
 }
 
 /* The answer is whole. */
-static int done(cay__pump *p, flow *f)
+static int finish_response(cay__pump *p, flow *f)
 {
     bool sent = f->up_done && cay__uplink_empty(&f->up) && !f->up.broken;
     raw_of(p)->keep = f->s.back.keep && f->frame != CAY__FRAME_CLOSE && f->up_done;
@@ -112,21 +112,21 @@ static int done(cay__pump *p, flow *f)
 
 /* Something is wrong with the answer. Before its head it can be said, afterwards the connection is
  * cut: a peer that counts sees it. */
-static int broken(cay__pump *p, flow *f, const cay_err *err, cay__buf *out)
+static int fail_response(cay__pump *p, flow *f, const cay_err *err, cay__buf *out)
 {
     if (f->phase != HEAD)
         return CAY_EUPSTREAM;
     cay__preview_page_raw(&f->s.back, f->s.html, f->request_id, err, &raw_of(p)->status, out);
     f->upstream_keeps = false;
     f->s.back.keep = false;
-    return done(p, f);
+    return finish_response(p, f);
 }
 
 static int broken_by(cay__pump *p, flow *f, const char *why, cay__buf *out)
 {
     cay_err err = CAY_ERR_INIT;
     cay_fail_why(&err, CAY_EUPSTREAM, "preview_upstream", "port %u: %s", f->s.back.at.port, why);
-    return broken(p, f, &err, out);
+    return fail_response(p, f, &err, out);
 }
 
 static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
@@ -146,9 +146,9 @@ static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
     case CAY__BODY_LENGTH: f->phase = LENGTH; break;
     case CAY__BODY_CHUNKED: f->phase = CHUNKS; break;
     case CAY__BODY_TO_END: f->phase = TO_END; break;
-    case CAY__BODY_NONE: return done(p, f);
+    case CAY__BODY_NONE: return finish_response(p, f);
     }
-    return f->phase == LENGTH && !f->left ? done(p, f) : CAY__PUMP_ON;
+    return f->phase == LENGTH && !f->left ? finish_response(p, f) : CAY__PUMP_ON;
 }
 
 /* 0 and *h: the real one; 1: there is none yet. */
@@ -171,7 +171,7 @@ static int next_head(flow *f, cay__head *h, cay_err *err)
     }
 }
 
-static int take(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out);
+static int process_data(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out);
 
 static int take_head(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out)
 {
@@ -205,12 +205,12 @@ static int take_head(cay__pump *p, flow *f, const char *data, size_t n, cay__buf
     cay__buf rest = f->in;
     f->in = (cay__buf)CAY__BUF(CAY__HEAD_MAX + READ);
     if (rest.len)
-        rc = take(p, f, rest.data, rest.len, out);
+        rc = process_data(p, f, rest.data, rest.len, out);
     cay__buf_clear(&rest);
     return rc;
 }
 
-static void piece(flow *f, const char *data, size_t n, cay__buf *out)
+static void write_piece(flow *f, const char *data, size_t n, cay__buf *out)
 {
     if (f->frame == CAY__FRAME_CHUNKED && n)
         cay__buf_fmt(out, "%zx\r\n", n);
@@ -223,7 +223,7 @@ static int last_piece(cay__pump *p, flow *f, cay__buf *out)
 {
     if (f->frame == CAY__FRAME_CHUNKED)
         cay__buf_str(out, "0\r\n\r\n");
-    return done(p, f);
+    return finish_response(p, f);
 }
 
 static int take_chunks(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out)
@@ -234,7 +234,7 @@ static int take_chunks(cay__pump *p, flow *f, const char *data, size_t n, cay__b
         size_t used, len;
         if (cay__chunk_read(&f->chunk, data, n, n, &used, &part, &len, &err) < 0)
             return CAY_EUPSTREAM;
-        piece(f, part, len, out);
+        write_piece(f, part, len, out);
         data += used;
         n -= used;
         if (f->chunk.done) {
@@ -246,7 +246,7 @@ static int take_chunks(cay__pump *p, flow *f, const char *data, size_t n, cay__b
     return CAY__PUMP_ON;
 }
 
-static int take(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out)
+static int process_data(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out)
 {
     switch (f->phase) {
     case HEAD: return take_head(p, f, data, n, out);
@@ -257,8 +257,8 @@ static int take(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out
         n = (size_t)CAY_MIN(n, f->left);
         cay__buf_add(out, data, n);
         f->left -= n;
-        return f->left ? CAY__PUMP_ON : done(p, f);
-    case TO_END: piece(f, data, n, out); return CAY__PUMP_ON;
+        return f->left ? CAY__PUMP_ON : finish_response(p, f);
+    case TO_END: write_piece(f, data, n, out); return CAY__PUMP_ON;
     case TUNNEL: cay__buf_add(out, data, n); return CAY__PUMP_ON;
     case DONE: break;
     }
@@ -266,13 +266,13 @@ static int take(cay__pump *p, flow *f, const char *data, size_t n, cay__buf *out
 }
 
 /* n bytes are in `out` already. */
-static int taken(cay__pump *p, flow *f, size_t n, cay__buf *out)
+static int commit_bytes(cay__pump *p, flow *f, size_t n, cay__buf *out)
 {
     cay__buf_used(out, n);
     if (f->phase == TUNNEL)
         return CAY__PUMP_ON;
     f->left -= n;
-    return f->left ? CAY__PUMP_ON : done(p, f);
+    return f->left ? CAY__PUMP_ON : finish_response(p, f);
 }
 
 static int at_end(cay__pump *p, flow *f, cay__buf *out)
@@ -290,18 +290,18 @@ static int at_end(cay__pump *p, flow *f, cay__buf *out)
     if (f->phase == TO_END)
         return last_piece(p, f, out);
     if (f->phase == TUNNEL)
-        return done(p, f);
+        return finish_response(p, f);
     return CAY_EUPSTREAM;
 }
 
-static int late(cay__pump *p, flow *f, cay__buf *out)
+static int check_timeout(cay__pump *p, flow *f, cay__buf *out)
 {
     cay_err err = CAY_ERR_INIT;
     if (f->phase != HEAD || cay__now_ms() - f->began_ms < HEAD_MS)
         return CAY__PUMP_ON;
     cay_fail_why(&err, CAY_ETIMEOUT, "preview_timeout", "port %u: no answer within %d s",
                  f->s.back.at.port, HEAD_MS / 1000);
-    return broken(p, f, &err, out);
+    return fail_response(p, f, &err, out);
 }
 
 /* One that waited for a request, or a worker makes one. */
@@ -315,7 +315,7 @@ static int take_kept(cay__pump *p, flow *f)
     return CAY__PUMP_ON;
 }
 
-static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_response(cay__pump *p, unsigned ready, cay__buf *out)
 {
     flow *f = p->self;
     if (ready & 1u << 4 || (f->up.tls && ready))
@@ -323,7 +323,7 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     if (f->up.fd < 0)
         return take_kept(p, f);
     if (!(ready & 1u) && !(f->up.tells && ready & 1u << 4))
-        return late(p, f, out);
+        return check_timeout(p, f, out);
     for (size_t all = 0; all < ROUND || cay__uplink_more(&f->up);) {
         char buf[READ];
         bool plain = f->phase == TUNNEL ||
@@ -338,8 +338,8 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
             return CAY__PUMP_ON;
         }
         int rc = n <= 0  ? at_end(p, f, out)
-                 : plain ? taken(p, f, (size_t)n, out)
-                         : take(p, f, buf, (size_t)n, out);
+                 : plain ? commit_bytes(p, f, (size_t)n, out)
+                         : process_data(p, f, buf, (size_t)n, out);
         if (rc != CAY__PUMP_ON || out->full)
             return out->full ? CAY_ETOOBIG : rc;
         all += (size_t)n;
@@ -349,13 +349,13 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-static bool encrypt(flow *f)
+static bool start_tls(flow *f)
 {
     return !f->s.back.tls_inside || cay__uplink_tls(&f->up, cay__previews_tls(f->pool));
 }
 
 /* A connection; or a second one, when the first had been closed while it waited. */
-static int work(cay__pump *p, cay__buf *out)
+static int connect_upstream(cay__pump *p, cay__buf *out)
 {
     flow *f = p->self;
     cay_err err = CAY_ERR_INIT;
@@ -368,9 +368,9 @@ static int work(cay__pump *p, cay__buf *out)
     int rc = (f->s.dial ? f->s.dial : cay_port_connect)(f->s.sb, &call, f->s.back.at.port,
                                                         &f->up.fd, &err);
     if (rc < 0)
-        return broken(p, f, &err, out);
+        return fail_response(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
-    if (!encrypt(f))
+    if (!start_tls(f))
         return broken_by(p, f, "no memory for TLS", out);
     cay__upstream_hold(p, &f->s.back.at, f->up.fd);
     if (again) {
@@ -384,14 +384,14 @@ static int work(cay__pump *p, cay__buf *out)
 
 /* The server ends: a tunnel, and events that never end, are cut; nothing can be said within
  * somebody else's stream. */
-static int last(cay__pump *p, cay__buf *out)
+static int on_server_drain(cay__pump *p, cay__buf *out)
 {
     const flow *f = p->self;
     (void)out;
     return f->phase == TUNNEL || f->events ? CAY_ECANCELED : CAY__PUMP_ON;
 }
 
-static void closed(cay__pump *p)
+static void close_flow(cay__pump *p)
 {
     cay__upstream_free(p);
     flow_free(p->self);
@@ -413,7 +413,7 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
     f->may_take = s->fd < 0 && !r->head.upgrade && !s->back.tls_inside;
     if (s->fd >= 0) {
         cay__fd_nonblock(s->fd, true);
-        if (!encrypt(f)) /* a worker tries once more, and says so */
+        if (!start_tls(f)) /* a worker tries once more, and says so */
             cay__uplink_close(&f->up);
     }
     /* Only what changes nothing is sent twice. */
@@ -426,11 +426,11 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
     cay__raw raw = { .pump = { .fd = { -1, -1, -1 },
                                .beat_ms = 10000,
                                .self = f,
-                               .pull = pull,
-                               .work = work,
-                               .push = push,
-                               .last = last,
-                               .close = closed } };
+                               .pull = pull_response,
+                               .work = connect_upstream,
+                               .push = push_request,
+                               .last = on_server_drain,
+                               .close = close_flow } };
     if (f->up.fd >= 0)
         cay__upstream_hold(&raw.pump, &s->back.at, f->up.fd);
     flush_up(&raw.pump, f);

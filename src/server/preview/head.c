@@ -41,7 +41,7 @@ static const char *const path_fields[] = { "set-cookie",
                                            "x-content-type-options" };
 
 /* Names alike to programs that turn '-' into '_' count as one. */
-static bool alike(const char *name, const char *row, size_t n)
+static bool is_same_name(const char *name, const char *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if ((name[i] == '_' ? '-' : name[i]) != row[i])
@@ -54,7 +54,7 @@ static bool in_table(const char *name, const char *const *rows, size_t n)
 {
     size_t len = strlen(name);
     for (size_t i = 0; i < n; i++)
-        if (len == strlen(rows[i]) && alike(name, rows[i], len))
+        if (len == strlen(rows[i]) && is_same_name(name, rows[i], len))
             return true;
     return false;
 }
@@ -63,7 +63,7 @@ static bool begins_in(const char *name)
 {
     for (size_t i = 0; i < CAY_LEN(ask_prefixes); i++)
         if (strlen(name) >= strlen(ask_prefixes[i]) &&
-            alike(name, ask_prefixes[i], strlen(ask_prefixes[i])))
+            is_same_name(name, ask_prefixes[i], strlen(ask_prefixes[i])))
             return true;
     return false;
 }
@@ -78,7 +78,7 @@ static bool ours_key(const cay__field_line *f)
     return cay__str_starts(v, "e2b_") || cay__str_starts(v, "cayp_");
 }
 
-static void line(cay__buf *out, const char *name, const char *value)
+static void write_field(cay__buf *out, const char *name, const char *value)
 {
     cay__buf_str(out, name);
     cay__buf_str(out, ": ");
@@ -87,12 +87,12 @@ static void line(cay__buf *out, const char *name, const char *value)
 }
 
 /* As the peer calls us: scheme, host and, by path, what stands before the program's own paths. */
-static void origin(cay__buf *out, bool tls, const char *host)
+static void write_origin(cay__buf *out, bool tls, const char *host)
 {
     cay__buf_fmt(out, "%s://%s", tls ? "https" : "http", host);
 }
 
-static void prefix(cay__buf *out, const cay__preview_at *at)
+static void write_prefix(cay__buf *out, const cay__preview_at *at)
 {
     if (at->by_path)
         cay__buf_fmt(out, "/preview/%s/%u", at->id, at->port);
@@ -119,7 +119,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
         if (!a->at->by_path)
             cay__cookie_strip(f->value, &rest);
         if (rest.len)
-            line(out, "cookie", rest.data);
+            write_field(out, "cookie", rest.data);
         return;
     }
     if (!strcmp(f->name, "referer") && strstr(f->value, CAY__PREVIEW_TOKEN "="))
@@ -127,7 +127,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
     if (!strcmp(f->name, "origin")) {
         /* Servers compare it with the Host that they see. */
         CAY_AUTOBUF own = CAY__BUF(512);
-        origin(&own, a->tls, a->head->host);
+        write_origin(&own, a->tls, a->head->host);
         if (!strcasecmp(own.data, f->value)) {
             cay__buf_fmt(out, "origin: %s://", a->tls_inside ? "https" : "http");
             told_host(a, out);
@@ -135,7 +135,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
             return;
         }
     }
-    line(out, f->name, f->value);
+    write_field(out, f->name, f->value);
 }
 
 void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
@@ -151,13 +151,13 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
     for (size_t i = 0; i < h->nfields; i++)
         ask_field(a, &h->fields[i], out);
     if (a->trace)
-        line(out, "traceparent", a->trace);
-    line(out, "x-forwarded-for", a->peer);
-    line(out, "x-forwarded-host", h->host);
-    line(out, "x-forwarded-proto", a->tls ? "https" : "http");
+        write_field(out, "traceparent", a->trace);
+    write_field(out, "x-forwarded-for", a->peer);
+    write_field(out, "x-forwarded-host", h->host);
+    write_field(out, "x-forwarded-proto", a->tls ? "https" : "http");
     if (a->at->by_path) {
         cay__buf_str(out, "x-forwarded-prefix: ");
-        prefix(out, a->at);
+        write_prefix(out, a->at);
         cay__buf_str(out, "\r\n");
     }
     if (h->body == CAY__BODY_LENGTH)
@@ -170,7 +170,7 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
 }
 
 /* What follows a name of the program's own origin in a Location, or NULL. */
-static const char *inside(const char *value, uint16_t port, bool tls)
+static const char *skip_own_origin(const char *value, uint16_t port, bool tls)
 {
     static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]", "0.0.0.0" };
     const char *scheme = tls ? "https://" : "http://";
@@ -194,15 +194,15 @@ static const char *inside(const char *value, uint16_t port, bool tls)
     return NULL;
 }
 
-static void location(const cay__preview_back *b, const char *value, cay__buf *out)
+static void write_location(const cay__preview_back *b, const char *value, cay__buf *out)
 {
-    const char *rest = inside(value, b->at.port, b->tls_inside);
+    const char *rest = skip_own_origin(value, b->at.port, b->tls_inside);
     cay__buf_str(out, "location: ");
     if (rest) {
-        origin(out, b->tls, b->host);
-        prefix(out, &b->at);
+        write_origin(out, b->tls, b->host);
+        write_prefix(out, &b->at);
     } else if (b->at.by_path && value[0] == '/' && value[1] != '/' && value[1] != '\\') {
-        prefix(out, &b->at);
+        write_prefix(out, &b->at);
     }
     cay__buf_str(out, rest ? rest : value);
     cay__buf_str(out, "\r\n");
@@ -216,13 +216,13 @@ static void answer_field(const cay__preview_back *b, const cay__head *h, const c
         (b->origin && cay__str_starts(f->name, "access-control-")))
         return;
     if (!strcmp(f->name, "location")) {
-        location(b, f->value, out);
+        write_location(b, f->value, out);
     } else if (!strcmp(f->name, "set-cookie")) {
         CAY_AUTOBUF kept = CAY__BUF(CAY__HEAD_MAX);
         if (cay__set_cookie(f->value, &kept))
-            line(out, "set-cookie", kept.data);
+            write_field(out, "set-cookie", kept.data);
     } else {
-        line(out, f->name, f->value);
+        write_field(out, f->name, f->value);
     }
 }
 
@@ -239,10 +239,10 @@ cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__h
  * which nothing knows. */
 static void by_path(cay__buf *out)
 {
-    line(out, "content-security-policy",
-         "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
-    line(out, "x-content-type-options", "nosniff");
-    line(out, "referrer-policy", "no-referrer");
+    write_field(out, "content-security-policy",
+                "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
+    write_field(out, "x-content-type-options", "nosniff");
+    write_field(out, "referrer-policy", "no-referrer");
 }
 
 void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__preview_frame frame,
@@ -255,24 +255,24 @@ void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__pr
     if (b->at.by_path && !CAY__MUTANT("preview-sandbox"))
         by_path(out);
     if (b->origin && *b->origin) {
-        line(out, "access-control-allow-origin", b->origin);
-        line(out, "access-control-expose-headers", b->origin);
+        write_field(out, "access-control-allow-origin", b->origin);
+        write_field(out, "access-control-expose-headers", b->origin);
     }
     if (frame == CAY__FRAME_LENGTH)
         cay__buf_fmt(out, "content-length: %" PRIu64 "\r\n", h->length);
     else if (frame == CAY__FRAME_CHUNKED)
-        line(out, "transfer-encoding", "chunked");
+        write_field(out, "transfer-encoding", "chunked");
     else if (frame == CAY__FRAME_NONE && length && (b->head_only || h->status == 304))
-        line(out, "content-length",
-             length); /* that GET would have; one line of digits, or the head was refused */
+        write_field(out, "content-length",
+                    length); /* that GET would have; one line of digits, or the head was refused */
     else if (frame == CAY__FRAME_NONE && h->status != 101 && h->status != 204 && h->status != 304 &&
              !b->head_only)
-        line(out, "content-length", "0");
+        write_field(out, "content-length", "0");
     if (h->status == 101)
         cay__buf_str(out, "connection: Upgrade\r\nupgrade: websocket\r\n");
     else if (frame == CAY__FRAME_CLOSE || !b->keep)
-        line(out, "connection", "close");
+        write_field(out, "connection", "close");
     else if (b->http10)
-        line(out, "connection", "keep-alive");
+        write_field(out, "connection", "keep-alive");
     cay__buf_str(out, "\r\n");
 }

@@ -67,12 +67,12 @@ int cay__preview_path(const char *path, cay__preview_at *out)
     return 1;
 }
 
-static const char *blanks(const char *s)
+static const char *skip_blanks(const char *s)
 {
     return s + strspn(s, " \t");
 }
 
-static size_t trimmed(const char *s, size_t n)
+static size_t trim_length(const char *s, size_t n)
 {
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t'))
         n--;
@@ -82,10 +82,10 @@ static size_t trimmed(const char *s, size_t n)
 bool cay__cookie_get(const char *line, const char *name, char *out, size_t cap)
 {
     size_t want = strlen(name);
-    for (const char *p = blanks(line); *p; p = blanks(p)) {
+    for (const char *p = skip_blanks(line); *p; p = skip_blanks(p)) {
         size_t n = strcspn(p, ";");
         if (n > want && p[want] == '=' && !memcmp(p, name, want)) {
-            size_t len = trimmed(p + want + 1, n - want - 1);
+            size_t len = trim_length(p + want + 1, n - want - 1);
             if (len >= cap)
                 return false;
             memcpy(out, p + want + 1, len);
@@ -113,9 +113,9 @@ bool cay__cookie_ours(const char *name, size_t n)
 void cay__cookie_strip(const char *line, cay__buf *out)
 {
     bool any = false;
-    for (const char *p = blanks(line); *p; p = blanks(p)) {
-        size_t n = strcspn(p, ";"), len = trimmed(p, n), eq = strcspn(p, "=;");
-        if (len && !cay__cookie_ours(p, trimmed(p, CAY_MIN(eq, len)))) {
+    for (const char *p = skip_blanks(line); *p; p = skip_blanks(p)) {
+        size_t n = strcspn(p, ";"), len = trim_length(p, n), eq = strcspn(p, "=;");
+        if (len && !cay__cookie_ours(p, trim_length(p, CAY_MIN(eq, len)))) {
             cay__buf_str(out, any ? "; " : "");
             cay__buf_add(out, p, len);
             any = true;
@@ -126,17 +126,17 @@ void cay__cookie_strip(const char *line, cay__buf *out)
 
 bool cay__set_cookie(const char *value, cay__buf *out)
 {
-    const char *p = blanks(value);
-    size_t n = strcspn(p, ";"), len = trimmed(p, n);
+    const char *p = skip_blanks(value);
+    size_t n = strcspn(p, ";"), len = trim_length(p, n);
     const char *eq = memchr(p, '=', len);
-    if (!eq || eq == p || cay__cookie_ours(p, trimmed(p, (size_t)(eq - p))))
+    if (!eq || eq == p || cay__cookie_ours(p, trim_length(p, (size_t)(eq - p))))
         return false;
     cay__buf_add(out, p, len);
     for (p += n; *p; p += n) {
-        p = blanks(p + 1);
+        p = skip_blanks(p + 1);
         n = strcspn(p, ";");
-        len = trimmed(p, n);
-        size_t name = trimmed(p, CAY_MIN(strcspn(p, "=;"), len));
+        len = trim_length(p, n);
+        size_t name = trim_length(p, CAY_MIN(strcspn(p, "=;"), len));
         /* A cookie for the whole domain would be sent to other sandboxes' previews. */
         if (!len || (name == 6 && !strncasecmp(p, "domain", 6) && !CAY__MUTANT("preview-domain")))
             continue;

@@ -52,7 +52,7 @@ static const page *page_of(const cay_err *err)
     return &other;
 }
 
-static void escaped(cay__buf *b, const char *s)
+static void write_escaped(cay__buf *b, const char *s)
 {
     for (; *s; s++) {
         switch (*s) {
@@ -78,7 +78,7 @@ static void open_page(cay__buf *b, const char *title)
 {
     cay__buf_str(b, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
                     "content=\"width=device-width\"><title>");
-    escaped(b, title);
+    write_escaped(b, title);
     cay__buf_str(b, "</title>");
     cay__buf_str(b, style);
 }
@@ -87,13 +87,13 @@ static void write_page(cay__buf *b, const page *p, const cay_err *err, const cha
 {
     open_page(b, p->title);
     cay__buf_str(b, "<h1>");
-    escaped(b, p->title);
+    write_escaped(b, p->title);
     cay__buf_str(b, "</h1><p>");
-    escaped(b, p->text);
+    write_escaped(b, p->text);
     cay__buf_str(b, "<p><code>");
-    escaped(b, err->msg);
+    write_escaped(b, err->msg);
     cay__buf_str(b, "</code><p><small>");
-    escaped(b, request);
+    write_escaped(b, request);
     cay__buf_str(b, "</small>\n");
 }
 
@@ -166,9 +166,9 @@ int cay__preview_forward(cay__req *r, const char *where)
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX * 8);
     open_page(&b, "One moment");
     cay__buf_str(&b, "<meta http-equiv=refresh content=\"0;url=");
-    escaped(&b, where);
+    write_escaped(&b, where);
     cay__buf_str(&b, "\"><p><a href=\"");
-    escaped(&b, where);
+    write_escaped(&b, where);
     cay__buf_str(&b, "\">On to the preview</a>\n");
     safe_fields(r);
     return cay__reply(r, 200, HTML, b.data, b.len);

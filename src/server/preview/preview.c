@@ -41,7 +41,7 @@ const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, b
     return &known_route;
 }
 
-static int find(cay__req *r, cay__preview_at *at, cay_err *err)
+static int find_target(cay__req *r, cay__preview_at *at, cay_err *err)
 {
     if (!strcmp(r->head.method, "CONNECT") || !strcmp(r->head.method, "TRACE"))
         return cay_fail_why(err, CAY_ENOTSUP, "preview_method",
@@ -52,7 +52,7 @@ static int find(cay__req *r, cay__preview_at *at, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "preview_unknown", "want /preview/SANDBOX/PORT/");
 }
 
-static bool is(const cay__req *r, const char *field, const char *value)
+static bool has_field_value(const cay__req *r, const char *field, const char *value)
 {
     const char *v = cay__head_field(&r->head, field);
     return v && !strcasecmp(v, value);
@@ -64,22 +64,24 @@ static int judge_path(const cay__req *r, cay_err *err)
 {
     static const char *const code[] = { "script", "style", "worker", "sharedworker",
                                         "object", "embed", "xslt" };
-    bool bad = is(r, "sec-fetch-dest", "serviceworker") || is(r, "service-worker", "script");
+    bool bad = has_field_value(r, "sec-fetch-dest", "serviceworker") ||
+               has_field_value(r, "service-worker", "script");
     for (size_t i = 0; i < CAY_LEN(code); i++)
-        bad |= is(r, "sec-fetch-site", "same-origin") && is(r, "sec-fetch-dest", code[i]);
+        bad |= has_field_value(r, "sec-fetch-site", "same-origin") &&
+               has_field_value(r, "sec-fetch-dest", code[i]);
     return bad ? cay_fail_why(err, CAY_EPERM, "preview_foreign_page",
                               "by path a preview is for programs; open it by its host name")
                : 0;
 }
 
 /* This address without the token: whole, so that a path like //elsewhere stays a path. */
-static void address(const cay__req *r, const char *path, const char *query, cay__buf *out)
+static void write_address(const cay__req *r, const char *path, const char *query, cay__buf *out)
 {
     cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host,
                  *path == '/' ? path : "/", *query ? "?" : "", query);
 }
 
-static int redirect(cay__req *r, int status, const char *where)
+static int reply_redirect(cay__req *r, int status, const char *where)
 {
     cay__reply_field(r, "location", where);
     cay__reply_field(r, "cache-control", "no-store");
@@ -90,7 +92,7 @@ static int to_slash(cay__req *r)
 {
     CAY_AUTOBUF where = CAY__BUF(CAY__HEAD_MAX + 1024);
     cay__buf_fmt(&where, "%s/%s%s", r->head.path, *r->head.query ? "?" : "", r->head.query);
-    return redirect(r, 308, where.data);
+    return reply_redirect(r, 308, where.data);
 }
 
 /* Someone opened a link with a token in it: the token moves into a cookie, and out of the address.
@@ -117,14 +119,14 @@ static int give_cookie(cay__req *r, const char *token, const char *query)
     cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=%s%s", name, token,
                  framed ? "None; Partitioned; Max-Age=3600" : "Strict",
                  r->tls || framed ? "; Secure" : "");
-    address(r, r->head.path, query, &where);
+    write_address(r, r->head.path, query, &where);
     cay__reply_field(r, "set-cookie", cookie.data);
     /* After a redirect it would still be another site that asks, and a strict cookie stays at home:
      * then the page itself goes on. */
     if (site && strcasecmp(site, "none") != 0 && strcasecmp(site, "same-origin") != 0)
         return cay__preview_forward(r, where.data);
     cay__reply_field(r, "referrer-policy", "no-referrer");
-    return redirect(r, 303, where.data);
+    return reply_redirect(r, 303, where.data);
 }
 
 static void give_back(void *sb)
@@ -133,7 +135,7 @@ static void give_back(void *sb)
 }
 
 /* A token stands for its sandbox, whoever's that is. */
-static int awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
+static int wake_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 {
     if (*r->who.tenant)
         return cay__req_awake(r, id, out, err);
@@ -143,7 +145,7 @@ static int awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 }
 
 /* One that is paused holds its connections and says nothing. */
-static bool runs(cay_sandbox *sb, const cay_call *call)
+static bool is_sandbox_running(cay_sandbox *sb, const cay_call *call)
 {
     cay_info *info = NULL;
     if (cay_sandbox_describe(sb, call, &info, NULL) < 0)
@@ -154,13 +156,14 @@ static bool runs(cay_sandbox *sb, const cay_call *call)
 }
 
 /* *fd -1: one that waits will do, if there is any. */
-static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd, cay_err *err)
+static int connect_port(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd,
+                        cay_err *err)
 {
     cay_call call = r->call;
     int64_t limit = cay__now_ms() + CONNECT_MS;
     call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
     *fd = -1;
-    if (!r->head.upgrade && !r->as_tls && runs(sb, &call))
+    if (!r->head.upgrade && !r->as_tls && is_sandbox_running(sb, &call))
         return 0;
     return cay_port_connect(sb, &call, at->port, fd, err);
 }
@@ -198,8 +201,8 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
         return cay_fail_why(err, CAY_ETOOBIG, "head_too_big",
                             "the head is too long to be passed on");
     if (!sb) {
-        CAY_TRY(awake(r, at->id, &sb, err));
-        CAY_TRY(dial(r, sb, at, &s.fd, err));
+        CAY_TRY(wake_sandbox(r, at->id, &sb, err));
+        CAY_TRY(connect_port(r, sb, at, &s.fd, err));
         if (token && !r->as_host &&
             !r->as_tls) /* what is known says nothing of how the program is spoken to */
             cay__previews_learn(cay__server_previews(r->server), at, token, sb);
@@ -213,7 +216,7 @@ static int on_preview(cay__req *r, cay_err *err)
     cay__preview_at at;
     char token[TOKEN_MAX];
     CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
-    CAY_TRY(find(r, &at, err));
+    CAY_TRY(find_target(r, &at, err));
     cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
     const char *rest = query.data ? query.data : "";
     if (at.by_path)
@@ -234,7 +237,7 @@ static int on_known(cay__req *r, cay_err *err)
     cay__preview_at at;
     char token[TOKEN_MAX];
     CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
-    CAY_TRY(find(r, &at, err));
+    CAY_TRY(find_target(r, &at, err));
     if (at.by_path)
         CAY_TRY(judge_path(r, err));
     if (at.by_path && !r->head.path[at.prefix])

@@ -52,7 +52,7 @@ bool cay__previews_sweep(struct cay__previews *p)
 }
 
 /* In a time that tells nothing about where they differ. */
-static bool equal(const char *a, const char *b, size_t n)
+static bool is_token_equal(const char *a, const char *b, size_t n)
 {
     unsigned char diff = 0;
     for (size_t i = 0; i < n; i++)
@@ -70,7 +70,7 @@ cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at 
     for (size_t i = 0; !sb && i < GRANTS; i++) {
         grant *g = &p->grants[i];
         if (!g->sb || g->port != at->port || strcmp(g->id, at->id) || g->until_ms <= now ||
-            strlen(g->token) != n || !equal(g->token, token, n))
+            strlen(g->token) != n || !is_token_equal(g->token, token, n))
             continue;
         if (!late && g->until_ms - real <= RENEW_MS &&
             real - g->renewed_ms > RENEW_MS) { /* one asks in time, and the others go on */

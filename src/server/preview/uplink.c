@@ -46,14 +46,14 @@ typedef struct tunnel {
     bool up_done;
 } tunnel;
 
-static void settle(tunnel *t, cay__pump *p)
+static void flush_uplink(tunnel *t, cay__pump *p)
 {
     cay__uplink_flush(&t->up, p, 0);
     if (t->up_done && cay__uplink_empty(&t->up))
         shutdown(t->up.fd, SHUT_WR);
 }
 
-static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
+static int push_bytes(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
     tunnel *t = p->self;
     (void)kind, (void)out;
@@ -61,15 +61,15 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
         cay__uplink_add(&t->up, data, len);
     else
         t->up_done = true;
-    settle(t, p);
+    flush_uplink(t, p);
     return t->up.wait.full ? CAY_ETOOBIG : CAY__PUMP_ON;
 }
 
-static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_bytes(cay__pump *p, unsigned ready, cay__buf *out)
 {
     tunnel *t = p->self;
     if (ready & 1u << 4)
-        settle(t, p);
+        flush_uplink(t, p);
     for (size_t all = 0; ready & 1u && all < ROUND;) {
         char *room = cay__buf_room(out, READ);
         ssize_t n = room ? recv(t->up.fd, room, READ, MSG_DONTWAIT) : -1;
@@ -85,7 +85,7 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-static void closed(cay__pump *p)
+static void close_tunnel(cay__pump *p)
 {
     tunnel *t = p->self;
     cay__close_fd(&t->up.fd);
@@ -98,8 +98,10 @@ int cay__reply_tunnel(cay__req *r, const char *protocol, int fd)
     tunnel *t = cay__alloc(sizeof *t);
     t->up = (cay__uplink){ .fd = fd, .wait = CAY__BUF(CAY__UPLINK_MAX) };
     cay__fd_nonblock(fd, true);
-    return cay__reply_upgrade(
-        r, protocol,
-        &(cay__pump){
-            .fd = { fd, -1, -1 }, .self = t, .pull = pull, .push = push, .close = closed });
+    return cay__reply_upgrade(r, protocol,
+                              &(cay__pump){ .fd = { fd, -1, -1 },
+                                            .self = t,
+                                            .pull = pull_bytes,
+                                            .push = push_bytes,
+                                            .close = close_tunnel });
 }

@@ -41,7 +41,7 @@ bool cay__uplink_tls(cay__uplink *u, struct ssl_ctx_st *ctx)
 }
 
 /* What a call that did not succeed waits for, as an errno; EPROTO: nothing will help. */
-static int blame(cay__uplink *u, int rc)
+static int map_ssl_error(cay__uplink *u, int rc)
 {
     int why = SSL_get_error(u->tls, rc);
     ERR_clear_error();
@@ -60,7 +60,7 @@ ssize_t cay__uplink_recv(cay__uplink *u, void *p, size_t n)
         return (ssize_t)got;
     if (SSL_get_error(u->tls, rc) == SSL_ERROR_ZERO_RETURN)
         return 0;
-    errno = blame(u, rc);
+    errno = map_ssl_error(u, rc);
     return errno == EAGAIN ? -1 : 0; /* what is broken has ended */
 }
 
@@ -74,7 +74,7 @@ ssize_t cay__uplink_send(cay__uplink *u, const void *p, size_t n)
     u->hears = rc != 1 && SSL_want_read(u->tls);
     if (rc == 1)
         return (ssize_t)put;
-    errno = blame(u, rc);
+    errno = map_ssl_error(u, rc);
     return -1;
 }
 

@@ -53,7 +53,7 @@ static json_t *read_config(void)
 }
 
 /* base64 of the URL's alphabet: what the engine reads. */
-static char *encode(const char *s)
+static char *encode_base64url(const char *s)
 {
     cay__buf b = CAY__BUF(256u << 10);
     cay__base64_put(&b, s, strlen(s));
@@ -133,7 +133,7 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
 }
 
 /* What it says, within a minute and the call's time. */
-static int hear(int out, const cay_call *call, cay__buf *text, cay_err *err)
+static int read_helper(int out, const cay_call *call, cay__buf *text, cay_err *err)
 {
     cay_call mine = { .size = offsetof(cay_call, trace), .cancel_fd = call ? call->cancel_fd : 0 };
     mine.deadline_ms = CAY_MIN(cay__now_ms() + HELPER_MS,
@@ -164,7 +164,7 @@ static int ask_helper(const char *name, const char *registry, const cay_call *ca
     CAY_TRY(start_helper(name, &pid, &in, &out, err));
     (void)!send(in, registry, strlen(registry), MSG_NOSIGNAL);
     cay__close_fd(&in);
-    int rc = hear(out, call, &text, err);
+    int rc = read_helper(out, call, &text, err);
     if (rc < 0)
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -214,6 +214,6 @@ int cay__docker_auth(const cay_call *call, const char *image, char **out, cay_er
     else
         known = from_file(o, conf, registry);
     CAY_AUTOFREE char *text = known ? cay__json_text(o, 64 << 10) : NULL;
-    *out = text ? encode(text) : cay__strdup("");
+    *out = text ? encode_base64url(text) : cay__strdup("");
     return 0;
 }

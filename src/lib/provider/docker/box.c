@@ -256,8 +256,9 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     return 0;
 }
 
-static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec,
-                   json_t **body, cay__docker_image *image, cay__docker_walls *walls, cay_err *err)
+static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
+                          const cay_create *spec, json_t **body, cay__docker_image *image,
+                          cay__docker_walls *walls, cay_err *err)
 {
     bool far = walls->far;
     cay__docker_options o;
@@ -297,8 +298,8 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     return cay__docker_spec(spec, &o, image, info, &at, body, err);
 }
 
-static int create(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec,
-                  bool far, void **box, cay_err *err)
+static int create_container(cay__docker *d, const cay_call *call, const char *id,
+                            const cay_create *spec, bool far, void **box, cay_err *err)
 {
     cay__docker_box *b = NULL;
     json_t *body = NULL;
@@ -308,7 +309,7 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
     CAY_TRY(cay__docker_options_read(spec, &o, err));
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
-    int rc = prepare(d, call, id, spec, &body, &image, &walls, err);
+    int rc = prepare_create(d, call, id, spec, &body, &image, &walls, err);
     if (rc == 0 && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         rc = make_dir(d, id, spec, &walls, &image, body, o.storage != NULL, err);
     cay__docker_image_clear(&image);
@@ -352,10 +353,10 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
     bool choose = !strcmp(o.transport, "auto"),
          far = choose ? cay__engine_far(e) || (info->userns && !info->rootless)
                       : !strcmp(o.transport, "engine");
-    int rc = create(d, call, id, spec, far, box, &why);
+    int rc = create_container(d, call, id, spec, far, box, &why);
     if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants &&
         !strcmp(why.reason, "engine_remote"))
-        rc = create(d, call, id, spec, true, box, &why);
+        rc = create_container(d, call, id, spec, true, box, &why);
     if (rc < 0 && err)
         *err = why;
     return rc;

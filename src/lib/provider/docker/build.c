@@ -94,7 +94,7 @@ static int read_args(const char *text, json_t **out, cay_err *err)
     return 0;
 }
 
-static int flush(cay__buf *b, int fd, cay_err *err)
+static int flush_buffer(cay__buf *b, int fd, cay_err *err)
 {
     if (b->full || !cay__fd_write_all(fd, b->data, b->len))
         return cay_fail_sys(err, CAY_ESYS, "write the build's context below the state directory");
@@ -120,7 +120,7 @@ static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int ou
                                         "%.200s was changed while it was read; try again", w->path);
         cay__buf_used(b, (size_t)n);
         left -= (uint64_t)n;
-        CAY_TRY(flush(b, out, err));
+        CAY_TRY(flush_buffer(b, out, err));
     }
     cay__tar_pad(b, w->size);
     return 0;
@@ -148,10 +148,10 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
         if (w->type == 'f')
             CAY_TRY(put_bytes(t, w, &b, out, call, err));
         if (b.len > CHUNK)
-            CAY_TRY(flush(&b, out, err));
+            CAY_TRY(flush_buffer(&b, out, err));
     }
     cay__buf_add(&b, end, sizeof end);
-    return flush(&b, out, err);
+    return flush_buffer(&b, out, err);
 }
 
 /* The Dockerfile and .dockerignore go along even where a pattern leaves them out: the engine reads
@@ -249,7 +249,7 @@ typedef struct building {
     const char *dir;
 } building;
 
-static int failed(const building *b, const char *said, cay_err *err)
+static int fail_build(const building *b, const char *said, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(1024);
     cay_err why = CAY_ERR_INIT;
@@ -276,7 +276,7 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
                *status = cay__json_str(line, "status", "");
     const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
     if (bad)
-        return failed(b, bad, err);
+        return fail_build(b, bad, err);
     for (size_t n; *stream; stream += n + (stream[n] == '\n')) { /* a piece may hold many lines */
         n = strcspn(stream, "\n");
         cay__docker_making(b->c, "build", stream, n, false);
@@ -308,8 +308,8 @@ static void add_limits(cay__buf *path, const cay_create *c, const cay__engine_in
         cay__buf_fmt(path, "&cpuperiod=100000&cpuquota=%llu", (unsigned long long)cpu * 100);
 }
 
-static int build(cay__docker *d, const cay_call *call, const cay__docker_options *o,
-                 const cay_create *c, const source *s, const char *tag, cay_err *err)
+static int run_build(cay__docker *d, const cay_call *call, const cay__docker_options *o,
+                     const cay_create *c, const source *s, const char *tag, cay_err *err)
 {
     const cay__engine_info *engine;
     CAY_AUTOJSON *args = NULL;
@@ -339,7 +339,7 @@ static int build(cay__docker *d, const cay_call *call, const cay__docker_options
     int rc = cay__engine_lines(d->engine, call, path.data, fields, context, len, on_line, &b, &why);
     if (rc < 0 &&
         !strcmp(why.reason, "engine_refused")) /* what it says of the file before it begins */
-        return failed(&b, why.msg, err);
+        return fail_build(&b, why.msg, err);
     if (rc < 0 && err)
         *err = why;
     return rc;
@@ -358,7 +358,7 @@ int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_op
                      o->build_args ? o->build_args : "");
         snprintf(tag, sizeof tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len),
                  cay__hash(s.dir, strlen(s.dir)));
-        rc = build(d, call, o, c, &s, tag, err);
+        rc = run_build(d, call, o, c, &s, tag, err);
     }
     free(s.text);
     CAY_TRY(rc);

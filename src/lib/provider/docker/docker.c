@@ -351,7 +351,7 @@ static int on_half(const cay__fs_entry *e, void *arg)
 }
 
 /* Containers that carry our word and belong to nobody: their directory went without them. */
-static int reap(stray *s, cay_err *err)
+static int remove_strays(stray *s, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(512);
     CAY_AUTOJSON *list = NULL;
@@ -387,7 +387,7 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
     cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_half, .arg = &s, .depth = 1 });
     CAY_TRY(docker_list(d, call, on_stray, &s, err));
     if (d->engine)
-        reap(&s, NULL); /* one that is down is asked the next time */
+        remove_strays(&s, NULL); /* one that is down is asked the next time */
     if (d->engine)
         s.removed += cay__docker_layers_reap(d, call) + cay__docker_volumes_reap(d, call);
     *removed = s.removed;

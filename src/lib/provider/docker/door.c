@@ -42,7 +42,7 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
 
 /* Whoever came: the one that the engine calls the container's first process gets it, and nobody
  * else. True: it is ready to be asked. */
-static bool welcome(cay__docker_box *b, const cay_call *call, int way)
+static bool admit_peer(cay__docker_box *b, const cay_call *call, int way)
 {
     struct ucred peer = { 0 };
     socklen_t len = sizeof peer;
@@ -63,5 +63,5 @@ bool cay__docker_door_wait(cay__docker_box *b, const cay_call *call, int door, i
     if (poll(&p, 1, ms) != 1)
         return false;
     CAY_AUTOFD way = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-    return way >= 0 && welcome(b, call, way);
+    return way >= 0 && admit_peer(b, call, way);
 }

@@ -63,7 +63,7 @@ void cay__engine_encode(cay__buf *path, const char *value)
 }
 
 /* Why its socket could not be reached, by trying once more without anything between. */
-static int unreachable(const cay__engine *e, cay_err *err)
+static int fail_unreachable(const cay__engine *e, cay_err *err)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     const char *path = e->where.path;
@@ -125,7 +125,7 @@ static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err
     }
 }
 
-static int told(cay__answer *a, const cay_call *call, cay_err *err)
+static int read_error(cay__answer *a, const cay_call *call, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(LINE_MAX_BYTES);
     CAY_AUTOJSON *o = NULL;
@@ -138,15 +138,15 @@ static int told(cay__answer *a, const cay_call *call, cay_err *err)
     return cay__engine_error(cay__answer_head(a)->status, cay__json_str(o, "message", ""), err);
 }
 
-static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out,
-               cay_err *err)
+static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out,
+                        cay_err *err)
 {
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__http_client_ask(e->client, call, q, &a, &why);
     if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") ||
                                 !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
-        return e->where.tcp ? unreachable_tcp(e, &why, err) : unreachable(e, err);
+        return e->where.tcp ? unreachable_tcp(e, &why, err) : fail_unreachable(e, err);
     if (rc < 0) {
         if (err)
             *err = why;
@@ -154,7 +154,7 @@ static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__ans
     }
     int status = cay__answer_head(a)->status;
     if ((status < 200 || status >= 300) && status != 304 && status != 101) {
-        rc = told(a, call, err);
+        rc = read_error(a, call, err);
         cay__answer_end(a);
         return rc;
     }
@@ -186,13 +186,13 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
     cay__ask q = {
         .method = method, .target = target, .body = text, .len = text ? strlen(text) : 0
     };
-    CAY_TRY(ask(e, call, &q, &a, err));
+    CAY_TRY(send_request(e, call, &q, &a, err));
     int rc = take_json(a, call, out, err);
     cay__answer_end(a);
     return rc;
 }
 
-static int minor(const char *api)
+static int parse_minor(const char *api)
 {
     uint64_t n;
     return cay__str_starts(api, "1.") && cay__str_to_u64(api + 2, &n) && n < 1000 ? (int)n : 0;
@@ -200,8 +200,8 @@ static int minor(const char *api)
 
 static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
 {
-    int most = minor(cay__json_str(v, "ApiVersion", "")),
-        least = minor(cay__json_str(v, "MinAPIVersion", "1.0"));
+    int most = parse_minor(cay__json_str(v, "ApiVersion", "")),
+        least = parse_minor(cay__json_str(v, "MinAPIVersion", "1.0"));
     json_t *parts = json_object_get(v, "Components"), *c;
     size_t k;
     cay__str_copy(i->name, sizeof i->name, "Docker");
@@ -275,8 +275,8 @@ int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_inf
     return 0;
 }
 
-static int versioned(cay__engine *e, const cay_call *call, const char *path, cay__buf *target,
-                     cay_err *err)
+static int build_target(cay__engine *e, const cay_call *call, const char *path, cay__buf *target,
+                        cay_err *err)
 {
     const cay__engine_info *i;
     CAY_TRY(cay__engine_meet(e, call, &i, err));
@@ -290,7 +290,7 @@ int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, co
                     json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
-    int rc = versioned(e, call, path, &target, err);
+    int rc = build_target(e, call, path, &target, err);
     if (rc < 0) {
         json_decref(body);
         return rc;
@@ -343,7 +343,7 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
     cay__answer *a = NULL;
-    CAY_TRY(versioned(e, call, path, &target, err));
+    CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "POST",
                    .target = target.data,
                    .fields = fields,
@@ -351,7 +351,7 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
                    .from_fd = body_fd >= 0,
                    .len = (size_t)body_len,
                    .type = body_fd >= 0 ? "application/x-tar" : NULL };
-    CAY_TRY(ask(e, call, &q, &a, err));
+    CAY_TRY(send_request(e, call, &q, &a, err));
     int rc = read_lines(a, call, fn, arg, err);
     cay__answer_end(a);
     return rc;
@@ -362,14 +362,14 @@ int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int 
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
     cay__answer *a = NULL;
-    CAY_TRY(versioned(e, call, path, &target, err));
+    CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "PUT",
                    .target = target.data,
                    .fd = fd,
                    .from_fd = true,
                    .len = (size_t)len,
                    .type = "application/x-tar" };
-    CAY_TRY(ask(e, call, &q, &a, err));
+    CAY_TRY(send_request(e, call, &q, &a, err));
     int rc = take_json(a, call, NULL, err);
     cay__answer_end(a);
     return rc;
@@ -380,8 +380,8 @@ int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay_
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
     cay__answer *a = NULL;
-    CAY_TRY(versioned(e, call, path, &target, err));
-    CAY_TRY(ask(e, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
+    CAY_TRY(build_target(e, call, path, &target, err));
+    CAY_TRY(send_request(e, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     int rc = read_all(a, call, out, err);
     cay__answer_end(a);
     return rc;
@@ -394,14 +394,14 @@ int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, 
     CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = cay__json_text(body, 64 << 10);
     cay__answer *a = NULL;
-    CAY_TRY(versioned(e, call, path, &target, err));
+    CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "POST",
                    .target = target.data,
                    .fields = "Connection: Upgrade\r\nUpgrade: tcp\r\n",
                    .body = text,
                    .len = text ? strlen(text) : 0,
                    .upgrade = true };
-    CAY_TRY(ask(e, call, &q, &a, err));
+    CAY_TRY(send_request(e, call, &q, &a, err));
     if (cay__answer_head(a)->status != 101) {
         cay__answer_end(a);
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",

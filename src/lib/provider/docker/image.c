@@ -14,8 +14,8 @@ void cay__docker_image_clear(cay__docker_image *i)
     *i = (cay__docker_image){ 0 };
 }
 
-static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t **out,
-                   cay_err *err)
+static int inspect_image(cay__engine *e, const cay_call *call, const char *ref, json_t **out,
+                         cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
     cay__buf_fmt(&path, "/images/%s/json",
@@ -101,8 +101,8 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
 }
 
 /* Cut off by the call's deadline or cancel: the connection ends, and with it the engine's pull. */
-static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p,
-                 cay_err *err)
+static int pull_image(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p,
+                      cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
     CAY_AUTOFREE char *auth = NULL;
@@ -128,8 +128,8 @@ static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options
     return cay__engine_lines(e, call, path.data, fields, -1, 0, on_line, p, err);
 }
 
-static int take(const json_t *j, const char *ref, const cay__engine_info *engine,
-                cay__docker_image *out, cay_err *err)
+static int parse_image(const json_t *j, const char *ref, const cay__engine_info *engine,
+                       cay__docker_image *out, cay_err *err)
 {
     const char *arch = cay__json_str(j, "Architecture", ""), *os = cay__json_str(j, "Os", "linux"),
                *id = cay__json_str(j, "Id", "");
@@ -158,8 +158,8 @@ int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref
     CAY_AUTOJSON *j = NULL;
     const cay__engine_info *engine;
     CAY_TRY(cay__engine_meet(e, call, &engine, err));
-    CAY_TRY(inspect(e, call, ref, &j, err));
-    return take(j, ref, engine, out, err);
+    CAY_TRY(inspect_image(e, call, ref, &j, err));
+    return parse_image(j, ref, engine, out, err);
 }
 
 int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o,
@@ -181,11 +181,11 @@ int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__dock
                                 o->image);
         always = true;
     }
-    int rc = always ? CAY_ENOENT : inspect(e, call, o->image, &j, err);
+    int rc = always ? CAY_ENOENT : inspect_image(e, call, o->image, &j, err);
     if (rc == CAY_ENOENT && !by_id && strcmp(o->pull, "never") != 0) {
-        CAY_TRY(fetch(e, call, o, &p, err));
-        rc = inspect(e, call, o->image, &j, err);
+        CAY_TRY(pull_image(e, call, o, &p, err));
+        rc = inspect_image(e, call, o->image, &j, err);
     }
     CAY_TRY(rc);
-    return take(j, o->image, engine, out, err);
+    return parse_image(j, o->image, engine, out, err);
 }

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-static int post(cay__docker_box *b, const cay_call *call, const char *what, cay_err *err)
+static int post_action(cay__docker_box *b, const cay_call *call, const char *what, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__engine *e;
@@ -36,7 +36,7 @@ static void take_reason(cay__docker_box *b, const local_meta *m, const cay__dock
 }
 
 /* Is it held still by its group's freezer? -1: that cannot be seen from here. */
-static int frozen(int pid)
+static int read_freezer(int pid)
 {
     char path[64], text[4096], at[4200], word[64];
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
@@ -68,13 +68,14 @@ static bool look_without(cay__docker_box *b, bool away, cay__docker_view *v)
     CAY_AUTOFD sock = -1;
     int pid = 0;
     if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) ||
-        (!away && (!b->d->known || frozen(pid) != 0)))
+        (!away && (!b->d->known || read_freezer(pid) != 0)))
         return false;
     *v = (cay__docker_view){ .state = CAY_RUNNING, .pid = pid };
     return true;
 }
 
-static int see(cay__docker_box *b, const cay_call *call, cay__docker_view *v, cay_err *err)
+static int inspect_container(cay__docker_box *b, const cay_call *call, cay__docker_view *v,
+                             cay_err *err)
 {
     if (look_without(b, false, v))
         return 0;
@@ -113,7 +114,7 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     cay__docker_view v;
     local_meta m = { 0 };
     const cay__engine_info *info = &b->d->info;
-    CAY_TRY(see(b, call, &v, err));
+    CAY_TRY(inspect_container(b, call, &v, err));
     if (!b->d->known)
         CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
     if (b->walls.far ? v.state != CAY_STOPPED || !cay__docker_far_meta(b, call, &m)
@@ -154,7 +155,7 @@ int cay__docker_pause(void *box, const cay_call *call, cay_err *err)
         return 0;
     CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_PAUSE, 0, 0, NULL, err));
     cay__sessions_drop(&b->sessions);
-    int rc = post(b, call, "/pause", err);
+    int rc = post_action(b, call, "/pause", err);
     if (rc < 0)
         cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, NULL);
     return rc;
@@ -169,7 +170,7 @@ int cay__docker_resume(void *box, const cay_call *call, cay_err *err)
     if (v.state == CAY_STOPPED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped", b->id);
     if (v.state == CAY_PAUSED)
-        CAY_TRY(post(b, call, "/unpause", err));
+        CAY_TRY(post_action(b, call, "/unpause", err));
     return cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, err);
 }
 
@@ -203,9 +204,9 @@ int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
     if (v.state == CAY_STOPPED)
         return 0;
     if (v.state == CAY_PAUSED) /* a frozen one hears no signal */
-        CAY_TRY(post(b, call, "/unpause", err));
+        CAY_TRY(post_action(b, call, "/unpause", err));
     cay__sessions_drop(&b->sessions);
-    return post(b, call, "/stop?t=5", err);
+    return post_action(b, call, "/stop?t=5", err);
 }
 
 /* How long one question for the end may take. Podman's may not hear of an end that came before it:

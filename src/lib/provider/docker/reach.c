@@ -26,7 +26,7 @@ int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
 
 /* A socket whose queue is full makes connect(2) wait, and a false one's stays full: who has the
  * time tries again. */
-static int join(int fd, int at)
+static int connect_socket(int fd, int at)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
@@ -48,7 +48,7 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
     *pid = 0;
-    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || join(fd, at) < 0) {
+    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect_socket(fd, at) < 0) {
         *pid = at >= 0 && errno == EAGAIN ? -1 : 0;
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s",
                             b->id);

@@ -155,22 +155,22 @@ static bool on_piece(void *arg, int which, const char *data, size_t n)
     return n == k || cay__tunnel_feed(w->t, data + k, n - k);
 }
 
-static bool take(void *arg, cay__tunnel *t, const char *data, size_t n)
+static bool feed_demux(void *arg, cay__tunnel *t, const char *data, size_t n)
 {
     way *w = arg;
     (void)t;
     return cay__demux_feed(&w->demux, data, n, on_piece, w);
 }
 
-static void *carry(void *arg)
+static void *run_tunnel(void *arg)
 {
     way *w = arg;
-    cay__tunnel_run(w->t, take, w);
+    cay__tunnel_run(w->t, feed_demux, w);
     free(w);
     return NULL;
 }
 
-static int start(way *w, cay_err *err)
+static int start_tunnel(way *w, cay_err *err)
 {
     pthread_t thread;
     pthread_attr_t attr;
@@ -179,14 +179,14 @@ static int start(way *w, cay_err *err)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
-    errno = pthread_create(&thread, &attr, carry, w);
+    errno = pthread_create(&thread, &attr, run_tunnel, w);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
 }
 
 /* Until the relay says that it has who was asked for. */
-static int await(way *w, int wire, const cay_call *call, const char *what, cay_err *err)
+static int await_relay(way *w, int wire, const cay_call *call, const char *what, cay_err *err)
 {
     char buf[4096];
     while (w->nword < sizeof w->word - 1) {
@@ -233,8 +233,8 @@ static int run_relay(cay__docker_box *b, const cay_call *call, const char *port,
                                wire, err);
 }
 
-static int reach(cay__docker_box *b, const cay_call *asked, const char *port, const char *what,
-                 int *sock, cay_err *err)
+static int open_relay(cay__docker_box *b, const cay_call *asked, const char *port, const char *what,
+                      int *sock, cay_err *err)
 {
     int pair[2];
     CAY_AUTOFD wire = -1;
@@ -246,9 +246,9 @@ static int reach(cay__docker_box *b, const cay_call *asked, const char *port, co
     int fd = CAY_STEAL_FD(wire);
     way *w = cay__alloc(sizeof *w);
     w->t = cay__tunnel_new(fd, fd, pair[1], !port, true);
-    int rc = await(w, fd, call, what, err);
+    int rc = await_relay(w, fd, call, what, err);
     if (rc == 0)
-        rc = start(w, err);
+        rc = start_tunnel(w, err);
     if (rc < 0) {
         close(pair[0]);
         cay__tunnel_free(w->t);
@@ -261,7 +261,7 @@ static int reach(cay__docker_box *b, const cay_call *asked, const char *port, co
 
 int cay__docker_far_dial(cay__docker_box *b, const cay_call *call, int *sock, cay_err *err)
 {
-    return reach(b, call, NULL, "reach the container", sock, err);
+    return open_relay(b, call, NULL, "reach the container", sock, err);
 }
 
 int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t port, int *fd,
@@ -271,5 +271,5 @@ int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t p
     snprintf(num, sizeof num, "%u", port);
     snprintf(what, sizeof what, "port %u", port);
     CAY_TRY(cay__docker_ready(b, err));
-    return reach(b, call, num, what, fd, err);
+    return open_relay(b, call, num, what, fd, err);
 }

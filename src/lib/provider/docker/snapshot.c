@@ -67,7 +67,7 @@ int cay__docker_request_write(int dir, const cay__docker_image *image, json_t *b
              : cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
 }
 
-static int records(const cay__docker *d, bool make)
+static int open_records(const cay__docker *d, bool make)
 {
     if (make)
         mkdirat(d->boxes, RECORDS, 0700);
@@ -116,7 +116,7 @@ int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *la
 {
     CAY_AUTOJSON *r = NULL, *seen = NULL;
     CAY_AUTOBUF path = CAY__BUF(256);
-    CAY_AUTOFD at = records(d, false);
+    CAY_AUTOFD at = open_records(d, false);
     cay__engine *e;
     if (!name_ok(layer))
         return bad_name(layer, err);
@@ -168,8 +168,8 @@ static int not_far(const cay__docker_box *b, cay_err *err)
                : 0;
 }
 
-static int check(cay__docker_box *b, const cay_call *call, const cay_snap *spec, char container[72],
-                 cay_err *err)
+static int check_snapshot(cay__docker_box *b, const cay_call *call, const cay_snap *spec,
+                          char container[72], cay_err *err)
 {
     cay__docker_view v;
     bool busy = false;
@@ -191,8 +191,8 @@ static int check(cay__docker_box *b, const cay_call *call, const cay_snap *spec,
 
 /* Held still for the moment, pid 1 included; the image gets what was written, and none of the
  * mounts. */
-static int commit(cay__docker_box *b, const cay_call *call, const char *container,
-                  const char *layer, char *id, size_t cap, cay_err *err)
+static int commit_container(cay__docker_box *b, const cay_call *call, const char *container,
+                            const char *layer, char *id, size_t cap, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(1024);
     CAY_AUTOJSON *j = NULL;
@@ -220,7 +220,7 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
 {
     cay__docker_box *b = box;
     CAY_AUTOJSON *r = NULL;
-    CAY_AUTOFD at = records(b->d, true);
+    CAY_AUTOFD at = open_records(b->d, true);
     int64_t began = cay__now_us();
     char id[80], container[72];
     if (!name_ok(spec->layer))
@@ -231,12 +231,12 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "make %s/" RECORDS, b->d->dir);
     CAY_TRY(not_far(b, err));
-    CAY_TRY(check(b, call, spec, container, err));
+    CAY_TRY(check_snapshot(b, call, spec, container, err));
     if (read_json(b->dir, "request", &r, NULL) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "sandbox %s was made by a cay that kept no request; make a new one",
                             b->id);
-    CAY_TRY(commit(b, call, container, spec->layer, id, sizeof id, err));
+    CAY_TRY(commit_container(b, call, container, spec->layer, id, sizeof id, err));
     CAY_FAULT("docker.committed");
     json_object_del(r, "body");
     json_object_set_new(r, "image", json_string(id));
@@ -271,7 +271,7 @@ int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer
 {
     cay__docker *d = self;
     cay__fs top = { .root = -1 };
-    CAY_AUTOFD at = d->boxes < 0 ? -1 : records(d, false), layers = open_layers(d, false);
+    CAY_AUTOFD at = d->boxes < 0 ? -1 : open_records(d, false), layers = open_layers(d, false);
     if (!name_ok(layer))
         return bad_name(layer, err);
     bool ours = at >= 0 && faccessat(at, layer, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -296,7 +296,7 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
 {
     CAY_AUTOBUF path = CAY__BUF(512);
     CAY_AUTOJSON *list = NULL;
-    CAY_AUTOFD at = records(d, false);
+    CAY_AUTOFD at = open_records(d, false);
     char filter[160];
     size_t i, n = 0;
     json_t *c;
@@ -317,8 +317,8 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
     return n;
 }
 
-static int post(cay__docker_box *b, const cay_call *call, const char *container, const char *what,
-                cay_err *err)
+static int post_action(cay__docker_box *b, const cay_call *call, const char *container,
+                       const char *what, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__buf_fmt(&path, "/containers/%s%s", container, what);
@@ -355,7 +355,7 @@ static int run_it(cay__docker_box *b, const cay_call *call, const char *containe
     return cay__docker_bring_up(b, call, &nothing, false, err);
 }
 
-static int exchange(cay__docker_box *b, const cay_call *call, json_t *body, cay_err *err)
+static int replace_container(cay__docker_box *b, const cay_call *call, json_t *body, cay_err *err)
 {
     char old[72], other[72];
     local_meta m = { 0 };
@@ -379,11 +379,12 @@ static int exchange(cay__docker_box *b, const cay_call *call, json_t *body, cay_
     CAY_FAULT("docker.exchanged");
     cay_call undo = { .size = sizeof undo, .deadline_ms = cay__now_ms() + 20000 };
     if (rc < 0) {
-        post(b, &undo, other, "?force=true&v=true", NULL);
+        post_action(b, &undo, other, "?force=true&v=true", NULL);
         run_it(b, &undo, old, &m, NULL);
         return rc;
     }
-    post(b, &undo, old, "?force=true&v=true", NULL); /* one that stays is found by its label */
+    post_action(b, &undo, old, "?force=true&v=true",
+                NULL); /* one that stays is found by its label */
     return 0;
 }
 
@@ -404,7 +405,7 @@ int cay__docker_restack(void *box, const cay_call *call, const char *const *laye
         json_object_set_new(body, "Image", json_string(image.id));
         cay__docker_image_clear(&image);
     }
-    return exchange(b, call, body, err);
+    return replace_container(b, call, body, err);
 }
 
 static bool remove_listed(cay__docker *d, const cay_call *call, const char *container)

@@ -25,17 +25,17 @@ enum {
 static const char *const caps[] = { "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID",
                                     "KILL",  "SETGID",       "SETUID" };
 
-static uint64_t limit(uint64_t asked, uint64_t usual)
+static uint64_t resolve_limit(uint64_t asked, uint64_t usual)
 {
     return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
 }
 
-static bool given(const char *s)
+static bool is_given(const char *s)
 {
     return s && *s;
 }
 
-static int refuse(cay_err *err, const char *what, const char *remedy)
+static int fail_unsupported(cay_err *err, const char *what, const char *remedy)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                         "containers of an engine cannot give %s; %s", what, remedy);
@@ -77,10 +77,12 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
                       const cay__engine_info *engine, cay_err *err)
 {
     CAY_TRY(check_walls(c, o, engine, err));
-    if (given(c->root) || (given(c->template_) && strcmp(c->template_, "host") != 0))
-        return refuse(err, "another root than their image", "leave root and template out");
+    if (is_given(c->root) || (is_given(c->template_) && strcmp(c->template_, "host") != 0))
+        return fail_unsupported(err, "another root than their image",
+                                "leave root and template out");
     if (c->limits.io_read || c->limits.io_write || c->limits.inodes)
-        return refuse(err, "limits of i/o and inodes", "leave them out, or use provider native");
+        return fail_unsupported(err, "limits of i/o and inodes",
+                                "leave them out, or use provider native");
     if (c->limits.disk && c->limits.disk != CAY_UNLIMITED && !cay__docker_has_quota(engine))
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported",
                             "the engine's storage (%s on %s) has no quota; leave the disk limit "
@@ -94,8 +96,8 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
     /* Its compatible service passes it over: the wall would be another than was asked for, and
      * nobody would be told. */
     if (o->runtime && engine->podman)
-        return refuse(err, "a runtime that a request names where the engine is Podman",
-                      "name it in the engine's containers.conf, or use Docker");
+        return fail_unsupported(err, "a runtime that a request names where the engine is Podman",
+                                "name it in the engine's containers.conf, or use Docker");
     if (o->mounts && own_filter(o))
         return cay_fail_why(
             err, CAY_EINVAL, "option_invalid",
@@ -110,7 +112,7 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
 }
 
 /* One piece of a comma list, copied; false at the end. */
-static bool next(const char **at, char *out, size_t cap)
+static bool next_item(const char **at, char *out, size_t cap)
 {
     size_t n = strcspn(*at, ",");
     if (!**at)
@@ -133,7 +135,7 @@ static int add_ports(json_t *top, json_t *host, const char *list, cay_err *err)
     json_t *exposed = json_object(), *bound = json_object();
     json_object_set_new(top, "ExposedPorts", exposed);
     json_object_set_new(host, "PortBindings", bound);
-    while (next(&list, one, sizeof one)) {
+    while (next_item(&list, one, sizeof one)) {
         uint64_t inside, outside = 0;
         char *colon = strchr(one, ':');
         if (colon)
@@ -163,7 +165,7 @@ static bool names_the_host(const char *key, const char *value)
 static int add_volumes(json_t *mounts, const char *list, cay_err *err)
 {
     char one[512];
-    while (list && next(&list, one, sizeof one)) {
+    while (list && next_item(&list, one, sizeof one)) {
         char *part[VOLUME_PARTS] = { one };
         size_t n = 1;
         for (char *p = one; (p = strchr(p, ':')) && n < VOLUME_PARTS;) {
@@ -206,7 +208,7 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
     return 0;
 }
 
-static json_t *bind(const char *source, const char *target, bool ro)
+static json_t *build_bind(const char *source, const char *target, bool ro)
 {
     return json_pack("{s:s,s:s,s:s,s:b,s:{s:s}}", "Type", "bind", "Source", source, "Target",
                      target, "ReadOnly", ro, "BindOptions", "Propagation", "rprivate");
@@ -218,8 +220,8 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
     json_t *list = json_array();
     json_object_set_new(host, "Mounts", list);
     if (!at->far) {
-        json_array_append_new(list, bind(at->pid1, "/.cay/pid1", true));
-        json_array_append_new(list, bind(at->ctl, "/.cay/ctl", true));
+        json_array_append_new(list, build_bind(at->pid1, "/.cay/pid1", true));
+        json_array_append_new(list, build_bind(at->ctl, "/.cay/ctl", true));
     }
     if (at->far && c->ngrants)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
@@ -230,7 +232,7 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
         char real[4096];
         if (!realpath(c->grants[i].source, real))
             return cay_fail_sys(err, CAY_ESYS, "mount %.120s", c->grants[i].source);
-        json_array_append_new(list, bind(real, c->grants[i].target, !c->grants[i].rw));
+        json_array_append_new(list, build_bind(real, c->grants[i].target, !c->grants[i].rw));
     }
     cay__docker_volumes_show(list, o->storage, at->id);
     return add_volumes(list, o->volumes, err);
@@ -245,7 +247,7 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
     json_object_set_new(host, "SecurityOpt", opt);
     for (size_t i = 0; i < CAY_LEN(caps); i++)
         json_array_append_new(add, json_string(caps[i]));
-    for (const char *list = o->cap_add; list && next(&list, one, sizeof one);) {
+    for (const char *list = o->cap_add; list && next_item(&list, one, sizeof one);) {
         if (strspn(one, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != strlen(one) || !strcmp(one, "ALL") ||
             !strcmp(one, "SYS_ADMIN") || !strcmp(one, "SYS_MODULE") || !strcmp(one, "SYS_PTRACE"))
             return cay_fail_why(err, CAY_EPERM, "capability_refused",
@@ -277,15 +279,17 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
     return 0;
 }
 
-static json_t *ulimit(const char *name, uint64_t v)
+static json_t *build_ulimit(const char *name, uint64_t v)
 {
     return json_pack("{s:s,s:I,s:I}", "Name", name, "Soft", (json_int_t)v, "Hard", (json_int_t)v);
 }
 
 static void add_limits(json_t *host, const cay_create *c, const cay__engine_info *engine)
 {
-    uint64_t memory = limit(c->limits.memory, 2ull << 30), cpu = limit(c->limits.cpu_milli, 2000),
-             pids = limit(c->limits.pids, 512), nofile = limit(c->limits.nofile, 4096);
+    uint64_t memory = resolve_limit(c->limits.memory, 2ull << 30),
+             cpu = resolve_limit(c->limits.cpu_milli, 2000),
+             pids = resolve_limit(c->limits.pids, 512),
+             nofile = resolve_limit(c->limits.nofile, 4096);
     /* A rootless engine without delegated groups has none of them; layers tell it. */
     if (engine->memory && memory) {
         uint64_t swap = c->limits.swap == CAY_UNLIMITED ? 0 : c->limits.swap;
@@ -301,12 +305,12 @@ static void add_limits(json_t *host, const cay_create *c, const cay__engine_info
     json_t *most = json_array();
     json_object_set_new(host, "Ulimits", most);
     if (nofile)
-        json_array_append_new(most, ulimit("nofile", nofile));
+        json_array_append_new(most, build_ulimit("nofile", nofile));
     /* Podman, which bounds itself, raises this one to a million unless it is told another; the
      * kernel refuses that to a bounded root. */
     struct rlimit tasks;
     if (engine->podman && getrlimit(RLIMIT_NPROC, &tasks) == 0)
-        json_array_append_new(most, ulimit("nproc", CAY_MIN(tasks.rlim_max, (rlim_t)TASKS)));
+        json_array_append_new(most, build_ulimit("nproc", CAY_MIN(tasks.rlim_max, (rlim_t)TASKS)));
     if (c->limits.disk && c->limits.disk != CAY_UNLIMITED)
         json_object_set_new(
             host, "StorageOpt",
@@ -329,7 +333,7 @@ static void add_tmpfs(json_t *host, const cay__docker_options *o, const char *wo
     json_object_set_new(host, "Tmpfs", all);
 }
 
-static json_t *labels(const cay_create *c, const cay__docker_place *at)
+static json_t *build_labels(const cay_create *c, const cay__docker_place *at)
 {
     json_t *o = json_pack("{s:s,s:s}", CAY__DOCKER_OWNER, at->owner, CAY__DOCKER_SANDBOX, at->id);
     for (const cay_pair *p = c->labels; p && p->key; p++)
@@ -351,8 +355,8 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     CAY_AUTOJSON *top =
         json_pack("{s:s,s:[s],s:[s],s:s,s:s,s:s,s:s,s:o,s:o}", "Image", image->id, "Entrypoint",
                   "/.cay/pid1", "Cmd", at->id, "User", "0:0", "WorkingDir", "/", "Hostname",
-                  given(c->hostname) ? c->hostname : "cay", "StopSignal", "SIGTERM", "Labels",
-                  labels(c, at), "HostConfig", host);
+                  is_given(c->hostname) ? c->hostname : "cay", "StopSignal", "SIGTERM", "Labels",
+                  build_labels(c, at), "HostConfig", host);
     if (!top)
         return cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
     if (at->far)
@@ -364,7 +368,7 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     if (o->runtime)
         json_object_set_new(host, "Runtime", json_string(o->runtime));
     if (o->read_only || o->mounts)
-        add_tmpfs(host, o, given(c->workdir) ? c->workdir : USUAL_WORKDIR);
+        add_tmpfs(host, o, is_given(c->workdir) ? c->workdir : USUAL_WORKDIR);
     if (o->publish)
         CAY_TRY(add_ports(top, host, o->publish, err));
     CAY_TRY(add_mounts(host, c, o, at, err));
@@ -380,8 +384,10 @@ static const char *default_user(const cay_create *c, const json_t *config, char 
     size_t n = strcspn(image, ":"); /* USER, or USER:GROUP, which is then its only one */
     bool root = !n || (n == 1 && *image == '0') || (n == 4 && !strncmp(image, "root", 4));
     /* An image that says nothing means root; we do not. */
-    const char *user = given(c->user) ? c->user : root || strlen(image) >= cap ? USUAL_USER : image;
-    if (!given(c->group))
+    const char *user = is_given(c->user)              ? c->user
+                       : root || strlen(image) >= cap ? USUAL_USER
+                                                      : image;
+    if (!is_given(c->group))
         return user;
     snprintf(buf, cap, "%.*s:%s", (int)strcspn(user, ":"), user, c->group);
     return buf;
@@ -394,7 +400,7 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
 {
     char buf[192];
     const char *user = default_user(c, image->config, buf, sizeof buf),
-               *workdir = given(c->workdir) ? c->workdir : USUAL_WORKDIR;
+               *workdir = is_given(c->workdir) ? c->workdir : USUAL_WORKDIR;
     json_t *v, *env = json_object_get(image->config, "Env");
     size_t i;
     cay__buf_add(b, user, strlen(user) + 1);

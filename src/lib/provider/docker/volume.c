@@ -44,7 +44,7 @@ int cay__docker_volumes_mark(int dir, cay_err *err)
 }
 
 /* Where a text holds a value, or as much of its beginning as was left when it was cut. */
-static void blot(char *text, const char *value)
+static void redact_value(char *text, const char *value)
 {
     for (char *at = text; *at; at++) {
         size_t n = 0;
@@ -74,7 +74,7 @@ void cay__docker_volumes_redact(const char *storage, cay_err *err)
         {
             for (size_t k = 0; json_string_value(o) && k < CAY_LEN(secret); k++)
                 if (strstr(key, secret[k]))
-                    blot(err->msg, json_string_value(o));
+                    redact_value(err->msg, json_string_value(o));
         }
     }
 }
@@ -121,7 +121,7 @@ static int ask_list(cay__docker *d, const cay_call *call, const char *id, json_t
 }
 
 /* By its name, and only what carries our word. */
-static bool remove_one(cay__docker *d, const cay_call *call, const json_t *v)
+static bool remove_volume(cay__docker *d, const cay_call *call, const json_t *v)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     const char *name = cay__json_str(v, "Name", "");
@@ -145,7 +145,7 @@ void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char
         return;
     json_array_foreach(json_object_get(j, "Volumes"), i, v)
     {
-        remove_one(d, call, v);
+        remove_volume(d, call, v);
     }
 }
 
@@ -163,7 +163,7 @@ size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call)
         const char *id = cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_SANDBOX, "");
         if (cay__id_valid(id, 'c') && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
             errno == ENOENT)
-            n += remove_one(d, call, v);
+            n += remove_volume(d, call, v);
     }
     return n;
 }

@@ -26,7 +26,7 @@ static bool is_usual(const char *cap)
     return false;
 }
 
-static void tell(cay__docker_walls *w)
+static void describe_walls(cay__docker_walls *w)
 {
     char one[64];
     bool bare = !strcmp(w->seccomp, "unconfined");
@@ -61,7 +61,7 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
              o->mounts && o->cap_add ? "," : "", o->cap_add ? o->cap_add : "");
     snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
     snprintf(out->network, sizeof out->network, "%s", o->network);
-    tell(out);
+    describe_walls(out);
     out->opened |= o->cap_add && strlen(o->cap_add) >= sizeof out->caps;
 }
 
@@ -92,7 +92,7 @@ void cay__docker_walls_load(int dir, cay__docker_walls *out)
         cay__str_copy(out->seccomp, sizeof out->seccomp, cay__json_str(o, "seccomp", ""));
         cay__str_copy(out->network, sizeof out->network, cay__json_str(o, "network", ""));
     }
-    tell(out);
+    describe_walls(out);
     out->opened |= cay__json_bool(o, "opened", false);
 }
 
@@ -111,7 +111,7 @@ static cay_wall if_on(bool on, const char *name, const char *why, const char *re
     return on ? (cay_wall){ name, "on", "", "" } : (cay_wall){ name, "off", why, remedy };
 }
 
-static cay_wall seccomp(const cay__engine_info *i, const cay__docker_walls *w)
+static cay_wall build_seccomp_wall(const cay__engine_info *i, const cay__docker_walls *w)
 {
     if (!strcmp(w->seccomp, "unconfined"))
         return (cay_wall){ "seccomp", "off", "taken away by option seccomp=unconfined",
@@ -128,7 +128,7 @@ static cay_wall seccomp(const cay__engine_info *i, const cay__docker_walls *w)
     return if_on(i->seccomp, "seccomp", "the engine has no filter", "use an engine with seccomp");
 }
 
-static cay_wall capabilities(const cay__docker_walls *w)
+static cay_wall build_capabilities_wall(const cay__docker_walls *w)
 {
     return *w->caps ? (cay_wall){ "capabilities", "soft", w->why_caps, "leave option cap_add out" }
                     : (cay_wall){ "capabilities", "on", w->why_caps, "" };
@@ -158,8 +158,8 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         { "ipc-namespace", "on", "", "" },
         { "net-namespace", "on", w->why_net, "" },
         { "no-new-privs", "on", "", "" },
-        capabilities(w),
-        seccomp(i, w),
+        build_capabilities_wall(w),
+        build_seccomp_wall(i, w),
         { "landlock", "off", "the engine sets none", "use provider native" },
         { "freeze", "on", "", "" },
         if_on(i->memory, "memory-limit", no_group, group),

@@ -28,7 +28,7 @@ int cay__local_run(local *l, cay_err *err)
     return 0;
 }
 
-static bool address(const local *l, const char *id, struct sockaddr_un *a)
+static bool build_address(const local *l, const char *id, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){ .sun_family = AF_UNIX };
     return cay__str_join(a->sun_path, sizeof a->sun_path, l->run, "/", id, NULL);
@@ -37,7 +37,7 @@ static bool address(const local *l, const char *id, struct sockaddr_un *a)
 void cay__local_unlink(local *l, const char *id)
 {
     struct sockaddr_un a;
-    if (address(l, id, &a))
+    if (build_address(l, id, &a))
         unlink(a.sun_path);
 }
 
@@ -47,7 +47,7 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
-    if (!address(b->l, b->id, &a))
+    if (!build_address(b->l, b->id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0) {
@@ -65,7 +65,7 @@ static int make_socket(local_box *b, int *out, cay_err *err)
     struct sockaddr_un a;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CAY_TRY(cay__local_run(b->l, err));
-    if (!address(b->l, b->id, &a))
+    if (!build_address(b->l, b->id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);
     unlink(a.sun_path);
@@ -77,7 +77,7 @@ static int make_socket(local_box *b, int *out, cay_err *err)
 
 /* posix_spawn(3) and not fork: this runs in programs of any size, with threads. cay-local forks
  * once more and the first one ends at once, so that the program gets no child to wait for. */
-static int launch(local_box *b, int listener, int lock, cay_err *err)
+static int spawn_local(local_box *b, int listener, int lock, cay_err *err)
 {
     char prog[4096];
     posix_spawn_file_actions_t acts;
@@ -110,7 +110,7 @@ static int launch(local_box *b, int listener, int lock, cay_err *err)
 
 /* Under the lock that cay-local then keeps: one per box, whoever comes first. 1: somebody else has
  * it. */
-static int start(local_box *b, cay_err *err)
+static int start_local(local_box *b, cay_err *err)
 {
     CAY_AUTOFD lock = openat(b->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     CAY_AUTOFD listener = -1;
@@ -124,7 +124,7 @@ static int start(local_box *b, cay_err *err)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
                             "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
     CAY_TRY(make_socket(b, &listener, err));
-    return launch(b, listener, lock, err);
+    return spawn_local(b, listener, lock, err);
 }
 
 int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
@@ -136,7 +136,7 @@ int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         if (rc != CAY_EGONE)
             return rc;
         CAY_TRY(cay__call_check(call, "start cay-local", err));
-        rc = start(b, err);
+        rc = start_local(b, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && cay__now_ms() > until)

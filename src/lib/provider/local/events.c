@@ -37,7 +37,7 @@ typedef struct listener {
     int lost; /* that the reader could not take */
 } listener;
 
-static void tell(listener *t, cay_event_wire *e)
+static void send_event(listener *t, cay_event_wire *e)
 {
     if (t->only[0] && strcmp(t->only, e->sandbox) != 0)
         return;
@@ -55,7 +55,7 @@ static void tell(listener *t, cay_event_wire *e)
         t->lost++;
 }
 
-static source *find(listener *t, const char *id)
+static source *find_source(listener *t, const char *id)
 {
     for (size_t i = 0; i < t->n; i++)
         if (strcmp(t->at[i].id, id) == 0)
@@ -68,9 +68,9 @@ static source *find(listener *t, const char *id)
     return s;
 }
 
-static void come(listener *t, const char *id, bool fresh)
+static void add_source(listener *t, const char *id, bool fresh)
 {
-    source *s = cay__id_valid(id, 'c') ? find(t, id) : NULL;
+    source *s = cay__id_valid(id, 'c') ? find_source(t, id) : NULL;
     if (!s)
         return;
     s->tries = TRIES;
@@ -78,7 +78,7 @@ static void come(listener *t, const char *id, bool fresh)
 }
 
 /* Subscribes; the answer and the events come as packets of different length. */
-static void connect_one(listener *t, source *s)
+static void connect_source(listener *t, source *s)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, CAY_MSG_EVENTS, 0, 0 };
     cay_m_box m = { .a = s->fresh };
@@ -96,7 +96,7 @@ static void connect_one(listener *t, source *s)
 }
 
 /* false: nothing more now. */
-static bool hear(listener *t, source *s)
+static bool read_source(listener *t, source *s)
 {
     cay_event_wire e;
     ssize_t n = recv(s->sock, &e, sizeof e, MSG_DONTWAIT);
@@ -105,13 +105,13 @@ static bool hear(listener *t, source *s)
         cay__str_copy(e.sandbox, sizeof e.sandbox, s->id);
         e.process[sizeof e.process - 1] = e.kind[sizeof e.kind - 1] =
             e.reason[sizeof e.reason - 1] = 0;
-        tell(t, &e);
+        send_event(t, &e);
     } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         cay__close_fd(&s->sock);
     return n > 0;
 }
 
-static void gone(listener *t, const char *id)
+static void remove_source(listener *t, const char *id)
 {
     for (size_t i = 0; i < t->n; i++) {
         source *s = &t->at[i];
@@ -119,17 +119,17 @@ static void gone(listener *t, const char *id)
             continue;
         cay_event_wire e = { .time_ms = cay__clock_ms(), .kind = "removed" };
         cay__str_copy(e.sandbox, sizeof e.sandbox, id);
-        while (s->sock >= 0 && hear(t, s)) /* what it said before comes first */
+        while (s->sock >= 0 && read_source(t, s)) /* what it said before comes first */
             continue;
         cay__close_fd(&s->sock);
         if (s->known)
-            tell(t, &e);
+            send_event(t, &e);
         *s = t->at[--t->n];
         return;
     }
 }
 
-static void notice(listener *t)
+static void read_inotify(listener *t)
 {
     char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     ssize_t n = read(t->notify, buf, sizeof buf);
@@ -137,9 +137,9 @@ static void notice(listener *t)
         const struct inotify_event *e = (const void *)(buf + at);
         at += (ssize_t)(sizeof *e + e->len);
         if (e->len && e->wd == t->wd_run)
-            come(t, e->name, true);
+            add_source(t, e->name, true);
         else if (e->len && e->wd == t->wd_boxes)
-            gone(t, e->name);
+            remove_source(t, e->name);
     }
 }
 
@@ -162,7 +162,7 @@ static void *listener_main(void *arg)
         bool trying = false;
         for (size_t i = 0; i < t->n; i++)
             if (t->at[i].sock < 0 && t->at[i].tries > 0) {
-                connect_one(t, &t->at[i]);
+                connect_source(t, &t->at[i]);
                 trying |= t->at[i].sock < 0 && t->at[i].tries > 0;
             }
         p[0] = (struct pollfd){ .fd = t->out, .events = POLLIN };
@@ -176,27 +176,27 @@ static void *listener_main(void *arg)
             break; /* the reader has nothing to say: it left */
         for (size_t i = 0; i < n; i++)
             if (p[i + 2].revents && t->at[i].sock == p[i + 2].fd)
-                hear(t, &t->at[i]);
+                read_source(t, &t->at[i]);
         if (p[1].revents)
-            notice(t);
+            read_inotify(t);
     }
     listener_free(t);
     free(p);
     return NULL;
 }
 
-static void scan(listener *t)
+static void scan_boxes(listener *t)
 {
     DIR *d = opendir(t->run);
     for (struct dirent *e; d && (e = readdir(d));)
-        come(t, e->d_name, false);
+        add_source(t, e->d_name, false);
     if (d)
         closedir(d);
     for (size_t i = 0; i < t->n; i++)
-        connect_one(t, &t->at[i]); /* now, so that nothing after the call is missed */
+        connect_source(t, &t->at[i]); /* now, so that nothing after the call is missed */
 }
 
-static int launch(listener *t, cay_err *err)
+static int start_thread(listener *t, cay_err *err)
 {
     pthread_t thread;
     pthread_attr_t attr;
@@ -232,8 +232,8 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
     t->wd_boxes = inotify_add_watch(notify, boxes, IN_MOVED_FROM | IN_DELETE);
     t->notify = CAY_STEAL_FD(notify);
     t->out = sv[1];
-    scan(t);
-    int rc = launch(t, err);
+    scan_boxes(t);
+    int rc = start_thread(t, err);
     if (rc < 0) {
         close(sv[0]);
         listener_free(t);
@@ -244,7 +244,7 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
 }
 
 /* Only what a dial needs. */
-static int reach(void *arg, const char *id, int *sock)
+static int reach_box(void *arg, const char *id, int *sock)
 {
     local_box b = { .l = arg };
     cay__str_copy(b.id, sizeof b.id, id);
@@ -256,6 +256,6 @@ int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
     local *l = self,
           *own = cay__alloc(sizeof *own); /* the thread may live longer than this provider */
     memcpy(own->run, l->run, sizeof own->run);
-    return cay__events_listen(&(cay__events_from){ l->run, l->boxes, reach, free, own }, id, fd,
+    return cay__events_listen(&(cay__events_from){ l->run, l->boxes, reach_box, free, own }, id, fd,
                               err);
 }

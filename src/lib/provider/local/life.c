@@ -7,26 +7,26 @@
 #include <poll.h>
 #include <sys/file.h>
 
-static int simple(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c,
-                  cay__reply *out, cay_err *err)
+static int call_box(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c,
+                    cay__reply *out, cay_err *err)
 {
     return cay__link_box(&b->link, b->id, call, type, a, c, out, err);
 }
 
 int cay__local_pause(void *box, const cay_call *call, cay_err *err)
 {
-    return simple(box, call, CAY_MSG_PAUSE, 0, 0, NULL, err);
+    return call_box(box, call, CAY_MSG_PAUSE, 0, 0, NULL, err);
 }
 
 int cay__local_resume(void *box, const cay_call *call, cay_err *err)
 {
-    return simple(box, call, CAY_MSG_RESUME, 0, 0, NULL, err);
+    return call_box(box, call, CAY_MSG_RESUME, 0, 0, NULL, err);
 }
 
 int cay__local_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
                       cay_err *err)
 {
-    return simple(box, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
+    return call_box(box, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
 }
 
 /* cay-local answers and then lets go of its lock; the box is free when that is done. */
@@ -60,7 +60,7 @@ int cay__local_stop(void *box, const cay_call *call, cay_err *err)
     int rc = cay__local_reach(b, &sock, err);
     if (rc == 0) {
         cay__close_fd(&sock);
-        rc = simple(b, call, CAY_MSG_STOP, 0, 0, NULL, err);
+        rc = call_box(b, call, CAY_MSG_STOP, 0, 0, NULL, err);
     }
     if (rc < 0 && rc != CAY_EGONE && rc != CAY_ESTATE)
         return rc;
@@ -99,7 +99,7 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
 int cay__local_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
 {
     cay__reply r = { 0 };
-    CAY_TRY(simple(box, call, CAY_MSG_USAGE, 0, 0, &r, err));
+    CAY_TRY(call_box(box, call, CAY_MSG_USAGE, 0, 0, &r, err));
     *out = (cay_usage){ .size = sizeof *out,
                         .cpu_us = r.usage.cpu_us,
                         .memory = r.usage.memory,
@@ -114,7 +114,7 @@ int cay__local_wait(void *box, const cay_call *call, cay_state *state, cay_err *
         cay_box_status st = { .size = sizeof st };
         int rc = cay__local_status(b, call, &st, err);
         if (rc == 0 && st.state != CAY_STOPPED)
-            rc = simple(b, call, CAY_MSG_BOX_WAIT, 0, 0, NULL, err);
+            rc = call_box(b, call, CAY_MSG_BOX_WAIT, 0, 0, NULL, err);
         else if (rc == CAY_EGONE || rc == 0) {
             *state = rc == 0 ? CAY_STOPPED : CAY_GONE;
             return 0;

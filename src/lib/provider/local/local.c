@@ -71,13 +71,13 @@ static int local_probe(void *self, cay_probe **out, cay_err *err)
     return 0;
 }
 
-static int refuse(cay_err *err, const char *what)
+static int fail_unsupported(cay_err *err, const char *what)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                         "provider local cannot give %s; use provider native", what);
 }
 
-static bool other(const char *given, const char *usual)
+static bool is_unusual(const char *given, const char *usual)
 {
     return given && *given && strcmp(given, usual) != 0;
 }
@@ -107,7 +107,7 @@ static int check_outside(const cay_create *s, cay_err *err)
 }
 
 /* What cannot be kept is refused before anything is made. */
-static int check(local *l, const cay_create *s, cay_err *err)
+static int check_spec(local *l, const cay_create *s, cay_err *err)
 {
     (void)l;
     if (s->min_level > CAY_LEVEL_NONE)
@@ -120,22 +120,22 @@ static int check(local *l, const cay_create *s, cay_err *err)
             return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
                                 "provider local cannot enforce %.60s; use provider native",
                                 s->require[i]);
-    if (other(s->template_, "host"))
-        return refuse(err, "templates");
+    if (is_unusual(s->template_, "host"))
+        return fail_unsupported(err, "templates");
     if (s->root && *s->root)
-        return refuse(err, "another root filesystem");
+        return fail_unsupported(err, "another root filesystem");
     if (root_dir(s))
         CAY_TRY(check_outside(s, err));
     if (s->ngrants)
-        return refuse(err, "mounts: its processes see the host's files as they are");
+        return fail_unsupported(err, "mounts: its processes see the host's files as they are");
     if (s->nlayers)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "provider local has no snapshots: its workspace is a plain directory; "
                             "use provider native");
-    if (other(s->hostname, "cay"))
-        return refuse(err, "a host name of its own");
-    if (other(s->user, "user"))
-        return refuse(err, "another user");
+    if (is_unusual(s->hostname, "cay"))
+        return fail_unsupported(err, "a host name of its own");
+    if (is_unusual(s->user, "user"))
+        return fail_unsupported(err, "another user");
     if (s->workdir &&
         (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
@@ -248,7 +248,7 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
 }
 
 /* cay-local runs from now on: it is the clock of the deadlines. */
-static int wake(local_box *b, const cay_call *call, cay_err *err)
+static int start_box(local_box *b, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
     cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
@@ -266,7 +266,7 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
     if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         CAY_TRY(make_dir(l, id, spec, err));
     CAY_TRY(box_open(l, id, &b, err));
-    int rc = wake(b, call, err);
+    int rc = start_box(b, call, err);
     if (rc < 0) {
         cay__local_release(b);
         return rc;
@@ -300,7 +300,7 @@ int cay__local_start(void *self, const cay_call *call, const char *id, const cay
         rc = cay__local_meta_write(b->dir, &fresh, err);
     }
     if (rc == 0)
-        rc = wake(b, call, err);
+        rc = start_box(b, call, err);
     if (rc < 0) {
         cay__local_release(b);
         return rc;
@@ -428,7 +428,7 @@ int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, voi
     return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
 }
 
-static const local_kind none = { "local", "", CAY_LEVEL_NONE, check, list_layers };
+static const local_kind none = { "local", "", CAY_LEVEL_NONE, check_spec, list_layers };
 
 static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {

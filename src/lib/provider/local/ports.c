@@ -17,7 +17,7 @@
 enum { SOCKETS_MAX = 16384, TCP_LISTENS = 0x0a };
 
 /* cay-local, below which everything of the box is; 0 when it does not run. */
-static pid_t holder(local_box *b, const cay_call *call)
+static pid_t find_holder_pid(local_box *b, const cay_call *call)
 {
     cay_box_status st = { .size = sizeof st };
     return cay__local_status(b, call, &st, NULL) == 0 ? st.pid : 0;
@@ -51,7 +51,7 @@ static int add_sockets(const tree_proc *p, void *arg)
     return 0;
 }
 
-static pid_t owner(const sockets *s, uint64_t inode)
+static pid_t find_owner_pid(const sockets *s, uint64_t inode)
 {
     for (size_t i = 0; i < s->len; i++)
         if (s->at[i].inode == inode)
@@ -85,7 +85,7 @@ static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_po
                    &inode) != 4 ||
             state != TCP_LISTENS)
             continue;
-        cay_port p = { .port = (uint16_t)port, .pid = owner(s, inode) };
+        cay_port p = { .port = (uint16_t)port, .pid = find_owner_pid(s, inode) };
         show_address(hex, &p);
         if (p.pid)
             rc = fn(&p, arg);
@@ -99,7 +99,7 @@ int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
                      void *arg, cay_err *err)
 {
     local_box *b = box;
-    pid_t root = holder(b, call);
+    pid_t root = find_holder_pid(b, call);
     (void)err;
     if (!root)
         return 0;
@@ -174,7 +174,7 @@ typedef struct roll {
     int64_t boot_wall;
 } roll;
 
-static int keep(const cay__kept *k, void *arg)
+static int copy_process(const cay__kept *k, void *arg)
 {
     roll *r = arg;
     kept *at = realloc(r->at, (r->len + 1) * sizeof *at);
@@ -278,8 +278,8 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
 {
     local_box *b = box;
     roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__clock_ms() - cay__boot_ms() };
-    int rc = cay__procs_kept(&b->link, b->id, call, keep, &r, err);
-    pid_t root = rc == 0 ? holder(b, call) : 0;
+    int rc = cay__procs_kept(&b->link, b->id, call, copy_process, &r, err);
+    pid_t root = rc == 0 ? find_holder_pid(b, call) : 0;
     if (root)
         rc = cay__tree_walk(root, show_live, &r);
     for (size_t i = 0; rc == 0 && i < r.len; i++)

@@ -64,7 +64,7 @@ static int landlock_abi(void)
     return abi > 0 ? (int)abi : 0;
 }
 
-static const cay_wall *layers(size_t *n)
+static const cay_wall *list_layers(size_t *n)
 {
     static cay_wall old[CAY_LEN(with_scope)];
     *n = CAY_LEN(with_scope);
@@ -118,7 +118,7 @@ static const struct {
 };
 
 /* 0, or CAY_EISOLATION with the layer that is missing in *out. */
-static int able(const local *l, cay_wall *out, cay_err *err)
+static int check_jail(const local *l, cay_wall *out, cay_err *err)
 {
     char line[128];
     static const cay_wall other = { "level-1", "off", "a step of the jail failed", "" };
@@ -141,8 +141,8 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
     cay_wall bad;
     cay_err why = CAY_ERR_INIT;
     size_t n;
-    const cay_wall *all = layers(&n);
-    int rc = able(self, &bad, &why);
+    const cay_wall *all = list_layers(&n);
+    int rc = check_jail(self, &bad, &why);
     if (rc < 0 && rc != CAY_EISOLATION) {
         if (err)
             *err = why;
@@ -153,13 +153,13 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
     return 0;
 }
 
-static int refuse(cay_err *err, const char *what, const char *remedy)
+static int fail_unsupported(cay_err *err, const char *what, const char *remedy)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                         "level 1 (process) cannot give %s: it has no namespaces; %s", what, remedy);
 }
 
-static bool other(const char *given, const char *usual)
+static bool is_unusual(const char *given, const char *usual)
 {
     return given && *given && strcmp(given, usual) != 0;
 }
@@ -167,7 +167,7 @@ static bool other(const char *given, const char *usual)
 static int check_features(const char *const *require, cay_err *err)
 {
     size_t n;
-    const cay_wall *all = layers(&n);
+    const cay_wall *all = list_layers(&n);
     for (; require && *require; require++) {
         const cay_wall *hit = NULL;
         for (size_t i = 0; i < n; i++)
@@ -182,7 +182,7 @@ static int check_features(const char *const *require, cay_err *err)
     return 0;
 }
 
-static int check(local *l, const cay_create *s, cay_err *err)
+static int check_spec(local *l, const cay_create *s, cay_err *err)
 {
     cay_wall bad;
     if (s->min_level > CAY_LEVEL_PROCESS)
@@ -190,29 +190,29 @@ static int check(local *l, const cay_create *s, cay_err *err)
                             "provider process gives level 1 and %d was asked for; %s", s->min_level,
                             NEED_NS);
     CAY_TRY(check_features(s->require, err));
-    if (other(s->template_, "host"))
-        return refuse(err, "templates other than host", NEED_NS);
+    if (is_unusual(s->template_, "host"))
+        return fail_unsupported(err, "templates other than host", NEED_NS);
     if (s->root && *s->root)
-        return refuse(err, "another root filesystem (--root)", NEED_NS);
+        return fail_unsupported(err, "another root filesystem (--root)", NEED_NS);
     if (s->ngrants)
-        return refuse(err, "mounts", "copy the directory in with cay cp");
+        return fail_unsupported(err, "mounts", "copy the directory in with cay cp");
     if (s->nlayers)
         return cay_fail_why(
             err, CAY_ENOTSUP, "snapshot_unsupported",
             "provider process has no snapshots: its workspace is a plain directory; %s", NEED_NS);
-    if (other(s->hostname, "cay"))
-        return refuse(err, "a host name of its own", "leave --hostname out");
-    if (other(s->user, "user"))
-        return refuse(err, "another user", "leave --user out: commands run as you");
+    if (is_unusual(s->hostname, "cay"))
+        return fail_unsupported(err, "a host name of its own", "leave --hostname out");
+    if (is_unusual(s->user, "user"))
+        return fail_unsupported(err, "another user", "leave --user out: commands run as you");
     if (s->workdir &&
         (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "workdir %.60s: give an absolute path of at most 256 bytes",
                             s->workdir);
-    return able(l, &bad, err);
+    return check_jail(l, &bad, err);
 }
 
-static const local_kind process = { "process", "/p", CAY_LEVEL_PROCESS, check, layers };
+static const local_kind process = { "process", "/p", CAY_LEVEL_PROCESS, check_spec, list_layers };
 
 static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {

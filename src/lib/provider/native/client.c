@@ -30,7 +30,7 @@ static uint16_t answer_of(uint16_t request)
     }
 }
 
-static uint16_t awaited(const cay__ask *ask)
+static uint16_t get_awaited_type(const cay__ask *ask)
 {
     return ask->answer ? ask->answer : answer_of(ask->type);
 }
@@ -83,7 +83,7 @@ void cay__link_give(cay__link *l, int sock)
     cay__close_fd(&sock);
 }
 
-static int take(cay__link *l, const cay_call *call, int *sock, cay_err *err)
+static int acquire_connection(cay__link *l, const cay_call *call, int *sock, cay_err *err)
 {
     int s = -1;
     pthread_mutex_lock(&l->lock);
@@ -101,7 +101,7 @@ static bool peer_died(int e)
     return e == EPIPE || e == ECONNRESET || e == ENOTCONN || e == ECONNREFUSED;
 }
 
-static int gone(const char *peer, cay_err *err)
+static int fail_peer_died(const char *peer, cay_err *err)
 {
     return cay_fail_why(err, CAY_EGONE, "peer_died", "the %s ended during the call", peer);
 }
@@ -117,7 +117,7 @@ static int send_ask(int sock, const cay_call *call, const cay__ask *a, const cha
         if (cay__fd_sendv(sock, io, a->tail_len ? 3 : 2, a->fds, a->nfds, MSG_DONTWAIT) >= 0)
             return 0;
         if (peer_died(errno))
-            return gone(peer, err);
+            return fail_peer_died(peer, err);
         if (errno != EAGAIN && errno != ENOBUFS)
             return cay_fail_sys(err, CAY_ESYS, "send to the %s", peer);
         CAY_TRY(cay__call_wait(call, sock, POLLOUT, peer, err));
@@ -126,8 +126,8 @@ static int send_ask(int sock, const cay_call *call, const cay__ask *a, const cha
 
 /* Head, body and tail land in their places by one recvmsg(2). An answer of another type than the
  * one awaited has a body of another length, so what went into the tail is moved. */
-static int settle(cay__reply *out, size_t want, const cay_msg *head, size_t n, char *spill,
-                  cay_err *err)
+static int parse_reply(cay__reply *out, size_t want, const cay_msg *head, size_t n, char *spill,
+                       cay_err *err)
 {
     size_t body = body_of(head->type), payload = n - sizeof *head;
     if (n < sizeof *head || head->magic != CAY_MSG_MAGIC || head->version != CAY_MSG_VERSION ||
@@ -178,9 +178,9 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet from the %s is too long",
                                 peer);
         if (n > 0)
-            return settle(out, want, &head, (size_t)n, io[2].iov_base, err);
+            return parse_reply(out, want, &head, (size_t)n, io[2].iov_base, err);
         if (n == 0 || peer_died(errno))
-            return gone(peer, err);
+            return fail_peer_died(peer, err);
         if (errno != EAGAIN && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "receive from the %s", peer);
         CAY_TRY(cay__call_wait(call, sock, POLLIN, peer, err));
@@ -205,8 +205,8 @@ static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, c
                           cay_err *err)
 {
     cay__reply r = { .tail = NULL };
-    CAY_TRY(recv_reply(sock, call, awaited(ask), peer, &r, err));
-    if (r.type == awaited(ask))
+    CAY_TRY(recv_reply(sock, call, get_awaited_type(ask), peer, &r, err));
+    if (r.type == get_awaited_type(ask))
         return 0;
     int rc = r.type == CAY_MSG_ERROR
                  ? as_error(&r.error, err)
@@ -217,19 +217,19 @@ static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, c
 }
 
 /* One try. *sent tells whether the peer may have begun the work. */
-static int once(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out, int *sock,
-                bool *sent, cay_err *err)
+static int try_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+                    int *sock, bool *sent, cay_err *err)
 {
     CAY_AUTOFD s = -1;
     *sent = false;
-    CAY_TRY(take(l, call, &s, err));
+    CAY_TRY(acquire_connection(l, call, &s, err));
     if (l->ahead)
         CAY_TRY(send_ask(s, call, l->ahead, l->peer, err));
     CAY_TRY(send_ask(s, call, ask, l->peer, err));
     *sent = true;
     if (l->ahead)
         CAY_TRY(answered_ahead(s, call, l->ahead, l->peer, err));
-    CAY_TRY(recv_reply(s, call, awaited(ask), l->peer, out, err));
+    CAY_TRY(recv_reply(s, call, get_awaited_type(ask), l->peer, out, err));
     *sock = CAY_STEAL_FD(s);
     return 0;
 }
@@ -243,7 +243,7 @@ int cay__link_died(const cay__link *l, int rc, cay_err *err)
 }
 
 /* A keeper that has just taken over may still wait for the sandbox to tell what runs in it. */
-static bool adopting(const cay__reply *r)
+static bool is_adopting(const cay__reply *r)
 {
     return r->type == CAY_MSG_ERROR &&
            !strncmp(r->error.reason, "sandbox_adopting", sizeof r->error.reason);
@@ -266,8 +266,8 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
     for (int i = 0; i < TRIES; i++) {
         cay_err why = CAY_ERR_INIT;
         bool sent;
-        rc = once(l, call, ask, out, &s, &sent, &why);
-        if (rc == 0 && adopting(out) && cay__now_ms() - start < ADOPT_MS) {
+        rc = try_call(l, call, ask, out, &s, &sent, &why);
+        if (rc == 0 && is_adopting(out) && cay__now_ms() - start < ADOPT_MS) {
             cay__link_give(l, CAY_STEAL_FD(s));
             CAY_TRY(pause_for(call, cay__now_ms() - start < 50 ? 2 : 20, l->peer, err));
             i--;
@@ -289,7 +289,7 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
         cay__link_give(l, s);
         return as_error(&out->error, err);
     }
-    if (out->type != awaited(ask) && out->type != CAY_MSG_END) {
+    if (out->type != get_awaited_type(ask) && out->type != CAY_MSG_END) {
         close(s);
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the %s answered request %u by %u",
                             l->peer, ask->type, out->type);

@@ -20,8 +20,8 @@ enum { ABOVE = 40, AGAIN_MS = 10000 };
 
 /* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave
  * close-on-exec. */
-static int start(const char *path, const char *const argv[], const int *fds, size_t n, int *pid,
-                 cay_err *err)
+static int spawn_clone(const char *path, const char *const argv[], const int *fds, size_t n,
+                       int *pid, cay_err *err)
 {
     posix_spawn_file_actions_t acts;
     posix_spawnattr_t attr;
@@ -52,7 +52,7 @@ static int start(const char *path, const char *const argv[], const int *fds, siz
 }
 
 /* A late or canceled call ends it: it takes back what it began, and the sandbox goes on. */
-static int await(int fd, int pid, const cay_call *call, clone_answer *a, cay_err *err)
+static int await_clone(int fd, int pid, const cay_call *call, clone_answer *a, cay_err *err)
 {
     int rc = cay__call_wait(call, fd, POLLIN, "snapshot", err);
     if (rc < 0)
@@ -90,8 +90,8 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
     return rc;
 }
 
-static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program,
-                clone_answer *a, cay_err *err)
+static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program,
+                     clone_answer *a, cay_err *err)
 {
     const char *argv[] = { "cay-clone", b->id, spec->layer,
                            spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
@@ -105,10 +105,10 @@ static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const 
         return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
     in = fds[0];
     out = fds[1];
-    CAY_TRY(start(program, argv, (int[]){ b->n->home_fd, keeper, out, user }, 4, &pid, err));
+    CAY_TRY(spawn_clone(program, argv, (int[]){ b->n->home_fd, keeper, out, user }, 4, &pid, err));
     cay__close_fd(&out);
     cay__close_fd(&keeper); /* its end is how the keeper learns of cay-clone's */
-    return await(in, pid, call, a, err);
+    return await_clone(in, pid, call, a, err);
 }
 
 static int as_error(clone_answer *a, cay_err *err)
@@ -136,7 +136,7 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
     /* A keeper that dies in the middle lets everything go: then once more, with the next one. */
     for (int64_t end = cay__now_ms() + AGAIN_MS;;) {
         memset(&a, 0, sizeof a);
-        CAY_TRY(once(b, call, spec, program, &a, err));
+        CAY_TRY(try_clone(b, call, spec, program, &a, err));
         if (a.code == 0)
             break;
         int rc = as_error(&a, err);

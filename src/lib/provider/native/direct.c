@@ -14,7 +14,7 @@ static void drop_native(cay_sandbox *sb)
     cay__native_close(sb->owner);
 }
 
-static cay_sandbox *handle(cay__native *n, cay__nbox *b)
+static cay_sandbox *create_handle(cay__native *n, cay__nbox *b)
 {
     cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->id, b);
     sb->state = b->info.state ? (int)b->info.state : CAY_RUNNING;
@@ -44,7 +44,7 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
         cay__native_close(n);
         return rc;
     }
-    *out = handle(n, b);
+    *out = create_handle(n, b);
     return 0;
 }
 
@@ -66,7 +66,7 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
         cay__native_close(n);
         return rc;
     }
-    *out = handle(n, b);
+    *out = create_handle(n, b);
     return 0;
 }
 

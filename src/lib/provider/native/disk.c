@@ -19,7 +19,7 @@
 #define NAME    "image"
 enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3, GONE_MS = 5000 };
 
-static const char *mkfs(void)
+static const char *find_mkfs(void)
 {
     static const char *const at[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
     for (size_t i = 0; i < CAY_LEN(at); i++)
@@ -30,7 +30,7 @@ static const char *mkfs(void)
 
 bool cay__disk_there(void)
 {
-    return geteuid() == 0 && mkfs() && access("/dev/loop-control", R_OK | W_OK) == 0;
+    return geteuid() == 0 && find_mkfs() && access("/dev/loop-control", R_OK | W_OK) == 0;
 }
 
 static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
@@ -69,7 +69,7 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
     for (int fd = 0; fd < 3; fd++)
         posix_spawn_file_actions_addopen(&acts, fd, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&acts, high, IMAGE_FD);
-    int rc = high < 0 ? errno : posix_spawn(&pid, mkfs(), &acts, &attr, argv, env);
+    int rc = high < 0 ? errno : posix_spawn(&pid, find_mkfs(), &acts, &attr, argv, env);
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = rc;
@@ -107,7 +107,7 @@ static bool let_go(int image)
 
 /* Its own tables take room as well, how much only mkfs knows: so it is made, looked at, and made
  * anew with what was missing. */
-static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err *err)
+static int format_image(int image, const cay_limits *l, bool journal, int *mnt, cay_err *err)
 {
     uint64_t inodes = CAY_MIN(l->inodes, l->disk / BLOCK + 1024) +
                       16; /* those of its own; and no more than could hold anything */
@@ -175,7 +175,7 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
         return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
     CAY_FAULT("disk.image");
     CAY_AUTOFD at = -1;
-    int rc = fill(image, limits, !ephemeral, &at, err);
+    int rc = format_image(image, limits, !ephemeral, &at, err);
     if (rc == 0)
         rc = set_spare(at, err);
     CAY_FAULT("disk.made");
@@ -241,7 +241,8 @@ int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a disk image");
     CAY_FAULT("disk.volume.image");
-    int rc = fill(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at, err);
+    int rc = format_image(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at,
+                          err);
     if (rc == 0 && (fchownat(at, "", owner, owner, AT_EMPTY_PATH) < 0 ||
                     renameat(home_fd, fresh, home_fd, path) < 0))
         rc = cay_fail_sys(err, CAY_ESYS, "disk image");

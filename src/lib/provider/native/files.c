@@ -117,15 +117,15 @@ typedef struct walker {
     char *path, *text; /* of CAY_SES_MAX bytes */
 } walker;
 
-static int stopped(walker *w, int rc)
+static int record_stop(walker *w, int rc)
 {
     w->stop = rc;
     return rc ? CAY__SES_STOP : 0;
 }
 
 /* What every list shares: room for names on the heap, and the caller's function. */
-static int walk(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, walker w,
-                int (*each)(cay__ses_rd *, void *), cay_err *err)
+static int walk_entries(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, walker w,
+                        int (*each)(cay__ses_rd *, void *), cay_err *err)
 {
     CAY_AUTOFREE char *mem = malloc(2 * CAY_SES_MAX);
     if (!mem)
@@ -142,15 +142,15 @@ static int take_name(cay__ses_rd *r, void *arg)
     if (!cay__ses_take(r, &n, sizeof n) || !cay__ses_take_str(r, n.len, w->path, 256) ||
         !cay__str_starts(w->path, "user."))
         return CAY__SES_BAD;
-    return stopped(w, w->name(w->path, w->arg));
+    return record_stop(w, w->name(w->path, w->arg));
 }
 
 int cay__nf_listxattr(cay__sessions *s, const cay_call *call, const char *path,
                       int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
-    return walk(s, call,
-                &(cay__ses_ask){ .op = CAY_SES_LISTXATTR, .what = "attributes of", .path = path },
-                (walker){ .name = fn, .arg = arg }, take_name, err);
+    return walk_entries(
+        s, call, &(cay__ses_ask){ .op = CAY_SES_LISTXATTR, .what = "attributes of", .path = path },
+        (walker){ .name = fn, .arg = arg }, take_name, err);
 }
 
 /* Everything but the names, which follow. */
@@ -185,21 +185,21 @@ static int take_entry(cay__ses_rd *r, void *arg)
     if (!take_stat(r, &in, &e.st) || !cay__ses_take_path(r, in.path, w->path, CAY_SES_MAX) ||
         !cay__ses_take_str(r, in.target, e.st.target, sizeof e.st.target))
         return CAY__SES_BAD;
-    return stopped(w, w->entry(&e, w->arg));
+    return record_stop(w, w->entry(&e, w->arg));
 }
 
 int cay__nf_list_dir(cay__sessions *s, const cay_call *call, const char *path, unsigned depth,
                      int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    return walk(s, call,
-                &(cay__ses_ask){ .op = CAY_SES_LIST, .what = "list", .path = path, .a = depth },
-                (walker){ .entry = fn, .arg = arg }, take_entry, err);
+    return walk_entries(
+        s, call, &(cay__ses_ask){ .op = CAY_SES_LIST, .what = "list", .path = path, .a = depth },
+        (walker){ .entry = fn, .arg = arg }, take_entry, err);
 }
 
 int cay__nf_glob(cay__sessions *s, const cay_call *call, const char *base, const char *pattern,
                  int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    int rc = walk(
+    int rc = walk_entries(
         s, call,
         &(cay__ses_ask){ .op = CAY_SES_GLOB, .what = "glob in", .path = base, .second = pattern },
         (walker){ .entry = fn, .arg = arg }, take_entry, err);
@@ -219,7 +219,7 @@ static int take_match(cay__ses_rd *r, void *arg)
         return CAY__SES_BAD;
     w->text[in.text] = 0;
     cay_match m = { w->path, in.line, in.column, w->text, in.text };
-    return stopped(w, w->match(&m, w->arg));
+    return record_stop(w, w->match(&m, w->arg));
 }
 
 int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const cay_grep *spec,
@@ -230,17 +230,18 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
     if (strlen(include) >= 256)
         return cay_fail_why(err, CAY_EINVAL, "include_invalid",
                             "include: a pattern of more than 255 bytes");
-    int rc = walk(s, call,
-                  &(cay__ses_ask){ .op = CAY_SES_GREP,
-                                   .what = "grep in",
-                                   .path = base,
-                                   .second = spec->pattern,
-                                   .data = include,
-                                   .len = strlen(include),
-                                   .a = max,
-                                   .flags = (uint16_t)((spec->plain ? CAY_SES_PLAIN : 0) |
-                                                       (spec->ignore_case ? CAY_SES_NOCASE : 0)) },
-                  (walker){ .match = fn, .arg = arg, .left = max }, take_match, err);
+    int rc = walk_entries(
+        s, call,
+        &(cay__ses_ask){ .op = CAY_SES_GREP,
+                         .what = "grep in",
+                         .path = base,
+                         .second = spec->pattern,
+                         .data = include,
+                         .len = strlen(include),
+                         .a = max,
+                         .flags = (uint16_t)((spec->plain ? CAY_SES_PLAIN : 0) |
+                                             (spec->ignore_case ? CAY_SES_NOCASE : 0)) },
+        (walker){ .match = fn, .arg = arg, .left = max }, take_match, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
                             "pattern %s: not a POSIX extended regular expression; ask for plain "

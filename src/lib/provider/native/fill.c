@@ -16,7 +16,7 @@ typedef struct stream {
     char buf[CHUNK];
 } stream;
 
-static int flush(stream *o, cay_err *err)
+static int flush_stream(stream *o, cay_err *err)
 {
     size_t n = o->n;
     o->n = 0;
@@ -26,7 +26,7 @@ static int flush(stream *o, cay_err *err)
 static int send_bytes(stream *o, const void *data, size_t n, cay_err *err)
 {
     if (n > sizeof o->buf - o->n)
-        CAY_TRY(flush(o, err));
+        CAY_TRY(flush_stream(o, err));
     if (n > sizeof o->buf)
         return cay__ses_feed(o->fd, o->call, data, n, err);
     if (n)
@@ -39,7 +39,7 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
 {
     for (size_t left = it->len; left;) {
         if (o->n == sizeof o->buf)
-            CAY_TRY(flush(o, err));
+            CAY_TRY(flush_stream(o, err));
         ssize_t n = read(it->fd, o->buf + o->n, CAY_MIN(left, sizeof o->buf - o->n));
         if (n < 0 && errno == EINTR)
             continue;
@@ -88,7 +88,7 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
         CAY_TRY(rc < 0 ? rc : done);
     }
     for (size_t w = 0; w < ways; w++)
-        CAY_TRY(flush(&o[w], err));
+        CAY_TRY(flush_stream(&o[w], err));
     return 0;
 }
 
@@ -109,7 +109,7 @@ static int name_it(const cay_fill *f, const uint32_t *places, size_t way, uint64
 }
 
 /* One worker with the read end of a pipe, ready to take. */
-static int begin(cay__sessions *s, const cay_call *call, stream *o, cay_err *err)
+static int begin_stream(cay__sessions *s, const cay_call *call, stream *o, cay_err *err)
 {
     cay_ses_rep buf = { 0 }, *rep;
     int p[2];
@@ -144,7 +144,7 @@ static void give_up(stream *o)
     cay__close_fd(&o->fd);
 }
 
-static int commit(cay__sessions *s, stream *o, uint64_t *at, cay_err *err)
+static int commit_stream(cay__sessions *s, stream *o, uint64_t *at, cay_err *err)
 {
     const cay__ses_ask end = { .op = CAY_SES_COMMIT, .what = "write" };
     cay_ses_rep buf = { 0 }, *rep;
@@ -172,11 +172,11 @@ int cay__nf_fill(cay__sessions *s, const cay_call *call, const cay_fill *f, cay_
     for (size_t w = 0; w < ways; w++)
         o[w].fd = -1;
     while (rc == 0 && begun < ways)
-        rc = begin(s, call, &o[begun++], err);
+        rc = begin_stream(s, call, &o[begun++], err);
     if (rc == 0)
         rc = send_all(o, ways, f, places, err);
     for (size_t w = 0; w < ways && rc == 0; w++) {
-        rc = commit(s, &o[w], &at, err);
+        rc = commit_stream(s, &o[w], &at, err);
         if (rc < 0)
             rc = name_it(f, places, w, at, rc, err);
     }

@@ -80,7 +80,7 @@ int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_
                            take_proc, &l, &l.stop, err);
 }
 
-static int option(int fd, int name)
+static int read_socket_option(int fd, int name)
 {
     int v = -1;
     socklen_t n = sizeof v;
@@ -93,9 +93,11 @@ static bool socket_ok(const cay__sessions *s, int fd, int family)
 {
     struct sockaddr_storage peer;
     socklen_t n = sizeof peer;
-    if (option(fd, SO_DOMAIN) != family || option(fd, SO_TYPE) != SOCK_STREAM ||
-        option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN) != 0 ||
-        getpeername(fd, (void *)&peer, &n) == 0 || errno != ENOTCONN)
+    if (read_socket_option(fd, SO_DOMAIN) != family ||
+        read_socket_option(fd, SO_TYPE) != SOCK_STREAM ||
+        read_socket_option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
+        read_socket_option(fd, SO_ACCEPTCONN) != 0 || getpeername(fd, (void *)&peer, &n) == 0 ||
+        errno != ENOTCONN)
         return false;
     uint64_t cookie = 0;
     n = sizeof cookie;
@@ -122,7 +124,7 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
         int e = errno;
         if (e == EINPROGRESS) {
             CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
-            e = option(fd, SO_ERROR);
+            e = read_socket_option(fd, SO_ERROR);
         }
         if (e) {
             errno = e;

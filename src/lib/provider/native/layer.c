@@ -104,7 +104,7 @@ static const struct {
     { "media", 0755 },    { "sys", 0555 },
 };
 
-static bool own(int at, const char *name)
+static bool chown_to_store(int at, const char *name)
 {
     return geteuid() != 0 || fchownat(at, name, STORE_BASE, STORE_BASE, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -113,13 +113,13 @@ static bool put_file(int at, const char *path, const char *text)
 {
     CAY_AUTOFD fd = openat(at, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchmod(fd, 0644) == 0 &&
-           own(at, path);
+           chown_to_store(at, path);
 }
 
 static bool put_dir(int at, const char *path, mode_t mode)
 {
     return (mkdirat(at, path, 0755) == 0 || errno == EEXIST) && fchmodat(at, path, mode, 0) == 0 &&
-           own(at, path);
+           chown_to_store(at, path);
 }
 
 static bool copy_bytes(int from, int to)
@@ -142,7 +142,8 @@ static bool copy_file(int from, const char *name, int to, mode_t mode)
     if (in < 0)
         return true; /* gone or not ours to read: the template does without */
     CAY_AUTOFD out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    return out >= 0 && copy_bytes(in, out) && fchmod(out, mode & 0755) == 0 && own(to, name);
+    return out >= 0 && copy_bytes(in, out) && fchmod(out, mode & 0755) == 0 &&
+           chown_to_store(to, name);
 }
 
 static bool copy_entry(int from, const char *name, int to, unsigned depth)
@@ -156,7 +157,7 @@ static bool copy_entry(int from, const char *name, int to, unsigned depth)
         if (n <= 0)
             return true;
         target[n] = 0;
-        return (symlinkat(target, to, name) == 0 || errno == EEXIST) && own(to, name);
+        return (symlinkat(target, to, name) == 0 || errno == EEXIST) && chown_to_store(to, name);
     }
     if (S_ISREG(st.st_mode))
         return !(st.st_mode & 0004) || st.st_size > FILE_MAX ||
@@ -235,15 +236,15 @@ static int host_links(int at, cay_err *err)
                 path);
         target[n] = 0;
         const char *rel = target[0] == '/' ? target + 1 : target;
-        if (symlinkat(rel, at, names[i]) < 0 || !own(at, names[i]))
+        if (symlinkat(rel, at, names[i]) < 0 || !chown_to_store(at, names[i]))
             return cay_fail_sys(err, CAY_ESYS, "layer link %s", path);
     }
     return 0;
 }
 
-static int fill(int at, cay_err *err)
+static int fill_host(int at, cay_err *err)
 {
-    if (!own(at, "."))
+    if (!chown_to_store(at, "."))
         return cay_fail_sys(err, CAY_ESYS, "layer host");
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (!put_dir(at, dirs[i].path, dirs[i].mode))
@@ -256,8 +257,8 @@ static int fill(int at, cay_err *err)
             fchownat(at, users[i], STORE_BASE + 1000, STORE_BASE + 1000, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_sys(err, CAY_ESYS, "layer host: %s", users[i]);
     CAY_TRY(host_links(at, err));
-    if (symlinkat("/run", at, "var/run") < 0 || !own(at, "var/run") ||
-        symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !own(at, "etc/mtab"))
+    if (symlinkat("/run", at, "var/run") < 0 || !chown_to_store(at, "var/run") ||
+        symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !chown_to_store(at, "etc/mtab"))
         return cay_fail_sys(err, CAY_ESYS, "layer host: links");
     for (size_t i = 0; i < CAY_LEN(made); i++)
         if (!put_file(at, made[i].path, made[i].text))
@@ -303,7 +304,8 @@ static void layer_name(int home_fd, char *name, size_t cap)
 
 /* Made out of sight and published by rename; by one, whoever else needs it at the same moment waits
  * for that. */
-static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err), cay_err *err)
+static int make_layer(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err),
+                      cay_err *err)
 {
     char shut[64], fresh[80], id[CAY_WIRE_ID];
     struct stat st;
@@ -345,8 +347,8 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
 }
 
 /* `name`, unless it is there: by ourselves, or by root for a server that is not. */
-static int provide(int home_fd, char *name, size_t cap, uint32_t which,
-                   int (*fill_it)(int at, cay_err *err), cay_err *err)
+static int provide_layer(int home_fd, char *name, size_t cap, uint32_t which,
+                         int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
     char path[128];
     struct stat st;
@@ -354,7 +356,7 @@ static int provide(int home_fd, char *name, size_t cap, uint32_t which,
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (!cay__hand_there(home_fd))
-        return make(home_fd, path, fill_it, err);
+        return make_layer(home_fd, path, fill_it, err);
     hand_answer a;
     CAY_TRY(cay__hand_ask(home_fd, NULL, &(hand_ask){ .verb = HAND_BASE, .op = which }, NULL, 0, &a,
                           NULL, NULL, err));
@@ -366,13 +368,13 @@ static int provide(int home_fd, char *name, size_t cap, uint32_t which,
 int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
 {
     layer_name(home_fd, name, cap);
-    return provide(home_fd, name, cap, HAND_HOST, fill, err);
+    return provide_layer(home_fd, name, cap, HAND_HOST, fill_host, err);
 }
 
 static int fill_image(int at, cay_err *err)
 {
     static const char *const places[] = { "proc", "dev", "run", "sys" };
-    bool ok = own(at, ".") && put_dir(at, "tmp", 01777) && put_dir(at, "etc", 0755);
+    bool ok = chown_to_store(at, ".") && put_dir(at, "tmp", 01777) && put_dir(at, "etc", 0755);
     for (size_t i = 0; ok && i < CAY_LEN(places); i++)
         ok = put_dir(at, places[i], 0755);
     return ok ? 0 : cay_fail_sys(err, CAY_ESYS, "layer image");
@@ -381,5 +383,5 @@ static int fill_image(int at, cay_err *err)
 int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err)
 {
     cay__str_copy(name, cap, "image-" VERSION);
-    return provide(home_fd, name, cap, HAND_IMAGE, fill_image, err);
+    return provide_layer(home_fd, name, cap, HAND_IMAGE, fill_image, err);
 }

@@ -49,7 +49,7 @@ typedef struct looking {
     void *arg;
 } looking;
 
-static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
+static int report_box(const looking *l, size_t i, const char *id, cay__reply *r)
 {
     r->box.id[sizeof r->box.id - 1] = r->box.reason[sizeof r->box.reason - 1] = 0;
     if (strcmp(r->box.id, id) != 0 || r->box.state == CAY_STOPPED)
@@ -68,11 +68,11 @@ static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
 }
 
 /* The rest of one answer, of which the first packet is in *r. */
-static int hear(int sock, const cay_call *call, const looking *l, size_t i, const char *id,
-                cay__reply *r, cay_err *err)
+static int read_reply(int sock, const cay_call *call, const looking *l, size_t i, const char *id,
+                      cay__reply *r, cay_err *err)
 {
     while (r->type == CAY_MSG_BOX) {
-        CAY_TRY(tell(l, i, id, r));
+        CAY_TRY(report_box(l, i, id, r));
         CAY_TRY(cay__link_next(sock, call, CAY_MSG_BOX, r, err));
     }
     return 0;
@@ -117,12 +117,12 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
                             err)); /* the first also finds a keeper that answers */
     sock = got;
     CAY_TRY(ask_rest(sock, ids, i + 1, n, err));
-    CAY_TRY(hear(sock, call, &l, i, ids[i], &r, err));
+    CAY_TRY(read_reply(sock, call, &l, i, ids[i], &r, err));
     while (++i < n) {
         if (!ids[i])
             continue;
         CAY_TRY(cay__link_next(sock, call, CAY_MSG_BOX, &r, err));
-        CAY_TRY(hear(sock, call, &l, i, ids[i], &r, err));
+        CAY_TRY(read_reply(sock, call, &l, i, ids[i], &r, err));
     }
     cay__link_give(&me->link, CAY_STEAL_FD(sock));
     return 0;
@@ -131,7 +131,7 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
 /* The keeper sends an event before it answers whoever caused it, so what was acknowledged waits in
  * the socket already. One whose socket was full is missed, but what filled it counts. A keeper that
  * ended says so too: what the next one knows is news. */
-static int follow(cay__native *n, cay__news *s, cay_err *err)
+static int drain_events(cay__native *n, cay__news *s, cay_err *err)
 {
     cay_event_wire e;
     ssize_t got = 0;
@@ -154,7 +154,7 @@ int cay__native_version(void *self, uint64_t *out, cay_err *err)
     CAY_TRY(cay__native_meet(n, NULL, err));
     cay__news *s = news_of(n);
     pthread_mutex_lock(&s->lock);
-    int rc = follow(n, s, err);
+    int rc = drain_events(n, s, err);
     *out = s->count;
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -16,7 +16,7 @@ void cay__nbox_own(cay__nbox *b, int sock)
 }
 
 /* A create of a box that is there is answered with it, and makes the asker its owner. */
-static void claim(cay__nbox *b)
+static void claim_box(cay__nbox *b)
 {
     char probe;
     cay_m_create m = { .flags = CAY_CREATE_EPHEMERAL };
@@ -42,7 +42,7 @@ void cay__nbox_claim_all(void *native)
     cay__native *n = native;
     pthread_mutex_lock(&n->own_lock);
     for (cay__nbox *b = n->owned; b; b = b->next_owned)
-        claim(b);
+        claim_box(b);
     pthread_mutex_unlock(&n->own_lock);
 }
 
@@ -56,7 +56,7 @@ void cay__nbox_disown(cay__nbox *b)
             *p = b->next_owned;
             break;
         }
-    claim(b); /* a keeper that does not know us would never hear that we are done */
+    claim_box(b); /* a keeper that does not know us would never hear that we are done */
     pthread_mutex_unlock(&b->n->own_lock);
     cay__close_fd(&b->owner);
 }

@@ -129,25 +129,26 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
     return 0;
 }
 
-static bool reads(const char *path, char first)
+static bool has_first_char(const char *path, char first)
 {
     char buf[16];
     return cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 && buf[0] == first;
 }
 
-static const char *cause(const char **remedy)
+static const char *find_cause(const char **remedy)
 {
     *remedy = "";
-    if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') && geteuid() != 0) {
+    if (has_first_char("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') &&
+        geteuid() != 0) {
         *remedy = "install the AppArmor profile that comes with cay (data/apparmor.d/cay), or run "
                   "as root";
         return "AppArmor forbids user namespaces to programs without a profile";
     }
-    if (reads("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0) {
+    if (has_first_char("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0) {
         *remedy = "sysctl kernel.unprivileged_userns_clone=1";
         return "kernel.unprivileged_userns_clone is 0";
     }
-    if (reads("/proc/sys/user/max_user_namespaces", '0')) {
+    if (has_first_char("/proc/sys/user/max_user_namespaces", '0')) {
         *remedy = "sysctl user.max_user_namespaces=65536";
         return "user.max_user_namespaces is 0";
     }
@@ -161,7 +162,7 @@ static const char *cause(const char **remedy)
 
 const char *cay__native_why_not(const cay_err *why, const char **remedy)
 {
-    const char *text = cause(remedy);
+    const char *text = find_cause(remedy);
     if (text)
         return text;
     if (!strcmp(why->reason, "namespaces_refused"))

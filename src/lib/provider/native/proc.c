@@ -89,7 +89,7 @@ static uint32_t flags_of(const cay_spawn *s)
     return f;
 }
 
-static void add(cay__buf *b, const char *s)
+static void add_string(cay__buf *b, const char *s)
 {
     cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
 }
@@ -115,30 +115,30 @@ static void add_fence(const cay_fence *f, cay__buf *b)
         "d/dev/urandom", "d/dev/tty",  "d/dev/ptmx", "d/dev/pts"
     };
     for (size_t i = 0; (f->read || f->write) && i < CAY_LEN(system); i++)
-        add(b, system[i]);
+        add_string(b, system[i]);
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         for (const char *const *p = rows[i].list; *p; p++) {
             cay__buf_str(b, rows[i].letter);
-            add(b, *p);
+            add_string(b, *p);
         }
 }
 
 /* user, cwd, tag, argv…, env…, grants…: each with its NUL. */
 static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
 {
-    add(b, s->user);
-    add(b, s->cwd);
-    add(b, s->tag);
+    add_string(b, s->user);
+    add_string(b, s->cwd);
+    add_string(b, s->tag);
     if (s->shell) {
-        add(b, s->shell);
+        add_string(b, s->shell);
         m->argc = 1;
     }
     for (size_t i = 0; !s->shell && s->argv[i]; i++, m->argc++)
-        add(b, s->argv[i]);
+        add_string(b, s->argv[i]);
     for (const cay_pair *e = s->env; e && e->key; e++, m->envc++) {
         cay__buf_str(b, e->key);
         cay__buf_str(b, "=");
-        add(b, e->value);
+        add_string(b, e->value);
     }
     if (s->fence)
         add_fence(s->fence, b);
@@ -148,8 +148,8 @@ static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
 void cay__labels_add(cay__buf *b, const cay_pair *labels)
 {
     for (; labels && labels->key; labels++) {
-        add(b, labels->key);
-        add(b, labels->value);
+        add_string(b, labels->key);
+        add_string(b, labels->value);
     }
 }
 
@@ -294,8 +294,8 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
 }
 
 /* Asks for the process and for its exit on a connection of its own. */
-static int find(cay__link *l, const char *box, const cay_call *call, const char *ref,
-                cay_m_proc *found, int *conn, cay_err *err)
+static int find_process(cay__link *l, const char *box, const cay_call *call, const char *ref,
+                        cay_m_proc *found, int *conn, cay_err *err)
 {
     char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
@@ -315,7 +315,7 @@ int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const 
 {
     AUTOPROC p = proc_new(l, box);
     cay_m_proc m;
-    CAY_TRY(find(l, box, call, ref, &m, &p->conn, err));
+    CAY_TRY(find_process(l, box, call, ref, &m, &p->conn, err));
     memcpy(p->id, m.proc, sizeof p->id);
     p->id[sizeof p->id - 1] = 0;
     take_answer(p, &m);
@@ -333,8 +333,8 @@ static cay_m_stream stream_of(const nproc *p, uint32_t which, uint64_t offset, u
     return m;
 }
 
-static int simple(nproc *p, const cay_call *call, uint16_t type, uint64_t a, uint64_t b,
-                  cay_err *err)
+static int call_process(nproc *p, const cay_call *call, uint16_t type, uint64_t a, uint64_t b,
+                        cay_err *err)
 {
     cay_m_stream m = stream_of(p, 0, 0, a, b);
     cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
@@ -417,7 +417,7 @@ int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t l
 
 int cay__proc_close_stdin(void *proc, const cay_call *call, cay_err *err)
 {
-    return simple(proc, call, CAY_MSG_CLOSE_STDIN, 0, 0, err);
+    return call_process(proc, call, CAY_MSG_CLOSE_STDIN, 0, 0, err);
 }
 
 int cay__proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err)
@@ -426,12 +426,12 @@ int cay__proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t r
     if (!p->tty)
         return cay_fail_why(err, CAY_ETYPE, "no_terminal", "process %s has no terminal to resize",
                             p->id);
-    return simple(p, call, CAY_MSG_RESIZE, cols, rows, err);
+    return call_process(p, call, CAY_MSG_RESIZE, cols, rows, err);
 }
 
 int cay__proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err)
 {
-    return simple(proc, call, CAY_MSG_SIGNAL, (uint64_t)sig, scope, err);
+    return call_process(proc, call, CAY_MSG_SIGNAL, (uint64_t)sig, scope, err);
 }
 
 static void keep_exit(nproc *p, const cay_m_exit *m)
@@ -457,14 +457,14 @@ static void keep_exit(nproc *p, const cay_m_exit *m)
 
 /* The peer died: the one that took over knows the process. The descriptor keeps its number, because
  * somebody may be polling on it. */
-static int reconnect(nproc *p, const cay_call *call, cay_err *err)
+static int reconnect_process(nproc *p, const cay_call *call, cay_err *err)
 {
     CAY_AUTOFD conn = -1;
     cay_m_proc m;
     p->breaks++;
     if (p->link->broke)
         p->link->broke(p->link->arg);
-    int rc = find(p->link, p->box, call, p->id, &m, &conn, err);
+    int rc = find_process(p->link, p->box, call, p->id, &m, &conn, err);
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) {
         cay_m_exit lost = { .code = 128 + SIGKILL, .signal = SIGKILL, .reason = "lost" };
         keep_exit(p, &lost);
@@ -479,7 +479,7 @@ static int reconnect(nproc *p, const cay_call *call, cay_err *err)
 }
 
 /* Takes what is there without waiting. 1: nothing yet. */
-static int look(nproc *p, const cay_call *call, cay_err *err)
+static int poll_exit(nproc *p, const cay_call *call, cay_err *err)
 {
     if (p->told &&
         !p->ended) /* not before: until its output was read, the peer must not have died */
@@ -494,7 +494,7 @@ static int look(nproc *p, const cay_call *call, cay_err *err)
     if (rc == CAY_ETIMEOUT)
         return 1;
     if (rc == CAY_EGONE) {
-        CAY_TRY(reconnect(p, call, err));
+        CAY_TRY(reconnect_process(p, call, err));
         return p->ended ? 0 : 1;
     }
     if (rc < 0) {
@@ -511,7 +511,7 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
     nproc *p = proc;
     for (;;) {
         pthread_mutex_lock(&p->lock);
-        int rc = look(p, call, err);
+        int rc = poll_exit(p, call, err);
         /* Another thread may take the exit and give the connection away: wait on a copy. */
         int fd = rc == 1 ? fcntl(p->conn, F_DUPFD_CLOEXEC, 3) : -1;
         if (rc == 0)

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static bool required(const cay_create *spec, const char *feature)
+static bool is_required(const cay_create *spec, const char *feature)
 {
     for (const char *const *r = spec->require; r && *r; r++)
         if (!strcmp(*r, feature))
@@ -26,7 +26,7 @@ static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool
 {
     if (kept && cay__disk_kept(n->home_fd, id))
         return cay__disk_again(n->home_fd, id, mnt, spare, err);
-    if (!(n->hello.features & CAY_FEAT_IMAGE) || !required(spec, "disk-quota"))
+    if (!(n->hello.features & CAY_FEAT_IMAGE) || !is_required(spec, "disk-quota"))
         return 0;
     if (kept)
         return cay_fail_why(err, CAY_EISOLATION, "feature_missing",

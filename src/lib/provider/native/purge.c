@@ -26,7 +26,7 @@ typedef struct unowned {
     cay_err *err;
 } unowned;
 
-static int end_one(const char *id, void *arg)
+static int remove_box(const char *id, void *arg)
 {
     const unowned *u = arg;
     return cay__provider_native.remove_files(u->n, u->call, id, u->err);
@@ -111,7 +111,7 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
         return cay_fail_why(err, CAY_ENOTSUP, "apart_refused",
                             "the state directory of a server beside a keeper of root's is removed "
                             "by root, once the server has ended");
-    CAY_TRY(cay__provider_native.list(self, call, end_one, &u, err));
+    CAY_TRY(cay__provider_native.list(self, call, remove_box, &u, err));
     CAY_TRY(remove_names(n, call, names, err));
     /* Who wants a keeper meanwhile waits here, and finds that there is no directory. */
     cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);

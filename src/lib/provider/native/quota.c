@@ -20,7 +20,7 @@
 #define FIRST                                                                                      \
     0x40000000u /* projects of ours: above what an administrator writes into /etc/projects */
 
-static int control(int fd, int cmd, uint32_t project, void *arg)
+static int control_quota(int fd, int cmd, uint32_t project, void *arg)
 {
     return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), project, arg);
 }
@@ -40,11 +40,12 @@ bool cay__quota_there(int home_fd)
         return by_hand(home_fd, HAND_QUOTA_THERE, "", 0, 0, &a, NULL) == 0 && a.value;
     struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
     CAY_AUTOFD fd = geteuid() ? -1 : openat(home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd >= 0 && control(fd, Q_XGETQSTATV, 0, &st) == 0 && (st.qs_flags & FS_QUOTA_PDQ_ENFD);
+    return fd >= 0 && control_quota(fd, Q_XGETQSTATV, 0, &st) == 0 &&
+           (st.qs_flags & FS_QUOTA_PDQ_ENFD);
 }
 
 /* Links and device nodes take no ioctl; what overlayfs makes of them later inherits. */
-static bool mark(int fd, uint32_t project)
+static bool mark_inode(int fd, uint32_t project)
 {
     struct fsxattr x;
     if (ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0)
@@ -58,7 +59,7 @@ static bool mark(int fd, uint32_t project)
  */
 static bool mark_tree(int fd, uint32_t project, unsigned depth)
 {
-    DIR *d = mark(fd, project) ? fdopendir(fd) : NULL;
+    DIR *d = mark_inode(fd, project) ? fdopendir(fd) : NULL;
     if (!d) {
         cay__close_fd(&fd);
         return false;
@@ -74,7 +75,7 @@ static bool mark_tree(int fd, uint32_t project, unsigned depth)
         else if (e->d_type == DT_DIR)
             ok = mark_tree(in, project, depth + 1);
         else {
-            ok = mark(in, project);
+            ok = mark_inode(in, project);
             close(in);
         }
     }
@@ -120,7 +121,7 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
         return by_hand(home_fd, HAND_QUOTA_BOX, id, disk, inodes, NULL, err);
     cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
     CAY_AUTOFD dir = openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0 || !give_project(dir, &project) || control(dir, Q_SETQUOTA, project, &q) < 0)
+    if (dir < 0 || !give_project(dir, &project) || control_quota(dir, Q_SETQUOTA, project, &q) < 0)
         return cay_fail_sys(err, CAY_ESYS, "set the disk quota of %s", id);
     return 0;
 }
@@ -142,7 +143,8 @@ int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *er
     CAY_AUTOFD dir = open_volume(home_fd, name);
     CAY_AUTOFD tree = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) ||
-        !mark_tree(CAY_STEAL_FD(tree), project, 0) || control(dir, Q_SETQUOTA, project, &q) < 0)
+        !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
+        control_quota(dir, Q_SETQUOTA, project, &q) < 0)
         return cay_fail_sys(err, CAY_ESYS, "set the disk quota of volume %s", name);
     return 0;
 }
@@ -157,5 +159,5 @@ void cay__quota_drop(int home_fd, const char *name)
     }
     CAY_AUTOFD dir = open_volume(home_fd, name);
     if (dir >= 0 && ioctl(dir, FS_IOC_FSGETXATTR, &x) == 0 && x.fsx_projid >= FIRST)
-        control(dir, Q_SETQUOTA, x.fsx_projid, &none);
+        control_quota(dir, Q_SETQUOTA, x.fsx_projid, &none);
 }

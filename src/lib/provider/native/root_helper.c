@@ -19,7 +19,7 @@ bool cay__hand_there(int home_fd)
 }
 
 /* By way of a descriptor, because a socket's name is short. */
-static int knock(int home_fd)
+static int connect_helper(int home_fd)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     char n[21];
@@ -36,7 +36,7 @@ static int knock(int home_fd)
 bool cay__hand_gone(int home_fd)
 {
     CAY_AUTOFD sock = -1;
-    return cay__hand_there(home_fd) && (sock = knock(home_fd)) < 0;
+    return cay__hand_there(home_fd) && (sock = connect_helper(home_fd)) < 0;
 }
 
 static int as_error(hand_answer *a, cay_err *err)
@@ -54,7 +54,7 @@ int cay__hand_ask(int home_fd, const cay_call *call, const hand_ask *ask, const 
 {
     int came[1], n = 1;
     hand_answer a = { 0 };
-    CAY_AUTOFD sock = knock(home_fd);
+    CAY_AUTOFD sock = connect_helper(home_fd);
     if (sock < 0)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "hand_gone",

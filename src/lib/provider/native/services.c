@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-static void add(cay__buf *b, const char *s)
+static void add_string(cay__buf *b, const char *s)
 {
     cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
 }
@@ -20,17 +20,17 @@ static uint32_t add_blob(cay__buf *b, const cay_service *u, const char *const *a
                          const char *shell, uint32_t *argc, uint32_t *envc)
 {
     size_t from = b->len;
-    add(b, u->user);
-    add(b, u->cwd);
-    add(b, "");
+    add_string(b, u->user);
+    add_string(b, u->cwd);
+    add_string(b, "");
     for (*argc = shell != NULL; argv && argv[*argc]; ++*argc)
-        add(b, argv[*argc]);
+        add_string(b, argv[*argc]);
     if (shell)
-        add(b, shell);
+        add_string(b, shell);
     for (const cay_pair *e = u->env; e && e->key; e++, ++*envc) {
         cay__buf_str(b, e->key);
         cay__buf_str(b, "=");
-        add(b, e->value);
+        add_string(b, e->value);
     }
     return (uint32_t)(b->len - from);
 }
@@ -45,7 +45,7 @@ static uint32_t after_bits(const cay_create *spec, const cay_service *u)
     return bits;
 }
 
-static void title(const cay_service *u, char *out, size_t cap)
+static void build_title(const cay_service *u, char *out, size_t cap)
 {
     size_t n = 0;
     cay__str_copy(out, cap, "");
@@ -79,7 +79,7 @@ void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait, bool eac
                             .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
         CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
         cay__str_copy(w.name, sizeof w.name, u->name);
-        title(u, w.title, sizeof w.title);
+        build_title(u, w.title, sizeof w.title);
         w.blob = add_blob(&blobs, u, u->argv, u->shell, &w.argc, &w.envc);
         if (u->health_argv || u->health_shell)
             w.check =
@@ -94,8 +94,8 @@ void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait, bool eac
 }
 
 /* A socket that init answers on: one packet a service, then one for each change. */
-static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op,
-               int *out, cay_err *err)
+static int open_services(cay__link *link, const char *id, const cay_call *call, const char *name,
+                         int op, int *out, cay_err *err)
 {
     int sv[2];
     cay_m_stream m = { .which = (uint32_t)op };
@@ -113,7 +113,7 @@ static int ask(cay__link *link, const char *id, const cay_call *call, const char
     return 0;
 }
 
-static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
+static int read_service(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
 {
     CAY_TRY(cay__call_wait(call, sock, POLLIN, "services", err));
     ssize_t n = recv(sock, t, sizeof *t, MSG_DONTWAIT);
@@ -126,7 +126,7 @@ static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
     return 0;
 }
 
-static cay_service_info shape(const cay_g_told *t)
+static cay_service_info build_service_info(const cay_g_told *t)
 {
     cay_service_info u = { .size = sizeof u,
                            .name = t->name,
@@ -151,19 +151,19 @@ static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_servic
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        cay_service_info u = shape(&list[i]);
+        cay_service_info u = build_service_info(&list[i]);
         rc = fn(&u, arg);
     }
     return rc;
 }
 
 /* The first round; *n: how many. */
-static int first(int sock, const cay_call *call, cay_g_told list[CAY_SERVICES_MAX], size_t *n,
-                 cay_err *err)
+static int read_services(int sock, const cay_call *call, cay_g_told list[CAY_SERVICES_MAX],
+                         size_t *n, cay_err *err)
 {
     for (*n = 0;;) {
         cay_g_told t;
-        CAY_TRY(next(sock, call, &t, err));
+        CAY_TRY(read_service(sock, call, &t, err));
         if (t.place == UINT32_MAX)
             return 0;
         if (t.place != *n || *n == CAY_SERVICES_MAX)
@@ -180,15 +180,15 @@ int cay__services_all(cay__link *link, const char *id, const cay_call *call,
     cay_g_told list[CAY_SERVICES_MAX], t;
     size_t n;
     int got = -1, rc;
-    CAY_TRY(ask(link, id, call, NULL, 0, &got, err));
+    CAY_TRY(open_services(link, id, call, NULL, 0, &got, err));
     CAY_AUTOFD sock = got;
-    CAY_TRY(first(sock, call, list, &n, err));
+    CAY_TRY(read_services(sock, call, list, &n, err));
     for (;;) {
         if ((rc = tell_all(list, n, fn, arg)) || !more || !(rc = more(arg)))
             return rc;
         if (rc < 0)
             return rc;
-        CAY_TRY(next(sock, call, &t, err));
+        CAY_TRY(read_service(sock, call, &t, err));
         if (t.place >= n)
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                 "services were told in a wrong form");
@@ -202,9 +202,9 @@ int cay__services_order(cay__link *link, const char *id, const cay_call *call, c
     cay_g_told list[CAY_SERVICES_MAX];
     size_t n;
     int got = -1;
-    CAY_TRY(ask(link, id, call, name, op, &got, err));
+    CAY_TRY(open_services(link, id, call, name, op, &got, err));
     CAY_AUTOFD sock = got;
-    CAY_TRY(first(sock, call, list, &n, err));
+    CAY_TRY(read_services(sock, call, list, &n, err));
     for (size_t i = 0; i < n; i++)
         if (!name || !strcmp(list[i].name, name))
             return 0;

@@ -53,7 +53,7 @@ static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "%s%s%s", ask->what, gap, path);
 }
 
-static int gone(const cay__ses_ask *ask, cay_err *err)
+static int fail_worker_gone(const cay__ses_ask *ask, cay_err *err)
 {
     return cay_fail_why(err, CAY_EGONE, "worker_gone", "%s: the worker inside the sandbox ended",
                         ask->what);
@@ -158,7 +158,7 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
         if (cay__fd_sendv(c->sock, io, 4, &ask->fd, ask->fd > 0, MSG_DONTWAIT) >= 0)
             return 0;
         if (errno == EPIPE || errno == ECONNRESET)
-            return gone(ask, err);
+            return fail_worker_gone(ask, err);
         if (errno != EAGAIN && errno != ENOBUFS)
             return cay_fail_sys(err, CAY_ESYS, "%s: send", ask->what);
         CAY_TRY(cay__call_wait(call, c->sock, POLLOUT, ask->what, err));
@@ -201,7 +201,7 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
     int nfds = fd ? 1 : 0;
     ssize_t n = cay__fd_recv(c->sock, buf, cap, &got, &nfds, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE)))
-        return gone(ask, err);
+        return fail_worker_gone(ask, err);
     if (n < 0 && errno != EMSGSIZE)
         return cay_fail_sys(err, CAY_ESYS, "%s: receive", ask->what);
     cay_ses_rep *rep = buf;
@@ -221,7 +221,7 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
 
 /* After a failure: a worker that answered with an errno is ready for more, any other state is
  * unknown. */
-static void settle(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, ssize_t rc)
+static void release_worker(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, ssize_t rc)
 {
     bool told = rc < 0 && rep->magic == CAY_SES_MAGIC && rep->seq == c->seq && rep->sys > 0 &&
                 !(rep->flags & CAY_SES_MORE);
@@ -237,7 +237,7 @@ int cay__ses_simple(cay__sessions *s, const cay_call *call, const cay__ses_ask *
     cay_ses_rep buf = { 0 }, *rep;
     CAY_TRY(cay__ses_begin(s, call, ask, &c, err));
     int rc = cay__ses_next(&c, call, ask, &buf, sizeof buf, &rep, NULL, err);
-    settle(s, &c, &buf, rc);
+    release_worker(s, &c, &buf, rc);
     return rc;
 }
 
@@ -300,7 +300,7 @@ int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *
         memset(buf, 0, sizeof *rep);
         int rc = cay__ses_next(&c, call, ask, buf, CAY_SES_MAX, &rep, NULL, err);
         if (rc < 0) {
-            settle(s, &c, (cay_ses_rep *)(void *)buf, rc);
+            release_worker(s, &c, (cay_ses_rep *)(void *)buf, rc);
             return rc;
         }
         cay__ses_rd r = { buf + sizeof *rep, rep->len };

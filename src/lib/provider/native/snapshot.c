@@ -30,8 +30,8 @@ static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_er
 }
 
 /* Nothing runs: the upper itself becomes the layer. */
-static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
-                cay_err *err)
+static int swap_upper(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                      cay_err *err)
 {
     cay_m_layer m = { .a = spec->nlayers };
     cay__reply r = { 0 };
@@ -90,7 +90,7 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     cay_err why = CAY_ERR_INIT;
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
-    int rc = swap(box, call, spec, out, &why);
+    int rc = swap_upper(box, call, spec, out, &why);
     bool image = !strcmp(why.reason, "snapshot_image");
     if (rc < 0 && (image || !strcmp(why.reason, "snapshot_on"))) {
         CAY_TRY(copy_both(box, call, spec, out, err));

@@ -199,7 +199,7 @@ static int dial_by_hand(const cay__native *n, const cay_call *call, int *sock, c
 }
 
 /* One starter at a time; who waited finds the keeper of who came first. */
-static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
+static int dial_keeper(void *arg, const cay_call *call, int *sock, cay_err *err)
 {
     cay__native *n = arg;
     char path[PATH_MAX], layer[64];
@@ -271,7 +271,7 @@ int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay_
     }
     pthread_mutex_init(&n->lock, NULL);
     pthread_mutex_init(&n->own_lock, NULL);
-    cay__link_open(&n->link, dial, n, "keeper");
+    cay__link_open(&n->link, dial_keeper, n, "keeper");
     n->link.broke = cay__nbox_claim_all;
     n->link.adopts = true;
     *out = n;
@@ -294,7 +294,7 @@ static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bo
 {
     char path[PATH_MAX];
     CAY_AUTOFD sock = -1;
-    CAY_TRY(dial(n, call, &sock, err));
+    CAY_TRY(dial_keeper(n, call, &sock, err));
     cay__str_join(path, sizeof path, n->run, "/hello", NULL);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     *there =
@@ -361,7 +361,7 @@ int cay__native_userns(const char *home, const char *libexec, const cay_call *ca
     int rc = 0;
     for (int i = 0; i < TRIES; i++) { /* one that leaves just now is replaced by the next dial */
         CAY_AUTOFD sock = -1;
-        rc = dial(n, call, &sock, err);
+        rc = dial_keeper(n, call, &sock, err);
         if (rc < 0 || (rc = open_userns(sock, fd)) == 0)
             break;
         rc = cay_fail_sys(err, CAY_ESYS, "enter the keeper's user namespace");

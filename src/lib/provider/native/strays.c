@@ -27,15 +27,15 @@ static DIR *open_list(int at, const char *name)
 }
 
 /* What cannot be read counts as alive. */
-static bool inhabited(int at, const char *name, int depth)
+static bool has_processes(int at, const char *name, int depth)
 {
     char one;
     DIR *d = open_list(at, name);
     CAY_AUTOFD procs = d ? openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
     bool any = depth > DEPTH || procs < 0 || read(procs, &one, 1) != 0;
     for (struct dirent *e; !any && (e = readdir(d));)
-        any =
-            e->d_type == DT_DIR && e->d_name[0] != '.' && inhabited(dirfd(d), e->d_name, depth + 1);
+        any = e->d_type == DT_DIR && e->d_name[0] != '.' &&
+              has_processes(dirfd(d), e->d_name, depth + 1);
     if (d)
         closedir(d);
     return any;
@@ -67,14 +67,14 @@ static void groups_below(const char *base)
             continue;
         CAY_AUTOFD fd =
             openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !inhabited(dirfd(d), e->d_name, 0))
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !has_processes(dirfd(d), e->d_name, 0))
             remove_group(dirfd(d), e->d_name, 0);
     }
     if (d)
         closedir(d);
 }
 
-static void groups(void)
+static void remove_groups(void)
 {
     CAY_AUTOFREE char *mounts = cay__alloc(65536);
     char own[8192];
@@ -91,7 +91,7 @@ static void groups(void)
 
 /* An init that waits for its next keeper listens there, under the name that the directory had for
  * who made it. */
-static bool listens(const char *sockets, const char *dir, const char *name)
+static bool has_listener(const char *sockets, const char *dir, const char *name)
 {
     char a[300], b[300];
     return !cay__str_join(a, sizeof a, "/r/", name, "\n", NULL) ||
@@ -99,20 +99,20 @@ static bool listens(const char *sockets, const char *dir, const char *name)
            strstr(sockets, b);
 }
 
-static bool locked(int at, const char *name, int *fd)
+static bool is_locked(int at, const char *name, int *fd)
 {
     *fd = openat(at, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     return *fd < 0 ? errno != ENOENT : flock(*fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-static bool unused(DIR *d, const char *dir, const char *sockets)
+static bool is_unused(DIR *d, const char *dir, const char *sockets)
 {
     struct stat st;
     bool so = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() &&
               st.st_mtime < time(NULL) - AGE_S;
     for (struct dirent *e; so && (e = readdir(d));)
         so = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-             !(S_ISSOCK(st.st_mode) && listens(sockets, dir, e->d_name));
+             !(S_ISSOCK(st.st_mode) && has_listener(sockets, dir, e->d_name));
     return so;
 }
 
@@ -130,10 +130,10 @@ static void remove_run(int at, const char *name, const char *sockets)
     char deeper[16];
     int held[2] = { -1, -1 };
     DIR *d = open_list(at, name), *p = d ? open_list(dirfd(d), "p") : NULL;
-    bool dead = unused(d, name, sockets) &&
-                cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
-                (!p || unused(p, deeper, sockets)) && !locked(dirfd(d), "start.lock", &held[0]) &&
-                !locked(dirfd(d), "keeper.lock", &held[1]);
+    bool dead =
+        is_unused(d, name, sockets) && cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
+        (!p || is_unused(p, deeper, sockets)) && !is_locked(dirfd(d), "start.lock", &held[0]) &&
+        !is_locked(dirfd(d), "keeper.lock", &held[1]);
     if (dead && p)
         remove_names(p, dirfd(d), "p");
     if (dead)
@@ -146,7 +146,7 @@ static void remove_run(int at, const char *name, const char *sockets)
     cay__close_fd(&held[1]);
 }
 
-static void runs(const cay__native *n)
+static void remove_runs(const cay__native *n)
 {
     char base[CAY__RUN_MAX];
     CAY_AUTOFREE char *sockets = cay__alloc(SOCKETS);
@@ -167,6 +167,6 @@ static void runs(const cay__native *n)
 
 void cay__native_strays(const cay__native *n)
 {
-    groups();
-    runs(n);
+    remove_groups();
+    remove_runs(n);
 }

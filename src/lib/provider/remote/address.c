@@ -8,7 +8,7 @@
 
 #define PORT "8090"
 
-static const char *env(const char *name)
+static const char *read_env(const char *name)
 {
     const char *v = getenv(name);
     return v && *v ? v : NULL;
@@ -45,7 +45,7 @@ static bool same_url(const char *a, const char *b)
 static int key_of(const char *url, char **out, cay_err *err)
 {
     char path[4096], line[2048];
-    const char *base = env("XDG_CONFIG_HOME"), *home = env("HOME");
+    const char *base = read_env("XDG_CONFIG_HOME"), *home = read_env("HOME");
     struct stat st;
     if (base ? !cay__str_join(path, sizeof path, base, "/cay/hosts", NULL)
              : !home || !cay__str_join(path, sizeof path, home, "/.config/cay/hosts", NULL))
@@ -74,12 +74,13 @@ static int key_of(const char *url, char **out, cay_err *err)
 
 int cay__where_find(const char *given, cay__where *out, cay_err *err)
 {
-    const char *host = given && *given ? given : env("CAY_HOST"), *other = env("SANDBOX_HOST"),
-               *key = env("CAY_API_KEY");
+    const char *host = given && *given ? given : read_env("CAY_HOST"),
+               *other = read_env("SANDBOX_HOST"), *key = read_env("CAY_API_KEY");
     if (!host && !other)
         return cay_fail_why(err, CAY_EINVAL, "host_missing",
                             "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
-    cay__where w = { .url = host ? whole_url(host, NULL) : whole_url(other, env("SANDBOX_PORT")),
+    cay__where w = { .url =
+                         host ? whole_url(host, NULL) : whole_url(other, read_env("SANDBOX_PORT")),
                      .key = key ? cay__strdup(key) : NULL };
     int rc = w.key ? 0 : key_of(w.url, &w.key, err);
     if (rc < 0)

@@ -4,7 +4,7 @@
 
 #define ANSWER_MAX (256u << 20) /* a listing may be long */
 
-static void encode(cay__buf *b, const char *s)
+static void encode_url(cay__buf *b, const char *s)
 {
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
@@ -18,7 +18,7 @@ static void encode(cay__buf *b, const char *s)
 void cay__far_query(cay__buf *target, const char *name, const char *value)
 {
     cay__buf_fmt(target, "%c%s=", memchr(target->data, '?', target->len) ? '&' : '?', name);
-    encode(target, value);
+    encode_url(target, value);
 }
 
 void cay__far_query_u64(cay__buf *target, const char *name, uint64_t value)
@@ -47,7 +47,7 @@ static const struct {
                  { 429, CAY_ERATE },    { 501, CAY_ENOTSUP }, { 503, CAY_EBUSY },
                  { 504, CAY_ETIMEOUT }, { 507, CAY_ENOSPACE } };
 
-static int failed(cay__far *f, int status, const char *text, cay_err *err)
+static int parse_failure(cay__far *f, int status, const char *text, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     int code = 0, retry = CAY_RETRY_UNKNOWN;
@@ -110,8 +110,8 @@ int cay__far_ask(cay__far *f, const cay_call *call, const cay__ask *ask, cay__an
         return 0;
     }
     CAY_AUTOBUF text = CAY__BUF(1u << 20);
-    int rc = read_all(a, call, &text, NULL) < 0 ? failed(f, status, NULL, err)
-                                                : failed(f, status, text.data, err);
+    int rc = read_all(a, call, &text, NULL) < 0 ? parse_failure(f, status, NULL, err)
+                                                : parse_failure(f, status, text.data, err);
     cay__answer_end(a);
     return rc;
 }

@@ -76,8 +76,8 @@ static int box_of(cay__far *f, const char *id, const json_t *o, void **box, cay_
 }
 
 /* Every sandbox of ours, or the one with that id of ours, page by page. */
-static int each(cay__far *f, const cay_call *call, const char *id,
-                int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
+static int for_each_sandbox(cay__far *f, const cay_call *call, const char *id,
+                            int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
     char label[256], after[CAY__FAR_MARK] = "";
     snprintf(label, sizeof label, "%s=%s", id ? CAY__FAR_ID : CAY__FAR_INSTANCE,
@@ -109,10 +109,11 @@ static int keep_first(const json_t *o, void *arg)
     return 1;
 }
 
-static int find(cay__far *f, const cay_call *call, const char *id, json_t **out, cay_err *err)
+static int find_sandbox(cay__far *f, const cay_call *call, const char *id, json_t **out,
+                        cay_err *err)
 {
     json_t *o = NULL;
-    int rc = each(f, call, id, keep_first, &o, err);
+    int rc = for_each_sandbox(f, call, id, keep_first, &o, err);
     if (rc < 0)
         return rc;
     if (!o)
@@ -129,7 +130,7 @@ static int far_attach(void *self, const cay_call *call, const char *id, const ca
     CAY_AUTOJSON *o = NULL;
     const char *remote = state ? cay__far_word(state, "remote") : "";
     if (!cay__id_valid(remote, 'c')) {
-        CAY_TRY(find(f, call, id, &o, err));
+        CAY_TRY(find_sandbox(f, call, id, &o, err));
         return box_of(f, id, o, box, err);
     }
     CAY__FAR_TARGET(target);
@@ -211,7 +212,7 @@ typedef struct lister {
     void *arg;
 } lister;
 
-static int list_one(const json_t *o, void *arg)
+static int on_listed_sandbox(const json_t *o, void *arg)
 {
     lister *l = arg;
     const char *id = cay__far_word(json_object_get(o, "labels"), CAY__FAR_ID);
@@ -221,7 +222,7 @@ static int list_one(const json_t *o, void *arg)
 static int far_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
                     void *arg, cay_err *err)
 {
-    return each(self, call, NULL, list_one, &(lister){ fn, arg }, err);
+    return for_each_sandbox(self, call, NULL, on_listed_sandbox, &(lister){ fn, arg }, err);
 }
 
 typedef struct sweep {
@@ -254,7 +255,7 @@ static int far_gc(void *self, const cay_call *call, int (*known)(const char *id,
 
 /* Takes over what was answered. The answer before lives on with the handle: somebody may look at
  * its strings. */
-static void see(cay__far_box *b, json_t *o, cay_box_status *out)
+static void update_status(cay__far_box *b, json_t *o, cay_box_status *out)
 {
     size_t n;
     cay_wall *layers = cay__far_layers(json_object_get(o, "layers"), &n);
@@ -295,12 +296,12 @@ static int far_status(void *box, const cay_call *call, cay_box_status *out, cay_
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s",
                             b->id, cay__http_client_url(b->far->client));
     CAY_TRY(rc);
-    see(b, o, out);
+    update_status(b, o, out);
     return 0;
 }
 
-static int order(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
-                 cay_err *err)
+static int post_action(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
+                       cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__far_at(&target, b, verb);
@@ -309,17 +310,17 @@ static int order(cay__far_box *b, const cay_call *call, const char *verb, json_t
 
 static int far_pause(void *box, const cay_call *call, cay_err *err)
 {
-    return order(box, call, "/pause", NULL, err);
+    return post_action(box, call, "/pause", NULL, err);
 }
 
 static int far_resume(void *box, const cay_call *call, cay_err *err)
 {
-    return order(box, call, "/resume", NULL, err);
+    return post_action(box, call, "/resume", NULL, err);
 }
 
 static int far_stop(void *box, const cay_call *call, cay_err *err)
 {
-    return order(box, call, "/kill", NULL, err);
+    return post_action(box, call, "/kill", NULL, err);
 }
 
 static int far_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
@@ -350,7 +351,7 @@ static int far_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t
         json_object_set_new(body, "ttl_ms", time_left(ttl_ms));
     if (idle_ms)
         json_object_set_new(body, "idle_ms", time_left(idle_ms));
-    return order(box, call, "/extend", body, err);
+    return post_action(box, call, "/extend", body, err);
 }
 
 static int far_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)

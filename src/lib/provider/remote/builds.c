@@ -19,7 +19,7 @@
 
 enum { IGNORE_MAX = 1 << 20, TRIES = 30, AGAIN_MS = 1000, LINE = 128 << 10 };
 
-static int nameless(int *fd, cay_err *err)
+static int open_tmpfile(int *fd, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     *fd = open(tmp && *tmp ? tmp : "/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -98,8 +98,8 @@ static int put_file(int dir, const cay__tree *t, const char *name, int to, cay_e
     return put_bytes(to, fd, (uint64_t)st.st_size, name, err);
 }
 
-static int pack(int dir, const char *path, bool ignores, const char *file, const cay_call *call,
-                int *out, uint64_t *len, cay_err *err)
+static int pack_dir(int dir, const char *path, bool ignores, const char *file, const cay_call *call,
+                    int *out, uint64_t *len, cay_err *err)
 {
     static const char end[1024];
     static const char *const files[] = { "template.json", "Dockerfile" };
@@ -108,7 +108,7 @@ static int pack(int dir, const char *path, bool ignores, const char *file, const
     cay__tree t = { 0 };
     struct stat st;
     ssize_t n = ignores ? cay__fd_read_file(dir, ".dockerignore", ignore, IGNORE_MAX) : 0;
-    CAY_TRY(nameless(&to, err));
+    CAY_TRY(open_tmpfile(&to, err));
     int own = dup(dir);
     if (own < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %.150s", path);
@@ -134,10 +134,10 @@ static int pack(int dir, const char *path, bool ignores, const char *file, const
 int cay__remote_tar(int dir, const char *path, const cay_call *call, int *out, uint64_t *len,
                     cay_err *err)
 {
-    return pack(dir, path, false, NULL, call, out, len, err);
+    return pack_dir(dir, path, false, NULL, call, out, len, err);
 }
 
-static void words(cay__buf *target, const cay_build *s)
+static void add_build_query(cay__buf *target, const cay_build *s)
 {
     const struct {
         const char *name, *value;
@@ -199,7 +199,7 @@ static int submit_build(cay_client *client, const cay_call *call, const cay_buil
             err, CAY_ENOTSUP, "remote_unsupported",
             "--secret: a server keeps no secrets of builds; build where the secret is");
     cay__buf_str(&target, CAY__FAR_API "/builds");
-    words(&target, s);
+    add_build_query(&target, s);
     CAY_TRY(add_net(&target, s->net, err));
     if (target.full)
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
@@ -217,7 +217,7 @@ static int submit_build(cay_client *client, const cay_call *call, const cay_buil
         dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir < 0)
             return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", s->dir);
-        CAY_TRY(pack(dir, s->dir, true, s->file, call, &tar, &len, err));
+        CAY_TRY(pack_dir(dir, s->dir, true, s->file, call, &tar, &len, err));
     } else {
         struct stat st;
         tar = dup(s->tar);
@@ -290,8 +290,8 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
     return h->line ? h->line(&e, h->arg) : 0;
 }
 
-static int hear(cay_client *client, const cay_call *call, const char *id, bool follow, hearing *h,
-                cay_err *err)
+static int read_log(cay_client *client, const cay_call *call, const char *id, bool follow,
+                    hearing *h, cay_err *err)
 {
     cay__answer *a = NULL;
     cay__sse s = CAY__SSE(LINE * 2, on_said, h);
@@ -314,12 +314,12 @@ static int hear(cay_client *client, const cay_call *call, const char *id, bool f
 }
 
 /* Until it ended: a server that is restarted goes on with the build, and so do we. */
-static int follow(cay_client *client, const cay_call *call, const char *id, hearing *h,
-                  cay_err *err)
+static int follow_log(cay_client *client, const cay_call *call, const char *id, hearing *h,
+                      cay_err *err)
 {
     for (int tries = 0; !h->over; tries++) {
         uint64_t before = h->at;
-        int rc = hear(client, call, id, true, h, err);
+        int rc = read_log(client, call, id, true, h, err);
         if (rc < 0 && (rc != CAY_EUPSTREAM && rc != CAY_EBUSY))
             return rc;
         if (h->at != before)
@@ -358,7 +358,7 @@ int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_bu
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "the server tells no id of the build");
     cay__str_copy(b.id, sizeof b.id, cay__far_word(begun, "id"));
-    int rc = follow(client, call, b.id, &h, err);
+    int rc = follow_log(client, call, b.id, &h, err);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
         cay__remote_order(client, "POST", "builds", b.id, "/cancel", NULL, NULL, NULL);
     if (rc == 0)
@@ -384,7 +384,7 @@ typedef struct lister {
 } lister;
 
 /* "tools" is "tools:latest", as everywhere. */
-static bool named(const char *names, const char *ref)
+static bool has_name(const char *names, const char *ref)
 {
     size_t n = strlen(ref);
     for (const char *p = names; *p; p += strcspn(p, " "), p += strspn(p, " "))
@@ -414,7 +414,7 @@ static int on_build(const json_t *o, void *arg)
                          .started_ms = cay__json_int(o, "started_ms", 0),
                          .ended_ms = cay__json_int(o, "ended_ms", 0) };
 #undef W
-    if (l->ref && !named(b.names, l->ref))
+    if (l->ref && !has_name(b.names, l->ref))
         return 0;
     l->found = true;
     int rc = l->fn(&b, l->arg);
@@ -456,7 +456,7 @@ int cay__remote_build_log(cay_client *client, const char *id, uint64_t *offset,
                           int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err)
 {
     hearing h = { .line = fn, .arg = arg, .at = *offset };
-    int rc = hear(client, NULL, id, false, &h, err);
+    int rc = read_log(client, NULL, id, false, &h, err);
     *offset = h.at;
     return rc;
 }
@@ -496,8 +496,8 @@ int cay__remote_build_caches(cay_client *client, const cay_call *call,
     return cay__remote_each(client, call, &target, on_cache, &(cache_lister){ fn, arg }, err);
 }
 
-static int removed(cay_client *client, const cay_call *call, const char *path, size_t *n,
-                   cay_err *err)
+static int post_removal(cay_client *client, const cay_call *call, const char *path, size_t *n,
+                        cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
@@ -510,10 +510,10 @@ static int removed(cay_client *client, const cay_call *call, const char *path, s
 
 int cay__remote_build_prune(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
-    return removed(client, call, "/builds/prune", n, err);
+    return post_removal(client, call, "/builds/prune", n, err);
 }
 
 int cay__remote_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
-    return removed(client, call, "/gc", n, err);
+    return post_removal(client, call, "/gc", n, err);
 }

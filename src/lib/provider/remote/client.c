@@ -22,7 +22,7 @@ typedef struct remote {
     char *own;
 } remote;
 
-static remote *of(const cay_client *client)
+static remote *get_remote(const cay_client *client)
 {
     return client->far;
 }
@@ -34,7 +34,7 @@ static cay__far_box *box_of(const cay_sandbox *sb)
 
 cay__far *cay__remote_far(const cay_client *client)
 {
-    return &of(client)->far;
+    return &get_remote(client)->far;
 }
 
 static int far_open(const cay_open *spec, void **self, cay_err *err)
@@ -61,9 +61,9 @@ static void far_close(void *self)
     free(r);
 }
 
-static int handle(cay_client *client, const json_t *o, cay_sandbox **out, cay_err *err)
+static int open_handle(cay_client *client, const json_t *o, cay_sandbox **out, cay_err *err)
 {
-    remote *r = of(client);
+    remote *r = get_remote(client);
     cay__far_box *box;
     const char *id = cay__far_word(o, "id");
     if (!cay__id_valid(id, 'c'))
@@ -78,7 +78,7 @@ static int handle(cay_client *client, const json_t *o, cay_sandbox **out, cay_er
 static int far_create(cay_client *client, const cay_call *call, const cay_create *given,
                       cay_sandbox **out, cay_err *err)
 {
-    remote *r = of(client);
+    remote *r = get_remote(client);
     cay_create c;
     json_t *body = NULL;
     char key[CAY_ID_LEN + 1], fields[64];
@@ -95,12 +95,12 @@ static int far_create(cay_client *client, const cay_call *call, const cay_create
     snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
     cay__buf_str(&target, CAY__FAR_API "/sandboxes");
     CAY_TRY(cay__far_create_watched(&r->far, call, &c, key, &target, fields, body, &answer, err));
-    return handle(client, answer, out, err);
+    return open_handle(client, answer, out, err);
 }
 
 /* Every sandbox that the filter lets through, page by page. */
-static int each(cay_client *client, const cay_call *call, const cay_filter *f,
-                int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
+static int for_each_sandbox(cay_client *client, const cay_call *call, const cay_filter *f,
+                            int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
     char after[CAY__FAR_MARK] = "", label[1400];
     size_t n = 0;
@@ -124,7 +124,7 @@ static int each(cay_client *client, const cay_call *call, const cay_filter *f,
             cay__far_query(&target, "provider", f->provider);
         if (*after)
             cay__far_query(&target, "after", after);
-        CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &answer, err));
+        CAY_TRY(cay__far_json(&get_remote(client)->far, call, "GET", &target, NULL, &answer, err));
         json_array_foreach(json_object_get(answer, "items"), i, o)
         {
             int rc = fn(o, arg);
@@ -143,7 +143,7 @@ typedef struct search {
     char others[2][CAY_ID_LEN + 1];
 } search;
 
-static int match(const json_t *o, void *arg)
+static int match_sandbox(const json_t *o, void *arg)
 {
     search *s = arg;
     const char *id = cay__far_word(o, "id");
@@ -159,7 +159,7 @@ static int match(const json_t *o, void *arg)
 static int far_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
                     cay_err *err)
 {
-    remote *r = of(client);
+    remote *r = get_remote(client);
     CAY_AUTOJSON *o = NULL;
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
@@ -168,10 +168,11 @@ static int far_find(cay_client *client, const cay_call *call, const char *ref, c
         CAY__FAR_TARGET(target);
         cay__buf_fmt(&target, CAY__FAR_API "/sandboxes/%s", ref);
         CAY_TRY(cay__far_json(&r->far, call, "GET", &target, NULL, &o, err));
-        return handle(client, o, out, err);
+        return open_handle(client, o, out, err);
     }
     search s = { .ref = ref };
-    CAY_TRY(each(client, call, &(cay_filter){ .size = sizeof(cay_filter) }, match, &s, err));
+    CAY_TRY(for_each_sandbox(client, call, &(cay_filter){ .size = sizeof(cay_filter) },
+                             match_sandbox, &s, err));
     o = s.found;
     if (!s.n)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
@@ -181,7 +182,7 @@ static int far_find(cay_client *client, const cay_call *call, const char *ref, c
         return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous",
                             "%.40s fits several sandboxes: %s, %s%s; give more of the id", ref,
                             s.others[0], s.others[1], s.n > 2 ? ", …" : "");
-    return handle(client, o, out, err);
+    return open_handle(client, o, out, err);
 }
 
 /* what is known of one: as a record and a status, which is what a description is made of ----
@@ -198,7 +199,7 @@ static const cay_pair *pairs_of(cay__arena *mem, const json_t *o)
     return p;
 }
 
-static uint64_t limit(const json_t *o, const char *name)
+static uint64_t parse_limit(const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     return json_is_string(v) ? CAY_UNLIMITED : (uint64_t)json_integer_value(v);
@@ -227,9 +228,11 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
                      .auto_resume = cay__json_bool(o, "auto_resume", false),
                      .on_expiry = !strcmp(cay__far_word(o, "on_expiry"), "pause") ? CAY_EXPIRE_PAUSE
                                                                                   : CAY_EXPIRE_KILL,
-                     .limits = { limit(l, "memory"), limit(l, "swap"), limit(l, "cpu_milli"),
-                                 limit(l, "pids"), limit(l, "disk"), limit(l, "inodes"),
-                                 limit(l, "nofile"), limit(l, "io_read"), limit(l, "io_write") } };
+                     .limits = { parse_limit(l, "memory"), parse_limit(l, "swap"),
+                                 parse_limit(l, "cpu_milli"), parse_limit(l, "pids"),
+                                 parse_limit(l, "disk"), parse_limit(l, "inodes"),
+                                 parse_limit(l, "nofile"), parse_limit(l, "io_read"),
+                                 parse_limit(l, "io_write") } };
     CAY_TRY(cay__spec_text(&c, &spec, err));
     cay_row row = { .size = sizeof row,
                     .id = cay__far_id(o, "id", 'c'),
@@ -269,7 +272,7 @@ typedef struct lister {
     cay_err *err;
 } lister;
 
-static int list_one(const json_t *o, void *arg)
+static int on_listed_sandbox(const json_t *o, void *arg)
 {
     lister *l = arg;
     cay_info *info = NULL;
@@ -284,7 +287,7 @@ static int far_list(cay_client *client, const cay_call *call, const cay_filter *
 {
     cay_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
-    return each(client, call, &f, list_one, &(lister){ fn, arg, err }, err);
+    return for_each_sandbox(client, call, &f, on_listed_sandbox, &(lister){ fn, arg, err }, err);
 }
 
 static int far_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
@@ -315,12 +318,12 @@ static int far_order(cay_sandbox *sb, const cay_call *call, cay_state to, cay_er
 
 static int far_probe(cay_client *client, cay_probe **out, cay_err *err)
 {
-    return cay__far_ops.probe(&of(client)->far, out, err);
+    return cay__far_ops.probe(&get_remote(client)->far, out, err);
 }
 
 static int far_events(cay_client *client, const char *id, int *fd, cay_err *err)
 {
-    return cay__far_hear(&of(client)->far, id, id, fd, err);
+    return cay__far_hear(&get_remote(client)->far, id, id, fd, err);
 }
 
 /* what others do in two steps,
@@ -333,7 +336,7 @@ int cay__remote_each(cay_client *client, const cay_call *call, const cay__buf *t
     size_t i;
     json_t *o;
     int rc = 0;
-    CAY_TRY(cay__far_json(&of(client)->far, call, "GET", target, NULL, &answer, err));
+    CAY_TRY(cay__far_json(&get_remote(client)->far, call, "GET", target, NULL, &answer, err));
     json_array_foreach(json_object_get(answer, "items"), i, o) if ((rc = fn(o, arg))) break;
     return rc;
 }
@@ -344,7 +347,7 @@ int cay__remote_order(cay_client *client, const char *method, const char *what, 
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, what, ref);
     cay__buf_str(&target, rest);
-    return cay__far_json(&of(client)->far, NULL, method, &target, body, out, err);
+    return cay__far_json(&get_remote(client)->far, NULL, method, &target, body, out, err);
 }
 
 static cay_snapshot *snapshot_of(const json_t *o)
@@ -424,7 +427,7 @@ static int far_snapshot_get(cay_client *client, const cay_call *call, const char
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(&get_remote(client)->far, call, "GET", &target, NULL, &o, err));
     *out = snapshot_of(o);
     return 0;
 }
@@ -449,7 +452,7 @@ static int far_snapshots(cay_client *client, const cay_call *call, const cay_sna
             cay__far_query(&target, "label", f.label);
         if (*after)
             cay__far_query(&target, "after", after);
-        CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &answer, err));
+        CAY_TRY(cay__far_json(&get_remote(client)->far, call, "GET", &target, NULL, &answer, err));
         json_array_foreach(json_object_get(answer, "items"), i, o)
         {
             cay_snapshot *s = snapshot_of(o);
@@ -469,7 +472,7 @@ static int far_snapshot_remove(cay_client *client, const cay_call *call, const c
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    CAY_TRY(cay__far_json(&of(client)->far, call, "DELETE", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(&get_remote(client)->far, call, "DELETE", &target, NULL, &o, err));
     if (deferred)
         *deferred = cay__json_bool(o, "deferred", false);
     return 0;
@@ -481,7 +484,7 @@ static int far_snapshot_rename(cay_client *client, const cay_call *call, const c
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    return cay__far_json(&of(client)->far, call, "PATCH", &target,
+    return cay__far_json(&get_remote(client)->far, call, "PATCH", &target,
                          json_pack("{s:s}", "label", label ? label : ""), &o, err);
 }
 
@@ -510,10 +513,10 @@ static int far_fork(cay_client *client, const cay_call *call, const char *from,
         cay__far_ref(&target, "sandboxes", from);
     cay_sandbox_unref(sb);
     cay__buf_str(&target, "/fork");
-    CAY_TRY(cay__far_json(&of(client)->far, call, "POST", &target, body, &answer, err));
+    CAY_TRY(cay__far_json(&get_remote(client)->far, call, "POST", &target, body, &answer, err));
     json_array_foreach(json_object_get(answer, "items"), i, o)
     {
-        CAY_TRY(handle(client, o, &sb, err));
+        CAY_TRY(open_handle(client, o, &sb, err));
         int rc = fn ? fn(sb, arg) : 0;
         cay_sandbox_unref(sb);
         if (rc)

@@ -86,8 +86,8 @@ int cay__far_open_read(void *box, const cay_call *call, const char *path, const 
     return rc;
 }
 
-static int put(cay__far_box *b, const cay_call *call, const char *path, const cay_write *w,
-               const cay__ask *body, cay_err *err)
+static int put_file(cay__far_box *b, const cay_call *call, const char *path, const cay_write *w,
+                    const cay__ask *body, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     char mode[16];
@@ -114,7 +114,7 @@ static int put(cay__far_box *b, const cay_call *call, const char *path, const ca
 int cay__far_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
                  const cay_write *spec, cay_err *err)
 {
-    return put(box, call, path, spec, &(cay__ask){ .body = len ? data : "", .len = len }, err);
+    return put_file(box, call, path, spec, &(cay__ask){ .body = len ? data : "", .len = len }, err);
 }
 
 /* What is written stays here, in a file without a name, until it is sent as a whole: an upload that
@@ -136,8 +136,8 @@ static void upload_free(upload *u)
 
 /* What can be told now is: a directory in its place, one that is missing above it, a file that may
  * not be there. */
-static int judge(cay__far_box *b, const cay_call *call, const char *path, const cay_write *spec,
-                 cay_err *err)
+static int check_write(cay__far_box *b, const cay_call *call, const char *path,
+                       const cay_write *spec, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     cay_err why = CAY_ERR_INIT;
@@ -165,7 +165,7 @@ int cay__far_open_write(void *box, const cay_call *call, const char *path, const
                         void **up, int *fd, cay_err *err)
 {
     cay__far_box *b = box;
-    CAY_TRY(judge(b, call, path, spec, err));
+    CAY_TRY(check_write(b, call, path, spec, err));
     const char *tmp = getenv("TMPDIR");
     CAY_AUTOFD file = open(b->home       ? b->home
                            : tmp && *tmp ? tmp
@@ -194,8 +194,8 @@ int cay__far_commit_write(void *up, const cay_call *call, cay_err *err)
                  ? cay_fail_sys(err, CAY_ESYS, "read what was written")
                  : 0;
     if (rc == 0)
-        rc = put(u->box, call, u->path, &u->spec,
-                 &(cay__ask){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size }, err);
+        rc = put_file(u->box, call, u->path, &u->spec,
+                      &(cay__ask){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size }, err);
     upload_free(u);
     return rc;
 }
@@ -220,8 +220,8 @@ int cay__far_file_stat(void *box, const cay_call *call, const char *path, bool f
 }
 
 /* A change by POST, whose paths are members of the body: bytes that are no UTF-8 cannot be said. */
-static int change(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
-                  cay_err *err)
+static int post_change(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
+                       cay_err *err)
 {
     CAY__FAR_TARGET(target);
     if (!body)
@@ -233,7 +233,7 @@ static int change(cay__far_box *b, const cay_call *call, const char *verb, json_
     return cay__far_json(b->far, call, "POST", &target, body, NULL, err);
 }
 
-static json_t *octal(uint32_t mode)
+static json_t *format_mode(uint32_t mode)
 {
     return json_sprintf("%04o", mode);
 }
@@ -243,8 +243,8 @@ int cay__far_mkdir(void *box, const cay_call *call, const char *path, uint32_t m
 {
     json_t *body = json_pack("{s:s,s:b}", "path", path, "parents", (int)parents);
     if (mode)
-        json_object_set_new(body, "mode", octal(mode));
-    return change(box, call, "mkdir", body, err);
+        json_object_set_new(body, "mode", format_mode(mode));
+    return post_change(box, call, "mkdir", body, err);
 }
 
 int cay__far_remove(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err)
@@ -259,13 +259,13 @@ int cay__far_remove(void *box, const cay_call *call, const char *path, bool recu
 
 int cay__far_rename(void *box, const cay_call *call, const char *from, const char *to, cay_err *err)
 {
-    return change(box, call, "rename", json_pack("{s:s,s:s}", "from", from, "to", to), err);
+    return post_change(box, call, "rename", json_pack("{s:s,s:s}", "from", from, "to", to), err);
 }
 
 int cay__far_chmod(void *box, const cay_call *call, const char *path, uint32_t mode, cay_err *err)
 {
-    return change(box, call, "chmod", json_pack("{s:s,s:o}", "path", path, "mode", octal(mode)),
-                  err);
+    return post_change(box, call, "chmod",
+                       json_pack("{s:s,s:o}", "path", path, "mode", format_mode(mode)), err);
 }
 
 int cay__far_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
@@ -276,14 +276,14 @@ int cay__far_chown(void *box, const cay_call *call, const char *path, uint32_t u
         json_object_set_new(body, "uid", json_integer(uid));
     if (gid != UINT32_MAX)
         json_object_set_new(body, "gid", json_integer(gid));
-    return change(box, call, "chown", body, err);
+    return post_change(box, call, "chown", body, err);
 }
 
 int cay__far_symlink(void *box, const cay_call *call, const char *target, const char *path,
                      cay_err *err)
 {
-    return change(box, call, "symlink", json_pack("{s:s,s:s}", "target", target, "path", path),
-                  err);
+    return post_change(box, call, "symlink", json_pack("{s:s,s:s}", "target", target, "path", path),
+                       err);
 }
 
 int cay__far_getxattr(void *box, const cay_call *call, const char *path, const char *name,
@@ -348,7 +348,7 @@ int cay__far_listxattr(void *box, const cay_call *call, const char *path,
     return 0;
 }
 
-static int each(const json_t *answer, int (*fn)(const cay_dirent *, void *), void *arg)
+static int for_each_entry(const json_t *answer, int (*fn)(const cay_dirent *, void *), void *arg)
 {
     size_t i;
     json_t *o;
@@ -373,7 +373,7 @@ int cay__far_list_dir(void *box, const cay_call *call, const char *path, unsigne
     at_path(&target, b, "/files/list", path, call, NULL);
     cay__far_query_u64(&target, "depth", depth);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    return each(answer, fn, arg);
+    return for_each_entry(answer, fn, arg);
 }
 
 int cay__far_glob(void *box, const cay_call *call, const char *base, const char *pattern,
@@ -385,7 +385,7 @@ int cay__far_glob(void *box, const cay_call *call, const char *base, const char 
     at_path(&target, b, "/files/glob", base, call, NULL);
     cay__far_query(&target, "pattern", pattern);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    return each(answer, fn, arg);
+    return for_each_entry(answer, fn, arg);
 }
 
 int cay__far_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,

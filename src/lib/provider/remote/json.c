@@ -85,7 +85,7 @@ static int set_text(json_t *o, const char *name, const char *json, cay_err *err)
     return 0;
 }
 
-static int refused(const char *what, cay_err *err)
+static int fail_unsupported(const char *what, cay_err *err)
 {
     return cay_fail_why(
         err, CAY_ENOTSUP, "not_supported",
@@ -173,11 +173,11 @@ static int fill_create(json_t *o, const cay_create *c, bool whole, cay_err *err)
 int cay__far_create_json(const cay_create *c, bool whole, json_t **out, cay_err *err)
 {
     if (c->ngrants)
-        return refused("mount", err);
+        return fail_unsupported("mount", err);
     if (c->root)
-        return refused("root", err);
+        return fail_unsupported("root", err);
     if (c->on)
-        return refused("on", err);
+        return fail_unsupported("on", err);
     json_t *o = json_object();
     set_bool(o, "sudo", c->sudo);
     int rc = fill_create(o, c, whole, err);
@@ -238,7 +238,7 @@ void cay__far_exit(const json_t *j, cay_exit *out)
     cay__answer_give(out, &x, sizeof x);
 }
 
-static int digit(char c)
+static int parse_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -253,7 +253,7 @@ char *cay__far_path(const json_t *j, const char *name)
         return cay__strdup(cay__far_word(j, name));
     char *out = cay__alloc(n + 1);
     for (size_t i = 0; i < n; i++) {
-        int hi = digit(hex[2 * i]), lo = digit(hex[2 * i + 1]);
+        int hi = parse_hex_digit(hex[2 * i]), lo = parse_hex_digit(hex[2 * i + 1]);
         if (hi < 0 || lo < 0 || (!hi && !lo)) {
             free(out);
             return cay__strdup(cay__far_word(j, name));

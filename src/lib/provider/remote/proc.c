@@ -151,8 +151,8 @@ int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint6
     return 0;
 }
 
-static int feed(cay__far_proc *p, const cay_call *call, const char *rest, const void *data,
-                size_t len, cay_err *err)
+static int post_stdin(cay__far_proc *p, const cay_call *call, const char *rest, const void *data,
+                      size_t len, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__answer *a;
@@ -171,12 +171,12 @@ static int feed(cay__far_proc *p, const cay_call *call, const char *rest, const 
 int cay__far_proc_write(void *proc, const cay_call *call, const void *data, size_t len,
                         cay_err *err)
 {
-    return len ? feed(proc, call, "/stdin", data, len, err) : 0;
+    return len ? post_stdin(proc, call, "/stdin", data, len, err) : 0;
 }
 
 int cay__far_proc_close_stdin(void *proc, const cay_call *call, cay_err *err)
 {
-    return feed(proc, call, "/stdin?close=1", "", 0, err);
+    return post_stdin(proc, call, "/stdin?close=1", "", 0, err);
 }
 
 int cay__far_proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err)

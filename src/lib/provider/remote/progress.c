@@ -24,7 +24,7 @@ typedef struct asking {
     int rc, done; /* done: readable when rc is there */
 } asking;
 
-static void *ask(void *arg)
+static void *send_request(void *arg)
 {
     asking *a = arg;
     a->rc =
@@ -58,7 +58,7 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
 }
 
 /* Until the request has its answer; whatever ends the stream before is no harm. */
-static void hear(cay__answer *from, const hearing *h, int done)
+static void read_events(cay__answer *from, const hearing *h, int done)
 {
     cay__sse s = CAY__SSE(EVENT_MAX, on_event, (void *)h);
     cay_call until = { .size = sizeof until, .cancel_fd = done };
@@ -91,11 +91,11 @@ int cay__far_create_watched(cay__far *f, const cay_call *call, const cay_create 
                      &(cay__ask){ .method = "GET", .target = CAY__FAR_API "/events?kind=progress" },
                      &events, NULL) < 0)
         return cay__far_json_with(f, call, "POST", target, fields, body, out, err);
-    if (pthread_create(&thread, NULL, ask, &a) == 0) {
-        hear(events, &(hearing){ c, key }, done);
+    if (pthread_create(&thread, NULL, send_request, &a) == 0) {
+        read_events(events, &(hearing){ c, key }, done);
         pthread_join(thread, NULL);
     } else {
-        ask(&a);
+        send_request(&a);
     }
     cay__answer_end(events);
     return a.rc;

@@ -74,7 +74,7 @@ typedef struct stream {
 
 /* The server was restarted, or the net had a pause: what was asked for may still be had from where
  * we are. */
-static bool resume(stream *s)
+static bool resume_stream(stream *s)
 {
     cay__answer_end(CAY_STEAL(s->a));
     for (int i = 0; s->again && i < TRIES; i++) {
@@ -88,13 +88,13 @@ static bool resume(stream *s)
     return false;
 }
 
-static void *carry(void *arg)
+static void *pump_stream(void *arg)
 {
     stream *s = arg;
     size_t n;
     while (wait_for(s->a, s->local)) {
         int rc = get_some(s->a, s->buf, sizeof s->buf, &n);
-        if (rc == CAY_ETIMEOUT || (rc < 0 && resume(s)))
+        if (rc == CAY_ETIMEOUT || (rc < 0 && resume_stream(s)))
             continue;
         if (rc < 0)
             break;
@@ -125,7 +125,7 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
                    .local = pair[1],
                    .again = again,
                    .arg = arg };
-    int rc = cay__far_thread(carry, s, err);
+    int rc = cay__far_thread(pump_stream, s, err);
     if (rc < 0) {
         cay__answer_end(a);
         close(pair[0]);
@@ -176,7 +176,7 @@ static void listener_free(listener *l)
     free(l);
 }
 
-static void queue(listener *l, size_t len)
+static void queue_packet(listener *l, size_t len)
 {
     if (!len)
         return;
@@ -199,7 +199,7 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
         l->ready = NULL;
     } else if (cay__json_object("event", data, &o, NULL) == 0) {
         if (l->n < QUEUE)
-            queue(l, l->fn(l->arg, name, o, 0, l->room, sizeof l->room));
+            queue_packet(l, l->fn(l->arg, name, o, 0, l->room, sizeof l->room));
         else
             l->dropped++;
     }
@@ -219,7 +219,7 @@ static bool pass_on(listener *l)
         free(p);
     }
     if (l->dropped) {
-        queue(l, l->fn(l->arg, NULL, NULL, l->dropped, l->room, sizeof l->room));
+        queue_packet(l, l->fn(l->arg, NULL, NULL, l->dropped, l->room, sizeof l->room));
         l->dropped = 0;
         return pass_on(l);
     }

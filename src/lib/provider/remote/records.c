@@ -299,8 +299,8 @@ static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_exp
     }
 }
 
-static int export_one(cay_client *client, const cay_call *call, const cay_export *spec,
-                      const char *id, int fd, cay_archived *done, cay_err *err)
+static int export_snapshot(cay_client *client, const cay_call *call, const cay_export *spec,
+                           const char *id, int fd, cay_archived *done, cay_err *err)
 {
     cay__answer *a = NULL;
     CAY__FAR_TARGET(target);
@@ -342,7 +342,7 @@ int cay__remote_export(cay_client *client, const cay_call *call, const cay_expor
         taken = rc == 0;
     }
     if (rc == 0)
-        rc = export_one(client, call, &spec, s->id, fd, &done, err);
+        rc = export_snapshot(client, call, &spec, s->id, fd, &done, err);
     if (taken)
         cay_snapshot_remove(client, NULL, s->id, NULL, NULL);
     cay_sandbox_unref(sb);

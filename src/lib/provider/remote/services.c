@@ -14,7 +14,8 @@ static cay_service_state state_of(const char *word)
     return CAY_SERVICE_FAILED;
 }
 
-static int tell(const json_t *items, int (*fn)(const cay_service_info *, void *), void *arg)
+static int report_services(const json_t *items, int (*fn)(const cay_service_info *, void *),
+                           void *arg)
 {
     size_t i;
     json_t *o;
@@ -56,7 +57,7 @@ int cay__far_services(void *box, const cay_call *call, int (*fn)(const cay_servi
                                                           : (uint64_t)CAY_MAX(left / 2, 1));
         }
         CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-        int rc = tell(json_object_get(answer, "items"), fn, arg);
+        int rc = report_services(json_object_get(answer, "items"), fn, arg);
         if (rc || !more || (rc = more(arg)) <= 0)
             return rc;
         CAY_TRY(cay__call_check(call, "services", err));

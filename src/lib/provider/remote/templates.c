@@ -147,7 +147,7 @@ int cay__remote_template_change(cay_client *client, const cay_call *call, const 
     return cay__remote_order(client, "PATCH", "templates", id, "", body, NULL, err);
 }
 
-static json_t *texts(const char *const *list)
+static json_t *build_string_array(const char *const *list)
 {
     json_t *a = json_array();
     for (; list && *list; list++)
@@ -156,7 +156,7 @@ static json_t *texts(const char *const *list)
 }
 
 /* Who asks again because the answer was lost makes nothing twice. */
-static void once(char fields[64])
+static void write_idempotency_key(char fields[64])
 {
     char key[CAY_ID_LEN + 1];
     cay__id_make(key, 'j');
@@ -182,11 +182,11 @@ int cay__remote_template_publish(cay_client *client, const cay_call *call,
                              sb        ? cay_sandbox_id(sb)
                              : s->from ? s->from
                                        : "",
-                             "names", texts(s->names), "hidden", s->hidden);
+                             "names", build_string_array(s->names), "hidden", s->hidden);
     cay_sandbox_unref(sb);
     if (config)
         json_object_set(body, "config", config);
-    once(fields);
+    write_idempotency_key(fields);
     cay__buf_str(&target, CAY__FAR_API "/templates");
     CAY_TRY(
         cay__far_json_with(cay__remote_far(client), call, "POST", &target, fields, body, &o, err));
@@ -228,7 +228,7 @@ int cay__remote_template_import(cay_client *client, const cay_call *call,
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (words[i].value)
             cay__far_query(&target, words[i].name, words[i].value);
-    once(fields);
+    write_idempotency_key(fields);
     cay__ask ask = { .method = "POST",
                      .target = target.data,
                      .type = "application/x-tar",
@@ -346,7 +346,7 @@ int cay__remote_template_pull(cay_client *client, const cay_call *call,
     return out ? cay__remote_template_find(client, call, built.template_, out, err) : 0;
 }
 
-static void whose(cay__buf *target, const char *host, const char *tenant)
+static void add_registry_path(cay__buf *target, const char *host, const char *tenant)
 {
     cay__buf_str(target, CAY__FAR_API "/registries");
     if (host) {
@@ -361,7 +361,7 @@ int cay__remote_registry_login(cay_client *client, const char *tenant, const cha
                                const char *user, const char *password, cay_err *err)
 {
     CAY__FAR_TARGET(target);
-    whose(&target, host ? host : "", tenant);
+    add_registry_path(&target, host ? host : "", tenant);
     return cay__far_json(
         cay__remote_far(client), NULL, "PUT", &target,
         json_pack("{s:s, s:s}", "username", user ? user : "", "password", password ? password : ""),
@@ -372,7 +372,7 @@ int cay__remote_registry_logout(cay_client *client, const char *tenant, const ch
                                 cay_err *err)
 {
     CAY__FAR_TARGET(target);
-    whose(&target, host ? host : "", tenant);
+    add_registry_path(&target, host ? host : "", tenant);
     return cay__far_json(cay__remote_far(client), NULL, "DELETE", &target, NULL, NULL, err);
 }
 
@@ -394,6 +394,6 @@ int cay__remote_registry_logins(cay_client *client, const char *tenant,
                                 void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
-    whose(&target, NULL, tenant);
+    add_registry_path(&target, NULL, tenant);
     return cay__remote_each(client, NULL, &target, on_login, &(logins){ fn, arg }, err);
 }

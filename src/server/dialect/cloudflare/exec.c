@@ -44,7 +44,7 @@ void cf_tell_error(cay__buf *out, const char *code, const char *msg)
 }
 
 /* How many bytes at the end begin a character that is not whole. */
-static size_t unfinished(const char *s, size_t n)
+static size_t count_partial_bytes(const char *s, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)s[n - k];
@@ -66,7 +66,7 @@ void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, si
         memcpy(buf, s->carry, s->n);
         if (some)
             memcpy(buf + s->n, from, some);
-        size_t keep = over ? 0 : unfinished(buf, n);
+        size_t keep = over ? 0 : count_partial_bytes(buf, n);
         tell_bytes(out, name, buf, n - keep);
         memcpy(s->carry, buf + n - keep, keep);
         s->n = keep;
@@ -75,7 +75,7 @@ void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, si
     } while (len);
 }
 
-static void take(watcher *w, int i, int *fd, cay__buf *out)
+static void read_output(watcher *w, int i, int *fd, cay__buf *out)
 {
     char buf[CHUNK];
     ssize_t got = read(*fd, buf, sizeof buf);
@@ -87,12 +87,12 @@ static void take(watcher *w, int i, int *fd, cay__buf *out)
         cay__close_fd(fd);
 }
 
-static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
 {
     watcher *w = p->self;
     for (int i = 0; i < 2; i++)
         if (ready & 1u << i && p->fd[i] >= 0)
-            take(w, i, &p->fd[i], out);
+            read_output(w, i, &p->fd[i], out);
     if (ready & 4)
         return CAY__PUMP_WORK;
     if (p->fd[0] < 0 && p->fd[1] < 0 && p->fd[2] < 0 &&
@@ -113,7 +113,7 @@ void cf_tell_exit(cay__buf *out, const cay_exit *e)
         tell_json(out, "exit", json_pack("{s:i}", "exit_code", e->code));
 }
 
-static int work(cay__pump *p, cay__buf *out)
+static int report_exit(cay__pump *p, cay__buf *out)
 {
     watcher *w = p->self;
     cay_err err = CAY_ERR_INIT;
@@ -126,7 +126,7 @@ static int work(cay__pump *p, cay__buf *out)
     return CAY__PUMP_END;
 }
 
-static void done(cay__pump *p)
+static void close_watcher(cay__pump *p)
 {
     watcher *w = p->self;
     cay__close_fd(&p->fd[0]);
@@ -135,18 +135,21 @@ static void done(cay__pump *p)
     free(w);
 }
 
-static int stream(cay__req *r, cay_proc *p, cay_err *err)
+static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
 {
     watcher *w = cay__alloc(sizeof *w);
-    cay__pump pump = {
-        .fd = { -1, -1, -1 }, .beat_ms = 5000, .self = w, .pull = pull, .work = work, .close = done
-    };
+    cay__pump pump = { .fd = { -1, -1, -1 },
+                       .beat_ms = 5000,
+                       .self = w,
+                       .pull = pull_output,
+                       .work = report_exit,
+                       .close = close_watcher };
     *w = (watcher){ .p = p, .quiet_since = now_ms() };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     if (rc == 0)
         rc = cay_proc_output(p, &r->call, CAY_STDERR, CAY_FROM_START, &pump.fd[1], err);
     if (rc < 0) {
-        done(&pump);
+        close_watcher(&pump);
         return rc;
     }
     for (int i = 0; i < 2; i++)
@@ -198,5 +201,5 @@ int cf_exec(cay__req *r, cay_err *err)
         tell_json(&out, "exit", json_pack("{s:i}", "exit_code", 127));
         return cay__reply(r, 200, "text/event-stream", out.data, out.len);
     }
-    return rc < 0 ? rc : stream(r, p, err);
+    return rc < 0 ? rc : stream_output(r, p, err);
 }

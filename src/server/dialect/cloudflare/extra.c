@@ -4,7 +4,7 @@
 #include <base/str.h>
 #include <server/http/openapi.h>
 
-static int count(const cay_info *i, void *arg)
+static int on_list_sandbox(const cay_info *i, void *arg)
 {
     (void)i;
     ++*(json_int_t *)arg;
@@ -19,7 +19,7 @@ int cf_pool_stats(cay__req *r, cay_err *err)
     const cay_filter f = { .size = sizeof f,
                            .tenant = cay__req_tenant(r),
                            .states = 1u << CAY_RUNNING };
-    CAY_TRY(cay_client_list(r->client, &r->call, &f, count, &n, err));
+    CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
     return cay__reply_json(r, 200,
                            json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
                                      "total", n, "config", "warmTarget", 0, "refreshInterval",

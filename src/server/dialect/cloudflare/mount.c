@@ -6,7 +6,7 @@
 
 /* rclone and its way out are the host's, outside of every sandbox's policy: so it is for whose
  * machine this is. */
-static int allowed(const cay__req *r, cay_err *err)
+static int check_permission(const cay__req *r, cay_err *err)
 {
     if (r->who.scope == CAY__SCOPE_ADMIN ||
         (r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, "default")))
@@ -30,7 +30,7 @@ static int mount_path(cay__req *r, const json_t *in, const char **out, cay_err *
     return 0;
 }
 
-static bool ends(const char *s, size_t n, const char *end)
+static bool has_suffix(const char *s, size_t n, const char *end)
 {
     size_t k = strlen(end);
     return n >= k && !memcmp(s + n - k, end, k);
@@ -39,7 +39,7 @@ static bool ends(const char *s, size_t n, const char *end)
 /* s3.REGION.amazonaws.com → REGION. */
 static char *region_of(cay__arena *mem, const char *host, size_t n)
 {
-    if (n < 4 || memcmp(host, "s3.", 3) || !ends(host, n, ".amazonaws.com") ||
+    if (n < 4 || memcmp(host, "s3.", 3) || !has_suffix(host, n, ".amazonaws.com") ||
         n <= sizeof "s3..amazonaws.com" - 1)
         return NULL;
     char *s = cay__arena_str(mem, host + 3);
@@ -73,10 +73,10 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
                  !cay__json_str(keys, "secretAccessKey", NULL)))
         return cay_fail(err, CAY_EINVAL,
                         "options.credentials has accessKeyId and secretAccessKey, both texts");
-    const char *provider = ends(host, n, ".amazonaws.com") ? "AWS"
-                           : !strcmp(kind, "r2")           ? "Cloudflare"
-                           : !strcmp(kind, "gcs")          ? "GCS"
-                                                           : "Other";
+    const char *provider = has_suffix(host, n, ".amazonaws.com") ? "AWS"
+                           : !strcmp(kind, "r2")                 ? "Cloudflare"
+                           : !strcmp(kind, "gcs")                ? "GCS"
+                                                                 : "Other";
     while (*prefix == '/')
         prefix++;
     CAY_AUTOJSON *f = json_pack(
@@ -113,7 +113,7 @@ int cf_mount(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(fields_of(r, in, &fields, err));
-    CAY_TRY(allowed(r, err));
+    CAY_TRY(check_permission(r, err));
     const cay_mount m = { .size = sizeof m,
                           .type = "s3_mount",
                           .target = path,

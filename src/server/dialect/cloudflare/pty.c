@@ -25,7 +25,7 @@ static int64_t now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void tell(cay__buf *out, json_t *j)
+static void send_json(cay__buf *out, json_t *j)
 {
     CAY_AUTOFREE char *text = cay__json_text(j, 4096);
     if (text)
@@ -33,17 +33,17 @@ static void tell(cay__buf *out, json_t *j)
     json_decref(j);
 }
 
-static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
 {
     terminal *t = p->self;
     char buf[CHUNK];
     if (!t->p) {
-        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", t->why));
+        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message", t->why));
         cay__ws_close(out, 1011, "");
         return CAY__PUMP_END;
     }
     if (!t->ready)
-        tell(out, json_pack("{s:s}", "type", "ready"));
+        send_json(out, json_pack("{s:s}", "type", "ready"));
     t->ready = true;
     if (ready & 1) {
         ssize_t n = read(p->fd[0], buf, sizeof buf);
@@ -63,7 +63,7 @@ static int say_end(terminal *t, cay__buf *out)
     cay_exit e = { .size = sizeof e };
     cay_err err = CAY_ERR_INIT;
     if (cay_proc_wait(t->p, &soon, &e, &err) < 0) {
-        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", err.msg));
+        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message", err.msg));
         cay__ws_close(out, 1011, "");
         return CAY__PUMP_END;
     }
@@ -74,12 +74,12 @@ static int say_end(terminal *t, cay__buf *out)
                  sigabbrev_np(e.signal) ? sigabbrev_np(e.signal) : "");
         json_object_set_new(o, "signal", json_string(name));
     }
-    tell(out, o);
+    send_json(out, o);
     cay__ws_close(out, 1000, "");
     return CAY__PUMP_END;
 }
 
-static int work(cay__pump *p, cay__buf *out)
+static int forward_input(cay__pump *p, cay__buf *out)
 {
     terminal *t = p->self;
     const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 5000 };
@@ -96,7 +96,7 @@ static int work(cay__pump *p, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
+static int push_input(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
     terminal *t = p->self;
     if (!data)
@@ -111,8 +111,8 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
     int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);
     if (strcmp(cay__json_str(o, "type", ""), "resize") || cols < 1 || rows < 1 || cols > 10000 ||
         rows > 10000) {
-        tell(out, json_pack("{s:s,s:s}", "type", "error", "message",
-                            "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
+        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message",
+                                 "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
         return CAY__PUMP_ON;
     }
     t->cols = (uint16_t)cols;
@@ -120,7 +120,7 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
     return CAY__PUMP_WORK;
 }
 
-static void done(cay__pump *p)
+static void close_terminal(cay__pump *p)
 {
     terminal *t = p->self;
     cay__close_fd(&p->fd[0]);
@@ -130,7 +130,7 @@ static void done(cay__pump *p)
 }
 
 /* One that ended makes room for the next. */
-static bool attach(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out)
+static bool attach_terminal(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out)
 {
     const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
     cay_exit e = { .size = sizeof e };
@@ -151,7 +151,8 @@ static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, cons
     char tag[64];
     const char *argv[] = { shell ? shell : "/bin/bash", NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
-    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 && attach(r, sb, tag, out))
+    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 &&
+        attach_terminal(r, sb, tag, out))
         return 0;
     const cay_spawn s = { .size = sizeof s,
                           .argv = argv,
@@ -182,10 +183,10 @@ int cf_pty(cay__req *r, cay_err *err)
     cay__pump pump = { .fd = { -1, -1, -1 },
                        .self = t,
                        .beat_ms = 30000,
-                       .pull = pull,
-                       .work = work,
-                       .push = push,
-                       .close = done };
+                       .pull = pull_output,
+                       .work = forward_input,
+                       .push = push_input,
+                       .close = close_terminal };
     int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL,
                            (uint16_t)cols, (uint16_t)rows, &t->p, err);
     if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the
@@ -202,6 +203,6 @@ int cf_pty(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = cay__reply_ws(r, NULL, &pump, err);
     if (rc < 0)
-        done(&pump);
+        close_terminal(&pump);
     return rc;
 }

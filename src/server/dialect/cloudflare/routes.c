@@ -114,7 +114,8 @@ static int on_file_get(cay__req *r, cay_err *err)
 }
 
 /* The body into a file; the whole of it or nothing. */
-static int store(cay__req *r, cay_sandbox *sb, const char *path, uint64_t *n, cay_err *err)
+static int write_body_file(cay__req *r, cay_sandbox *sb, const char *path, uint64_t *n,
+                           cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true };
     cay_upload *up;
@@ -136,7 +137,7 @@ static int on_file_put(cay__req *r, cay_err *err)
     uint64_t n;
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
-    CAY_TRY(cf_as(store(r, sb, path, &n, err), "workspace_archive_write_error", err));
+    CAY_TRY(cf_as(write_body_file(r, sb, path, &n, err), "workspace_archive_write_error", err));
     return cf_ok(r);
 }
 
@@ -196,7 +197,7 @@ static int on_hydrate(cay__req *r, cay_err *err)
     const char *argv[] = { "tar", "-C", CF_ROOT, "-x", "-f", file, NULL };
     CAY_TRY(cf_sandbox(r, &sb, err));
     snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
-    int rc = store(r, sb, file, &n, err);
+    int rc = write_body_file(r, sb, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
         rc = cay_fail(err, CAY_EINVAL,
                       rc ? "an archive has at most 32 MiB" : "the archive is empty");
@@ -354,7 +355,7 @@ static const struct {
     { CAY_ENOSPACE, 503, "capacity_exceeded" }, { CAY_EISOLATION, 503, "capacity_exceeded" },
 };
 
-static int fail(cay__req *r, const cay_err *err)
+static int reply_error(cay__req *r, const cay_err *err)
 {
     int status = 502;
     const char *word = "exec_transport_error";
@@ -379,7 +380,7 @@ static int fail(cay__req *r, const cay_err *err)
 
 /* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that
  * route alone. */
-static const char *key(cay__req *r)
+static const char *read_query_key(cay__req *r)
 {
     const char *q = r->route && r->route->fn == cf_pty ? cay__req_query(r, "authorization") : NULL;
     if (r->route && (r->route->fn == cf_openapi || r->route->fn == cf_openapi_page))
@@ -387,7 +388,7 @@ static const char *key(cay__req *r)
     return q && !strncasecmp(q, "bearer ", 7) ? q + 7 : NULL;
 }
 
-static bool also(cay__req *r)
+static bool is_own_path(cay__req *r)
 {
     static const char *const begins[] = { "/v1/sandbox/", "/v1/pool/", "/v1/openapi" };
     for (size_t i = 0; i < CAY_LEN(begins); i++)
@@ -400,6 +401,6 @@ const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
                                                .base = "/cloudflare",
                                                .routes = routes,
                                                .nroutes = CAY_LEN(routes),
-                                               .fail = fail,
-                                               .key = key,
-                                               .also = also };
+                                               .fail = reply_error,
+                                               .key = read_query_key,
+                                               .also = is_own_path };

@@ -108,7 +108,7 @@ typedef struct run {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static run *runs; /* all there are */
 
-static int enlist(run *w, const char *tenant, cay_err *err)
+static int register_run(run *w, const char *tenant, cay_err *err)
 {
     int all = 0, own = 0;
     bool fits = cay__str_copy(w->tenant, sizeof w->tenant, tenant);
@@ -128,7 +128,7 @@ static int enlist(run *w, const char *tenant, cay_err *err)
                            own, all, RUNS_TENANT, RUNS_MAX);
 }
 
-static void drop(run *w)
+static void release_run(run *w)
 {
     if (atomic_fetch_sub(&w->refs, 1) > 1)
         return;
@@ -149,7 +149,7 @@ static void drop(run *w)
 
 /* Holds the command back while the client does not read, but not beyond its time: what is printed
  * from then on is not told. */
-static bool tell(run *w, const char *data, size_t len)
+static bool write_output(run *w, const char *data, size_t len)
 {
     int64_t now = cay__now_ms();
     if (!w->ends && w->timeout_ms)
@@ -177,7 +177,7 @@ static int on_output(cay_stream which, const void *data, size_t len, void *arg)
     run *w = arg;
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
     cf_tell(&b, &w->s[which == CAY_STDERR], which, data, len);
-    return tell(w, b.data, b.len) ? 0 : CAY_ECANCELED;
+    return write_output(w, b.data, b.len) ? 0 : CAY_ECANCELED;
 }
 
 static void *run_thread(void *arg)
@@ -204,11 +204,11 @@ static void *run_thread(void *arg)
     if (!w->rest.len || cay__fd_write_all(w->out, w->rest.data, w->rest.len))
         cay__fd_write_all(w->out, b.data, b.len);
     cay__close_fd(&w->out);
-    drop(w);
+    release_run(w);
     return NULL;
 }
 
-static int start(run *w, cay_err *err)
+static int start_thread(run *w, cay_err *err)
 {
     pthread_t t;
     pthread_attr_t attr;
@@ -228,7 +228,7 @@ static int start(run *w, cay_err *err)
     return cay_fail_sys(err, CAY_EBUSY, "a thread for the command");
 }
 
-static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
 {
     run *w = p->self;
     char buf[32768];
@@ -245,15 +245,15 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     return n ? CAY__PUMP_ON : CAY__PUMP_END;
 }
 
-static void gone(cay__pump *p)
+static void close_run(cay__pump *p)
 {
     run *w = p->self;
     cay__close_fd(&p->fd[0]);
     eventfd_write(w->stop, 1);
-    drop(w);
+    release_run(w);
 }
 
-static void quote(cay__buf *b, const char *s)
+static void quote_argument(cay__buf *b, const char *s)
 {
     cay__buf_str(b, "'");
     for (; *s; s++)
@@ -268,11 +268,11 @@ static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
 {
     if (s->cwd) {
         cay__buf_str(line, "cd ");
-        quote(line, s->cwd);
+        quote_argument(line, s->cwd);
         cay__buf_str(line, "&& ");
     }
     for (const char *const *a = s->argv; *a; a++)
-        quote(line, *a);
+        quote_argument(line, *a);
     return line->full ? cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes",
                                  CAY_SHELL_LINE_MAX)
                       : 0;
@@ -292,7 +292,7 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
                 .timeout_ms = s->timeout_ms,
                 .out = -1,
                 .stop = eventfd(0, EFD_CLOEXEC) };
-    int rc = enlist(w, r->who.tenant, err);
+    int rc = register_run(w, r->who.tenant, err);
     if (rc == 0)
         rc = write_line(&w->line, s, err);
     if (rc == 0)
@@ -300,18 +300,20 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC) < 0))
         rc = cay_fail_sys(err, CAY_EBUSY, "descriptors for the command");
     if (rc < 0) {
-        drop(w);
+        release_run(w);
         return rc;
     }
     w->out = fd[1];
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
     fcntl(fd[1], F_SETFL, O_NONBLOCK);
-    const cay__pump pump = {
-        .fd = { fd[0], -1, -1 }, .beat_ms = BEAT_MS, .self = w, .pull = pull, .close = gone
-    };
-    if ((rc = start(w, err)) < 0) {
+    const cay__pump pump = { .fd = { fd[0], -1, -1 },
+                             .beat_ms = BEAT_MS,
+                             .self = w,
+                             .pull = pull_output,
+                             .close = close_run };
+    if ((rc = start_thread(w, err)) < 0) {
         close(fd[0]);
-        drop(w);
+        release_run(w);
         return rc;
     }
     cay__reply_field(r, "Cache-Control", "no-cache");

@@ -4,7 +4,7 @@
 #include <base/mutant.h>
 
 /* Field n of the line that begins at s and ends before `end`; NULL: it has fewer. */
-static const char *field(const char *s, const char *end, unsigned n, size_t *len)
+static const char *find_field(const char *s, const char *end, unsigned n, size_t *len)
 {
     for (; n; n--) {
         s = memchr(s, ':', (size_t)(end - s));
@@ -25,10 +25,10 @@ bool e2b_account(const char *text, size_t len, unsigned by, const char *key, uns
     for (const char *s = text; s < end; s = eol + 1) {
         eol = memchr(s, '\n', (size_t)(end - s));
         eol = eol ? eol : end;
-        f = field(s, eol, by, &n);
+        f = find_field(s, eol, by, &n);
         if (!f || !n || n != strlen(key) || memcmp(f, key, n))
             continue;
-        f = field(s, eol, want, &n);
+        f = find_field(s, eol, want, &n);
         if (!f || !n || (n >= cap && !CAY__MUTANT("fuzz-e2b_account")) || memchr(f, 0, n))
             return false; /* the first one counts */
         memcpy(out, f, n);

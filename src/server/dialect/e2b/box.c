@@ -19,7 +19,7 @@ bool e2b_running(const cay_info *info)
 
 /* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed, and one
  * that was made to be paused without its memory is just that. */
-static bool gone(const e2b_box *b)
+static bool is_box_gone(const e2b_box *b)
 {
     const cay_info *i = b->info;
     bool expired = !strcmp(i->reason, "ttl") || !strcmp(i->reason, "idle");
@@ -117,7 +117,7 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &out->info, err));
     out->sb = sb;
     read_note(r, out);
-    if (!gone(out))
+    if (!is_box_gone(out))
         return 0;
     e2b_box_clear(out);
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%s\" not found", own);

@@ -110,7 +110,7 @@ static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
 }
 
 /* A step may be silent for long: what says that somebody is at it comes from beside. */
-static void *renew(void *arg)
+static void *renew_lease(void *arg)
 {
     job *j = arg;
     struct pollfd p = { .fd = j->end, .events = POLLIN };
@@ -121,7 +121,7 @@ static void *renew(void *arg)
 
 /* An image that is not here: from its registry, with what the request had for it, which waits as a
  * stored secret. */
-static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, cay_err *err)
+static int pull_image(job *j, const cay_call *call, const json_t *in, json_t *file, cay_err *err)
 {
     const char *image = cay__json_str(in, "pull", NULL),
                *secret = cay__json_str(in, "secret", NULL);
@@ -145,7 +145,7 @@ static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, ca
     return 0;
 }
 
-static int run(job *j, cay_err *err)
+static int run_build(job *j, cay_err *err)
 {
     CAY_AUTOJSON *in = NULL;
     CAY_AUTOFREE char *net = NULL, *text = NULL;
@@ -158,7 +158,7 @@ static int run(job *j, cay_err *err)
     cay_built built = { .size = sizeof built };
     CAY_TRY(read_recipe(j->client, j->t->subject, &in, err));
     CAY_TRY(cay_policy_text(&open, &net, err));
-    int rc = pull(j, &call, in, json_object_get(in, "file"), err);
+    int rc = pull_image(j, &call, in, json_object_get(in, "file"), err);
     if (rc < 0 &&
         rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
         json_object_set_new(in, "error", cay__json_bytes(err->msg));
@@ -185,13 +185,13 @@ static int run(job *j, cay_err *err)
 
 /* A build that failed has said so in its record: for the queue it is done. One that this server's
  * end stopped is another's at once. */
-static void do_build(cay_client *client, int stop, const cay_job *t)
+static void run_build_job(cay_client *client, int stop, const cay_job *t)
 {
     job j = { .client = client, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };
     cay_err err = CAY_ERR_INIT;
     pthread_t beside;
-    bool beating = j.end >= 0 && pthread_create(&beside, NULL, renew, &j) == 0;
-    int rc = run(&j, &err);
+    bool beating = j.end >= 0 && pthread_create(&beside, NULL, renew_lease, &j) == 0;
+    int rc = run_build(&j, &err);
     if (beating) {
         (void)!eventfd_write(j.end, 1);
         pthread_join(beside, NULL);
@@ -213,7 +213,7 @@ int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, 
     int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc;
-    do_build(client, call->cancel_fd, t);
+    run_build_job(client, call->cancel_fd, t);
     cay_job_free(t);
     return 1;
 }

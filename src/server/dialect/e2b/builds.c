@@ -305,7 +305,7 @@ typedef struct page {
     unsigned steps;
 } page;
 
-static int rank(const char *level)
+static int rank_level(const char *level)
 {
     static const char *const levels[] = { "debug", "info", "warn", "error" };
     for (int i = 0; i < (int)CAY_LEN(levels); i++)
@@ -324,7 +324,7 @@ static int add_entry(const cay_build_event *e, void *to)
     const char *level =
         (size_t)e->kind < CAY_LEN(levels) && levels[e->kind] ? levels[e->kind] : "info";
     char when[32], step[16];
-    if (rank(level) < p->level || (p->skip && p->skip--))
+    if (rank_level(level) < p->level || (p->skip && p->skip--))
         return 0;
     if (json_array_size(p->list) == p->limit)
         return 1;
@@ -350,7 +350,7 @@ typedef struct told {
 } told;
 
 /* A failed step is named as the SDK counts: from 1; what is below is `base`. */
-static int tell(const cay_build_info *b, void *to)
+static int on_build_status(const cay_build_info *b, void *to)
 {
     told *t = to;
     bool failed =
@@ -371,7 +371,7 @@ static int page_of(cay__req *r, const char *skip, page *p, cay_err *err)
     const char *level = cay__req_query(r, "level");
     CAY_TRY(cay__req_number(r, skip, 0, INT64_MAX, &p->skip, err));
     CAY_TRY(cay__req_number(r, "limit", LOGS, LOGS, &p->limit, err));
-    p->level = level ? rank(level) : 0;
+    p->level = level ? rank_level(level) : 0;
     return p->level < 0 ? cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error") : 0;
 }
 
@@ -384,7 +384,7 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
     CAY_TRY(page_of(r, "logsOffset", &p, err));
     CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
     told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
-    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], tell, &t, err));
+    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], on_build_status, &t, err));
     cay_build_log(r->client, r->param[1], &at, add_entry, &p,
                   NULL);                                       /* before it begins there is none */
     const char *before = cay__json_str(recipe, "error", NULL); /* the image did not come */
@@ -399,7 +399,7 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, json_incref(o));
 }
 
-static int exists(const cay_build_info *b, void *to)
+static int on_build_found(const cay_build_info *b, void *to)
 {
     (void)b, (void)to;
     return 0;
@@ -411,7 +411,7 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
     page p = { .list = entries };
     uint64_t at = 0;
     CAY_TRY(page_of(r, "cursor", &p, err));
-    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], exists, NULL, err));
+    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], on_build_found, NULL, err));
     cay_build_log(r->client, r->param[1], &at, add_entry, &p, NULL);
     return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
 }

@@ -94,7 +94,7 @@ static int status_of(const cay_err *err)
 }
 
 /* SDKs read `code`, which is the status again. */
-static int fail(cay__req *r, const cay_err *err)
+static int reply_error(cay__req *r, const cay_err *err)
 {
     return cay__reply_json(r, status_of(err),
                            json_pack("{s:i,s:s,s:s}", "code", status_of(err), "message", err->msg,
@@ -103,7 +103,7 @@ static int fail(cay__req *r, const cay_err *err)
 }
 
 /* Paths that nobody else has, shown with a key: SDKs are told one address for everything. */
-static bool also(cay__req *r)
+static bool is_own_path(cay__req *r)
 {
     if (cay__str_starts(r->head.path, "/volumecontent/")) /* these have a token of the volume's */
         return true;
@@ -120,7 +120,7 @@ static bool also(cay__req *r)
 
 /* Ports of E2B's sandboxes are open to whoever knows their names, unless that was asked not to be;
  * then to whoever has the token. */
-static bool opens(cay__req *r, const char *id, unsigned port)
+static bool can_open_port(cay__req *r, const char *id, unsigned port)
 {
     (void)port;
     E2B_AUTOBOX b = { 0 };
@@ -134,7 +134,7 @@ static bool opens(cay__req *r, const char *id, unsigned port)
     return true;
 }
 
-static void shows(cay__req *r, const char *id, unsigned port)
+static void configure_upstream(cay__req *r, const char *id, unsigned port)
 {
     E2B_AUTOBOX b = { 0 };
     char host[E2B_HOST_MAX + 1];
@@ -154,8 +154,8 @@ const cay__dialect cay__dialect_e2b = { .name = "e2b",
                                         .base = "/e2b",
                                         .routes = routes,
                                         .nroutes = CAY_LEN(routes),
-                                        .fail = fail,
-                                        .also = also,
-                                        .opens = opens,
-                                        .shows = shows,
+                                        .fail = reply_error,
+                                        .also = is_own_path,
+                                        .opens = can_open_port,
+                                        .shows = configure_upstream,
                                         .with = with };

@@ -36,7 +36,8 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     return 0;
 }
 
-static int pairs(cay__req *r, const json_t *o, const char *what, const cay_pair **out, cay_err *err)
+static int read_pairs(cay__req *r, const json_t *o, const char *what, const cay_pair **out,
+                      cay_err *err)
 {
     const char *key;
     json_t *v;
@@ -56,7 +57,7 @@ static int pairs(cay__req *r, const json_t *o, const char *what, const cay_pair 
     return 0;
 }
 
-static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
+static int read_volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 {
     const json_t *v;
     size_t i;
@@ -78,7 +79,7 @@ static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 }
 
 /* What is asked for and not there is refused by its name. */
-static int refuse(const json_t *in, cay_err *err)
+static int reject_unsupported(const json_t *in, cay_err *err)
 {
     static const struct {
         const char *name;
@@ -150,7 +151,7 @@ static char *note_text(const json_t *in, const char *template_, int64_t timeout)
     return cay__json_text(o, 60000);
 }
 
-static int create(cay__req *r, int64_t default_timeout, cay_err *err)
+static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
 {
     json_t *in, *out;
     const cay_pair *unused = NULL;
@@ -176,11 +177,11 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
         return cay_fail(err, CAY_EINVAL,
                         "autoPauseMemory false goes with autoPause, and not with autoResume");
     c.ttl_ms = (uint64_t)timeout * 1000;
-    CAY_TRY(refuse(in, err));
+    CAY_TRY(reject_unsupported(in, err));
     CAY_TRY(starting_point(r, template_, &c, &config, err));
-    CAY_TRY(pairs(r, json_object_get(in, "envVars"), "envVars", &c.env, err));
-    CAY_TRY(pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
-    CAY_TRY(volumes(r, json_object_get(in, "volumeMounts"), &c, err));
+    CAY_TRY(read_pairs(r, json_object_get(in, "envVars"), "envVars", &c.env, err));
+    CAY_TRY(read_pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
+    CAY_TRY(read_volumes(r, json_object_get(in, "volumeMounts"), &c, err));
     bool internet = cay__json_bool(in, "allow_internet_access", true);
     CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, &net, err));
     CAY_TRY(e2b_rules_read(r, json_object_get(in, "network"), internet, &rules, &nrules, err));
@@ -211,10 +212,10 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
 
 int e2b_on_create_v1(cay__req *r, cay_err *err)
 {
-    return create(r, 15, err);
+    return create_sandbox(r, 15, err);
 }
 
 int e2b_on_create(cay__req *r, cay_err *err)
 {
-    return create(r, E2B_TIMEOUT, err);
+    return create_sandbox(r, E2B_TIMEOUT, err);
 }

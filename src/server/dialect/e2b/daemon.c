@@ -28,7 +28,7 @@ static bool from_host(const char *host, unsigned *port, char id[CAY_ID_LEN + 1])
 }
 
 /* By header, or by the host's first label. */
-static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
+static bool find_address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
 {
     const char *s = cay__head_field(h, "e2b-sandbox-id"),
                *p = cay__head_field(h, "e2b-sandbox-port");
@@ -60,7 +60,7 @@ static bool read_sign(cay__req *r, sign *s)
     return s->sig;
 }
 
-static bool fits(const sign *s, const char *token)
+static bool has_valid_signature(const sign *s, const char *token)
 {
     char want[64];
     e2b_signature(s->path, s->op, s->user, token, s->exp, want);
@@ -71,7 +71,7 @@ static int try_signature(const cay_info *i, void *arg)
 {
     sign *s = arg;
     char token[E2B_TOKEN_LEN + 1];
-    if (e2b_token_by(s->key, "envd", i->id, token, NULL) < 0 || !fits(s, token))
+    if (e2b_token_by(s->key, "envd", i->id, token, NULL) < 0 || !has_valid_signature(s, token))
         return 0;
     cay__str_copy(s->id, sizeof s->id, i->id);
     return 1;
@@ -91,7 +91,7 @@ static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
 
 /* The header's token, or where that is allowed the signature of this very request. A token that is
  * there and wrong is not made good by one. */
-static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
+static int check_access(cay__req *r, unsigned flags, const char *id, cay_err *err)
 {
     const char *given = cay__head_field(&r->head, "x-access-token");
     char token[E2B_TOKEN_LEN + 1];
@@ -109,7 +109,7 @@ static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
         return cay_fail(err, CAY_EAUTH,
                         "unauthorized access, please provide a valid access token or method "
                         "signing if supported");
-    if (!fits(&s, token))
+    if (!has_valid_signature(&s, token))
         return cay_fail(err, CAY_EAUTH, "invalid signature");
     if (s.exp && e2b_expired(s.exp, (long long)time(NULL)))
         return cay_fail(err, CAY_EAUTH, "signature is already expired");
@@ -172,7 +172,7 @@ static const char *find_home(cay__req *r, const e2b_daemon *d)
     return there && strcmp(home, "/") ? cay__arena_str(&r->arena, home) : "";
 }
 
-static int wake(cay__req *r, const e2b_box *b, cay_err *err)
+static int wake_sandbox(cay__req *r, const e2b_box *b, cay_err *err)
 {
     if (e2b_running(b->info))
         return 0;
@@ -193,11 +193,11 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     if (e2b_debug(r, cay__head_field(&r->head, "e2b-sandbox-id"))) {
         CAY_TRY(e2b_debug_find(r, id, err));
         flags = E2B_NO_TOKEN;
-    } else if (!address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
+    } else if (!find_address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
         return flags & E2B_SIGNED && cay__req_query(r, "signature")
                    ? cay_fail(err, CAY_EAUTH, "invalid signature")
                    : cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
-    CAY_TRY(check(r, flags, id, err));
+    CAY_TRY(check_access(r, flags, id, err));
     /* The token is this one sandbox's, whoever's it is. */
     r->who.scope = CAY__SCOPE_SANDBOX;
     cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, id);
@@ -206,7 +206,7 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
         return not_there(err);
     if (flags & E2B_NO_TOKEN && !e2b_running(b.info))
         return not_there(err); /* nobody wakes it without a token */
-    CAY_TRY(wake(r, &b, err));
+    CAY_TRY(wake_sandbox(r, &b, err));
     *out = (e2b_daemon){ .sb = b.sb, .id = cay__arena_str(&r->arena, id) };
     if (b.note.own && *b.info->workdir && strcmp(b.info->workdir, "/home/user"))
         out->workdir = cay__arena_str(&r->arena, b.info->workdir);
@@ -353,7 +353,7 @@ bool e2b_nobody(const cay_err *err)
 
 /* A stream's error is its last envelope under 200, a call's a word with its status, a file's a
  * number. A sandbox that is gone is 502 everywhere. */
-static int fail(cay__req *r, const cay_err *fault)
+static int reply_error(cay__req *r, const cay_err *fault)
 {
     cay_err whose = *fault;
     const cay_err *err = &whose;
@@ -398,27 +398,27 @@ unsigned e2b_port(const cay__head *h)
 {
     char id[CAY_ID_LEN + 1];
     unsigned port;
-    if (address(h, &port, id))
+    if (find_address(h, &port, id))
         return port;
     return !strcmp(h->path, "/files") && strstr(h->query, "signature=") ? E2B_ENVD_PORT : 0;
 }
 
 /* A browser asks before it sends such fields, without them: what it means to send tells. */
-static bool preflight(const cay__head *h)
+static bool is_preflight(const cay__head *h)
 {
     const char *fields =
         strcmp(h->method, "OPTIONS") ? NULL : cay__head_field(h, "access-control-request-headers");
     return fields && strcasestr(fields, "e2b-sandbox-id");
 }
 
-static bool first(cay__req *r)
+static bool is_own_request(cay__req *r)
 {
-    return e2b_port(&r->head) == E2B_ENVD_PORT || preflight(&r->head);
+    return e2b_port(&r->head) == E2B_ENVD_PORT || is_preflight(&r->head);
 }
 
 const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd",
                                              .routes = routes,
                                              .nroutes = CAY_LEN(routes),
-                                             .fail = fail,
-                                             .first = first,
+                                             .fail = reply_error,
+                                             .first = is_own_request,
                                              .any_origin = true };

@@ -20,23 +20,23 @@ bool e2b_debug(const cay__req *r, const char *id)
     return r->as && (!id || !strcmp(id, DEBUG_ID));
 }
 
-static int oldest(const cay_info *i, void *arg)
+static int on_list_sandbox(const cay_info *i, void *arg)
 {
     return cay__str_copy(arg, CAY_ID_LEN + 1, i->id), 1;
 }
 
-static int look(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
+static int find_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     const cay_filter f = { .size = sizeof f,
                            .labels = labels,
                            .tenant = r->as,
                            .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     *id = 0;
-    int rc = cay_client_list(r->client, &r->call, &f, oldest, id, err);
+    int rc = cay_client_list(r->client, &r->call, &f, on_list_sandbox, id, err);
     return rc < 0 ? rc : 0;
 }
 
-static int make(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
+static int create_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     char *net;
     cay_sandbox *sb;
@@ -59,13 +59,13 @@ static int make(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 
 int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 {
-    CAY_TRY(look(r, id, err));
+    CAY_TRY(find_sandbox(r, id, err));
     if (*id)
         return 0;
     /* Many may come at once, to several servers: one of them makes it. */
     CAY_AUTOFD lock = open(cay_client_home(r->client), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "the state directory");
-    CAY_TRY(look(r, id, err));
-    return *id ? 0 : make(r, id, err);
+    CAY_TRY(find_sandbox(r, id, err));
+    return *id ? 0 : create_sandbox(r, id, err);
 }

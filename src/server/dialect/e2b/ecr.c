@@ -16,20 +16,20 @@
 #define TARGET "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 enum { ANSWER_MAX = 65536, WAIT_MS = 20000, HASH = 32 };
 
-static void hex(const unsigned char md[HASH], char out[2 * HASH + 1])
+static void format_hex(const unsigned char md[HASH], char out[2 * HASH + 1])
 {
     for (int i = 0; i < HASH; i++)
         snprintf(out + 2 * i, 3, "%02x", md[i]);
 }
 
-static void sha256(const char *text, char out[2 * HASH + 1])
+static void hash_text(const char *text, char out[2 * HASH + 1])
 {
     unsigned char md[HASH];
     EVP_Digest(text, strlen(text), md, NULL, EVP_sha256(), NULL);
-    hex(md, out);
+    format_hex(md, out);
 }
 
-static void hmac(unsigned char key[HASH], const char *text)
+static void derive_key(unsigned char key[HASH], const char *text)
 {
     unsigned char md[HASH];
     HMAC(EVP_sha256(), key, HASH, (const unsigned char *)text, strlen(text), md, NULL);
@@ -51,23 +51,23 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
     struct tm tm;
     time_t t = (time_t)now;
     strftime(date, E2B_ECR_DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &tm));
-    sha256(BODY, digest);
+    hash_text(BODY, digest);
     snprintf(canonical, sizeof canonical,
              "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET
              "\n\n%s\n%s",
              host, date, signed_, digest);
-    sha256(canonical, digest);
+    hash_text(canonical, digest);
     snprintf(scope, sizeof scope, "%.8s/%.32s/ecr/aws4_request", date, k->region);
     snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
     int n = snprintf(first, sizeof first, "AWS4%.128s", k->secret);
     char day[9];
     snprintf(day, sizeof day, "%.8s", date);
     HMAC(EVP_sha256(), first, n, (const unsigned char *)day, 8, key, NULL);
-    hmac(key, k->region);
-    hmac(key, "ecr");
-    hmac(key, "aws4_request");
-    hmac(key, to_sign);
-    hex(key, digest);
+    derive_key(key, k->region);
+    derive_key(key, "ecr");
+    derive_key(key, "aws4_request");
+    derive_key(key, to_sign);
+    format_hex(key, digest);
     explicit_bzero(first, sizeof first);
     snprintf(auth, E2B_ECR_AUTH,
              "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope,
@@ -97,7 +97,7 @@ typedef struct trip {
     cay__buf *body;
 } trip;
 
-static bool may(const uint8_t addr[16], void *arg)
+static bool is_address_allowed(const uint8_t addr[16], void *arg)
 {
     trip *t = arg;
     return cay_net_operator_may(t->client, t->host, t->port, addr, t->own, &t->no) == 0;
@@ -113,7 +113,7 @@ static int on_data(const char *p, size_t n, void *arg, cay_err *err)
 }
 
 /* "HOST[:PORT]" or "[ADDRESS][:PORT]" */
-static bool place(const char *at, bool tls, trip *t)
+static bool parse_address(const char *at, bool tls, trip *t)
 {
     bool six = *at == '[';
     size_t n = six ? strcspn(at + 1, "]") : strcspn(at, ":/");
@@ -149,7 +149,7 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     while (n && url[n - 1] == '/') /* what is signed is the path "/" */
         url[--n] = 0;
     t.own = own && *own;
-    if (!place(host + 3, cay__str_starts(url, "https:"), &t))
+    if (!parse_address(host + 3, cay__str_starts(url, "https:"), &t))
         return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL of a host");
     CAY_TRY(cay_net_operator_may(client, t.host, t.port, NULL, t.own, err));
     e2b_ecr_sign(k, host + 3, (long long)time(NULL), date, auth);
@@ -166,7 +166,7 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
                                 .total_ms = WAIT_MS,
                                 .max_body = ANSWER_MAX,
                                 .on_data = on_data,
-                                .may = may,
+                                .may = is_address_allowed,
                                 .arg = &t };
     CAY_TRY(cay__http_open(&h, err));
     t.body = &body;
@@ -188,8 +188,8 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     return rc;
 }
 
-static int aws(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
-               cay_err *err)
+static int get_aws_login(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
+                         cay_err *err)
 {
     const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""),
                             cay__json_str(in, "awsSecretAccessKey", ""),
@@ -207,8 +207,8 @@ static int aws(cay_client *client, const cay_call *call, const json_t *in, cay__
 }
 
 /* The file of a service account, in one line, is the password of a user of that name. */
-static int gcp(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
-               cay_err *err)
+static int get_gcp_login(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
+                         cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     (void)client, (void)call;
@@ -223,8 +223,8 @@ static int gcp(cay_client *client, const cay_call *call, const json_t *in, cay__
     return 0;
 }
 
-static int plain(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
-                 cay_err *err)
+static int get_plain_login(cay_client *client, const cay_call *call, const json_t *in,
+                           cay__buf *out, cay_err *err)
 {
     const char *user = cay__json_str(in, "username", ""),
                *password = cay__json_str(in, "password", "");
@@ -242,7 +242,9 @@ int e2b_registry_login(cay_client *client, const cay_call *call, const json_t *r
         const char *type;
         int (*fn)(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                   cay_err *err);
-    } types[] = { { "registry", plain }, { "aws", aws }, { "gcp", gcp } };
+    } types[] = { { "registry", get_plain_login },
+                  { "aws", get_aws_login },
+                  { "gcp", get_gcp_login } };
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
             return types[i].fn(client, call, registry, out, err);

@@ -22,7 +22,8 @@ int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cp
     return 0;
 }
 
-static json_t *metric(const e2b_box *b, int64_t ms, double cpu, uint64_t memory, uint64_t disk)
+static json_t *describe_metric(const e2b_box *b, int64_t ms, double cpu, uint64_t memory,
+                               uint64_t disk)
 {
     char when[32];
     int cpus = (int)(e2b_bounded(b->info->limits.cpu_milli, 1000) + 999) / 1000;
@@ -35,12 +36,12 @@ static json_t *metric(const e2b_box *b, int64_t ms, double cpu, uint64_t memory,
                      (json_int_t)e2b_bounded(b->info->limits.disk, 0));
 }
 
-static int sample(cay__req *r, const e2b_box *b, json_t **out, cay_err *err)
+static int sample_sandbox(cay__req *r, const e2b_box *b, json_t **out, cay_err *err)
 {
     cay_usage v;
     double cpu;
     CAY_TRY(e2b_sample(&r->call, b->sb, &v, &cpu, err));
-    *out = metric(b, cay__clock_ms(), cpu, v.memory, v.disk);
+    *out = describe_metric(b, cay__clock_ms(), cpu, v.memory, v.disk);
     return 0;
 }
 
@@ -49,10 +50,10 @@ typedef struct told {
     json_t *list;
 } told;
 
-static void tell(const cay__moment *m, const cay__pace *pace, void *arg)
+static void on_history_moment(const cay__moment *m, const cay__pace *pace, void *arg)
 {
     told *t = arg;
-    json_array_append_new(t->list, metric(t->b, m->ms, pace->cpu, m->memory, m->disk));
+    json_array_append_new(t->list, describe_metric(t->b, m->ms, pace->cpu, m->memory, m->disk));
 }
 
 /* start and end are seconds; without them it is everything that is kept. Of a sandbox that runs,
@@ -72,10 +73,10 @@ int e2b_on_metrics(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     uint64_t now = (uint64_t)time(NULL);
     if (cay__history_dir(r->client, &dir, NULL) == 0)
-        cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell,
-                          &(told){ &b, list });
+        cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999,
+                          on_history_moment, &(told){ &b, list });
     if (e2b_running(b.info) && start <= now && end >= now) {
-        CAY_TRY(sample(r, &b, &one, err));
+        CAY_TRY(sample_sandbox(r, &b, &one, err));
         json_array_append_new(list, one);
     }
     return cay__reply_json(r, 200, json_incref(list));
@@ -93,7 +94,7 @@ int e2b_on_all_metrics(cay__req *r, cay_err *err)
         if (++n > 100)
             return cay_fail(err, CAY_EINVAL, "sandbox_ids has at most 100");
         if (e2b_find(r, id, false, &b, NULL) == 0 && e2b_running(b.info) &&
-            sample(r, &b, &one, NULL) == 0)
+            sample_sandbox(r, &b, &one, NULL) == 0)
             json_object_set_new(all, b.info->id, one);
     }
     return cay__reply_json(r, 200, json_pack("{s:O}", "sandboxes", all));

@@ -86,7 +86,7 @@ static int read_part(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
     return cay__multipart_bytes(arg, buf, cap, n, err);
 }
 
-static int copy(cay_upload *up, source *src, void *arg, cay_err *err)
+static int copy_source(cay_upload *up, source *src, void *arg, cay_err *err)
 {
     char buf[32768];
     for (size_t n;;) {
@@ -136,8 +136,8 @@ static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json
     return 0;
 }
 
-static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, void *arg,
-               json_t *done, cay_err *err)
+static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source *src, void *arg,
+                      json_t *done, cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true, .user = d->user };
     const char *slash = strrchr(path, '/');
@@ -154,7 +154,7 @@ static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, 
     if (cay_file_stat(d->sb, &r->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay_file_open_write(d->sb, &r->call, path, &spec, &up, err));
-    int rc = copy(up, src, arg, err);
+    int rc = copy_source(up, src, arg, err);
     if (rc < 0) {
         cay_upload_abort(up);
         return rc;
@@ -180,7 +180,7 @@ static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const c
         if (strcmp(part.name, "file"))
             continue;
         const char *to = path ? path : part.filename;
-        rc = *to ? put(r, d, e2b_path(r, d, to), read_part, m, done, err)
+        rc = *to ? store_file(r, d, e2b_path(r, d, to), read_part, m, done, err)
                  : cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
         if (rc < 0)
             break;
@@ -212,10 +212,10 @@ int e2b_files_post(cay__req *r, cay_err *err)
         g->r = r;
         if (inflateInit2(&g->z, 16 + MAX_WBITS) != Z_OK)
             return cay_fail(err, CAY_ENOSPACE, "out of memory");
-        rc = put(r, &d, e2b_path(r, &d, path), read_gzip, g, done, err);
+        rc = store_file(r, &d, e2b_path(r, &d, path), read_gzip, g, done, err);
         inflateEnd(&g->z);
     } else {
-        rc = put(r, &d, e2b_path(r, &d, path), read_body, r, done, err);
+        rc = store_file(r, &d, e2b_path(r, &d, path), read_body, r, done, err);
     }
     return rc < 0 ? rc : cay__reply_json(r, 200, json_incref(done));
 }
@@ -300,7 +300,7 @@ int e2b_files_compose(cay__req *r, cay_err *err)
     to = e2b_path(r, &d, to);
     parts p = { .r = r, .d = &d, .list = json_object_get(in, "source_paths"), .fd = -1 };
     CAY_TRY(check_parts(r, &d, p.list, to, err));
-    int rc = put(r, &d, to, read_parts, &p, done, err);
+    int rc = store_file(r, &d, to, read_parts, &p, done, err);
     if (p.fd >= 0)
         close(p.fd);
     CAY_TRY(rc);

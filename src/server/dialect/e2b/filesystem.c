@@ -36,7 +36,7 @@ void e2b_names_clear(e2b_names *n)
 
 /* As the sandbox's own accounts have it: the two that every template has, who is in the file, else
  * the number. */
-static json_t *owner(e2b_names *n, const char *file, char **text, size_t *len, uint32_t id)
+static json_t *describe_owner(e2b_names *n, const char *file, char **text, size_t *len, uint32_t id)
 {
     char number[16], name[64];
     if (id == 0 || id == 1000)
@@ -97,11 +97,11 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
            *full = cay__json_bytes(path);
     char size[24];
     snprintf(size, sizeof size, "%llu", (unsigned long long)to.size);
-    json_t *o =
-        json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full,
-                  "size", size, "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
-                  owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
-                  owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
+    json_t *o = json_pack(
+        "{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full, "size",
+        size, "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
+        describe_owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
+        describe_owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
     if (link) {
         char dir[4096];
         cay__str_copy(dir, sizeof dir, path);

@@ -26,7 +26,7 @@ typedef struct feed {
 } feed;
 
 /* {"start": {"process"}}, {"data": {"input"}} or {"keepalive": {}}. */
-static int message(feed *f, const char *text, size_t len, cay_err *err)
+static int process_message(feed *f, const char *text, size_t len, cay_err *err)
 {
     cay_call call = { .size = sizeof call,
                       .deadline_ms = cay__now_ms() + WRITE_MS,
@@ -48,7 +48,7 @@ static int message(feed *f, const char *text, size_t len, cay_err *err)
                : cay_fail(err, CAY_EINVAL, "a message has start, data or keepalive");
 }
 
-static int answer(cay__pump *pump, const cay_err *err, cay__buf *out)
+static int write_response(cay__pump *pump, const cay_err *err, cay__buf *out)
 {
     CAY_AUTOBUF body = CAY__BUF(65536);
     ((cay__raw *)pump)->keep = !err;
@@ -63,7 +63,7 @@ static int answer(cay__pump *pump, const cay_err *err, cay__buf *out)
     return CAY__PUMP_END;
 }
 
-static bool alive(cay_sandbox *sb)
+static bool is_sandbox_running(cay_sandbox *sb)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + 10000 };
     cay_info *info = NULL;
@@ -73,7 +73,7 @@ static bool alive(cay_sandbox *sb)
 }
 
 /* Dead is told by a cut, here as with the streams that come out of a process. */
-static int work(cay__pump *pump, cay__buf *out)
+static int process_input(cay__pump *pump, cay__buf *out)
 {
     feed *f = pump->self;
     cay_err err = CAY_ERR_INIT;
@@ -82,7 +82,7 @@ static int work(cay__pump *pump, cay__buf *out)
     int rc = 0;
     while (rc == 0 &&
            (rc = e2b_next(f->in.data + at, f->in.len - at, &used, &text, &len, &err)) > 0) {
-        rc = message(f, text, len, &err);
+        rc = process_message(f, text, len, &err);
         at += used;
     }
     atomic_fetch_sub(&held, at);
@@ -91,17 +91,18 @@ static int work(cay__pump *pump, cay__buf *out)
     if (!f->in.len)
         cay__buf_clear(&f->in); /* who is idle keeps no buffer */
     if (rc < 0)
-        return e2b_dead(&err) || !alive(f->sb) ? CAY_EGONE : answer(pump, &err, out);
+        return e2b_dead(&err) || !is_sandbox_running(f->sb) ? CAY_EGONE
+                                                            : write_response(pump, &err, out);
     if (!f->all)
         return CAY__PUMP_ON;
     if (f->in.len)
         cay_fail(&err, CAY_EINVAL, "the last envelope was cut");
     else if (!f->p)
         cay_fail(&err, CAY_EINVAL, "the first message is start, with the process");
-    return answer(pump, err.code ? &err : NULL, out);
+    return write_response(pump, err.code ? &err : NULL, out);
 }
 
-static int push(cay__pump *pump, int kind, const char *data, size_t len, cay__buf *out)
+static int push_input(cay__pump *pump, int kind, const char *data, size_t len, cay__buf *out)
 {
     feed *f = pump->self;
     (void)kind, (void)out;
@@ -116,7 +117,7 @@ static int push(cay__pump *pump, int kind, const char *data, size_t len, cay__bu
     return f->all || e2b_whole(f->in.data, f->in.len) ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
 
-static void done(cay__pump *pump)
+static void close_feed(cay__pump *pump)
 {
     feed *f = pump->self;
     atomic_fetch_sub(&held, f->in.len);
@@ -137,9 +138,10 @@ int e2b_process_stream_input(cay__req *r, cay_err *err)
                             type ? type : "none");
     feed *f = cay__alloc(sizeof *f);
     *f = (feed){ .sb = cay_sandbox_ref(d.sb), .in = CAY__BUF(E2B_MESSAGE_MAX + ((size_t)1 << 20)) };
-    return cay__reply_raw(
-        r,
-        &(cay__raw){
-            .pump = { .fd = { -1, -1, -1 }, .self = f, .push = push, .work = work, .close = done },
-            .status = 200 });
+    return cay__reply_raw(r, &(cay__raw){ .pump = { .fd = { -1, -1, -1 },
+                                                    .self = f,
+                                                    .push = push_input,
+                                                    .work = process_input,
+                                                    .close = close_feed },
+                                          .status = 200 });
 }

@@ -28,7 +28,8 @@ static void keep_secrets(cay__head *h)
 }
 
 /* To be put in and started takes longer than to be reached, on a busy machine. */
-static int dial(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd, cay_err *err)
+static int connect_interpreter(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
+                               cay_err *err)
 {
     cay_call own = *call;
     own.deadline_ms = cay__now_ms() + 30000;
@@ -46,7 +47,7 @@ static int on_pass(cay__req *r, cay_err *err)
     cay__preview_start s = {
         .fd = -1,
         .sb = d.sb,
-        .dial = dial,
+        .dial = connect_interpreter,
         .back = { .at = { .port = CAY_INTERPRETER_PORT, .by_path = true },
                   .tls = r->tls,
                   .http10 = r->head.minor == 0,
@@ -86,7 +87,7 @@ static const cay__route routes[] = {
 };
 
 /* SDKs show what an error's body says as it is. */
-static int fail(cay__req *r, const cay_err *err)
+static int reply_error(cay__req *r, const cay_err *err)
 {
     int status = err->code == CAY_EINVAL                       ? 400
                  : err->code == CAY_EAUTH                      ? 401
@@ -97,7 +98,7 @@ static int fail(cay__req *r, const cay_err *err)
     return cay__reply(r, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
 }
 
-static bool first(cay__req *r)
+static bool is_own_request(cay__req *r)
 {
     return e2b_port(&r->head) == CAY_INTERPRETER_PORT;
 }
@@ -105,6 +106,6 @@ static bool first(cay__req *r)
 const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code",
                                              .routes = routes,
                                              .nroutes = CAY_LEN(routes),
-                                             .fail = fail,
-                                             .first = first,
+                                             .fail = reply_error,
+                                             .first = is_own_request,
                                              .any_origin = true };

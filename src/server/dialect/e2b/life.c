@@ -64,7 +64,7 @@ int e2b_on_timeout(cay__req *r, cay_err *err)
 }
 
 /* Never less than what is left. */
-static int prolong(cay__req *r, const e2b_box *b, int64_t s, cay_err *err)
+static int extend_timeout(cay__req *r, const e2b_box *b, int64_t s, cay_err *err)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -84,12 +84,12 @@ int e2b_on_refresh(cay__req *r, cay_err *err)
     if (s > 3600)
         return cay_fail(err, CAY_EINVAL, "duration is a number of seconds, at most 3600");
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
-    CAY_TRY(prolong(r, &b, CAY_MAX(s, 15), err));
+    CAY_TRY(extend_timeout(r, &b, CAY_MAX(s, 15), err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 /* "memory": false starts it anew from its files, though more of it was kept. */
-static int resume(cay__req *r, e2b_box *b, const json_t *in, int64_t s, cay_err *err)
+static int resume_sandbox(cay__req *r, e2b_box *b, const json_t *in, int64_t s, cay_err *err)
 {
     bool was = e2b_running(b->info);
     json_t *out;
@@ -97,7 +97,7 @@ static int resume(cay__req *r, e2b_box *b, const json_t *in, int64_t s, cay_err 
         CAY_TRY(cay_sandbox_kill(b->sb, &r->call, err));
     if (!was)
         CAY_TRY(cay_sandbox_resume(b->sb, &r->call, err));
-    CAY_TRY(prolong(r, b, s, err));
+    CAY_TRY(extend_timeout(r, b, s, err));
     CAY_TRY(e2b_sandbox_json(r, b->info->id, b->note.template_, &out, err));
     return cay__reply_json(r, was ? 200 : 201, out);
 }
@@ -111,7 +111,7 @@ int e2b_on_connect(cay__req *r, cay_err *err)
     CAY_TRY(e2b_check_types(in, err));
     CAY_TRY(e2b_seconds(in, "timeout", E2B_TIMEOUT, &s, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
-    return resume(r, &b, in, CAY_MAX(s, 1), err);
+    return resume_sandbox(r, &b, in, CAY_MAX(s, 1), err);
 }
 
 int e2b_on_resume(cay__req *r, cay_err *err)
@@ -125,7 +125,7 @@ int e2b_on_resume(cay__req *r, cay_err *err)
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     if (e2b_running(b.info))
         return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already running", b.info->id);
-    return resume(r, &b, in, CAY_MAX(s, 1), err);
+    return resume_sandbox(r, &b, in, CAY_MAX(s, 1), err);
 }
 
 /* Without its memory it is stopped: files stay, processes do not. */
@@ -146,8 +146,8 @@ int e2b_on_pause(cay__req *r, cay_err *err)
 }
 
 /* Another network for one that is there: policy, and the values that it binds. */
-static int change(cay__req *r, const e2b_box *b, const char *text, e2b_rule *rules, size_t n,
-                  cay_err *err)
+static int update_network(cay__req *r, const e2b_box *b, const char *text, e2b_rule *rules,
+                          size_t n, cay_err *err)
 {
     const cay_secret *list = NULL;
     bool had = json_object_size(json_object_get(b->note.network, "rules"));
@@ -187,7 +187,7 @@ int e2b_on_network(cay__req *r, cay_err *err)
         json_pack("{s:O,s:b,s:b}", "network", told, "internet", open, "changed", n > 0);
     if (!(note = cay__json_text(o, 60000)))
         return cay_fail(err, CAY_ETOOBIG, "network is longer than 60 kB");
-    CAY_TRY(change(r, &b, text, rules, n, err));
+    CAY_TRY(update_network(r, &b, text, rules, n, err));
     CAY_TRY(cay_note_put(r->client, "e2b", b.info->id, note, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

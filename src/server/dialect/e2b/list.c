@@ -10,7 +10,7 @@
 enum { LIST_MAX = 64 << 20 };
 
 /* key=value&…, each part encoded twice before the query was. */
-static void unescape(char *s)
+static void decode_percent(char *s)
 {
     char *to = s;
     for (; *s; s++) {
@@ -32,7 +32,7 @@ typedef struct pages {
     int64_t after_ms; /* those that were started later */
 } pages;
 
-static json_t *wanted(cay__req *r)
+static json_t *parse_metadata(cay__req *r)
 {
     const char *q = cay__req_query(r, "metadata");
     json_t *o = json_object();
@@ -45,8 +45,8 @@ static json_t *wanted(cay__req *r)
             continue;
         *v++ = 0;
         for (int i = 0; i < 2; i++) {
-            unescape(one);
-            unescape(v);
+            decode_percent(one);
+            decode_percent(v);
         }
         json_t *value = json_string(v);
         if (!value || json_object_set_new(o, one, value) < 0)
@@ -55,7 +55,7 @@ static json_t *wanted(cay__req *r)
     return o;
 }
 
-static bool matches(const pages *p, const e2b_box *b)
+static bool is_filter_match(const pages *p, const e2b_box *b)
 {
     const char *key;
     json_t *v;
@@ -111,7 +111,7 @@ static size_t begin_of(const ids *l, bool asc, const char *after)
 }
 
 /* Newest first unless asked otherwise. */
-static int list(cay__req *r, pages *p, cay_err *err)
+static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
 {
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken");
@@ -131,7 +131,7 @@ static int list(cay__req *r, pages *p, cay_err *err)
     for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n && !more; k++) {
         size_t i = p->asc ? k : l.n - 1 - k;
         E2B_AUTOBOX b = { 0 };
-        if (e2b_find(r, l.v[i].id, false, &b, NULL) < 0 || !matches(p, &b))
+        if (e2b_find(r, l.v[i].id, false, &b, NULL) < 0 || !is_filter_match(p, &b))
             continue;
         if (json_array_size(p->list) == limit) {
             more = true;
@@ -189,7 +189,7 @@ int e2b_on_list(cay__req *r, cay_err *err)
     if (state && !is_state(state))
         return cay_fail(err, CAY_EINVAL,
                         "state \"%.40s\": want running, paused or both with a comma", state);
-    CAY_AUTOJSON *out = json_array(), *want = wanted(r);
+    CAY_AUTOJSON *out = json_array(), *want = parse_metadata(r);
     pages p = { .list = out,
                 .want = want,
                 .running = !state || strstr(state, "running"),
@@ -197,12 +197,12 @@ int e2b_on_list(cay__req *r, cay_err *err)
                 .asc = order && !strcmp(order, "asc"),
                 .template_ = cay__req_query(r, "template") };
     CAY_TRY(read_after(r, &p.after_ms, err));
-    return list(r, &p, err);
+    return list_sandboxes(r, &p, err);
 }
 
 int e2b_on_list_v1(cay__req *r, cay_err *err)
 {
-    CAY_AUTOJSON *out = json_array(), *want = wanted(r);
+    CAY_AUTOJSON *out = json_array(), *want = parse_metadata(r);
     pages p = { .list = out, .want = want, .running = true };
-    return list(r, &p, err);
+    return list_sandboxes(r, &p, err);
 }

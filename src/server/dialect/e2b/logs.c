@@ -22,7 +22,7 @@ typedef struct log_ {
     size_t n, cap;
 } log_;
 
-static void add(log_ *l, int64_t ms, const char *level, const char *logger, cay__buf *text)
+static void append_line(log_ *l, int64_t ms, const char *level, const char *logger, cay__buf *text)
 {
     if (l->n == KEPT)
         return;
@@ -47,7 +47,7 @@ static int add_audit(const cay_audit *a, void *arg)
     CAY_AUTOBUF b = CAY__BUF(2048);
     cay__buf_fmt(&b, "%s: %s, status %d, %llu us, by %s", a->action, a->verdict, a->status,
                  (unsigned long long)a->us, a->actor);
-    add(arg, a->time_ms, strcmp(a->verdict, "ok") ? "warn" : "info", "api", &b);
+    append_line(arg, a->time_ms, strcmp(a->verdict, "ok") ? "warn" : "info", "api", &b);
     return 0;
 }
 
@@ -64,7 +64,7 @@ static int add_net(const cay_net_record *r, void *arg)
         cay__buf_fmt(&b, ":%u", r->port);
     if (*r->reason)
         cay__buf_fmt(&b, " (%s)", r->reason);
-    add(arg, r->time_ms, bad ? "warn" : "debug", "network", &b);
+    append_line(arg, r->time_ms, bad ? "warn" : "debug", "network", &b);
     return 0;
 }
 
@@ -77,7 +77,7 @@ static int add_proc(const cay_proc_info *i, void *arg)
     if (i->state == 'X')
         cay__buf_fmt(&b, " (ended: %s %d)", i->exit.signal ? "signal" : "code",
                      i->exit.signal ? i->exit.signal : i->exit.code);
-    add(arg, i->started_ms, "info", "process", &b);
+    append_line(arg, i->started_ms, "info", "process", &b);
     return 0;
 }
 
@@ -87,7 +87,7 @@ static int by_time(const void *a, const void *b)
     return x->ms != y->ms ? x->ms < y->ms ? -1 : 1 : x->n < y->n ? -1 : x->n > y->n;
 }
 
-static int collect(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
+static int collect_lines(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
 {
     const cay_audit_filter f = { .size = sizeof f, .object = b->info->id, .last = KEPT / 2 };
     CAY_TRY(cay_audit_list(r->client, &f, add_audit, l, err));
@@ -105,7 +105,7 @@ typedef struct want {
     const char *level, *search;
 } want;
 
-static int rank(const char *level)
+static int rank_level(const char *level)
 {
     static const char *const levels[] = { "debug", "info", "warn", "error" };
     for (int i = 0; i < (int)CAY_LEN(levels); i++)
@@ -114,16 +114,16 @@ static int rank(const char *level)
     return -1;
 }
 
-static bool fits(const want *w, const line *x)
+static bool is_line_wanted(const want *w, const line *x)
 {
     if (w->cursor && (w->backward ? x->ms > (int64_t)w->cursor : x->ms < (int64_t)w->cursor))
         return false;
-    if (w->level && rank(x->level) < rank(w->level))
+    if (w->level && rank_level(x->level) < rank_level(w->level))
         return false;
     return !w->search || strcasestr(x->message, w->search);
 }
 
-static json_t *entry(const line *x)
+static json_t *describe_entry(const line *x)
 {
     char when[32];
     e2b_when(x->ms, when);
@@ -132,7 +132,7 @@ static json_t *entry(const line *x)
 }
 
 /* E2B's command line reads each line as an object with a level. */
-static json_t *plain(const line *x)
+static json_t *describe_line(const line *x)
 {
     char when[32];
     e2b_when(x->ms, when);
@@ -143,20 +143,20 @@ static json_t *plain(const line *x)
                      text ? text : "{\"level\":\"error\",\"message\":\"a line that is too long\"}");
 }
 
-static int answer(cay__req *r, const want *w, bool v1, cay_err *err)
+static int reply_logs(cay__req *r, const want *w, bool v1, cay_err *err)
 {
     E2B_AUTOBOX b = { 0 };
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     log_ l = { .mem = &r->arena };
-    int rc = collect(r, &b, &l, err);
+    int rc = collect_lines(r, &b, &l, err);
     CAY_AUTOJSON *entries = json_array(), *lines = json_array();
     for (size_t k = 0; rc == 0 && k < l.n && json_array_size(entries) < w->limit; k++) {
         const line *x = &l.v[w->backward ? l.n - 1 - k : k];
-        if (!fits(w, x))
+        if (!is_line_wanted(w, x))
             continue;
-        json_array_append_new(entries, entry(x));
+        json_array_append_new(entries, describe_entry(x));
         if (v1)
-            json_array_append_new(lines, plain(x));
+            json_array_append_new(lines, describe_line(x));
     }
     free(l.v);
     CAY_TRY(rc);
@@ -170,7 +170,7 @@ int e2b_on_logs(cay__req *r, cay_err *err)
     want w = { 0 };
     CAY_TRY(cay__req_number(r, "start", 0, INT64_MAX, &w.cursor, err));
     CAY_TRY(cay__req_number(r, "limit", LINES, LINES, &w.limit, err));
-    return answer(r, &w, true, err);
+    return reply_logs(r, &w, true, err);
 }
 
 int e2b_on_logs_v2(cay__req *r, cay_err *err)
@@ -179,14 +179,14 @@ int e2b_on_logs_v2(cay__req *r, cay_err *err)
     const char *direction = cay__req_query(r, "direction");
     CAY_TRY(cay__req_number(r, "cursor", 0, INT64_MAX, &w.cursor, err));
     CAY_TRY(cay__req_number(r, "limit", LINES, LINES, &w.limit, err));
-    if (w.level && rank(w.level) < 0)
+    if (w.level && rank_level(w.level) < 0)
         return cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error");
     if (w.search && strlen(w.search) > 256)
         return cay_fail(err, CAY_EINVAL, "search has at most 256 bytes");
     if (direction && strcmp(direction, "forward") && strcmp(direction, "backward"))
         return cay_fail(err, CAY_EINVAL, "direction is forward or backward");
     w.backward = direction && !strcmp(direction, "backward");
-    return answer(r, &w, false, err);
+    return reply_logs(r, &w, false, err);
 }
 
 /* The one team there is: the tenant of the key. */

@@ -60,7 +60,7 @@ static bool is_address(const char *s)
     return read_net(s, &n);
 }
 
-static bool covers(const net *a, const net *b)
+static bool has_subnet(const net *a, const net *b)
 {
     net cut = *b;
     cut.len = a->len;
@@ -70,7 +70,7 @@ static bool covers(const net *a, const net *b)
     return !memcmp(a->a, cut.a, sizeof cut.a);
 }
 
-static int member(const json_t *network, const char *key, json_t **list, cay_err *err)
+static int read_text_list(const json_t *network, const char *key, json_t **list, cay_err *err)
 {
     json_t *v = json_object_get(network, key), *one;
     size_t i;
@@ -130,7 +130,7 @@ static int https_ports(const json_t *list, cay_err *err)
 }
 
 /* What we have no way to keep is refused by its name, never left out in silence. */
-static int known(const json_t *network, cay_err *err)
+static int check_fields(const json_t *network, cay_err *err)
 {
     static const char *const fields[] = { "allowOut", "denyOut",         "allowPublicTraffic",
                                           "rules",    "maskRequestHost", "httpsPorts" };
@@ -168,7 +168,7 @@ typedef struct list {
     cay__arena *mem;
 } list;
 
-static void add(list *l, const char *prefix, const char *target, const char *suffix)
+static void add_rule(list *l, const char *prefix, const char *target, const char *suffix)
 {
     size_t n = strlen(prefix) + strlen(target) + strlen(suffix) + 1;
     char *s = cay__arena_take(l->mem, n);
@@ -180,11 +180,11 @@ static void add(list *l, const char *prefix, const char *target, const char *suf
 static void add_allow(list *l, const char *s)
 {
     if (!is_address(s))
-        add(l, "", s, "");
+        add_rule(l, "", s, "");
     else if (strchr(s, ':'))
-        add(l, "tcp://[", s, "]:1-65535");
+        add_rule(l, "tcp://[", s, "]:1-65535");
     else
-        add(l, "tcp://", s, ":1-65535");
+        add_rule(l, "tcp://", s, ":1-65535");
 }
 
 /* What is allowed wins over what is denied, and with us it is the other way round: so of a denied
@@ -194,9 +194,9 @@ static bool add_without(list *l, const net *deny, const net *allow, size_t nallo
     char host[INET6_ADDRSTRLEN], text[64];
     bool inside = false;
     for (size_t i = 0; i < nallow; i++) {
-        if (covers(&allow[i], deny))
+        if (has_subnet(&allow[i], deny))
             return true;
-        inside |= covers(deny, &allow[i]);
+        inside |= has_subnet(deny, &allow[i]);
     }
     if (inside) {
         net half = *deny;
@@ -209,7 +209,7 @@ static bool add_without(list *l, const net *deny, const net *allow, size_t nallo
         !inet_ntop(deny->bits == 32 ? AF_INET : AF_INET6, deny->a, host, sizeof host))
         return false;
     snprintf(text, sizeof text, deny->len == deny->bits ? "%s" : "%s/%u", host, deny->len);
-    add(l, "!", text, "");
+    add_rule(l, "!", text, "");
     return true;
 }
 
@@ -242,9 +242,9 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
     if (network && !json_is_object(network) && !json_is_null(network))
         return cay_fail(err, CAY_EINVAL, "network is an object");
     if (network) {
-        CAY_TRY(known(network, err));
-        CAY_TRY(member(network, "allowOut", &allow, err));
-        CAY_TRY(member(network, "denyOut", &deny, err));
+        CAY_TRY(check_fields(network, err));
+        CAY_TRY(read_text_list(network, "allowOut", &allow, err));
+        CAY_TRY(read_text_list(network, "denyOut", &deny, err));
     }
     json_array_foreach(deny, i, v)
     {

@@ -33,7 +33,7 @@ static int deflate_some(z_stream *z, int fd, int flush, cay_err *err)
 }
 
 /* At most size bytes: it may grow meanwhile. */
-static int pack(z_stream *z, int from, uint64_t size, int to, cay_err *err)
+static int deflate_file(z_stream *z, int from, uint64_t size, int to, cay_err *err)
 {
     char in[PIECE];
     while (size) {
@@ -61,7 +61,7 @@ int e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "pack");
     if (deflateInit2(&z, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return cay_fail(err, CAY_ENOSPACE, "out of memory");
-    int rc = pack(&z, in, size, to, err);
+    int rc = deflate_file(&z, in, size, to, err);
     int64_t len = (int64_t)z.total_out;
     deflateEnd(&z);
     if (rc < 0)

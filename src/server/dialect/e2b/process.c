@@ -19,7 +19,7 @@ typedef struct watcher {
     uint64_t keepalive_ms;
 } watcher;
 
-static void event(cay__buf *out, const char *name, json_t *what)
+static void write_event(cay__buf *out, const char *name, json_t *what)
 {
     e2b_envelope_json(out, json_pack("{s:{s:o}}", "event", name, what));
 }
@@ -28,7 +28,7 @@ static void data_event(cay__buf *out, const char *stream, const char *bytes, siz
 {
     CAY_AUTOBUF text = CAY__BUF(2 * CHUNK);
     cay__base64_put(&text, bytes, n);
-    event(out, "data", json_pack("{s:s}", stream, text.data));
+    write_event(out, "data", json_pack("{s:s}", stream, text.data));
 }
 
 static int64_t now_ms(void)
@@ -38,7 +38,7 @@ static int64_t now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void take(watcher *w, int *fd, const char *stream, cay__buf *out)
+static void read_output(watcher *w, int *fd, const char *stream, cay__buf *out)
 {
     char buf[CHUNK];
     ssize_t n = read(*fd, buf, sizeof buf);
@@ -51,17 +51,17 @@ static void take(watcher *w, int *fd, const char *stream, cay__buf *out)
     }
 }
 
-static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
+static int pull_output(cay__pump *pump, unsigned ready, cay__buf *out)
 {
     watcher *w = pump->self;
     if (!w->started) {
-        event(out, "start", json_pack("{s:i}", "pid", cay_proc_pid(w->p)));
+        write_event(out, "start", json_pack("{s:i}", "pid", cay_proc_pid(w->p)));
         w->started = true;
     }
     if (ready & 1)
-        take(w, &pump->fd[0], w->tty ? "pty" : "stdout", out);
+        read_output(w, &pump->fd[0], w->tty ? "pty" : "stdout", out);
     if (ready & 2)
-        take(w, &pump->fd[1], "stderr", out);
+        read_output(w, &pump->fd[1], "stderr", out);
     /* Its streams end with it, or before; a worker asks how it ended. */
     if (ready & 4)
         return CAY__PUMP_WORK;
@@ -69,7 +69,7 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
         (pump->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
         return CAY__PUMP_WORK;
     if ((uint64_t)(now_ms() - w->quiet_since) >= w->keepalive_ms) {
-        event(out, "keepalive", json_object());
+        write_event(out, "keepalive", json_object());
         w->quiet_since = now_ms();
     }
     return CAY__PUMP_ON;
@@ -90,10 +90,10 @@ static void end_event(const cay_exit *e, cay__buf *out)
                             "status", status);
     if (!exited || e->code)
         json_object_set_new(end, "error", json_string(status));
-    event(out, "end", end);
+    write_event(out, "end", end);
 }
 
-static int work(cay__pump *pump, cay__buf *out)
+static int report_exit(cay__pump *pump, cay__buf *out)
 {
     watcher *w = pump->self;
     cay_err err = CAY_ERR_INIT;
@@ -127,7 +127,7 @@ int e2b_stream_last(cay__pump *p, cay__buf *out)
     return CAY__PUMP_END;
 }
 
-static void done(cay__pump *pump)
+static void close_watcher(cay__pump *pump)
 {
     watcher *w = pump->self;
     for (int i = 0; i < 2; i++)
@@ -139,16 +139,17 @@ static void done(cay__pump *pump)
 }
 
 /* Takes p. */
-static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from, cay_err *err)
+static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from,
+                         cay_err *err)
 {
     watcher *w = calloc(1, sizeof *w);
     cay__pump pump = { .fd = { -1, -1, -1 },
                        .beat_ms = 1000,
                        .self = w,
-                       .pull = pull,
-                       .work = work,
+                       .pull = pull_output,
+                       .work = report_exit,
                        .last = e2b_stream_last,
-                       .close = done };
+                       .close = close_watcher };
     *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb),
                     .p = p,
                     .tty = tty,
@@ -158,7 +159,7 @@ static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t
     if (rc == 0 && !tty)
         rc = cay_proc_output(p, &r->call, CAY_STDERR, from, &pump.fd[1], err);
     if (rc < 0) {
-        done(&pump);
+        close_watcher(&pump);
         return rc;
     }
     for (int i = 0; i < 2; i++)
@@ -247,7 +248,7 @@ int e2b_process_start(cay__req *r, cay_err *err)
     }
     if (rc < 0)
         return rc;
-    return stream(r, &q, p, s.tty, CAY_FROM_START, err);
+    return stream_output(r, &q, p, s.tty, CAY_FROM_START, err);
 }
 
 /* {"pid": N} or {"tag": T}. */
@@ -272,7 +273,7 @@ typedef struct seek {
     bool tty, ended;
 } seek;
 
-static int find_one(const cay_proc_info *i, void *arg)
+static int on_list_process(const cay_proc_info *i, void *arg)
 {
     seek *s = arg;
     if (strcmp(i->id, s->id))
@@ -282,22 +283,22 @@ static int find_one(const cay_proc_info *i, void *arg)
     return 1;
 }
 
-static seek look(cay_sandbox *sb, const cay_call *call, cay_proc *p)
+static seek find_process(cay_sandbox *sb, const cay_call *call, cay_proc *p)
 {
     seek s = { .id = cay_proc_id(p) };
-    cay_sandbox_procs(sb, call, find_one, &s, NULL);
+    cay_sandbox_procs(sb, call, on_list_process, &s, NULL);
     return s;
 }
 
 static bool is_tty(cay_sandbox *sb, const cay_call *call, cay_proc *p)
 {
-    return look(sb, call, p).tty;
+    return find_process(sb, call, p).tty;
 }
 
 /* A process that has ended is none any more; without that, SDKs would take its sandbox for dead. */
-static int told(cay_sandbox *sb, const cay_call *call, cay_proc *p, int rc, cay_err *err)
+static int map_ended_error(cay_sandbox *sb, const cay_call *call, cay_proc *p, int rc, cay_err *err)
 {
-    if ((rc == CAY_ESTATE || rc == CAY_EGONE) && look(sb, call, p).ended)
+    if ((rc == CAY_ESTATE || rc == CAY_EGONE) && find_process(sb, call, p).ended)
         return cay_fail(err, CAY_ENOENT, "process with pid %d not found: it has ended",
                         cay_proc_pid(p));
     return rc;
@@ -310,7 +311,7 @@ int e2b_process_connect(cay__req *r, cay_err *err)
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
-    return stream(r, &q, p, is_tty(q.d.sb, &r->call, p), CAY_FROM_NOW, err);
+    return stream_output(r, &q, p, is_tty(q.d.sb, &r->call, p), CAY_FROM_NOW, err);
 }
 
 /* A command is told as one text: what SDKs start is a login shell with one argument, and others are
@@ -364,15 +365,15 @@ static int with_process(cay__req *r, on_process *fn, cay_err *err)
     return rc < 0 ? rc : e2b_rpc_answer(r, json_object());
 }
 
-static int do_update(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+static int resize_terminal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     const json_t *size = json_object_get(json_object_get(q->in, "pty"), "size");
     if (!size)
         return 0;
-    return told(q->d.sb, &r->call, p,
-                cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80),
-                                (uint16_t)cay__json_int(size, "rows", 24), err),
-                err);
+    return map_ended_error(q->d.sb, &r->call, p,
+                           cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80),
+                                           (uint16_t)cay__json_int(size, "rows", 24), err),
+                           err);
 }
 
 int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input,
@@ -386,17 +387,17 @@ int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const j
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
     if (stdin_ && is_tty(sb, call, p))
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
-    int rc = told(sb, call, p,
-                  cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
+    int rc = map_ended_error(
+        sb, call, p, cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
-static int do_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+static int write_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     return e2b_process_feed(q->d.sb, &r->call, p, json_object_get(q->in, "input"), err);
 }
 
-static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+static int send_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     const json_t *s = json_object_get(q->in, "signal");
     const char *name = json_string_value(s);
@@ -409,30 +410,30 @@ static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
     return cay_proc_signal(p, &r->call, sig, CAY_SCOPE_ONE, err);
 }
 
-static int do_close(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+static int close_stdin(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     if (is_tty(q->d.sb, &r->call, p))
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
-    int rc = told(q->d.sb, &r->call, p, cay_proc_close_stdin(p, &r->call, err), err);
+    int rc = map_ended_error(q->d.sb, &r->call, p, cay_proc_close_stdin(p, &r->call, err), err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
 int e2b_process_update(cay__req *r, cay_err *err)
 {
-    return with_process(r, do_update, err);
+    return with_process(r, resize_terminal, err);
 }
 
 int e2b_process_input(cay__req *r, cay_err *err)
 {
-    return with_process(r, do_input, err);
+    return with_process(r, write_input, err);
 }
 
 int e2b_process_signal(cay__req *r, cay_err *err)
 {
-    return with_process(r, do_signal, err);
+    return with_process(r, send_signal, err);
 }
 
 int e2b_process_close_stdin(cay__req *r, cay_err *err)
 {
-    return with_process(r, do_close, err);
+    return with_process(r, close_stdin, err);
 }

@@ -58,7 +58,7 @@ static int read_value(const char *domain, const char *value, const char **form, 
     return 0;
 }
 
-static bool covers(const char *wild, const char *name)
+static bool is_wildcard_match(const char *wild, const char *name)
 {
     size_t n = strlen(wild), d = strlen(name);
     return wild[0] == '*' && wild[1] == '.' && d > n - 1 &&
@@ -66,7 +66,7 @@ static bool covers(const char *wild, const char *name)
 }
 
 /* Rules grant nothing: one for a name that is not reached is without effect. */
-static bool reached(const json_t *network, bool internet, const char *domain)
+static bool is_domain_reachable(const json_t *network, bool internet, const char *domain)
 {
     const json_t *v;
     size_t i;
@@ -76,7 +76,8 @@ static bool reached(const json_t *network, bool internet, const char *domain)
     json_array_foreach(json_object_get(network, "allowOut"), i, v)
     {
         const char *s = json_string_value(v);
-        if (s && (!strcasecmp(s, domain) || covers(s, domain) || covers(domain, s)))
+        if (s && (!strcasecmp(s, domain) || is_wildcard_match(s, domain) ||
+                  is_wildcard_match(domain, s)))
             return true;
     }
     return !closed;
@@ -88,11 +89,14 @@ static int check_empty(const json_t *rules, const char *domain, cay_err *err)
 {
     const char *other;
     json_t *v;
-    json_object_foreach((json_t *)rules, other, v) if (covers(other, domain)) return cay_fail(
-        err, CAY_EINVAL,
-        "network.rules.%.80s has no header, and %.80s would give it some; give it a header of its "
-        "own",
-        domain, other);
+    json_object_foreach(
+        (json_t *)rules, other,
+        v) if (is_wildcard_match(other, domain)) return cay_fail(err, CAY_EINVAL,
+                                                                 "network.rules.%.80s has no "
+                                                                 "header, and %.80s would give it "
+                                                                 "some; give it a header of its "
+                                                                 "own",
+                                                                 domain, other);
     return 0;
 }
 
@@ -103,7 +107,7 @@ typedef struct reading {
 } reading;
 
 /* The same field again, in a later rule: that one counts. */
-static e2b_rule *room(reading *x, size_t first, const char *header)
+static e2b_rule *find_rule_slot(reading *x, size_t first, const char *header)
 {
     for (size_t i = first; i < x->n; i++)
         if (!strcasecmp(x->v[i].header, header))
@@ -122,7 +126,7 @@ static int read_header(reading *x, size_t first, const char *domain, const char 
                         header);
     const char *text =
         cay__arena_str(mem, given); /* in the request it is masked before we are done with it */
-    e2b_rule *one = room(x, first, header);
+    e2b_rule *one = find_rule_slot(x, first, header);
     if (!one)
         return cay_fail(err, CAY_EINVAL, "network.rules: more than %d headers", RULES_MAX);
     *one = (e2b_rule){ .domain = domain, .header = header, .text = text };
@@ -175,7 +179,7 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
                             "network.rules: \"%.80s\" is no name of a host, nor *. before one",
                             domain);
         CAY_TRY(read_domain(&x, rules, domain, list, err));
-        if (!reached(network, internet, domain))
+        if (!is_domain_reachable(network, internet, domain))
             x.n = first;
     }
     *out = x.v;
@@ -215,7 +219,7 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
     return 0;
 }
 
-static const char *destination(cay__arena *mem, const e2b_rule *one)
+static const char *format_destination(cay__arena *mem, const e2b_rule *one)
 {
     size_t n = strlen(one->domain) + strlen(one->header) + 32;
     char *to = cay__arena_take(mem, n);
@@ -278,7 +282,7 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
                  v[i].secret ? v[i].secret : v[i].own);
         list[i] = (cay_secret){ .name = v[i].name,
                                 .source = cay__arena_str(&r->arena, source),
-                                .destination = destination(&r->arena, &v[i]) };
+                                .destination = format_destination(&r->arena, &v[i]) };
     }
     *out = list;
     return 0;
@@ -301,7 +305,7 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     }
 }
 
-static int keep(const char *key, const char *json, void *arg)
+static int on_list_note(const char *key, const char *json, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
     if (cay__json_object("note", json, &o, NULL) == 0)
@@ -309,7 +313,7 @@ static int keep(const char *key, const char *json, void *arg)
     return 0;
 }
 
-static void forget(cay__req *r, const char *own)
+static void remove_secret(cay__req *r, const char *own)
 {
     cay_secret_remove(r->client, own, NULL);
     cay_note_put(r->client, SPACE, own, NULL, NULL);
@@ -320,7 +324,7 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     CAY_AUTOJSON *all = json_object();
     const char *key;
     json_t *of;
-    if (cay_note_list(r->client, SPACE, "", keep, all, NULL) < 0)
+    if (cay_note_list(r->client, SPACE, "", on_list_note, all, NULL) < 0)
         return;
     json_object_foreach(all, key, of)
     {
@@ -328,7 +332,7 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
         for (size_t i = 0; i < n; i++)
             used |= v[i].own && !strcmp(v[i].own, key);
         if (!used)
-            forget(r, key);
+            remove_secret(r, key);
     }
 }
 
@@ -337,7 +341,7 @@ void e2b_rules_sweep(cay__req *r)
     CAY_AUTOJSON *all = json_object();
     const char *key;
     json_t *v;
-    if (cay_note_list(r->client, SPACE, "", keep, all, NULL) < 0)
+    if (cay_note_list(r->client, SPACE, "", on_list_note, all, NULL) < 0)
         return;
     json_object_foreach(all, key, v)
     {
@@ -347,6 +351,6 @@ void e2b_rules_sweep(cay__req *r)
         if (rc == 0)
             cay_sandbox_unref(sb);
         if (rc == CAY_ENOENT || rc == CAY_EGONE)
-            forget(r, key);
+            remove_secret(r, key);
     }
 }

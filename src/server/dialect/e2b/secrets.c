@@ -52,7 +52,7 @@ typedef struct found {
     bool there;
 } found;
 
-static int look(const char *name, int64_t changed_ms, void *arg)
+static int on_find_secret(const char *name, int64_t changed_ms, void *arg)
 {
     found *f = arg;
     if (strcmp(name, f->name))
@@ -86,10 +86,10 @@ static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
                      made, "updatedAt", changed);
 }
 
-static int find(cay__req *r, const char *name, found *out, cay_err *err)
+static int find_secret(cay__req *r, const char *name, found *out, cay_err *err)
 {
     *out = (found){ .name = name };
-    int rc = cay_secret_list(r->client, look, out, err);
+    int rc = cay_secret_list(r->client, on_find_secret, out, err);
     if (rc < 0)
         return rc;
     return out->there
@@ -117,8 +117,8 @@ static int check_metadata(const json_t *m, cay_err *err)
                : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
 }
 
-static int store(cay__req *r, const char *name, const char *stored, const json_t *in,
-                 int64_t version, int64_t created, json_t *metadata, cay_err *err)
+static int store_secret(cay__req *r, const char *name, const char *stored, const json_t *in,
+                        int64_t version, int64_t created, json_t *metadata, cay_err *err)
 {
     const json_t *v = json_object_get(in, "value");
     if (!json_is_string(v) || !json_string_length(v))
@@ -143,12 +143,12 @@ int e2b_on_secret_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *name = cay__json_str(in, "name", ""), *stored;
     CAY_TRY(stored_name(r, name, &stored, err));
-    int rc = find(r, stored, &f, err);
+    int rc = find_secret(r, stored, &f, err);
     if (rc == 0)
         return cay_fail_why(err, CAY_EEXIST, "secret_exists", "secret %.60s exists already", name);
     if (rc != CAY_ENOENT)
         return rc;
-    CAY_TRY(store(r, name, stored, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
+    CAY_TRY(store_secret(r, name, stored, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
     return cay__reply_json(r, 201, secret_json(r, stored, wall_ms()));
 }
 
@@ -160,12 +160,12 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
-    CAY_TRY(find(r, stored, &f, err));
+    CAY_TRY(find_secret(r, stored, &f, err));
     CAY_AUTOJSON *note = note_of(r, stored);
     json_t *metadata = json_object_get(in, "metadata");
-    CAY_TRY(store(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
-                  cay__json_int(note, "created", f.changed_ms),
-                  metadata ? metadata : json_object_get(note, "metadata"), err));
+    CAY_TRY(store_secret(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
+                         cay__json_int(note, "created", f.changed_ms),
+                         metadata ? metadata : json_object_get(note, "metadata"), err));
     return cay__reply_json(r, 200, secret_json(r, stored, wall_ms()));
 }
 
@@ -175,7 +175,7 @@ int e2b_on_secret(cay__req *r, cay_err *err)
     const char *stored;
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
-    CAY_TRY(find(r, stored, &f, err));
+    CAY_TRY(find_secret(r, stored, &f, err));
     return cay__reply_json(r, 200, secret_json(r, stored, f.changed_ms));
 }
 
@@ -196,7 +196,7 @@ typedef struct page {
     cay__arena *mem;
 } page;
 
-static int keep(const char *name, int64_t changed_ms, void *arg)
+static int on_list_secret(const char *name, int64_t changed_ms, void *arg)
 {
     page *p = arg;
     if (p->n == p->cap || cay__str_starts(name, "E2B_BOX_")) /* those are of network.rules */
@@ -219,7 +219,7 @@ int e2b_on_secrets(cay__req *r, cay_err *err)
                .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed),
                .cap = MAX,
                .mem = &r->arena };
-    CAY_TRY(cay_secret_list(r->client, keep, &p, err));
+    CAY_TRY(cay_secret_list(r->client, on_list_secret, &p, err));
     for (size_t i = 0; i < p.n; i++) {
         if (after && *after && strcmp(p.name[i], after) <= 0)
             continue;

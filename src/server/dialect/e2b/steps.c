@@ -12,7 +12,7 @@ bool e2b_is_hash(const char *s)
     return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
-static const char *arg(const json_t *args, size_t i)
+static const char *get_step_arg(const json_t *args, size_t i)
 {
     const char *s = json_string_value(json_array_get(args, i));
     return s ? s : "";
@@ -24,10 +24,10 @@ typedef struct state {
 
 static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
 {
-    const char *owner = arg(args, 2), *mode = arg(args, 3);
-    json_t *c =
-        json_pack("{s:s,s:s,s:s,s:s}", "src", arg(args, 0), "dest", arg(args, 1), "owner",
-                  *owner ? owner : s->user, "archive", cay__json_str(step, "filesHash", ""));
+    const char *owner = get_step_arg(args, 2), *mode = get_step_arg(args, 3);
+    json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", get_step_arg(args, 0), "dest",
+                          get_step_arg(args, 1), "owner", *owner ? owner : s->user, "archive",
+                          cay__json_str(step, "filesHash", ""));
     if (*mode)
         json_object_set_new(c, "mode", json_string(mode));
     return json_pack("{s:o}", "copy", c);
@@ -35,9 +35,10 @@ static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
 
 static json_t *run_step(const json_t *args)
 {
-    json_t *c = json_pack("{s:[s,s,s,s]}", "command", "/bin/bash", "-l", "-c", arg(args, 0));
-    if (*arg(args, 1))
-        json_object_set_new(c, "user", json_string(arg(args, 1)));
+    json_t *c =
+        json_pack("{s:[s,s,s,s]}", "command", "/bin/bash", "-l", "-c", get_step_arg(args, 0));
+    if (*get_step_arg(args, 1))
+        json_object_set_new(c, "user", json_string(get_step_arg(args, 1)));
     return json_pack("{s:o}", "run", c);
 }
 
@@ -45,7 +46,7 @@ static json_t *env_step(const json_t *args)
 {
     json_t *e = json_object();
     for (size_t i = 0; i + 1 < json_array_size(args); i += 2)
-        json_object_set_new(e, arg(args, i), json_string(arg(args, i + 1)));
+        json_object_set_new(e, get_step_arg(args, i), json_string(get_step_arg(args, i + 1)));
     return json_pack("{s:o}", "env", e);
 }
 
@@ -84,11 +85,11 @@ static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_e
     } else if (!strcmp(type, "RUN")) {
         *out = run_step(args);
     } else if (!strcmp(type, "WORKDIR")) {
-        *out = json_pack("{s:s}", "workdir", arg(args, 0));
+        *out = json_pack("{s:s}", "workdir", get_step_arg(args, 0));
     } else if (!strcmp(type, "USER")) {
-        if (!cay__str_copy(s->user, sizeof s->user, arg(args, 0)))
+        if (!cay__str_copy(s->user, sizeof s->user, get_step_arg(args, 0)))
             return cay_fail(err, CAY_EINVAL, "steps[%zu]: the user's name is too long", i);
-        *out = json_pack("{s:s}", "user", arg(args, 0));
+        *out = json_pack("{s:s}", "user", get_step_arg(args, 0));
     } else {
         *out = env_step(args);
     }

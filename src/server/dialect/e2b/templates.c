@@ -84,7 +84,7 @@ static json_t *base_template(void)
         "spawnCount", 0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
-static json_t *bare(const char *name)
+static json_t *strip_tag(const char *name)
 {
     return json_stringn(name, strcspn(name, ":"));
 }
@@ -104,12 +104,12 @@ static json_t *template_json(const cay_template *t)
         const char *tag = strchr(t->names[i], ':');
         json_array_append_new(names, json_string(t->names[i]));
         if (!tag || !strcmp(tag, ":default"))
-            json_array_append_new(aliases, bare(t->names[i]));
+            json_array_append_new(aliases, strip_tag(t->names[i]));
     }
     e2b_when(t->created_ms, when);
     return json_pack(
         "{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID",
-        first ? bare(first) : json_string(t->id), "buildID", t->id, "cpuCount",
+        first ? strip_tag(first) : json_string(t->id), "buildID", t->id, "cpuCount",
         (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB",
         (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
         (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared,
@@ -160,7 +160,7 @@ int e2b_on_alias(cay__req *r, cay_err *err)
                                json_pack("{s:s,s:b}", "templateID", "base", "public", true));
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
     return cay__reply_json(
-        r, 200, json_pack("{s:o,s:b}", "templateID", bare(r->param[0]), "public", t->shared));
+        r, 200, json_pack("{s:o,s:b}", "templateID", strip_tag(r->param[0]), "public", t->shared));
 }
 
 int e2b_on_template_delete(cay__req *r, cay_err *err)
@@ -287,7 +287,7 @@ int e2b_on_tags(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, json_incref(list));
 }
 
-static bool ready(cay__req *r, cay_sandbox *sb, const char *command)
+static bool is_sandbox_ready(cay__req *r, cay_sandbox *sb, const char *command)
 {
     const char *argv[] = { "/bin/bash", "-l", "-c", command, NULL };
     const cay_spawn s = { .size = sizeof s, .argv = argv, .timeout_ms = 10000 };
@@ -316,7 +316,7 @@ int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err
     }
     clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t end = t.tv_sec * 1000 + t.tv_nsec / 1000000 + READY_MS;
-    for (unsigned pause_ms = 20; *command && !ready(r, sb, command);
+    for (unsigned pause_ms = 20; *command && !is_sandbox_ready(r, sb, command);
          pause_ms = CAY_MIN(2 * pause_ms, 1000u)) {
         clock_gettime(CLOCK_MONOTONIC, &t);
         if (t.tv_sec * 1000 + t.tv_nsec / 1000000 > end)

@@ -47,7 +47,7 @@ int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err)
     return 0;
 }
 
-static void hex(const unsigned char *p, size_t n, char *to)
+static void format_hex(const unsigned char *p, size_t n, char *to)
 {
     for (size_t i = 0; i < n; i++, to += 2)
         snprintf(to, 3, "%02x", p[i]);
@@ -63,7 +63,7 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
     int len = snprintf(what, room, "cay e2b 1 %s %s", kind, id);
     if (!HMAC(EVP_sha256(), key, 32, (unsigned char *)what, (size_t)len, mac, &n) || n != 32)
         return cay_fail(err, CAY_ESYS, "a token could not be made");
-    hex(mac, 32, token);
+    format_hex(mac, 32, token);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static int check_token(cay__req *r, const char *name, cay_err *err)
     return 0;
 }
 
-static bool climbs(const char *p)
+static bool has_dotdot(const char *p)
 {
     for (; *p; p += strcspn(p, "/"), p += *p == '/') {
         size_t n = strcspn(p, "/");
@@ -54,7 +54,7 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     CAY_TRY(check_token(r, name, err));
     CAY_TRY(cay_volume_find(r->client, &r->call, name, &v, err));
     cay_volume_free(v);
-    if (!path || !*path || climbs(path))
+    if (!path || !*path || has_dotdot(path))
         return cay_fail(err, CAY_EINVAL, "path is missing, or has \"..\" in it");
     path += strspn(path, "/");
     const cay_volume_use use = { .name = name, .target = ROOT, .rw = true };
@@ -73,7 +73,7 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     return 0;
 }
 
-static json_t *entry(const char *path, const cay_stat *st)
+static json_t *describe_entry(const char *path, const cay_stat *st)
 {
     const char *slash = strrchr(path, '/'), *type = st->type == CAY_FILE   ? "file"
                                                     : st->type == CAY_DIR  ? "directory"
@@ -95,7 +95,7 @@ static int reply_entry(cay__req *r, const content *c, int status, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(cay_file_stat(c->sb, &r->call, c->path, false, &st, err));
-    return cay__reply_json(r, status, entry(c->given, &st));
+    return cay__reply_json(r, status, describe_entry(c->given, &st));
 }
 
 typedef struct owner {
@@ -109,7 +109,7 @@ static int from_query(cay__req *r, owner *o, cay_err *err)
     return cay__req_number(r, "mode", UINT32_MAX, 07777, &o->mode, err);
 }
 
-static int number(const json_t *in, const char *key, int64_t max, uint64_t *out, cay_err *err)
+static int read_number(const json_t *in, const char *key, int64_t max, uint64_t *out, cay_err *err)
 {
     const json_t *v = json_object_get(in, key);
     *out = UINT32_MAX;
@@ -121,7 +121,7 @@ static int number(const json_t *in, const char *key, int64_t max, uint64_t *out,
     return 0;
 }
 
-static int apply(cay__req *r, const content *c, const owner *o, cay_err *err)
+static int apply_owner(cay__req *r, const content *c, const owner *o, cay_err *err)
 {
     if (o->mode != UINT32_MAX)
         CAY_TRY(cay_file_chmod(c->sb, &r->call, c->path, (uint32_t)o->mode, err));
@@ -141,7 +141,7 @@ static int add_entry(const cay_dirent *e, void *arg)
     size_t n = strlen(l->c->given) + strlen(e->path) + 2;
     CAY_AUTOFREE char *path = cay__alloc(n);
     cay__str_join(path, n, strcmp(l->c->given, "/") ? l->c->given : "", "/", e->path, NULL);
-    json_array_append_new(l->list, entry(path, &e->st));
+    json_array_append_new(l->list, describe_entry(path, &e->st));
     return 0;
 }
 
@@ -169,7 +169,7 @@ int e2b_on_volume_mkdir(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EEXIST, "path %.150s already exists", c.given);
     CAY_TRY(cay_file_mkdir(c.sb, &r->call, c.path, o.mode == UINT32_MAX ? 0755 : (uint32_t)o.mode,
                            force, err));
-    CAY_TRY(apply(r, &c, &o, err));
+    CAY_TRY(apply_owner(r, &c, &o, err));
     return reply_entry(r, &c, 201, err);
 }
 
@@ -186,11 +186,11 @@ int e2b_on_volume_patch(cay__req *r, cay_err *err)
     owner o;
     json_t *in;
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(number(in, "uid", UINT32_MAX - 1, &o.uid, err));
-    CAY_TRY(number(in, "gid", UINT32_MAX - 1, &o.gid, err));
-    CAY_TRY(number(in, "mode", 07777, &o.mode, err));
+    CAY_TRY(read_number(in, "uid", UINT32_MAX - 1, &o.uid, err));
+    CAY_TRY(read_number(in, "gid", UINT32_MAX - 1, &o.gid, err));
+    CAY_TRY(read_number(in, "mode", 07777, &o.mode, err));
     CAY_TRY(open_content(r, &c, err));
-    CAY_TRY(apply(r, &c, &o, err));
+    CAY_TRY(apply_owner(r, &c, &o, err));
     return reply_entry(r, &c, 200, err);
 }
 
@@ -235,6 +235,6 @@ int e2b_on_volume_put(cay__req *r, cay_err *err)
         return rc;
     }
     CAY_TRY(cay_upload_commit(up, &r->call, err));
-    CAY_TRY(apply(r, &c, &o, err));
+    CAY_TRY(apply_owner(r, &c, &o, err));
     return reply_entry(r, &c, 201, err);
 }

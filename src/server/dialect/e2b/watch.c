@@ -52,7 +52,7 @@ static void add_event(const e2b_watched *y, e2b_names *names, cay_change change,
 }
 
 /* What has come so far. CAY_EGONE when the sandbox ended: SDKs know it by the cut. */
-static int drain(const e2b_watched *y, json_t *list)
+static int drain_events(const e2b_watched *y, json_t *list)
 {
     struct pollfd q = { cay_watch_fd(y->w), POLLIN, 0 };
     const cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 5000, .user = y->user };
@@ -79,7 +79,7 @@ typedef struct eye {
     uint64_t keepalive_ms;
 } eye;
 
-static void tell(cay__buf *out, const char *what, json_t *j)
+static void write_event(cay__buf *out, const char *what, json_t *j)
 {
     e2b_envelope_json(out, json_pack("{s:o}", what, j));
 }
@@ -88,12 +88,12 @@ static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     eye *y = p->self;
     if (!y->started)
-        tell(out, "start", json_object());
+        write_event(out, "start", json_object());
     y->started = true;
     if (ready & 1)
         return CAY__PUMP_WORK;
     if ((uint64_t)(now_ms() - y->quiet_since) >= y->keepalive_ms) {
-        tell(out, "keepalive", json_object());
+        write_event(out, "keepalive", json_object());
         y->quiet_since = now_ms();
     }
     return CAY__PUMP_ON;
@@ -105,8 +105,8 @@ static int watch_work(cay__pump *p, cay__buf *out)
     CAY_AUTOJSON *list = json_array();
     json_t *one;
     size_t i;
-    int rc = drain(&y->at, list);
-    json_array_foreach(list, i, one) tell(out, "filesystem", json_incref(one));
+    int rc = drain_events(&y->at, list);
+    json_array_foreach(list, i, one) write_event(out, "filesystem", json_incref(one));
     y->quiet_since = now_ms();
     return rc < 0 ? rc : CAY__PUMP_ON;
 }
@@ -182,7 +182,7 @@ int e2b_watcher_events(cay__req *r, cay_err *err)
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in, *list = json_array();
     CAY_TRY(e2b_watchers_take(cay__server_watchers(r->server), watcher_id(&q), q.d.id, &at, err));
-    int rc = drain(at, list);
+    int rc = drain_events(at, list);
     e2b_watchers_give(cay__server_watchers(r->server), at);
     return rc < 0 ? cay_fail(err, rc, "the sandbox ended")
                   : e2b_rpc_answer(r, json_pack("{s:O}", "events", list));

@@ -45,7 +45,7 @@ struct e2b_watchers *e2b_watchers_new(void)
 }
 
 /* Outside the lock: closing speaks to the keeper. */
-static void end(watcher *w)
+static void free_watchers(watcher *w)
 {
     while (w) {
         watcher *next = w->next;
@@ -59,14 +59,15 @@ void e2b_watchers_free(struct e2b_watchers *all)
 {
     if (!all)
         return;
-    end(all->first);
+    free_watchers(all->first);
     pthread_mutex_destroy(&all->lock);
     free(all);
 }
 
 /* Takes those out of the list that are removed or forgotten, unless somebody has them; tells how
  * many are left of a sandbox and of all. */
-static watcher *sweep(struct e2b_watchers *all, const char *sandbox, size_t *mine, size_t *count)
+static watcher *sweep_watchers(struct e2b_watchers *all, const char *sandbox, size_t *mine,
+                               size_t *count)
 {
     watcher *out = NULL;
     int64_t now = now_s();
@@ -85,7 +86,7 @@ static watcher *sweep(struct e2b_watchers *all, const char *sandbox, size_t *min
     return out;
 }
 
-static watcher *find(struct e2b_watchers *all, const char *id, const char *sandbox)
+static watcher *find_watcher(struct e2b_watchers *all, const char *id, const char *sandbox)
 {
     watcher *w = all->first;
     while (w && (w->removed || strcmp(w->id, id) != 0 || strcmp(w->sandbox, sandbox) != 0))
@@ -93,7 +94,7 @@ static watcher *find(struct e2b_watchers *all, const char *id, const char *sandb
     return w;
 }
 
-static int none(const char *id, cay_err *err)
+static int fail_not_found(const char *id, cay_err *err)
 {
     return cay_fail(err, CAY_ENOENT, "watcher with id %.60s not found", id);
 }
@@ -107,17 +108,17 @@ int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandb
     cay__str_copy(w->id, sizeof w->id, id);
     cay__str_copy(w->sandbox, sizeof w->sandbox, sandbox);
     pthread_mutex_lock(&all->lock);
-    watcher *old = sweep(all, sandbox, &mine, &count);
+    watcher *old = sweep_watchers(all, sandbox, &mine, &count);
     bool fits = mine < OF_ONE && count < OF_ALL;
     if (fits) {
         w->next = all->first;
         all->first = w;
     }
     pthread_mutex_unlock(&all->lock);
-    end(old);
+    free_watchers(old);
     if (fits)
         return 0;
-    end(w);
+    free_watchers(w);
     return cay_fail_why(err, CAY_ERATE, "watchers_limit",
                         "a sandbox has at most %d watchers; remove one", OF_ONE);
 }
@@ -126,13 +127,13 @@ int e2b_watchers_take(struct e2b_watchers *all, const char *id, const char *sand
                       e2b_watched **out, cay_err *err)
 {
     pthread_mutex_lock(&all->lock);
-    watcher *w = find(all, id, sandbox);
+    watcher *w = find_watcher(all, id, sandbox);
     bool busy = w && w->taken;
     if (w && !busy)
         w->taken = true;
     pthread_mutex_unlock(&all->lock);
     if (!w)
-        return none(id, err);
+        return fail_not_found(id, err);
     if (busy)
         return cay_fail(err, CAY_EBUSY, "watcher %.60s is being asked already", id);
     *out = &w->at;
@@ -146,21 +147,21 @@ void e2b_watchers_give(struct e2b_watchers *all, e2b_watched *y)
     pthread_mutex_lock(&all->lock);
     w->taken = false;
     w->used_s = now_s();
-    watcher *old = sweep(all, "", &mine, &count);
+    watcher *old = sweep_watchers(all, "", &mine, &count);
     pthread_mutex_unlock(&all->lock);
-    end(old);
+    free_watchers(old);
 }
 
 int e2b_watchers_remove(struct e2b_watchers *all, const char *id, const char *sandbox, cay_err *err)
 {
     size_t mine, count;
     pthread_mutex_lock(&all->lock);
-    watcher *w = find(all, id, sandbox);
+    watcher *w = find_watcher(all, id, sandbox);
     bool found = w;
     if (found)
         w->removed = true;
-    watcher *old = sweep(all, "", &mine, &count);
+    watcher *old = sweep_watchers(all, "", &mine, &count);
     pthread_mutex_unlock(&all->lock);
-    end(old);
-    return found ? 0 : none(id, err);
+    free_watchers(old);
+    return found ? 0 : fail_not_found(id, err);
 }

@@ -34,7 +34,7 @@ static const cay__field build_fields[] = {
 static const cay__shape build_shape =
     CAY__SHAPE("Build", cay_build_info, build_fields, "a template that is made by steps");
 
-static const char *owner(const cay__req *r)
+static const char *get_tenant_filter(const cay__req *r)
 {
     return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
 }
@@ -44,17 +44,18 @@ typedef struct answering {
     int status;
 } answering;
 
-static int on_one(const cay_build_info *b, void *arg)
+static int on_build_info(const cay_build_info *b, void *arg)
 {
     answering *a = arg;
     return a->status ? cay__reply_shape(a->r, a->status, &build_shape, b) : 0;
 }
 
-static int tell(cay__req *r, const char *id, int status, cay_err *err)
+static int reply_build(cay__req *r, const char *id, int status, cay_err *err)
 {
     if (!cay__id_valid(id, 'b'))
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
-    return cay_build_get(r->client, owner(r), id, on_one, &(answering){ r, status }, err);
+    return cay_build_get(r->client, get_tenant_filter(r), id, on_build_info,
+                         &(answering){ r, status }, err);
 }
 
 static const cay__query build_query[] = {
@@ -77,8 +78,8 @@ static const cay__query build_query[] = {
     { NULL },
 };
 
-static int many(cay__req *r, const char *name, const char **out, size_t most, size_t *n,
-                cay_err *err)
+static int read_query_list(cay__req *r, const char *name, const char **out, size_t most, size_t *n,
+                           cay_err *err)
 {
     for (*n = 0; (out[*n] = cay__native_query_nth(r, name, *n)); ++*n)
         if (*n + 1 == most)
@@ -91,7 +92,7 @@ static int take_args(cay__req *r, cay_pair *out, cay_err *err)
 {
     const char *list[ARGS];
     size_t n;
-    CAY_TRY(many(r, "arg", list, ARGS, &n, err));
+    CAY_TRY(read_query_list(r, "arg", list, ARGS, &n, err));
     for (size_t i = 0; i < n; i++) {
         char *text = cay__arena_str(&r->arena, list[i]), *eq = strchr(text, '=');
         if (!eq)
@@ -148,8 +149,8 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     const char **names = cay__arena_take(&r->arena, NAMES * sizeof *names),
                **rules = cay__arena_take(&r->arena, RULES * sizeof *rules);
     cay_pair *args = cay__arena_take(&r->arena, (ARGS + 1) * sizeof *args);
-    CAY_TRY(many(r, "name", names, NAMES, &nnames, err));
-    CAY_TRY(many(r, "net", rules, RULES, &nrules, err));
+    CAY_TRY(read_query_list(r, "name", names, NAMES, &nnames, err));
+    CAY_TRY(read_query_list(r, "net", rules, RULES, &nrules, err));
     CAY_TRY(take_args(r, args, err));
     cay_build b = { .size = sizeof b,
                     .names = nnames ? names : NULL,
@@ -177,7 +178,7 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     CAY_TRY(take_body(r, &b, &fd, err));
     CAY_TRY(cay_build_submit(r->client, &b, id, err));
     cay__req_about(r, id);
-    return tell(r, id, 202, err);
+    return reply_build(r, id, 202, err);
 }
 
 /* An image from its registry takes the same way. */
@@ -221,7 +222,7 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
                        .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
     CAY_TRY(cay_build_submit(r->client, &spec, id, err));
     cay__req_about(r, id);
-    return tell(r, id, 202, err);
+    return reply_build(r, id, 202, err);
 }
 
 static int add_build(const cay_build_info *b, void *arg)
@@ -235,7 +236,7 @@ int cay__on_build_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &build_shape);
-    int rc = cay_build_list(r->client, owner(r), add_build, &l, err);
+    int rc = cay_build_list(r->client, get_tenant_filter(r), add_build, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -265,7 +266,7 @@ int cay__on_build_caches(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &cache_shape);
-    int rc = cay_build_caches(r->client, &r->call, owner(r), add_cache, &l, err);
+    int rc = cay_build_caches(r->client, &r->call, get_tenant_filter(r), add_cache, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -275,16 +276,16 @@ const cay__doc cay__doc_build_get = { "getBuild", "builds", "one of them",
                                       .answers = { { 200, &build_shape }, { 404 } } };
 int cay__on_build_get(cay__req *r, cay_err *err)
 {
-    return tell(r, r->param[0], 200, err);
+    return reply_build(r, r->param[0], 200, err);
 }
 
 const cay__doc cay__doc_build_cancel = { "cancelBuild", "builds", "stop one that waits or runs",
                                          .answers = { { 200, &build_shape }, { 404 }, { 409 } } };
 int cay__on_build_cancel(cay__req *r, cay_err *err)
 {
-    CAY_TRY(tell(r, r->param[0], 0, err));
+    CAY_TRY(reply_build(r, r->param[0], 0, err));
     CAY_TRY(cay_build_cancel(r->client, r->param[0], err));
-    return tell(r, r->param[0], 200, err);
+    return reply_build(r, r->param[0], 200, err);
 }
 
 typedef struct pruned {
@@ -303,7 +304,7 @@ const cay__doc cay__doc_build_prune = {
 int cay__on_build_prune(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
-    CAY_TRY(cay_build_prune(r->client, &r->call, owner(r), &p.removed, err));
+    CAY_TRY(cay_build_prune(r->client, &r->call, get_tenant_filter(r), &p.removed, err));
     return cay__reply_shape(r, 200, &pruned_shape, &p);
 }
 
@@ -418,7 +419,7 @@ int cay__on_build_log(cay__req *r, cay_err *err)
 {
     const char *last = cay__head_field(&r->head, "last-event-id");
     uint64_t at = 0;
-    CAY_TRY(tell(r, r->param[0], 0, err));
+    CAY_TRY(reply_build(r, r->param[0], 0, err));
     CAY_TRY(cay__req_number(r, "after", 0, UINT64_MAX >> 1, &at, err));
     if (last && !cay__str_to_u64(last, &at))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");

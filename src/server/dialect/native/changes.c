@@ -97,7 +97,7 @@ static int on_change(const cay_file_change *c, void *arg)
 }
 
 /* A point that the one who asks may look at, by its whole id. */
-static int point(cay__req *r, const char *ref, const char **out, cay_err *err)
+static int resolve_point(cay__req *r, const char *ref, const char **out, cay_err *err)
 {
     cay_sandbox *sb;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -123,7 +123,7 @@ static const cay__query diff_query[] = {
     { "context", "integer", "lines around a change" },
     { 0 },
 };
-static int compare(cay__req *r, bool text, cay_err *err)
+static int compare_points(cay__req *r, bool text, cay_err *err)
 {
     uint64_t context, left = 0;
     const char *a, *b = cay__req_query(r, "b");
@@ -135,9 +135,9 @@ static int compare(cay__req *r, bool text, cay_err *err)
                    .digest = cay__req_flag(r, "digest") };
     CAY_TRY(cay__native_query(r, "a", &a, err));
     CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
-    CAY_TRY(point(r, a, &d.a, err));
+    CAY_TRY(resolve_point(r, a, &d.a, err));
     if (b && *b)
-        CAY_TRY(point(r, b, &d.b, err));
+        CAY_TRY(resolve_point(r, b, &d.b, err));
     d.context = (unsigned)context;
     cay__items_begin(&w.l, r, &cay__change_shape);
     int rc = cay_client_diff(r->client, &r->call, &d, on_change, &w, &left, err);
@@ -160,7 +160,7 @@ const cay__doc cay__doc_diff = {
 };
 int cay__on_diff(cay__req *r, cay_err *err)
 {
-    return compare(r, false, err);
+    return compare_points(r, false, err);
 }
 
 const cay__doc cay__doc_diff_patch = {
@@ -169,5 +169,5 @@ const cay__doc cay__doc_diff_patch = {
 };
 int cay__on_diff_patch(cay__req *r, cay_err *err)
 {
-    return compare(r, true, err);
+    return compare_points(r, true, err);
 }

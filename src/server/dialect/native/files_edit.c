@@ -18,13 +18,13 @@ static const cay__query user_query[] = { CAY__USER_QUERY, { NULL } };
 #name, CAY__F_PATH, offsetof(edit, name), CAY__F_REQUIRED, .min = 1                        \
     }
 
-static int begin(cay__req *r, const cay__shape *s, edit *e, cay_sandbox **sb, cay_err *err)
+static int read_edit(cay__req *r, const cay__shape *s, edit *e, cay_sandbox **sb, cay_err *err)
 {
     CAY_TRY(cay__native_files(r, sb, err));
     return cay__req_shape(r, s, e, err);
 }
 
-static int done(cay__req *r)
+static int reply_empty(cay__req *r)
 {
     return cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -45,7 +45,7 @@ int cay__on_file_mkdir(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     edit e = { .mode = 0755 };
-    CAY_TRY(begin(r, &mkdir_shape, &e, &sb, err));
+    CAY_TRY(read_edit(r, &mkdir_shape, &e, &sb, err));
     CAY_TRY(cay_file_mkdir(sb, &r->call, e.path, e.mode, e.parents, err));
     return cay__reply_file(r, 201, sb, e.path, false, err);
 }
@@ -62,9 +62,9 @@ int cay__on_file_rename(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     edit e = { 0 };
-    CAY_TRY(begin(r, &rename_shape, &e, &sb, err));
+    CAY_TRY(read_edit(r, &rename_shape, &e, &sb, err));
     CAY_TRY(cay_file_rename(sb, &r->call, e.from, e.to, err));
-    return done(r);
+    return reply_empty(r);
 }
 
 static const cay__query delete_query[] = { { "path", "string", "", .required = true },
@@ -80,7 +80,7 @@ int cay__on_file_delete(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay_file_remove(sb, &r->call, path, cay__req_flag(r, "recursive"), err));
-    return done(r);
+    return reply_empty(r);
 }
 
 static const cay__field symlink_fields[] = { PATH_FIELD(target), PATH_FIELD(path) };
@@ -97,7 +97,7 @@ int cay__on_file_symlink(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     edit e = { 0 };
-    CAY_TRY(begin(r, &symlink_shape, &e, &sb, err));
+    CAY_TRY(read_edit(r, &symlink_shape, &e, &sb, err));
     CAY_TRY(cay_file_symlink(sb, &r->call, e.target, e.path, err));
     return cay__reply_file(r, 201, sb, e.path, false, err);
 }
@@ -116,9 +116,9 @@ int cay__on_file_chmod(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     edit e = { 0 };
-    CAY_TRY(begin(r, &chmod_shape, &e, &sb, err));
+    CAY_TRY(read_edit(r, &chmod_shape, &e, &sb, err));
     CAY_TRY(cay_file_chmod(sb, &r->call, e.path, e.mode, err));
-    return done(r);
+    return reply_empty(r);
 }
 
 static const cay__field chown_fields[] = {
@@ -137,9 +137,9 @@ int cay__on_file_chown(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     edit e = { .uid = UINT32_MAX, .gid = UINT32_MAX };
-    CAY_TRY(begin(r, &chown_shape, &e, &sb, err));
+    CAY_TRY(read_edit(r, &chown_shape, &e, &sb, err));
     CAY_TRY(cay_file_chown(sb, &r->call, e.path, e.uid, e.gid, err));
-    return done(r);
+    return reply_empty(r);
 }
 
 static const cay__query path_query[] = { { "path", "string", "", .required = true },
@@ -223,7 +223,7 @@ int cay__on_file_xattr_put(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big", "an attribute has at most %d bytes",
                             XATTR_MAX);
     CAY_TRY(cay_file_setxattr(sb, &r->call, path, name, value, len, err));
-    return done(r);
+    return reply_empty(r);
 }
 
 const cay__doc cay__doc_file_xattr_delete = { "removeAttribute", "files", "remove one",
@@ -235,7 +235,7 @@ int cay__on_file_xattr_delete(cay__req *r, cay_err *err)
     const char *path, *name;
     CAY_TRY(begin_xattr(r, &sb, &path, &name, err));
     CAY_TRY(cay_file_setxattr(sb, &r->call, path, name, NULL, 0, err));
-    return done(r);
+    return reply_empty(r);
 }
 
 typedef struct patch_body {

@@ -103,7 +103,7 @@ static int open_member(packer *k, const cay_call *call, const entry *e, char *fi
     return CAY_MIN(rc, 0);
 }
 
-static int begin(packer *k, const cay_call *call, cay__buf *out)
+static int begin_member(packer *k, const cay_call *call, cay__buf *out)
 {
     entry *e = k->first;
     cay__member *m = cay__alloc(sizeof *m);
@@ -134,7 +134,7 @@ static int begin(packer *k, const cay_call *call, cay__buf *out)
     return rc == CAY_ENOENT ? 0 : rc;
 }
 
-static int some(packer *k, cay__buf *out)
+static int copy_member_piece(packer *k, cay__buf *out)
 {
     size_t want = (size_t)CAY_MIN(k->left, (uint64_t)TURN / 2);
     char *room = cay__buf_room(out, want);
@@ -162,7 +162,7 @@ static int pack_work(cay__pump *p, cay__buf *out)
             cay__buf_add(out, end, sizeof end);
             return CAY__PUMP_END;
         }
-        CAY_TRY(k->fd >= 0 ? some(k, out) : begin(k, &call, out));
+        CAY_TRY(k->fd >= 0 ? copy_member_piece(k, out) : begin_member(k, &call, out));
     }
     return CAY__PUMP_ON;
 }
@@ -185,7 +185,7 @@ static void pack_close(cay__pump *p)
 }
 
 /* A directory gives what is in it; a file gives itself, by its last name. */
-static int gather(packer *k, cay__req *r, const char *path, cay_err *err)
+static int collect_entries(packer *k, cay__req *r, const char *path, cay_err *err)
 {
     cay_dirent e = { .st = { .size_of = sizeof e.st } };
     CAY_TRY(cay_file_stat(k->sb, &r->call, path, true, &e.st, err));
@@ -224,7 +224,8 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
                     .pull = pack_pull,
                     .work = pack_work,
                     .close = pack_close };
-    int rc = k->turn < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : gather(k, r, path, err);
+    int rc =
+        k->turn < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : collect_entries(k, r, path, err);
     if (rc < 0) {
         pack_close(&p);
         return rc;
@@ -305,7 +306,7 @@ static int make_link(unpacker *u, const char *path, cay_err *err)
     return rc;
 }
 
-static int place(unpacker *u, cay_err *err)
+static int extract_member(unpacker *u, cay_err *err)
 {
     char path[2 * CAY__TAR_NAME];
     const char *name = u->m.name;
@@ -353,7 +354,7 @@ int cay__on_file_tar_put(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_query(r, "path", &u->base, err));
     CAY_TRY(cay_file_mkdir(u->sb, &r->call, u->base, 0755, true, err));
     while ((more = cay__tar_next(&u->tar, &u->m, err)) > 0)
-        CAY_TRY(place(u, err));
+        CAY_TRY(extract_member(u, err));
     if (more < 0)
         return more;
     for (const later *l = u->dirs; l; l = l->next)

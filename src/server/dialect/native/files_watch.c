@@ -32,7 +32,7 @@ typedef struct watcher {
     bool begun;
 } watcher;
 
-static void tell(cay__buf *out, const cay_watch_event *e)
+static void write_change(cay__buf *out, const cay_watch_event *e)
 {
     CAY_AUTOBUF b = CAY__BUF(64 << 10);
     cay__shape_put(&b, &change_shape, e);
@@ -40,7 +40,7 @@ static void tell(cay__buf *out, const cay_watch_event *e)
 }
 
 /* Whoever hears this may change something: it will be told. */
-static bool begin(watcher *w, cay__buf *out)
+static bool write_ready(watcher *w, cay__buf *out)
 {
     if (w->begun)
         return false;
@@ -53,7 +53,7 @@ static int watch_work(cay__pump *p, cay__buf *out)
     watcher *w = p->self;
     cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 1000 };
     struct pollfd q = { cay_watch_fd(w->w), POLLIN, 0 };
-    begin(w, out);
+    write_ready(w, out);
     while (out->len < TURN && poll(&q, 1, 0) > 0) {
         cay_err err = CAY_ERR_INIT;
         cay_watch_event e = { .size = sizeof e };
@@ -66,7 +66,7 @@ static int watch_work(cay__pump *p, cay__buf *out)
             cay__sse_event(out, NULL, "error", b.data, b.len);
             return CAY__PUMP_END;
         }
-        tell(out, &e);
+        write_change(out, &e);
     }
     return CAY__PUMP_ON;
 }
@@ -76,7 +76,7 @@ static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
     watcher *w = p->self;
     if (ready)
         return CAY__PUMP_WORK;
-    if (!begin(w, out))
+    if (!write_ready(w, out))
         cay__buf_str(out, ": on\n\n");
     p->beat_ms = BEAT_MS;
     return CAY__PUMP_ON;

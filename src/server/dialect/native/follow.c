@@ -10,7 +10,7 @@ enum { PIECE = 32 << 10, BUDGET = 128 << 10, BEAT_MS = 15000, CALL_MS = 30000 };
 
 static const cay_stream names[] = { CAY_STDOUT, CAY_STDERR };
 
-static cay_call within(void)
+static cay_call make_call(void)
 {
     return (cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__native_now() + CALL_MS };
 }
@@ -65,14 +65,14 @@ void cay__follow_close(cay__follow *f)
     f->p = NULL;
 }
 
-static size_t there(int fd)
+static size_t count_readable(int fd)
 {
     int n = 0;
     return ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
 }
 
 /* At most n bytes out of the descriptor; false when it has ended. */
-static bool discard(int fd, uint64_t *n)
+static bool discard_bytes(int fd, uint64_t *n)
 {
     char scratch[4096];
     while (*n) {
@@ -86,14 +86,14 @@ static bool discard(int fd, uint64_t *n)
     return true;
 }
 
-static bool ended(int fd)
+static bool has_fd_ended(int fd)
 {
     struct pollfd q = { fd, POLLIN, 0 };
-    return poll(&q, 1, 0) > 0 && !there(fd) && q.revents & (POLLHUP | POLLERR);
+    return poll(&q, 1, 0) > 0 && !count_readable(fd) && q.revents & (POLLHUP | POLLERR);
 }
 
 /* The descriptor ended before the stream did: what serves it was replaced. */
-static int again(cay__follow *f, const cay_call *call, int i, cay_err *err)
+static int reopen_stream(cay__follow *f, const cay_call *call, int i, cay_err *err)
 {
     cay__followed *s = &f->s[i];
     cay__close_fd(&s->fd);
@@ -103,15 +103,16 @@ static int again(cay__follow *f, const cay_call *call, int i, cay_err *err)
 
 /* Caught up: take what was read out of the descriptor. What is left in it then is older than the
  * ring, and was told as lost. */
-static int settle(cay__follow *f, const cay_call *call, int i, uint64_t before, cay_err *err)
+static int drain_descriptor(cay__follow *f, const cay_call *call, int i, uint64_t before,
+                            cay_err *err)
 {
     cay__followed *s = &f->s[i];
-    bool alive = discard(s->fd, &s->debt);
+    bool alive = discard_bytes(s->fd, &s->debt);
     if (alive && !s->debt && before) {
-        uint64_t stale = CAY_MIN(before, (uint64_t)there(s->fd));
-        alive = discard(s->fd, &stale);
+        uint64_t stale = CAY_MIN(before, (uint64_t)count_readable(s->fd));
+        alive = discard_bytes(s->fd, &stale);
     }
-    return alive && !ended(s->fd) ? 0 : again(f, call, i, err);
+    return alive && !has_fd_ended(s->fd) ? 0 : reopen_stream(f, call, i, err);
 }
 
 static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *out, cay_err *err)
@@ -119,7 +120,7 @@ static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *ou
     cay__followed *s = &f->s[i];
     char piece[PIECE];
     while (out->len < BUDGET) {
-        size_t n = 0, before = there(s->fd);
+        size_t n = 0, before = count_readable(s->fd);
         uint64_t lost = 0, from = s->at;
         bool eof = false;
         CAY_TRY(cay_proc_read_at(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof,
@@ -135,17 +136,17 @@ static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *ou
             return 0;
         }
         if (!n)
-            return settle(f, call, i, before > s->debt ? before - s->debt : 0, err);
+            return drain_descriptor(f, call, i, before > s->debt ? before - s->debt : 0, err);
     }
     f->ready |= 1u << i; /* it stays readable, since nothing was taken out of it */
     return 0;
 }
 
-static int finish(cay__follow *f, cay__buf *out)
+static int report_exit(cay__follow *f, cay__buf *out)
 {
     cay_err err = CAY_ERR_INIT;
     cay_exit e = { .size = sizeof e };
-    cay_call call = within();
+    cay_call call = make_call();
     if (cay_proc_wait(f->p, &call, &e, &err) < 0)
         f->teller->fail(f, &err, out);
     else
@@ -153,15 +154,15 @@ static int finish(cay__follow *f, cay__buf *out)
     return CAY__PUMP_END;
 }
 
-static bool over(const cay__follow *f)
+static bool has_output_ended(const cay__follow *f)
 {
     return f->s[0].fd < 0 && f->s[1].fd < 0;
 }
 
 /* Once both streams are over their first place is for the end of the process. */
-static void watch(cay__follow *f, cay__pump *p)
+static void set_pump_fds(cay__follow *f, cay__pump *p)
 {
-    bool last = over(f);
+    bool last = has_output_ended(f);
     p->fd[0] = last ? cay_proc_exit_fd(f->p, NULL) : f->s[0].fd;
     p->fd[1] = f->s[1].fd;
     p->fd[2] = f->kick;
@@ -171,23 +172,23 @@ int cay__follow_work(cay__pump *p, cay__buf *out)
 {
     cay__follow *f = p->self;
     cay_err err = CAY_ERR_INIT;
-    cay_call call = within();
+    cay_call call = make_call();
     unsigned ready = f->ready;
     f->ready = 0;
     if (!f->started && f->teller->start)
         f->teller->start(f, out);
     f->started = true;
-    if (over(f) && ready & 1)
-        return finish(f, out);
+    if (has_output_ended(f) && ready & 1)
+        return report_exit(f, out);
     for (int i = 0; i < 2; i++)
         if (f->s[i].fd >= 0 && ready & 1u << i && pull_stream(f, &call, i, out, &err) < 0) {
             if (err.code == CAY_ENOENT) /* its sandbox was stopped: what it held went along, how the
                                            process ended is known */
-                return finish(f, out);
+                return report_exit(f, out);
             f->teller->fail(f, &err, out);
             return CAY__PUMP_END;
         }
-    watch(f, p);
+    set_pump_fds(f, p);
     return CAY__PUMP_ON;
 }
 
@@ -212,5 +213,5 @@ void cay__follow_pump(cay__follow *f, cay__pump *out)
                         .self = f,
                         .pull = cay__follow_pull,
                         .work = cay__follow_work };
-    watch(f, out);
+    set_pump_fds(f, out);
 }

@@ -140,7 +140,7 @@ int cay__on_job_get(cay__req *r, cay_err *err)
     return tell_job(r, r->param[0], 200, err);
 }
 
-static int change(cay__req *r, int (*fn)(cay_client *, const char *, cay_err *), cay_err *err)
+static int update_job(cay__req *r, int (*fn)(cay_client *, const char *, cay_err *), cay_err *err)
 {
     CAY_TRY(tell_job(r, r->param[0], 0, err));
     CAY_TRY(fn(r->client, r->param[0], err));
@@ -151,12 +151,12 @@ const cay__doc cay__doc_job_cancel = { "cancelJob", "jobs", "take one back that 
                                        .answers = { { 200, &job_shape }, { 404 }, { 409 } } };
 int cay__on_job_cancel(cay__req *r, cay_err *err)
 {
-    return change(r, cay_job_cancel, err);
+    return update_job(r, cay_job_cancel, err);
 }
 
 const cay__doc cay__doc_job_replay = { "replayJob", "jobs", "a dead or canceled one once more",
                                        .answers = { { 200, &job_shape }, { 404 }, { 409 } } };
 int cay__on_job_replay(cay__req *r, cay_err *err)
 {
-    return change(r, cay_job_replay, err);
+    return update_job(r, cay_job_replay, err);
 }

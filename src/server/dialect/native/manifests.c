@@ -130,7 +130,7 @@ static const cay__shape given_shape =
                "what was put into a sandbox as it was made; without a manifest nothing");
 
 /* As many as there are below a member, which may be wrapped: {"environment":{"value":{…}}}. */
-static size_t members(const json_t *m, const char *name)
+static size_t count_members(const json_t *m, const char *name)
 {
     const json_t *o = json_object_get(m, name), *in = json_object_get(o, "value");
     return json_object_size(json_is_object(in) ? in : o);
@@ -158,6 +158,7 @@ int cay__on_sandbox_manifest(cay__req *r, cay_err *err)
                                err)); /* it was judged when it was given */
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, TREE_DEPTH);
     return cay__reply_shape(r, 200, &given_shape,
-                            &(given){ cay_manifest_root(m), tree ? tree : "", members(o, "entries"),
-                                      members(o, "environment") });
+                            &(given){ cay_manifest_root(m), tree ? tree : "",
+                                      count_members(o, "entries"),
+                                      count_members(o, "environment") });
 }

@@ -83,7 +83,7 @@ static const cay__shape exposed_shape =
     CAY__SHAPE("Exposed", exposed, exposed_fields, "a port that a token opens");
 
 /* As whoever asks would reach us: through the same door, under the name of the preview. */
-static void address(const cay__req *r, const char *id, exposed *x)
+static void format_url(const cay__req *r, const char *id, exposed *x)
 {
     const char *host = r->head.host, *end = strchr(host, ']'),
                *colon = strchr(end ? end : host, ':');
@@ -112,7 +112,7 @@ int cay__on_port_expose(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &expose_shape, &ttl, err));
     CAY_TRY(cay_port_expose(sb, port, ttl, &x.e, err));
-    address(r, cay_sandbox_id(sb), &x);
+    format_url(r, cay_sandbox_id(sb), &x);
     int rc = cay__reply_shape(r, 201, &exposed_shape, &x);
     explicit_bzero(&x, sizeof x);
     return rc;
@@ -139,7 +139,7 @@ static int on_exposed(const cay_exposed *e, void *arg)
 {
     walk *w = arg;
     exposed x = { .e = *e };
-    address(w->l.r, w->id, &x);
+    format_url(w->l.r, w->id, &x);
     return cay__items_add(&w->l, &x);
 }
 

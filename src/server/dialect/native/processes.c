@@ -134,7 +134,7 @@ static const cay__field proc_fields[] = {
 static const cay__shape proc_shape =
     CAY__SHAPE("Process", told, proc_fields, "one process; it has `exit` once it ended");
 
-static told tell(const cay_proc_info *i)
+static told describe_process(const cay_proc_info *i)
 {
     return (told){ .i = *i, .exit = i->state == 'X' ? &i->exit : NULL };
 }
@@ -145,7 +145,7 @@ static bool wants_events(const cay__req *r)
     return a && strstr(a, "text/event-stream");
 }
 
-static int start(cay__req *r, spawn_body *b, cay_sandbox *sb, cay_err *err)
+static int start_process(cay__req *r, spawn_body *b, cay_sandbox *sb, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
     bool stream = wants_events(r);
@@ -169,7 +169,7 @@ int cay__on_process_start(cay__req *r, cay_err *err)
     spawn_body b = { .s = { .size = sizeof b.s } };
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &cay__spawn_shape, &b, err));
-    return start(r, &b, sb, err);
+    return start_process(r, &b, sb, err);
 }
 
 const cay__doc cay__doc_pty_start = { "startTerminal", "processes",
@@ -192,7 +192,7 @@ int cay__on_pty_start(cay__req *r, cay_err *err)
         b.s.shell = "exec \"${SHELL:-/bin/sh}\" -l";
         b.s.login = true;
     }
-    return start(r, &b, sb, err);
+    return start_process(r, &b, sb, err);
 }
 
 const cay__doc cay__doc_process_run = {
@@ -229,7 +229,7 @@ typedef struct looker {
 static int on_listed(const cay_proc_info *i, void *arg)
 {
     looker *l = arg;
-    told t = tell(i);
+    told t = describe_process(i);
     return i->state == 'X' && !l->ended ? 0 : cay__items_add(&l->list, &t);
 }
 
@@ -254,12 +254,12 @@ int cay__on_process_list(cay__req *r, cay_err *err)
     return cay__items_reply(&l.list, 200, err);
 }
 
-static int on_one(const cay_proc_info *i, void *arg)
+static int on_list_process(const cay_proc_info *i, void *arg)
 {
     looker *l = arg;
     if (*l->id ? strcmp(i->id, l->id) : i->pid != l->pid)
         return 0;
-    told t = tell(i);
+    told t = describe_process(i);
     l->found = true;
     cay__shape_put(&l->list.b, &proc_shape, &t);
     return 1;
@@ -275,7 +275,7 @@ int cay__on_process_get(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     looker l = { .list.b = CAY__BUF(1 << 20), .id = cay_proc_id(p), .pid = cay_proc_pid(p) };
-    int rc = cay_sandbox_procs(sb, &r->call, on_one, &l, err);
+    int rc = cay_sandbox_procs(sb, &r->call, on_list_process, &l, err);
     if (rc >= 0)
         rc = l.found ? cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len)
                      : cay_fail_why(err, CAY_ENOENT, "process_not_found",

@@ -21,7 +21,7 @@ static const cay__query whose_query[] = {
     { "tenant", "string", "whose; another than your own to scope admin" }, { NULL }
 };
 
-static const char *whose(cay__req *r)
+static const char *get_tenant(cay__req *r)
 {
     const char *t = cay__req_tenant(r);
     return t ? t : r->who.tenant;
@@ -39,7 +39,7 @@ int cay__on_registry_put(cay__req *r, cay_err *err)
 {
     login_body b = { 0 };
     CAY_TRY(cay__req_shape(r, &login_shape, &b, err));
-    int rc = cay_registry_login(r->client, whose(r), r->param[0], b.username, b.password, err);
+    int rc = cay_registry_login(r->client, get_tenant(r), r->param[0], b.username, b.password, err);
     explicit_bzero((char *)(uintptr_t)b.password, strlen(b.password));
     return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -80,6 +80,6 @@ const cay__doc cay__doc_registry_delete = { "deleteRegistryLogin", "templates", 
                                             .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_registry_delete(cay__req *r, cay_err *err)
 {
-    CAY_TRY(cay_registry_logout(r->client, whose(r), r->param[0], err));
+    CAY_TRY(cay_registry_logout(r->client, get_tenant(r), r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

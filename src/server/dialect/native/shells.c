@@ -99,7 +99,7 @@ int cay__on_shell_list(cay__req *r, cay_err *err)
     return cay__items_reply(&l.list, 200, err);
 }
 
-static int find(cay__req *r, cay_shell **out, cay_err *err)
+static int find_shell(cay__req *r, cay_shell **out, cay_err *err)
 {
     cay_sandbox *sb;
     cay_shell_spec spec = { .size = sizeof spec, .name = r->param[1], .attach = true };
@@ -128,7 +128,7 @@ int cay__on_shell_run(cay__req *r, cay_err *err)
     cay_shell_cmd cmd = { .size = sizeof cmd };
     cay_result res = { .size = sizeof res };
     CAY_TRY(cay__req_shape(r, &run_shape, &cmd, err));
-    CAY_TRY(find(r, &sh, err));
+    CAY_TRY(find_shell(r, &sh, err));
     CAY_TRY(cay_shell_run(sh, &r->call, &cmd, &res, err));
     int rc = cay__reply_shape(r, 200, &cay__result_shape, &res);
     cay_result_clear(&res);
@@ -140,7 +140,7 @@ const cay__doc cay__doc_shell_end = { "endShell", "shells", "end it and all that
 int cay__on_shell_end(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_shell) sh = NULL;
-    CAY_TRY(find(r, &sh, err));
+    CAY_TRY(find_shell(r, &sh, err));
     CAY_TRY(cay_shell_end(sh, &r->call, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

@@ -16,14 +16,14 @@ enum { LIMIT = 100, LIMIT_MAX = 1000 };
 #define ARCHIVE_MAX (1ull << 40) /* the disk ends sooner */
 
 /* Whose snapshots are looked at: NULL for all. */
-static const char *owner(const cay__req *r)
+static const char *get_tenant_filter(const cay__req *r)
 {
     return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
 }
 
-static int find(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
+static int find_snapshot(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
 {
-    return cay_client_snapshot_of(r->client, &r->call, owner(r), ref, out, err);
+    return cay_client_snapshot_of(r->client, &r->call, get_tenant_filter(r), ref, out, err);
 }
 
 static const cay__field take_fields[] = {
@@ -90,7 +90,7 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
                               .sandbox = cay__req_query(r, "sandbox"),
                               .label = cay__req_query(r, "label"),
                               .after = cay__req_query(r, "after"),
-                              .tenant = owner(r) };
+                              .tenant = get_tenant_filter(r) };
     CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
     if (!limit || (f.after && !cay__mark_valid(f.after, 's')) ||
         (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
@@ -114,7 +114,7 @@ const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that i
 int cay__on_snapshot_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    CAY_TRY(find(r, r->param[0], &s, err));
+    CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
 
@@ -135,9 +135,9 @@ int cay__on_snapshot_patch(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_snapshot) old = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_TRY(cay__req_shape(r, &label_shape, &label, err));
-    CAY_TRY(find(r, r->param[0], &old, err));
+    CAY_TRY(find_snapshot(r, r->param[0], &old, err));
     CAY_TRY(cay_snapshot_rename(r->client, &r->call, old->id, label, err));
-    CAY_TRY(find(r, old->id, &s, err));
+    CAY_TRY(find_snapshot(r, old->id, &s, err));
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
 
@@ -154,20 +154,20 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     bool deferred = false;
-    CAY_TRY(find(r, r->param[0], &s, err));
+    CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     CAY_TRY(cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err));
     return cay__reply_shape(r, 200, &gone_shape, &deferred);
 }
 
 /* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
  * slow peer holds no worker. */
-static int scratch(cay__req *r, int *fd, cay_err *err)
+static int open_scratch_file(cay__req *r, int *fd, cay_err *err)
 {
     *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file for the archive") : 0;
 }
 
-static void told(cay__req *r, const char *name, uint64_t v)
+static void add_number_field(cay__req *r, const char *name, uint64_t v)
 {
     char text[24];
     cay__reply_field(r, name, cay__str_u64(text, v));
@@ -192,19 +192,19 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
                         .since = cay__req_query(r, "since"),
                         .format = cay__req_query(r, "format") };
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
-    CAY_TRY(find(r, r->param[0], &s, err));
+    CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     spec.ref = s->id;
     if (spec.since) {
-        CAY_TRY(find(r, spec.since, &since, err));
+        CAY_TRY(find_snapshot(r, spec.since, &since, err));
         spec.since = since->id;
     }
-    CAY_TRY(scratch(r, &fd, err));
+    CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay_client_export(r->client, &r->call, &spec, fd, &a, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     cay__reply_field(r, "X-Cay-Digest", a.digest);
-    told(r, "X-Cay-Files", a.files);
-    told(r, "X-Cay-Bytes", a.bytes);
+    add_number_field(r, "X-Cay-Files", a.files);
+    add_number_field(r, "X-Cay-Bytes", a.bytes);
     return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd), st.st_size);
 }
 
@@ -226,7 +226,7 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_shared(r, "imported snapshots",
                                err)); /* the library makes them the default tenant's */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
-    CAY_TRY(scratch(r, &fd, err));
+    CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
     CAY_TRY(cay__once_file(r, fd, n, err));
     if (lseek(fd, 0, SEEK_SET) < 0)

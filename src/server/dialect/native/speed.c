@@ -38,7 +38,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint64_t median(uint64_t us[TRIES])
+static uint64_t compute_median(uint64_t us[TRIES])
 {
     qsort(us, TRIES, sizeof *us, by_size);
     return us[TRIES / 2];
@@ -63,7 +63,7 @@ int cay__native_spawn_us(uint64_t *out, cay_err *err)
             continue;
         us[i] = (uint64_t)(cay__now_us() - began);
     }
-    *out = median(us);
+    *out = compute_median(us);
     return 0;
 }
 
@@ -96,7 +96,7 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
         us[i] = (uint64_t)(cay__now_us() - began);
         cay_result_clear(&res);
     }
-    *out = median(us);
+    *out = compute_median(us);
     return 0;
 }
 

@@ -14,7 +14,7 @@ CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 static const char *const stream_words[] = { "stdout", "stderr" };
 
 /* What is carried has not been told yet: whoever comes back wants it. */
-static void event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
+static void write_event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
 {
     char id[48];
     snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry,
@@ -28,7 +28,7 @@ static void tell_start(cay__follow *f, cay__buf *out)
     if (!f->more) /* the one who starts it is told its names */
         return;
     cay__buf_fmt(&b, "{\"id\":\"%s\",\"pid\":%d}", cay_proc_id(f->p), cay_proc_pid(f->p));
-    event(f, "start", &b, out);
+    write_event(f, "start", &b, out);
 }
 
 static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *data, size_t n,
@@ -48,11 +48,11 @@ static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *d
         cay__buf_str(&b, "\"");
     }
     cay__buf_str(&b, "}");
-    event(f, stream_words[which], &b, out);
+    write_event(f, stream_words[which], &b, out);
 }
 
 /* How many bytes at the end are a character that may be completed by what comes. */
-static size_t unfinished(const char *s, size_t n)
+static size_t count_partial_bytes(const char *s, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)s[n - k];
@@ -74,7 +74,7 @@ static void tell_data(cay__follow *f, int which, uint64_t offset, const char *da
     size_t had = s->ncarry, have = had + n;
     memcpy(all, s->carry, had);
     memcpy(all + had, data, n);
-    size_t keep = last ? 0 : unfinished(all, have);
+    size_t keep = last ? 0 : count_partial_bytes(all, have);
     memcpy(s->carry, all + have - keep, keep);
     s->ncarry = keep;
     if (have > keep)
@@ -88,21 +88,21 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
     tell_data(f, which, offset, "", 0, true, out);
     cay__buf_fmt(&b, "{\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
                  stream_words[which], offset, bytes);
-    event(f, "lost", &b, out);
+    write_event(f, "lost", &b, out);
 }
 
 static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
     cay__shape_put(&b, &cay__exit_shape, e);
-    event(f, "exit", &b, out);
+    write_event(f, "exit", &b, out);
 }
 
 static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
     cay__native_error(&b, err);
-    event(f, "error", &b, out);
+    write_event(f, "error", &b, out);
 }
 
 static void tell_beat(cay__follow *f, cay__buf *out)

@@ -58,12 +58,12 @@ static const view host = {
       .config = "" }
 };
 
-static const char *owner(const cay__req *r)
+static const char *get_tenant_filter(const cay__req *r)
 {
     return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
 }
 
-static view seen(const cay_template *t)
+static view describe_template(const cay_template *t)
 {
     return (view){ t->names[0] ? t->names[0] : t->id, "", *t };
 }
@@ -77,7 +77,7 @@ typedef struct page {
 static int on_template(const cay_template *t, void *arg)
 {
     page *p = arg;
-    view v = seen(t);
+    view v = describe_template(t);
     if (p->n++ == p->limit) { /* one more than was asked for: there is a next page */
         cay__str_copy(p->l.next, sizeof p->l.next, p->last);
         return 0;
@@ -102,7 +102,7 @@ int cay__on_template_list(cay__req *r, cay_err *err)
     uint64_t limit;
     page p = { .n = 0 };
     cay_template_filter f = { .size = sizeof f,
-                              .tenant = owner(r),
+                              .tenant = get_tenant_filter(r),
                               .name = cay__req_query(r, "name"),
                               .after = cay__req_query(r, "after") };
     CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
@@ -133,8 +133,8 @@ int cay__on_template_get(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_template) t = NULL;
     if (!strcmp(r->param[0], "host"))
         return cay__reply_shape(r, 200, &template_shape, &host);
-    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), r->param[0], &t, err));
-    view v = seen(t);
+    CAY_TRY(cay_template_find(r->client, &r->call, get_tenant_filter(r), r->param[0], &t, err));
+    view v = describe_template(t);
     return cay__reply_shape(r, 200, &template_shape, &v);
 }
 
@@ -144,7 +144,7 @@ const cay__doc cay__doc_template_delete = {
 };
 int cay__on_template_delete(cay__req *r, cay_err *err)
 {
-    CAY_TRY(cay_template_remove(r->client, &r->call, owner(r), r->param[0], err));
+    CAY_TRY(cay_template_remove(r->client, &r->call, get_tenant_filter(r), r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -158,7 +158,7 @@ int cay__on_template_forget(cay__req *r, cay_err *err)
     const char *name = cay__req_query(r, "name");
     if (!name || !*name)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?name= says which template");
-    CAY_TRY(cay_template_remove(r->client, &r->call, owner(r), name, err));
+    CAY_TRY(cay_template_remove(r->client, &r->call, get_tenant_filter(r), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -185,18 +185,19 @@ int cay__on_template_patch(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_AUTOPTR(cay_template) now = NULL;
-    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), r->param[0], &t, err));
+    CAY_TRY(cay_template_find(r->client, &r->call, get_tenant_filter(r), r->param[0], &t, err));
     change c = { .shared = t->shared };
     CAY_TRY(cay__req_shape(r, &change_shape, &c, err));
     if (c.shared != t->shared) { /* a name that others see stands in for an image's when they build:
                                     the operator's to say */
         CAY_TRY(cay__native_shared(r, "templates for other tenants", err));
-        CAY_TRY(cay_template_share(r->client, &r->call, owner(r), t->id, c.shared, err));
+        CAY_TRY(
+            cay_template_share(r->client, &r->call, get_tenant_filter(r), t->id, c.shared, err));
     }
     if (c.name)
-        CAY_TRY(cay_template_name(r->client, &r->call, owner(r), t->id, c.name, err));
-    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), t->id, &now, err));
-    view v = seen(now);
+        CAY_TRY(cay_template_name(r->client, &r->call, get_tenant_filter(r), t->id, c.name, err));
+    CAY_TRY(cay_template_find(r->client, &r->call, get_tenant_filter(r), t->id, &now, err));
+    view v = describe_template(now);
     return cay__reply_shape(r, 200, &template_shape, &v);
 }
 
@@ -235,7 +236,7 @@ int cay__on_template_create(cay__req *r, cay_err *err)
                                .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
     CAY_TRY(cay_template_publish(r->client, &r->call, &spec, &t, err));
     cay__req_about(r, t->id);
-    view v = seen(t);
+    view v = describe_template(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
 }
 
@@ -283,7 +284,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
                                .platform = cay__req_query(r, "platform"),
                                .config = cay__req_query(r, "config") };
     CAY_TRY(cay_template_import(r->client, &r->call, &spec, &t, err));
-    view v = seen(t);
+    view v = describe_template(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
 }
 
@@ -301,7 +302,7 @@ int cay__on_template_export(cay__req *r, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
     cay_template_out spec = {
-        .size = sizeof spec, .ref = r->param[0], .tenant = owner(r), .fd = fd
+        .size = sizeof spec, .ref = r->param[0], .tenant = get_tenant_filter(r), .fd = fd
     };
     CAY_TRY(cay_template_export(r->client, &r->call, &spec, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)

@@ -152,7 +152,7 @@ static int try_inside(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *
 }
 
 /* What the sandbox says of a layer of its own. */
-static bool holds(const cay_info *info, const char *name)
+static bool is_wall_on(const cay_info *info, const char *name)
 {
     for (size_t i = 0; i < info->nwalls; i++)
         if (!strcmp(info->walls[i].name, name))
@@ -169,7 +169,7 @@ static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay
         return 0;
     CAY_TRY(rc);
     CAY_TRY(cay_sandbox_resume(sb, call, err));
-    bool whole = holds(
+    bool whole = is_wall_on(
         info,
         "freeze"); /* else its processes were stopped one by one, and may go on by themselves */
     w->at[w->n++] = (wall){
@@ -197,7 +197,9 @@ static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay
                    { "disk-quota", "KiB", u.disk, 1024 } };
     for (size_t i = 0; i < CAY_LEN(counts); i++) {
         wall *to = &w->at[w->n++];
-        *to = (wall){ .name = counts[i].name, .ok = holds(info, counts[i].name), .took_us = took };
+        *to = (wall){ .name = counts[i].name,
+                      .ok = is_wall_on(info, counts[i].name),
+                      .took_us = took };
         snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", counts[i].v / counts[i].per,
                  counts[i].unit, to->ok ? "" : ", and the kernel holds none to it");
     }

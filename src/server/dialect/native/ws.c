@@ -48,7 +48,7 @@ typedef struct ws {
 
 static const char *const stream_words[] = { "stdout", "stderr" };
 
-static void text(cay__buf *out, const cay__buf *b)
+static void send_text(cay__buf *out, const cay__buf *b)
 {
     cay__ws_send(out, CAY__WS_TEXT, b->data, b->len);
 }
@@ -60,7 +60,7 @@ static void tell_start(cay__follow *f, cay__buf *out)
                  "{\"type\":\"start\",\"id\":\"%s\",\"pid\":%d,\"stdout\":%" PRIu64
                  ",\"stderr\":%" PRIu64 "}",
                  cay_proc_id(f->p), cay_proc_pid(f->p), f->s[0].at, f->s[1].at);
-    text(out, &b);
+    send_text(out, &b);
 }
 
 static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n,
@@ -82,7 +82,7 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
     cay__buf_fmt(
         &b, "{\"type\":\"lost\",\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
         stream_words[which], offset, bytes);
-    text(out, &b);
+    send_text(out, &b);
 }
 
 static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
@@ -92,7 +92,7 @@ static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
     cay__shape_put(&b, &cay__exit_shape, e);
     CAY_AUTOBUF all = CAY__BUF(8192);
     cay__buf_fmt(&all, "{\"type\":\"exit\",%s", b.data + 1);
-    text(out, &all);
+    send_text(out, &all);
     cay__ws_close(out, 1000, "");
 }
 
@@ -102,7 +102,7 @@ static void tell_error(cay__buf *out, const char *type, const cay_err *err)
     cay__native_error(&b, err);
     CAY_AUTOBUF all = CAY__BUF(8192);
     cay__buf_fmt(&all, "{\"type\":\"%s\",%s", type, b.data + 1);
-    text(out, &all);
+    send_text(out, &all);
 }
 
 static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
@@ -140,7 +140,7 @@ static bool take_input(ws *w, cay__buf *out, bool *close_in, bool *alone)
     return any;
 }
 
-static void *feed(void *arg)
+static void *feed_stdin(void *arg)
 {
     ws *w = arg;
     cay_call call = { .size = sizeof call, .cancel_fd = w->stop };
@@ -178,7 +178,7 @@ static int start_feeding(ws *w)
     pthread_attr_setstacksize(&attr, 256 << 10);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    w->joinable = w->feeding = pthread_create(&w->thread, &attr, feed, w) == 0;
+    w->joinable = w->feeding = pthread_create(&w->thread, &attr, feed_stdin, w) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return w->joinable ? 0 : CAY_ENOSPACE;
@@ -253,7 +253,7 @@ static int ws_push(cay__pump *p, int kind, const char *data, size_t len, cay__bu
     return w->norders ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
 
-static void obey(ws *w)
+static void apply_orders(ws *w)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
     for (size_t i = 0; i < w->norders; i++) {
@@ -269,7 +269,7 @@ static void obey(ws *w)
 static int ws_work(cay__pump *p, cay__buf *out)
 {
     ws *w = p->self;
-    obey(w);
+    apply_orders(w);
     int rc = cay__follow_work(p, out);
     pthread_mutex_lock(&w->lock);
     p->hold = w->in.len > INPUT_LOW;
