@@ -21,7 +21,9 @@ static cay_verdict lookup_verdict(const cay_run *r, const cay_tool_call *call, c
                              cay__json_str(a, "sticky_rejection_message", CAY__NOT_APPROVED));
     if (is_listed(json_object_get(a, "rejected"), call->call_id))
         return CAY_REJECT;
-    return is_listed(json_object_get(a, "approved"), call->call_id) ? CAY_APPROVE : CAY_ASK_LATER;
+    if (is_listed(json_object_get(a, "approved"), call->call_id))
+        return CAY_APPROVE;
+    return CAY_ASK_LATER;
 }
 
 static void record_tool_verdict(cay_run *r, const char *tool, bool yes, const char *message)
@@ -38,9 +40,10 @@ static void record_tool_verdict(cay_run *r, const char *tool, bool yes, const ch
 
 static void write_down(cay_run *r, const cay_tool_call *call, const char *verdict)
 {
-    json_t *e = r->conf->ledger ? json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id",
-                                            call->call_id, "verdict", verdict)
-                                : NULL;
+    json_t *e = NULL;
+    if (r->conf->ledger)
+        e = json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id", call->call_id, "verdict",
+                      verdict);
     if (e)
         cay__audit_sink(
             r, "approval", e,
@@ -58,8 +61,11 @@ cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)
     if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
         record_tool_verdict(r, call->tool, yes, said);
     write_down(r, call, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
-    if (yes || v == CAY_ASK_LATER)
-        return yes ? CAY_APPROVE : v;
-    *why = cay__strdup(said && *said ? said : message ? message : CAY__NOT_APPROVED);
+    if (yes || v == CAY_ASK_LATER) {
+        if (yes)
+            return CAY_APPROVE;
+        return v;
+    }
+    *why = cay__strdup(said && *said ? said : CAY_OR(message, CAY__NOT_APPROVED));
     return CAY_REJECT;
 }

@@ -70,16 +70,22 @@ static int write_to(cay_audit_sink *a, cay_run *r, const json_t *event, json_t *
                     json_t *output, cay_err *why)
 {
     bool in_detail = a->detail && detail, with_output = a->output && output;
-    CAY_AUTOJSON *whole = in_detail || with_output ? json_copy((json_t *)event) : NULL;
+    CAY_AUTOJSON *whole = NULL;
+    if (in_detail || with_output)
+        whole = json_copy((json_t *)event);
     if (in_detail)
         json_object_update(whole, detail);
     if (with_output)
         json_object_set(whole, "output", output);
-    CAY_AUTOFREE char *text = cay__json_text(whole ? whole : event, CAY__EVENT_MAX);
+    CAY_AUTOFREE char *text = cay__json_text(CAY_OR(whole, event), CAY__EVENT_MAX);
     cay_err own = CAY_ERR_INIT;
-    int rc = !text       ? cay_fail(&own, CAY_ETOOBIG, "the event is larger than 64 KiB")
-             : a->inside ? a->inside(a->self, r, text, &own)
-                         : a->sink.write(a->self, text, &own);
+    int rc;
+    if (!text)
+        rc = cay_fail(&own, CAY_ETOOBIG, "the event is larger than 64 KiB");
+    else if (a->inside)
+        rc = a->inside(a->self, r, text, &own);
+    else
+        rc = a->sink.write(a->self, text, &own);
     a->lost += rc < 0;
     if (rc >= 0 || !a->strict)
         return 0;
@@ -109,8 +115,10 @@ int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err)
         json_object_update(e, own);
     json_object_del(e, "detail");
     json_object_del(e, "output");
-    for (cay_audit_sink *a = first; a; a = a->next)
-        rc = write_to(a, r, e, detail, output, &why) < 0 ? -1 : rc;
+    for (cay_audit_sink *a = first; a; a = a->next) {
+        if (write_to(a, r, e, detail, output, &why) < 0)
+            rc = -1;
+    }
     pthread_mutex_unlock(&first->lock);
     if (rc == 0)
         return 0;
@@ -123,9 +131,9 @@ static int file_write(void *self, const char *json, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__EVENT_MAX + 16);
     cay__buf_fmt(&b, "%s\n", json); /* one write: lines of two programs do not mix */
-    return cay__fd_write_all(*(int *)self, b.data, b.len)
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "audit file");
+    if (cay__fd_write_all(*(int *)self, b.data, b.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "audit file");
 }
 
 static void file_close(void *self)

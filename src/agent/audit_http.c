@@ -29,7 +29,9 @@ typedef struct post {
 
 static int send_event(post *p, const char *json, size_t len, cay_err *err)
 {
-    int64_t left = p->ending ? p->until - cay__now_ms() : WAIT_MS;
+    int64_t left = WAIT_MS;
+    if (p->ending)
+        left = p->until - cay__now_ms();
     cay_call call = { .size = sizeof call,
                       .deadline_ms = cay__now_ms() + CAY_MAX(left, (int64_t)1) };
     if (!p->e.http)
@@ -74,9 +76,9 @@ static int spool_own(post *p, cay_err *err)
 static int spool_open(const post *p, int flags, cay_err *err)
 {
     int fd = open(p->spool, flags | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
-    return fd >= 0 || errno == ENOENT
-               ? fd
-               : cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+    if (fd >= 0 || errno == ENOENT)
+        return fd;
+    return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
 }
 
 static int spool_event(const post *p, const char *json, cay_err *err)
@@ -90,19 +92,20 @@ static int spool_event(const post *p, const char *json, cay_err *err)
                             "the audit's spool %.200s is larger than 64 MiB", p->spool);
     CAY_AUTOBUF b = CAY__BUF(CAY__EVENT_MAX + 16);
     cay__buf_fmt(&b, "%s\n", json);
-    return cay__fd_write_all(fd, b.data, b.len)
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+    if (cay__fd_write_all(fd, b.data, b.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
 }
 
 /* What was sent is taken out from its front, by a new file in its place. */
 static int cut_front(const post *p, const char *rest, cay_err *err)
 {
     char tmp[4200];
-    if (!*rest)
-        return unlink(p->spool) < 0 && errno != ENOENT
-                   ? cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool)
-                   : 0;
+    if (!*rest) {
+        if (unlink(p->spool) < 0 && errno != ENOENT)
+            return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+        return 0;
+    }
     snprintf(tmp, sizeof tmp, "%.4000s.new", p->spool);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -115,7 +118,9 @@ static int cut_front(const post *p, const char *rest, cay_err *err)
 static int send_kept(post *p, cay_err *err)
 {
     struct stat st;
-    CAY_AUTOFD fd = p->spool ? spool_open(p, O_RDONLY, err) : -1;
+    CAY_AUTOFD fd = -1;
+    if (p->spool)
+        fd = spool_open(p, O_RDONLY, err);
     if (fd < 0 || fstat(fd, &st) < 0 || !st.st_size)
         return 0;
     if (st.st_size > SPOOL_MAX + CAY__EVENT_MAX)
@@ -130,11 +135,19 @@ static int send_kept(post *p, cay_err *err)
     int rc = 0;
     while (*at && rc == 0) {
         size_t len = strcspn(at, "\n");
-        rc = len ? send_event(p, at, len, err) : 0;
-        at += rc < 0 ? 0 : len + (at[len] == '\n');
+        if (len)
+            rc = send_event(p, at, len, err);
+        else
+            rc = 0;
+        if (rc >= 0)
+            at += len + (at[len] == '\n');
     }
-    int cut = at > text ? cut_front(p, at, rc == 0 ? err : NULL) : 0;
-    return rc < 0 ? rc : cut;
+    int cut = 0;
+    if (at > text)
+        cut = cut_front(p, at, rc == 0 ? err : NULL);
+    if (rc < 0)
+        return rc;
+    return cut;
 }
 
 static int deliver_event(post *p, const char *json, cay_err *err)
@@ -181,9 +194,10 @@ static int post_write(void *self, const char *json, cay_err *err)
         p->queue[(p->at + p->n++) % QUEUE_MAX] = cay__strdup(json);
     pthread_cond_signal(&p->more);
     pthread_mutex_unlock(&p->lock);
-    return room ? 0
-                : cay_fail_why(err, CAY_ERATE, "ledger_http", "more than %d events wait to be sent",
-                               QUEUE_MAX);
+    if (room)
+        return 0;
+    return cay_fail_why(err, CAY_ERATE, "ledger_http", "more than %d events wait to be sent",
+                        QUEUE_MAX);
 }
 
 static void post_close(void *self)
@@ -216,7 +230,7 @@ static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
                             "\"%.100s\" is no address of a server for the audit",
-                            spec->url ? spec->url : "");
+                            CAY_OR(spec->url, ""));
     p->e.base = cay__strdup(spec->url);
     if (spec->key)
         CAY_TRY(cay__model_secret(spec->key, &p->e.key, err));
@@ -226,8 +240,13 @@ static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
     cay__headers_begin(&p->e);
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
         CAY_TRY(cay__headers_line(&p->e, &none, "the audit", spec->headers[i], err));
-    p->spool = spec->spool ? cay__strdup(spec->spool) : NULL;
-    return p->spool ? spool_own(p, err) : 0;
+    if (spec->spool)
+        p->spool = cay__strdup(spec->spool);
+    else
+        p->spool = NULL;
+    if (p->spool)
+        return spool_own(p, err);
+    return 0;
 }
 
 int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_audit_sink **out,

@@ -63,7 +63,7 @@ __attribute__((format(printf, 1, 2))) static json_t *format_output(const char *f
 static json_t *describe_call(const one_call *c)
 {
     json_t *j = json_pack("{s:s, s:s}", "tool", c->pub.tool, "call_id", c->pub.call_id);
-    return j ? j : json_object(); /* a name that is no text */
+    return CAY_OR(j, json_object()); /* a name that is no text */
 }
 
 /* How a call went, for the audit: ok, failed, or refused before it ran. */
@@ -88,8 +88,9 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
 
 static bool needs_yes(const one_call *c)
 {
-    return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub)
-                                   : c->tool->approval;
+    if (c->tool->needs_approval)
+        return c->tool->needs_approval(c->tool->arg, &c->pub);
+    return c->tool->approval;
 }
 
 /* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
@@ -114,7 +115,9 @@ static int read_arguments(one_call *c, cay_err *err)
 {
     const json_t *raw =
         json_object_get(c->item, cay__item_is(c->item, "custom_tool_call") ? "input" : "arguments");
-    const char *text = json_is_string(raw) ? json_string_value(raw) : "";
+    const char *text = "";
+    if (json_is_string(raw))
+        text = json_string_value(raw);
     if (json_is_string(raw) && strlen(text) != json_string_length(raw))
         return cay_fail(err, CAY_EINVAL, "there is a NUL character in it");
     if (cay__item_is(c->item, "custom_tool_call")) {
@@ -123,7 +126,7 @@ static int read_arguments(one_call *c, cay_err *err)
         c->text = cay__strdup(text);
         return 0;
     }
-    CAY_TRY(cay__json_object("it", *text ? text : "{}", &c->args, err));
+    CAY_TRY(cay__json_object("it", cay__text_or(text, "{}"), &c->args, err));
     if (c->tool->grammar && !c->tool->parameters) {
         c->text = cay__strdup(cay__json_str(c->args, "input", ""));
         return 0;
@@ -133,7 +136,7 @@ static int read_arguments(one_call *c, cay_err *err)
         CAY_TRY(cay__json_object("schema", c->tool->parameters, &schema, err));
         CAY_TRY(cay__schema_check(schema, c->args, err));
     }
-    c->text = cay__strdup(*text ? text : "{}");
+    c->text = cay__strdup(cay__text_or(text, "{}"));
     return 0;
 }
 
@@ -142,7 +145,9 @@ static cay_call limit_call(const cay_run *r, const cay_tool *t)
     cay_call call = cay__call_copy(r->call);
     call.tell = r->tell; /* and not a call that this one is inside of: what is done is told once */
     call.tell_arg = r->tell_arg;
-    int64_t end = t->timeout_ms ? cay__now_ms() + (int64_t)t->timeout_ms : 0;
+    int64_t end = 0;
+    if (t->timeout_ms)
+        end = cay__now_ms() + (int64_t)t->timeout_ms;
     if (end && (!call.deadline_ms || end < call.deadline_ms))
         call.deadline_ms = end;
     const cay_fence *fence = cay__limits_fence(r->seat->limits);
@@ -166,10 +171,13 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
     CAY_AUTOFREE char *text = NULL;
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->tool_end) {
-            if (!text)
-                text = json_is_string(output) ? cay__strdup(json_string_value(output))
-                                              : cay__json_text(output, CAY__TEXT_MAX);
-            both[i]->tool_end(both[i]->arg, r, c, text ? text : "");
+            if (!text) {
+                if (json_is_string(output))
+                    text = cay__strdup(json_string_value(output));
+                else
+                    text = cay__json_text(output, CAY__TEXT_MAX);
+            }
+            both[i]->tool_end(both[i]->arg, r, c, CAY_OR(text, ""));
         }
 }
 
@@ -195,7 +203,10 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
 static void call_beside(void *arg, size_t i)
 {
     one_call *c = &((one_call *)arg)[i];
-    c->rc = c->how == FATE_DONE ? c->tool->call(c->tool->arg, &c->pub, &c->o, &c->own) : 0;
+    if (c->how == FATE_DONE)
+        c->rc = c->tool->call(c->tool->arg, &c->pub, &c->o, &c->own);
+    else
+        c->rc = 0;
 }
 
 static void call_here(cay_run *r, one_call *c)
@@ -222,10 +233,10 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     if (rc < 0 && (c->tool->raises || cay__call_check_run(r) < 0)) {
         if (err)
             *err = c->own;
-        return c->tool->raises && rc != CAY_ECANCELED
-                   ? cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool,
-                                  c->own.msg)
-                   : rc;
+        if (c->tool->raises && rc != CAY_ECANCELED)
+            return cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool,
+                                c->own.msg);
+        return rc;
     }
     if (rc < 0) {
         char text[600];
@@ -256,22 +267,26 @@ static int ask_guards(cay_run *r, one_call *c, cay_err *err)
         CAY_AUTOFREE char *said = NULL;
         if (output ? !g->after : !g->before)
             continue;
-        cay__span *span = cay__span_begin(r, "guardrail", g->name ? g->name : "guardrail");
-        int rc = output ? g->after(g->arg, &c->pub, text ? text : "", &said, err)
-                        : g->before(g->arg, &c->pub, &said, err);
+        cay__span *span = cay__span_begin(r, "guardrail", CAY_OR(g->name, "guardrail"));
+        int rc;
+        if (output)
+            rc = g->after(g->arg, &c->pub, CAY_OR(text, ""), &said, err);
+        else
+            rc = g->before(g->arg, &c->pub, &said, err);
         cay__span_data(span, "triggered", json_boolean(rc > 0));
         cay__span_end(span, NULL);
         CAY_TRY(rc);
         if (rc == CAY_GUARD_TRIP)
-            return cay_fail_why(
-                err, CAY_EPERM, "guardrail_tool", "guard %.60s of tool %.64s does not let %s pass",
-                g->name ? g->name : "", c->pub.tool, output ? "its answer" : "a call");
+            return cay_fail_why(err, CAY_EPERM, "guardrail_tool",
+                                "guard %.60s of tool %.64s does not let %s pass",
+                                CAY_OR(g->name, ""), c->pub.tool, output ? "its answer" : "a call");
         if (rc == CAY_GUARD_PASS)
             continue;
-        c->how = output ? c->how : FATE_TOLD;
+        if (!output)
+            c->how = FATE_TOLD;
         json_decref(c->out);
-        cay_output_text(&c->o, said ? said : CAY__NOT_APPROVED,
-                        strlen(said ? said : CAY__NOT_APPROVED));
+        cay_output_text(&c->o, CAY_OR(said, CAY__NOT_APPROVED),
+                        strlen(CAY_OR(said, CAY__NOT_APPROVED)));
         c->out = cay__output_take(&c->o);
         return 0;
     }
@@ -297,7 +312,9 @@ static int prepare_call(cay_run *r, one_call *c, const json_t *item, cay_err *er
                               .tool = cay__json_str(item, "name", ""),
                               .call_id = cay__json_str(item, "call_id", "") };
     c->tool = cay__tool_find(r->seat, c->pub.tool);
-    const char *whose = c->tool ? NULL : cay__json_str(r->seat->withheld, c->pub.tool, NULL);
+    const char *whose = NULL;
+    if (!c->tool)
+        whose = cay__json_str(r->seat->withheld, c->pub.tool, NULL);
     if (whose) {
         c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable",
                              "capability %.60s is not available in this run", whose);
@@ -317,7 +334,9 @@ static int prepare_call(cay_run *r, one_call *c, const json_t *item, cay_err *er
         if (c->how == FATE_DONE)
             CAY_TRY(ask_guards(r, c, err));
     }
-    return c->how == FATE_TOLD ? audit_tool(r, c, "refused", err) : 0;
+    if (c->how == FATE_TOLD)
+        return audit_tool(r, c, "refused", err);
+    return 0;
 }
 
 static void free_call(one_call *c)
@@ -367,9 +386,12 @@ static int report_call(cay_run *r, const one_call *c, char **stop, cay_err *err)
     if (c->how == FATE_DONE && r->seat->agent->tool_use == CAY_TOOLS_ASK)
         json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool,
                                                     "call_id", c->pub.call_id, "output", c->out));
-    if (c->how == FATE_DONE && !*stop && is_stop_tool(r->seat->agent, c->pub.tool))
-        *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out))
-                                       : cay__json_text(c->out, CAY__TEXT_MAX);
+    if (c->how == FATE_DONE && !*stop && is_stop_tool(r->seat->agent, c->pub.tool)) {
+        if (json_is_string(c->out))
+            *stop = cay__strdup(json_string_value(c->out));
+        else
+            *stop = cay__json_text(c->out, CAY__TEXT_MAX);
+    }
     return cay__answer(r, c->item, json_incref(c->out), err);
 }
 
@@ -394,7 +416,7 @@ static size_t row_of(const cay_run *r, json_t *const *items, size_t n)
         if (!t || !t->beside)
             break;
     }
-    return k ? k : 1;
+    return CAY_OR(k, 1);
 }
 
 int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments,
@@ -431,8 +453,9 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
     {
         bool asked =
             cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
-        const cay_handoff *h =
-            asked ? NULL : cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+        const cay_handoff *h = NULL;
+        if (!asked)
+            h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
         cay_err why = CAY_ERR_INIT;
         if (asked) {
             CAY_TRY(cay__hosted_decide(r, item, err));
@@ -463,7 +486,7 @@ static int ask_done(cay_run *r, char **stop, cay_err *err)
     if (a->tool_use != CAY_TOOLS_ASK || !a->tools_done || !json_array_size(r->results))
         return 0;
     CAY_AUTOFREE char *text = cay__json_text(r->results, CAY__TEXT_MAX);
-    return a->tools_done(r, r->seat->given, text ? text : "[]", stop, err);
+    return a->tools_done(r, r->seat->given, CAY_OR(text, "[]"), stop, err);
 }
 
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err)
@@ -481,13 +504,17 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
     for (size_t i = 0; i < n; i++)
         items[i] = json_array_get(rest, i);
     for (size_t i = 0, row; i < n; i += row) {
-        CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
+        if (cay__call_check_run(r) < 0)
+            CAY_TRY(cay__call_fail_run(r, err));
         row = row_of(r, items + i, n - i);
         CAY_TRY(run_row(r, items + i, row, stop, err));
     }
     r->tools_used = true;
-    if (!target)
-        return json_array_size(r->pending) ? 0 : ask_done(r, stop, err);
+    if (!target) {
+        if (json_array_size(r->pending))
+            return 0;
+        return ask_done(r, stop, err);
+    }
     if (json_array_size(r->pending)) { /* who waits must come back to the same agent */
         json_array_append(r->pending, (json_t *)to);
         return 0;

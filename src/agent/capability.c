@@ -32,7 +32,9 @@ void cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, c
 
 void *cay__capability_self(const cay_capability *c, const char *name)
 {
-    return strcmp(c->ops->name, name) ? NULL : c->self;
+    if (strcmp(c->ops->name, name))
+        return NULL;
+    return c->self;
 }
 
 const char *cay_cap_name(const cay_capability *c)

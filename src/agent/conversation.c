@@ -53,7 +53,9 @@ const char *cay__conversation_id(const cay_conversation *c)
 static int memory_load(void *self, char **items, cay_err *err)
 {
     *items = cay__json_text(self, CAY__TEXT_MAX);
-    return *items ? 0 : cay_fail(err, CAY_ETOOBIG, "the conversation is larger than 256 MiB");
+    if (*items)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the conversation is larger than 256 MiB");
 }
 
 static int memory_append(void *self, const char *items, cay_err *err)
@@ -119,7 +121,9 @@ static int kept_load(void *self, char **items, cay_err *err)
     while ((st = sqlite3_step(s)) == SQLITE_ROW)
         cay__buf_fmt(&b, "%s%s", b.len > 1 ? "," : "", (const char *)sqlite3_column_text(s, 0));
     cay__buf_str(&b, "]");
-    int rc = st == SQLITE_DONE ? 0 : sql_fail(k, "read", err);
+    int rc = 0;
+    if (st != SQLITE_DONE)
+        rc = sql_fail(k, "read", err);
     sqlite3_finalize(s);
     CAY_TRY(rc);
     if (b.full)
@@ -135,7 +139,7 @@ static int insert_items(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *er
     json_array_foreach(new, i, item)
     {
         CAY_AUTOFREE char *text = cay__json_text(item, CAY__TEXT_MAX);
-        sqlite3_bind_text(s, 2, text ? text : "{}", -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 2, CAY_OR(text, "{}"), -1, SQLITE_STATIC);
         if (sqlite3_step(s) != SQLITE_DONE)
             return sql_fail(k, "write", err);
         sqlite3_reset(s);
@@ -168,7 +172,9 @@ static int kept_clear(void *self, cay_err *err)
     kept *k = self;
     sqlite3_stmt *s = NULL;
     CAY_TRY(prepare_statement(k, "DELETE FROM items WHERE conversation = ?1", &s, err));
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : sql_fail(k, "clear", err);
+    int rc = 0;
+    if (sqlite3_step(s) != SQLITE_DONE)
+        rc = sql_fail(k, "clear", err);
     sqlite3_finalize(s);
     return rc;
 }

@@ -16,7 +16,7 @@
 
 static const char *guard_name(const cay_guard *g)
 {
-    return g->name ? g->name : "guardrail";
+    return CAY_OR(g->name, "guardrail");
 }
 
 /* What its check led to, as an error of the run. */
@@ -63,7 +63,7 @@ static char *input_text(const cay_run *r)
         if (text)
             cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
     }
-    return cay__strdup(b.data ? b.data : "");
+    return cay__strdup(CAY_OR(b.data, ""));
 }
 
 int cay__guard_input(cay_run *r, cay_err *err)
@@ -180,7 +180,9 @@ static int start_guards(struct cay__guards *g, cay_run *r, cay_err *err)
         cay__span_end(g->v[i].span, NULL);
     }
     errno = e;
-    return e ? cay_fail_sys(err, CAY_ESYS, "a thread for guards") : 0;
+    if (e)
+        return cay_fail_sys(err, CAY_ESYS, "a thread for guards");
+    return 0;
 }
 
 int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
@@ -226,7 +228,9 @@ static int resolve_outcome(const struct cay__guards *g, int rc, cay_err *err)
             return check_verdict(g->v[i].g, g->v[i].rc, g->v[i].info, true, err);
     if (first < g->n && err)
         *err = g->v[first].own;
-    return first < g->n ? g->v[first].rc : rc;
+    if (first < g->n)
+        return g->v[first].rc;
+    return rc;
 }
 
 int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)

@@ -10,7 +10,7 @@ int cay__handoff_check(const json_t *item, const cay_handoff *h, cay_err *err)
     const char *text = cay__json_str(item, "arguments", "");
     if (!h->parameters)
         return 0;
-    CAY_TRY(cay__json_object("it", *text ? text : "{}", &args, err));
+    CAY_TRY(cay__json_object("it", cay__text_or(text, "{}"), &args, err));
     CAY_TRY(cay__json_object("schema", h->parameters, &schema, err));
     return cay__schema_check(schema, args, err);
 }
@@ -42,8 +42,8 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     cay__buf_str(&b, "}");
     if (h->taken)
         CAY_TRY(h->taken(h->arg, r, h->parameters && *args ? args : "{}", err));
-    json_t *told = json_string(b.data ? b.data : "{}");
-    CAY_TRY(cay__answer(r, item, told ? told : json_string("{}"), err));
+    json_t *told = json_string(CAY_OR(b.data, "{}"));
+    CAY_TRY(cay__answer(r, item, CAY_OR(told, json_string("{}")), err));
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
     cay__span_data(span, "from_agent", json_string(from->name));

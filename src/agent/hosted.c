@@ -177,5 +177,7 @@ int cay__hosted_note(cay_run *r, const json_t *item, cay_err *err)
     json_t *e =
         json_pack("{s:s, s:s, s:b, s:s}", "tool", name.text, "call_id",
                   cay__json_str(item, "id", ""), "hosted", 1, "outcome", failed ? "failed" : "ok");
-    return e ? cay__audit_sink(r, "tool", e, err) : 0;
+    if (e)
+        return cay__audit_sink(r, "tool", e, err);
+    return 0;
 }

@@ -40,8 +40,8 @@ json_t *cay__text_cut(const char *text, size_t most)
     cay__buf_add(&b, text, cut);
     if (cut < n)
         cay__buf_fmt(&b, "… (%zu bytes more)", n - cut);
-    json_t *v = json_stringn(b.data ? b.data : "", b.len);
-    return v ? v : json_null();
+    json_t *v = json_stringn(CAY_OR(b.data, ""), b.len);
+    return CAY_OR(v, json_null());
 }
 
 int cay__input_items(const char *input, json_t **out, cay_err *err)

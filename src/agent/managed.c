@@ -93,7 +93,9 @@ int cay_managed_before_stop(cay_managed *s, int (*fn)(void *arg, cay_err *err), 
         s->hooks[s->nhooks++] = (hook){ fn, arg };
     }
     pthread_mutex_unlock(&s->lock);
-    return closed ? cay_fail(err, CAY_ESTATE, "the session is closed") : 0;
+    if (closed)
+        return cay_fail(err, CAY_ESTATE, "the session is closed");
+    return 0;
 }
 
 /* The first failure is kept. */

@@ -60,7 +60,9 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
                      json_t **result, cay_err *err)
 {
     cay_call c = limit_call(m, call);
-    int64_t id = result ? ++m->id : 0;
+    int64_t id = 0;
+    if (result)
+        id = ++m->id;
     CAY_AUTOJSON *msg =
         json_pack("{s:s, s:s, s:o?}", "jsonrpc", "2.0", "method", method, "params", params);
     CAY_AUTOJSON *answer = NULL;
@@ -68,7 +70,9 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
         json_object_del(msg, "params");
     if (msg && id)
         json_object_set_new(msg, "id", json_integer(id));
-    CAY_AUTOFREE char *text = msg ? cay__json_text(msg, CAY__MCP_MESSAGE - 2) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (msg)
+        text = cay__json_text(msg, CAY__MCP_MESSAGE - 2);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "%.60s: the message is no text, or too large", m->name);
     m->asked = 0;
@@ -149,9 +153,9 @@ static void add_tool(cay_mcp *m, const json_t *j)
 
 const char *cay__mcp_server_of(const cay_tool *t)
 {
-    return t->call == call_tool || cay__mcp_is_resource_tool(t)
-               ? ((const cay__mcp_tool *)t->arg)->mcp->name
-               : NULL;
+    if (t->call == call_tool || cay__mcp_is_resource_tool(t))
+        return ((const cay__mcp_tool *)t->arg)->mcp->name;
+    return NULL;
 }
 
 int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key,
@@ -179,7 +183,10 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
         json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);
-        cursor = next ? cay__strdup(next) : NULL;
+        if (next)
+            cursor = cay__strdup(next);
+        else
+            cursor = NULL;
         if (!cursor) {
             *out = CAY_STEAL(all);
             return 0;
@@ -191,10 +198,10 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
 
 int cay__mcp_offers(const cay_mcp *m, const char *what, cay_err *err)
 {
-    return json_object_get(m->offers, what)
-               ? 0
-               : cay_fail_why(err, CAY_ENOTSUP, "mcp_unsupported", "MCP server %.60s offers no %s",
-                              m->name, what);
+    if (json_object_get(m->offers, what))
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "mcp_unsupported", "MCP server %.60s offers no %s",
+                        m->name, what);
 }
 
 const char *cay__mcp_name(const cay_mcp *m)
@@ -239,14 +246,17 @@ int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out,
         return cay_fail(err, CAY_EINVAL,
                         "an MCP server is a program (argv) or an address (url): give one of them");
     cay_mcp *m = cay__alloc(sizeof *m);
-    m->name = cay__strdup(spec->name ? spec->name : "mcp");
-    m->timeout_ms = spec->timeout_ms ? spec->timeout_ms : TIMEOUT_MS;
+    m->name = cay__strdup(CAY_OR(spec->name, "mcp"));
+    m->timeout_ms = CAY_OR(spec->timeout_ms, TIMEOUT_MS);
     m->approval = spec->approval;
     m->asks = spec->asks;
     m->v = cay__alloc(TOOLS_MAX * sizeof *m->v);
     m->tools = cay__alloc(TOOLS_MAX * sizeof *m->tools);
-    int rc = spec->url ? cay__mcp_http(m, spec, &m->link, err)
-                       : cay__mcp_stdio(m, spec, call, &m->link, err);
+    int rc;
+    if (spec->url)
+        rc = cay__mcp_http(m, spec, &m->link, err);
+    else
+        rc = cay__mcp_stdio(m, spec, call, &m->link, err);
     if (rc == 0)
         rc = initialize_session(m, call, err);
     if (rc == 0)

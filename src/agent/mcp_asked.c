@@ -26,12 +26,12 @@ static json_t *make_error(int code, const char *text)
     json_t *e = json_pack("{s:i, s:s}", "code", code, "message", text);
     return json_pack(
         "{s:o}", "error",
-        e ? e : json_pack("{s:i, s:s}", "code", code, "message", "no reason that is text"));
+        CAY_OR(e, json_pack("{s:i, s:s}", "code", code, "message", "no reason that is text")));
 }
 
 static json_t *make_result(json_t *r) /* takes r */
 {
-    return json_pack("{s:o}", "result", r ? r : json_object());
+    return json_pack("{s:o}", "result", CAY_OR(r, json_object()));
 }
 
 /* Its messages as input of a model: what a server writes counts as the user's or the model's word.
@@ -63,20 +63,24 @@ static char *extract_text(const cay_model_reply *reply)
     cay__buf_str(&b, "");
     json_array_foreach(items, i, item)
     {
-        CAY_AUTOFREE char *text = cay__item_is(item, "message") ? cay__item_text(item) : NULL;
+        CAY_AUTOFREE char *text = NULL;
+        if (cay__item_is(item, "message"))
+            text = cay__item_text(item);
         if (text)
             cay__buf_str(&b, text);
     }
-    return b.full ? NULL : cay__strdup(b.data ? b.data : "");
+    if (b.full)
+        return NULL;
+    return cay__strdup(CAY_OR(b.data, ""));
 }
 
 /* How many output tokens servers may still have in this run; 0: nothing more. */
 static int64_t share_left(const cay_run *run)
 {
     uint64_t had = atomic_load(&run->sampled->tokens);
-    return atomic_load(&run->sampled->answers) < SAMPLED_MAX && had < SAMPLED_TOKENS
-               ? (int64_t)(SAMPLED_TOKENS - had)
-               : 0;
+    if (atomic_load(&run->sampled->answers) < SAMPLED_MAX && had < SAMPLED_TOKENS)
+        return (int64_t)(SAMPLED_TOKENS - had);
+    return 0;
 }
 
 /* On the run's own thread, between two requests of its own. */
@@ -100,15 +104,16 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
     atomic_fetch_add(&run->sampled->answers, 1);
     int rc = cay_model_ask(a->model, call, &q, &reply, &err);
     if (rc == 0) { /* an endpoint that does not count: all that it was allowed */
-        atomic_fetch_add(&run->sampled->tokens,
-                         reply.usage.output ? reply.usage.output : set.max_output_tokens);
+        atomic_fetch_add(&run->sampled->tokens, CAY_OR(reply.usage.output, set.max_output_tokens));
         cay__tokens_add(&run->usage, &reply.usage);
         cay__span_usage(span, &reply.usage);
         if (reply.id)
             cay__span_data(span, "response_id", json_string(reply.id));
     }
     cay__span_end(span, rc < 0 ? &err : NULL);
-    CAY_AUTOFREE char *text = rc == 0 ? extract_text(&reply) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (rc == 0)
+        text = extract_text(&reply);
     cay_model_reply_clear(&reply);
     if (!text)
         return make_error(INTERNAL, rc < 0 ? err.msg : "the model's answer is too large");
@@ -126,16 +131,19 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, cons
     if (!run)
         return make_error(REFUSED, IDLE);
     CAY_AUTOJSON *items = sampled_input(params);
-    CAY_AUTOFREE char *text = items ? cay__json_text(params, CAY__MCP_MESSAGE) : NULL;
-    CAY_AUTOFREE char *input = items ? cay__json_text(items, CAY__MCP_MESSAGE) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (items)
+        text = cay__json_text(params, CAY__MCP_MESSAGE);
+    CAY_AUTOFREE char *input = NULL;
+    if (items)
+        input = cay__json_text(items, CAY__MCP_MESSAGE);
     if (!text || !input)
         return make_error(BAD_PARAMS, "messages: want 1 to 256 of role user or assistant");
     if (!share_left(run)) /* before anybody is asked to approve it */
         return make_error(REFUSED, SPENT);
     cay_verdict v = a->sample(a->arg, cay__mcp_name(m), text, &message);
     if (v != CAY_APPROVE && v != CAY_APPROVE_ALWAYS)
-        return make_error(REFUSED,
-                          message && *message ? message : "the user did not approve this request");
+        return make_error(REFUSED, cay__text_or(message, "the user did not approve this request"));
     return ask_model(run, a, call, params, input);
 }
 
@@ -174,7 +182,9 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
         return make_error(NO_METHOD, "elicitation is not offered: nobody is there to be asked");
     if (!run)
         return make_error(REFUSED, IDLE);
-    CAY_AUTOFREE char *form = plain_form(schema) ? cay__json_text(schema, 1 << 20) : NULL;
+    CAY_AUTOFREE char *form = NULL;
+    if (plain_form(schema))
+        form = cay__json_text(schema, 1 << 20);
     if (!text || !form)
         return make_error(BAD_PARAMS, "want a message and a requestedSchema that is an object of "
                                       "strings, numbers and booleans");
@@ -182,7 +192,7 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
     if (rc <= 0)
         return make_result(json_pack("{s:s}", "action", rc < 0 ? "cancel" : "decline"));
     cay_err err = CAY_ERR_INIT;
-    if (cay__json_object("the answer", content ? content : "{}", &value, &err) < 0 ||
+    if (cay__json_object("the answer", CAY_OR(content, "{}"), &value, &err) < 0 ||
         cay__schema_check(schema, value, &err) < 0)
         return make_result(
             json_pack("{s:s}", "action", "cancel")); /* it would not be what was asked for */
@@ -255,10 +265,12 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
     for (size_t i = 0; i < CAY_LEN(table) && !r && asked <= ASKED_MAX; i++)
         if (!strcmp(table[i].method, method))
             r = table[i].answer(m, run, a, call, json_object_get(message, "params"));
-    if (!r)
-        r = asked > ASKED_MAX
-                ? make_error(REFUSED, "you ask too much: 32 times for one request is enough")
-                : make_error(NO_METHOD, "cay does not offer this");
+    if (!r) {
+        if (asked > ASKED_MAX)
+            r = make_error(REFUSED, "you ask too much: 32 times for one request is enough");
+        else
+            r = make_error(NO_METHOD, "cay does not offer this");
+    }
     json_object_set_new(r, "jsonrpc", json_string("2.0"));
     json_object_set(r, "id", (json_t *)id);
     return cay__json_text(r, CAY__MCP_MESSAGE - 2);

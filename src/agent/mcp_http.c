@@ -37,7 +37,10 @@ static int post_message(http *h, cay__http *client, const cay_call *call, const 
     CAY_AUTOFREE const char **headers = cay__alloc((h->n + 2) * sizeof *headers);
     memcpy(headers, h->headers, h->n * sizeof *headers);
     snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
-    headers[h->n] = *h->session ? session : NULL;
+    if (*h->session)
+        headers[h->n] = session;
+    else
+        headers[h->n] = NULL;
     mine.headers = headers;
     mine.url = h->url;
     return cay__http_do(client, call, &mine, r, err);
@@ -66,7 +69,9 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     incoming *in = arg;
     (void)name;
     (void)len;
-    CAY_AUTOJSON *j = in->answer ? NULL : json_loads(data, 0, NULL);
+    CAY_AUTOJSON *j = NULL;
+    if (!in->answer)
+        j = json_loads(data, 0, NULL);
     if (j && cay__mcp_answers(j, in->id))
         in->answer = json_incref(j);
     else if (j && in->stream)
@@ -88,9 +93,9 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
     if (in->stream)
         return cay__sse_feed(&in->sse, bytes, n, err);
     cay__buf_add(&in->body, bytes, n);
-    return in->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                        "its answer is larger than 64 MiB")
-                         : 0;
+    if (in->body.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "its answer is larger than 64 MiB");
+    return 0;
 }
 
 static int send_request(http *h, const char *message, incoming *in, cay_err *err)
@@ -120,7 +125,9 @@ static int exchange_message(void *self, const cay_call *call, const char *messag
                     .id = id,
                     .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in),
                     .body = CAY__BUF(CAY__MCP_MESSAGE) };
-    int rc = h->client ? 0 : cay__http_open(&h->client, err);
+    int rc = 0;
+    if (!h->client)
+        rc = cay__http_open(&h->client, err);
     if (rc == 0)
         rc = send_request(h, message, &in, err);
     if (rc == 0 && id > 0 && !in.stream && in.body.len)
@@ -155,7 +162,9 @@ static int header_of(const char *url, const char *line, char **out, cay_err *err
 {
     CAY_AUTOFREE char *secret = NULL;
     size_t n = strcspn(line, ":");
-    const char *value = line[n] ? line + n + 1 : "";
+    const char *value = "";
+    if (line[n])
+        value = line + n + 1;
     value += strspn(value, " \t");
     if (strncmp(value, "env:", 4) && strncmp(value, "file:", 5)) {
         *out = cay__strdup(line);

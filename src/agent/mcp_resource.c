@@ -75,7 +75,7 @@ static void show_resource(cay_tool_output *out, const json_t *r)
     } else {
         char line[700];
         snprintf(line, sizeof line, "[%.400s: %.100s, %zu bytes that are no text]",
-                 cay__json_str(r, "uri", "a resource"), *type ? type : "no type told",
+                 cay__json_str(r, "uri", "a resource"), cay__text_or(type, "no type told"),
                  blob ? strlen(blob) / 4 * 3 : 0);
         write_output(out, line);
     }

@@ -67,7 +67,9 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
     errno = e;
     if (e)
         s->pid = 0;
-    return e ? cay_fail_sys(err, CAY_ESYS, "%.100s", spec->argv[0]) : 0;
+    if (e)
+        return cay_fail_sys(err, CAY_ESYS, "%.100s", spec->argv[0]);
+    return 0;
 }
 
 static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call, cay_err *err)
@@ -86,8 +88,7 @@ static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call
             err, CAY_EINVAL,
             "an MCP server runs in a sandbox: give it one, or a service to make it; or say host");
     } else {
-        CAY_TRY(cay_client_create(spec->service, call, spec->create ? spec->create : &create,
-                                  &s->sb, err));
+        CAY_TRY(cay_client_create(spec->service, call, CAY_OR(spec->create, &create), &s->sb, err));
         s->owned = true;
     }
     CAY_TRY(cay_sandbox_spawn(s->sb, call, &cmd, &s->p, err));
@@ -128,15 +129,21 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
         return cay_fail(err, CAY_ETOOBIG, "the message is larger than 64 MiB");
     if (s->p) {
         int rc = cay_proc_write(s->p, call, b.data, b.len, err);
-        return rc == CAY_ESTATE ? report_exit(s, err) : rc;
+        if (rc == CAY_ESTATE)
+            return report_exit(s, err);
+        return rc;
     }
-    return cay__fd_write_all(s->in, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "write to it");
+    if (cay__fd_write_all(s->in, b.data, b.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "write to it");
 }
 
 /* The next whole line of it, taken out of the buffer; NULL: more has to be read. */
 static char *take_line(stdio *s)
 {
-    char *nl = s->buf.len ? memchr(s->buf.data, '\n', s->buf.len) : NULL;
+    char *nl = NULL;
+    if (s->buf.len)
+        nl = memchr(s->buf.data, '\n', s->buf.len);
     if (!nl)
         return NULL;
     size_t n = (size_t)(nl - s->buf.data);
@@ -164,17 +171,21 @@ static int exchange_message(void *self, const cay_call *call, const char *messag
                 return 0;
             }
             int64_t began = cay__now_ms();
-            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(s->mcp, call, j)
-                                         : NULL; /* it may wait for one before it goes on */
+            CAY_AUTOFREE char *reply = NULL;
+            if (j)
+                reply = cay__mcp_reply(s->mcp, call, j); /* it may wait for one before it goes on */
             json_decref(j);
             mine.deadline_ms +=
                 cay__now_ms() - began; /* whoever was asked took his time, not the server's */
-            CAY_TRY(reply ? send_line(s, call, reply, err) : 0);
+            if (reply)
+                CAY_TRY(send_line(s, call, reply, err));
             continue;
         }
         CAY_TRY(cay__call_wait(call, s->out, POLLIN, "its answer", err));
         char *room = cay__buf_room(&s->buf, 65536);
-        ssize_t n = room ? read(s->out, room, 65536) : -1;
+        ssize_t n = -1;
+        if (room)
+            n = read(s->out, room, 65536);
         if (!room)
             return cay_fail(err, CAY_ETOOBIG, "its message is larger than 64 MiB");
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -202,7 +213,11 @@ int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, c
 {
     stdio *s = cay__alloc(sizeof *s);
     *s = (stdio){ .mcp = m, .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };
-    int rc = spec->host ? start_host(s, spec, err) : start_inside(s, spec, call, err);
+    int rc;
+    if (spec->host)
+        rc = start_host(s, spec, err);
+    else
+        rc = start_inside(s, spec, call, err);
     if (rc < 0) {
         close_stdio(s);
         return rc;

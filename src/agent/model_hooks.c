@@ -38,7 +38,7 @@ static json_t *text_of(const char *s)
     char cut[COMMAND_MAX + 1];
     snprintf(cut, sizeof cut, "%s", s);
     json_t *t = json_string(cut);
-    return t ? t : json_string("(no UTF-8 text)");
+    return CAY_OR(t, json_string("(no UTF-8 text)"));
 }
 
 /* What a person would want to know, and what may hold a secret. */
@@ -80,7 +80,7 @@ static void add_facts(json_t *o, const cay_op *op)
 static json_t *event_of(const cay__watched *w, const cay_op *op)
 {
     json_t *o = json_pack("{s:s, s:s, s:s*, s:s, s:I, s:s}", "op", op->name, "call_id", w->call_id,
-                          "span_id", *w->span ? w->span : NULL, "sandbox", op->sandbox, "ms",
+                          "span_id", cay__text_or(w->span, NULL), "sandbox", op->sandbox, "ms",
                           (json_int_t)((op->ended_ns - op->began_ns) / 1000000), "outcome",
                           op->fault ? "failed" : "ok");
     if (!o)

@@ -54,7 +54,9 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     cay_run_config conf = *outer->conf;
     CAY_AUTOJSON *args = NULL;
     const json_t *kept = json_object_get(outer->nested, call->call_id);
-    CAY_AUTOFREE char *state = kept ? cay__json_text(kept, CAY__TEXT_MAX) : NULL;
+    CAY_AUTOFREE char *state = NULL;
+    if (kept)
+        state = cay__json_text(kept, CAY__TEXT_MAX);
     cay_run_result *res = NULL;
     if (outer->nest >= CAY__NEST_MAX)
         return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough",
@@ -109,10 +111,10 @@ cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *desc
 {
     agent_tool *t = cay__alloc(sizeof *t);
     char name[65];
-    cay__tool_name(name, sizeof name, "", tool ? tool : agent->name);
+    cay__tool_name(name, sizeof name, "", CAY_OR(tool, agent->name));
     t->agent = agent;
     t->name = cay__strdup(name);
-    t->description = cay__strdup(description ? description : agent->handoff_description);
+    t->description = cay__strdup(CAY_OR(description, agent->handoff_description));
     t->tool = (cay_tool){ .size = sizeof t->tool,
                           .name = t->name,
                           .description = t->description,

@@ -45,7 +45,7 @@ int cay_patch_path(const char *path, const char *root, const char *cwd, char *bu
 {
     if (!*path)
         return bad_path(err, "\"\"", "empty");
-    if (!cay__path_clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') ||
+    if (!cay__path_clean(CAY_OR(cwd, root), path, buf, cap) || strchr(path, '\n') ||
         !is_below(buf, root) || !strcmp(buf, root))
         return bad_path(err, path, "escape_root");
     return 0;
@@ -72,7 +72,10 @@ static int check_links(const target *t, const char *asked, char *path, cay_err *
             snprintf(next, sizeof next, "%s%s", st.target, path + end);
             if (!cay__path_clean(part, next, path, PATH_MAX_) || !is_below(path, t->root))
                 return bad_path(err, asked, "escape_root");
-            at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1;
+            if (strlen(t->root) > 1)
+                at = strlen(t->root) + 1;
+            else
+                at = 1;
             continue;
         }
         if (!path[end])
@@ -110,7 +113,9 @@ static int read_text(const target *t, const char *path, const char *shown, cay__
     for (;;) {
         CAY_TRY(cay__call_wait(t->call, fd, 1 /* POLLIN */, shown, err));
         char *room = cay__buf_room(b, 65536);
-        ssize_t n = room ? read(fd, room, 65536) : -1;
+        ssize_t n = -1;
+        if (room)
+            n = read(fd, room, 65536);
         if (!room)
             return cay_fail(err, CAY_ETOOBIG, "%.160s is larger than 64 MiB", shown);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -141,7 +146,9 @@ static int report_change(const target *t, const char *verb, const char *path, co
 {
     char line[2 * PATH_MAX_ + 32];
     snprintf(line, sizeof line, to ? "%s %s to %s" : "%s %s", verb, path, to);
-    return t->fn ? t->fn(line, t->arg) : 0;
+    if (t->fn)
+        return t->fn(line, t->arg);
+    return 0;
 }
 
 static int create_file(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
@@ -161,7 +168,7 @@ static int create_file(const target *t, const cay_patch_op *op, const char *path
         cay__buf_add(&b, l.v[i].p + 1, l.v[i].n - 1);
     }
     if (!t->spec->dry)
-        CAY_TRY(write_file(t, path, b.data ? b.data : "", b.len, t->spec->exclusive, err));
+        CAY_TRY(write_file(t, path, CAY_OR(b.data, ""), b.len, t->spec->exclusive, err));
     return report_change(t, "Created", op->path, NULL);
 }
 
@@ -175,8 +182,8 @@ static int update_file(const target *t, const cay_patch_op *op, const char *path
         CAY_TRY(resolve_path(t, op->move_to, to, err));
     bool moves = op->move_to && strcmp(to, path);
     CAY_TRY(read_text(t, path, op->path, &old, err));
-    int rc = cay__patch_update(old.data ? old.data : "", old.len, op->diff, t->left, &text, &len,
-                               NULL, err);
+    int rc =
+        cay__patch_update(CAY_OR(old.data, ""), old.len, op->diff, t->left, &text, &len, NULL, err);
     if (rc < 0)
         return cay_wrap(err, rc, "%.100s", op->path);
     if (!t->spec->dry) {
@@ -190,7 +197,9 @@ static int update_file(const target *t, const cay_patch_op *op, const char *path
             CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
     }
     CAY_TRY(report_change(t, "Updated", op->path, NULL));
-    return moves ? report_change(t, "Moved", op->path, op->move_to) : 0;
+    if (moves)
+        return report_change(t, "Moved", op->path, op->move_to);
+    return 0;
 }
 
 static int delete_file(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
@@ -214,16 +223,15 @@ static int find_root(target *t, cay_err *err)
     t->root = t->spec->root;
     if (!t->root) {
         CAY_TRY(cay_sandbox_describe(t->sb, t->call, &info, err));
-        bool fits =
-            cay__path_clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace",
-                            t->workdir, sizeof t->workdir);
+        bool fits = cay__path_clean("/", cay__text_or(info->workdir, "/workspace"), t->workdir,
+                                    sizeof t->workdir);
         cay_info_free(info);
         if (!fits)
             return cay_fail(err, CAY_ETOOBIG,
                             "the sandbox's working directory has too long a name");
         t->root = t->workdir;
     }
-    t->cwd = t->spec->cwd ? t->spec->cwd : t->root;
+    t->cwd = CAY_OR(t->spec->cwd, t->root);
     return 0;
 }
 
@@ -251,9 +259,12 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p,
     for (size_t i = 0; i < p->n; i++) {
         const cay_patch_op *op = &p->ops[i];
         CAY_TRY(resolve_path(&t, op->path, path, err));
-        CAY_TRY(op->kind == CAY_PATCH_CREATE   ? create_file(&t, op, path, err)
-                : op->kind == CAY_PATCH_UPDATE ? update_file(&t, op, path, err)
-                                               : delete_file(&t, op, path, err));
+        if (op->kind == CAY_PATCH_CREATE)
+            CAY_TRY(create_file(&t, op, path, err));
+        else if (op->kind == CAY_PATCH_UPDATE)
+            CAY_TRY(update_file(&t, op, path, err));
+        else
+            CAY_TRY(delete_file(&t, op, path, err));
     }
     return 0;
 }

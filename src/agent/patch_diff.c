@@ -30,7 +30,11 @@ typedef struct work {
 
 static int fail_diff(const work *w, cay_err *err, const char *what, size_t line)
 {
-    cay__line l = line < w->diff.n ? w->diff.v[line] : (cay__line){ "", 0 };
+    cay__line l;
+    if (line < w->diff.n)
+        l = w->diff.v[line];
+    else
+        l = (cay__line){ "", 0 };
     return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
                         "%s (line %zu of the change): %.*s", what, line + 1,
                         (int)CAY_MIN(l.n, (size_t)120), l.p);
@@ -39,7 +43,10 @@ static int fail_diff(const work *w, cay_err *err, const char *what, size_t line)
 static void add_chunk(work *w, chunk c)
 {
     if (w->n == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 16;
+        if (w->cap)
+            w->cap = 2 * w->cap;
+        else
+            w->cap = 16;
         w->chunks = realloc(w->chunks, w->cap * sizeof *w->chunks);
         if (!w->chunks)
             abort();
@@ -176,7 +183,9 @@ static int take_section(work *w, section *s, cay_err *err)
     s->chunks = w->n;
     for (; w->at < w->diff.n && !ends_section(w->diff.v[w->at]); w->at++) {
         cay__line l = w->diff.v[w->at];
-        char sign = l.n ? l.p[0] : ' ';
+        char sign = ' ';
+        if (l.n)
+            sign = l.p[0];
         cay__line rest = { l.p + !!l.n, l.n - !!l.n };
         if (sign == ' ' && (c.ndel || w->ins.n > c.ins))
             end_chunk(w, &c, s);
@@ -222,9 +231,14 @@ static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
     if (rc == 0)
         rc = take_section(w, &s, err);
     if (rc == 0) {
-        at = s.eof ? find_at_end(w, &s.context, *cursor, &fuzz)
-                   : find_from(w, &w->file, &s.context, *cursor, &fuzz);
-        rc = at == SIZE_MAX ? no_context(&s, *cursor, err) : 0;
+        if (s.eof)
+            at = find_at_end(w, &s.context, *cursor, &fuzz);
+        else
+            at = find_from(w, &w->file, &s.context, *cursor, &fuzz);
+        if (at == SIZE_MAX)
+            rc = no_context(&s, *cursor, err);
+        else
+            rc = 0;
     }
     for (size_t i = s.chunks; rc == 0 && i < w->n; i++)
         w->chunks[i].at += at;
@@ -262,7 +276,9 @@ static int apply_chunks(const work *w, const char *nl, cay__buf *out, cay_err *e
         PUT(w->file.v[at]);
 #undef PUT
     cay__buf_add(out, "", 0);
-    return out->full ? cay_fail(err, CAY_ETOOBIG, "the changed file is larger than 64 MiB") : 0;
+    if (out->full)
+        return cay_fail(err, CAY_ETOOBIG, "the changed file is larger than 64 MiB");
+    return 0;
 }
 
 static bool has_crlf(const char *text, size_t len)
@@ -285,7 +301,9 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
     cay__lines_split(&w.diff, diff, dlen);
     if (w.diff.n && !w.diff.v[w.diff.n - 1].n)
         w.diff.n--;
-    int rc = w.diff.n ? 0 : fail_diff(&w, err, "Nothing in this section", 0);
+    int rc = 0;
+    if (!w.diff.n)
+        rc = fail_diff(&w, err, "Nothing in this section", 0);
     for (; rc == 0 && w.at < w.diff.n; begun = true)
         rc = place_section(&w, &cursor, begun, err);
     if (!*left)
@@ -305,7 +323,7 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
     if (fuzz)
         *fuzz = w.fuzz;
     *out_len = b.len;
-    *out = b.data ? b.data : cay__strdup("");
+    *out = CAY_OR(b.data, cay__strdup(""));
     return 0;
 }
 

@@ -24,7 +24,10 @@ typedef struct parsed {
 void cay__lines_add(cay__lines *l, const char *p, size_t n)
 {
     if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
+        if (l->cap)
+            l->cap = 2 * l->cap;
+        else
+            l->cap = 64;
         l->v = realloc(l->v, l->cap * sizeof *l->v);
         if (!l->v)
             abort();
@@ -36,7 +39,7 @@ void cay__lines_split(cay__lines *l, const char *text, size_t len)
 {
     for (const char *p = text, *end = text + len;;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        size_t n = (size_t)((nl ? nl : end) - p);
+        size_t n = (size_t)((CAY_OR(nl, end)) - p);
         cay__lines_add(l, p, n && nl && p[n - 1] == '\r' ? n - 1 : n);
         if (!nl)
             return;
@@ -57,7 +60,10 @@ __attribute__((format(printf, 2, 3))) static int fail_patch(cay_err *err, const 
 static cay_patch_op *add_op(parsed *p, cay_patch_kind kind)
 {
     if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 8;
+        if (p->cap)
+            p->cap = 2 * p->cap;
+        else
+            p->cap = 8;
         p->ops = realloc(p->ops, p->cap * sizeof *p->ops);
         if (!p->ops)
             abort();
@@ -134,10 +140,20 @@ static int take_op(parsed *p, const cay__lines *l, size_t *at, cay_err *err)
 {
     cay__line h = l->v[*at];
     size_t head = *at, from = head + 1, to;
-    cay_patch_kind kind = cay__line_starts(h, ADD)      ? CAY_PATCH_CREATE
-                          : cay__line_starts(h, DELETE) ? CAY_PATCH_DELETE
-                                                        : CAY_PATCH_UPDATE;
-    const char *word = kind == CAY_PATCH_CREATE ? ADD : kind == CAY_PATCH_DELETE ? DELETE : UPDATE;
+    cay_patch_kind kind;
+    if (cay__line_starts(h, ADD))
+        kind = CAY_PATCH_CREATE;
+    else if (cay__line_starts(h, DELETE))
+        kind = CAY_PATCH_DELETE;
+    else
+        kind = CAY_PATCH_UPDATE;
+    const char *word;
+    if (kind == CAY_PATCH_CREATE)
+        word = ADD;
+    else if (kind == CAY_PATCH_DELETE)
+        word = DELETE;
+    else
+        word = UPDATE;
     if (!cay__line_starts(h, word))
         return fail_patch(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s",
                           head + 1, ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);
@@ -181,7 +197,9 @@ static int parse_text(parsed *p, const char *text, cay_err *err)
             return fail_patch(err, "line %zu: text after \"%s\"", at + 2, END);
         CAY_TRY(take_op(p, &l, &at, err));
     }
-    return p->n ? 0 : fail_patch(err, "the patch holds no operation");
+    if (p->n)
+        return 0;
+    return fail_patch(err, "the patch holds no operation");
 }
 
 static int json_text(parsed *p, const json_t *o, const char *key, const char *other, bool must,
@@ -190,8 +208,11 @@ static int json_text(parsed *p, const json_t *o, const char *key, const char *ot
     const json_t *v = json_object_get(o, key);
     if (!v && other)
         v = json_object_get(o, other);
-    if (!v || json_is_null(v))
-        return must ? fail_patch(err, "operation %zu has no \"%s\"", at + 1, key) : 0;
+    if (!v || json_is_null(v)) {
+        if (must)
+            return fail_patch(err, "operation %zu has no \"%s\"", at + 1, key);
+        return 0;
+    }
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
         return fail_patch(err, "operation %zu: \"%s\" is no text", at + 1, key);
     *out = cay__arena_str(&p->arena, json_string_value(v));
@@ -237,7 +258,9 @@ static int json_ops(parsed *p, const json_t *list, cay_err *err)
     {
         CAY_TRY(json_op(p, o, err));
     }
-    return p->n ? 0 : fail_patch(err, "the patch holds no operation");
+    if (p->n)
+        return 0;
+    return fail_patch(err, "the patch holds no operation");
 }
 
 static int parse_json(parsed *p, const char *text, cay_err *err)
@@ -260,10 +283,13 @@ int cay_patch_parse(const char *text, cay_patch **out, cay_err *err)
 {
     parsed *p = cay__alloc(sizeof *p);
     const char *s = text + strspn(text, " \t\r\n");
-    int rc = strnlen(text, CAY_PATCH_MAX + 1) > CAY_PATCH_MAX
-                 ? cay_fail(err, CAY_ETOOBIG, "the patch is larger than 64 MiB")
-             : *s == '{' || *s == '[' ? parse_json(p, s, err)
-                                      : parse_text(p, text, err);
+    int rc;
+    if (strnlen(text, CAY_PATCH_MAX + 1) > CAY_PATCH_MAX)
+        rc = cay_fail(err, CAY_ETOOBIG, "the patch is larger than 64 MiB");
+    else if (*s == '{' || *s == '[')
+        rc = parse_json(p, s, err);
+    else
+        rc = parse_text(p, text, err);
     if (rc < 0) {
         cay_patch_free(&p->pub);
         return rc;

@@ -55,7 +55,9 @@ const char cay__base_prompt[] =
 
 static void add_section(cay__buf *b, const char *heading, const char *text)
 {
-    size_t n = text ? strlen(text) : 0;
+    size_t n = 0;
+    if (text)
+        n = strlen(text);
     while (n && (text[n - 1] == '\n' || text[n - 1] == ' '))
         n--;
     if (!n)
@@ -103,17 +105,15 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
     const cay_agent *a = s->agent;
     if (a->instruct)
         CAY_TRY(a->instruct(r, s->given, &made, err));
-    const char *own = made ? made : a->instructions;
+    const char *own = CAY_OR(made, a->instructions);
     if (!s->sb) { /* an agent without a sandbox says its own words and nothing more */
-        *out = cay__strdup(own ? own : "");
+        *out = cay__strdup(CAY_OR(own, ""));
         return 0;
     }
     if (a->base_instruct)
         CAY_TRY(a->base_instruct(r, s->given, &base, err));
     add_section(&b, "Base instructions",
-                base                   ? base
-                : a->base_instructions ? a->base_instructions
-                                       : cay__base_prompt);
+                CAY_OR(base, CAY_OR(a->base_instructions, cay__base_prompt)));
     add_section(&b, "Agent instructions", own);
     CAY_TRY(capability_texts(s, &caps, err));
     add_section(&b, "Sandbox capabilities", caps.data);

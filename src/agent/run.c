@@ -33,13 +33,16 @@ cay_tokens cay_run_usage(const cay_run *r)
 
 int cay__call_check_run(const cay_run *r)
 {
-    return r->canceled ? CAY_ECANCELED : cay__call_check(r->call, "run", NULL);
+    if (r->canceled)
+        return CAY_ECANCELED;
+    return cay__call_check(r->call, "run", NULL);
 }
 
 int cay__call_fail_run(const cay_run *r, cay_err *err)
 {
-    return r->canceled ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended")
-                       : cay__call_check(r->call, "run", err);
+    if (r->canceled)
+        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
+    return cay__call_check(r->call, "run", err);
 }
 
 void cay__tokens_add(cay_tokens *sum, const cay_tokens *u)
@@ -77,7 +80,7 @@ int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const 
                          .kind = kind,
                          .agent = r->seat ? r->seat->given : NULL,
                          .name = name,
-                         .json = text ? text : "null" };
+                         .json = CAY_OR(text, "null") };
     if (r->conf->on_event(r->conf->event_arg, &ev) >= 0)
         return 0;
     r->canceled = true;
@@ -87,7 +90,7 @@ int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const 
 int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err)
 {
     CAY_AUTOJSON *j = json_string(text);
-    return cay__run_event(r, CAY_RUN_NOTE, name, j ? j : json_null(), err);
+    return cay__run_event(r, CAY_RUN_NOTE, name, CAY_OR(j, json_null()), err);
 }
 
 int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
@@ -121,7 +124,8 @@ static int run_turns(cay_run *r, cay_err *err)
 {
     const cay__seat *greeted = NULL;
     for (cay__next next = CAY__AGAIN; next == CAY__AGAIN;) {
-        CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
+        if (cay__call_check_run(r) < 0)
+            CAY_TRY(cay__call_fail_run(r, err));
         if (!r->resumed && r->turn >= r->max_turns)
             return cay_fail_why(
                 err, CAY_ETOOBIG, "max_turns",
@@ -156,8 +160,9 @@ static bool sound_rollout(const char *id)
 
 static int choose_rollout(cay_run *r, cay_err *err)
 {
-    const char *session =
-        r->conf->conversation ? cay__conversation_id(r->conf->conversation) : NULL;
+    const char *session = NULL;
+    if (r->conf->conversation)
+        session = cay__conversation_id(r->conf->conversation);
     const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->kept_conversation,
                           session, r->conf->group_id };
     if (ids[0] && !sound_rollout(ids[0]))
@@ -193,7 +198,7 @@ static int begin_run(cay_run *r, cay_agent *agent, const char *input, cay_err *e
     r->approvals = json_object();
     r->pending = json_array();
     r->seat = cay__seat_of(r, agent);
-    r->max_turns = r->conf->max_turns ? r->conf->max_turns : MAX_TURNS;
+    r->max_turns = CAY_OR(r->conf->max_turns, MAX_TURNS);
     if (r->conf->conversation) {
         CAY_TRY(cay_conversation_items(r->conf->conversation, &before, err));
         CAY_TRY(cay__json_any("the conversation", before, &r->context, err));
@@ -217,9 +222,16 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
                    { "guardrail_input", "guardrail_tripped" },
                    { "guardrail_output", "guardrail_tripped" },
                    { "guardrail_tool", "guardrail_tripped" } };
-    const char *state = rc == 0 ? (json_array_size(r->pending) ? "interrupted" : "completed")
-                        : rc == CAY_ECANCELED ? "cancelled"
-                                              : "failed";
+    const char *state;
+    if (rc == 0) {
+        if (json_array_size(r->pending))
+            state = "interrupted";
+        else
+            state = "completed";
+    } else if (rc == CAY_ECANCELED)
+        state = "cancelled";
+    else
+        state = "failed";
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
         if (!strcmp(err->reason, states[i].reason))
             state = states[i].state;
@@ -265,7 +277,9 @@ static int keep_conversation(cay_run *r, int rc, cay_err *err)
     for (size_t i = r->kept; i < json_array_size(r->items); i++)
         json_array_append(new, json_array_get(r->items, i));
     CAY_AUTOFREE char *text = cay__json_text(new, CAY__TEXT_MAX);
-    return text ? cay__conversation_append(r->conf->conversation, text, err) : 0;
+    if (text)
+        return cay__conversation_append(r->conf->conversation, text, err);
+    return 0;
 }
 
 typedef struct result {
@@ -275,7 +289,9 @@ typedef struct result {
 
 static const char *keep_text(result *res, char *text)
 {
-    return text ? cay__arena_adopt(&res->arena, text) : NULL;
+    if (text)
+        return cay__arena_adopt(&res->arena, text);
+    return NULL;
 }
 
 typedef struct listing {
@@ -324,14 +340,24 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub = (cay_run_result){ .size = sizeof res->pub, .usage = r->usage, .turns = r->turn };
     res->pub.agent = cay__arena_str(&res->arena, r->seat->agent->name);
     res->pub.items = keep_text(res, cay__json_text(r->items, CAY__TEXT_MAX));
-    res->pub.requests =
-        r->requests ? keep_text(res, cay__json_text(r->requests, CAY__TEXT_MAX)) : "[]";
+    if (r->requests)
+        res->pub.requests = keep_text(res, cay__json_text(r->requests, CAY__TEXT_MAX));
+    else
+        res->pub.requests = "[]";
     res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
-    res->pub.response_id = r->response_id ? cay__arena_str(&res->arena, r->response_id) : NULL;
-    res->pub.trace_id = cay__trace_id(r) ? cay__arena_str(&res->arena, cay__trace_id(r)) : NULL;
+    if (r->response_id)
+        res->pub.response_id = cay__arena_str(&res->arena, r->response_id);
+    else
+        res->pub.response_id = NULL;
+    if (cay__trace_id(r))
+        res->pub.trace_id = cay__arena_str(&res->arena, cay__trace_id(r));
+    else
+        res->pub.trace_id = NULL;
     res->pub.session_state = keep_text(res, CAY_STEAL(r->session_state));
-    res->pub.sandbox =
-        keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
+    if (keep && r->seat->sb)
+        res->pub.sandbox = cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb));
+    else
+        res->pub.sandbox = NULL;
     if (json_array_size(r->pending))
         fill_interruptions(r, res);
     else
@@ -361,7 +387,9 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
         ending += s->sb && s->owned && !keep;
     }
-    cay__span *span = ending ? cay__span_begin(r, "custom", "sandbox.cleanup_sessions") : NULL;
+    cay__span *span = NULL;
+    if (ending)
+        span = cay__span_begin(r, "custom", "sandbox.cleanup_sessions");
     cay__span_data(span, "session_count", json_integer(ending));
     for (cay__seat *s = r->seats, *next; s; s = next) {
         next = s->next;
@@ -395,7 +423,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(cay__spec_take(&conf, sizeof conf, config, "cay_run_config", err));
     r.nest = r.conf->nest_;
-    r.sampled = r.conf->sampled_ ? r.conf->sampled_ : &sampled;
+    r.sampled = CAY_OR(r.conf->sampled_, &sampled);
     if (!agent->name || !*agent->name)
         return cay_fail(err, CAY_EINVAL, "an agent has a name");
     cay__trace_begin(&r);
@@ -408,7 +436,8 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     if (r.seat)
         tell_capabilities(&r, rc, &own);
     int kept = keep_conversation(&r, rc, rc == 0 ? &own : NULL);
-    rc = rc < 0 ? rc : kept;
+    if (rc >= 0)
+        rc = kept;
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
         cay__audit_sink(&r, "run",

@@ -60,13 +60,16 @@ static int check_type(const place *p, const json_t *type, const json_t *v, cay_e
 {
     size_t i;
     json_t *t;
-    if (json_is_string(type))
-        return is_type(v, json_string_value(type))
-                   ? 0
-                   : fail_schema(p, err, "want ", json_string_value(type));
+    if (json_is_string(type)) {
+        if (is_type(v, json_string_value(type)))
+            return 0;
+        return fail_schema(p, err, "want ", json_string_value(type));
+    }
     json_array_foreach(type, i,
                        t) if (json_is_string(t) && is_type(v, json_string_value(t))) return 0;
-    return json_array_size(type) ? fail_schema(p, err, "of a wrong type", "") : 0;
+    if (json_array_size(type))
+        return fail_schema(p, err, "of a wrong type", "");
+    return 0;
 }
 
 static int check_value(const place *p, const json_t *s, const json_t *v, cay_err *err);
@@ -91,7 +94,7 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
         if (!ps && json_is_false(more))
             return fail_schema(p, err, "there is no ", key);
         if (ps || json_is_object(more))
-            CAY_TRY(check_value(&at, ps ? ps : more, one, err));
+            CAY_TRY(check_value(&at, CAY_OR(ps, more), one, err));
     }
     return 0;
 }
@@ -165,12 +168,20 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
 
 static const json_t *resolve_ref(const json_t *root, const char *ref)
 {
-    const char *name = !strncmp(ref, "#/$defs/", 8)          ? ref + 8
-                       : !strncmp(ref, "#/definitions/", 14) ? ref + 14
-                                                             : NULL;
+    const char *name;
+    if (!strncmp(ref, "#/$defs/", 8))
+        name = ref + 8;
+    else if (!strncmp(ref, "#/definitions/", 14))
+        name = ref + 14;
+    else
+        name = NULL;
     const json_t *defs =
         json_object_get(root, !strncmp(ref, "#/$defs/", 8) ? "$defs" : "definitions");
-    return !strcmp(ref, "#") ? root : name ? json_object_get(defs, name) : NULL;
+    if (!strcmp(ref, "#"))
+        return root;
+    if (name)
+        return json_object_get(defs, name);
+    return NULL;
 }
 
 /* What one schema costs against one value, without what is below them. */
@@ -190,21 +201,28 @@ static int check_value(const place *p, const json_t *s, const json_t *v, cay_err
         return fail_schema(p, err, "takes too long to check", "");
     if (p->depth > DEEP)
         return fail_schema(p, err, "nested too deeply", "");
-    if (!json_is_object(s))
-        return json_is_false(s) ? fail_schema(p, err, "is not allowed", "") : 0;
+    if (!json_is_object(s)) {
+        if (json_is_false(s))
+            return fail_schema(p, err, "is not allowed", "");
+        return 0;
+    }
     const char *ref = cay__json_str(s, "$ref", NULL);
     if (ref) {
         place at = *p;
         at.depth++;
         const json_t *to = resolve_ref(p->root, ref);
-        return to ? check_value(&at, to, v, err) : 0;
+        if (to)
+            return check_value(&at, to, v, err);
+        return 0;
     }
     CAY_TRY(check_type(p, json_object_get(s, "type"), v, err));
     CAY_TRY(check_scalar(p, s, v, err));
     CAY_TRY(check_choices(p, s, v, err));
     if (json_is_object(v))
         return check_object(p, s, v, err);
-    return json_is_array(v) ? check_array(p, s, v, err) : 0;
+    if (json_is_array(v))
+        return check_array(p, s, v, err);
+    return 0;
 }
 
 int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
@@ -212,10 +230,10 @@ int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
     size_t left = STEPS;
     place p = { .root = schema, .left = &left };
     int rc = check_value(&p, schema, value, err);
-    return left ? rc
-                : fail_schema(
-                      &p, err,
-                      "takes more than 100000 steps to check against its schema: give less of it "
-                      "at once",
-                      "");
+    if (left)
+        return rc;
+    return fail_schema(&p, err,
+                       "takes more than 100000 steps to check against its schema: give less of it "
+                       "at once",
+                       "");
 }

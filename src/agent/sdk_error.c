@@ -140,7 +140,7 @@ static const char *const parents[][2] = {
 
 static cay_sdk_error make_error(const cay_err *err, const char *name, const char *code, int retry)
 {
-    cay_sdk_error e = { .name = name, .code = code, .retry = retry ? retry : err->retry };
+    cay_sdk_error e = { .name = name, .code = code, .retry = CAY_OR(retry, err->retry) };
     size_t n = strlen(name);
     cay__str_copy(e.alias, sizeof e.alias, name);
     if (n > 5 && !strcmp(name + n - 5, "Error"))
@@ -155,8 +155,7 @@ cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
         if (!strcmp(err->reason, by_reason[i].reason))
             return make_error(err, by_reason[i].name,
-                              by_reason[i].code ? by_reason[i].code : by_reason[i].reason,
-                              by_reason[i].retry);
+                              CAY_OR(by_reason[i].code, by_reason[i].reason), by_reason[i].retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
             return make_error(err, by_op[i].name, by_op[i].code, by_op[i].retry);
@@ -171,7 +170,9 @@ static const char *parent_of(const char *name)
     for (size_t i = 0; i < CAY_LEN(parents); i++)
         if (!strcmp(parents[i][0], name))
             return parents[i][1];
-    return strcmp(name, "SandboxError") && strcmp(name, "AgentsError") ? "SandboxError" : NULL;
+    if (strcmp(name, "SandboxError") && strcmp(name, "AgentsError"))
+        return "SandboxError";
+    return NULL;
 }
 
 bool cay_sdk_error_is(const cay_sdk_error *e, const char *name)

@@ -38,7 +38,7 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a)
 
 cay_model *cay__seat_model(const cay_run *r, const cay__seat *s)
 {
-    return s->agent->model ? s->agent->model : r->conf->model;
+    return CAY_OR(s->agent->model, r->conf->model);
 }
 
 /* Spans of an agent's sandbox say whose it is, and where it runs. */
@@ -70,9 +70,8 @@ static int describe_sandbox(cay_run *r, cay__seat *s, cay__span *span, bool *our
     const cay_call call = told_below(r, span);
     CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
     s->state = info->state;
-    cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
-    cay__str_copy(s->workdir, sizeof s->workdir,
-                  info->workdir && *info->workdir ? info->workdir : "/workspace");
+    cay__str_copy(s->backend, sizeof s->backend, CAY_OR(info->provider, ""));
+    cay__str_copy(s->workdir, sizeof s->workdir, cay__text_or(info->workdir, "/workspace"));
     for (const cay_pair *l = info->labels; l && l->key; l++)
         *ours = *ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
     cay_info_free(info);
@@ -161,7 +160,9 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
     cay_err err = CAY_ERR_INIT;
     if (!s->sb || (!r->conf->save && !s->returned))
         return;
-    cay__span *span = gone ? cay__span_sandbox(r, "persist_workspace") : NULL;
+    cay__span *span = NULL;
+    if (gone)
+        span = cay__span_sandbox(r, "persist_workspace");
     int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err);
     cay__span_end(span, rc < 0 ? &err : NULL);
     if (rc == 0)
@@ -184,7 +185,9 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
                             s->agent->name);
     if (s->resume)
         return find_again(r, s, err);
-    return r->conf->session_state && !r->came_back ? come_back(r, s, err) : make_new(r, s, err);
+    if (r->conf->session_state && !r->came_back)
+        return come_back(r, s, err);
+    return make_new(r, s, err);
 }
 
 /* Looked at with the rights of the agent's user, so that one whom the sandbox does not have, or who
@@ -198,7 +201,7 @@ static int check_access(cay_run *r, const cay__seat *s, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(cay__spec_take(&as, sizeof as, r->call, "cay_call", err));
     as.size = sizeof as;
-    as.user = user ? user : as.user;
+    as.user = CAY_OR(user, as.user);
     snprintf(here, sizeof here, "%s/.", s->cwd);
     int rc = cay_file_stat(s->sb, &as, here, true, &st, err);
     if (rc < 0 && err && user && !strncmp(err->reason, "user_", 5))
@@ -206,7 +209,9 @@ static int check_access(cay_run *r, const cay__seat *s, cay_err *err)
             err, rc,
             "agent %.60s is to work as user %.60s (run_as), whom its sandbox does not have",
             s->agent->name, user);
-    return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "cwd of the run");
+    return 0;
 }
 
 static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
@@ -214,7 +219,9 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
     const char *cwd = r->conf->cwd;
     if (!cwd || !*cwd) {
         cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
-        return s->agent->run_as ? check_access(r, s, err) : 0;
+        if (s->agent->run_as)
+            return check_access(r, s, err);
+        return 0;
     }
     if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") ||
         (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
@@ -280,7 +287,7 @@ static int start_capabilities(cay_run *r, cay__seat *s, cay_err *err)
         memcpy(s->made, standard, n * sizeof *s->made);
         list = s->made;
     }
-    s->caps = cay__alloc((n ? n : 1) * sizeof *s->caps);
+    s->caps = cay__alloc((CAY_OR(n, 1)) * sizeof *s->caps);
     for (size_t i = 0; i < n; i++) {
         if (!list[i])
             return cay_fail_why(err, CAY_EINVAL, "spec_size",
@@ -335,7 +342,7 @@ static int merge_extra(cay__seat *s, char *more, cay_err *err)
     CAY_TRY(cay__json_object("a capability's addition to the request", text, &b, err));
     if (s->extra)
         CAY_TRY(cay__json_object("the request", s->extra, &a, err));
-    json_t *both = a ? a : b;
+    json_t *both = CAY_OR(a, b);
     if (a)
         json_object_update_recursive(a, b);
     free(s->extra);
@@ -353,7 +360,10 @@ static void trace_servers(cay_run *r, const cay_agent *a)
         const char *server = cay__mcp_server_of(a->tools[i]);
         if (server != last) {
             cay__span_end(span, NULL);
-            span = server ? cay__span_begin(r, "mcp_tools", server) : NULL;
+            if (server)
+                span = cay__span_begin(r, "mcp_tools", server);
+            else
+                span = NULL;
             names = json_array();
             cay__span_data(span, "result", names);
         }
@@ -437,8 +447,11 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "model_missing",
                             "agent %.60s has no model, and the run has none for it",
                             s->agent->name);
-    if (s->ready)
-        return s->sb ? check_cwd(r, s, err) : 0;
+    if (s->ready) {
+        if (s->sb)
+            return check_cwd(r, s, err);
+        return 0;
+    }
     CAY_TRY(cay__hosted_check(s->agent, cay__seat_model(r, s), err));
     cay__span *span = begin_span(r, s, "sandbox.prepare_agent");
     cay_err own = CAY_ERR_INIT;
@@ -447,7 +460,9 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         rc = take_agent(s, &own);
         if (rc == 0)
             rc = get_sandbox(r, s, &own);
-        cay__span *started = rc == 0 ? named_span(s, cay__span_seat(r, s, "start")) : NULL;
+        cay__span *started = NULL;
+        if (rc == 0)
+            started = named_span(s, cay__span_seat(r, s, "start"));
         if (rc == 0)
             rc = look_around(r, s, started, &own);
         if (rc == 0)
@@ -481,8 +496,12 @@ bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
     bool ends = s->sb && s->owned && !keep;
-    cay__span *whole = ends ? begin_span(r, s, "sandbox.cleanup") : NULL;
-    cay__span *span = ends ? named_span(s, cay__span_seat(r, s, "stop")) : NULL;
+    cay__span *whole = NULL;
+    if (ends)
+        whole = begin_span(r, s, "sandbox.cleanup");
+    cay__span *span = NULL;
+    if (ends)
+        span = named_span(s, cay__span_seat(r, s, "stop"));
     for (size_t i = s->ncaps; i-- > 0;)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);

@@ -20,7 +20,9 @@ static int replace_text(char **manifest, const json_t *m, cay_err *err)
 {
     free(*manifest);
     *manifest = cay__json_text(m, CAY_MANIFEST_BYTES);
-    return *manifest ? 0 : cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
+    if (*manifest)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
 }
 
 /* The user whom the agent works as is made with the sandbox, unless the manifest does so already;
@@ -70,13 +72,18 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
     if ((!rows[0].n && !rows[1].n) || !*manifest)
         return 0;
     CAY_TRY(cay__json_object("the manifest", *manifest, &m, err));
-    const json_t *old = json_object_get(m, "concurrency_limits")
-                            ? json_object_get(m, "concurrency_limits")
-                            : json_object_get(m, "concurrencyLimits");
+    const json_t *old;
+    if (json_object_get(m, "concurrency_limits"))
+        old = json_object_get(m, "concurrency_limits");
+    else
+        old = json_object_get(m, "concurrencyLimits");
     json_t *limits = json_object();
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
-        json_t *before = json_object_get(old, rows[i].key) ? json_object_get(old, rows[i].key)
-                                                           : json_object_get(old, rows[i].camel);
+        json_t *before;
+        if (json_object_get(old, rows[i].key))
+            before = json_object_get(old, rows[i].key);
+        else
+            before = json_object_get(old, rows[i].camel);
         if (rows[i].n)
             json_object_set_new(limits, rows[i].key, json_integer(rows[i].n));
         else if (before)
@@ -91,8 +98,10 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
 int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, char **out,
                        cay_err *err)
 {
-    const char *from = spec->manifest ? spec->manifest : s->agent->manifest;
-    CAY_AUTOFREE char *text = from ? cay__strdup(from) : NULL;
+    const char *from = CAY_OR(spec->manifest, s->agent->manifest);
+    CAY_AUTOFREE char *text = NULL;
+    if (from)
+        text = cay__strdup(from);
     CAY_TRY(apply_capabilities(s, true, &text, err));
     static const char *const known[] = { "root", "user" };
     bool there = !s->agent->run_as;
@@ -124,16 +133,20 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
             *err = own;
         return rc;
     }
-    text = old ? cay__strdup(old) : NULL;
+    if (old)
+        text = cay__strdup(old);
+    else
+        text = NULL;
     CAY_TRY(apply_capabilities(s, false, &text, err));
     if (!text)
         return 0;
-    CAY_TRY(cay__json_object("the manifest", old ? old : "{}", &before, err));
+    CAY_TRY(cay__json_object("the manifest", CAY_OR(old, "{}"), &before, err));
     CAY_TRY(cay__json_object("the manifest", text, &after, err));
     if (json_equal(before, after))
         return 0;
     rc = cay_sandbox_set_manifest(s->sb, r->call, text, NULL, 0, err);
-    return rc < 0 ? cay_wrap(err, rc, "what capabilities of agent %.60s add to its sandbox",
-                             s->agent->name)
-                  : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "what capabilities of agent %.60s add to its sandbox",
+                        s->agent->name);
+    return 0;
 }

@@ -56,8 +56,9 @@ int64_t cay__trace_time(const char *text)
 {
     struct tm tm = { 0 };
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    return rest ? (int64_t)timegm(&tm) * 1000000 + (*rest == '.' ? strtol(rest + 1, NULL, 10) : 0)
-                : 0;
+    if (rest)
+        return (int64_t)timegm(&tm) * 1000000 + (*rest == '.' ? strtol(rest + 1, NULL, 10) : 0);
+    return 0;
 }
 
 static void now_text(char buf[40])
@@ -83,12 +84,16 @@ static trace *trace_of(const cay_run *r)
 
 const char *cay__trace_id(const cay_run *r)
 {
-    return r->span ? trace_of(r)->id : NULL;
+    if (r->span)
+        return trace_of(r)->id;
+    return NULL;
 }
 
 const char *cay__span_id(const cay__span *s)
 {
-    return s ? s->id : "";
+    if (s)
+        return s->id;
+    return "";
 }
 
 /* Takes object. Any thread. */
@@ -101,7 +106,9 @@ static void write_object(const trace *t, json_t *object, bool span)
     if (!span)
         return;
     sheet *s = t->sheet;
-    size_t n = text ? strlen(text) : 0;
+    size_t n = 0;
+    if (text)
+        n = strlen(text);
     pthread_mutex_lock(&s->lock);
     if (!n || s->spans.len + n + 2 > SHEET_MAX)
         s->left_out++;
@@ -113,19 +120,25 @@ static void write_object(const trace *t, json_t *object, bool span)
 static json_t *trace_object(const cay_run *r, const char *id)
 {
     return json_pack("{s:s, s:s, s:s, s:s?, s:n}", "object", "trace", "id", id, "workflow_name",
-                     r->conf->workflow ? r->conf->workflow : "Agent workflow", "group_id",
-                     r->conf->group_id, "metadata");
+                     CAY_OR(r->conf->workflow, "Agent workflow"), "group_id", r->conf->group_id,
+                     "metadata");
 }
 
 /* For r. What is `over` it, if anything, is told where that is told, and below `parent`. */
 static trace *create_trace(cay_run *r, const trace *over, const cay__span *parent)
 {
     trace *t = cay__alloc(sizeof *t);
-    t->tracer = over ? over->tracer : r->conf->tracer;
+    if (over)
+        t->tracer = over->tracer;
+    else
+        t->tracer = r->conf->tracer;
     t->content = r->conf->trace_content;
     t->open = &t->root;
     t->own = (sheet){ .lock = PTHREAD_MUTEX_INITIALIZER, .spans = CAY__BUF(SHEET_MAX) };
-    t->sheet = over ? over->sheet : &t->own;
+    if (over)
+        t->sheet = over->sheet;
+    else
+        t->sheet = &t->own;
     r->span = &t->root;
     t->root.run = r;
     if (over) {
@@ -164,7 +177,7 @@ void cay__trace_begin(cay_run *r)
         cay__tracer_start(t->tracer, o);
     if (o)
         write_object(t, o, false);
-    t->task = cay__span_begin(r, "task", r->conf->workflow ? r->conf->workflow : "Agent workflow");
+    t->task = cay__span_begin(r, "task", CAY_OR(r->conf->workflow, "Agent workflow"));
 }
 
 char *cay__trace_end(cay_run *r, const cay_err *fault)
@@ -188,10 +201,12 @@ char *cay__trace_end(cay_run *r, const cay_err *fault)
     CAY_AUTOJSON *first =
         json_pack("{s:s, s:O?, s:O?, s:I}", "trace_id", t->id, "workflow_name", name, "group_id",
                   group, "left_out", (json_int_t)t->own.left_out);
-    CAY_AUTOFREE char *text = first ? cay__json_text(first, 8000) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (first)
+        text = cay__json_text(first, 8000);
     if (text)
         cay__buf_fmt(&b, "%.*s,\"spans\":[%s]}", (int)strlen(text) - 1, text,
-                     t->own.spans.data ? t->own.spans.data : "");
+                     CAY_OR(t->own.spans.data, ""));
     cay__buf_clear(&t->own.spans);
     free(t);
     if (!b.full && b.data)
@@ -203,9 +218,9 @@ char *cay__trace_end(cay_run *r, const cay_err *fault)
 static json_t *span_object(const trace *t, const cay__span *s, const char *ended, json_t *error)
 {
     return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s?, s:O, s:o}", "object", "trace.span", "id",
-                     s->id, "trace_id", t->id, "parent_id", *s->parent ? s->parent : NULL,
+                     s->id, "trace_id", t->id, "parent_id", cay__text_or(s->parent, NULL),
                      "started_at", s->started, "ended_at", ended, "span_data", s->data, "error",
-                     error ? error : json_null());
+                     CAY_OR(error, json_null()));
 }
 
 cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
@@ -224,7 +239,10 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     if (!s->data)
         s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?",
                             "data"); /* a name that is no text */
-    s->into = strcmp(kind, "custom") ? s->data : json_object_get(s->data, "data");
+    if (strcmp(kind, "custom"))
+        s->into = s->data;
+    else
+        s->into = json_object_get(s->data, "data");
     s->quiet = !strcmp(kind, "function");
     if (t->tracer && cay__tracer_watches(t->tracer)) {
         CAY_AUTOJSON *o = span_object(t, s, NULL, NULL);
@@ -370,7 +388,9 @@ static void put_server(json_t *data, const cay_op *op)
 static const cay_err *counts_as_fault(const cay_op *op)
 {
     bool looks = !strcmp(op->name, "file.stat") || !strcmp(op->name, "process.attach");
-    return looks && op->fault && op->fault->code == CAY_ENOENT ? NULL : op->fault;
+    if (looks && op->fault && op->fault->code == CAY_ENOENT)
+        return NULL;
+    return op->fault;
 }
 
 /* On whatever thread the tool works: nothing of the run is touched. */
@@ -388,7 +408,7 @@ static void on_op(void *arg, const cay_op *op)
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000,
                                  .tv_nsec = op->ended_ns % 1000000000 },
               to);
-    snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", word ? word : op->name);
+    snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", CAY_OR(word, op->name));
     json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox",
                              op->sandbox, "cay.process", op->process);
     put_sandbox(data, s->run->seat, word, op->sandbox);
@@ -399,7 +419,7 @@ static void on_op(void *arg, const cay_op *op)
     if (op->alive)
         json_object_set_new(data, "alive", json_boolean(*op->alive));
     if (fault)
-        put_fault(data, fault, word ? word : !strncmp(op->name, "process.", 8) ? "exec" : NULL);
+        put_fault(data, fault, CAY_OR(word, !strncmp(op->name, "process.", 8) ? "exec" : NULL));
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object",
                           "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id,
                           "started_at", from, "ended_at", to, "span_data", "type", "custom", "name",
@@ -423,7 +443,9 @@ cay__span *cay__span_seat(cay_run *r, const cay__seat *seat, const char *word)
 
 cay__span *cay__span_sandbox(cay_run *r, const char *word)
 {
-    return r ? cay__span_seat(r, r->seat, word) : NULL;
+    if (r)
+        return cay__span_seat(r, r->seat, word);
+    return NULL;
 }
 
 void cay__span_exit(cay__span *s, int code)
@@ -442,9 +464,17 @@ void cay__span_call(cay__span *s, cay_call *call)
     cay__traceparent_write(&p, s->caller);
     call->trace = s->caller;
     /* Who was told before is told besides; of spans only the innermost tells. */
-    const cay__span *over = call->tell == on_op ? call->tell_arg : NULL;
-    s->tell = over ? over->tell : call->tell;
-    s->tell_arg = over ? over->tell_arg : call->tell_arg;
+    const cay__span *over = NULL;
+    if (call->tell == on_op)
+        over = call->tell_arg;
+    if (over)
+        s->tell = over->tell;
+    else
+        s->tell = call->tell;
+    if (over)
+        s->tell_arg = over->tell_arg;
+    else
+        s->tell_arg = call->tell_arg;
     call->tell = on_op;
     call->tell_arg = s;
 }

@@ -82,7 +82,9 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
     }
     json_array_foreach(json_object_get(st, "interruptions"), i, v) waits +=
         !strcmp(cay__item_id(v), id);
-    return made == 1 && waits == 1 ? 0 : fail_state(err, "a call that waits was not made once");
+    if (made == 1 && waits == 1)
+        return 0;
+    return fail_state(err, "a call that waits was not made once");
 }
 
 static bool sound_verdicts(const json_t *v)
@@ -192,9 +194,9 @@ static size_t told_of(const json_t *st, const cay_model *m)
     int64_t n = cay__json_int(st, "told_items", -1);
     bool same =
         m && cay_model_name(m) && !strcmp(cay__json_str(st, "told_model", ""), cay_model_name(m));
-    return same && n >= 0 && (size_t)n <= json_array_size(json_object_get(st, "context_items"))
-               ? (size_t)n
-               : SIZE_MAX;
+    if (same && n >= 0 && (size_t)n <= json_array_size(json_object_get(st, "context_items")))
+        return (size_t)n;
+    return SIZE_MAX;
 }
 
 int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err)
@@ -228,12 +230,17 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     const json_t *usage = json_object_get(json_object_get(st, "context"), "usage"),
                  *entries = json_object_get(usage, "request_usage_entries");
     r->usage = usage_of(usage);
-    r->requests = list_of_objects(entries, CAY__ITEMS_MAX) ? json_deep_copy(entries) : NULL;
+    if (list_of_objects(entries, CAY__ITEMS_MAX))
+        r->requests = json_deep_copy(entries);
+    else
+        r->requests = NULL;
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
-    r->max_turns =
-        r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
+    r->max_turns = CAY_OR(r->conf->max_turns, (unsigned)cay__json_int(st, "max_turns", 10));
     const char *id = cay__json_str(st, "previous_response_id", NULL);
-    r->response_id = id ? cay__strdup(id) : NULL;
+    if (id)
+        r->response_id = cay__strdup(id);
+    else
+        r->response_id = NULL;
     r->told = told_of(st, cay__seat_model(r, r->seat));
     r->kept = json_array_size(r->items);
     r->resumed = json_array_size(r->pending) > 0;

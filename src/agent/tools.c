@@ -54,19 +54,21 @@ const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name)
 static int parse_parameters(const char *tool, const char *text, json_t **out, cay_err *err)
 {
     int rc = cay__json_object("its parameters", text, out, err);
-    return rc < 0 ? cay_wrap(err, rc, "tool %.64s", tool) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "tool %.64s", tool);
+    return 0;
 }
 
 static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
 {
-    const char *about = t->description ? t->description : "";
+    const char *about = CAY_OR(t->description, "");
     if (!t->name || !*t->name || strlen(t->name) > 64 ||
         strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
             strlen(t->name))
         return cay_fail(
             err, CAY_EINVAL,
             "a tool's name \"%.70s\" has letters, digits, _ and -, and at most 64 of them",
-            t->name ? t->name : "");
+            CAY_OR(t->name, ""));
     if (t->grammar && custom) {
         json_t *j =
             json_pack("{s:s, s:s, s:s}", "type", "custom", "name", t->name, "description", about);
@@ -78,11 +80,8 @@ static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
         return 0;
     }
     json_t *p = NULL;
-    CAY_TRY(parse_parameters(t->name,
-                             t->parameters ? t->parameters
-                             : t->grammar  ? TEXT_PARAMETERS
-                                           : NO_PARAMETERS,
-                             &p, err));
+    CAY_TRY(parse_parameters(
+        t->name, CAY_OR(t->parameters, t->grammar ? TEXT_PARAMETERS : NO_PARAMETERS), &p, err));
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name",
                                           t->name, "description", about, "parameters", p, "strict",
                                           t->strict && !t->grammar));
@@ -95,12 +94,11 @@ static int add_handoff(json_t *list, const cay_handoff *h, cay_err *err)
     json_t *p = NULL;
     handoff_name(h, name, sizeof name);
     snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s",
-             h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
-    CAY_TRY(parse_parameters(name, h->parameters ? h->parameters : NO_INPUT, &p, err));
-    json_array_append_new(list,
-                          json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", name,
-                                    "description", h->description ? h->description : about,
-                                    "parameters", p, "strict", 0));
+             h->agent->name, CAY_OR(h->agent->handoff_description, ""));
+    CAY_TRY(parse_parameters(name, CAY_OR(h->parameters, NO_INPUT), &p, err));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name",
+                                          name, "description", CAY_OR(h->description, about),
+                                          "parameters", p, "strict", 0));
     return 0;
 }
 
@@ -126,21 +124,23 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
     CAY_TRY(cay__hosted_fit(s->hosted, m, s->agent->name, err));
     json_array_extend(list, s->hosted);
     *out = cay__json_text(list, CAY__TEXT_MAX);
-    return *out ? 0
-                : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text",
-                           s->agent->name);
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);
 }
 
 /* Text for a model: broken UTF-8 and NUL bytes replaced. */
 static void add_sound(cay__buf *b, const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        size_t k = s[i] ? cay__utf8_len(s + i, n - i) : 0;
+        size_t k = 0;
+        if (s[i])
+            k = cay__utf8_len(s + i, n - i);
         if (k)
             cay__buf_add(b, s + i, k);
         else
             cay__buf_str(b, "\xef\xbf\xbd");
-        i += k ? k : 1;
+        i += CAY_OR(k, 1);
     }
 }
 
@@ -202,8 +202,9 @@ void cay__output_encoded(cay_tool_output *o, const char *media_type, const char 
         o->parts = json_array();
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,%s", media_type, base64);
-    json_t *part =
-        url.full ? NULL : json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
+    json_t *part = NULL;
+    if (!url.full)
+        part = json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
     if (part)
         json_array_append_new(o->parts, part);
 }
@@ -215,8 +216,8 @@ json_t *cay__output_take(cay_tool_output *o)
         flush_text(o);
         j = CAY_STEAL(o->parts);
     } else {
-        j = json_stringn(o->text.data ? o->text.data : "", o->text.len);
+        j = json_stringn(CAY_OR(o->text.data, ""), o->text.len);
     }
     cay__buf_clear(&o->text);
-    return j ? j : json_string("");
+    return CAY_OR(j, json_string(""));
 }

@@ -53,7 +53,12 @@ static int flush_queue(cay_tracer *t, cay_err *err)
     if (rc < 0)
         t->lost += n;
     t->sent = cay__now_ms();
-    t->pause = rc >= 0 ? 0 : t->pause ? CAY_MIN(2 * t->pause, PAUSE_MAX) : CAY__TRACE_EVERY;
+    if (rc >= 0)
+        t->pause = 0;
+    else if (t->pause)
+        t->pause = CAY_MIN(2 * t->pause, PAUSE_MAX);
+    else
+        t->pause = CAY__TRACE_EVERY;
     t->until = t->sent + t->pause;
     for (size_t i = 0; i < n; i++)
         free(t->queue[i]);
@@ -68,7 +73,8 @@ int cay_tracer_flush(cay_tracer *t, cay_err *err)
         pthread_mutex_lock(&t->lock);
         int rc = flush_queue(t, all < 0 ? NULL : err);
         pthread_mutex_unlock(&t->lock);
-        all = all < 0 ? all : rc;
+        if (all >= 0)
+            all = rc;
     }
     return all;
 }
@@ -136,7 +142,10 @@ static char *process_text(const cay_tracer *t, char *text)
         if (keep && !instead)
             continue;
         free(text);
-        text = keep ? CAY_STEAL(instead) : NULL;
+        if (keep)
+            text = CAY_STEAL(instead);
+        else
+            text = NULL;
     }
     return text;
 }
@@ -145,7 +154,9 @@ void cay_tracer_put(cay_tracer *t, const char *object)
 {
     bool fits = object && strlen(object) <= CAY__TRACE_OBJECT;
     for (; t; t = t->also) {
-        char *text = fits ? process_text(t, cay__strdup(object)) : NULL;
+        char *text = NULL;
+        if (fits)
+            text = process_text(t, cay__strdup(object));
         if (text || !fits)
             queue_text(t, text);
     }
@@ -196,9 +207,9 @@ static int file_write(void *self, const char *const *objects, size_t n, cay_err 
     CAY_AUTOBUF b = CAY__BUF(QUEUE_MAX * (size_t)CAY__TRACE_OBJECT);
     for (size_t i = 0; i < n; i++)
         cay__buf_fmt(&b, "%s\n", objects[i]);
-    return cay__fd_write_all(*(int *)self, b.data, b.len)
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "trace file");
+    if (cay__fd_write_all(*(int *)self, b.data, b.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "trace file");
 }
 
 static void file_close(void *self)

@@ -65,8 +65,9 @@ static int print_spans(console *c, cay_err *err)
         format_span(&b, v[i], depth_of(ids, v[i]));
     free(v);
     json_array_clear(c->held);
-    return !b.len || cay__fd_write_all(c->fd, b.data, b.len) ? 0
-                                                             : cay_fail_sys(err, CAY_ESYS, "trace");
+    if (!b.len || cay__fd_write_all(c->fd, b.data, b.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "trace");
 }
 
 static int console_write(void *self, const char *const *objects, size_t n, cay_err *err)
@@ -81,7 +82,9 @@ static int console_write(void *self, const char *const *objects, size_t n, cay_e
             json_array_append(c->held, s);
         json_decref(s);
     }
-    return over || json_array_size(c->held) > HELD_MAX ? print_spans(c, err) : 0;
+    if (over || json_array_size(c->held) > HELD_MAX)
+        return print_spans(c, err);
+    return 0;
 }
 
 static void console_close(void *self)

@@ -115,14 +115,14 @@ static json_t *otlp_body(const char *const *objects, size_t n)
     json_t *spans = json_array();
     for (size_t i = 0; i < n; i++) {
         CAY_AUTOJSON *s = json_loads(objects[i], 0, NULL);
-        json_t *one =
-            s && !strcmp(cay__json_str(s, "object", ""), "trace.span") ? otlp_span(s) : NULL;
+        json_t *one = NULL;
+        if (s && !strcmp(cay__json_str(s, "object", ""), "trace.span"))
+            one = otlp_span(s);
         if (one)
             json_array_append_new(spans, one);
     }
     return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource",
-                     "attributes",
-                     make_attribute("service.name", service && *service ? service : "cay"),
+                     "attributes", make_attribute("service.name", cay__text_or(service, "cay")),
                      "scopeSpans", "scope", "name", "cay", "spans", spans);
 }
 
@@ -130,7 +130,9 @@ static char *body_of(const collector *c, const char *const *objects, size_t n)
 {
     if (c->otlp) {
         CAY_AUTOJSON *j = otlp_body(objects, n);
-        return j ? cay__json_text(j, BODY_MAX) : NULL;
+        if (j)
+            return cay__json_text(j, BODY_MAX);
+        return NULL;
     }
     cay__buf b = CAY__BUF(BODY_MAX);
     cay__buf_str(&b, "{\"data\":[");
@@ -205,8 +207,7 @@ int cay_tracer_http(const cay_tracer_http_spec *given, cay_tracer **out, cay_err
                *key = name ? getenv(name) : NULL;
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
-                            "\"%.100s\" is no address of a trace collector",
-                            spec->url ? spec->url : "");
+                            "\"%.100s\" is no address of a trace collector", CAY_OR(spec->url, ""));
     if (spec->key && !key)
         return cay_fail_why(
             err, CAY_ENOENT, "trace_key",

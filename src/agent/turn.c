@@ -62,7 +62,9 @@ static bool only_new(const cay_run *r, char **input)
     CAY_AUTOJSON *new = json_array();
     for (size_t i = r->told; i < json_array_size(r->context); i++)
         json_array_append(new, json_array_get(r->context, i));
-    char *text = json_array_size(new) ? cay__json_text(new, CAY__TEXT_MAX) : NULL;
+    char *text = NULL;
+    if (json_array_size(new))
+        text = cay__json_text(new, CAY__TEXT_MAX);
     if (!text)
         return false;
     free(*input);
@@ -76,7 +78,9 @@ static const char *chain_response(cay_run *r, const cay_model *m, char **input)
     if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) ||
         (r->told_to && r->told_to != m))
         return NULL;
-    return only_new(r, input) ? r->response_id : NULL;
+    if (only_new(r, input))
+        return r->response_id;
+    return NULL;
 }
 
 /* The endpoint has what was said: it is sent the rest, or nothing at all when it would have to
@@ -96,9 +100,9 @@ static int continue_conversation(const cay_run *r, const cay_model *m, char **in
                             "the endpoint keeps the conversation: agent %.60s has another model, "
                             "which does not know it",
                             r->seat->agent->name);
-    return only_new(r, input)
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
+    if (only_new(r, input))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
 }
 
 static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
@@ -131,7 +135,9 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     }
     if (s->agent->prompting)
         CAY_TRY(s->agent->prompting(r, s->given, &made, err));
-    const char *prompt = s->agent->prompting ? made : s->agent->prompt;
+    const char *prompt = made;
+    if (!s->agent->prompting)
+        prompt = s->agent->prompt;
     if (prompt && !cay_model_kind(m)->prompts)
         return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported",
                             "agent %.60s has a prompt by id, which only the Responses API knows; "
@@ -140,7 +146,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     if (r->tools_used && !s->agent->keep_tool_choice)
         set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
     cay_model_request q = { .size = sizeof q,
-                            .instructions = instructions && *instructions ? instructions : NULL,
+                            .instructions = cay__text_or(instructions, NULL),
                             .input = input,
                             .tools = s->tools_json,
                             .output_schema = s->agent->output_schema,
@@ -179,7 +185,10 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     }
     hooks_after(r, reply);
     free(r->response_id);
-    r->response_id = reply->id ? cay__strdup(reply->id) : NULL;
+    if (reply->id)
+        r->response_id = cay__strdup(reply->id);
+    else
+        r->response_id = NULL;
     return 0;
 }
 
@@ -251,7 +260,9 @@ static bool is_refusal(const json_t *message)
 static int final_output(cay_run *r, const json_t *message, cay_err *err)
 {
     const cay_agent *a = r->seat->agent;
-    CAY_AUTOFREE char *text = message ? cay__item_text(message) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (message)
+        text = cay__item_text(message);
     if (message && is_refusal(message) && (!text || !*text))
         return cay_fail_why(
             err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",

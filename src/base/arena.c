@@ -27,8 +27,8 @@ void *cay__arena_take(cay__arena *a, size_t n)
 
 char *cay__arena_str(cay__arena *a, const char *s)
 {
-    size_t n = strlen(s ? s : "") + 1;
-    return memcpy(cay__arena_take(a, n), s ? s : "", n);
+    size_t n = strlen(CAY_OR(s, "")) + 1;
+    return memcpy(cay__arena_take(a, n), CAY_OR(s, ""), n);
 }
 
 void cay__arena_clear(cay__arena *a)

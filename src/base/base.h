@@ -5,6 +5,7 @@
  *   CAY_TRY(call)      return its code when it fails
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
+ *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
  */
 #pragma once
 #include <cay/error.h>
@@ -23,6 +24,14 @@
 #define CAY_LEN(a)    (sizeof(a) / sizeof *(a))
 #define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
+/* x, or the fallback when x is zero or NULL. x is evaluated once, the fallback only when needed. */
+#define CAY_OR(x, fallback) ((x) ?: (fallback))
+
+/* s, or the fallback when s is NULL or empty. */
+static inline const char *cay__text_or(const char *s, const char *fallback)
+{
+    return s && *s ? s : fallback;
+}
 
 static inline void cay__close_fd(int *fd)
 {

@@ -28,12 +28,18 @@ static int digit_value(char c)
         return c - 'a' + 26;
     if (c >= '0' && c <= '9')
         return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
+    if (c == '+')
+        return 62;
+    if (c == '/')
+        return 63;
+    return -1;
 }
 
 bool cay__base64_get(cay__buf *b, const char *text, size_t n)
 {
-    size_t pad = n && text[n - 1] == '=' ? 1u + (n > 1 && text[n - 2] == '=') : 0;
+    size_t pad = 0;
+    if (n && text[n - 1] == '=')
+        pad = 1u + (n > 1 && text[n - 2] == '=');
     if (n % 4)
         return false;
     char *o = cay__buf_room(b, n / 4 * 3 + 1);
@@ -42,7 +48,9 @@ bool cay__base64_get(cay__buf *b, const char *text, size_t n)
     for (size_t i = 0; i < n; i += 4) {
         unsigned v = 0, bad = 0;
         for (size_t k = 0; k < 4; k++) {
-            int d = i + k >= n - pad ? 0 : digit_value(text[i + k]);
+            int d = 0;
+            if (i + k < n - pad)
+                d = digit_value(text[i + k]);
             bad |= d < 0;
             v = v << 6 | (unsigned)(d & 63);
         }

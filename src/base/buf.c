@@ -57,7 +57,9 @@ void cay__buf_fmt(cay__buf *b, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    char *room = n < 0 ? NULL : cay__buf_room(b, (size_t)n);
+    char *room = NULL;
+    if (n >= 0)
+        room = cay__buf_room(b, (size_t)n);
     if (!room)
         return;
     va_start(ap, fmt);
@@ -73,7 +75,13 @@ size_t cay__utf8_len(const char *s, size_t n)
         return 0;
     if (u[0] < 0x80)
         return 1;
-    size_t k = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    size_t k;
+    if (u[0] >= 0xf0)
+        k = 4;
+    else if (u[0] >= 0xe0)
+        k = 3;
+    else
+        k = 2;
     if (u[0] < 0xc2 || u[0] > 0xf4 || k > n)
         return 0;
     for (size_t i = 1; i < k; i++)
@@ -92,13 +100,17 @@ size_t cay__utf8_len(const char *s, size_t n)
 static unsigned decode_hidden(const char *s, size_t k)
 {
     const unsigned char *u = (const unsigned char *)s;
-    unsigned c = k == 2   ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
-                 : k == 3 ? (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu)
-                          : 0;
-    return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
-                   (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069)
-               ? c
-               : 0;
+    unsigned c;
+    if (k == 2)
+        c = (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu);
+    else if (k == 3)
+        c = (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
+    else
+        c = 0;
+    if ((c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+        (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
+        return c;
+    return 0;
 }
 
 /* Bytes at the front that stand for themselves in JSON and on a terminal: most of what is ever
@@ -148,12 +160,12 @@ void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
         if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
             cay__buf_add(b, s, 1);
         } else if (k == 0 || c < 0x20 || c == 0x7f || decode_hidden(s, k)) {
-            for (size_t i = 0; i < (k ? k : 1); i++)
+            for (size_t i = 0; i < (CAY_OR(k, 1)); i++)
                 cay__buf_fmt(b, "\\x%02x", (unsigned char)s[i]);
         } else {
             cay__buf_add(b, s, k);
         }
-        s += k ? k : 1;
-        n -= k ? k : 1;
+        s += CAY_OR(k, 1);
+        n -= CAY_OR(k, 1);
     }
 }

@@ -30,17 +30,25 @@ int cay__call_left(const cay_call *call)
     if (!call || call->deadline_ms <= 0)
         return -1;
     int64_t left = call->deadline_ms - cay__now_ms();
-    return left <= 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+    if (left <= 0)
+        return 0;
+    if (left > INT_MAX)
+        return INT_MAX;
+    return (int)left;
 }
 
 int cay__call_cancel(const cay_call *call)
 {
-    return call && call->cancel_fd > 0 ? call->cancel_fd : -1;
+    if (call && call->cancel_fd > 0)
+        return call->cancel_fd;
+    return -1;
 }
 
 const char *cay__call_user(const cay_call *call)
 {
-    return call && call->size > offsetof(cay_call, user) ? call->user : NULL;
+    if (call && call->size > offsetof(cay_call, user))
+        return call->user;
+    return NULL;
 }
 
 static int timed_out(const char *what, cay_err *err)
@@ -58,7 +66,9 @@ int cay__call_check(const cay_call *call, const char *what, cay_err *err)
     struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
     if (p.fd >= 0 && poll(&p, 1, 0) > 0)
         return fail_canceled(what, err);
-    return cay__call_left(call) == 0 ? timed_out(what, err) : 0;
+    if (cay__call_left(call) == 0)
+        return timed_out(what, err);
+    return 0;
 }
 
 int cay__call_wait(const cay_call *call, int fd, short events, const char *what, cay_err *err)
@@ -88,8 +98,10 @@ static int64_t wall_ns(void)
 
 static void copy_id(char dst[24], const char *id)
 {
-    size_t n = id ? strnlen(id, 23) : 0;
-    memcpy(dst, id ? id : "", n);
+    size_t n = 0;
+    if (id)
+        n = strnlen(id, 23);
+    memcpy(dst, CAY_OR(id, ""), n);
     dst[n] = 0;
 }
 

@@ -33,7 +33,8 @@ static void unescape_octal(char *s)
     for (; *s; s++) {
         bool escape = *s == '\\' && strspn(s + 1, "01234567") >= 3;
         *to++ = escape ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-        s += escape ? 3 : 0;
+        if (escape)
+            s += 3;
     }
     *to = 0;
 }
@@ -44,7 +45,9 @@ static void unescape_octal(char *s)
 static void join_cgroup_path(char *dst, size_t cap, const char *point, const char *root,
                              const char *path)
 {
-    size_t n = strcmp(root, "/") ? strlen(root) : 0;
+    size_t n = 0;
+    if (strcmp(root, "/"))
+        n = strlen(root);
     bool below =
         !strncmp(path, root, n) && (!path[n] || path[n] == '/') && !cay__str_starts(path, "/..");
     if (!cay__str_join(dst, cap, point, below && strcmp(path + n, "/") ? path + n : "", NULL))

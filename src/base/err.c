@@ -11,7 +11,9 @@ static const char *const names[] = {
 const char *cay_code_name(int code)
 {
     size_t i = (size_t)(code <= 0 ? -(long)code : (long)CAY_LEN(names));
-    return i < CAY_LEN(names) ? names[i] : "EUNKNOWN";
+    if (i < CAY_LEN(names))
+        return names[i];
+    return "EUNKNOWN";
 }
 
 /* Cuts at the buffer's end, and keeps the message on one line whatever was formatted into it. */
@@ -34,9 +36,11 @@ static int fill_error(cay_err *err, int code, int sys, const char *reason, const
     err->size = sizeof *err;
     err->code = code;
     err->sys = sys;
-    err->retry = code == CAY_EBUSY || code == CAY_ETIMEOUT || code == CAY_ERATE ? CAY_RETRY_YES
-                                                                                : CAY_RETRY_UNKNOWN;
-    snprintf(err->reason, sizeof err->reason, "%s", reason ? reason : "");
+    if (code == CAY_EBUSY || code == CAY_ETIMEOUT || code == CAY_ERATE)
+        err->retry = CAY_RETRY_YES;
+    else
+        err->retry = CAY_RETRY_UNKNOWN;
+    snprintf(err->reason, sizeof err->reason, "%s", CAY_OR(reason, ""));
     format_message(err->msg, sizeof err->msg, 0, fmt, ap);
     if (sys) {
         size_t n = strlen(err->msg);

@@ -22,11 +22,17 @@ static int hits_fd = -1;
 static void map_hits(void)
 {
     const char *path = getenv("CAY_FAULT_HITS");
-    hits_fd = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *p = hits_fd < 0
-                  ? MAP_FAILED
-                  : mmap(NULL, 2 * sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
-    hits = p == MAP_FAILED ? NULL : p;
+    if (path && *path)
+        hits_fd = open(path, O_RDWR | O_CLOEXEC);
+    else
+        hits_fd = -1;
+    void *p = MAP_FAILED;
+    if (hits_fd >= 0)
+        p = mmap(NULL, 2 * sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
+    if (p == MAP_FAILED)
+        hits = NULL;
+    else
+        hits = p;
 }
 
 int cay__fault_load(void)
@@ -41,7 +47,7 @@ int cay__fault_load(void)
 void cay__fault_set(const char *s)
 {
     loaded = true;
-    cay__str_copy(spec, sizeof spec, s ? s : "");
+    cay__str_copy(spec, sizeof spec, CAY_OR(s, ""));
     char *at = strchr(spec, '@');
     uint64_t n = 1;
     if (at) {
@@ -77,7 +83,9 @@ bool cay__fault(const char *name)
 int64_t cay__fault_clock(void)
 {
     cay__fault_load();
-    return hits ? hits[1] : 0;
+    if (hits)
+        return hits[1];
+    return 0;
 }
 
 void cay__fault_list(void (*fn)(const char *name))

@@ -170,7 +170,9 @@ int64_t cay__now_us(void)
 }
 int64_t cay__boot_ms(void)
 {
-    return CAY__MUTANT("wall-clock") ? cay__clock_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000;
+    if (CAY__MUTANT("wall-clock"))
+        return cay__clock_ms();
+    return clock_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
 uint64_t cay__start_time(int pid)

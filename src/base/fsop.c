@@ -21,10 +21,10 @@ int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
     if (!*path)
         return fail_errno(ENOENT);
     if (path[0] == '~' && (!path[1] || path[1] == '/')) {
-        pre = fs->home ? fs->home : "/";
+        pre = CAY_OR(fs->home, "/");
         rest = path + 1;
     } else if (path[0] != '/') {
-        pre = fs->workdir ? fs->workdir : "/";
+        pre = CAY_OR(fs->workdir, "/");
     }
     bool slash = *pre && *rest && *rest != '/';
     bool lead = *pre && *pre != '/';
@@ -50,16 +50,16 @@ int cay__fs_open(const cay__fs *fs, const char *path, int flags)
 
 static int only_regular(const struct stat *st)
 {
-    return S_ISREG(st->st_mode) || CAY__MUTANT("file-type")
-               ? 0
-               : fail_errno(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
+    if (S_ISREG(st->st_mode) || CAY__MUTANT("file-type"))
+        return 0;
+    return fail_errno(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
 }
 
 int cay__fs_open_read(const cay__fs *fs, const char *path, struct stat *st)
 {
     struct stat tmp;
     char abs[CAY__FS_PATH_MAX];
-    st = st ? st : &tmp;
+    st = CAY_OR(st, &tmp);
     if (cay__fs_path(fs, path, abs) < 0)
         return -1;
     /* Looked at first, because even opening a FIFO or device does something to its other side. */
@@ -94,7 +94,9 @@ static int split_path(char *abs, char *name)
     while (n > 1 && abs[n - 1] == '/')
         abs[--n] = 0;
     char *slash = strrchr(abs, '/');
-    const char *leaf = slash ? slash + 1 : abs;
+    const char *leaf = abs;
+    if (slash)
+        leaf = slash + 1;
     if (!*leaf || !strcmp(leaf, ".") || !strcmp(leaf, ".."))
         return fail_errno(*leaf ? EINVAL : EBUSY); /* the root itself */
     if (!cay__str_copy(name, 256, leaf))
@@ -119,7 +121,9 @@ static int make_dir(int dir, const char *name, uint32_t mode)
         return -1;
     CAY_AUTOFD fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-    return fd < 0 ? -1 : fchmod(fd, mode & 07777);
+    if (fd < 0)
+        return -1;
+    return fchmod(fd, mode & 07777);
 }
 
 /* Enters or makes the part abs[start…end) of cur; anything but a plain directory is resolved from
@@ -143,8 +147,11 @@ static int enter_part(const cay__fs *fs, char *abs, size_t start, size_t end, in
 static int make_all(const cay__fs *fs, char *abs, uint32_t mode)
 {
     CAY_AUTOFD cur = open_abs(fs, abs, O_PATH | O_DIRECTORY);
-    if (cur >= 0 || errno != ENOENT)
-        return cur < 0 ? -1 : 0;
+    if (cur >= 0 || errno != ENOENT) {
+        if (cur < 0)
+            return -1;
+        return 0;
+    }
     cur = open_abs(fs, "/", O_PATH | O_DIRECTORY);
     size_t last = strlen(abs);
     while (last > 1 && abs[last - 1] == '/')
@@ -159,19 +166,26 @@ static int make_all(const cay__fs *fs, char *abs, uint32_t mode)
         }
         at = end;
     }
-    return cur < 0 ? -1 : 0;
+    if (cur < 0)
+        return -1;
+    return 0;
 }
 
 int cay__fs_mkdir(const cay__fs *fs, const char *path, uint32_t mode, bool parents)
 {
     char abs[CAY__FS_PATH_MAX], name[256];
-    mode = mode ? mode & 07777 : 0755;
+    if (mode)
+        mode = mode & 07777;
+    else
+        mode = 0755;
     if (cay__fs_path(fs, path, abs) < 0)
         return -1;
     if (parents)
         return make_all(fs, abs, mode);
     CAY_AUTOFD dir = cay__fs_parent(fs, path, name);
-    return dir < 0 ? -1 : make_dir(dir, name, mode);
+    if (dir < 0)
+        return -1;
+    return make_dir(dir, name, mode);
 }
 
 int cay__fs_rename(const cay__fs *fs, const char *from, const char *to)
@@ -181,7 +195,9 @@ int cay__fs_rename(const cay__fs *fs, const char *from, const char *to)
     if (da < 0)
         return -1;
     CAY_AUTOFD db = cay__fs_parent(fs, to, b);
-    return db < 0 ? -1 : renameat(da, a, db, b);
+    if (db < 0)
+        return -1;
+    return renameat(da, a, db, b);
 }
 
 /* A name for calls that take no O_PATH descriptor; the link leads to exactly that inode. */
@@ -206,14 +222,18 @@ int cay__fs_chmod(const cay__fs *fs, const char *path, uint32_t mode)
 int cay__fs_chown(const cay__fs *fs, const char *path, uint32_t uid, uint32_t gid)
 {
     CAY_AUTOFD fd = cay__fs_open(fs, path, O_PATH);
-    return fd < 0 ? -1 : fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
+    if (fd < 0)
+        return -1;
+    return fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
 }
 
 int cay__fs_symlink(const cay__fs *fs, const char *target, const char *path)
 {
     char name[256];
     CAY_AUTOFD dir = cay__fs_parent(fs, path, name);
-    return dir < 0 ? -1 : symlinkat(target, dir, name);
+    if (dir < 0)
+        return -1;
+    return symlinkat(target, dir, name);
 }
 
 /* user.overlay.* is how an overlay without privilege marks whiteouts and opaque directories. */
@@ -236,7 +256,9 @@ int cay__fs_getxattr(const cay__fs *fs, const char *path, const char *name, void
 {
     char self[48];
     CAY_AUTOFD fd = xattr_open(fs, path, name, self);
-    return fd < 0 ? -1 : (int)getxattr(self, name, buf, cap);
+    if (fd < 0)
+        return -1;
+    return (int)getxattr(self, name, buf, cap);
 }
 
 int cay__fs_setxattr(const cay__fs *fs, const char *path, const char *name, const void *value,
@@ -246,7 +268,9 @@ int cay__fs_setxattr(const cay__fs *fs, const char *path, const char *name, cons
     CAY_AUTOFD fd = xattr_open(fs, path, name, self);
     if (fd < 0)
         return -1;
-    return value ? setxattr(self, name, value, len, 0) : removexattr(self, name);
+    if (value)
+        return setxattr(self, name, value, len, 0);
+    return removexattr(self, name);
 }
 
 int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char *, void *),
@@ -258,11 +282,17 @@ int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char 
     if (fd < 0)
         return -1;
     CAY_AUTOFREE char *names = malloc(LIST_MAX);
-    ssize_t n = names ? listxattr(self, names, LIST_MAX) : -1;
+    ssize_t n = -1;
+    if (names)
+        n = listxattr(self, names, LIST_MAX);
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1) {
-        int rc = xattr_ok(names + at) ? fn(names + at, arg) : 0;
+        int rc = 0;
+        if (xattr_ok(names + at))
+            rc = fn(names + at, arg);
         if (rc)
             return rc;
     }
-    return n < 0 ? -1 : 0;
+    if (n < 0)
+        return -1;
+    return 0;
 }

@@ -230,11 +230,15 @@ static long find_in(const grep_state *g, const char *line, size_t len)
 {
     if (!g->spec->plain) {
         regmatch_t m;
-        return regexec(&g->re, line, 1, &m, 0) == 0 ? (long)m.rm_so : -1;
+        if (regexec(&g->re, line, 1, &m, 0) == 0)
+            return (long)m.rm_so;
+        return -1;
     }
     if (!g->spec->ignore_case) {
         const char *p = memmem(line, len, g->spec->pattern, g->plain_len);
-        return p ? p - line : -1;
+        if (p)
+            return p - line;
+        return -1;
     }
     for (size_t i = 0; i + g->plain_len <= len; i++)
         if (!strncasecmp(line + i, g->spec->pattern, g->plain_len))
@@ -255,7 +259,7 @@ static int grep_line(grep_state *g, const char *path, uint64_t no, uint64_t col0
     g->left--;
     cay__fs_line l = { path, no, col0 + (uint64_t)at + 1, line, CAY_MIN(len, (size_t)LINE_CUT) };
     int rc = g->fn(&l, g->arg);
-    return rc ? rc : g->left == 0;
+    return CAY_OR(rc, g->left == 0);
 }
 
 static int grep_fd(grep_state *g, int fd, const char *path)
@@ -278,14 +282,18 @@ static int grep_fd(grep_state *g, int fd, const char *path)
         char *p = g->buf, *end = g->buf + have, *nl;
         for (; p < end && (nl = memchr(p, '\n', (size_t)(end - p)));
              p = nl + 1, no++, col0 = 0, hit = false) {
-            int rc = hit ? 0 : grep_line(g, path, no, col0, p, (size_t)(nl - p));
+            int rc = 0;
+            if (!hit)
+                rc = grep_line(g, path, no, col0, p, (size_t)(nl - p));
             if (rc)
                 return rc;
         }
         have = (size_t)(end - p);
         if (have && ((eof && n == 0) || have == GREP_BUF)) {
             uint64_t before = g->left;
-            int rc = hit ? 0 : grep_line(g, path, no, col0, p, have);
+            int rc = 0;
+            if (!hit)
+                rc = grep_line(g, path, no, col0, p, have);
             if (rc)
                 return rc;
             hit |= g->left != before;
@@ -323,15 +331,19 @@ static int grep_base(grep_state *g, const cay__fs *fs, const char *base)
     if (S_ISDIR(st.st_mode))
         return cay__fs_walk_path(fs, base, &(cay__fs_walk){ .fn = grep_entry, .arg = g });
     CAY_AUTOFD fd = cay__fs_open_read(fs, base, NULL);
-    CAY_AUTOFD dir = fd < 0 ? -1 : cay__fs_parent(fs, base, name);
-    return dir < 0 ? -1 : grep_fd(g, fd, name);
+    CAY_AUTOFD dir = -1;
+    if (fd >= 0)
+        dir = cay__fs_parent(fs, base, name);
+    if (dir < 0)
+        return -1;
+    return grep_fd(g, fd, name);
 }
 
 int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *spec,
                  int (*fn)(const cay__fs_line *, void *), void *arg)
 {
     grep_state g = {
-        .fs = fs, .spec = spec, .left = spec->max ? spec->max : GREP_MAX, .fn = fn, .arg = arg
+        .fs = fs, .spec = spec, .left = CAY_OR(spec->max, GREP_MAX), .fn = fn, .arg = arg
     };
     g.plain_len = strlen(spec->pattern);
     if (!g.plain_len || g.plain_len > PATTERN_MAX ||
@@ -341,12 +353,16 @@ int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *s
         return -1;
     }
     g.buf = malloc(GREP_BUF + 1);
-    int rc = g.buf ? grep_base(&g, fs, base) : -1;
+    int rc = -1;
+    if (g.buf)
+        rc = grep_base(&g, fs, base);
     int e = errno;
     free(g.buf);
     if (!spec->plain)
         regfree(&g.re);
     errno = e;
     /* our own stop at the limit is not the caller's */
-    return rc == 1 && g.left == 0 ? 0 : rc;
+    if (rc == 1 && g.left == 0)
+        return 0;
+    return rc;
 }

@@ -62,7 +62,9 @@ static int by_name(const void *a, const void *b)
 static int by_place(const void *a, const void *b)
 {
     uintptr_t x = (uintptr_t) * (char *const *)a, y = (uintptr_t) * (char *const *)b;
-    return x < y ? -1 : x > y;
+    if (x < y)
+        return -1;
+    return x > y;
 }
 
 /* Names grow up from lo, pointers to them down from hi. */
@@ -212,7 +214,8 @@ static int open_dir(walk *k, int dir, const char *name, const struct stat *st, d
     CAY_AUTOFD fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0, how);
     struct stat now;
     if (fd < 0 || fstat(fd, &now) < 0) {
-        errno = errno == EXDEV ? EBUSY : errno;
+        if (errno == EXDEV)
+            errno = EBUSY;
         return -1;
     }
     if (now.st_dev != st->st_dev || now.st_ino != st->st_ino) {
@@ -230,7 +233,9 @@ static int push_level(walk *k, int fd)
 {
     struct stat st;
     if (k->depth == k->room) {
-        uint32_t room = k->room ? k->room * 2 : 16;
+        uint32_t room = 16;
+        if (k->room)
+            room = k->room * 2;
         level *p = realloc(k->levels, room * sizeof *p);
         if (!p)
             return -1;
@@ -321,7 +326,9 @@ static int leave_dir(walk *k)
     cay__fs_entry e = {
         .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st
     };
-    return k->w->leave ? k->w->leave(&e, k->w->arg) : 0;
+    if (k->w->leave)
+        return k->w->leave(&e, k->w->arg);
+    return 0;
 }
 
 static int walk_tree(walk *k)
@@ -340,7 +347,9 @@ static int walk_tree(walk *k)
             path_cut(k, l->path);
             if (pop_level(k) < 0)
                 return -1;
-            int rc = k->depth ? leave_dir(k) : 0;
+            int rc = 0;
+            if (k->depth)
+                rc = leave_dir(k);
             if (rc)
                 return rc;
             continue;
@@ -359,7 +368,9 @@ static int walk_tree(walk *k)
             return rc;
     }
     errno = k->first_errno;
-    return k->first_errno ? -1 : 0;
+    if (k->first_errno)
+        return -1;
+    return 0;
 }
 
 int cay__fs_walk_fd(int fd, const cay__fs_walk *w)
@@ -395,14 +406,19 @@ int cay__fs_walk_path(const cay__fs *fs, const char *path, const cay__fs_walk *w
     cay__fs_walk own = *w;
     own.stop = fs->stop;
     own.stop_arg = fs->stop_arg;
-    return fd < 0 ? -1 : cay__fs_walk_fd(fd, &own);
+    if (fd < 0)
+        return -1;
+    return cay__fs_walk_fd(fd, &own);
 }
 
 static int drop_entry(const cay__fs_entry *e, void *arg)
 {
     int *failed = arg;
-    if (unlinkat(e->dir, e->name, S_ISDIR(e->st->st_mode) ? AT_REMOVEDIR : 0) == 0)
-        return S_ISDIR(e->st->st_mode) ? CAY__FS_SKIP : 0;
+    if (unlinkat(e->dir, e->name, S_ISDIR(e->st->st_mode) ? AT_REMOVEDIR : 0) == 0) {
+        if (S_ISDIR(e->st->st_mode))
+            return CAY__FS_SKIP;
+        return 0;
+    }
     if (S_ISDIR(e->st->st_mode) && (errno == ENOTEMPTY || errno == EEXIST))
         return 0;
     if (errno != ENOENT && !*failed)
@@ -435,7 +451,8 @@ int cay__fs_remove(const cay__fs *fs, const char *path, bool recursive)
     int fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
     if (fd < 0) {
-        errno = errno == EXDEV ? EBUSY : errno;
+        if (errno == EXDEV)
+            errno = EBUSY;
         return -1;
     }
     cay__fs_walk w = { .fn = drop_entry,

@@ -96,7 +96,9 @@ static int make_tmp(cay__fs_upload *up)
         if (up->fd >= 0 || errno != EEXIST)
             break;
     }
-    return up->fd < 0 ? -1 : 0;
+    if (up->fd < 0)
+        return -1;
+    return 0;
 }
 
 int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *spec,
@@ -118,8 +120,12 @@ int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *s
     up->replaces = there;
     up->uid = st.st_uid;
     up->gid = st.st_gid;
-    if (!up->spec.mode)
-        up->spec.mode = there ? st.st_mode & 07777 : 0644;
+    if (!up->spec.mode) {
+        if (there)
+            up->spec.mode = st.st_mode & 07777;
+        else
+            up->spec.mode = 0644;
+    }
     up->dir = dir;
     if (make_tmp(up) < 0) {
         up->dir = -1;
@@ -232,7 +238,9 @@ static int append_now(const cay__fs *fs, const char *path, const void *data, siz
     if (!S_ISREG(st.st_mode))
         return fail_errno(ENXIO);
     *done = true;
-    return cay__fd_write_all(fd, data, len) ? 0 : -1;
+    if (cay__fd_write_all(fd, data, len))
+        return 0;
+    return -1;
 }
 
 int cay__fs_put(const cay__fs *fs, const char *path, const void *data, size_t len,

@@ -16,7 +16,9 @@
 
 static int open_loop(const char *number, char path[32])
 {
-    return cay__str_join(path, 32, "/dev/loop", number, NULL) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (cay__str_join(path, 32, "/dev/loop", number, NULL))
+        return open(path, O_RDWR | O_CLOEXEC);
+    return -1;
 }
 
 /* Looked at while it is held: a device that is open is not taken away from below us. */
@@ -54,7 +56,9 @@ static int attach_loop(int image, char path[32])
     char n[21];
     for (int i = 0; control >= 0 && i < TRIES; i++) {
         int free_ = ioctl(control, LOOP_CTL_GET_FREE);
-        CAY_AUTOFD loop = free_ < 0 ? -1 : open_loop(cay__str_u64(n, (uint64_t)free_), path);
+        CAY_AUTOFD loop = -1;
+        if (free_ >= 0)
+            loop = open_loop(cay__str_u64(n, (uint64_t)free_), path);
         if (loop < 0)
             return -1;
         if (ioctl(loop, LOOP_CONFIGURE, &c) == 0)
@@ -82,7 +86,9 @@ bool cay__image_mounted(int image)
 {
     struct stat st;
     char path[32];
-    CAY_AUTOFD loop = fstat(image, &st) < 0 ? -1 : find_loop(&st, path);
+    CAY_AUTOFD loop = -1;
+    if (fstat(image, &st) >= 0)
+        loop = find_loop(&st, path);
     return loop >= 0;
 }
 

@@ -9,8 +9,10 @@ static int parse_text(const char *what, const char *text, size_t flags, json_t *
 {
     json_error_t je;
     size_t len = strlen(text);
-    json_t *j = len >= LARGE ? cay__json_quick(text, len) : NULL;
-    j = j ? j : json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    json_t *j = NULL;
+    if (len >= LARGE)
+        j = cay__json_quick(text, len);
+    j = CAY_OR(j, json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je));
     if (!j)
         return cay_fail(err, CAY_EINVAL, "%s is not sound JSON: line %d, column %d: %.100s", what,
                         je.line, je.column, je.text);
@@ -40,13 +42,15 @@ int cay__json_object(const char *what, const char *text, json_t **out, cay_err *
 static void print_real(cay__buf *b, const json_t *j)
 {
     char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    json_t *back = s ? json_loads(s, JSON_DECODE_ANY, NULL) : NULL;
+    json_t *back = NULL;
+    if (s)
+        back = json_loads(s, JSON_DECODE_ANY, NULL);
     if (!back || json_real_value(back) != json_real_value(j)) {
         free(s);
         s = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     }
     json_decref(back);
-    cay__buf_str(b, s ? s : "0");
+    cay__buf_str(b, CAY_OR(s, "0"));
     free(s);
 }
 
@@ -96,26 +100,34 @@ char *cay__json_text(const json_t *j, size_t max)
 {
     CAY_AUTOBUF b = CAY__BUF(max);
     print_value(&b, j);
-    return b.full ? NULL : CAY_STEAL(b.data);
+    if (b.full)
+        return NULL;
+    return CAY_STEAL(b.data);
 }
 
 const char *cay__json_str(const json_t *obj, const char *key, const char *none)
 {
     const json_t *v = json_object_get(obj, key);
     const char *s = json_string_value(v);
-    return s && strlen(s) == json_string_length(v) ? s : none;
+    if (s && strlen(s) == json_string_length(v))
+        return s;
+    return none;
 }
 
 int64_t cay__json_int(const json_t *obj, const char *key, int64_t none)
 {
     const json_t *v = json_object_get(obj, key);
-    return json_is_integer(v) ? (int64_t)json_integer_value(v) : none;
+    if (json_is_integer(v))
+        return (int64_t)json_integer_value(v);
+    return none;
 }
 
 bool cay__json_bool(const json_t *obj, const char *key, bool none)
 {
     const json_t *v = json_object_get(obj, key);
-    return json_is_boolean(v) ? json_is_true(v) : none;
+    if (json_is_boolean(v))
+        return json_is_true(v);
+    return none;
 }
 
 json_t *cay__json_bytes(const char *s)
@@ -131,23 +143,34 @@ json_t *cay__json_bytes(const char *s)
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
 }
 
 char *cay__json_to_bytes(const json_t *j)
 {
     const char *s = json_string_value(j);
-    if (s)
-        return strlen(s) == json_string_length(j) ? cay__strdup(s) : NULL;
+    if (s) {
+        if (strlen(s) == json_string_length(j))
+            return cay__strdup(s);
+        return NULL;
+    }
     const char *hex = cay__json_str(j, "hex", NULL);
-    size_t n = hex ? strlen(hex) : 1;
+    size_t n = 1;
+    if (hex)
+        n = strlen(hex);
     if (n % 2)
         return NULL;
     char *out = cay__alloc(n / 2 + 1);
     for (size_t i = 0; i < n / 2; i++) {
-        int v = hex_value(hex[2 * i]) < 0 || hex_value(hex[2 * i + 1]) < 0
-                    ? 0
-                    : hex_value(hex[2 * i]) * 16 + hex_value(hex[2 * i + 1]);
+        int v;
+        if (hex_value(hex[2 * i]) < 0 || hex_value(hex[2 * i + 1]) < 0)
+            v = 0;
+        else
+            v = hex_value(hex[2 * i]) * 16 + hex_value(hex[2 * i + 1]);
         if (!v) {
             free(out);
             return NULL;

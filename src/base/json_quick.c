@@ -61,9 +61,13 @@ static bool parse_hex(text *t, unsigned *out)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = *t->p++;
-        unsigned d = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
-                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10
-                                                          : 16;
+        unsigned d;
+        if (c >= '0' && c <= '9')
+            d = (unsigned)(c - '0');
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+            d = (unsigned)((c | 32) - 'a') + 10;
+        else
+            d = 16;
         if (d == 16)
             return false;
         v = v << 4 | d;
@@ -87,7 +91,15 @@ static bool parse_unicode(text *t)
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
     char out[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    size_t n;
+    if (c < 0x80)
+        n = 1;
+    else if (c < 0x800)
+        n = 2;
+    else if (c < 0x10000)
+        n = 3;
+    else
+        n = 4;
     static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
     for (size_t i = n; i-- > 1; c >>= 6)
         out[i] = (char)(0x80 | (c & 0x3f));
@@ -180,7 +192,9 @@ static json_t *parse_array(text *t)
         if (!v || json_array_append_new(a, v) < 0)
             return NULL;
     } while (accept_char(t, ','));
-    return accept_char(t, ']') ? CAY_STEAL(a) : NULL;
+    if (accept_char(t, ']'))
+        return CAY_STEAL(a);
+    return NULL;
 }
 
 /* One member more, or false: its name is there already, for instance. */
@@ -196,7 +210,9 @@ static bool parse_member(text *t, json_t *o)
         memcpy(own, key, n);
         key = own;
     }
-    json_t *v = accept_char(t, ':') ? parse_value(t) : NULL;
+    json_t *v = NULL;
+    if (accept_char(t, ':'))
+        v = parse_value(t);
     return v && json_object_setn_new_nocheck(o, key, n, v) == 0 && json_object_size(o) > before;
 }
 
@@ -209,7 +225,9 @@ static json_t *parse_object(text *t)
         if (!parse_member(t, o))
             return NULL;
     } while (accept_char(t, ','));
-    return accept_char(t, '}') ? CAY_STEAL(o) : NULL;
+    if (accept_char(t, '}'))
+        return CAY_STEAL(o);
+    return NULL;
 }
 
 static json_t *parse_nested(text *t, json_t *(*fn)(text *))
@@ -246,5 +264,7 @@ json_t *cay__json_quick(const char *data, size_t len)
     CAY_AUTOJSON *j = parse_value(&t);
     skip_blanks(&t);
     cay__buf_clear(&t.room);
-    return t.p == t.end ? CAY_STEAL(j) : NULL;
+    if (t.p == t.end)
+        return CAY_STEAL(j);
+    return NULL;
 }

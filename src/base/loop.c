@@ -72,7 +72,10 @@ void cay__loop_step(cay__loop *l, int max_ms)
     int64_t wait = max_ms;
     if (l->timers) {
         int64_t left = CAY_MAX(l->timers->at_ms - cay__boot_ms(), 0);
-        wait = wait < 0 ? left : CAY_MIN(wait, left);
+        if (wait < 0)
+            wait = left;
+        else
+            wait = CAY_MIN(wait, left);
         wait = CAY_MIN(wait, 60000);
     }
     l->pending = epoll_wait(l->ep, l->batch, CAY__LOOP_BATCH, (int)wait);

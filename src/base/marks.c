@@ -11,7 +11,10 @@ void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms)
     if (n == CAY__MARKS) {
         while (gone + 2 < n && m->v[gone + 1].at <= oldest)
             gone++;
-        n = gone ? n - gone : n / 2;
+        if (gone)
+            n = n - gone;
+        else
+            n = n / 2;
         for (uint32_t i = 0; i < n; i++)
             m->v[i] = m->v[gone ? i + gone : 2 * i];
         m->coarse += !gone;
@@ -26,6 +29,8 @@ uint32_t cay__marks_find(const cay__marks *m, uint64_t at, uint64_t *until)
     *until = UINT64_MAX;
     for (uint64_t next; n && (next = CAY__MARKS_GET(m->v[n - 1].at)) > at; n--)
         *until = next;
-    uint64_t ms = n ? CAY__MARKS_GET(m->v[n - 1].ms) + 1 : 0;
+    uint64_t ms = 0;
+    if (n)
+        ms = CAY__MARKS_GET(m->v[n - 1].ms) + 1;
     return (uint32_t)CAY_MIN(ms, UINT32_MAX);
 }

@@ -31,7 +31,10 @@ int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, co
         size_t n = strcspn(p, "/");
         if (!n || n > 255 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
             cay__close_fd(&at);
-            errno = n > 255 ? ENAMETOOLONG : EINVAL;
+            if (n > 255)
+                errno = ENAMETOOLONG;
+            else
+                errno = EINVAL;
             break;
         }
         memcpy(name, p, n);

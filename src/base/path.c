@@ -43,7 +43,9 @@ static const char *user_home(void)
     if (h && h[0] == '/')
         return h;
     struct passwd *pw = getpwuid(geteuid());
-    return pw && pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : NULL;
+    if (pw && pw->pw_dir && pw->pw_dir[0] == '/')
+        return pw->pw_dir;
+    return NULL;
 }
 
 int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
@@ -77,7 +79,9 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "no home directory is known for uid %u; set CAY_HOME",
                         (unsigned)geteuid());
     }
-    return whole && strlen(buf) < CAY__HOME_MAX ? 0 : too_long(err);
+    if (whole && strlen(buf) < CAY__HOME_MAX)
+        return 0;
+    return too_long(err);
 }
 
 /* mkdir -p; what is there already is left alone. */
@@ -114,7 +118,9 @@ static bool is_ours_or_empty(int dir)
         if (fstatat(dir, marks[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d)
         return false;
     bool empty = true;
@@ -238,7 +244,11 @@ static bool is_runnable(const char *dir, const char *below, const char *name, ch
 
 int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err)
 {
-    const char *told = given && *given ? given : getenv("CAY_LIBEXEC");
+    const char *told;
+    if (given && *given)
+        told = given;
+    else
+        told = getenv("CAY_LIBEXEC");
     char exe[4096];
     if (told && *told) {
         if (is_runnable(told, "", name, buf, cap))

@@ -116,7 +116,9 @@ static void finish_hash(uint32_t h[8], const unsigned char *rest, size_t n, uint
                         char out[CAY__SHA256_HEX])
 {
     unsigned char last[128] = { 0 };
-    size_t end = n < 56 ? 64 : 128;
+    size_t end = 128;
+    if (n < 56)
+        end = 64;
     if (n)
         memcpy(last, rest, n);
     last[n] = 0x80;
@@ -151,7 +153,9 @@ void cay__sha256_add(cay__sha256 *s, const void *data, size_t len)
     const unsigned char *p = data;
     s->total += len;
     if (s->n) {
-        size_t some = len < 64 - s->n ? len : 64 - s->n;
+        size_t some = len;
+        if (len >= 64 - s->n)
+            some = 64 - s->n;
         memcpy(s->rest + s->n, p, some);
         s->n += some;
         p += some;

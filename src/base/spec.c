@@ -25,7 +25,9 @@ void cay__answer_give(void *dst, const void *src, size_t src_size)
 {
     size_t n;
     memcpy(&n, dst, sizeof n);
-    size_t room = n >= sizeof n ? CAY_MIN(n, src_size) : src_size;
+    size_t room = src_size;
+    if (n >= sizeof n)
+        room = CAY_MIN(n, src_size);
     memcpy((char *)dst + sizeof n, (const char *)src + sizeof n, room - sizeof n);
     if (n == 0)
         memcpy(dst, &src_size, sizeof src_size);

@@ -44,7 +44,9 @@ int cay__tar_bytes(cay__tar *t, void *buf, size_t cap, size_t *n, cay_err *err)
     if (t->left) {
         CAY_TRY(t->read(t->arg, buf, (size_t)CAY_MIN((uint64_t)cap, t->left), n, err));
         t->left -= *n;
-        return *n ? 0 : fail_archive(err, "it ends inside a member");
+        if (*n)
+            return 0;
+        return fail_archive(err, "it ends inside a member");
     }
     if (t->pad) {
         CAY_TRY(read_exact(t, block, (size_t)t->pad, &got, err));
@@ -93,8 +95,12 @@ static uint64_t sum_of(const head *h)
 {
     const unsigned char *p = (const unsigned char *)h;
     uint64_t sum = 0;
-    for (size_t i = 0; i < BLOCK; i++)
-        sum += i >= offsetof(head, sum) && i < offsetof(head, sum) + sizeof h->sum ? ' ' : p[i];
+    for (size_t i = 0; i < BLOCK; i++) {
+        if (i >= offsetof(head, sum) && i < offsetof(head, sum) + sizeof h->sum)
+            sum += ' ';
+        else
+            sum += p[i];
+    }
     return sum;
 }
 
@@ -131,7 +137,10 @@ static int read_head(const head *h, cay__member *m, cay_err *err)
         return fail_archive(err, "a head has a number that is none");
     if (!parse_number(h->mtime, sizeof h->mtime, &mtime))
         mtime = 0; /* before 1970 */
-    m->type = h->type && h->type != '7' ? h->type : '0';
+    if (h->type && h->type != '7')
+        m->type = h->type;
+    else
+        m->type = '0';
     m->mode = (uint32_t)mode & 07777;
     m->uid = (uint32_t)uid;
     m->gid = (uint32_t)gid;
@@ -175,7 +184,9 @@ static int parse_pax(const char *s, size_t n, cay__member *m, uint64_t *size, bo
 {
     for (const char *end = s + n; s < end;) {
         char *p;
-        unsigned long len = *s >= '1' && *s <= '9' ? strtoul(s, &p, 10) : 0;
+        unsigned long len = 0;
+        if (*s >= '1' && *s <= '9')
+            len = strtoul(s, &p, 10);
         if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 ||
             s[len - 1] != '\n')
             return fail_archive(err, "a pax record has another length than it says");
@@ -226,18 +237,26 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
         head h;
         size_t got;
         CAY_TRY(read_exact(t, &h, sizeof h, &got, err));
-        if (!got || is_blank(&h))
-            return i ? fail_archive(err, "a long name without its member") : 0;
+        if (!got || is_blank(&h)) {
+            if (i)
+                return fail_archive(err, "a long name without its member");
+            return 0;
+        }
         bool before = strchr("xgLK", h.type) && h.type;
         cay__member tells; /* of others: its own name means nothing */
         if (before)
             tells.name[0] = tells.target[0] = 0;
-        cay__member *m = before ? &tells : out;
+        cay__member *m = out;
+        if (before)
+            m = &tells;
         CAY_TRY(read_head(&h, m, err));
         if (!before && sized)
             m->size = pax_size;
         bool bytes = before || m->type == '0';
-        t->left = bytes || !strchr("123456", m->type) ? m->size : 0;
+        if (bytes || !strchr("123456", m->type))
+            t->left = m->size;
+        else
+            t->left = 0;
         t->pad = (BLOCK - t->left % BLOCK) % BLOCK;
         if (!before)
             return 1;

@@ -18,9 +18,11 @@ static void put_line(cay__buf *b, const char *s, size_t n, size_t width)
     cay__buf_str(b, LINE);
     while (n) {
         size_t k = cay__utf8_len(s, n), start = b->len;
-        k = k ? k : 1;
+        k = CAY_OR(k, 1);
         cay__buf_safe(b, s, k, true);
-        size_t cols = *s == '\t' ? 8 : b->len - start;
+        size_t cols = 8;
+        if (*s != '\t')
+            cols = b->len - start;
         if (at && at + cols > room) {
             b->len = CAY_MIN(start, b->len);
             cay__buf_str(b, "\n" GOES_ON);
@@ -39,8 +41,12 @@ static size_t put_text(cay__buf *b, const char *s, size_t n, size_t width, bool 
 {
     size_t at = 0;
     for (size_t lines = 0; at < n || !lines; lines++) {
-        const char *nl = at < n ? memchr(s + at, '\n', n - at) : NULL;
-        size_t end = nl ? (size_t)(nl - s) : n;
+        const char *nl = NULL;
+        if (at < n)
+            nl = memchr(s + at, '\n', n - at);
+        size_t end = n;
+        if (nl)
+            end = (size_t)(nl - s);
         if (!whole && lines == VALUE_LINES)
             break;
         if (!whole && end > VALUE_BYTES) {
@@ -52,7 +58,9 @@ static size_t put_text(cay__buf *b, const char *s, size_t n, size_t width, bool 
         put_line(b, s + at, end - at, width);
         at = end + 1;
     }
-    return at < n ? n - at : 0;
+    if (at < n)
+        return n - at;
+    return 0;
 }
 
 static void put_name(cay__buf *b, const char *name)
@@ -78,9 +86,15 @@ size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size
         hidden = put_text(b, arguments, strlen(arguments), width, whole);
     json_object_foreach(a, key, v)
     {
-        CAY_AUTOFREE char *text = json_is_string(v) ? NULL : cay__json_text(v, STATE_MOST);
-        const char *s = text ? text : json_is_string(v) ? json_string_value(v) : "";
-        size_t n = text ? strlen(text) : json_string_length(v);
+        CAY_AUTOFREE char *text = NULL;
+        if (!json_is_string(v))
+            text = cay__json_text(v, STATE_MOST);
+        const char *s = CAY_OR(text, json_is_string(v) ? json_string_value(v) : "");
+        size_t n;
+        if (text)
+            n = strlen(text);
+        else
+            n = json_string_length(v);
         b->full = b->full || (!text && !json_is_string(v)); /* too large to show */
         if (!whole && shown++ >= ARGUMENTS) {
             hidden += strlen(key) + n;

@@ -42,14 +42,20 @@ int agent_audit_check(const agent_audit *a, cay_err *err)
 
 static const char *get_nth_value(const opt_list *list, size_t i, const char *otherwise)
 {
-    const char *v = list->n ? list->v[i] : otherwise;
-    return v && strcmp(v, "none") ? v : NULL;
+    const char *v = otherwise;
+    if (list->n)
+        v = list->v[i];
+    if (v && strcmp(v, "none"))
+        return v;
+    return NULL;
 }
 
 /* All of them must be written, or the run ends. */
 int agent_audit_open(const agent_audit *a, cay_audit_sink **out, cay_err *err)
 {
-    const char *usual = has_usual() ? "env:" USUAL_KEY : NULL;
+    const char *usual = NULL;
+    if (has_usual())
+        usual = "env:" USUAL_KEY;
     for (size_t i = 0, server = 0; i < a->to.n; i++) {
         const char *to = a->to.v[i];
         cay_audit_sink *one = NULL;

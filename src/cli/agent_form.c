@@ -17,22 +17,31 @@ static json_t *value_of(const json_t *field, const char *text)
     char *end = NULL;
     size_t i;
     json_t *one;
-    if (!strcmp(type, "boolean"))
-        return !strcmp(text, "y") || !strcmp(text, "yes") || !strcmp(text, "true")   ? json_true()
-               : !strcmp(text, "n") || !strcmp(text, "no") || !strcmp(text, "false") ? json_false()
-                                                                                     : NULL;
+    if (!strcmp(type, "boolean")) {
+        if (!strcmp(text, "y") || !strcmp(text, "yes") || !strcmp(text, "true"))
+            return json_true();
+        if (!strcmp(text, "n") || !strcmp(text, "no") || !strcmp(text, "false"))
+            return json_false();
+        return NULL;
+    }
     if (!strcmp(type, "integer")) {
         long long n = strtoll(text, &end, 10);
-        return *text && !*end ? json_integer(n) : NULL;
+        if (*text && !*end)
+            return json_integer(n);
+        return NULL;
     }
     if (!strcmp(type, "number")) {
         double n = strtod(text, &end);
-        return *text && !*end && isfinite(n) ? json_real(n) : NULL;
+        if (*text && !*end && isfinite(n))
+            return json_real(n);
+        return NULL;
     }
     json_array_foreach(of, i,
                        one) if (json_is_string(one) &&
                                 !strcmp(json_string_value(one), text)) return json_incref(one);
-    return of ? NULL : json_string(text);
+    if (of)
+        return NULL;
+    return json_string(text);
 }
 
 static void put_safe(cay__buf *b, const char *text)
@@ -64,7 +73,9 @@ static void put_question(cay__buf *b, const char *key, const json_t *field, bool
                         ? "y|n"
                         : cay__json_str(field, "type", "string"));
     }
-    CAY_AUTOFREE char *text = usual ? cay__json_text(usual, 200) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (usual)
+        text = cay__json_text(usual, 200);
     if (text) {
         cay__buf_str(b, ", else ");
         put_safe(b, text);
@@ -130,7 +141,9 @@ int agent_form(const char *server, const char *message, const char *schema,
             return rc;
     }
     *content = cay__json_text(out, 1 << 20);
-    return *content ? 1 : 0;
+    if (*content)
+        return 1;
+    return 0;
 }
 
 cay_verdict agent_sample(void *arg, const char *server, const char *request, char **message)
@@ -145,8 +158,9 @@ static char *ask_tty(void *arg, const char *question)
 {
     int tty = *(int *)arg;
     char said[1024];
-    ssize_t n =
-        cay__fd_write_all(tty, question, strlen(question)) ? read(tty, said, sizeof said - 1) : -1;
+    ssize_t n = -1;
+    if (cay__fd_write_all(tty, question, strlen(question)))
+        n = read(tty, said, sizeof said - 1);
     if (n <= 0)
         return NULL;
     said[n] = 0;
@@ -157,7 +171,11 @@ static char *ask_tty(void *arg, const char *question)
 int agent_elicit(void *arg, const char *server, const char *message, const char *schema,
                  char **content)
 {
-    CAY_AUTOFD tty = strcmp(arg, "never") ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
+    CAY_AUTOFD tty = -1;
+    if (strcmp(arg, "never"))
+        tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
     int fd = tty;
-    return fd < 0 ? 0 : agent_form(server, message, schema, ask_tty, &fd, content);
+    if (fd < 0)
+        return 0;
+    return agent_form(server, message, schema, ask_tty, &fd, content);
 }

@@ -38,7 +38,9 @@ static json_t *by_word(const char *w)
 
 static int parse_definition(const char *text, char **out, cay_err *err)
 {
-    CAY_AUTOJSON *d = *text == '{' ? NULL : by_word(text);
+    CAY_AUTOJSON *d = NULL;
+    if (*text != '{')
+        d = by_word(text);
     if (*text == '{')
         CAY_TRY(cay__json_object("it", text, &d, err));
     if (!d)
@@ -46,7 +48,9 @@ static int parse_definition(const char *text, char **out, cay_err *err)
                         "want web_search, code_interpreter, image_generation, file_search:STORE,…, "
                         "mcp:LABEL=URL, or a definition as JSON");
     *out = cay__json_text(d, TEXT_MOST);
-    return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "it is larger than 1 MiB");
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "it is larger than 1 MiB");
 }
 
 int agent_hosted_open(const opt_list *list, agent_hosted *h, cay_err *err)
@@ -75,9 +79,9 @@ int agent_dir(const char *option, const char *path, cay_err *err)
     struct stat st;
     if (stat(path, &st) < 0)
         return cay_fail_sys(err, CAY_ENOENT, "%s %.200s", option, path);
-    return S_ISDIR(st.st_mode)
-               ? 0
-               : cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
+    if (S_ISDIR(st.st_mode))
+        return 0;
+    return cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
 }
 
 /* Members that tell most, in this order. */
@@ -104,9 +108,9 @@ bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
         snprintf(out->tool, sizeof out->tool, "%.50s.%.60s",
                  cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
     const json_t *queries = json_object_get(item, "queries");
-    what = what ? what : find_detail(json_object_get(item, "action"));
-    what = what ? what : json_string_value(json_array_get(queries, 0));
-    snprintf(out->what, sizeof out->what, "%s", what ? what : "");
+    what = CAY_OR(what, find_detail(json_object_get(item, "action")));
+    what = CAY_OR(what, json_string_value(json_array_get(queries, 0)));
+    snprintf(out->what, sizeof out->what, "%s", CAY_OR(what, ""));
     for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80);
          k--) /* not in the middle of a character */
         out->what[k - 1] = 0;

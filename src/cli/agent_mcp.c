@@ -45,7 +45,11 @@ static void add_tools(agent_mcp *m, const char *server, const cay_mcp *one)
     if (!m->tools)
         abort();
     for (size_t i = 0; i < n; i++) {
-        const cay_tool *t = is_there(m, list[i]->name) ? rename_tool(m, server, list[i]) : list[i];
+        const cay_tool *t;
+        if (is_there(m, list[i]->name))
+            t = rename_tool(m, server, list[i]);
+        else
+            t = list[i];
         m->tools[m->ntools++] = t;
     }
 }
@@ -113,9 +117,8 @@ static void open_server(void *arg, size_t i)
 static void what_it_is(const mcp_server *s, char *dst, size_t cap)
 {
     snprintf(dst, cap, "%s",
-             s->url                                                  ? s->url
-             : s->argv[0] && !strcmp(s->argv[0], "sh") && s->argv[2] ? s->argv[2]
-                                                                     : s->argv[0]);
+             CAY_OR(s->url, s->argv[0] && !strcmp(s->argv[0], "sh") && s->argv[2] ? s->argv[2]
+                                                                                  : s->argv[0]));
 }
 
 int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
@@ -124,7 +127,9 @@ int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
     mcp_servers servers;
     int rc = mcp_servers_read(list, &servers, err);
     opening o = { .list = &servers, .client = client, .approval = approval, .asks = asks };
-    size_t n = rc == 0 ? servers.n : 0;
+    size_t n = 0;
+    if (rc == 0)
+        n = servers.n;
     agent_mcp_each(n, open_server, &o);
     for (size_t i = 0; i < n; i++) {
         const mcp_server *s = &servers.v[i];

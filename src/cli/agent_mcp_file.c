@@ -92,7 +92,9 @@ static int read_net(mcp_server *s, const json_t *v, cay_err *err)
     cay_policy p = { .size = sizeof p, .rules = rules };
     int rc = cay_policy_text(&p, &s->net, err);
     s->create.net = s->net;
-    return rc < 0 ? cay_wrap(err, rc, "MCP server %.40s: net", s->name) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "MCP server %.40s: net", s->name);
+    return 0;
 }
 
 static int read_mounts(mcp_server *s, const json_t *v, cay_err *err)
@@ -155,8 +157,10 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
     for (size_t i = 0; i < CAY_LEN(members); i++) {
         if (!(v = json_object_get(o, members[i].key)))
             continue;
-        CAY_TRY(members[i].read ? members[i].read(s, v, err)
-                                : read_text(s, members[i].key, v, err));
+        if (members[i].read)
+            CAY_TRY(members[i].read(s, v, err));
+        else
+            CAY_TRY(read_text(s, members[i].key, v, err));
     }
     json_object_foreach((json_t *)o, key,
                         v) /* what is not understood may have been meant to hold it back */
@@ -181,8 +185,9 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
 
 static int check_count(const mcp_servers *s, cay_err *err)
 {
-    return s->n < AGENT_MCP ? 0
-                            : cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
+    if (s->n < AGENT_MCP)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
 }
 
 static int read_file(mcp_servers *s, const char *path, cay_err *err)

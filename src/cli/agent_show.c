@@ -124,7 +124,9 @@ void agent_show_start(void *arg, cay_run *run, const cay_tool_call *call)
 static void show_output(agent_show *s, const json_t *item)
 {
     const json_t *out = json_object_get(item, "output");
-    const char *text = json_is_string(out) ? json_string_value(out) : "(an image)";
+    const char *text = "(an image)";
+    if (json_is_string(out))
+        text = json_string_value(out);
     const char *body = strstr(text, "Output:\n");
     size_t lines = 0;
     if (body) { /* the head of a command's answer says only how it ended */
@@ -241,7 +243,9 @@ int agent_show_event(void *arg, const cay_run_event *ev)
         show_item(s, ev->name, ev->json);
     else if (ev->kind == CAY_RUN_NOTE)
         show_note(s, ev->name, ev->json);
-    return out_broken() ? -1 : 0;
+    if (out_broken())
+        return -1;
+    return 0;
 }
 
 static void json_result(const cay_run_result *r, const char *state_file)

@@ -6,12 +6,20 @@
 
 static out_style style_of(char kind)
 {
-    return kind == 'A' ? OUT_GOOD : kind == 'D' ? OUT_BAD : kind == 'M' ? OUT_WARN : OUT_BOLD;
+    if (kind == 'A')
+        return OUT_GOOD;
+    if (kind == 'D')
+        return OUT_BAD;
+    if (kind == 'M')
+        return OUT_WARN;
+    return OUT_BOLD;
 }
 
 void change_print(const cay_file_change *c, const char *prefix)
 {
-    const char *slash = S_ISDIR(c->new_mode ? c->new_mode : c->old_mode) ? "/" : "";
+    const char *slash = "";
+    if (S_ISDIR(CAY_OR(c->new_mode, c->old_mode)))
+        slash = "/";
     out_fmt("%s%c%s ", out_on(1, style_of(c->kind)), c->kind, out_off(1));
     if (c->kind == 'R') {
         out_str(prefix);
@@ -30,7 +38,13 @@ void change_print(const cay_file_change *c, const char *prefix)
 
 static const char *type_of(uint32_t mode)
 {
-    return S_ISDIR(mode) ? "dir" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "symlink" : "other";
+    if (S_ISDIR(mode))
+        return "dir";
+    if (S_ISREG(mode))
+        return "file";
+    if (S_ISLNK(mode))
+        return "symlink";
+    return "other";
 }
 
 static bool is_utf8(const char *s)

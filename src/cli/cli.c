@@ -41,24 +41,26 @@ void cli_begin(void)
 static const char *get_env(const char *name)
 {
     const char *v = getenv(name);
-    return v && *v ? v : NULL;
+    return cay__text_or(v, NULL);
 }
 
 const char *cli_provider(void)
 {
     const char *set = get_env("CAY_PROVIDER");
-    return cli.provider ? cli.provider : set ? set : get_env("SANDBOX_PROVIDER");
+    return CAY_OR(cli.provider, CAY_OR(set, get_env("SANDBOX_PROVIDER")));
 }
 
 const char *cli_host(void)
 {
     const char *provider = cli_provider();
     if (cli.host)
-        return *cli.host ? cli.host : NULL;
+        return cay__text_or(cli.host, NULL);
     if (provider &&
         !strcmp(provider, "cay")) /* the server is where they run; the records are ours */
         return NULL;
-    return get_env("CAY_HOST") || get_env("SANDBOX_HOST") ? "" : NULL;
+    if (get_env("CAY_HOST") || get_env("SANDBOX_HOST"))
+        return "";
+    return NULL;
 }
 
 int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
@@ -73,7 +75,10 @@ int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
         opt_spec spec = { .groups = &group, .ngroups = 1 };
         char *words[] = { argv[at], pair ? argv[at + 1] : NULL };
         CAY_TRY(opt_parse(&spec, pair ? 2 : 1, words, &n, NULL, err));
-        at += pair ? 2 : 1;
+        if (pair)
+            at += 2;
+        else
+            at += 1;
     }
     *used = at;
     return 0;
@@ -166,7 +171,9 @@ static const char *hint_for(const cay_err *e)
 static bool has_hint_command(const char *msg, const char *hint)
 {
     char command[40] = "";
-    size_t n = *hint == '`' ? strcspn(hint + 1, "`I") : 0; /* without its ID */
+    size_t n = 0;
+    if (*hint == '`')
+        n = strcspn(hint + 1, "`I"); /* without its ID */
     if (!n || n >= sizeof command)
         return false;
     memcpy(command, hint + 1, n);
@@ -205,7 +212,9 @@ static void error_json(const cay_err *err)
 
 int cli_name(cay_err *err, int rc, const char *name)
 {
-    return rc < 0 && name && !strstr(err->msg, name) ? cay_wrap(err, rc, "%.100s", name) : rc;
+    if (rc < 0 && name && !strstr(err->msg, name))
+        return cay_wrap(err, rc, "%.100s", name);
+    return rc;
 }
 
 int cli_fail(const cay_err *err, int code)

@@ -146,7 +146,7 @@ static int catch_stop(void)
  */
 static const char *mode_of(const agent_args *a)
 {
-    return a->approve ? a->approve : a->resume ? "ask" : "auto";
+    return CAY_OR(a->approve, a->resume ? "ask" : "auto");
 }
 
 static int read_text(const char *what, const char *path, char **out, cay_err *err)
@@ -190,12 +190,16 @@ static int read_state(const agent_args *a, char **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(read_text("--resume", a->resume, &text, err));
-    *out = strcmp(mode_of(a), "auto") ? agent_ask_forget(text) : CAY_STEAL(text);
-    return *out ? 0
-                : cay_fail_why(err, CAY_EINVAL, "run_state",
-                               "--resume %.200s: the state of the run cannot be used: it is no "
-                               "sound JSON object",
-                               a->resume);
+    if (strcmp(mode_of(a), "auto"))
+        *out = agent_ask_forget(text);
+    else
+        *out = CAY_STEAL(text);
+    if (*out)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "run_state",
+                        "--resume %.200s: the state of the run cannot be used: it is no "
+                        "sound JSON object",
+                        a->resume);
 }
 
 static int open_session(const char *text, cay_conversation **out, cay_err *err)
@@ -206,8 +210,10 @@ static int open_session(const char *text, cay_conversation **out, cay_err *err)
         colon = NULL;
     if (colon)
         *colon++ = 0;
-    int rc = cay_conversation_sqlite(path, colon && *colon ? colon : "default", out, err);
-    return rc < 0 ? cay_wrap(err, rc, "--session") : 0;
+    int rc = cay_conversation_sqlite(path, cay__text_or(colon, "default"), out, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "--session");
+    return 0;
 }
 
 typedef struct parts {
@@ -271,7 +277,9 @@ static int check_args(const agent_args *a, int argc, cay_err *err)
             err, CAY_EINVAL,
             "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory",
             a->memory, a->memory);
-    CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
+    CAY_AUTOFD tty = -1;
+    if (!strcmp(mode, "ask") && !a->state)
+        tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
     if (a->resume && !a->approve && !a->state && tty < 0)
         return cay_fail(err, CAY_EINVAL,
                         "--resume: there is no terminal to ask on; say --approve auto to let it "
@@ -298,7 +306,9 @@ static int give_tools(const char *text, bool asks, cay_capability **out, cay_err
     if (strcmp(text, "all"))
         o.names = names;
     int rc = cay_cap_tools(&o, out, err);
-    return rc < 0 ? cay_wrap(err, rc, "--tools") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "--tools");
+    return 0;
 }
 
 /* The answer is out; what comes now takes a while. */
@@ -345,14 +355,16 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
         t = cay_tracer_console(2);
     else if (a->trace)
         CAY_TRY(cay_tracer_file(a->trace, &t, err));
-    int rc = a->otlp ? cay_tracer_http(&spec, &second, err) : 0;
+    int rc = 0;
+    if (a->otlp)
+        rc = cay_tracer_http(&spec, &second, err);
     if (rc < 0) {
         cay_tracer_free(t);
         return cay_wrap(err, rc, "--otlp");
     }
     if (t && second)
         cay_tracer_also(t, second);
-    *out = t ? t : second;
+    *out = CAY_OR(t, second);
     return 0;
 }
 
@@ -431,7 +443,9 @@ static int report_result(const agent_args *a, agent_show *show, const cay_run_re
                  r->sandbox, r->sandbox, r->sandbox, r->sandbox);
     else if (r->output && a->keep && r->sandbox)
         out_note("cay: kept %s; `cay rm -f %s` removes it", r->sandbox, r->sandbox);
-    return r->state ? WAITS : CLI_OK;
+    if (r->state)
+        return WAITS;
+    return CLI_OK;
 }
 
 static int run_task(const agent_args *a, const char *task, parts *p)
@@ -516,7 +530,7 @@ static int run_agent(void *opts, int argc, char **argv)
              open_parts(a, &p, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
     else
-        code = run_task(a, piped ? piped : argc ? argv[0] : NULL, &p);
+        code = run_task(a, CAY_OR(piped, argc ? argv[0] : NULL), &p);
     parts_clear(&p);
     return code;
 }

@@ -50,7 +50,7 @@ static void on_change_result(const cay_file_change *c, cay_apply_result r, const
         return;
     CAY_AUTOBUF b = CAY__BUF(8192);
     cay__buf_safe(&b, c->path, strlen(c->path), false);
-    fprintf(stderr, "cay: %s: %s (%s)\n", b.data ? b.data : "?", why, words[r]);
+    fprintf(stderr, "cay: %s: %s (%s)\n", CAY_OR(b.data, "?"), why, words[r]);
 }
 
 static void show_text(const cay_file_change *c)
@@ -97,7 +97,9 @@ static int print_summary(const cay_applied *sum, const apply_args *a, view *v)
                  sum->left ? "; what was left is named above" : "");
     }
     cay__buf_clear(&v->json.b);
-    return sum->left ? CLI_FAIL : CLI_OK;
+    if (sum->left)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 static int apply_changes(void *opts, int argc, char **argv)
@@ -115,7 +117,9 @@ static int apply_changes(void *opts, int argc, char **argv)
         return cli_usage(&cli_apply, &err);
     }
     v.asks = asks;
-    CAY_AUTOFREE char *to = a->to ? realpath(a->to, NULL) : NULL;
+    CAY_AUTOFREE char *to = NULL;
+    if (a->to)
+        to = realpath(a->to, NULL);
     if (a->to && !to) {
         cay_fail_sys(&err, CAY_ESYS, "--to %s", a->to);
         return cli_fail(&err, CLI_FAIL);

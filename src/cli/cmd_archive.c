@@ -55,9 +55,11 @@ static const opt_def export_defs[] = {
 
 static const char *choose_suffix(const char *format)
 {
-    return !format || !strcmp(format, "cay") ? ".tar.zst"
-           : !strcmp(format, "tar")          ? ".tar"
-                                             : ".json";
+    if (!format || !strcmp(format, "cay"))
+        return ".tar.zst";
+    if (!strcmp(format, "tar"))
+        return ".tar";
+    return ".json";
 }
 
 static int to_stdout(cay_client *client, const cay_export *spec, cay_archived *a, cay_err *err)
@@ -88,18 +90,24 @@ static int export_run(void *opts, int argc, char **argv)
     int rc = cli_service(&client, &err);
     bool out = a->output && !strcmp(a->output, "-");
     if (rc == 0 && !a->output) {
-        const char *id =
-            cay_client_snapshot(client, NULL, argv[0], &s, NULL) == 0 ? s->id : argv[0];
+        const char *id;
+        if (cay_client_snapshot(client, NULL, argv[0], &s, NULL) == 0)
+            id = s->id;
+        else
+            id = argv[0];
         snprintf(name, sizeof name, "%.64s%s", id, choose_suffix(a->format));
     }
     progress_begin(&bar, argv[0], 0);
-    cay_transfer to = { .size = sizeof to, .url = a->output ? a->output : name };
+    cay_transfer to = { .size = sizeof to, .url = CAY_OR(a->output, name) };
     if (rc == 0 && !out && strstr(to.url, "://"))
         rc = cay_fail_why(&err, CAY_EINVAL, "store_url",
                           "-o takes a file; to a store goes `cay snapshot push`");
-    if (rc == 0)
-        rc = out ? to_stdout(client, &spec, &got, &err)
-                 : cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
+    if (rc == 0) {
+        if (out)
+            rc = to_stdout(client, &spec, &got, &err);
+        else
+            rc = cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
+    }
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -156,9 +164,14 @@ static int import_run(void *opts, int argc, char **argv)
                         .arg = &bar,
                         .root = a->root };
     bool in = !strcmp(argv[0], "-");
-    CAY_AUTOFD fd = in ? -1 : open(argv[0], O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0])
-                           : cli_service(&client, &err);
+    CAY_AUTOFD fd = -1;
+    if (!in)
+        fd = open(argv[0], O_RDONLY | O_CLOEXEC);
+    int rc;
+    if (fd < 0 && !in)
+        rc = cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0]);
+    else
+        rc = cli_service(&client, &err);
     progress_begin(&bar, argv[0], 0);
     if (rc == 0)
         rc = cay_client_import(client, NULL, &spec, in ? 0 : fd, &s, &err);

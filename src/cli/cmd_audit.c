@@ -66,9 +66,9 @@ static int on_line(const cay_audit *a, void *arg)
         out_cellf(&r->table, OUT_DIM, "%" PRIu64, a->seq);
         out_cell(&r->table, OUT_PLAIN, out_time(when, a->time_ms));
         out_cell(&r->table, OUT_PLAIN, a->actor);
-        out_cell(&r->table, OUT_PLAIN, *a->tenant ? a->tenant : "-");
+        out_cell(&r->table, OUT_PLAIN, cay__text_or(a->tenant, "-"));
         out_cell(&r->table, OUT_BOLD, a->action);
-        out_cell(&r->table, OUT_PLAIN, *a->object ? a->object : "-");
+        out_cell(&r->table, OUT_PLAIN, cay__text_or(a->object, "-"));
         out_cell(&r->table, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN, a->verdict);
     }
     return out_broken();
@@ -158,7 +158,9 @@ static int verify_audit(void *opts, int argc, char **argv)
         rc = cay_audit_verify(client, a->head, &p, &err);
     if (rc == 0 || (cli.json && *p.why))
         print_proof(&p);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_audit_verify = {

@@ -75,7 +75,7 @@ static void print_built(cay_client *client, const cay_built *b, int64_t ms)
     char span[OUT_HUMAN], size[OUT_HUMAN];
     if (cay_template_find(client, NULL, NULL, b->template_, &t, NULL) < 0)
         return;
-    const char *name = t->names[0] ? t->names[0] : t->id;
+    const char *name = CAY_OR(t->names[0], t->id);
     build_took(span, ms);
     if (!b->steps)
         out_note("cay: %s is made, in %s", name, span);
@@ -111,11 +111,17 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
         char *eq = strchr(p, '=');
         if (eq)
             *eq = 0;
-        const char **to = !eq                                         ? NULL
-                          : !strcmp(p, "id")                          ? &id
-                          : !strcmp(p, "src") || !strcmp(p, "source") ? &src
-                          : !strcmp(p, "env")                         ? &env
-                                                                      : NULL;
+        const char **to;
+        if (!eq)
+            to = NULL;
+        else if (!strcmp(p, "id"))
+            to = &id;
+        else if (!strcmp(p, "src") || !strcmp(p, "source"))
+            to = &src;
+        else if (!strcmp(p, "env"))
+            to = &env;
+        else
+            to = NULL;
         if (!to && !(eq && !strcmp(p, "type")))
             return cay_fail_why(err, CAY_EINVAL, "build_secret",
                                 "--secret %.40s…: it is id=ID,src=FILE or id=ID,env=NAME", p);
@@ -126,7 +132,9 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "build_secret",
                             "--secret: it is id=ID,src=FILE or id=ID,env=NAME");
     char *value = cay__alloc(CLI_SECRET_MAX + 2);
-    const char *var = src ? NULL : getenv(env ? env : id);
+    const char *var = NULL;
+    if (!src)
+        var = getenv(CAY_OR(env, id));
     ssize_t n = -1;
     if (src)
         n = cay__fd_read_file(AT_FDCWD, src, value, CLI_SECRET_MAX + 1);
@@ -140,11 +148,11 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
     errno = e;
     if (n < 0 && src)
         return cay_fail_sys(err, CAY_ESYS, "--secret id=%.60s: read %.150s", id, src);
-    return n < 0
-               ? cay_fail_why(err, CAY_EINVAL, "build_secret",
-                              "--secret id=%.60s: there is no variable %.60s; name a file by src=",
-                              id, env ? env : id)
-               : 0;
+    if (n < 0)
+        return cay_fail_why(err, CAY_EINVAL, "build_secret",
+                            "--secret id=%.60s: there is no variable %.60s; name a file by src=",
+                            id, CAY_OR(env, id));
+    return 0;
 }
 
 static void forget_secrets(cay_build_secret *s)
@@ -272,7 +280,9 @@ static int on_line(const cay_build_event *e, void *arg)
         build_show_json(e);
     else
         build_show_event(arg, e);
-    return out_broken() ? 1 : 0;
+    if (out_broken())
+        return 1;
+    return 0;
 }
 
 typedef struct found {
@@ -310,7 +320,9 @@ static int show_log(void *opts, int argc, char **argv)
         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
         rc = cay_build_get(client, NULL, f.id, on_found, &f, &err);
     }
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_template_log = {
@@ -356,7 +368,7 @@ static int on_build(const cay_build_info *b, void *arg)
          bad = !strcmp(b->state, "failed") || !strcmp(b->state, "lost");
     out_cell(&r->table, OUT_BOLD, b->id);
     out_cell(&r->table, good ? OUT_GOOD : bad ? OUT_BAD : OUT_WARN, b->state);
-    out_cell(&r->table, OUT_PLAIN, *b->names ? b->names : "-");
+    out_cell(&r->table, OUT_PLAIN, cay__text_or(b->names, "-"));
     out_cellf(&r->table, OUT_PLAIN, "%u/%u", b->step, b->steps);
     out_cell(&r->table, OUT_PLAIN,
              b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
@@ -407,7 +419,7 @@ static int on_cache(const cay_build_cache *c, void *arg)
         out_fmt("%s\n", c->volume);
         return 0;
     }
-    out_cell(&r->table, OUT_BOLD, *c->id ? c->id : "-");
+    out_cell(&r->table, OUT_BOLD, cay__text_or(c->id, "-"));
     out_cell(&r->table, OUT_PLAIN, c->tenant);
     out_cell(&r->table, OUT_PLAIN, out_size(size, c->bytes));
     out_cell(&r->table, OUT_DIM, out_size(most, c->limit));

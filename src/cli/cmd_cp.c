@@ -49,10 +49,14 @@ static int final_path(const char *dest, const char *name, bool is_dir, char *out
     bool slash = n && dest[n - 1] == '/';
     if (!is_dir && slash)
         return cay_fail(err, CAY_ENOENT, "%s is not a directory", dest);
-    bool whole = is_dir && plain_name(name)
-                     ? cay__str_join(out, cap, dest, slash ? "" : "/", name, NULL)
-                     : cay__str_copy(out, cap, dest);
-    return whole ? 0 : cay_fail(err, CAY_ETOOBIG, "%.100s: path too long", dest);
+    bool whole;
+    if (is_dir && plain_name(name))
+        whole = cay__str_join(out, cap, dest, slash ? "" : "/", name, NULL);
+    else
+        whole = cay__str_copy(out, cap, dest);
+    if (whole)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "%.100s: path too long", dest);
 }
 
 static int copy_in(cay_sandbox *sb, const char *from, const char *to, copy_opts *o, cay_err *err)
@@ -138,7 +142,11 @@ static int copy_files(void *opts, int argc, char **argv)
     progress_end(&bar);
     if (rc < 0 && out_broken())
         return CLI_OK;
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : o.skipped ? CLI_FAIL : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (o.skipped)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 const cli_verb cli_cp = {

@@ -40,7 +40,9 @@ static int on_change(const cay_file_change *c, void *arg)
         out_data(1, c->text, c->text_len);
     else if (!v->a->patch && !cli.quiet)
         change_print(c, v->a->all ? "/" : "");
-    return out_broken() ? CAY_ECANCELED : 0;
+    if (out_broken())
+        return CAY_ECANCELED;
+    return 0;
 }
 
 static int show_diff(void *opts, int argc, char **argv)
@@ -79,7 +81,9 @@ static int show_diff(void *opts, int argc, char **argv)
     if (left)
         out_note("cay: the patch is longer than 64 MiB; %llu changes are left out of it",
                  (unsigned long long)left);
-    return a->exit_code && v.n ? CLI_FAIL : CLI_OK;
+    if (a->exit_code && v.n)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 const cli_verb cli_diff = {

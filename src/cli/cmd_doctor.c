@@ -29,10 +29,11 @@ static const opt_def defs[] = {
 
 static const char *level_text(const cay_probe *p)
 {
-    if (p->nwalls && !strcmp(p->walls[0].name, "engine"))
-        return !strcmp(p->walls[0].state, "on")
-                   ? "a container of an engine, which makes the wall; what it has is below"
-                   : "no engine answers";
+    if (p->nwalls && !strcmp(p->walls[0].name, "engine")) {
+        if (!strcmp(p->walls[0].state, "on"))
+            return "a container of an engine, which makes the wall; what it has is below";
+        return "no engine answers";
+    }
     switch (p->level) {
     case CAY_LEVEL_NONE: return "no wall: commands run with all your rights";
     case CAY_LEVEL_PROCESS:
@@ -84,11 +85,11 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
         out_str("the host of the server at ");
     else
         out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
-    out_safe(host ? host : home);
+    out_safe(CAY_OR(host, home));
     out_str("\n");
     out_fmt("isolation %s%d %s%s (%s): %s\n\n",
             out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
-            cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p));
+            cay_level_name(p->level), out_off(1), CAY_OR(p->mode, ""), level_text(p));
     show_walls(p->walls, p->nwalls);
     if (d->n) {
         out_str("\nas a server\n");
@@ -119,7 +120,9 @@ static int run_doctor(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
     cay_probe *p = NULL;
-    int need = a->need ? cay_level_parse(a->need) : 0;
+    int need = 0;
+    if (a->need)
+        need = cay_level_parse(a->need);
     (void)argc;
     (void)argv;
     if (need < 0) {
@@ -142,7 +145,9 @@ static int run_doctor(void *opts, int argc, char **argv)
     cay_probe_free(p);
     if (rc < 0 && !cli.json)
         out_note("cay: %s", err.msg);
-    return rc < 0 ? CLI_FAIL : CLI_OK;
+    if (rc < 0)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 const cli_verb cli_doctor = {

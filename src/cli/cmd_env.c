@@ -78,13 +78,14 @@ static int choose_url(const env_args *a, char *made, size_t cap, const char **ur
                         "--url and --listen: one of them says where the server is");
     if (a->listen)
         CAY_TRY(url_of(a->listen, made, cap, err));
-    *url = a->url ? a->url : a->listen ? made : "http://127.0.0.1:8090";
-    if (!plain_url(*url))
-        return a->listen ? cay_fail(err, CAY_EINVAL,
-                                    "--listen \"%.100s\": want HOST:PORT, :PORT or PORT", a->listen)
-                         : cay_fail(err, CAY_EINVAL,
-                                    "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT",
-                                    a->url);
+    *url = CAY_OR(a->url, a->listen ? made : "http://127.0.0.1:8090");
+    if (!plain_url(*url)) {
+        if (a->listen)
+            return cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": want HOST:PORT, :PORT or PORT",
+                            a->listen);
+        return cay_fail(err, CAY_EINVAL,
+                        "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT", a->url);
+    }
     return 0;
 }
 

@@ -29,7 +29,7 @@ static void print_net(const cay_net_record *r)
     out_safe(r->event);
     if (*r->name || *r->address) {
         out_str(" ");
-        out_safe(*r->name ? r->name : r->address);
+        out_safe(cay__text_or(r->name, r->address));
     }
     if (r->port)
         out_fmt(":%u", r->port);
@@ -103,7 +103,9 @@ static int show_events(void *opts, int argc, char **argv)
         return cli_fail(&err, CLI_FAIL);
     int rc = follow_events(ev, opts, &err);
     cay_events_close(ev);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_events = {

@@ -13,7 +13,11 @@ int files_begin(const cli_verb *v, int argc, char **argv, int min, int max, file
 {
     cay_err err = CAY_ERR_INIT;
     const char *colon = strchr(argv[0], ':');
-    size_t n = colon ? (size_t)(colon - argv[0]) : strlen(argv[0]);
+    size_t n;
+    if (colon)
+        n = (size_t)(colon - argv[0]);
+    else
+        n = strlen(argv[0]);
     memset(w, 0, sizeof *w);
     if (colon && colon[1])
         w->v[w->n++] = colon + 1;
@@ -27,7 +31,9 @@ int files_begin(const cli_verb *v, int argc, char **argv, int min, int max, file
     if (err.code)
         return cli_usage(v, &err);
     memcpy(w->id, argv[0], n);
-    return cli_box_find(w->id, &w->sb, &err) < 0 ? cli_fail(&err, CLI_FAIL) : 0;
+    if (cli_box_find(w->id, &w->sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return 0;
 }
 
 void files_end(files_words *w)
@@ -51,18 +57,38 @@ const char *file_type_word(cay_file_type t)
 const char *file_mode_text(char *buf, const cay_stat *st)
 {
     static const char bits[] = "rwxrwxrwx";
-    buf[0] = st->type == CAY_DIR    ? 'd'
-             : st->type == CAY_LINK ? 'l'
-             : st->type == CAY_FILE ? '-'
-                                    : '?';
-    for (int i = 0; i < 9; i++)
-        buf[i + 1] = st->mode & (0400u >> i) ? bits[i] : '-';
-    if (st->mode & 04000)
-        buf[3] = buf[3] == 'x' ? 's' : 'S';
-    if (st->mode & 02000)
-        buf[6] = buf[6] == 'x' ? 's' : 'S';
-    if (st->mode & 01000)
-        buf[9] = buf[9] == 'x' ? 't' : 'T';
+    if (st->type == CAY_DIR)
+        buf[0] = 'd';
+    else if (st->type == CAY_LINK)
+        buf[0] = 'l';
+    else if (st->type == CAY_FILE)
+        buf[0] = '-';
+    else
+        buf[0] = '?';
+    for (int i = 0; i < 9; i++) {
+        if (st->mode & (0400u >> i))
+            buf[i + 1] = bits[i];
+        else
+            buf[i + 1] = '-';
+    }
+    if (st->mode & 04000) {
+        if (buf[3] == 'x')
+            buf[3] = 's';
+        else
+            buf[3] = 'S';
+    }
+    if (st->mode & 02000) {
+        if (buf[6] == 'x')
+            buf[6] = 's';
+        else
+            buf[6] = 'S';
+    }
+    if (st->mode & 01000) {
+        if (buf[9] == 'x')
+            buf[9] = 't';
+        else
+            buf[9] = 'T';
+    }
     buf[10] = 0;
     return buf;
 }
@@ -120,7 +146,9 @@ static int on_entry(const cay_dirent *e, void *arg)
         out_safe(e->path);
         out_str(e->st.type == CAY_DIR ? "/\n" : "\n");
     }
-    return out_broken() ? CAY_ECANCELED : 0;
+    if (out_broken())
+        return CAY_ECANCELED;
+    return 0;
 }
 
 static void view_begin(view *v)
@@ -140,7 +168,9 @@ static int view_end(view *v, int rc, const cay_err *err)
         out_table_print(&v->table);
     out_table_close(&v->table);
     cay__buf_clear(&v->json.b);
-    return rc < 0 && !out_broken() ? cli_fail(err, CLI_FAIL) : CLI_OK;
+    if (rc < 0 && !out_broken())
+        return cli_fail(err, CLI_FAIL);
+    return CLI_OK;
 }
 
 typedef struct ls_args {

@@ -7,7 +7,9 @@
 /* The exit code of one call, with its error told. */
 static int report_result(int rc, const cay_err *err)
 {
-    return rc < 0 ? cli_fail(err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(err, CLI_FAIL);
+    return CLI_OK;
 }
 
 typedef struct mkdir_args {
@@ -30,7 +32,7 @@ static int files_mkdir(void *opts, int argc, char **argv)
     int code = files_begin(&cli_files_mkdir, argc, argv, 1, 8, &w);
     for (int i = 0; w.sb && i < w.n; i++)
         code |= report_result(
-            cay_file_mkdir(w.sb, NULL, w.v[i], a->mode ? a->mode : 0755, a->parents, &err), &err);
+            cay_file_mkdir(w.sb, NULL, w.v[i], CAY_OR(a->mode, 0755), a->parents, &err), &err);
     files_end(&w);
     return code;
 }
@@ -223,13 +225,19 @@ static int files_xattr(void *opts, int argc, char **argv)
     files_words w;
     int code = files_begin(&cli_files_xattr, argc, argv, 1, 2, &w), rc;
     if (!code) {
-        const char *eq = w.n > 1 ? strchr(w.v[1], '=') : NULL;
+        const char *eq = NULL;
+        if (w.n > 1)
+            eq = strchr(w.v[1], '=');
         if (w.n < 2)
             rc = cay_file_listxattr(w.sb, NULL, w.v[0], on_name, NULL, &err);
         else if (a->remove)
             rc = cay_file_setxattr(w.sb, NULL, w.v[0], w.v[1], NULL, 0, &err);
-        else
-            rc = eq ? xattr_set(&w, eq, &err) : xattr_get(&w, &err);
+        else {
+            if (eq)
+                rc = xattr_set(&w, eq, &err);
+            else
+                rc = xattr_get(&w, &err);
+        }
         code = report_result(rc, &err);
     }
     files_end(&w);

@@ -19,19 +19,29 @@ static const opt_def defs[] = { { "dry-run", 'n', NULL, "only tell whether it wo
 
 static int read_patch(const char *path, char **out, cay_err *err)
 {
-    CAY_AUTOFD own = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
-    int fd = strcmp(path, "-") ? own : 0;
+    CAY_AUTOFD own = -1;
+    if (strcmp(path, "-"))
+        own = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = 0;
+    if (strcmp(path, "-"))
+        fd = own;
     cay__buf b = CAY__BUF(CAY_PATCH_MAX);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s", path);
     for (ssize_t n = 1; n > 0;) {
         char *room = cay__buf_room(&b, 65536);
-        n = room ? read(fd, room, 65536) : -1;
+        if (room)
+            n = read(fd, room, 65536);
+        else
+            n = -1;
         if (n > 0)
             cay__buf_used(&b, (size_t)n);
         else if (n < 0) {
-            int rc = room ? cay_fail_sys(err, CAY_ESYS, "%s", path)
-                          : cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
+            int rc;
+            if (room)
+                rc = cay_fail_sys(err, CAY_ESYS, "%s", path);
+            else
+                rc = cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
             cay__buf_clear(&b);
             return rc;
         }

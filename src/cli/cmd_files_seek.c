@@ -48,9 +48,11 @@ static int on_match(const cay_match *m, void *arg)
         cay__buf_safe(&b, m->text, m->text_len, false);
         out_str(out_on(1, OUT_TITLE));
         out_safe(m->path);
-        out_fmt("%s:%" PRIu64 ":%s\n", out_off(1), m->line, b.data ? b.data : "");
+        out_fmt("%s:%" PRIu64 ":%s\n", out_off(1), m->line, CAY_OR(b.data, ""));
     }
-    return out_broken() ? CAY_ECANCELED : 0;
+    if (out_broken())
+        return CAY_ECANCELED;
+    return 0;
 }
 
 static int files_grep(void *opts, int argc, char **argv)
@@ -74,7 +76,12 @@ static int files_grep(void *opts, int argc, char **argv)
             js_flush(&a->json);
         cay__buf_clear(&a->json.b);
         /* As grep(1): 0 found, 1 not, 2 trouble. */
-        code = rc < 0 && !out_broken() ? cli_fail(&err, CLI_USAGE) : a->found ? CLI_OK : CLI_FAIL;
+        if (rc < 0 && !out_broken())
+            code = cli_fail(&err, CLI_USAGE);
+        else if (a->found)
+            code = CLI_OK;
+        else
+            code = CLI_FAIL;
     }
     files_end(&w);
     return code;
@@ -137,7 +144,7 @@ static void print_change(const cay_watch_event *e)
         out_safe(e->from);
         out_str(" -> ");
     }
-    out_safe(e->path ? e->path : "");
+    out_safe(CAY_OR(e->path, ""));
     out_str(e->dir ? "/\n" : "\n");
 }
 

@@ -68,7 +68,9 @@ static int create_forks(const fork_args *a, const char *from, cli_pairs *labels)
     if (rc == 0 && cli.json)
         js_flush(&f.j);
     cay__buf_clear(&f.j.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 static int fork_sandbox(void *opts, int argc, char **argv)
@@ -77,8 +79,11 @@ static int fork_sandbox(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cli_pairs labels = { 0 };
     (void)argc;
-    int code = pairs_labels(&labels, &a->labels, &err) < 0 ? cli_usage(&cli_fork, &err)
-                                                           : create_forks(a, argv[0], &labels);
+    int code;
+    if (pairs_labels(&labels, &a->labels, &err) < 0)
+        code = cli_usage(&cli_fork, &err);
+    else
+        code = create_forks(a, argv[0], &labels);
     pairs_clear(&labels);
     return code;
 }

@@ -29,7 +29,7 @@ static void print_overview(const char *family)
         cay__buf_fmt(&b, "\n%severywhere%s\n", bold, off);
         opt_help(cli_global_opts, &b);
     }
-    out_write(b.data ? b.data : "", b.len);
+    out_write(CAY_OR(b.data, ""), b.len);
 }
 
 static int print_help(void *opts, int argc, char **argv)
@@ -125,7 +125,9 @@ static int complete_ids(void)
     const cay_filter all = { .size = sizeof all };
     if (cli_service(&client, NULL) < 0)
         return CLI_FAIL;
-    return cay_client_list(client, NULL, &all, on_info, NULL, NULL) < 0 ? CLI_FAIL : CLI_OK;
+    if (cay_client_list(client, NULL, &all, on_info, NULL, NULL) < 0)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 static int on_proc(const cay_proc_info *p, void *arg)
@@ -152,23 +154,25 @@ static int complete_procs(const char *id)
         return CLI_FAIL;
     int rc = cay_sandbox_procs(sb, NULL, on_proc, NULL, NULL);
     cay_sandbox_unref(sb);
-    return rc < 0 ? CLI_FAIL : CLI_OK;
+    if (rc < 0)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
     (void)arg;
-    out_fmt("%s\t%s\n", s->id, *s->label ? s->label : s->sandbox);
+    out_fmt("%s\t%s\n", s->id, cay__text_or(s->label, s->sandbox));
     return 0;
 }
 
 static int complete_snapshots(void)
 {
     cay_client *client;
-    return cli_service(&client, NULL) < 0 ||
-                   cay_client_snapshots(client, NULL, NULL, on_snapshot, NULL, NULL) < 0
-               ? CLI_FAIL
-               : CLI_OK;
+    if (cli_service(&client, NULL) < 0 ||
+        cay_client_snapshots(client, NULL, NULL, on_snapshot, NULL, NULL) < 0)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 static int print_completion(void *opts, int argc, char **argv)

@@ -56,7 +56,7 @@ static int on_task(const cay_job *t, void *arg)
         bool waits = !strcmp(t->state, "waiting") && t->due_ms > r->now;
         out_cell(&r->table, OUT_BOLD, t->id);
         out_cell(&r->table, OUT_PLAIN, t->kind);
-        out_cell(&r->table, OUT_PLAIN, *t->subject ? t->subject : "-");
+        out_cell(&r->table, OUT_PLAIN, cay__text_or(t->subject, "-"));
         out_cell(&r->table,
                  !strcmp(t->state, "dead")      ? OUT_BAD
                  : !strcmp(t->state, "running") ? OUT_GOOD
@@ -65,7 +65,7 @@ static int on_task(const cay_job *t, void *arg)
         out_cell(&r->table, OUT_PLAIN,
                  waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
         out_cellf(&r->table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
-        out_cell(&r->table, OUT_DIM, *t->error ? t->error : "-");
+        out_cell(&r->table, OUT_DIM, cay__text_or(t->error, "-"));
     }
     return out_broken();
 }

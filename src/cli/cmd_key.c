@@ -53,7 +53,7 @@ static int create_key(void *opts, int argc, char **argv)
         return cli_fail(&err, CLI_FAIL);
     char id[CAY_KEY_ID_LEN + 1] = "";
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
-    cli_audit("key.create", a->tenant ? a->tenant : CAY_TENANT_DEFAULT, id);
+    cli_audit("key.create", CAY_OR(a->tenant, CAY_TENANT_DEFAULT), id);
     if (cli.json) {
         out_json j = OUT_JSON(true);
         js_open(&j, '{');
@@ -93,7 +93,11 @@ static const opt_def ls_defs[] = {
 
 static const char *state_of(const cay_key *k, int64_t now)
 {
-    return k->revoked_ms ? "revoked" : k->expires_ms && k->expires_ms < now ? "expired" : "good";
+    if (k->revoked_ms)
+        return "revoked";
+    if (k->expires_ms && k->expires_ms < now)
+        return "expired";
+    return "good";
 }
 
 static void key_json(out_json *j, const cay_key *k, int64_t now)
@@ -136,11 +140,11 @@ static int on_key(const cay_key *k, void *arg)
         out_cell(&r->table, OUT_PLAIN, k->tenant);
         out_cell(&r->table, OUT_PLAIN, cay_key_scope_name(k->scope));
         out_cell(&r->table, *state == 'g' ? OUT_GOOD : OUT_DIM, state);
-        out_cell(&r->table, OUT_PLAIN, *k->sandbox ? k->sandbox : "-");
+        out_cell(&r->table, OUT_PLAIN, cay__text_or(k->sandbox, "-"));
         out_cell(&r->table, OUT_PLAIN, out_time(when, k->created_ms));
         out_cell(&r->table, OUT_PLAIN, k->expires_ms ? out_time(when, k->expires_ms) : "-");
         out_cell(&r->table, OUT_PLAIN, k->used_ms ? out_time(when, k->used_ms) : "never");
-        out_cell(&r->table, OUT_PLAIN, *k->name ? k->name : "-");
+        out_cell(&r->table, OUT_PLAIN, cay__text_or(k->name, "-"));
     }
     return 0;
 }

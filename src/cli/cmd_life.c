@@ -234,7 +234,9 @@ static int parse_scope(const char *s, cay_scope *out, cay_err *err)
             *out = (cay_scope)i;
             return 0;
         }
-    return s ? cay_fail(err, CAY_EINVAL, "--scope \"%s\": want one, group, tree or below", s) : 0;
+    if (s)
+        return cay_fail(err, CAY_EINVAL, "--scope \"%s\": want one, group, tree or below", s);
+    return 0;
 }
 
 static int signal_processes(void *opts, int argc, char **argv)
@@ -310,8 +312,12 @@ static int collect_garbage(void *opts, int argc, char **argv)
     if (!a->settle) /* that is nobody's, though it may have a terminal */
         waiting_begin(&w, "gc", "");
     int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = a->settle ? settle_client(client, &err) : cay_client_gc(client, NULL, &n, &err);
+    if (rc == 0) {
+        if (a->settle)
+            rc = settle_client(client, &err);
+        else
+            rc = cay_client_gc(client, NULL, &n, &err);
+    }
     if (rc == 0 && !a->settle && !cay_client_host(client)) /* a server does this with its own */
         rc = cay_build_gc(client, NULL, &caches, &err);
     waiting_end(&w);

@@ -33,17 +33,17 @@ static void add_row(rows *v, const cay_info *i)
     out_table *t = &v->table;
     out_cell(t, OUT_BOLD, i->id);
     if (strcmp(i->tenant, CAY_TENANT_DEFAULT) != 0) /* shown where it is not everybody's */
-        out_cellf(t, OUT_PLAIN, "%s/%s", i->tenant, i->name && *i->name ? i->name : "-");
+        out_cellf(t, OUT_PLAIN, "%s/%s", i->tenant, cay__text_or(i->name, "-"));
     else
-        out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
+        out_cell(t, OUT_PLAIN, cay__text_or(i->name, "-"));
     out_cell(t, show_state_style(i->state), cay_state_name(i->state));
     const char *wall = show_wall(i);
-    out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, wall ? wall : "-");
+    out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, CAY_OR(wall, "-"));
     out_cell(t, OUT_PLAIN, i->provider);
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
     out_cell(t, OUT_PLAIN,
              i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
-    out_cell(t, OUT_DIM, i->reason && *i->reason ? i->reason : "-");
+    out_cell(t, OUT_DIM, cay__text_or(i->reason, "-"));
     rows_labels(v, i->labels);
 }
 
@@ -100,8 +100,11 @@ static int list_sandboxes(void *opts, int argc, char **argv)
     cay_filter f;
     (void)argc;
     (void)argv;
-    int code =
-        make_filter(opts, &labels, &f, &err) < 0 ? cli_usage(&cli_ls, &err) : print_sandboxes(&f);
+    int code;
+    if (make_filter(opts, &labels, &f, &err) < 0)
+        code = cli_usage(&cli_ls, &err);
+    else
+        code = print_sandboxes(&f);
     pairs_clear(&labels);
     return code;
 }

@@ -87,7 +87,9 @@ static int dump_stream(cay_proc *p, cay_stream which, uint64_t tail, cay_err *er
     if (lost_all && !tail)
         out_note("cay: the first %llu bytes of %s are no longer kept", (unsigned long long)lost_all,
                  which == CAY_STDOUT ? "standard output" : "standard error");
-    size_t from = tail ? tail_at(b.data ? b.data : "", b.len, tail) : 0;
+    size_t from = 0;
+    if (tail)
+        from = tail_at(CAY_OR(b.data, ""), b.len, tail);
     if (b.len > from)
         out_data(which == CAY_STDOUT ? 1 : 2, b.data + from, b.len - from);
     return 0;
@@ -133,9 +135,8 @@ static int show_logs(void *opts, int argc, char **argv)
                cli_fail(&err, CLI_USAGE);
     if (argc < 2 && !a->service && find_newest(sb, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    const char *ref = a->service ? a->service
-                      : argc < 2 ? n.id
-                                 : argv[1]; /* the tag of a service is its name */
+    const char *ref =
+        CAY_OR(a->service, argc < 2 ? n.id : argv[1]); /* the tag of a service is its name */
     if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 ||
         show_streams(p, a, &err) < 0)
         return cli_fail(&err, CLI_FAIL);

@@ -34,8 +34,10 @@ static int entry_json(const cay_entry_info *e, void *arg)
 static json_t *manifest_to_json(const cay_manifest *m)
 {
     CAY_AUTOFREE char *text = NULL;
-    json_t *o = cay_manifest_to_json(m, &text, NULL) == 0 ? json_loads(text, 0, NULL) : NULL;
-    return o ? o : json_object();
+    json_t *o = NULL;
+    if (cay_manifest_to_json(m, &text, NULL) == 0)
+        o = json_loads(text, 0, NULL);
+    return CAY_OR(o, json_object());
 }
 
 /* Values that are taken from elsewhere, each as "WHERE from SOURCE". */
@@ -91,7 +93,7 @@ static void print_beside(const json_t *o)
     {
         const char *host = cay__json_str(v, "host_path", NULL);
         snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""),
-                 host ? ", the host's " : "", host ? host : "");
+                 host ? ", the host's " : "", CAY_OR(host, ""));
         say_line(json_is_false(json_object_get(v, "read_only")) ? "may write     "
                                                                 : "may read      ",
                  line);
@@ -133,7 +135,9 @@ static void print_beside_json(json_t *o, out_json *j)
     js_close(j, ']');
     for (size_t i = 0; i < CAY_LEN(keys); i++) {
         json_t *v = json_object_get(o, keys[i]);
-        CAY_AUTOFREE char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        CAY_AUTOFREE char *text = NULL;
+        if (v)
+            text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
         if (!text)
             continue;
         js_key(j, keys[i]);
@@ -174,7 +178,7 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
         size_t n = strcspn(line, "\n");
         CAY_AUTOBUF safe = CAY__BUF(65536);
         cay__buf_safe(&safe, line, n, false);
-        out_fmt("%s\n", safe.data ? safe.data : "");
+        out_fmt("%s\n", CAY_OR(safe.data, ""));
         line += n + (line[n] == '\n');
     }
     out_str("\n");
@@ -204,7 +208,9 @@ static int check_manifest(void *opts, int argc, char **argv)
         cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, &err) < 0 ||
         cay_manifest_look(m, file.base, &sum, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    return cli.json ? print_json(m, &sum) : print_text(m, &sum);
+    if (cli.json)
+        return print_json(m, &sum);
+    return print_text(m, &sum);
 }
 
 const cli_verb cli_manifest_check = {
@@ -295,7 +301,7 @@ static int say_delta(const cay_manifest_delta *d, void *arg)
         out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1),
                 d->what);
         out_safe(d->name);
-        out_fmt("%s%s\n", d->why ? ": " : "", d->why ? d->why : "");
+        out_fmt("%s%s\n", d->why ? ": " : "", CAY_OR(d->why, ""));
     }
     return 0;
 }
@@ -330,7 +336,9 @@ static int apply_manifest(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
-    unsigned flags = a->replace ? CAY_MANIFEST_REPLACE : 0;
+    unsigned flags = 0;
+    if (a->replace)
+        flags = CAY_MANIFEST_REPLACE;
     (void)argc;
     if (cli_manifest_read(argv[1], &file, &err) < 0 || cli_box_find(argv[0], &sb, &err) < 0 ||
         tell_change(sb, &file, flags, &err) < 0)

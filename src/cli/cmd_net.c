@@ -172,7 +172,9 @@ static int add_rules(const cli_verb *v, bool deny, int argc, char **argv)
         code = cli_fail(&err, CLI_FAIL);
     for (int i = 0; i < n; i++)
         free(owned[i]);
-    return code == CLI_OK ? print_revision(revision) : code;
+    if (code == CLI_OK)
+        return print_revision(revision);
+    return code;
 }
 
 static int add_allow_rules(void *opts, int argc, char **argv)
@@ -223,9 +225,15 @@ static int take_place(const char *text, char *host, size_t cap, uint16_t *port, 
         if (!end || (end[1] && end[1] != ':'))
             return cay_fail(err, CAY_EINVAL, "\"%.80s\": after [ADDRESS] comes :PORT or nothing",
                             text);
-        colon = end[1] ? end + 1 : NULL;
+        if (end[1])
+            colon = end + 1;
+        else
+            colon = NULL;
     } else {
-        end = colon && !plain_v6 ? colon : text + strlen(text);
+        if (colon && !plain_v6)
+            end = colon;
+        else
+            end = text + strlen(text);
     }
     if (colon && !plain_v6)
         CAY_TRY(cli_parse_port(colon + 1, port, err));
@@ -291,7 +299,9 @@ static int explain_verdict(void *opts, int argc, char **argv)
     cli_net_operator();
     if (cli.json) {
         why_json(host, port, &v);
-        return v.allow ? CLI_OK : CLI_FAIL;
+        if (v.allow)
+            return CLI_OK;
+        return CLI_FAIL;
     }
     out_fmt("%s%s%s", out_on(1, v.allow ? OUT_GOOD : OUT_BAD), why_text(&v), out_off(1));
     if (*v.rule)
@@ -305,7 +315,9 @@ static int explain_verdict(void *opts, int argc, char **argv)
         out_fmt("try: cay net allow %s %s\n", cay_sandbox_id(sb), v.remedy);
     else if (*v.remedy)
         out_fmt("%s\n", v.remedy);
-    return v.allow ? CLI_OK : CLI_FAIL;
+    if (v.allow)
+        return CLI_OK;
+    return CLI_FAIL;
 }
 
 const cli_verb cli_net_why = {

@@ -40,10 +40,10 @@ static void print_record(const cay_net_record *r)
             out_on(1, deny                           ? OUT_BAD
                       : !strcmp(r->verdict, "allow") ? OUT_GOOD
                                                      : OUT_PLAIN),
-            *r->verdict ? r->verdict : "-", out_off(1));
+            cay__text_or(r->verdict, "-"), out_off(1));
     out_safe(r->event);
     if (*r->name || *r->address) {
-        const char *host = *r->name ? r->name : r->address;
+        const char *host = cay__text_or(r->name, r->address);
         bool v6 = r->port && strchr(host, ':');
         out_str(v6 ? " [" : " ");
         out_safe(host);
@@ -116,7 +116,10 @@ static int net_log(void *opts, int argc, char **argv)
         if (!a->follow || out_broken())
             return CLI_OK;
         /* A log that was turned over is shorter than what we saw: begin with what is there. */
-        w.skip = w.seen < w.skip ? 0 : w.seen;
+        if (w.seen < w.skip)
+            w.skip = 0;
+        else
+            w.skip = w.seen;
         usleep(500000);
     }
 }
@@ -159,7 +162,7 @@ typedef struct places {
 static int on_refused(const cay_net_record *r, void *arg)
 {
     places *p = arg;
-    const char *host = *r->name ? r->name : r->address;
+    const char *host = cay__text_or(r->name, r->address);
     bool read = !strcmp(r->event, "credential");
     if (strcmp(r->verdict, "deny") != 0 || !*host)
         return 0;
@@ -221,7 +224,10 @@ static bool bound_to(cay_sandbox *sb, const char *host)
         return false;
     for (const cay_bind *b = p->bindings; b && b->name && !is; b++) {
         const char *at = strstr(b->destination, "://");
-        at = at ? at + 3 : b->destination;
+        if (at)
+            at = at + 3;
+        else
+            at = b->destination;
         bool below = *at == '*';
         at += below;
         size_t len = strcspn(at, ":/,"), all = strlen(host);
@@ -236,7 +242,9 @@ static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap
 {
     cay_net_verdict v = { .size = sizeof v };
     size_t i = beyond_of(r->reason);
-    const char *scheme = i < CAY_LEN(beyond) ? beyond[i].scheme : NULL;
+    const char *scheme = NULL;
+    if (i < CAY_LEN(beyond))
+        scheme = beyond[i].scheme;
     bool v6 = strchr(r->host, ':') != NULL;
     if (cay_net_why(sb, NULL, r->host, r->port, &v, NULL) < 0)
         cay__str_copy(out, cap, "");

@@ -76,7 +76,9 @@ static bool open_browser(char *url)
     if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY") && !own)
         return false;
     for (size_t i = own && *own ? 0 : 1; i <= CAY_LEN(openers); i++) {
-        const char *program = i ? openers[i - 1] : own;
+        const char *program = own;
+        if (i)
+            program = openers[i - 1];
         char *argv[] = { (char *)(uintptr_t)program, url, NULL };
         pid_t pid;
         int status;

@@ -29,9 +29,9 @@ static int set_pool(void *opts, int argc, char **argv)
     cay_pool w = { .size = sizeof w,
                    .template_ = argv[0],
                    .tenant = a->tenant,
-                   .low = (unsigned)(a->low ? a->low : 1) };
+                   .low = (unsigned)(CAY_OR(a->low, 1)) };
     (void)argc;
-    w.high = (unsigned)(a->high ? a->high : CAY_MAX(w.low, 2u));
+    w.high = (unsigned)(CAY_OR(a->high, CAY_MAX(w.low, 2u)));
     if (cli_service(&client, &err) < 0 || cay_pool_put(client, NULL, &w, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit("pool.set", argv[0], NULL);
@@ -79,7 +79,7 @@ static int on_pool(const cay_pool *w, void *arg)
         out_cellf(&r->table, OUT_PLAIN, "%u", w->high);
         out_cellf(&r->table, OUT_PLAIN, "%u", w->ready);
         out_cellf(&r->table, OUT_PLAIN, "%u", w->making);
-        out_cell(&r->table, *w->error ? OUT_BOLD : OUT_PLAIN, *w->error ? w->error : "-");
+        out_cell(&r->table, *w->error ? OUT_BOLD : OUT_PLAIN, cay__text_or(w->error, "-"));
     }
     return 0;
 }

@@ -179,7 +179,7 @@ static const opt_def forward_defs[] = { { "listen", 0, "ADDRESS",
 static int port_forward(void *opts, int argc, char **argv)
 {
     const forward_args *a = opts;
-    const char *address = a->listen ? a->listen : "127.0.0.1";
+    const char *address = CAY_OR(a->listen, "127.0.0.1");
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     uint16_t port, local, got = 0;

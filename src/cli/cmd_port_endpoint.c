@@ -36,7 +36,9 @@ char *show_endpoints_json(cay_sandbox *sb)
     js_open(&j, '[');
     int rc = cay_port_endpoints(sb, NULL, on_json, &j, NULL);
     js_close(&j, ']');
-    char *text = rc == 0 && j.b.data && j.b.len > 2 ? cay__strdup(j.b.data) : NULL;
+    char *text = NULL;
+    if (rc == 0 && j.b.data && j.b.len > 2)
+        text = cay__strdup(j.b.data);
     cay__buf_clear(&j.b);
     return text;
 }

@@ -54,8 +54,8 @@ static void add_row(view *v, const cay_proc_info *p)
     out_cell(t, OUT_PLAIN,
              p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->rows.now - p->started_ms, 0))
                            : "-");
-    out_cell(t, OUT_DIM, *p->id ? p->id : "-");
-    out_cell(t, OUT_PLAIN, *p->tag ? p->tag : "-");
+    out_cell(t, OUT_DIM, cay__text_or(p->id, "-"));
+    out_cell(t, OUT_PLAIN, cay__text_or(p->tag, "-"));
     rows_labels(&v->rows, p->labels);
     out_cell(t, OUT_PLAIN, p->command);
 }

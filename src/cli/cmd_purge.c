@@ -56,7 +56,7 @@ static int on_box(const cay_info *i, void *arg)
 {
     view *v = arg;
     char more[200];
-    snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), i->name ? i->name : "");
+    snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), CAY_OR(i->name, ""));
     v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
     add_item(v, 0, i->id, more, i->tenant);
     return 0;
@@ -82,7 +82,9 @@ static int on_volume(const cay_volume *w, void *arg)
 
 static const char *get_location(cay_client *client)
 {
-    return cay_client_host(client) ? cay_client_host(client) : cay_client_home(client);
+    if (cay_client_host(client))
+        return cay_client_host(client);
+    return cay_client_home(client);
 }
 
 static int collect_items(cay_client *client, view *v, cay_err *err)
@@ -96,11 +98,15 @@ static int collect_items(cay_client *client, view *v, cay_err *err)
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
         js_key(&v->json, kinds[k]);
         js_open(&v->json, '[');
-        rc = k == 0   ? cay_client_list(client, NULL, &(cay_filter){ .size = sizeof(cay_filter) },
-                                        on_box, v, err)
-             : k == 1 ? cay_client_snapshots(client, NULL, NULL, on_snapshot, v, err)
-             : k == 2 ? cay_template_list(client, NULL, NULL, on_template, v, err)
-                      : cay_volume_list(client, NULL, on_volume, v, err);
+        if (k == 0)
+            rc = cay_client_list(client, NULL, &(cay_filter){ .size = sizeof(cay_filter) }, on_box,
+                                 v, err);
+        else if (k == 1)
+            rc = cay_client_snapshots(client, NULL, NULL, on_snapshot, v, err);
+        else if (k == 2)
+            rc = cay_template_list(client, NULL, NULL, on_template, v, err);
+        else
+            rc = cay_volume_list(client, NULL, on_volume, v, err);
         if (rc == CAY_EPERM && cli_host())
             rc = 0; /* the server's, and not this key's */
         js_close(&v->json, ']');
@@ -204,9 +210,9 @@ static int run_purge(void *opts, int argc, char **argv)
         return CLI_OK;
     }
     cli_settling = true; /* there is no later */
-    int rc = cli_service(&client, &err) < 0 || purge_store(client, a, &v, &err) < 0
-                 ? cli_fail(&err, CLI_FAIL)
-                 : CLI_OK;
+    int rc = CLI_OK;
+    if (cli_service(&client, &err) < 0 || purge_store(client, a, &v, &err) < 0)
+        rc = cli_fail(&err, CLI_FAIL);
     cay__buf_clear(&v.text);
     cay__buf_clear(&v.json.b);
     return rc;

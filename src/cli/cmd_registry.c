@@ -24,8 +24,12 @@ static int login_registry(void *opts, int argc, char **argv)
     cay_client *client;
     char *password = cay__alloc(CLI_SECRET_MAX + 3);
     (void)argc;
-    int rc = a->user ? 0 : cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
-    ssize_t n = rc == 0 ? cli_read_secret("password", password) : 0;
+    int rc = 0;
+    if (!a->user)
+        rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
+    ssize_t n = 0;
+    if (rc == 0)
+        n = cli_read_secret("password", password);
     password[n > 0 ? n : 0] = 0;
     if (rc == 0)
         rc = cli_service(&client, &err);

@@ -31,9 +31,9 @@ static int write_id(const char *path, const char *id, cay_err *err)
     char line[64];
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     int n = snprintf(line, sizeof line, "%s\n", id);
-    return fd < 0 || !cay__fd_write_all(fd, line, (size_t)n)
-               ? cay_fail_sys(err, CAY_ESYS, "--id-file %s", path)
-               : 0;
+    if (fd < 0 || !cay__fd_write_all(fd, line, (size_t)n))
+        return cay_fail_sys(err, CAY_ESYS, "--id-file %s", path);
+    return 0;
 }
 
 /* Is there a template that may have a command of its own? */

@@ -18,7 +18,9 @@ ssize_t cli_read_secret(const char *what, char *value)
     ssize_t n = 0;
     if (!isatty(0) || !term_hide(0)) {
         n = cay__fd_read_all(0, value, CLI_SECRET_MAX + 2);
-        return n > 0 && value[n - 1] == '\n' ? n - 1 : n;
+        if (n > 0 && value[n - 1] == '\n')
+            return n - 1;
+        return n;
     }
     out_note("cay: type the %s and Enter; it is not shown", what);
     while (n < CLI_SECRET_MAX + 1 && read(0, value + n, 1) == 1 && value[n] != '\n')
@@ -34,12 +36,18 @@ static int set_secret(void *opts, int argc, char **argv)
     char *value = cay__alloc(CLI_SECRET_MAX + 3);
     (void)opts, (void)argc;
     ssize_t n = cli_read_secret("value", value);
-    int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&client, &err);
+    int rc;
+    if (n < 0)
+        rc = cay_fail_sys(&err, CAY_ESYS, "read the value");
+    else
+        rc = cli_service(&client, &err);
     if (rc == 0)
         rc = cay_secret_put(client, argv[0], value, (size_t)n, &err);
     explicit_bzero(value, CLI_SECRET_MAX + 3);
     free(value);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_secret_set = {

@@ -103,7 +103,9 @@ static int add_listeners(words *w, const serve_args *a, cay_err *err)
 /* --user stands in "/", whatever root's directory was. */
 static int whole_paths(const serve_args *a, cay_err *err)
 {
-    const char *key = a->tls ? strchr(a->tls, ',') : NULL;
+    const char *key = NULL;
+    if (a->tls)
+        key = strchr(a->tls, ',');
     const struct {
         const char *opt, *path;
     } all[] = { { "tls", a->tls },
@@ -137,8 +139,11 @@ static int exec_server(void *opts, int argc, char **argv)
         return cli_usage(&cli_serve, &err);
     }
     if (a->user &&
-        (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0))
-        return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
+        (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0)) {
+        if (err.code == CAY_EINVAL)
+            return cli_usage(&cli_serve, &err);
+        return cli_fail(&err, CLI_FAIL);
+    }
     if (a->root_keeper) {
         add_option(&w, "cay-hand", a->user);
         add_option(&w, cli.home, program);

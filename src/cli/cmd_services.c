@@ -48,7 +48,9 @@ char *show_units_json(cay_sandbox *sb)
     js_open(&j, '[');
     int rc = cay_sandbox_services(sb, NULL, on_json, &j, NULL);
     js_close(&j, ']');
-    char *text = rc == 0 && j.b.data && j.b.len > 2 ? cay__strdup(j.b.data) : NULL;
+    char *text = NULL;
+    if (rc == 0 && j.b.data && j.b.len > 2)
+        text = cay__strdup(j.b.data);
     cay__buf_clear(&j.b);
     return text;
 }
@@ -133,7 +135,9 @@ static int control_services(const act_args *a, int argc, char **argv, int op)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    uint64_t ms = a->timeout_ms && a->timeout_ms != CAY_UNLIMITED ? a->timeout_ms : 30000;
+    uint64_t ms = 30000;
+    if (a->timeout_ms && a->timeout_ms != CAY_UNLIMITED)
+        ms = a->timeout_ms;
     cay_call call = { .size = sizeof call,
                       .deadline_ms = cay__now_ms() + (int64_t)CAY_MIN(ms, (uint64_t)INT32_MAX) };
     if (cli_box_find(argv[0], &sb, &err) < 0)

@@ -74,7 +74,9 @@ static int read_line(int argc, char **argv, cay__buf *b, cay_err *err)
             return cay_fail(err, CAY_EINVAL, "standard input has a zero byte; a command is text");
         cay__buf_used(b, (size_t)n);
     }
-    return b->len ? 0 : cay_fail(err, CAY_EINVAL, "the command is empty");
+    if (b->len)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "the command is empty");
 }
 
 static int run_line(cay_shell *sh, const shell_args *a, const char *line)
@@ -140,9 +142,12 @@ static int run_named_shell(const shell_args *a, int argc, char **argv)
                             .profile = a->proc.profile };
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
         code = cli_fail(&err, CLI_BEFORE);
-    else if (a->end)
-        code = cay_shell_end(sh, NULL, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
-    else
+    else if (a->end) {
+        if (cay_shell_end(sh, NULL, &err) < 0)
+            code = cli_fail(&err, CLI_FAIL);
+        else
+            code = CLI_OK;
+    } else
         code = run_line(sh, a, line.data);
     cay_shell_unref(sh);
     pairs_clear(&env);
@@ -173,9 +178,11 @@ static int run_shell(void *opts, int argc, char **argv)
     /* Lines from a pipe are commands too; then there is no terminal to give. */
     o->input = true;
     o->tty = isatty(0) && !cli.json;
-    int code = proc_spec_make(o, words, false, &spec, &err) < 0
-                   ? cli_usage(&cli_shell, &err)
-                   : run_in_sandbox(argc ? argv[0] : NULL, o, &spec.spawn);
+    int code;
+    if (proc_spec_make(o, words, false, &spec, &err) < 0)
+        code = cli_usage(&cli_shell, &err);
+    else
+        code = run_in_sandbox(argc ? argv[0] : NULL, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;
 }

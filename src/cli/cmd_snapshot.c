@@ -118,7 +118,11 @@ const cli_verb cli_snapshot = {
 
 static const char *state_of(const cay_snapshot *s)
 {
-    return s->maybe_incomplete ? "maybe-incomplete" : s->durable ? "durable" : "settling";
+    if (s->maybe_incomplete)
+        return "maybe-incomplete";
+    if (s->durable)
+        return "durable";
+    return "settling";
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
@@ -136,7 +140,7 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     }
     out_cell(t, OUT_BOLD, s->id);
     out_cell(t, OUT_PLAIN, *s->label ? s->label : s->automatic ? "(checkpoint)" : "-");
-    out_cell(t, OUT_PLAIN, *s->sandbox ? s->sandbox : "-");
+    out_cell(t, OUT_PLAIN, cay__text_or(s->sandbox, "-"));
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - s->created_ms, 0)));
     out_cell(t, OUT_PLAIN, s->method);
     out_cellf(t, OUT_PLAIN, "%zu", s->depth);

@@ -103,7 +103,9 @@ static int read_file(const char *option, const char *path, size_t most, char **o
                      cay_err *err)
 {
     bool in = !strcmp(path, "-");
-    int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = 0;
+    if (!in)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s %s", option, path);
     CAY_AUTOBUF b = CAY__BUF(most + 1);
@@ -111,7 +113,9 @@ static int read_file(const char *option, const char *path, size_t most, char **o
     ssize_t n;
     while ((n = read(fd, chunk, sizeof chunk)) > 0 && !b.full)
         cay__buf_add(&b, chunk, (size_t)n);
-    int rc = n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %s", option, path) : 0;
+    int rc = 0;
+    if (n < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "%s %s", option, path);
     if (!in)
         close(fd);
     if (rc == 0 && (b.full || b.len > most))
@@ -164,7 +168,12 @@ static int from_state(const resume_args *a, box_spec *with)
         *strrchr(base, '/') = 0;
     with->create.manifest = manifest;
     with->create.manifest_trusted = true;
-    with->create.manifest_base = base && *base ? base : manifest ? "/" : NULL;
+    if (base && *base)
+        with->create.manifest_base = base;
+    else if (manifest)
+        with->create.manifest_base = "/";
+    else
+        with->create.manifest_base = NULL;
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     cli_waiting w;
     waiting_begin(&w, "resume", a->state);
@@ -206,8 +215,11 @@ static int resume_sandbox(void *opts, int argc, char **argv)
     resume_args rest = *a;
     rest.box.env = rest.box.env_files = (opt_list){ .n = 0 };
     if (!a->state && argc && !memcmp(&rest, &none, sizeof none)) {
-        int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err)
-                                                           : by_id(with.create.env, argc, argv);
+        int code;
+        if (box_spec_make(&a->box, &with, &err) < 0)
+            code = cli_usage(&cli_resume, &err);
+        else
+            code = by_id(with.create.env, argc, argv);
         box_spec_clear(&with);
         return code;
     }
@@ -218,8 +230,11 @@ static int resume_sandbox(void *opts, int argc, char **argv)
                           : "give an ID, or --state FILE");
         return cli_usage(&cli_resume, &err);
     }
-    int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err)
-                                                       : from_state(a, &with);
+    int code;
+    if (box_spec_make(&a->box, &with, &err) < 0)
+        code = cli_usage(&cli_resume, &err);
+    else
+        code = from_state(a, &with);
     box_spec_clear(&with);
     return code;
 }

@@ -70,11 +70,12 @@ static const opt_def import_defs[] = {
 static int build_debian(const import_args *a, int *fd, char *path, char *source, size_t cap,
                         cay_err *err)
 {
-    if (!a->debian)
-        return a->packages.n || a->mirror
-                   ? cay_fail_why(err, CAY_EINVAL, "spec_invalid",
-                                  "--packages and --mirror are for --debian SUITE")
-                   : 0;
+    if (!a->debian) {
+        if (a->packages.n || a->mirror)
+            return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                                "--packages and --mirror are for --debian SUITE");
+        return 0;
+    }
     if (a->image || a->platform)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "--image and --platform are for images, not for --debian");
@@ -95,7 +96,9 @@ static int import_template(void *opts, int argc, char **argv)
     const char *names[CLI_TEMPLATE_NAMES + 1];
     char path[64], source[100];
     CAY_AUTOFD fd = -1;
-    int first = a->debian ? 0 : 1; /* of the names */
+    int first = 1;
+    if (a->debian)
+        first = 0; /* of the names */
     cay_template_file spec = { .size = sizeof spec,
                                .path = argv[0],
                                .names = argc > first
@@ -159,16 +162,18 @@ static int export_template(void *opts, int argc, char **argv)
                               .arg = &b };
     (void)opts, (void)argc;
     bar_begin(&b);
-    int rc = out && isatty(1)
-                 ? cay_fail_why(&err, CAY_EINVAL, "output_terminal",
-                                "an archive is nothing for a terminal: name a file, or redirect")
-                 : 0;
+    int rc = 0;
+    if (out && isatty(1))
+        rc = cay_fail_why(&err, CAY_EINVAL, "output_terminal",
+                          "an archive is nothing for a terminal: name a file, or redirect");
     if (rc == 0)
         rc = cli_service(&client, &err);
     if (rc == 0)
         rc = cay_template_export(client, NULL, &spec, &err);
     progress_end(&b.p);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_template_export = {
@@ -227,19 +232,21 @@ static int pull_template(void *opts, int argc, char **argv)
                                  .arg = &b };
     char *password = NULL;
     (void)argc;
-    int rc = a->auth && a->login ? cay_fail_why(&err, CAY_EINVAL, "registry_auth",
-                                                "--auth and --login exclude each other")
-                                 : 0;
+    int rc = 0;
+    if (a->auth && a->login)
+        rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth",
+                          "--auth and --login exclude each other");
     if (rc == 0 && a->login) {
         password = cay__alloc(CLI_SECRET_MAX + 3);
         ssize_t n = cli_read_secret("password", password);
         password[n > 0 ? n : 0] = 0;
         spec.user = a->login;
         spec.password = password;
-        rc = n > 0 && strlen(password) == (size_t)n
-                 ? 0
-                 : cay_fail_why(&err, CAY_EINVAL, "registry_auth",
-                                "there is no password on standard input");
+        if (n > 0 && strlen(password) == (size_t)n)
+            rc = 0;
+        else
+            rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth",
+                              "there is no password on standard input");
     }
     if (rc == 0)
         rc = cli_service(&client, &err);

@@ -27,8 +27,12 @@ static const opt_def quota_defs[] = {
 /* What is not given stays; "unlimited" takes the bound away. */
 static void lay_over(uint64_t *to, uint64_t given)
 {
-    if (given)
-        *to = given == CAY_UNLIMITED ? 0 : given;
+    if (given) {
+        if (given == CAY_UNLIMITED)
+            *to = 0;
+        else
+            *to = given;
+    }
 }
 
 static int write_tenant(const char *name, const quota_args *a, bool fresh, cay_quota most)

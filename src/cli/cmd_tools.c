@@ -96,13 +96,17 @@ static int tools_call(void *opts, int argc, char **argv)
         CAY_AUTOBUF safe = CAY__BUF(SIZE_MAX / 2);
         if (isatty(STDOUT_FILENO))
             cay__buf_safe(&safe, text, strlen(text), true);
-        out_str(safe.data ? safe.data : text);
+        out_str(CAY_OR(safe.data, text));
         if (*text && text[strlen(text) - 1] != '\n')
             out_str("\n");
     }
     cay_toolset_close(ts);
     cay_sandbox_unref(spec.sandbox);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : failed ? CLI_FAIL : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (failed)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 const cli_verb cli_tools_call = {

@@ -51,7 +51,7 @@ static int on_info(const cay_info *i, void *arg)
                 .memory_limit = i->limits.memory,
                 .created_ms = i->created_ms };
     cay__str_copy(r->id, sizeof r->id, i->id);
-    cay__str_copy(r->name, sizeof r->name, i->name && *i->name ? i->name : "-");
+    cay__str_copy(r->name, sizeof r->name, cay__text_or(i->name, "-"));
     return 0;
 }
 
@@ -230,7 +230,7 @@ static int run_top(void *opts, int argc, char **argv)
     CAY_AUTOFREE sample *b = cay__alloc(sizeof *b);
     int rc = cli_service(&client, &err);
     if (rc >= 0 && !once)
-        rc = show_live(client, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
+        rc = show_live(client, argc, argv, CAY_OR(args->delay_ms, 1000), a, b, &err);
     if (rc >= 0 && once) {
         rc = collect_sample(client, argc, argv, NULL, a, &err);
         if (rc >= 0 && a->n) /* a rate needs two looks */
@@ -240,7 +240,9 @@ static int run_top(void *opts, int argc, char **argv)
         if (rc >= 0)
             print_once(b);
     }
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_top = {

@@ -40,7 +40,7 @@ static int line_of(tour *t, const char *line, char *out, size_t cap, cay_exit *e
     CAY_TRY(cay_sandbox_run(t->sb, NULL, &spec, NULL, 0, 64 << 10, &r, err));
     if (r.out)
         r.out[strcspn(r.out, "\n")] = 0;
-    cay__str_copy(out, cap, r.out ? r.out : "");
+    cay__str_copy(out, cap, CAY_OR(r.out, ""));
     if (ex)
         *ex = r.exit;
     cay_result_clear(&r);
@@ -150,7 +150,9 @@ static int step_pty(tour *t, cay_err *err)
     size = strstr(text, "40 120");
     format_message(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS,
                    size ? "40 × 120" : "something else", ex.code);
-    return size && ex.code == 42 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the terminal did not behave");
+    if (size && ex.code == 42)
+        return 0;
+    return cay_fail(err, CAY_EUPSTREAM, "the terminal did not behave");
 }
 
 static int step_memory(tour *t, cay_err *err)
@@ -165,7 +167,9 @@ static int step_memory(tour *t, cay_err *err)
                     sizeof out, &ex, err));
     format_message(t, "a command that wants 256 MiB ends with code %d, reason \"%s\"", ex.code,
                    ex.reason);
-    return ex.code ? 0 : cay_fail(err, CAY_EUPSTREAM, "it got more memory than it may have");
+    if (ex.code)
+        return 0;
+    return cay_fail(err, CAY_EUPSTREAM, "it got more memory than it may have");
 }
 
 static int step_time(tour *t, cay_err *err)
@@ -209,7 +213,9 @@ static int step_pause(tour *t, cay_err *err)
     format_message(t,
                    "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after",
                    frozen > 0 ? frozen : 0, PAUSE_MS, after > 0 ? after : 0);
-    return frozen <= 0 && after > 0 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
+    if (frozen <= 0 && after > 0)
+        return 0;
+    return cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
 }
 
 static int step_agent(tour *t, cay_err *err)
@@ -228,7 +234,9 @@ static int step_kill(tour *t, cay_err *err)
     if (!gone)
         cay_sandbox_unref(again);
     format_message(t, "every process ended, files removed; `cay ls` does not know it any more");
-    return gone ? 0 : cay_fail(err, CAY_EUPSTREAM, "it is still listed");
+    if (gone)
+        return 0;
+    return cay_fail(err, CAY_EUPSTREAM, "it is still listed");
 }
 
 static const struct {
@@ -294,7 +302,9 @@ static int run_tour(void *opts, int argc, char **argv)
         out_fmt("\n%u of %zu steps failed; `cay doctor` may tell why.\n", t.failed, CAY_LEN(steps));
     else
         out_str("\nNothing is left behind. Next: `cay run -it -- bash`, `cay help`.\n");
-    return t.failed ? CLI_FAIL : CLI_OK;
+    if (t.failed)
+        return CLI_FAIL;
+    return CLI_OK;
 }
 
 const cli_verb cli_tour = {

@@ -138,7 +138,7 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     CAY_AUTOBUF name = CAY__BUF(4096);
     size_t in = CAY_MIN((size_t)s->depth * 2, names / 2), room = names - in, columns;
     cay__buf_safe(&name, s->name, strlen(s->name), false);
-    const char *text = name.data ? name.data : "";
+    const char *text = CAY_OR(name.data, "");
     size_t bytes = fit_text(text, room, &columns);
     out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "",
             format_duration(buf, s->to_us - s->from_us));
@@ -165,7 +165,7 @@ enum { REACHED_MOST = 20 };
 static int on_reached(const cay_net_record *r, void *arg)
 {
     reaching *x = arg;
-    const char *host = *r->name ? r->name : r->address;
+    const char *host = cay__text_or(r->name, r->address);
     bool told = !strcmp(r->event, "connect") ||
                 (!strcmp(r->event, "dns") &&
                  !strcmp(r->verdict, "deny")); /* a name that was refused is never dialled */
@@ -245,7 +245,9 @@ static int show_trace(void *opts, int argc, char **argv)
         traces_free(&all);
         return code;
     }
-    const trace_one *one = rc == 0 ? traces_find(&all, argc > 1 ? argv[1] : NULL, &err) : NULL;
+    const trace_one *one = NULL;
+    if (rc == 0)
+        one = traces_find(&all, argc > 1 ? argv[1] : NULL, &err);
     if (one)
         rc = trace_tree_read(argv[0], one->id, &tree, &err);
     if (one && rc == 0 && cli.json)
@@ -254,7 +256,9 @@ static int show_trace(void *opts, int argc, char **argv)
         print_tree(&tree, a->width ? (size_t)a->width : columns_of_terminal());
     trace_tree_free(&tree);
     traces_free(&all);
-    return !one || rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (!one || rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 const cli_verb cli_trace = {

@@ -25,7 +25,7 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_open(j, '{');
     js_kstr(j, "name", v->name);
     js_kstr(j, "provider", v->provider);
-    js_klimit(j, "limit", v->limit ? v->limit : CAY_UNLIMITED);
+    js_klimit(j, "limit", CAY_OR(v->limit, CAY_UNLIMITED));
     js_kstr(j, "quota", v->quota);
     js_ku64(j, "used", v->used);
     js_ku64(j, "inodes", v->inodes);
@@ -144,8 +144,9 @@ static int inspect_volume(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
     (void)opts, (void)argc;
-    return cli_service(&client, &err) < 0 ? cli_fail(&err, CLI_FAIL)
-                                          : print_volume(client, argv[0]);
+    if (cli_service(&client, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return print_volume(client, argv[0]);
 }
 
 const cli_verb cli_volume_inspect = {

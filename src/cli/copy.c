@@ -17,8 +17,11 @@ static int move_bytes(int from, int to, const char *what, cli_progress *bar, cay
     bool splicing = true;
     CAY_AUTOFREE char *buf = NULL;
     for (;;) {
-        ssize_t n =
-            splicing ? splice(from, NULL, to, NULL, CHUNK, SPLICE_F_MOVE) : read(from, buf, CHUNK);
+        ssize_t n;
+        if (splicing)
+            n = splice(from, NULL, to, NULL, CHUNK, SPLICE_F_MOVE);
+        else
+            n = read(from, buf, CHUNK);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && splicing && errno == EINVAL) {
@@ -163,7 +166,9 @@ static uint64_t size_of(int dir, const char *name, unsigned depth)
     if (!S_ISDIR(st.st_mode) || depth > DEPTH)
         return 0;
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return 0;
@@ -208,7 +213,10 @@ static int on_entry(const cay_dirent *e, void *arg)
     if (l->n == MOST)
         return CAY_ETOOBIG;
     if (l->n == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
+        if (l->cap)
+            l->cap = l->cap * 2;
+        else
+            l->cap = 64;
         l->v = realloc(l->v, l->cap * sizeof *l->v);
         if (!l->v)
             abort();
@@ -320,6 +328,6 @@ int copy_tree_out(cay_sandbox *sb, const char *from, const char *to, copy_opts *
         return cay_fail_sys(err, CAY_ESYS, "open %s", parent);
     if (st.type == CAY_FILE)
         o->bar->total = st.size;
-    return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir, *name ? name : ".", 0,
-                     o, err);
+    return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir,
+                     cay__text_or(name, "."), 0, o, err);
 }

@@ -36,7 +36,9 @@ static int include_text(const opt_list *packages, cay__buf *out, cay_err *err)
                 cay__buf_str(out, ",");
             cay__buf_add(out, s, (size_t)(e - s));
         }
-    return out->full ? cay_fail_why(err, CAY_ETOOBIG, "debian_package", "--packages: too many") : 0;
+    if (out->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "debian_package", "--packages: too many");
+    return 0;
 }
 
 static int run_mmdebstrap(char *const *argv, int to, int *code, cay_err *err)
@@ -56,7 +58,10 @@ static int run_mmdebstrap(char *const *argv, int to, int *code, cay_err *err)
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "wait for mmdebstrap");
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (WIFEXITED(status))
+        *code = WEXITSTATUS(status);
+    else
+        *code = 128 + WTERMSIG(status);
     return 0;
 }
 
@@ -78,10 +83,10 @@ int cli_debian(const cli_debian_ask *ask, int *out, cay_err *err)
                    strpbrk(mirror, " \t\n\"'")))
         return cay_fail_why(err, CAY_EINVAL, "debian_mirror", "--mirror: %.100s is no URL", mirror);
     CAY_TRY(include_text(ask->packages, &include, err));
-    CAY_AUTOFD fd = open(tmp && *tmp ? tmp : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = open(cay__text_or(tmp, "/var/tmp"), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the root filesystem in %.150s",
-                            tmp && *tmp ? tmp : "/var/tmp");
+                            cay__text_or(tmp, "/var/tmp"));
     const char *const words[] = { "mmdebstrap",
                                   "--quiet",
                                   "--mode=unshare",

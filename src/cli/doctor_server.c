@@ -67,7 +67,9 @@ static bool ask_health(uint16_t port, char *line, size_t cap)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 ||
         connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
         return false;
-    ssize_t n = send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) > 0 ? recv(fd, line, cap - 1, 0) : 0;
+    ssize_t n = 0;
+    if (send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) > 0)
+        n = recv(fd, line, cap - 1, 0);
     line[CAY_MAX(n, (ssize_t)0)] = 0;
     line[strcspn(line, "\r\n")] = 0;
     return true;
@@ -168,7 +170,9 @@ static void look_at_disk(const char *home, doctor_rows *d)
         return;
     }
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
-    double files = v.f_files ? 100.0 * (double)v.f_favail / (double)v.f_files : 100;
+    double files = 100;
+    if (v.f_files)
+        files = 100.0 * (double)v.f_favail / (double)v.f_files;
     bool tight = room < DISK_WANTED || files < 5;
     add_row(d, "disk", tight ? "soft" : "on",
             "make room, or put the state directory elsewhere (--home)",

@@ -174,7 +174,11 @@ static const cli_verb *find_verb(int argc, char **argv, int *words)
     const cli_verb *alone = NULL;
     for (const cli_verb *const *p = cli_verbs; *p; p++) {
         const char *second = strchr((*p)->name, ' ');
-        size_t first = second ? (size_t)(second - (*p)->name) : strlen((*p)->name);
+        size_t first;
+        if (second)
+            first = (size_t)(second - (*p)->name);
+        else
+            first = strlen((*p)->name);
         if (!(*p)->fn || strlen(argv[0]) != first || memcmp(argv[0], (*p)->name, first))
             continue;
         if (!second) {
@@ -247,7 +251,9 @@ static int run_verb(int argc, char **argv)
     if (!v) {
         bool help =
             cli.help || (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")));
-        return help && is_family(argv[0]) ? cli_help.fn(NULL, 1, argv) : unknown_verb(argc, argv);
+        if (help && is_family(argv[0]))
+            return cli_help.fn(NULL, 1, argv);
+        return unknown_verb(argc, argv);
     }
     if (v->program)
         return hand_over(v->program);

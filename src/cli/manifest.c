@@ -14,7 +14,9 @@ static int read_text(const char *name, int fd, cli_manifest *out, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(CAY_MANIFEST_BYTES + 2);
     for (;;) {
         char *room = cay__buf_room(&b, 65536);
-        ssize_t n = room ? read(fd, room, 65536) : 0;
+        ssize_t n = 0;
+        if (room)
+            n = read(fd, room, 65536);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

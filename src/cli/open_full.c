@@ -138,7 +138,7 @@ int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
     if (!n)
         return cay_fail_why(err, CAY_EINVAL, "command_empty",
                             "%.100s has no command of its own; give one after --",
-                            spec->from ? spec->from : spec->template_);
+                            CAY_OR(spec->from, spec->template_));
     const char **words = cay__alloc(bytes);
     char *at = (char *)(words + n + 1);
     n = 0;

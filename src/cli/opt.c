@@ -35,7 +35,9 @@ static unsigned edit_distance(const char *a, const char *b)
 const char *opt_nearest(const char *word, const char *const *names)
 {
     const char *best = NULL;
-    unsigned least = strlen(word) < 5 ? 2 : 3;
+    unsigned least = 3;
+    if (strlen(word) < 5)
+        least = 2;
     for (; *names; names++) {
         unsigned d = edit_distance(word, *names);
         if (strlen(word) >= 3 && cay__str_starts(*names, word))
@@ -85,20 +87,34 @@ static const opt_def *find_option(const opt_spec *spec, const char *name, size_t
 
 static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_err *err)
 {
-    const char *form = d->kind == OPT_SIZE ? "a size such as 512m or 2G"
-                       : d->kind == OPT_MS ? "a time such as 90s, 5m or 250ms"
-                                           : "a number";
+    const char *form;
+    if (d->kind == OPT_SIZE)
+        form = "a size such as 512m or 2G";
+    else if (d->kind == OPT_MS)
+        form = "a time such as 90s, 5m or 250ms";
+    else
+        form = "a number";
     uint64_t v = 0;
-    bool ok = d->kind == OPT_SIZE ? cay__str_to_size(value, &v)
-              : d->kind == OPT_MS ? cay__str_to_ms(value, &v)
-                                  : cay__str_to_u64(value, &v);
+    bool ok;
+    if (d->kind == OPT_SIZE)
+        ok = cay__str_to_size(value, &v);
+    else if (d->kind == OPT_MS)
+        ok = cay__str_to_ms(value, &v);
+    else
+        ok = cay__str_to_u64(value, &v);
     if (d->kind == OPT_NUM && !ok && d->max == CAY_UNLIMITED && !strcmp(value, "unlimited")) {
         v = CAY_UNLIMITED;
         ok = true;
     }
     if (!ok)
         return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value, form);
-    const char *unit = d->kind == OPT_SIZE ? " bytes" : d->kind == OPT_MS ? " ms" : "";
+    const char *unit;
+    if (d->kind == OPT_SIZE)
+        unit = " bytes";
+    else if (d->kind == OPT_MS)
+        unit = " ms";
+    else
+        unit = "";
     if (v < d->min)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "--%s %s is too little; the least is %" PRIu64 "%s", d->name, value,
@@ -131,14 +147,20 @@ static int store_value(const opt_def *d, void *base, const char *value, cay_err 
     case OPT_CPUS: rc = cli_parse_cpus(value, at, err); break;
     case OPT_MODE: rc = cli_parse_mode(value, at, err); break;
     }
-    return rc < 0 ? cay_wrap(err, rc, "--%s", d->name) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "--%s", d->name);
+    return 0;
 }
 
 /* --name, --name=VALUE or --name VALUE; *at is the word and moves to the last one used. */
 static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_err *err)
 {
     const char *name = argv[*at] + 2, *eq = strchr(name, '='), *value = eq ? eq + 1 : NULL;
-    size_t len = eq ? (size_t)(eq - name) : strlen(name);
+    size_t len;
+    if (eq)
+        len = (size_t)(eq - name);
+    else
+        len = strlen(name);
     void *base;
     const opt_def *d = find_option(spec, name, len, 0, &base);
     if (!d)
@@ -167,7 +189,9 @@ static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_
             CAY_TRY(store_value(d, base, NULL, err));
             continue;
         }
-        const char *value = p[1] ? p + 1 : NULL;
+        const char *value = NULL;
+        if (p[1])
+            value = p + 1;
         if (!value) {
             if (*at + 1 >= argc)
                 return cay_fail(err, CAY_EINVAL, "-%c (--%s) wants %s", *p, d->name, d->arg);
@@ -189,8 +213,10 @@ int opt_parse(const opt_spec *spec, int argc, char **argv, int *nargs, int *dash
                 continue;
             }
             if (w[0] == '-' && w[1]) {
-                CAY_TRY(w[1] == '-' ? take_long(spec, argc, argv, &i, err)
-                                    : take_brief(spec, argc, argv, &i, err));
+                if (w[1] == '-')
+                    CAY_TRY(take_long(spec, argc, argv, &i, err));
+                else
+                    CAY_TRY(take_brief(spec, argc, argv, &i, err));
                 continue;
             }
         }

@@ -54,14 +54,14 @@ void out_data(int fd, const void *data, size_t len)
     }
     CAY_AUTOBUF b = CAY__BUF(len * 4 + 8);
     cay__buf_safe(&b, data, len, true);
-    write_to(fd, b.data ? b.data : "", b.len);
+    write_to(fd, CAY_OR(b.data, ""), b.len);
 }
 
 void out_safe(const char *s)
 {
     CAY_AUTOBUF b = CAY__BUF(strlen(s) * 4 + 8);
     cay__buf_safe(&b, s, strlen(s), false);
-    out_write(b.data ? b.data : "", b.len);
+    out_write(CAY_OR(b.data, ""), b.len);
 }
 
 void out_note(const char *fmt, ...)
@@ -98,12 +98,16 @@ const char *out_on(int fd, out_style s)
 {
     static const char *const codes[] = { "",         "\033[1m",  "\033[2m",   "\033[32m",
                                          "\033[33m", "\033[31m", "\033[1;36m" };
-    return has_colour(fd) ? codes[s] : "";
+    if (has_colour(fd))
+        return codes[s];
+    return "";
 }
 
 const char *out_off(int fd)
 {
-    return has_colour(fd) ? "\033[0m" : "";
+    if (has_colour(fd))
+        return "\033[0m";
+    return "";
 }
 
 const char *out_size(char *buf, uint64_t v)
@@ -170,7 +174,10 @@ void out_table_open(out_table *t, const char *const *titles)
 void out_cell(out_table *t, out_style style, const char *text)
 {
     if (t->nrows == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
+        if (t->cap)
+            t->cap = t->cap * 2;
+        else
+            t->cap = 64;
         t->cells = realloc(t->cells, t->cap * sizeof *t->cells);
         t->style = realloc(t->style, t->cap * sizeof *t->style);
         if (!t->cells || !t->style)
@@ -178,7 +185,7 @@ void out_cell(out_table *t, out_style style, const char *text)
     }
     cay__buf b = CAY__BUF(strlen(text) * 4 + 8);
     cay__buf_safe(&b, text, strlen(text), false);
-    t->cells[t->nrows] = b.data ? b.data : cay__strdup("");
+    t->cells[t->nrows] = CAY_OR(b.data, cay__strdup(""));
     t->style[t->nrows++] = style;
 }
 

@@ -50,7 +50,9 @@ int cli_parse_place(const char *text, cli_place *out, cay_err *err)
 static int default_target(const char *source, char *target, size_t cap, cay_err *err)
 {
     CAY_AUTOFREE char *real = realpath(source, NULL);
-    const char *base = real ? strrchr(real, '/') : NULL;
+    const char *base = NULL;
+    if (real)
+        base = strrchr(real, '/');
     if (!real)
         return cay_fail_sys(err, CAY_ESYS, "--mount %s", source);
     if (!base[1])
@@ -76,8 +78,9 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
             break;
         }
     char real[PATH_MAX];
-    const char *last = cut == n ? memrchr(text, ':', n)
-                                : NULL; /* part of a name, if there is something of that name */
+    const char *last = NULL;
+    if (cut == n)
+        last = memrchr(text, ':', n); /* part of a name, if there is something of that name */
     if (last && last != text && n < sizeof real &&
         (memcpy(real, text, n), real[n] = 0, access(real, F_OK) < 0))
         return cay_fail(err, CAY_EINVAL,
@@ -116,7 +119,9 @@ int cli_parse_volume(const char *text, cli_volume *out, cay_err *err)
         out->rw = text[n - 1] == 'w';
         n -= 3;
     }
-    size_t len = n > cut ? n - cut - 1 : 0;
+    size_t len = 0;
+    if (n > cut)
+        len = n - cut - 1;
     if (!cut || cut >= sizeof out->name || !len || len >= sizeof out->target ||
         text[cut + 1] != '/' || memchr(text, '/', cut))
         return cay_fail(err, CAY_EINVAL,
@@ -133,7 +138,11 @@ int cli_parse_volume(const char *text, cli_volume *out, cay_err *err)
 int cli_parse_pair(const char *text, bool inherit, char **key, const char **value, cay_err *err)
 {
     const char *eq = strchr(text, '=');
-    size_t n = eq ? (size_t)(eq - text) : strlen(text);
+    size_t n;
+    if (eq)
+        n = (size_t)(eq - text);
+    else
+        n = strlen(text);
     if (!eq && !inherit)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want KEY=VALUE", text);
     if (!n)
@@ -144,7 +153,10 @@ int cli_parse_pair(const char *text, bool inherit, char **key, const char **valu
                             text);
     char *k = cay__alloc(n + !CAY__MUTANT("fuzz-cli_path"));
     memcpy(k, text, n);
-    *value = eq ? eq + 1 : getenv(k);
+    if (eq)
+        *value = eq + 1;
+    else
+        *value = getenv(k);
     *key = k;
     return 0;
 }
@@ -186,7 +198,11 @@ int cli_parse_forward(const char *text, uint16_t *port, uint16_t *local, cay_err
 {
     const char *colon = strchr(text, ':');
     uint64_t a, b;
-    size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    size_t n;
+    if (colon)
+        n = (size_t)(colon - text);
+    else
+        n = strlen(text);
     if (!parse_number(text, n, 65535, &a) || !a)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL], ports from 1 to 65535", text);
     b = a;
@@ -215,7 +231,11 @@ int cli_parse_mode(const char *text, uint32_t *out, cay_err *err)
 int cli_parse_owner(const char *text, uint32_t *uid, uint32_t *gid, cay_err *err)
 {
     const char *colon = strchr(text, ':');
-    size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    size_t n;
+    if (colon)
+        n = (size_t)(colon - text);
+    else
+        n = strlen(text);
     uint64_t u = UINT32_MAX, g = UINT32_MAX;
     bool ok = (n || colon) && (!n || parse_number(text, n, UINT32_MAX - 1, &u));
     if (ok && colon)
@@ -238,7 +258,11 @@ int cli_parse_signal(const char *text, int *out, cay_err *err)
         { "CONT", SIGCONT }, { "TSTP", SIGTSTP },   { "ABRT", SIGABRT }, { "ALRM", SIGALRM },
         { "PIPE", SIGPIPE }, { "WINCH", SIGWINCH },
     };
-    const char *s = strncasecmp(text, "SIG", 3) ? text : text + 3;
+    const char *s;
+    if (strncasecmp(text, "SIG", 3))
+        s = text;
+    else
+        s = text + 3;
     uint64_t v;
     if (parse_number(text, strlen(text), 64, &v) && v) {
         *out = (int)v;

@@ -130,9 +130,9 @@ void proc_print_result(const cay_result *r)
     js_ki64(&j, "signal", r->exit.signal);
     js_kstr(&j, "reason", r->exit.reason);
     js_key(&j, "stdout");
-    js_bytes(&j, r->out ? r->out : "", r->out_len);
+    js_bytes(&j, CAY_OR(r->out, ""), r->out_len);
     js_key(&j, "stderr");
-    js_bytes(&j, r->errout ? r->errout : "", r->errout_len);
+    js_bytes(&j, CAY_OR(r->errout, ""), r->errout_len);
     js_kbool(&j, "truncated", r->truncated);
     js_ku64(&j, "cpu_us", r->exit.cpu_us);
     js_ku64(&j, "max_rss", r->exit.max_rss);

@@ -24,10 +24,15 @@ static void draw_progress(cli_progress *p, int64_t now)
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(&b, "\r\033[K");
     if (p->total) {
-        uint64_t full =
-            p->done >= p->total ? BAR : (uint64_t)((double)p->done / (double)p->total * BAR);
-        for (unsigned i = 0; i < BAR; i++)
-            bar[i] = i < full ? '#' : '.';
+        uint64_t full = BAR;
+        if (p->done < p->total)
+            full = (uint64_t)((double)p->done / (double)p->total * BAR);
+        for (unsigned i = 0; i < BAR; i++) {
+            if (i < full)
+                bar[i] = '#';
+            else
+                bar[i] = '.';
+        }
         bar[BAR] = 0;
         cay__buf_fmt(&b, "[%s] %s of %s", bar, out_size(done, p->done), out_size(total, p->total));
     } else {

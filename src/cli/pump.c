@@ -167,8 +167,16 @@ static size_t cut_tail(const char *s, size_t n)
         if (c < 0x80)
             return 0;
         if (c >= 0xc2) {
-            size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-            return want > k ? k : 0;
+            size_t want;
+            if (c >= 0xf0)
+                want = 4;
+            else if (c >= 0xe0)
+                want = 3;
+            else
+                want = 2;
+            if (want > k)
+                return k;
+            return 0;
         }
     }
     return 0;
@@ -179,7 +187,10 @@ static bool put_escaped(stream *s, const char *data, size_t n, bool last)
     CAY_AUTOBUF whole = CAY__BUF(2 * CHUNK);
     cay__buf_add(&whole, s->carry, s->ncarry);
     cay__buf_add(&whole, data, n);
-    s->ncarry = last ? 0 : cut_tail(whole.data, whole.len);
+    if (last)
+        s->ncarry = 0;
+    else
+        s->ncarry = cut_tail(whole.data, whole.len);
     size_t use = whole.len - s->ncarry;
     memcpy(s->carry, whole.data + use, s->ncarry);
     CAY_AUTOBUF safe = CAY__BUF(8 * CHUNK);
@@ -225,7 +236,9 @@ static bool stream_move(stream *s)
     }
     if (s->last)
         *s->last = buf[n - 1];
-    return s->escape ? put_escaped(s, buf, (size_t)n, false) : write_all(s->to, buf, (size_t)n);
+    if (s->escape)
+        return put_escaped(s, buf, (size_t)n, false);
+    return write_all(s->to, buf, (size_t)n);
 }
 
 static void on_winch(pump *u)
@@ -330,10 +343,15 @@ static int pump_open(pump *u, cay_err *err)
     if (!u->spec->no_err && !u->spec->tty)
         CAY_TRY(cay_proc_output(u->p, NULL, CAY_STDERR, u->spec->offset, &errs, err));
     u->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    u->stop = u->spec->input ? eventfd(0, EFD_CLOEXEC) : -1;
+    if (u->spec->input)
+        u->stop = eventfd(0, EFD_CLOEXEC);
+    else
+        u->stop = -1;
     if (u->signals < 0 || (u->spec->input && u->stop < 0))
         return cay_fail_sys(err, CAY_ESYS, "descriptors for signals");
-    char *last = u->spec->newline ? &u->last : NULL;
+    char *last = NULL;
+    if (u->spec->newline)
+        last = &u->last;
     stream_open(&u->out, CAY_STEAL_FD(out), 1, u->spec->tty, last);
     stream_open(&u->err, CAY_STEAL_FD(errs), 2, false, last);
     return 0;

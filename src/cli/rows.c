@@ -20,7 +20,9 @@ int rows_done(rows *r, int rc, cay_err *err)
         out_table_print(&r->table);
     out_table_close(&r->table);
     cay__buf_clear(&r->json.b);
-    return rc < 0 ? cli_fail(err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(err, CLI_FAIL);
+    return CLI_OK;
 }
 
 void rows_labels(rows *r, const cay_pair *labels)

@@ -237,12 +237,15 @@ static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
 static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
 {
     CAY_AUTOBUF args = CAY__BUF(64u << 10);
-    char *real = o->dockerfile ? realpath(o->dockerfile, NULL) : NULL;
-    if (!real)
-        return o->dockerfile
-                   ? cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile)
-                   : cay_fail(err, CAY_EINVAL,
-                              "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
+    char *real = NULL;
+    if (o->dockerfile)
+        real = realpath(o->dockerfile, NULL);
+    if (!real) {
+        if (o->dockerfile)
+            return cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile);
+        return cay_fail(err, CAY_EINVAL,
+                        "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
+    }
     add_owned(&s->options, real);
     pairs_add(&s->options, "dockerfile", real);
     for (size_t i = 0; i < o->build_args.n; i++) {
@@ -319,7 +322,9 @@ static int make_root(const box_opts *o, box_spec *s, cay_err *err)
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
 static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
 {
-    int level = o->isolation ? cay_level_parse(o->isolation) : 0;
+    int level = 0;
+    if (o->isolation)
+        level = cay_level_parse(o->isolation);
     if (level < 0)
         return cay_fail(err, CAY_EINVAL,
                         "--isolation \"%s\": want none, process, rootless, root or vm",
@@ -354,7 +359,9 @@ static int make_net(const box_opts *o, box_spec *s, cay_err *err)
                      .rate_down = o->net_down == CAY_UNLIMITED ? 0 : o->net_down };
     int rc = cay_policy_text(&p, &s->net, err);
     s->create.net = s->net;
-    return rc < 0 ? cay_wrap(err, rc, "--net") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "--net");
+    return 0;
 }
 
 /* NAME=SOURCE@DESTINATION; a file's path may have an @, a destination has none (but basic:USER,
@@ -490,7 +497,10 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
         s->require[i] = o->require.v[i];
-    c->require = o->require.n ? s->require : NULL;
+    if (o->require.n)
+        c->require = s->require;
+    else
+        c->require = NULL;
     return 0;
 }
 
@@ -511,7 +521,9 @@ static uint32_t guarded_there(const char *dir)
 void box_spec_look(const box_spec *s)
 {
     for (size_t i = 0; s->had && i < s->create.ngrants; i++) {
-        uint32_t new = s->grants[i].rw ? guarded_there(s->grants[i].source) & ~s->had[i] : 0;
+        uint32_t new = 0;
+        if (s->grants[i].rw)
+            new = guarded_there(s->grants[i].source) & ~s->had[i];
         for (size_t k = 0; k < CAY_LEN(cay__guarded); k++)
             if (new >> k & 1)
                 out_note("cay: %s appeared in %s: look at it before a tool of yours obeys it",
@@ -521,15 +533,22 @@ void box_spec_look(const box_spec *s)
 
 void box_spec_tell(box_spec *s)
 {
-    s->had = s->create.ngrants ? cay__alloc(s->create.ngrants * sizeof *s->had) : NULL;
+    if (s->create.ngrants)
+        s->had = cay__alloc(s->create.ngrants * sizeof *s->had);
+    else
+        s->had = NULL;
     if (s->create.provider && !strcmp(s->create.provider, "local"))
         out_note("cay: isolation none: commands run as you, with all your rights");
     for (size_t i = 0; i < s->create.ngrants; i++)
         if (s->grants[i].rw)
             out_note("cay: %s is writable from inside at %s", s->grants[i].source,
                      s->grants[i].target);
-    for (size_t i = 0; i < s->create.ngrants; i++)
-        s->had[i] = s->grants[i].rw ? guarded_there(s->grants[i].source) : 0;
+    for (size_t i = 0; i < s->create.ngrants; i++) {
+        if (s->grants[i].rw)
+            s->had[i] = guarded_there(s->grants[i].source);
+        else
+            s->had[i] = 0;
+    }
 }
 
 void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n)

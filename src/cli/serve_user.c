@@ -103,9 +103,11 @@ int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err
                         name, name, name);
     if (pw->pw_uid == 0)
         return cay_fail(err, CAY_EINVAL, "--user %.60s: that is root", name);
-    bool fits = cli.home || (named && *named)
-                    ? cay__str_copy(given, sizeof given, cli.home ? cli.home : named)
-                    : cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
+    bool fits;
+    if (cli.home || (named && *named))
+        fits = cay__str_copy(given, sizeof given, CAY_OR(cli.home, named));
+    else
+        fits = cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
     if (!fits || !cay__str_join(run, sizeof run, "/run/cay-", name, NULL))
         return cay_fail(err, CAY_EINVAL, "--user: the name of a directory is too long");
     CAY_TRY(own_dir(given, pw, err));

@@ -26,7 +26,13 @@ void show_walls(const cay_wall *layers, size_t n)
     for (size_t i = 0; i < n; i++) {
         const cay_wall *l = &layers[i];
         bool on = !strcmp(l->state, "on");
-        out_style style = on ? OUT_GOOD : !strcmp(l->state, "soft") ? OUT_WARN : OUT_BAD;
+        out_style style;
+        if (on)
+            style = OUT_GOOD;
+        else if (!strcmp(l->state, "soft"))
+            style = OUT_WARN;
+        else
+            style = OUT_BAD;
         bool why = l->why && *l->why;
         out_fmt("  %s", out_on(1, style));
         out_safe(l->state); /* another server's word may stand here */
@@ -89,7 +95,9 @@ const char *show_wall(const cay_info *i)
 {
     bool known = i->level != CAY_LEVEL_NONE || i->state == CAY_RUNNING || i->state == CAY_PAUSED ||
                  !strcmp(i->provider, "local");
-    return known ? cay_level_name(i->level) : NULL;
+    if (known)
+        return cay_level_name(i->level);
+    return NULL;
 }
 
 void show_info_json(out_json *j, const cay_info *i, const show_more *more)

@@ -82,6 +82,12 @@ void term_size(int fd, uint16_t *cols, uint16_t *rows)
 {
     struct winsize w;
     bool ok = ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col && w.ws_row;
-    *cols = ok ? w.ws_col : 80;
-    *rows = ok ? w.ws_row : 24;
+    if (ok)
+        *cols = w.ws_col;
+    else
+        *cols = 80;
+    if (ok)
+        *rows = w.ws_row;
+    else
+        *rows = 24;
 }

@@ -13,7 +13,9 @@ static bool read_time(const char *text, int64_t *us)
 {
     struct tm tm = { 0 };
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    long micro = rest && *rest == '.' ? strtol(rest + 1, NULL, 10) : 0;
+    long micro = 0;
+    if (rest && *rest == '.')
+        micro = strtol(rest + 1, NULL, 10);
     if (!rest || micro < 0 || micro > 999999)
         return false;
     *us = (int64_t)timegm(&tm) * 1000000 + micro;
@@ -23,8 +25,10 @@ static bool read_time(const char *text, int64_t *us)
 /* Behind "trace_" or "span_"; at most n digits, since those of two programs differ in length. */
 static void strip_id_prefix(const char *id, size_t n, char *dst)
 {
-    const char *hex = id ? strchr(id, '_') : NULL;
-    snprintf(dst, n + 1, "%s", hex ? hex + 1 : id ? id : "");
+    const char *hex = NULL;
+    if (id)
+        hex = strchr(id, '_');
+    snprintf(dst, n + 1, "%s", hex ? hex + 1 : CAY_OR(id, ""));
     dst[strspn(dst, "0123456789abcdef")] = 0;
 }
 
@@ -76,7 +80,10 @@ static void *grow_array(void *v, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
         return v;
-    *cap = *cap ? *cap * 2 : 64;
+    if (*cap)
+        *cap = *cap * 2;
+    else
+        *cap = 64;
     void *p = realloc(v, *cap * size);
     if (!p)
         abort();
@@ -133,8 +140,9 @@ int traces_read(const char *path, traces *out, cay_err *err)
             free(out->v[i].name);
             memmove(&out->v[i], &out->v[i + 1], (--out->n - i) * sizeof *out->v);
         }
-    return out->n ? 0
-                  : cay_fail_why(err, CAY_EINVAL, "trace_empty", "%.200s: no trace is in it", path);
+    if (out->n)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "trace_empty", "%.200s: no trace is in it", path);
 }
 
 void traces_free(traces *t)
@@ -166,7 +174,7 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
     }
     if (!found) {
         cay_fail_why(err, CAY_ENOENT, "trace_not_found",
-                     "no trace begins with %.40s; --list shows them", id ? id : "");
+                     "no trace begins with %.40s; --list shows them", CAY_OR(id, ""));
         return NULL;
     }
     return found;
@@ -199,8 +207,14 @@ static int on_tree_line(void *arg, const line *l)
     const json_t *more = json_object_get(data, "data");
     cay__str_copy(s->sandbox, sizeof s->sandbox, cay__json_str(more, "cay.sandbox", ""));
     cay__str_copy(s->process, sizeof s->process, cay__json_str(more, "cay.process", ""));
-    t->from_us = t->n ? CAY_MIN(t->from_us, s->from_us) : s->from_us;
-    t->to_us = t->n ? CAY_MAX(t->to_us, s->to_us) : s->to_us;
+    if (t->n)
+        t->from_us = CAY_MIN(t->from_us, s->from_us);
+    else
+        t->from_us = s->from_us;
+    if (t->n)
+        t->to_us = CAY_MAX(t->to_us, s->to_us);
+    else
+        t->to_us = s->to_us;
     t->n++;
     return 0;
 }
@@ -208,16 +222,21 @@ static int on_tree_line(void *arg, const line *l)
 static int by_time(const void *a, const void *b)
 {
     const trace_span *x = a, *y = b;
-    if (x->from_us != y->from_us)
-        return x->from_us < y->from_us ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
+    if (x->from_us != y->from_us) {
+        if (x->from_us < y->from_us)
+            return -1;
+        return 1;
+    }
+    if (x->seq < y->seq)
+        return -1;
+    return x->seq > y->seq;
 }
 
 static int by_parent(const void *a, const void *b)
 {
     const trace_span *x = a, *y = b;
     int c = strcmp(x->parent, y->parent);
-    return c ? c : by_time(a, b);
+    return CAY_OR(c, by_time(a, b));
 }
 
 typedef struct ordering {

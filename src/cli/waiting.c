@@ -15,9 +15,14 @@ static void draw_progress(const cli_waiting *w, int64_t ms, unsigned step)
 {
     char bar[BAR + 1];
     unsigned at = step % (2 * (BAR - MARK)); /* there and back */
-    at = at < BAR - MARK ? at : 2 * (BAR - MARK) - at;
-    for (unsigned i = 0; i < BAR; i++)
-        bar[i] = i >= at && i < at + MARK ? '#' : '.';
+    if (at >= BAR - MARK)
+        at = 2 * (BAR - MARK) - at;
+    for (unsigned i = 0; i < BAR; i++) {
+        if (i >= at && i < at + MARK)
+            bar[i] = '#';
+        else
+            bar[i] = '.';
+    }
     bar[BAR] = 0;
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(&b, "\r\033[K[%s] %lld.%lld s  %s ", bar, (long long)ms / 1000,

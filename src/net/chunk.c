@@ -13,15 +13,27 @@ static int fail_chunk(cay_err *err, const char *what)
 
 static int size_digit(cay__chunk *c, char ch, cay_err *err)
 {
-    int v = ch >= '0' && ch <= '9'   ? ch - '0'
-            : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
-            : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
-                                     : -1;
+    int v;
+    if (ch >= '0' && ch <= '9')
+        v = ch - '0';
+    else if (ch >= 'a' && ch <= 'f')
+        v = ch - 'a' + 10;
+    else if (ch >= 'A' && ch <= 'F')
+        v = ch - 'A' + 10;
+    else
+        v = -1;
     if (v < 0) {
         if (!c->digits)
             return fail_chunk(err, "a size without digits");
-        c->state = ch == '\r' ? SIZE_LF : ch == ';' ? EXT : -1;
-        return c->state < 0 ? fail_chunk(err, "a size that is no number") : 0;
+        if (ch == '\r')
+            c->state = SIZE_LF;
+        else if (ch == ';')
+            c->state = EXT;
+        else
+            c->state = -1;
+        if (c->state < 0)
+            return fail_chunk(err, "a size that is no number");
+        return 0;
     }
     if (++c->digits > 16 || c->left >> 59)
         return fail_chunk(err, "a size with too many digits");
@@ -34,15 +46,17 @@ static int skip_byte(cay__chunk *c, char ch, unsigned max, cay_err *err)
 {
     if (++c->extra > max)
         return fail_chunk(err, "an extension or trailers without end");
-    return ((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f
-               ? fail_chunk(err, "a control character")
-               : 0;
+    if (((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f)
+        return fail_chunk(err, "a control character");
+    return 0;
 }
 
 static int expect_byte(cay__chunk *c, char ch, char which, int next, cay_err *err)
 {
     c->state = next;
-    return ch == which ? 0 : fail_chunk(err, "a line or a chunk ends in the wrong place");
+    if (ch == which)
+        return 0;
+    return fail_chunk(err, "a line or a chunk ends in the wrong place");
 }
 
 static int parse_byte(cay__chunk *c, char ch, cay_err *err)
@@ -50,8 +64,9 @@ static int parse_byte(cay__chunk *c, char ch, cay_err *err)
     switch (c->state) {
     case SIZE: return size_digit(c, ch, err);
     case EXT:
-        return ch == '\r' ? expect_byte(c, ch, '\r', SIZE_LF, err)
-                          : skip_byte(c, ch, CAY__CHUNK_EXT, err);
+        if (ch == '\r')
+            return expect_byte(c, ch, '\r', SIZE_LF, err);
+        return skip_byte(c, ch, CAY__CHUNK_EXT, err);
     case SIZE_LF:
         c->extra = c->digits = 0;
         return expect_byte(c, ch, '\n', c->left ? DATA : LINE, err);
@@ -65,8 +80,9 @@ static int parse_byte(cay__chunk *c, char ch, cay_err *err)
         c->state = TRAILER;
         return skip_byte(c, ch, CAY__CHUNK_TRAILER, err);
     case TRAILER:
-        return ch == '\r' ? expect_byte(c, ch, '\r', TRAILER_LF, err)
-                          : skip_byte(c, ch, CAY__CHUNK_TRAILER, err);
+        if (ch == '\r')
+            return expect_byte(c, ch, '\r', TRAILER_LF, err);
+        return skip_byte(c, ch, CAY__CHUNK_TRAILER, err);
     case TRAILER_LF: return expect_byte(c, ch, '\n', LINE, err);
     case LAST_LF: c->done = ch == '\n'; return expect_byte(c, ch, '\n', SIZE, err);
     }

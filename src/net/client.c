@@ -43,7 +43,7 @@ int cay__http_client_open(const char *url, const char *key, cay__http_client **o
 {
     cay__origin to;
     CAY_TRY(cay__origin_parse(url, &to, err));
-    for (const char *p = key ? key : ""; *p; p++)
+    for (const char *p = CAY_OR(key, ""); *p; p++)
         if (*p <= 0x20 || *p == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "key_invalid",
                                 "the key for %.100s has a blank or control character", url);
@@ -170,13 +170,16 @@ static int send_fd(int fd, const cay_call *call, const cay__ask *ask, cay_err *e
         ssize_t n = read(ask->fd, buf, (size_t)CAY_MIN(left, (uint64_t)ROOM));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            rc = n < 0 ? cay_fail_sys(err, CAY_ESYS, "read what is sent")
-                       : cay_fail_why(err, CAY_EINVAL, "body_short",
-                                      "what is sent became shorter meanwhile");
-        else
+        if (n <= 0) {
+            if (n < 0)
+                rc = cay_fail_sys(err, CAY_ESYS, "read what is sent");
+            else
+                rc = cay_fail_why(err, CAY_EINVAL, "body_short",
+                                  "what is sent became shorter meanwhile");
+        } else
             rc = send_all(fd, call, buf, (size_t)n, err);
-        left -= n > 0 ? (uint64_t)n : 0;
+        if (n > 0)
+            left -= (uint64_t)n;
     }
     free(buf);
     return rc;
@@ -189,12 +192,12 @@ static int send_ask(cay__http_client *c, int fd, const cay_call *call, const cay
     bool body = ask->body || ask->from_fd;
     cay__buf_fmt(&b, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/" CAY_VERSION "\r\n",
                  ask->method, c->to.prefix, ask->target, c->to.authority);
-    cay__buf_str(&b, c->auth ? c->auth : "");
+    cay__buf_str(&b, CAY_OR(c->auth, ""));
     if (call && call->trace)
         cay__buf_fmt(&b, "traceparent: %s\r\n", call->trace);
-    cay__buf_str(&b, ask->fields ? ask->fields : "");
+    cay__buf_str(&b, CAY_OR(ask->fields, ""));
     if (body)
-        cay__buf_fmt(&b, "Content-Type: %s\r\n", ask->type ? ask->type : "application/json");
+        cay__buf_fmt(&b, "Content-Type: %s\r\n", CAY_OR(ask->type, "application/json"));
     if (body || (strcmp(ask->method, "GET") && strcmp(ask->method, "HEAD")))
         cay__buf_fmt(&b, "Content-Length: %zu\r\n", ask->len);
     cay__buf_str(&b, "\r\n");
@@ -208,7 +211,9 @@ static int send_ask(cay__http_client *c, int fd, const cay_call *call, const cay
         rc = send_all(fd, call, ask->body, ask->len, err);
     if (rc == 0 && ask->from_fd)
         rc = send_fd(fd, call, ask, err);
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 /* 1: the connection ended before a byte came. */
@@ -249,11 +254,16 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
 {
     size_t scanned = 0, taken = 0;
     for (bool need = true;;) {
-        int rc = need ? receive_more(a, call, ask->upgrade ? MSG_PEEK : 0, err) : 0;
-        if (rc != 0)
-            return rc < 0   ? rc
-                   : a->end ? fail_cut(a->c, "the connection ended within the answer's head", err)
-                            : 1;
+        int rc = 0;
+        if (need)
+            rc = receive_more(a, call, ask->upgrade ? MSG_PEEK : 0, err);
+        if (rc != 0) {
+            if (rc < 0)
+                return rc;
+            if (a->end)
+                return fail_cut(a->c, "the connection ended within the answer's head", err);
+            return 1;
+        }
         rc = cay__answer_read(a->in, a->end, &scanned, !strcmp(ask->method, "HEAD"), &a->head, err);
         if (rc < 0 || (rc == 0 && a->end == ROOM))
             return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
@@ -302,12 +312,17 @@ int cay__http_client_ask(cay__http_client *c, const cay_call *call, const cay__a
         rc = try_once(c, fd, call, ask, out, err);
         /* The server closed it while we were writing: of a request without effects another try is
          * none. */
-        if (rc <= 0 || strcmp(ask->method, "GET"))
-            return rc <= 0 ? rc : fail_cut(c, "the connection ended before the answer", err);
+        if (rc <= 0 || strcmp(ask->method, "GET")) {
+            if (rc <= 0)
+                return rc;
+            return fail_cut(c, "the connection ended before the answer", err);
+        }
     }
     CAY_TRY(cay__dial(&c->to, call, &fd, err));
     rc = try_once(c, fd, call, ask, out, err);
-    return rc <= 0 ? rc : fail_cut(c, "the connection ended before the answer", err);
+    if (rc <= 0)
+        return rc;
+    return fail_cut(c, "the connection ended before the answer", err);
 }
 
 const cay__head *cay__answer_head(const cay__answer *a)
@@ -342,7 +357,8 @@ static int decode_body(cay__answer *a, char *buf, size_t cap, size_t *n, cay_err
                                                     ? (size_t)CAY_MIN(a->left, (uint64_t)SIZE_MAX)
                                                     : have);
         memcpy(buf, data, used);
-        a->left -= a->head.body == CAY__BODY_LENGTH ? used : 0;
+        if (a->head.body == CAY__BODY_LENGTH)
+            a->left -= used;
         a->done = a->head.body == CAY__BODY_LENGTH && !a->left;
     }
     a->at += used;

@@ -125,7 +125,9 @@ static int begin_body(trip *t)
     t->head = true;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     t->reply->status = (int)status;
-    return t->req->on_head ? t->req->on_head((int)status, t->reply->type, t->req->arg, t->err) : 0;
+    if (t->req->on_head)
+        return t->req->on_head((int)status, t->reply->type, t->req->arg, t->err);
+    return 0;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
@@ -140,7 +142,9 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     t->got += n;
     if (!t->rc && t->req->on_data)
         t->rc = t->req->on_data(bytes, n, t->req->arg, t->err);
-    return t->rc ? CURL_WRITEFUNC_ERROR : n;
+    if (t->rc)
+        return CURL_WRITEFUNC_ERROR;
+    return n;
 }
 
 static const struct {
@@ -172,8 +176,12 @@ static int fail_transfer(const trip *t, CURLcode code, const char *said)
     int rc = cay_fail_why(t->err, ours, reason, "%.*s: %.140s",
                           (int)CAY_MIN(strcspn(url, "?#"), (size_t)80), url,
                           *said ? said : curl_easy_strerror(code));
-    if (t->err)
-        t->err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
+    if (t->err) {
+        if (again)
+            t->err->retry = CAY_RETRY_YES;
+        else
+            t->err->retry = CAY_RETRY_NO;
+    }
     return rc;
 }
 
@@ -214,7 +222,7 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
         curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
         curl_easy_setopt(e, CURLOPT_PROXY, "");
     }
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(q->connect_ms ? q->connect_ms : 30000));
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(CAY_OR(q->connect_ms, 30000)));
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
@@ -232,7 +240,7 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
  */
 static int wait_step(client *c, trip *t, const cay_call *call, int64_t end_ms)
 {
-    uint64_t idle = t->req->idle_ms ? t->req->idle_ms : 600000;
+    uint64_t idle = CAY_OR(t->req->idle_ms, 600000);
     int64_t now = cay__now_ms(), wake = CAY_MIN(t->last_ms + (int64_t)idle, end_ms);
     int left = cay__call_left(call), ms = (int)CAY_MIN(CAY_MAX(wake - now, 0), (int64_t)INT_MAX);
     CAY_TRY(cay__call_check(call, "request", t->err));
@@ -252,16 +260,20 @@ static int wait_step(client *c, trip *t, const cay_call *call, int64_t end_ms)
 
 static int run_transfer(client *c, trip *t, const cay_call *call, const char *said)
 {
-    int64_t end = t->req->total_ms ? cay__now_ms() + (int64_t)t->req->total_ms : INT64_MAX;
+    int64_t end = INT64_MAX;
+    if (t->req->total_ms)
+        end = cay__now_ms() + (int64_t)t->req->total_ms;
     for (;;) {
         int running = 0, left;
         CURLMcode m = curl_multi_perform(c->multi, &running);
         if (m != CURLM_OK)
             return cay_fail(t->err, CAY_ESYS, "libcurl: %s", curl_multi_strerror(m));
         CURLMsg *msg = curl_multi_info_read(c->multi, &left);
-        if (msg && msg->msg == CURLMSG_DONE)
-            return msg->data.result == CURLE_OK ? begin_body(t)
-                                                : fail_transfer(t, msg->data.result, said);
+        if (msg && msg->msg == CURLMSG_DONE) {
+            if (msg->data.result == CURLE_OK)
+                return begin_body(t);
+            return fail_transfer(t, msg->data.result, said);
+        }
         CAY_TRY(wait_step(c, t, call, end));
     }
 }
@@ -273,7 +285,7 @@ static int perform_request(void *self, const cay_call *call, const cay__http_req
     trip t = { .req = req,
                .reply = reply,
                .easy = c->easy,
-               .max = req->max_body ? req->max_body : 64u << 20,
+               .max = CAY_OR(req->max_body, 64u << 20),
                .last_ms = cay__now_ms(),
                .err = err };
     char said[CURL_ERROR_SIZE] = "";
@@ -282,9 +294,11 @@ static int perform_request(void *self, const cay_call *call, const cay__http_req
     for (size_t i = 0; req->headers && req->headers[i]; i++)
         headers = curl_slist_append(headers, req->headers[i]);
     set_up(c->easy, &t, headers, said);
-    int rc = curl_multi_add_handle(c->multi, c->easy) == CURLM_OK
-                 ? run_transfer(c, &t, call, said)
-                 : cay_fail(err, CAY_ESYS, "libcurl takes no request");
+    int rc;
+    if (curl_multi_add_handle(c->multi, c->easy) == CURLM_OK)
+        rc = run_transfer(c, &t, call, said);
+    else
+        rc = cay_fail(err, CAY_ESYS, "libcurl takes no request");
     curl_multi_remove_handle(c->multi, c->easy);
     curl_easy_reset(c->easy); /* its pointers to our stack go */
     curl_slist_free_all(headers);

@@ -71,7 +71,8 @@ static bool to_local(tunnel *t)
         return true;
     ssize_t n =
         send(t->local, t->in.data + t->in.at, t->in.end - t->in.at, MSG_DONTWAIT | MSG_NOSIGNAL);
-    t->in.at += n > 0 ? (size_t)n : 0;
+    if (n > 0)
+        t->in.at += (size_t)n;
     return n > 0 || errno == EAGAIN || errno == EINTR;
 }
 
@@ -118,7 +119,9 @@ static int start_thread(tunnel *t, cay_err *err)
     errno = pthread_create(&thread, &attr, run_tunnel, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
+    if (errno)
+        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+    return 0;
 }
 
 static bool is_tls(CURLcode rc)
@@ -186,8 +189,11 @@ int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int
     tunnel *t = cay__alloc(sizeof *t);
     t->local = -1;
     t->easy = curl_easy_init();
-    int rc = t->easy ? connect_to(t, url, certs, call, err)
-                     : cay_fail(err, CAY_ESYS, "libcurl cannot be started");
+    int rc;
+    if (t->easy)
+        rc = connect_to(t, url, certs, call, err);
+    else
+        rc = cay_fail(err, CAY_ESYS, "libcurl cannot be started");
     if (rc == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
     t->local = pair[1];

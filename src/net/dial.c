@@ -17,7 +17,7 @@ static int fail_url(const char *url, cay_err *err)
     return cay_fail_why(
         err, CAY_EINVAL, "url_invalid",
         "\"%.100s\" is no address of a server: http://HOST:PORT, https://HOST or unix:/PATH",
-        url ? url : "");
+        CAY_OR(url, ""));
 }
 
 static int parse_unix(const char *url, cay__origin *o, cay_err *err)
@@ -64,14 +64,20 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
             return fail_url(url, err);
         host = at + 1;
         n = (size_t)(close - host);
-        colon = close + 1 < end ? close + 1 : NULL;
+        if (close + 1 < end)
+            colon = close + 1;
+        else
+            colon = NULL;
         if (colon && *colon != ':')
             return fail_url(url, err);
     } else {
         colon = memchr(at, ':', (size_t)(end - at));
-        n = (size_t)((colon ? colon : end) - host);
+        n = (size_t)((CAY_OR(colon, end)) - host);
     }
-    o.port = tls ? 443 : 80;
+    if (tls)
+        o.port = 443;
+    else
+        o.port = 80;
     if (!n || n >= sizeof o.host || (size_t)(stop - at) >= sizeof o.authority ||
         (colon && !parse_port(colon + 1, (size_t)(stop - colon) - 1, &o.port)))
         return fail_url(url, err);
@@ -106,7 +112,10 @@ static int connect_to(const struct sockaddr *sa, socklen_t len, const cay_call *
     CAY_AUTOFD fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
-    *e = connect(fd, sa, len) < 0 ? errno : 0;
+    if (connect(fd, sa, len) < 0)
+        *e = errno;
+    else
+        *e = 0;
     if (*e == EINPROGRESS || *e == EAGAIN) {
         CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
         getsockopt(fd, SOL_SOCKET, SO_ERROR, e, &n);
@@ -126,7 +135,9 @@ static int dial_unix(const cay__origin *to, const cay_call *call, int *fd, cay_e
     int e;
     cay__str_copy(sa.sun_path, sizeof sa.sun_path, to->host);
     CAY_TRY(connect_to((const struct sockaddr *)&sa, sizeof sa, call, fd, &e, err));
-    return e ? fail_unreachable(to, strerror(e), err) : 0;
+    if (e)
+        return fail_unreachable(to, strerror(e), err);
+    return 0;
 }
 
 static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_err *err)
@@ -143,7 +154,11 @@ static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_er
     for (struct addrinfo *a = list; a && e && rc == 0; a = a->ai_next)
         rc = connect_to(a->ai_addr, a->ai_addrlen, call, fd, &e, err);
     freeaddrinfo(list);
-    return rc < 0 ? rc : e ? fail_unreachable(to, strerror(e), err) : 0;
+    if (rc < 0)
+        return rc;
+    if (e)
+        return fail_unreachable(to, strerror(e), err);
+    return 0;
 }
 
 int cay__dial(const cay__origin *to, const cay_call *call, int *fd, cay_err *err)

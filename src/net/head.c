@@ -127,9 +127,16 @@ static int read_framing(cay__head *h, cay_err *err)
                             "Transfer-Encoding \"%.40s\": only chunked is understood", te);
     if (cl)
         CAY_TRY(read_length(cl, &h->length, err));
-    h->body = te ? CAY__BODY_CHUNKED : cl && h->length ? CAY__BODY_LENGTH : CAY__BODY_NONE;
-    h->keep_alive = h->minor == 1 ? !cay__head_list(h, "connection", "close")
-                                  : cay__head_list(h, "connection", "keep-alive");
+    if (te)
+        h->body = CAY__BODY_CHUNKED;
+    else if (cl && h->length)
+        h->body = CAY__BODY_LENGTH;
+    else
+        h->body = CAY__BODY_NONE;
+    if (h->minor == 1)
+        h->keep_alive = !cay__head_list(h, "connection", "close");
+    else
+        h->keep_alive = cay__head_list(h, "connection", "keep-alive");
     return 0;
 }
 
@@ -161,7 +168,7 @@ static int read_host(cay__head *h, cay_err *err)
     const char *v = find_only_field(h, "host", &n);
     if (n > 1 || (n == 0 && h->minor == 1))
         return fail_head(err, "it needs one Host");
-    h->host = v ? v : "";
+    h->host = CAY_OR(v, "");
     for (const char *p = h->host; *p; p++)
         if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
               strchr("-._:[]", *p)))
@@ -208,7 +215,10 @@ static int read_request(cay__head *h, const char *data, size_t n, cay_err *err)
     if (expect && strcasecmp(expect, "100-continue"))
         return fail_head(err, "Expect asks for something unknown");
     h->expect_continue = expect && h->minor == 1 && h->body != CAY__BODY_NONE;
-    h->upgrade = up && h->minor == 1 && cay__head_list(h, "connection", "upgrade") ? up : NULL;
+    if (up && h->minor == 1 && cay__head_list(h, "connection", "upgrade"))
+        h->upgrade = up;
+    else
+        h->upgrade = NULL;
     return 0;
 }
 
@@ -225,7 +235,7 @@ static void cut_target(cay__head *h)
     if (q)
         *q++ = 0;
     h->path = copy;
-    h->query = q ? q : copy + n;
+    h->query = CAY_OR(q, copy + n);
 }
 
 int cay__request_read(const char *data, size_t n, size_t *scanned, cay__head *out, cay_err *err)
@@ -267,7 +277,10 @@ static int read_answer(cay__head *h, const char *data, size_t n, bool to_head_re
         h->body = CAY__BODY_TO_END;
     h->method = h->target = h->path = h->query = h->host = "";
     const char *up = cay__head_field(h, "upgrade");
-    h->upgrade = up && cay__head_list(h, "connection", "upgrade") ? up : NULL;
+    if (up && cay__head_list(h, "connection", "upgrade"))
+        h->upgrade = up;
+    else
+        h->upgrade = NULL;
     return 0;
 }
 
@@ -321,10 +334,13 @@ bool cay__head_list(const cay__head *h, const char *lower_name, const char *word
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
 }
 
 bool cay__url_decode(const char *s, size_t n, bool plus, char *out)

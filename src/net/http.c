@@ -18,7 +18,9 @@ static int find_module(const cay__net_ops **out, cay_err *err)
     char path[4096];
     CAY_TRY(cay__libexec_find(NULL, "libcay-net.so", path, sizeof path, err));
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    const cay__net_ops *ops = lib ? dlsym(lib, "cay__net_module") : NULL;
+    const cay__net_ops *ops = NULL;
+    if (lib)
+        ops = dlsym(lib, "cay__net_module");
     if (!ops)
         return cay_fail_why(err, CAY_ENOTSUP, "net_module",
                             "%s cannot be used: %.160s; is libcurl installed?", path, dlerror());
@@ -60,8 +62,7 @@ static int check_request(const cay__http_req *req, cay_err *err)
     if (!req->url || (strncmp(req->url, "http://", 7) && strncmp(req->url, "https://", 8)) ||
         !is_printable(req->url) || strchr(req->url, ' '))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
-                            "\"%.100s\" is no http:// or https:// address",
-                            req->url ? req->url : "");
+                            "\"%.100s\" is no http:// or https:// address", CAY_OR(req->url, ""));
     for (size_t i = 0; req->headers && req->headers[i]; i++)
         if (!is_printable(req->headers[i]) ||
             !strchr(req->headers[i], ':')) /* its value may be a key: not told */
@@ -83,9 +84,10 @@ static int on_body_data(const char *bytes, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, bytes, n);
-    return b->full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                  "the answer is larger than %zu bytes", b->max)
-                   : 0;
+    if (b->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                            "the answer is larger than %zu bytes", b->max);
+    return 0;
 }
 
 int cay__http_fetch(cay__http *h, const cay_call *call, const cay__http_req *req,

@@ -134,10 +134,14 @@ static int find_part_data(cay__multipart *m, size_t *n, cay_err *err)
     while (m->in) {
         size_t have = m->end - m->at;
         const char *p = memmem(m->buf + m->at, have, m->delim, m->dlen);
-        *n = p                               ? (size_t)(p - (m->buf + m->at))
-             : CAY__MUTANT("fuzz-multipart") ? have
-             : have >= m->dlen               ? have - m->dlen + 1
-                                             : 0;
+        if (p)
+            *n = (size_t)(p - (m->buf + m->at));
+        else if (CAY__MUTANT("fuzz-multipart"))
+            *n = have;
+        else if (have >= m->dlen)
+            *n = have - m->dlen + 1;
+        else
+            *n = 0;
         if (p && !*n)
             CAY_TRY(end_part(m, err));
         else if (*n)
@@ -171,7 +175,10 @@ int cay__multipart_text(cay__multipart *m, size_t max, char **out, cay_err *err)
     if (b.full || b.len > max)
         return cay_fail_why(err, CAY_ETOOBIG, "multipart_invalid",
                             "a field of the multipart body is longer than %zu bytes", max);
-    *out = b.data ? CAY_STEAL(b.data) : cay__strdup("");
+    if (b.data)
+        *out = CAY_STEAL(b.data);
+    else
+        *out = cay__strdup("");
     return 0;
 }
 
@@ -208,7 +215,9 @@ static int take_head(char *head, cay__form_part *out, cay_err *err)
             return fail_multipart(err, "a line ends with something else than CR LF");
         CAY_TRY(take_line(head, out, err));
     }
-    return out->name[0] ? 0 : fail_multipart(err, "a part has no name");
+    if (out->name[0])
+        return 0;
+    return fail_multipart(err, "a part has no name");
 }
 
 int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sse.h"
+#include <base/base.h>
 #include <base/mutant.h>
 #include <base/str.h>
 #include <string.h>
@@ -15,8 +16,8 @@ static int dispatch_event(cay__sse *s, cay_err *err)
     int rc = 0;
     if (s->any) {
         cay__buf_add(&s->data, "", 0);
-        rc = s->fn(*s->name ? s->name : "message", s->data.data ? s->data.data : "", s->data.len,
-                   s->arg, err);
+        rc = s->fn(cay__text_or(s->name, "message"), CAY_OR(s->data.data, ""), s->data.len, s->arg,
+                   err);
     }
     s->data.len = 0;
     s->any = false;
@@ -37,7 +38,7 @@ static int take_data(cay__sse *s, const char *value, size_t n, cay_err *err)
 
 static int take_line(cay__sse *s, cay_err *err)
 {
-    const char *line = s->line.data ? s->line.data : "";
+    const char *line = CAY_OR(s->line.data, "");
     size_t n = s->line.len, key;
     if (!s->begun && n >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
         line += 3, n -= 3;
@@ -45,15 +46,24 @@ static int take_line(cay__sse *s, cay_err *err)
     if (!n)
         return dispatch_event(s, err);
     const char *colon = memchr(line, ':', n);
-    key = colon ? (size_t)(colon - line) : n;
-    const char *value = colon ? colon + 1 : line + n;
+    if (colon)
+        key = (size_t)(colon - line);
+    else
+        key = n;
+    const char *value;
+    if (colon)
+        value = colon + 1;
+    else
+        value = line + n;
     size_t len = (size_t)(line + n - value);
     if (len && *value == ' ')
         value++, len--;
     if (key == 4 && !memcmp(line, "data", 4))
         return take_data(s, value, len, err);
     if (key == 5 && !memcmp(line, "event", 5)) {
-        size_t keep = len < sizeof s->name ? len : sizeof s->name - !CAY__MUTANT("fuzz-sse");
+        size_t keep = len;
+        if (len >= sizeof s->name)
+            keep = sizeof s->name - !CAY__MUTANT("fuzz-sse");
         memcpy(s->name, value, keep);
         s->name[keep < sizeof s->name ? keep : sizeof s->name - 1] = 0;
     }

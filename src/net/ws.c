@@ -13,7 +13,9 @@ static void hash_sha1(const uint8_t *s, size_t n, uint8_t out[20])
 {
     uint32_t h[5] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 }, w[80];
     uint8_t block[128] = { 0 };
-    size_t blocks = n < 56 ? 1 : 2;
+    size_t blocks = 2;
+    if (n < 56)
+        blocks = 1;
     memcpy(block, s, n);
     block[n] = 0x80;
     for (size_t i = 0; i < 8; i++)
@@ -28,10 +30,15 @@ static void hash_sha1(const uint8_t *s, size_t n, uint8_t out[20])
             w[i] = ROL(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
         uint32_t a = h[0], c1 = h[1], c = h[2], d = h[3], e = h[4];
         for (size_t i = 0; i < 80; i++) {
-            uint32_t f = i < 20   ? ((c1 & c) | (~c1 & d))
-                         : i < 40 ? (c1 ^ c ^ d)
-                         : i < 60 ? ((c1 & c) | (c1 & d) | (c & d))
-                                  : (c1 ^ c ^ d);
+            uint32_t f;
+            if (i < 20)
+                f = ((c1 & c) | (~c1 & d));
+            else if (i < 40)
+                f = (c1 ^ c ^ d);
+            else if (i < 60)
+                f = ((c1 & c) | (c1 & d) | (c & d));
+            else
+                f = (c1 ^ c ^ d);
             uint32_t k = i < 20   ? 0x5a827999
                          : i < 40 ? 0x6ed9eba1
                          : i < 60 ? 0x8f1bbcdc
@@ -76,7 +83,13 @@ bool cay__ws_accepts(const char *key, const char *accept)
 void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
 {
     uint8_t head[14] = { (uint8_t)(0x80 | kind) }, mask[4];
-    size_t n = len < 126 ? 2 : len < 65536 ? 4 : 10;
+    size_t n;
+    if (len < 126)
+        n = 2;
+    else if (len < 65536)
+        n = 4;
+    else
+        n = 10;
     head[1] = (uint8_t)(0x80 | (n == 2 ? len : n == 4 ? 126 : 127));
     for (size_t i = 2; i < n; i++)
         head[i] = (uint8_t)((uint64_t)len >> 8 * (n - 1 - i));
@@ -111,11 +124,11 @@ static int process_frame(cay__ws_in *w, uint8_t first, const char *data, size_t 
             return fail_protocol(err, "a control frame that is none");
         CAY_AUTOBUF own = CAY__BUF(CONTROL_MAX + 1);
         cay__buf_add(&own, data, len);
-        return w->fn(op, own.data ? own.data : "", len, w->arg, err);
+        return w->fn(op, CAY_OR(own.data, ""), len, w->arg, err);
     }
     if (op > CAY__WS_BINARY_FRAME || (op == 0) != (w->kind != 0))
         return fail_protocol(err, "a message in the middle of another, or the rest of none");
-    w->kind = op ? op : w->kind;
+    w->kind = CAY_OR(op, w->kind);
     cay__buf_add(&w->message, data, len);
     if (w->message.full)
         return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
@@ -126,7 +139,7 @@ static int process_frame(cay__ws_in *w, uint8_t first, const char *data, size_t 
     int kind = w->kind;
     w->message = (cay__buf)CAY__BUF(w->max);
     w->kind = 0;
-    int rc = w->fn(kind, whole.data ? whole.data : "", whole.len, w->arg, err);
+    int rc = w->fn(kind, CAY_OR(whole.data, ""), whole.len, w->arg, err);
     cay__buf_clear(&whole);
     return rc;
 }
@@ -134,10 +147,21 @@ static int process_frame(cay__ws_in *w, uint8_t first, const char *data, size_t 
 /* The length of the frame's head and of what it holds; 0: more bytes are needed. */
 static size_t head_of(const uint8_t *p, size_t n, uint64_t *len)
 {
-    size_t head = n < 2 ? 0 : (p[1] & 127) == 126 ? 4 : (p[1] & 127) == 127 ? 10 : 2;
+    size_t head;
+    if (n < 2)
+        head = 0;
+    else if ((p[1] & 127) == 126)
+        head = 4;
+    else if ((p[1] & 127) == 127)
+        head = 10;
+    else
+        head = 2;
     if (!head || n < head)
         return 0;
-    *len = head == 2 ? p[1] & 127 : 0;
+    if (head == 2)
+        *len = p[1] & 127;
+    else
+        *len = 0;
     for (size_t i = 2; i < head; i++)
         *len = *len << 8 | p[i];
     return head;

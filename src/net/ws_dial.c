@@ -19,7 +19,9 @@ static int fields_of(const char *const *headers, const char *key, cay__buf *b, c
         if (strncasecmp(headers[i], "Content-", 8))         /* there is no body */
             cay__buf_fmt(b, "%s\r\n", headers[i]);
     }
-    return b->full ? cay_fail(err, CAY_ETOOBIG, "the headers are too long") : 0;
+    if (b->full)
+        return cay_fail(err, CAY_ETOOBIG, "the headers are too long");
+    return 0;
 }
 
 static int read_refusal(cay__answer *a, const cay_call *call, cay__buf *said, cay_err *err)
@@ -45,10 +47,12 @@ static int request_upgrade(cay__http_client *c, const char *target, const char *
         *fd = cay__answer_take(a);
         return 0;
     }
-    int rc = *status == 101
-                 ? cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
-                                "the server does not answer as one that speaks WebSocket")
-                 : read_refusal(a, call, said, err);
+    int rc;
+    if (*status == 101)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                          "the server does not answer as one that speaks WebSocket");
+    else
+        rc = read_refusal(a, call, said, err);
     cay__answer_end(a);
     return rc;
 }

@@ -42,7 +42,7 @@ static int fail_secret(const char *name, cay_err *err, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     cay__buf_safe(&b, name, CAY_MIN(strlen(name), (size_t)40), false);
-    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", b.data ? b.data : "",
+    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", CAY_OR(b.data, ""),
                         why);
 }
 
@@ -253,7 +253,9 @@ static bool path_holds(const char *path, const char *target, size_t len)
 static bool one_place(const cay__binding *a, const cay__binding *b)
 {
     const char *x = cay__binding_header(a), *y = cay__binding_header(b);
-    return x && y ? !strcasecmp(x, y) : !x && !y && !strcmp(a->arg, b->arg);
+    if (x && y)
+        return !strcasecmp(x, y);
+    return !x && !y && !strcmp(a->arg, b->arg);
 }
 
 static bool has_overlap(const cay__binding *a, const cay__binding *b)
@@ -295,9 +297,14 @@ size_t cay__binding_fits(const cay__binding *b, bool tls, const char *host, uint
         return 0;
     if (CAY__MUTANT("secret-name"))
         return CAY__NAME_MAX + 1;
-    if (!b->below)
-        return strcmp(b->host, host) ? 0 : CAY__NAME_MAX + 1;
-    return len > n + 1 && host[len - n - 1] == '.' && !strcmp(host + len - n, b->host) ? n : 0;
+    if (!b->below) {
+        if (strcmp(b->host, host))
+            return 0;
+        return CAY__NAME_MAX + 1;
+    }
+    if (len > n + 1 && host[len - n - 1] == '.' && !strcmp(host + len - n, b->host))
+        return n;
+    return 0;
 }
 
 size_t cay__binding_exact(const cay__policy *p, bool tls, const char *host, uint16_t port)

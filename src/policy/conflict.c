@@ -4,8 +4,13 @@
 
 static void get_ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
 {
-    *lo = r->lo ? r->lo : r->deny ? 1 : i ? 80 : 443;
-    *hi = r->lo ? r->hi : r->deny ? 65535 : *lo;
+    *lo = CAY_OR(r->lo, r->deny ? 1 : i ? 80 : 443);
+    if (r->lo)
+        *hi = r->hi;
+    else if (r->deny)
+        *hi = 65535;
+    else
+        *hi = *lo;
 }
 
 /* Every port of b is one of a. */
@@ -62,10 +67,7 @@ bool cay__rule_same_target(const cay__rule *a, const cay__rule *b)
 
 static cay__net_proto proto_at(const cay__rule *r, unsigned port)
 {
-    return r->proto      ? r->proto
-           : port == 443 ? CAY__NET_TLS
-           : port == 80  ? CAY__NET_HTTP
-                         : CAY__NET_TCP;
+    return CAY_OR(r->proto, port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP);
 }
 
 /* A flow cannot have to be both. tcp beside either is the wider grant, and holds. */

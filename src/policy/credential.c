@@ -6,9 +6,11 @@
 
 const char *cay__binding_header(const cay__binding *b)
 {
-    return b->kind == CAY__BIND_QUERY    ? NULL
-           : b->kind == CAY__BIND_HEADER ? b->arg
-                                         : "Authorization";
+    if (b->kind == CAY__BIND_QUERY)
+        return NULL;
+    if (b->kind == CAY__BIND_HEADER)
+        return b->arg;
+    return "Authorization";
 }
 
 static void add_base64(cay__buf *out, const unsigned char *s, size_t n)
@@ -63,10 +65,13 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
 
 static int hex_of(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
 }
 
 /* Whether s, percent-decoded, is key. */

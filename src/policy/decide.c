@@ -57,7 +57,9 @@ static int add_port(uint16_t *out, int n, int max, uint16_t port)
 
 int cay__policy_ports(const cay__policy *p, uint16_t *out, int max)
 {
-    int n = p->mode == CAY__NET_ALL ? -1 : 0;
+    int n = 0;
+    if (p->mode == CAY__NET_ALL)
+        n = -1;
     for (size_t i = 0; p->mode == CAY__NET_RULES && n >= 0 && i < p->nrules; i++) {
         const cay__rule *r = &p->rules[i];
         if (r->deny)
@@ -80,10 +82,7 @@ static const cay__rule *find_deny(const cay__policy *p, const ask *q)
 
 static cay__net_proto proto_of(const cay__rule *r, unsigned port)
 {
-    return r->proto      ? r->proto
-           : port == 443 ? CAY__NET_TLS
-           : port == 80  ? CAY__NET_HTTP
-                         : CAY__NET_TCP;
+    return CAY_OR(r->proto, port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP);
 }
 
 static bool find_allow(const cay__policy *p, const ask *q, cay__verdict *v)
@@ -112,7 +111,9 @@ static bool operator_agrees(const cay__policy *op, const ask *q, cay__verdict *v
 {
     if (!op)
         return true;
-    const cay__rule *deny = CAY__MUTANT("net-operator") ? NULL : find_deny(op, q);
+    const cay__rule *deny = NULL;
+    if (!CAY__MUTANT("net-operator"))
+        deny = find_deny(op, q);
     *v = make_refusal("operator_deny", deny);
     cay__verdict unused;
     return !deny && find_allow(op, q, &unused);
@@ -132,8 +133,14 @@ static cay__verdict decide_target(const cay__policy *op, const cay__policy *p, c
     cay__verdict v;
     if (!operator_agrees(op, q, &v))
         return v;
-    const char *range =
-        q->name ? (cay__name_is_local(q->name) ? "loopback" : NULL) : cay__blocked(op, q->addr);
+    const char *range;
+    if (q->name) {
+        if (cay__name_is_local(q->name))
+            range = "loopback";
+        else
+            range = NULL;
+    } else
+        range = cay__blocked(op, q->addr);
     const cay__service_rule *service = find_service(op, q);
     if (range) {
         v = make_refusal("blocked_range", NULL);
@@ -167,7 +174,9 @@ cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const
     if (v.allow && implicit && !strcmp(v.reason, "implicit") &&
         p) { /* a rule that allows it anyway says so */
         cay__verdict own = decide_target(op, p, &(ask){ .name = folded, .port = port }, false);
-        return own.allow ? own : v;
+        if (own.allow)
+            return own;
+        return v;
     }
     return v;
 }
@@ -189,7 +198,9 @@ cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const
             if (r->deny && r->target == CAY__T_CIDR && target_fits(r, &q) && port_fits(r, port))
                 return make_refusal(k ? "tenant_deny" : "operator_deny", r);
         }
-        const char *range = k ? NULL : cay__blocked(op, addr);
+        const char *range = NULL;
+        if (!k)
+            range = cay__blocked(op, addr);
         if (range) {
             cay__verdict v = make_refusal("blocked_range", NULL);
             v.range = range;
@@ -205,7 +216,9 @@ cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const
     uint8_t addr[16];
     if (!cay__addr_parse(host, addr))
         return cay__decide_name(op, p, host, port, implicit);
-    return port ? decide_target(op, p, &(ask){ .addr = addr, .port = port }, implicit) : no;
+    if (port)
+        return decide_target(op, p, &(ask){ .addr = addr, .port = port }, implicit);
+    return no;
 }
 
 /* The first port from lo to hi that no deny of either takes; 0: none. */
@@ -214,14 +227,19 @@ static unsigned open_port(const cay__policy *op, const cay__policy *p, const cha
 {
     for (unsigned port = lo; port <= hi;) {
         ask q = { .name = name, .port = port };
-        const cay__rule *deny = op ? find_deny(op, &q) : NULL;
+        const cay__rule *deny = NULL;
+        if (op)
+            deny = find_deny(op, &q);
         *operators = deny != NULL;
         if (!deny && p)
             deny = find_deny(p, &q);
         if (!deny)
             return port;
         *by = deny;
-        port = deny->lo ? deny->hi + 1u : 65536u;
+        if (deny->lo)
+            port = deny->hi + 1u;
+        else
+            port = 65536u;
     }
     return 0;
 }
@@ -241,7 +259,7 @@ static unsigned open_below(const cay__policy *op, const cay__policy *p, const ch
         const cay__rule *r = &op->rules[i];
         for (unsigned k = 0; k < 2 && !port && !r->deny && target_fits(r, &(ask){ .name = name });
              k++) {
-            unsigned olo = r->lo ? r->lo : k ? 80 : 443, ohi = r->lo ? r->hi : olo;
+            unsigned olo = CAY_OR(r->lo, k ? 80 : 443), ohi = r->lo ? r->hi : olo;
             port = open_port(op, p, name, CAY_MAX(lo, olo), CAY_MIN(hi, ohi), &by, &operators);
         }
     }
@@ -272,10 +290,8 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
         if (r->deny || !target_fits(r, &(ask){ .name = name }))
             continue;
         for (unsigned k = 0; k < 2; k++) {
-            unsigned lo = r->lo ? r->lo
-                          : k   ? 80
-                                : 443,
-                     hi = r->lo ? r->hi : lo, port = open_below(op, p, name, lo, hi, &v);
+            unsigned lo = CAY_OR(r->lo, k ? 80 : 443), hi = r->lo ? r->hi : lo,
+                     port = open_below(op, p, name, lo, hi, &v);
             if (port)
                 return (cay__verdict){ .allow = true,
                                        .reason = "allowed",
@@ -288,7 +304,9 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
             v.reason,
             "default_deny")) { /* no allow speaks of it; perhaps a deny does, which tells more */
         ask q = { .name = name, .port = 65535 };
-        const cay__rule *deny = op ? find_deny(op, &q) : NULL;
+        const cay__rule *deny = NULL;
+        if (op)
+            deny = find_deny(op, &q);
         if (deny && !deny->lo)
             return make_refusal("operator_deny", deny);
         if ((deny = find_deny(p, &q)) && !deny->lo)

@@ -19,7 +19,10 @@ static bool is_hex(char c)
 bool cay__name_is_number(const char *name)
 {
     const char *last = strrchr(name, '.');
-    last = last ? last + 1 : name;
+    if (last)
+        last = last + 1;
+    else
+        last = name;
     bool hex = last[0] == '0' && last[1] == 'x';
     if (hex)
         last += 2;

@@ -82,7 +82,9 @@ static const range *find_range(const uint8_t addr[16])
 const char *cay__blocked_range(const uint8_t addr[16])
 {
     const range *r = find_range(addr);
-    return r ? r->name : NULL;
+    if (r)
+        return r->name;
+    return NULL;
 }
 
 /* A wide lift does not open the narrow range within it: 169.254.0.0/16 leaves the metadata address
@@ -115,11 +117,13 @@ const char *cay__blocked(const cay__policy *op, const uint8_t addr[16])
 const char *cay__lift_wrong(const cay__rule *r)
 {
     const range *of = find_range(r->addr);
-    return !of        ? "it is not blocked, so there is nothing to lift"
-           : of->hard ? "that is never opened; offer one service of the host by a service line"
-           : r->bits < of->bits
-               ? "it is wider than the blocked range it begins in; lift the ranges one by one"
-               : NULL;
+    if (!of)
+        return "it is not blocked, so there is nothing to lift";
+    if (of->hard)
+        return "that is never opened; offer one service of the host by a service line";
+    if (r->bits < of->bits)
+        return "it is wider than the blocked range it begins in; lift the ranges one by one";
+    return NULL;
 }
 
 bool cay__addr_parse(const char *text, uint8_t addr[16])

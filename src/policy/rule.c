@@ -22,7 +22,7 @@ static int fail_rule(const parse *at, const char *fmt, ...)
     va_end(ap);
     cay__buf_safe(&b, at->whole, CAY_MIN(strlen(at->whole), (size_t)60), false);
     return cay_fail_why(at->err, CAY_EINVAL, "policy_invalid", "rule \"%s\": %s",
-                        b.data ? b.data : "", why);
+                        CAY_OR(b.data, ""), why);
 }
 
 static int take_port(const parse *at, const char *s, const char *end, uint16_t *out)
@@ -42,11 +42,13 @@ static int take_port(const parse *at, const char *s, const char *end, uint16_t *
 static int take_ports(const parse *at, const char *s, cay__rule *r)
 {
     const char *dash = strchr(s, '-'), *end = s + strlen(s);
-    CAY_TRY(take_port(at, s, dash ? dash : end, &r->lo));
+    CAY_TRY(take_port(at, s, CAY_OR(dash, end), &r->lo));
     r->hi = r->lo;
     if (dash)
         CAY_TRY(take_port(at, dash + 1, end, &r->hi));
-    return r->hi < r->lo ? fail_rule(at, "the range of ports ends before it begins") : 0;
+    if (r->hi < r->lo)
+        return fail_rule(at, "the range of ports ends before it begins");
+    return 0;
 }
 
 static const struct scheme {
@@ -205,14 +207,19 @@ static int take_target(const parse *at, const char *s, cay__rule *r)
         if (end[1])
             CAY_TRY(take_ports(at, end + 2, r));
         snprintf(text, sizeof text, "%.*s", (int)CAY_MIN(end - s - 1, (long)sizeof text), s + 1);
-        return strchr(text, ':') ? take_address(at, text, r)
-                                 : fail_rule(at, "brackets are for IPv6 addresses");
+        if (strchr(text, ':'))
+            return take_address(at, text, r);
+        return fail_rule(at, "brackets are for IPv6 addresses");
     }
     if (v6)
         return take_address(at, s, r);
     if (colon)
         CAY_TRY(take_ports(at, colon + 1, r));
-    size_t len = colon ? (size_t)(colon - s) : strlen(s);
+    size_t len;
+    if (colon)
+        len = (size_t)(colon - s);
+    else
+        len = strlen(s);
     if (len >= sizeof text)
         return fail_rule(at, "it is too long");
     memcpy(text, s, len), text[len] = '\0';
@@ -305,7 +312,9 @@ int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
     char word[32];
     size_t len = strcspn(text + deny, ":");
     snprintf(word, sizeof word, "%.*s", (int)CAY_MIN(len, sizeof word), text + deny);
-    const char *const *list = len < sizeof word ? preset_rules(word) : NULL;
+    const char *const *list = NULL;
+    if (len < sizeof word)
+        list = preset_rules(word);
     if (list && text[deny + len])
         return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
                             "rule \"%.40s\": a preset has ports of its own; leave yours away",

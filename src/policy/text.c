@@ -102,9 +102,11 @@ static int on_lift(reader *rd, char *rest)
     cay__rule r;
     cay__policy *p = rd->p;
     CAY_TRY(cay__rule_parse(rest, &r, rd->err));
-    const char *wrong = r.deny || r.lo || r.proto || r.target != CAY__T_CIDR
-                            ? "give an address or CIDR alone"
-                            : cay__lift_wrong(&r);
+    const char *wrong;
+    if (r.deny || r.lo || r.proto || r.target != CAY__T_CIDR)
+        wrong = "give an address or CIDR alone";
+    else
+        wrong = cay__lift_wrong(&r);
     if (wrong)
         return fail_policy(rd, "lift %.60s: %s", rest, wrong);
     p->lifts = cay__grow(p->lifts, p->nlifts, sizeof r);
@@ -123,7 +125,7 @@ static int take_endpoint(reader *rd, const char *what, const char *text, uint16_
         return fail_policy(rd, "%s %.60s: give one address%s", what, text,
                            port ? ", with or without a port" : " and its port");
     memcpy(addr, r.addr, 16);
-    *out = r.lo ? r.lo : port;
+    *out = CAY_OR(r.lo, port);
     return 0;
 }
 
@@ -219,15 +221,21 @@ static int read_lines(reader *rd, const char *text, size_t len)
     char line[LINE_MAX_];
     for (size_t at = 0, n = 1; at < len; n++) {
         const char *end = memchr(text + at, '\n', len - at);
-        size_t k = end ? (size_t)(end - text) - at : len - at;
+        size_t k;
+        if (end)
+            k = (size_t)(end - text) - at;
+        else
+            k = len - at;
         int rc = 0;
         if (k >= sizeof line)
             rc = fail_policy(rd, "longer than %d bytes", LINE_MAX_ - 1);
         else {
             memcpy(line, text + at, k);
             line[k] = '\0';
-            rc = memchr(line, 0, k) ? fail_policy(rd, "it has a control character")
-                                    : read_line(rd, line);
+            if (memchr(line, 0, k))
+                rc = fail_policy(rd, "it has a control character");
+            else
+                rc = read_line(rd, line);
         }
         if (rc < 0)
             return cay_wrap(rd->err, rc, "line %zu", n);
@@ -235,8 +243,14 @@ static int read_lines(reader *rd, const char *text, size_t len)
     }
     if (!rd->head && !rd->operator_)
         return fail_policy(rd, "a policy begins with the line %s", HEAD);
-    if (!rd->mode)
-        rd->p->mode = rd->operator_ ? CAY__NET_ALL : rd->p->nrules ? CAY__NET_RULES : CAY__NET_OFF;
+    if (!rd->mode) {
+        if (rd->operator_)
+            rd->p->mode = CAY__NET_ALL;
+        else if (rd->p->nrules)
+            rd->p->mode = CAY__NET_RULES;
+        else
+            rd->p->mode = CAY__NET_OFF;
+    }
     return cay__policy_check(rd->p, rd->err);
 }
 

@@ -10,7 +10,7 @@ static int fail_url(const char *url, const char *why, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(300);
     /* A query may hold a token: messages end before it. */
     cay__buf_safe(&b, url, CAY_MIN(strcspn(url, "?#@"), (size_t)80), false);
-    return cay_fail_why(err, CAY_EINVAL, "url_invalid", "url %s: %s", b.data ? b.data : "", why);
+    return cay_fail_why(err, CAY_EINVAL, "url_invalid", "url %s: %s", CAY_OR(b.data, ""), why);
 }
 
 static int check_chars(const char *url, cay_err *err)
@@ -44,7 +44,10 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
         char *end = strchr(text, ']');
         if (!end || (end[1] && end[1] != ':'))
             return fail_url(url, "after [ADDRESS] comes :PORT or nothing", err);
-        port = end[1] ? end + 2 : NULL;
+        if (end[1])
+            port = end + 2;
+        else
+            port = NULL;
         *end = '\0';
         if (!strchr(text, ':') || !cay__addr_parse(text + 1, addr))
             return fail_url(url, "that is no plain IPv6 address", err);
@@ -58,7 +61,9 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
         else if (!cay__name_fold(text, strlen(text), u->host))
             return fail_url(url, "its host is no name, or an address in an odd spelling", err);
     }
-    uint64_t v = u->tls ? 443 : 80;
+    uint64_t v = 80;
+    if (u->tls)
+        v = 443;
     if (port && (!cay__str_to_u64(port, &v) || !v || v > 65535 || *port == '0'))
         return fail_url(url, "its port is not 1 to 65535", err);
     u->port = (uint16_t)v;
@@ -98,10 +103,15 @@ static int join_path(const cay__url *at, const char *location, cay__url *out, ca
     while (dir && at->target[dir - 1] != '/')
         dir--;
     const char *tail = location;
-    size_t keep = *location == '/'                 ? 0
-                  : *location == '?'               ? path
-                  : !*location || *location == '#' ? strlen(at->target)
-                                                   : dir;
+    size_t keep;
+    if (*location == '/')
+        keep = 0;
+    else if (*location == '?')
+        keep = path;
+    else if (!*location || *location == '#')
+        keep = strlen(at->target);
+    else
+        keep = dir;
     size_t len = strcspn(tail, "#");
     if (keep + len >= sizeof out->target)
         return fail_url(location, "the redirect is too long", err);

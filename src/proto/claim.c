@@ -6,8 +6,7 @@ enum { SHARE = 16 }; /* pieces handed out at once */
 
 void cay__claim_open(cay__claim *c, const uint32_t *of, size_t n, unsigned entries, unsigned each)
 {
-    *c =
-        (cay__claim){ .entries = entries ? entries : UINT32_MAX, .each = each ? each : UINT32_MAX };
+    *c = (cay__claim){ .entries = CAY_OR(entries, UINT32_MAX), .each = CAY_OR(each, UINT32_MAX) };
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->moved, NULL);
     c->runs = cay__alloc((n + 1) * sizeof *c->runs);

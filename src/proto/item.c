@@ -46,7 +46,7 @@ static void write_bytes(cay__items_out *o, const void *p, size_t n)
 
 void cay__item_put(cay__items_out *o, const cay__item *it)
 {
-    const char *path = it->path ? it->path : "", *target = it->target ? it->target : "";
+    const char *path = CAY_OR(it->path, ""), *target = CAY_OR(it->target, "");
     head h = { .magic = MAGIC,
                .type = (uint8_t)it->type,
                .flags = (uint8_t)it->flags,
@@ -122,7 +122,9 @@ static int ensure_bytes(cay__items_in *in, size_t n, cay_err *err)
     in->len -= in->at;
     in->at = 0;
     while (in->len < n) {
-        ssize_t k = in->fd < 0 ? 0 : read(in->fd, in->buf + in->len, in->cap - in->len);
+        ssize_t k = 0;
+        if (in->fd >= 0)
+            k = read(in->fd, in->buf + in->len, in->cap - in->len);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
@@ -142,7 +144,9 @@ static int take_text(cay__items_in *in, char *dst, size_t n, size_t cap, cay_err
     memcpy(dst, in->buf + in->at, n);
     dst[n] = 0;
     in->at += n;
-    return memchr(dst, 0, n) ? fail_reader(err, "a NUL in a name") : 0;
+    if (memchr(dst, 0, n))
+        return fail_reader(err, "a NUL in a name");
+    return 0;
 }
 
 /* What cay-unpack may say. The words are a reader's that may have been taken over: one that is not
@@ -162,10 +166,10 @@ static int fail_item(const cay__item *it, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(reasons); i++) {
         if (strcmp(reasons[i].word, it->target))
             continue;
-        return it->path[0]
-                   ? cay_fail_why(err, reasons[i].code, reasons[i].word, "%.120s: %.120s", it->path,
-                                  it->extra)
-                   : cay_fail_why(err, reasons[i].code, reasons[i].word, "%.200s", it->extra);
+        if (it->path[0])
+            return cay_fail_why(err, reasons[i].code, reasons[i].word, "%.120s: %.120s", it->path,
+                                it->extra);
+        return cay_fail_why(err, reasons[i].code, reasons[i].word, "%.200s", it->extra);
     }
     return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
                         "the archive could not be read: %.200s", it->extra);
@@ -204,7 +208,9 @@ int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
                         .extra = in->extra,
                         .extra_len = h.extra_len };
     in->open_file = h.type == CAY__ITEM_FILE;
-    return h.type == CAY__ITEM_FAIL ? fail_item(out, err) : 0;
+    if (h.type == CAY__ITEM_FAIL)
+        return fail_item(out, err);
+    return 0;
 }
 
 int cay__item_bytes(cay__items_in *in, const char **p, size_t *n, cay_err *err)
@@ -241,7 +247,8 @@ bool cay__item_attr(const cay__item *it, size_t *at, const char **name, const ch
     uint16_t a;
     uint32_t b;
     if (*at + sizeof a + sizeof b > it->extra_len) {
-        *at = *at == it->extra_len ? *at : it->extra_len + 1;
+        if (*at != it->extra_len)
+            *at = it->extra_len + 1;
         return false;
     }
     memcpy(&a, it->extra + *at, sizeof a);

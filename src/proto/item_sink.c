@@ -99,9 +99,10 @@ static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
         if (fsetxattr(fd, name, value, len, 0) < 0 && errno != ENOTSUP)
             return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
     }
-    return at > it->extra_len ? cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
-                                             "%.150s: attributes are cut", it->path)
-                              : 0;
+    if (at > it->extra_len)
+        return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "%.150s: attributes are cut",
+                            it->path);
+    return 0;
 }
 
 static int set_owner(sink *s, int fd, const cay__item *it, cay_err *err)
@@ -144,15 +145,22 @@ static int create_file(sink *s, const cay__item *it, int *fd, cay_err *err)
 {
     *fd = cay__fd_openat2(s->root, it->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                           0600, BENEATH);
-    return *fd < 0 ? refused_path(err, it->path) : 0;
+    if (*fd < 0)
+        return refused_path(err, it->path);
+    return 0;
 }
 
 /* The directory that holds path, kept for the next that is in the same one. */
 static int parent_of(sink *s, const char *path, int *fd, const char **leaf, cay_err *err)
 {
     const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    *leaf = slash ? slash + 1 : path;
+    size_t n = 0;
+    if (slash)
+        n = (size_t)(slash - path);
+    if (slash)
+        *leaf = slash + 1;
+    else
+        *leaf = path;
     if (!slash) {
         *fd = s->root;
         return 0;
@@ -211,7 +219,9 @@ static void *run_writer(void *arg)
         cay_err e = CAY_ERR_INIT;
         bool skip = s->failed < 0;
         pthread_mutex_unlock(&s->lock);
-        int rc = skip ? 0 : write_batch(s, b, &e);
+        int rc = 0;
+        if (!skip)
+            rc = write_batch(s, b, &e);
         pthread_mutex_lock(&s->lock);
         b->len = 0;
         if (rc < 0 && !s->failed) {
@@ -365,9 +375,9 @@ static int hide_lower(sink *s, int fd, const char *path, cay_err *err)
 {
     char name[64];
     opaque_name(s->o->overlay, name);
-    return fsetxattr(fd, name, "y", 1, 0) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path)
-               : 0;
+    if (fsetxattr(fd, name, "y", 1, 0) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path);
+    return 0;
 }
 
 /* One that nobody described looks as it does below. */
@@ -403,9 +413,10 @@ static int take_dir(sink *s, const cay__item *given, cay_err *err)
         if (again && errno != EEXIST)
             return refused_path(err, it->path);
     }
-    fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-              : cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
-                                BENEATH);
+    if (root)
+        fd = openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        fd = cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
     if (fd < 0)
         return refused_path(err, it->path);
     CAY_TRY(set_attrs(s, fd, it, err));
@@ -475,14 +486,18 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     if (it->flags & CAY__ITEM_OPAQUE) {
         CAY_AUTOFD fd =
             cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        return fd < 0 ? refused_path(err, it->path) : hide_lower(s, fd, it->path, err);
+        if (fd < 0)
+            return refused_path(err, it->path);
+        return hide_lower(s, fd, it->path, err);
     }
     /* overlayfs lists the mark itself where there is no lower directory to take it from. */
     struct stat st;
     if (s->o->lower && (!s->o->lower(it->path, &st, s->o->arg) ||
                         cay__opaque_above(s->root, it->path, s->o->overlay)))
         return 0;
-    return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
+    if (mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0)
+        return refused_path(err, it->path);
+    return 0;
 }
 
 /* Opens `below`, making what is missing of it. */
@@ -530,7 +545,9 @@ static const char *below_only(const sink *s, const char *path)
     size_t n = strlen(s->o->only);
     if (strncmp(path, s->o->only, n) || (path[n] && path[n] != '/'))
         return NULL;
-    return path[n] ? path + n + 1 : ".";
+    if (path[n])
+        return path + n + 1;
+    return ".";
 }
 
 static bool narrow_item(sink *s, cay__item *it)
@@ -540,7 +557,7 @@ static bool narrow_item(sink *s, cay__item *it)
         return false;
     if (it->type == CAY__ITEM_HARD) {
         const char *to = below_only(s, it->target);
-        it->target = to ? to : "."; /* which is no file: refused */
+        it->target = CAY_OR(to, "."); /* which is no file: refused */
     }
     it->path = path;
     s->wanted = true;
@@ -562,8 +579,11 @@ static int read_over(sink *s, cay_err *err)
 static int process_item(sink *s, cay__item *it, cay_err *err)
 {
     cay__sink *o = s->o;
-    if (it->type == CAY__ITEM_NOTE)
-        return o->note ? o->note(it->path, it->extra, it->extra_len, o->arg, err) : 0;
+    if (it->type == CAY__ITEM_NOTE) {
+        if (o->note)
+            return o->note(it->path, it->extra, it->extra_len, o->arg, err);
+        return 0;
+    }
     if (!s->begun) { /* what comes before the tree may have said where it goes */
         s->begun = true;
         CAY_TRY(go_below(s, err));
@@ -597,7 +617,9 @@ static int finish_dir(sink *s, const late *l, cay_err *err)
         !strcmp(l->path, ".")
             ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-    return fd < 0 ? refused_path(err, l->path) : finish_entry(s, fd, &l->it, err);
+    if (fd < 0)
+        return refused_path(err, l->path);
+    return finish_entry(s, fd, &l->it, err);
 }
 
 /* Deepest first, as they were made last. Then those that were told again, in their order: the last
@@ -700,7 +722,9 @@ int cay__sink_run(cay__sink *o, int fd, cay_err *err)
     s->root = openat(o->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__items_open(&s->in, fd);
     start_threads(s);
-    int rc = s->root < 0 ? cay_fail_sys(err, CAY_ESYS, "open the directory for the archive") : 0;
+    int rc = 0;
+    if (s->root < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "open the directory for the archive");
     if (rc == 0)
         rc = read_items(s, err);
     close_sink(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "landlock.h"
 #include "landlock_abi.h"
+#include <base/base.h>
 #include <base/mutant.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +88,9 @@ static const cay__ll_grant system_tree[] = {
 int cay__landlock_abi(void)
 {
     long abi = syscall(__NR_landlock_create_ruleset, NULL, 0, CAY_LL_CREATE_VERSION);
-    return abi > 0 ? (int)abi : 0;
+    if (abi > 0)
+        return (int)abi;
+    return 0;
 }
 
 static int open_ruleset(int abi, const cay__ll_ruleset *want)
@@ -95,9 +98,13 @@ static int open_ruleset(int abi, const cay__ll_ruleset *want)
     cay__ll_ruleset set = { .fs = want->fs,
                             .net = abi >= 4 ? want->net : 0,
                             .scope = abi >= 6 ? want->scope : 0 };
-    size_t size = abi >= 6   ? sizeof set
-                  : abi >= 4 ? offsetof(cay__ll_ruleset, scope)
-                             : offsetof(cay__ll_ruleset, net);
+    size_t size;
+    if (abi >= 6)
+        size = sizeof set;
+    else if (abi >= 4)
+        size = offsetof(cay__ll_ruleset, scope);
+    else
+        size = offsetof(cay__ll_ruleset, net);
     if (abi < 5)
         set.fs &= ~CAY_LL_FS_IOCTL_DEV;
     if (abi < 3)
@@ -105,15 +112,17 @@ static int open_ruleset(int abi, const cay__ll_ruleset *want)
     if (abi < 2)
         set.fs &= ~CAY_LL_FS_REFER;
     long fd = syscall(__NR_landlock_create_ruleset, &set, size, 0);
-    return fd < 0 ? -errno : (int)fd;
+    if (fd < 0)
+        return -errno;
+    return (int)fd;
 }
 
 /* A tenant's own Landlock domains must not fill the host's audit log. */
 static int enforce_ruleset(int abi, int set)
 {
-    int rc = syscall(__NR_landlock_restrict_self, set, abi >= 7 ? CAY_LL_LOG_SUBDOMAINS_OFF : 0) < 0
-                 ? -errno
-                 : 0;
+    int rc = 0;
+    if (syscall(__NR_landlock_restrict_self, set, abi >= 7 ? CAY_LL_LOG_SUBDOMAINS_OFF : 0) < 0)
+        rc = -errno;
     close(set);
     return rc;
 }
@@ -125,7 +134,9 @@ int cay__landlock_scopes(void)
         return 0;
     int set = open_ruleset(
         abi, &(cay__ll_ruleset){ .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL });
-    return set < 0 ? set : enforce_ruleset(abi, set);
+    if (set < 0)
+        return set;
+    return enforce_ruleset(abi, set);
 }
 
 static uint64_t get_rights(int abi, cay__ll_class access)
@@ -144,14 +155,23 @@ static uint64_t get_rights(int abi, cay__ll_class access)
 static int add_grant(int set, int abi, const cay__ll_grant *g)
 {
     struct stat st;
-    int fd = g->fd >= 0 ? g->fd : open(g->path, O_PATH | O_CLOEXEC);
-    int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+    int fd;
+    if (g->fd >= 0)
+        fd = g->fd;
+    else
+        fd = open(g->path, O_PATH | O_CLOEXEC);
+    int rc = 0;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        rc = -errno;
 
     if (rc == 0) {
         cay__ll_path rule = { .access = get_rights(abi, g->access), .fd = fd };
         if (!S_ISDIR(st.st_mode))
             rule.access &= OF_FILE;
-        rc = syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0 ? -errno : 0;
+        if (syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0)
+            rc = -errno;
+        else
+            rc = 0;
     }
     if (fd >= 0 && g->fd < 0)
         close(fd);
@@ -177,7 +197,7 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
                        size_t n, unsigned flags, size_t *bad)
 {
     size_t none;
-    size_t *where = bad ? bad : &none;
+    size_t *where = CAY_OR(bad, &none);
     int abi = cay__landlock_abi();
     *where = n;
     if (CAY__MUTANT("landlock-files"))
@@ -226,10 +246,16 @@ int cay__landlock_fence(const char *list, size_t len)
     if (abi < 3)
         return -ENOSYS;
     int set = open_ruleset(abi, &(cay__ll_ruleset){ .fs = EVERY });
-    int rc = set < 0 ? set : 0;
+    int rc = 0;
+    if (set < 0)
+        rc = set;
     for (size_t at = 0; set >= 0 && (rc == 0 || rc == -ENOENT) && at < len;
-         at += strnlen(list + at, len - at) + 1)
-        rc = memchr(list + at, 0, len - at) ? add_string(set, abi, list + at) : -EINVAL;
+         at += strnlen(list + at, len - at) + 1) {
+        if (memchr(list + at, 0, len - at))
+            rc = add_string(set, abi, list + at);
+        else
+            rc = -EINVAL;
+    }
     if (set >= 0 && (rc == 0 || rc == -ENOENT))
         return enforce_ruleset(abi, set);
     if (set >= 0)

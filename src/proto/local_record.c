@@ -65,12 +65,18 @@ int64_t cay__local_deadline_ms(const local_meta *m)
 {
     /* What it says may be a tenant's word: in the far future at most. */
     int64_t left = CAY_MAX(CAY_MIN(m->deadline_boot, INT64_MAX / 4), 0) - cay__boot_ms();
-    return m->deadline_boot ? cay__clock_ms() + left : 0;
+    if (m->deadline_boot)
+        return cay__clock_ms() + left;
+    return 0;
 }
 
 static uint64_t choose_limit(uint64_t asked, uint64_t usual)
 {
-    return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
+    if (asked == CAY_UNLIMITED)
+        return 0;
+    if (asked)
+        return asked;
+    return usual;
 }
 
 local_meta cay__local_meta_first(cay_level level, const cay_create *s)
@@ -78,11 +84,17 @@ local_meta cay__local_meta_first(cay_level level, const cay_create *s)
     local_meta m = { .state = CAY_RUNNING, .created_ms = cay__clock_ms() };
     m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) |
               (s->ephemeral ? LOCAL_EPHEMERAL : 0);
-    m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
+    if (s->idle_ms == CAY_UNLIMITED)
+        m.idle_ms = 0;
+    else
+        m.idle_ms = s->idle_ms;
     if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
         m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
     m.level = level;
-    m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
+    if (s->limits.nofile == CAY_UNLIMITED)
+        m.nofile = 0;
+    else
+        m.nofile = s->limits.nofile;
     if (level == CAY_LEVEL_NONE)
         return m;
     m.nofile = choose_limit(s->limits.nofile, 4096);
@@ -138,7 +150,9 @@ int cay__local_root(int dir, int level, char *path, size_t cap)
         outside ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
                 : openat(dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     snprintf(link, sizeof link, "/proc/self/fd/%d", root);
-    ssize_t n = root < 0 ? -1 : readlink(link, path, cap - 1);
+    ssize_t n = -1;
+    if (root >= 0)
+        n = readlink(link, path, cap - 1);
     if (n < 0)
         return -1;
     path[outside ? 0 : n] = 0;

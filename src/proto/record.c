@@ -26,7 +26,7 @@ void cay__rec_bytes(cay__buf *b, const void *p, size_t n)
 
 void cay__rec_str(cay__buf *b, const char *s)
 {
-    cay__rec_bytes(b, s ? s : "", s ? strlen(s) : 0);
+    cay__rec_bytes(b, CAY_OR(s, ""), s ? strlen(s) : 0);
 }
 
 bool cay__rec_send(int fd, uint32_t type, const void *data, size_t len)
@@ -93,7 +93,10 @@ const char *cay__rec_get_bytes(cay__rec *r, size_t *len)
     *len = 0;
     if (p)
         memcpy(&n, p, sizeof n);
-    p = p ? read_bytes(r, (size_t)n + 1) : NULL;
+    if (p)
+        p = read_bytes(r, (size_t)n + 1);
+    else
+        p = NULL;
     if (!p || (p[n] && !CAY__MUTANT("fuzz-layer_diff"))) {
         r->bad = true;
         return "";
@@ -133,8 +136,11 @@ static ssize_t read_all(int fd, void *data, size_t len)
         ssize_t n = read(fd, (char *)data + at, len - at);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 ? -1 : (ssize_t)at;
+        if (n <= 0) {
+            if (n < 0)
+                return -1;
+            return (ssize_t)at;
+        }
         at += (size_t)n;
     }
     return (ssize_t)at;
@@ -153,7 +159,8 @@ int cay__rec_read(int fd, cay__buf *room, cay__rec *out)
         return -1;
     char *p = cay__buf_room(room, h.len + 1);
     if (!p || (n = read_all(fd, p, h.len)) != (ssize_t)h.len) {
-        errno = n < 0 ? errno : EPROTO;
+        if (n >= 0)
+            errno = EPROTO;
         return -1;
     }
     *out = (cay__rec){ .type = h.type, .p = (const uint8_t *)p, .left = h.len };

@@ -179,13 +179,20 @@ static kind kind_of(int fd)
     socklen_t n = sizeof type;
     if (fstat(fd, &st) < 0 || flags < 0)
         return 0;
-    if (S_ISFIFO(st.st_mode))
-        return (flags & O_ACCMODE) == O_RDONLY ? K_TO : K_FROM;
+    if (S_ISFIFO(st.st_mode)) {
+        if ((flags & O_ACCMODE) == O_RDONLY)
+            return K_TO;
+        return K_FROM;
+    }
     if (S_ISREG(st.st_mode) && st.st_size <= BLOB)
         return K_FILE;
     if (!S_ISSOCK(st.st_mode) || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) < 0)
         return 0;
-    return type == SOCK_SEQPACKET ? K_PACKETS : type == SOCK_STREAM ? K_READ : 0;
+    if (type == SOCK_SEQPACKET)
+        return K_PACKETS;
+    if (type == SOCK_STREAM)
+        return K_READ;
+    return 0;
 }
 
 /* Near: opens a channel for it. fd is taken. 0: it cannot be carried. */
@@ -218,10 +225,15 @@ static bool make_for(cay__tunnel *t, uint32_t id, uint32_t k)
         p[0] = memfd_create("cay-blob", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         return p[0] >= 0 && add_channel(t, id, K_FILE, -1, p[0]);
     }
-    int rc = k == K_TO || k == K_FROM ? pipe2(p, O_CLOEXEC)
-             : k == K_PACKETS         ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p)
-             : k == K_READ            ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p)
-                                      : -1;
+    int rc;
+    if (k == K_TO || k == K_FROM)
+        rc = pipe2(p, O_CLOEXEC);
+    else if (k == K_PACKETS)
+        rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p);
+    else if (k == K_READ)
+        rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p);
+    else
+        rc = -1;
     if (rc < 0)
         return false;
     if (k == K_READ && send(p[0], "", 1, MSG_NOSIGNAL) != 1)
@@ -255,7 +267,9 @@ static void read_packet(cay__tunnel *t, chan *c)
         abort();
     memcpy(copy, t->room, (size_t)n);
     for (int i = 0; i < nfds; i++) {
-        uint32_t other = t->near ? open_for(t, fds[i]) : 0;
+        uint32_t other = 0;
+        if (t->near)
+            other = open_for(t, fds[i]);
         if (!t->near)
             close(fds[i]); /* none is carried this way; who expects one says so */
         if (other)
@@ -314,11 +328,17 @@ static ssize_t write_some(chan *c)
         memcpy(&r, at, sizeof r);
         n = cay__fd_send(c->fd, at + sizeof r, r.len, r.fds, (int)r.nfds, MSG_DONTWAIT);
     }
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+    if (n < 0) {
+        if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS)
+            return 0;
+        return -1;
+    }
     for (uint32_t i = 0; c->kind == K_PACKETS && i < r.nfds; i++)
         close(r.fds[i]);
-    c->q.at += c->kind == K_PACKETS ? sizeof r + r.len : (size_t)n;
+    if (c->kind == K_PACKETS)
+        c->q.at += sizeof r + r.len;
+    else
+        c->q.at += (size_t)n;
     c->taken += (uint32_t)n;
     return n;
 }
@@ -396,7 +416,8 @@ static bool on_frame(cay__tunnel *t, const frame *f, const char *p)
     case F_DATA: ok = on_data(c, p, f->len); break;
     case F_ACK:
         ok = f->len == sizeof word && c->credit + word <= WINDOW;
-        c->credit += ok ? word : 0;
+        if (ok)
+            c->credit += word;
         return ok;
     case F_RESET: c->reset = true; /* fall through */
     case F_EOF: c->eof = true; break;
@@ -495,7 +516,10 @@ void cay__tunnel_run(cay__tunnel *t,
         bool live = false;
         for (size_t i = 0; i < CHANS; i++)
             live |= t->c[i].live;
-        until = live ? 0 : until ? until : cay__now_ms() + LEAVE_MS;
+        if (live)
+            until = 0;
+        else if (!until)
+            until = cay__now_ms() + LEAVE_MS;
         if ((!live && !count_left(&t->tx)) || (until && cay__now_ms() >= until) ||
             (poll(p, n, until ? 1000 : -1) < 0 && errno != EINTR))
             break;

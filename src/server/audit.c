@@ -35,16 +35,15 @@ void cay__tell(cay__req *r)
              *r->who.key      ? "key:"
              : *r->who.tenant ? "tenant:"
                               : "nobody",
-             *r->who.key ? r->who.key : r->who.tenant);
+             cay__text_or(r->who.key, r->who.tenant));
     /* A protocol without a base path is known by its name. */
     snprintf(action, sizeof action, "%s %s%s%s", r->head.method, r->dialect->base ? "" : "/",
-             r->dialect->base ? r->dialect->base : r->dialect->name,
-             r->route->path ? r->route->path : "");
+             CAY_OR(r->dialect->base, r->dialect->name), CAY_OR(r->route->path, ""));
     cay_audit a = { .size = sizeof a,
                     .actor = actor,
                     .tenant = r->who.tenant,
                     .action = action,
-                    .object = r->reply->object ? r->reply->object : r->param[0],
+                    .object = CAY_OR(r->reply->object, r->param[0]),
                     .verdict = status && status < 400      ? "ok"
                                : is_refused_status(status) ? "refused"
                                                            : "failed",

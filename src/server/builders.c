@@ -112,7 +112,8 @@ static void *watch_builders(void *arg)
                 pthread_join(one->thread, NULL);
                 one->there = false;
             }
-            room = one->there ? room : one;
+            if (!one->there)
+                room = one;
         }
         if (room && all_at_work(b))
             start_builder(b, room); /* one that finds nothing ends at once */
@@ -129,7 +130,9 @@ int cay__builders_start(cay_client *client, cay__builders **out, cay_err *err)
     b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     e2b_build_sweep(client);
     snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
-    int e = b->stop < 0 || b->bell < 0 ? errno : 0;
+    int e = 0;
+    if (b->stop < 0 || b->bell < 0)
+        e = errno;
     for (size_t i = 0; i < COMMON && !e; i++)
         e = start_builder(b, &b->one[i]);
     pthread_attr_init(&attr);

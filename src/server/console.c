@@ -23,10 +23,10 @@ static const cay__console_file *find_file(const char *name)
 static const char *port_of(const char *host)
 {
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    return colon && (!bracket || colon > bracket) &&
-                   strspn(colon + 1, "0123456789") == strlen(colon + 1)
-               ? colon
-               : "";
+    if (colon && (!bracket || colon > bracket) &&
+        strspn(colon + 1, "0123456789") == strlen(colon + 1))
+        return colon;
+    return "";
 }
 
 /* No script but our files, no style but them and what carries this page's nonce, nothing from
@@ -96,7 +96,9 @@ static bool inflate_file(const cay__console_file *f, cay__buf *out)
 
 int cay__on_console_asset(cay__req *r, cay_err *err)
 {
-    const cay__console_file *f = *r->param[0] ? find_file(r->param[0]) : NULL;
+    const cay__console_file *f = NULL;
+    if (*r->param[0])
+        f = find_file(r->param[0]);
     CAY_AUTOBUF plain = CAY__BUF(PLAIN_MAX);
     if (!f)
         return cay_fail_why(err, CAY_ENOENT, "no_such_route", "the console has no such file");
@@ -113,6 +115,7 @@ int cay__on_console_asset(cay__req *r, cay_err *err)
         return cay__reply(r, 200, f->type, f->data, (size_t)(f->end - f->data));
     }
     cay__reply_field(r, "Content-Encoding", "identity");
-    return inflate_file(f, &plain) ? cay__reply(r, 200, f->type, plain.data, plain.len)
-                                   : cay_fail(err, CAY_ESYS, "unpack %s", f->name);
+    if (inflate_file(f, &plain))
+        return cay__reply(r, 200, f->type, plain.data, plain.len);
+    return cay_fail(err, CAY_ESYS, "unpack %s", f->name);
 }

@@ -41,14 +41,18 @@ static int with_box(cay_client *client, const cay_call *call, const cay_job *t,
         rc = fn(sb, call, err);
     if (sb)
         cay_sandbox_unref(sb);
-    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+    if (rc == CAY_ENOENT || rc == CAY_EGONE)
+        return 0;
+    return rc;
 }
 
 /* One that is stopped needs no pause. */
 static int pause_box(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     int rc = cay_sandbox_pause(sb, call, err);
-    return rc == CAY_ESTATE ? 0 : rc;
+    if (rc == CAY_ESTATE)
+        return 0;
+    return rc;
 }
 
 static int run_pause_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
@@ -87,7 +91,9 @@ static int do_net_end(cay_client *client, const cay_call *call, const cay_job *t
         rc = cay__net_end(sb, call, t, err);
     if (sb)
         cay_sandbox_unref(sb);
-    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+    if (rc == CAY_ENOENT || rc == CAY_EGONE)
+        return 0;
+    return rc;
 }
 
 static int run_warm_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
@@ -125,7 +131,9 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
         *wait_ms = why.retry_after_ms;
         if (rc != CAY_ENOENT && err)
             *err = why;
-        return rc == CAY_ENOENT ? 0 : rc;
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
     }
     rc = run_job(client, call, t, &why);
     if (rc == 0)
@@ -135,7 +143,9 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
     else
         rc = cay_job_fail(client, t, why.msg, err);
     cay_job_free(t);
-    return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
+    if (rc < 0 && rc != CAY_ESTATE)
+        return rc;
+    return 1; /* canceled meanwhile: it is what somebody wanted */
 }
 
 static void sweep_store(cay_client *client, const cay_call *call)
@@ -173,7 +183,12 @@ static void *run_thread(void *arg)
                 cay_client_settle(c->client, &call, NULL);
             settled = cay__now_ms();
         }
-        wait = rc > 0 ? 0 : rc < 0 || !wait ? LOOK_MS : CAY_MIN(wait, (uint32_t)LOOK_MS);
+        if (rc > 0)
+            wait = 0;
+        else if (rc < 0 || !wait)
+            wait = LOOK_MS;
+        else
+            wait = CAY_MIN(wait, (uint32_t)LOOK_MS);
     } while (poll(&p, 1, (int)wait) <= 0);
     cay_key_note(c->client, true, NULL);
     return NULL;
@@ -188,7 +203,11 @@ int cay__controller_start(cay_client *client, cay__controller **out, cay_err *er
     snprintf(c->owner, sizeof c->owner, "server:%d", (int)getpid());
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
-    int e = c->stop < 0 ? errno : pthread_create(&c->thread, &small, run_thread, c);
+    int e;
+    if (c->stop < 0)
+        e = errno;
+    else
+        e = pthread_create(&c->thread, &small, run_thread, c);
     pthread_attr_destroy(&small);
     if (e) {
         cay__close_fd(&c->stop);

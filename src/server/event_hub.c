@@ -117,12 +117,14 @@ static const char *tenant_of(struct cay__hub *h, const char *id)
         cay_info_free(info);
     }
     cay_sandbox_unref(sb);
-    return !strcmp(o->id, id) ? o->tenant : "";
+    if (!strcmp(o->id, id))
+        return o->tenant;
+    return "";
 }
 
 static void string_member(cay__buf *b, const char *name, const char *value)
 {
-    value = value ? value : "";
+    value = CAY_OR(value, "");
     cay__buf_fmt(b, ",\"%s\":", name);
     cay__buf_json(b, value, strlen(value));
 }
@@ -148,7 +150,10 @@ static void describe_event(cay__heard *x, const cay_event *e, const char *more)
     }
     cay__buf_str(&b, "}");
     x->json = b.data;
-    x->len = b.full ? 0 : b.len;
+    if (b.full)
+        x->len = 0;
+    else
+        x->len = b.len;
 }
 
 static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *e, const char *more)
@@ -230,7 +235,7 @@ static int newer_snaps(struct cay__hub *h)
     char after[CAY_ID_LEN + 1];
     cay__str_copy(after, sizeof after, h->last_snap); /* it changes meanwhile */
     cay_snapshot_filter f = { .size = sizeof f,
-                              .after = *after ? after : NULL,
+                              .after = cay__text_or(after, NULL),
                               .limit = h->knows_snaps ? SNAPS : 0 };
     return cay_client_snapshots(h->client, &soon, &f, on_snap, h, NULL);
 }
@@ -288,7 +293,9 @@ static void *listen_on(void *arg)
             h->snaps_at = cay__now_ms() + SNAPS_MS;
         }
         call.deadline_ms = cay__now_ms() + SNAPS_MS;
-        int rc = h->events ? cay_events_next(h->events, &call, &e, &err) : CAY_EGONE;
+        int rc = CAY_EGONE;
+        if (h->events)
+            rc = cay_events_next(h->events, &call, &e, &err);
         if (rc == 0)
             publish_event(h, &e, NULL);
         if (rc == 0 || rc == CAY_ETIMEOUT)
@@ -337,7 +344,9 @@ int cay__hub_join(struct cay__hub *h, cay__ear *ear, cay_err *err)
     if (ear->bell < 0)
         return cay_fail_sys(err, CAY_ESYS, "listen to events");
     pthread_mutex_lock(&h->lock);
-    int rc = h->started ? 0 : start_hub(h, err);
+    int rc = 0;
+    if (!h->started)
+        rc = start_hub(h, err);
     if (rc == 0) {
         ear->cursor = h->next;
         ear->next = h->ears;
@@ -373,8 +382,13 @@ void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed,
     eventfd_t n;
     eventfd_read(ear->bell, &n);
     pthread_mutex_lock(&h->lock);
-    uint64_t oldest = h->next > CAY__HUB_KEPT ? h->next - CAY__HUB_KEPT : 1;
-    *missed = ear->cursor < oldest ? oldest - ear->cursor : 0;
+    uint64_t oldest = 1;
+    if (h->next > CAY__HUB_KEPT)
+        oldest = h->next - CAY__HUB_KEPT;
+    if (ear->cursor < oldest)
+        *missed = oldest - ear->cursor;
+    else
+        *missed = 0;
     ear->cursor = CAY_MAX(ear->cursor, oldest);
     while (ear->cursor < h->next && fn(&h->ring[ear->cursor % CAY__HUB_KEPT], arg))
         ear->cursor++;

@@ -94,12 +94,14 @@ static int listener_pull(cay__pump *p, unsigned ready, cay__buf *out)
     cay__hub_hear(l->hub, &l->ear, &missed, on_heard_event, &t);
     if (missed && !l->now)
         tell_lost(l, missed, out);
-    cay__buf_add(out, news.data ? news.data : "", news.len);
+    cay__buf_add(out, CAY_OR(news.data, ""), news.len);
     if (l->now && l->ear.cursor >= l->now)
         tell_now(l, out);
     if (!ready && !news.len && !missed)
         cay__buf_str(out, ":\n\n");
-    return out->full ? CAY_ETOOBIG : CAY__PUMP_ON;
+    if (out->full)
+        return CAY_ETOOBIG;
+    return CAY__PUMP_ON;
 }
 
 /* STREAM.NUMBER: go on behind it. 0: first all that is kept. */
@@ -126,15 +128,17 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
     listener *l = cay__alloc(sizeof *l);
     int rc = 0;
     l->hub = cay__server_hub(r->server);
-    cay__str_copy(l->sandbox, sizeof l->sandbox, spec->sandbox ? spec->sandbox : "");
+    cay__str_copy(l->sandbox, sizeof l->sandbox, CAY_OR(spec->sandbox, ""));
     if (r->who.scope != CAY__SCOPE_ADMIN &&
         !spec->sandbox) /* of one sandbox it was judged already */
         cay__str_copy(l->tenant, sizeof l->tenant, r->who.tenant);
-    for (size_t i = 0; spec->kinds && spec->kinds[i] && rc == 0; i++)
-        rc = i < KINDS && cay__str_copy(l->kinds[l->nkinds++], sizeof l->kinds[0], spec->kinds[i])
-                 ? 0
-                 : cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind=%.30s: there is no such event",
-                                spec->kinds[i]);
+    for (size_t i = 0; spec->kinds && spec->kinds[i] && rc == 0; i++) {
+        if (i < KINDS && cay__str_copy(l->kinds[l->nkinds++], sizeof l->kinds[0], spec->kinds[i]))
+            rc = 0;
+        else
+            rc = cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind=%.30s: there is no such event",
+                              spec->kinds[i]);
+    }
     if (rc == 0)
         rc = cay__hub_join(l->hub, &l->ear, err);
     if (rc < 0) {
@@ -219,10 +223,12 @@ static int follow_pull(cay__pump *p, unsigned ready, cay__buf *out)
     cay__hub_hear(f->l.hub, &f->l.ear, &missed, tell_record, &(turn){ &f->l, &news, 0 });
     if (missed)
         cay__buf_str(out, "event: lost\ndata: {}\n\n");
-    cay__buf_add(out, news.data ? news.data : "", news.len);
+    cay__buf_add(out, CAY_OR(news.data, ""), news.len);
     if (!ready && !news.len)
         cay__buf_str(out, ":\n\n");
-    return out->full ? CAY_ETOOBIG : CAY__PUMP_ON;
+    if (out->full)
+        return CAY_ETOOBIG;
+    return CAY__PUMP_ON;
 }
 
 void cay__net_follow_drop(cay__net_follow *f)

@@ -22,7 +22,9 @@ int cay__history_put(int dir, const char *id, const cay__moment *m)
     name_of(id, name);
     CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     off_t at = (off_t)(m->ms / CAY__HISTORY_STEP_MS % CAY__HISTORY_MOMENTS) * (off_t)sizeof *m;
-    return fd >= 0 && pwrite(fd, m, sizeof *m, at) == (ssize_t)sizeof *m ? 0 : -1;
+    if (fd >= 0 && pwrite(fd, m, sizeof *m, at) == (ssize_t)sizeof *m)
+        return 0;
+    return -1;
 }
 
 void cay__history_drop(int dir, const char *id)
@@ -35,7 +37,9 @@ void cay__history_drop(int dir, const char *id)
 static int by_time(const void *a, const void *b)
 {
     const cay__moment *x = a, *y = b;
-    return x->ms < y->ms ? -1 : x->ms > y->ms;
+    if (x->ms < y->ms)
+        return -1;
+    return x->ms > y->ms;
 }
 
 /* All of a file that makes sense, in order. */
@@ -63,7 +67,9 @@ static size_t load_moments(int dir, const char *id, cay__moment *v)
 /* A millisecond's worth; a counter that is smaller than before began anew. */
 static double compute_rate(bool near, uint64_t was, uint64_t is, int64_t ms)
 {
-    return near && is >= was ? (double)(is - was) / (double)ms : 0;
+    if (near && is >= was)
+        return (double)(is - was) / (double)ms;
+    return 0;
 }
 
 size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms,
@@ -97,7 +103,9 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
 void cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg)
 {
     int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d && fd >= 0)
         close(fd);
     if (d)

@@ -78,7 +78,7 @@ static void format_key(cay__listing *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
     int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
-                     r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "",
+                     r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', CAY_OR(tenant, ""),
                      r->dialect->name, r->route->path, r->head.query);
     if (n < 0 || (size_t)n >= sizeof l->key)
         l->key[0] = 0;
@@ -173,7 +173,9 @@ bool cay__mark_valid(const char *mark, char kind)
 {
     char id[CAY_ID_LEN + 1] = "";
     size_t n = strcspn(mark, ".");
-    const char *ms = mark[n] ? mark + n + 1 : "0";
+    const char *ms = "0";
+    if (mark[n])
+        ms = mark + n + 1;
     if (n == CAY_ID_LEN)
         memcpy(id, mark, n);
     return cay__id_valid(id, kind) && *ms && strlen(ms) <= 18 && !ms[strspn(ms, "0123456789")];

@@ -186,7 +186,9 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
                      .request = "",
                      .type = "" };
     cay_err why = CAY_ERR_INIT;
-    int rc = CAY__MUTANT("console-link") ? 0 : cay_answer_begin(r->client, &a, no_body, NULL, &why);
+    int rc = 0;
+    if (!CAY__MUTANT("console-link"))
+        rc = cay_answer_begin(r->client, &a, no_body, NULL, &why);
     if (rc == CAY_EEXIST || rc == CAY_EBUSY)
         return cay_fail_why(err, CAY_EAUTH, "link_used",
                             "this link has been used; `cay open` makes another one");
@@ -196,7 +198,9 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
     }
     a.status = 201;
     CAY_TRY(cay_answer_end(r->client, &a, err));
-    return CAY__MUTANT("console-link") ? 0 : cay_key_revoke(r->client, l->id, err);
+    if (CAY__MUTANT("console-link"))
+        return 0;
+    return cay_key_revoke(r->client, l->id, err);
 }
 
 static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
@@ -212,10 +216,10 @@ static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 static int by_key(cay__req *r, const char *key, login *l, cay_err *err)
 {
     CAY_TRY(cay_key_check(r->client, key, take_login, l, err));
-    return l->key.scope == CAY_KEY_TENANT || l->key.scope == CAY_KEY_ADMIN
-               ? 0
-               : cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
-                              "the console needs a key of scope tenant or admin");
+    if (l->key.scope == CAY_KEY_TENANT || l->key.scope == CAY_KEY_ADMIN)
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                        "the console needs a key of scope tenant or admin");
 }
 
 /* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which
@@ -232,7 +236,10 @@ int cay__on_session_post(cay__req *r, cay_err *err)
     const char *token = cay__json_str(j, "token", ""), *given = cay__json_str(j, "key", "");
     if (!*token == !*given)
         return cay_fail(err, CAY_EINVAL, "want token, of a link, or key");
-    CAY_TRY(*token ? by_link(r, token, &l, err) : by_key(r, given, &l, err));
+    if (*token)
+        CAY_TRY(by_link(r, token, &l, err));
+    else
+        CAY_TRY(by_key(r, given, &l, err));
     CAY_TRY(cay_login_create(r->client, &l.key, text, err));
     CAY_TRY(cay__auth_session(r, text, err));
     cay__req_about(r, r->who.key);
@@ -244,7 +251,9 @@ int cay__on_session_post(cay__req *r, cay_err *err)
 
 static int is_ours(const cay_key *k, void *arg)
 {
-    return !strcmp(k->id, arg) && k->scope == CAY_KEY_SESSION ? 1 : 0;
+    if (!strcmp(k->id, arg) && k->scope == CAY_KEY_SESSION)
+        return 1;
+    return 0;
 }
 
 /* A session ends; whoever asks for this by a key keeps the key. */

@@ -175,8 +175,8 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
     if (optind < argc)
         return cay_fail(err, CAY_EINVAL, "\"%s\": no operands are taken", argv[optind]);
     if ((dialect || as) && w->n) {
-        w->dialect[w->n - 1] = dialect ? dialect : w->dialect[w->n - 1];
-        w->as[w->n - 1] = as ? as : w->as[w->n - 1];
+        w->dialect[w->n - 1] = CAY_OR(dialect, w->dialect[w->n - 1]);
+        w->as[w->n - 1] = CAY_OR(as, w->as[w->n - 1]);
     } else if (dialect || as) {
         return cay_fail(err, CAY_EINVAL, "--dialect and --as need a --listen of their own");
     }
@@ -190,7 +190,9 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
 /* "CERT,KEY"; the files are read before anything listens. */
 static int open_tls(cay__server *s, const char *both, cay_err *err)
 {
-    const char *comma = both ? strchr(both, ',') : NULL;
+    const char *comma = NULL;
+    if (both)
+        comma = strchr(both, ',');
     if (!both)
         return 0;
     if (!comma || comma == both || !comma[1])
@@ -233,10 +235,13 @@ static int open_log(cay__server *s, cay_err *err)
     s->log_fd = -1;
     if (!s->conf.log)
         return 0;
-    s->log_fd = strcmp(s->conf.log, "-")
-                    ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
-                    : fcntl(2, F_DUPFD_CLOEXEC, 3);
-    return s->log_fd < 0 ? cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log) : 0;
+    if (strcmp(s->conf.log, "-"))
+        s->log_fd = open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    else
+        s->log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
+    if (s->log_fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log);
+    return 0;
 }
 
 static int there_is(const cay_tenant *t, void *arg)
@@ -250,13 +255,17 @@ static int mind_tenants(cay__server *s, cay_err *err)
 {
     for (size_t i = 0; i < s->nlisteners; i++) {
         const char *as = s->listeners[i].as;
-        int rc = as ? cay_tenant_get(s->client, as, there_is, NULL, err) : 0;
-        if (rc < 0)
-            return rc == CAY_ENOENT ? cay_fail(err, CAY_EINVAL,
-                                               "--as %.64s: there is no such tenant; `cay tenant "
-                                               "create %.64s` makes it",
-                                               as, as)
-                                    : rc;
+        int rc = 0;
+        if (as)
+            rc = cay_tenant_get(s->client, as, there_is, NULL, err);
+        if (rc < 0) {
+            if (rc == CAY_ENOENT)
+                return cay_fail(err, CAY_EINVAL,
+                                "--as %.64s: there is no such tenant; `cay tenant "
+                                "create %.64s` makes it",
+                                as, as);
+            return rc;
+        }
     }
     return 0;
 }
@@ -388,7 +397,7 @@ static void print_listeners(const cay__server *s)
                s->listeners[i].root ? " for " : "",
                s->listeners[i].root ? s->listeners[i].root->name : "",
                s->listeners[i].as ? ", without a key, as tenant " : "",
-               s->listeners[i].as ? s->listeners[i].as : "");
+               CAY_OR(s->listeners[i].as, ""));
     fflush(stdout);
 }
 
@@ -421,7 +430,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "cay: %s\n", err.msg);
         if (s.client)
             cay_client_close(s.client);
-        return err.code == CAY_EINVAL ? 2 : 1;
+        if (err.code == CAY_EINVAL)
+            return 2;
+        return 1;
     }
     leave_address(&s, true);
     print_listeners(&s);
@@ -437,5 +448,7 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_DFL);
     leave_address(&s, anew);
     stop_server(&s, anew);
-    return anew ? cay__anew(&s, argv) : 0;
+    if (anew)
+        return cay__anew(&s, argv);
+    return 0;
 }

@@ -71,7 +71,7 @@ static void write_labels(cay__buf *b, const row *x)
     const cay__dialect *d = x->dialect;
     if (route && d)
         cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->method,
-                     d->base ? d->base : "", route->path ? route->path : "/*");
+                     CAY_OR(d->base, ""), CAY_OR(route->path, "/*"));
     else
         cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
 }

@@ -82,7 +82,7 @@ int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_job *t, cay_er
 {
     CAY_AUTOJSON *now = NULL, *detail = NULL;
     CAY_AUTOFREE char *json = NULL, *text = NULL;
-    CAY_TRY(cay__json_object("detail", t->detail ? t->detail : "{}", &detail, err));
+    CAY_TRY(cay__json_object("detail", CAY_OR(t->detail, "{}"), &detail, err));
     CAY_TRY(read_policy(sb, call, &now, err));
     const json_t *gone = json_object_get(detail, "rules");
     json_t *rules = json_object_get(now, "rules");

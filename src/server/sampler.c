@@ -27,7 +27,9 @@ int cay__history_dir(cay_client *client, int *fd, cay_err *err)
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "the directory of figures") : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
+    return 0;
 }
 
 /* Ids, each with its NUL. */
@@ -41,7 +43,9 @@ static int on_list_sandbox(const cay_info *i, void *arg)
 
 static int take_e2b(const cay_info *i, void *arg)
 {
-    return strstr(i->metadata ? i->metadata : "", "\"e2b\":") ? on_list_sandbox(i, arg) : 0;
+    if (strstr(CAY_OR(i->metadata, ""), "\"e2b\":"))
+        return on_list_sandbox(i, arg);
+    return 0;
 }
 
 static bool is_listed_id(const char *id, void *arg)
@@ -120,7 +124,11 @@ int cay__history_start(cay_client *client, struct cay__history **out, cay_err *e
     *h = (struct cay__history){ .client = client, .stop = eventfd(0, EFD_CLOEXEC) };
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run_sampler, h);
+    int e;
+    if (h->stop < 0)
+        e = errno;
+    else
+        e = pthread_create(&h->thread, &attr, run_sampler, h);
     pthread_attr_destroy(&attr);
     if (!e) {
         *out = h;

@@ -26,7 +26,9 @@ struct cay__tracing {
 
 static void queue_span(struct cay__tracing *t, cay__buf *b)
 {
-    char *text = b->full ? NULL : CAY_STEAL(b->data);
+    char *text = NULL;
+    if (!b->full)
+        text = CAY_STEAL(b->data);
     pthread_mutex_lock(&t->lock);
     if (text && t->n < QUEUE)
         t->queue[t->n++] = CAY_STEAL(text);
@@ -61,7 +63,7 @@ static void send_all(struct cay__tracing *t)
     free(batch);
     if (after > before && !t->told)
         fprintf(stderr, "cay: spans are lost: %s\n",
-                *err.msg ? err.msg : "the collector does not take them");
+                cay__text_or(err.msg, "the collector does not take them"));
     t->told = after > before;
     pthread_mutex_lock(&t->lock);
     t->lost += after - before;
@@ -101,7 +103,9 @@ static int headers_of(char *text, cay__arena *mem, const char *list[HEADERS + 1]
     for (char *save = NULL, *one = text ? strtok_r(text, ",", &save) : NULL; one;
          one = strtok_r(NULL, ",", &save)) {
         char *eq = strchr(one, '='), *name = one + strspn(one, " ");
-        size_t len = eq ? strlen(eq + 1) : 0;
+        size_t len = 0;
+        if (eq)
+            len = strlen(eq + 1);
         char *value = cay__arena_take(mem, len + 1);
         size_t room = strlen(one) + len + 4;
         char *line = cay__arena_take(mem, room);
@@ -129,9 +133,9 @@ static const char *find_endpoint(const cay__conf *conf, char buf[1024])
     if (!base || !*base)
         return NULL;
     size_t n = strlen(base);
-    return cay__str_join(buf, 1024, base, base[n - 1] == '/' ? "v1/traces" : "/v1/traces", NULL)
-               ? buf
-               : base;
+    if (cay__str_join(buf, 1024, base, base[n - 1] == '/' ? "v1/traces" : "/v1/traces", NULL))
+        return buf;
+    return base;
 }
 
 static int open_sinks(const cay__conf *conf, struct cay__tracing *t, cay_err *err)
@@ -286,10 +290,10 @@ void cay__trace_begin(cay__req *r)
 static void put_request(cay__buf *b, const cay__req *r)
 {
     const char *base = r->dialect && r->dialect->base ? r->dialect->base : "",
-               *path = r->route->path ? r->route->path : "/*";
+               *path = CAY_OR(r->route->path, "/*");
     CAY_AUTOBUF name = CAY__BUF(512);
     cay__buf_fmt(&name, "%s %s%s", r->head.method, base, path);
-    put_text(b, "name", name.data ? name.data : "");
+    put_text(b, "name", CAY_OR(name.data, ""));
     cay__buf_str(b, ",\"data\":{\"http.request.method\":");
     cay__buf_json(b, r->head.method, strlen(r->head.method));
     cay__buf_fmt(b,

@@ -49,11 +49,10 @@ static int fail_field(reader *r, const spot *at, const char *reason, const char 
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     format_path(&path, at);
-    cay__buf_safe(&safe, path.data ? path.data : "", path.len, false);
-    int rc =
-        cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", safe.data ? safe.data : "", text);
+    cay__buf_safe(&safe, CAY_OR(path.data, ""), path.len, false);
+    int rc = cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", CAY_OR(safe.data, ""), text);
     cay__buf_str(&detail, "{\"field\":");
-    cay__buf_json(&detail, safe.data ? safe.data : "", safe.len);
+    cay__buf_json(&detail, CAY_OR(safe.data, ""), safe.len);
     cay__buf_str(&detail, "}");
     if (r->err && !detail.full)
         cay__str_copy(r->err->detail, sizeof r->err->detail, detail.data);
@@ -73,7 +72,7 @@ static int fail_value(reader *r, const spot *at, const char *fmt, ...)
 static int get_str(reader *r, const spot *at, const cay__field *f, const json_t *j,
                    const char **out)
 {
-    size_t max = f->max ? f->max : STR_MAX, n = json_string_length(j);
+    size_t max = CAY_OR(f->max, STR_MAX), n = json_string_length(j);
     if (!json_is_string(j))
         return fail_value(r, at, "a text");
     if (strlen(json_string_value(j)) != n)
@@ -91,8 +90,10 @@ static uint64_t max_value(const cay__field *f)
     static const uint64_t room[] = {
         [CAY__F_U16] = UINT16_MAX, [CAY__F_U32] = UINT32_MAX, [CAY__F_INT] = INT32_MAX
     };
-    uint64_t m = f->kind < CAY_LEN(room) ? room[f->kind] : 0;
-    return f->max ? f->max : m ? m : INT64_MAX;
+    uint64_t m = 0;
+    if (f->kind < CAY_LEN(room))
+        m = room[f->kind];
+    return CAY_OR(f->max, CAY_OR(m, INT64_MAX));
 }
 
 static int get_number(reader *r, const spot *at, const cay__field *f, const json_t *j, void *out)
@@ -121,7 +122,9 @@ static int get_mode(reader *r, const spot *at, const json_t *j, uint32_t *out)
 {
     const char *s = json_string_value(j);
     char *end = NULL;
-    unsigned long v = s && *s >= '0' && *s <= '7' && strlen(s) <= 5 ? strtoul(s, &end, 8) : 0;
+    unsigned long v = 0;
+    if (s && *s >= '0' && *s <= '7' && strlen(s) <= 5)
+        v = strtoul(s, &end, 8);
     if (!end || *end || v > 07777)
         return fail_value(r, at, "permissions as octal text, such as \"0644\"");
     *out = (uint32_t)v;
@@ -148,12 +151,16 @@ int cay__signal_parse(const json_t *j)
 {
     const char *s = json_string_value(j);
     uint64_t n;
-    if (json_is_integer(j))
-        return json_integer_value(j) >= 0 && json_integer_value(j) < NSIG
-                   ? (int)json_integer_value(j)
-                   : -1;
-    if (s && cay__str_to_u64(s, &n))
-        return n < NSIG ? (int)n : -1;
+    if (json_is_integer(j)) {
+        if (json_integer_value(j) >= 0 && json_integer_value(j) < NSIG)
+            return (int)json_integer_value(j);
+        return -1;
+    }
+    if (s && cay__str_to_u64(s, &n)) {
+        if (n < NSIG)
+            return (int)n;
+        return -1;
+    }
     if (s && !strncasecmp(s, "SIG", 3))
         s += 3;
     for (int i = 1; s && i < NSIG; i++)
@@ -165,7 +172,7 @@ int cay__signal_parse(const json_t *j)
 static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t *j,
                     const char *const **out)
 {
-    size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
+    size_t n = json_array_size(j), max = CAY_OR(f->max, STRS_MAX);
     if (!json_is_array(j) || n > max || n < f->min)
         return fail_value(r, up, "a list of %" PRIu64 " to %zu texts", f->min, max);
     const char **v = cay__arena_take(r->mem, (n + !CAY__MUTANT("fuzz-fields")) * sizeof *v);
@@ -198,7 +205,7 @@ static int get_pairs(reader *r, const spot *up, const json_t *j, const cay_pair 
 static int get_list(reader *r, const spot *up, const cay__field *f, const json_t *j, void *base)
 {
     const cay__shape *s = f->more;
-    size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
+    size_t n = json_array_size(j), max = CAY_OR(f->max, STRS_MAX);
     if (!json_is_array(j) || n > max)
         return fail_value(r, up, "a list of at most %zu objects", max);
     char *v = cay__arena_take(r->mem, (n + 1) * s->size);
@@ -216,7 +223,7 @@ static int get_json(reader *r, const spot *at, const cay__field *f, const json_t
 {
     if (!(f->flags & CAY__F_ANY) && !json_is_object(j))
         return fail_value(r, at, "an object");
-    char *text = cay__json_text(j, f->max ? f->max : TEXT_MAX);
+    char *text = cay__json_text(j, CAY_OR(f->max, TEXT_MAX));
     if (!text)
         return fail_value(r, at, "less of it");
     *out = cay__arena_adopt(r->mem, text);
@@ -265,8 +272,9 @@ static int get_field(reader *r, const spot *at, const cay__field *f, const json_
         return 0;
     case CAY__F_SIGNAL:
         *(int *)out = cay__signal_parse(j);
-        return *(int *)out < 0 ? fail_value(r, at, "a signal's name or number, such as \"TERM\"")
-                               : 0;
+        if (*(int *)out < 0)
+            return fail_value(r, at, "a signal's name or number, such as \"TERM\"");
+        return 0;
     case CAY__F_STRS: return get_strs(r, at, f, j, out);
     case CAY__F_PAIRS: return get_pairs(r, at, j, out);
     case CAY__F_JSON: return get_json(r, at, f, j, out);
@@ -295,7 +303,7 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
     const char *key;
     json_t *value;
     if (!json_is_object(obj))
-        return fail_value(r, up ? up : &(spot){ .name = "body" }, "an object");
+        return fail_value(r, CAY_OR(up, &(spot){ .name = "body" }), "an object");
     json_object_foreach((json_t *)obj, key, value)
     {
         spot at = { up, key, 0 };

@@ -17,19 +17,21 @@ bool cay__utf8(const char *s, size_t n)
 
 static void put_key(cay__buf *b, const char *name, const char *tail)
 {
-    char last = b->len ? b->data[b->len - 1] : '{';
+    char last = '{';
+    if (b->len)
+        last = b->data[b->len - 1];
     cay__buf_fmt(b, "%s\"%s%s\":", last == '{' ? "" : ",", name, tail);
 }
 
 static void put_str(cay__buf *b, const char *s)
 {
-    s = s ? s : "";
+    s = CAY_OR(s, "");
     cay__buf_json(b, s, strlen(s));
 }
 
 static void put_path(cay__buf *b, const cay__field *f, const char *s)
 {
-    s = s ? s : "";
+    s = CAY_OR(s, "");
     put_key(b, f->name, "");
     put_str(b, s);
     if (cay__utf8(s, strlen(s)))
@@ -43,10 +45,10 @@ static void put_path(cay__buf *b, const cay__field *f, const char *s)
 
 static void put_bytes(cay__buf *b, const cay__field *f, const char *s, size_t n)
 {
-    bool text = cay__utf8(s ? s : "", n);
+    bool text = cay__utf8(CAY_OR(s, ""), n);
     put_key(b, f->name, text ? "" : "_base64");
     if (text) {
-        cay__buf_json(b, s ? s : "", n);
+        cay__buf_json(b, CAY_OR(s, ""), n);
         return;
     }
     cay__buf_str(b, "\"");
@@ -224,7 +226,9 @@ static json_t *schema_of(const cay__field *f)
         return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
                          "string");
     case CAY__F_JSON:
-        return f->flags & CAY__F_ANY ? json_object() : json_pack("{s:s}", "type", "object");
+        if (f->flags & CAY__F_ANY)
+            return json_object();
+        return json_pack("{s:s}", "type", "object");
     case CAY__F_OBJECT:
     case CAY__F_POINT: return make_ref(f->more);
     case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", make_ref(f->more));

@@ -60,7 +60,7 @@ static cay__cmd *claim_slot(cay__cmds *t)
         if (has_ended(s) && (!ended || s->used < ended->used))
             ended = s;
     }
-    cay__cmd *go = ended ? ended : oldest;
+    cay__cmd *go = CAY_OR(ended, oldest);
     if (!has_ended(go))
         cay_proc_signal(go->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
     cay__cmd_drop(go);
@@ -97,7 +97,7 @@ static cay__cmd *reserve_session(cay__cmds *t, int id, bool tty)
     pthread_mutex_lock(&t->lock);
     cay__cmd *s = claim_slot(t);
     *s = (cay__cmd){
-        .id = id ? id : new_id(t), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock
+        .id = CAY_OR(id, new_id(t)), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock
     };
     pthread_mutex_unlock(&t->lock);
     return s;
@@ -235,7 +235,9 @@ static void drain_stream(cay__cmd *s, const cay_call *call, int i, cay__printed 
 
 uint64_t cay__cmd_yield(uint64_t asked_ms, bool polls)
 {
-    uint64_t least = polls ? CAY__YIELD_POLL : CAY__YIELD_MIN;
+    uint64_t least = CAY__YIELD_MIN;
+    if (polls)
+        least = CAY__YIELD_POLL;
     return CAY_MIN(CAY_MAX(asked_ms, least), (uint64_t)CAY__YIELD_MAX);
 }
 
@@ -243,7 +245,9 @@ int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__
                      cay_err *err)
 {
     int64_t end = cay__now_ms() + (int64_t)yield_ms;
-    int exit_fd = s->exited ? -1 : cay_proc_exit_fd(s->p, err);
+    int exit_fd = -1;
+    if (!s->exited)
+        exit_fd = cay_proc_exit_fd(s->p, err);
     for (;;) {
         drain_stream(s, call, 0, out);
         drain_stream(s, call, 1, out);

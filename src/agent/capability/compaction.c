@@ -61,7 +61,9 @@ static bool is_type(const json_t *item, const char *type)
 static size_t measure_item(const json_t *item)
 {
     CAY_AUTOFREE char *text = cay__json_text(item, 64u << 20);
-    return text ? strlen(text) : 0;
+    if (text)
+        return strlen(text);
+    return 0;
 }
 
 /* The first item that stays: the last ones, beginning with none whose call would be lost. */
@@ -85,9 +87,11 @@ static void write_transcript(const json_t *items, size_t to, cay__buf *b)
 {
     for (size_t i = 0; i < to; i++) {
         CAY_AUTOFREE char *text = cay__json_text(json_array_get(items, i), 64u << 20);
-        size_t n = text ? strlen(text) : 0;
+        size_t n = 0;
+        if (text)
+            n = strlen(text);
         if (n <= ITEM_BYTES)
-            cay__buf_fmt(b, "%s\n", text ? text : "");
+            cay__buf_fmt(b, "%s\n", CAY_OR(text, ""));
         else
             cay__buf_fmt(b, "%.*s … %zu bytes … %s\n", ITEM_BYTES / 2, text, n - ITEM_BYTES,
                          text + n - ITEM_BYTES / 2);
@@ -108,7 +112,9 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
 {
     CAY_AUTOJSON *in =
         json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", text);
-    CAY_AUTOFREE char *input = in ? cay__json_text(in, 256u << 20) : NULL;
+    CAY_AUTOFREE char *input = NULL;
+    if (in)
+        input = cay__json_text(in, 256u << 20);
     CAY_AUTOJSON *items = NULL;
     cay_model_reply r = { .size = sizeof r };
     cay_model_request q = { .size = sizeof q, .instructions = summarise, .input = input };
@@ -151,7 +157,10 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
         json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", text.data);
     for (size_t i = at; list && i < json_array_size(items); i++)
         json_array_append(list, json_array_get(items, i));
-    *instead = list ? cay__json_text(list, 256u << 20) : NULL;
+    if (list)
+        *instead = cay__json_text(list, 256u << 20);
+    else
+        *instead = NULL;
     return 0;
 }
 
@@ -182,7 +191,9 @@ static int compact_history(void *arg, const char *text, char **instead, cay_err 
         *instead = cay__json_text(items, 256u << 20);
         return 0;
     }
-    return over ? compact_here(b, items, instead, err) : 0;
+    if (over)
+        return compact_here(b, items, instead, err);
+    return 0;
 }
 
 static int add_sampling(void *arg, char **extra, cay_err *err)
@@ -203,17 +214,19 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
 {
     const compaction *c = self;
     bound *b = cay__alloc(sizeof *b);
-    uint64_t told = c->o.window ? c->o.window : cay_model_window(scope->model),
-             window = told ? told : window_of(cay_model_name(scope->model));
-    unsigned percent = c->o.percent ? CAY_MIN(c->o.percent, 100u) : 90;
+    uint64_t told = CAY_OR(c->o.window, cay_model_window(scope->model)),
+             window = CAY_OR(told, window_of(cay_model_name(scope->model)));
+    unsigned percent = 90;
+    if (c->o.percent)
+        percent = CAY_MIN(c->o.percent, 100u);
     (void)err;
     *b = (bound){ .c = c,
                   .run = scope->run,
                   .model = scope->model,
                   .local = c->o.local || !cay_model_kind(scope->model)->compaction };
-    b->threshold = c->o.threshold ? c->o.threshold
-                   : window       ? window / 100 * percent + window % 100 * percent / 100
-                                  : STATIC_THRESHOLD;
+    b->threshold =
+        CAY_OR(c->o.threshold,
+               window ? window / 100 * percent + window % 100 * percent / 100 : STATIC_THRESHOLD);
     *out = b;
     return 0;
 }

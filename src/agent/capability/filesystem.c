@@ -102,7 +102,7 @@ static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *ou
         return rc;
     if (rc < 0) /* the model can mend it: told as it is, after what was done before */
         cay__buf_fmt(&done, "%sapply_patch failed: %s", done.len ? "\n" : "", err->msg);
-    cay_output_text(out, done.data ? done.data : "", done.len);
+    cay_output_text(out, CAY_OR(done.data, ""), done.len);
     return 0;
 }
 
@@ -168,7 +168,9 @@ static const char *media_type(const char *d, size_t n, const char *path)
             return kinds[i].type;
     if (n >= 12 && !memcmp(d, "RIFF", 4) && !memcmp(d + 8, "WEBP", 4))
         return "image/webp";
-    return is_svg(d, n, path) ? "image/svg+xml" : NULL;
+    if (is_svg(d, n, path))
+        return "image/svg+xml";
+    return NULL;
 }
 
 static int read_image(const bound *b, const cay_call *call, const char *path, cay__buf *data,
@@ -180,7 +182,10 @@ static int read_image(const bound *b, const cay_call *call, const char *path, ca
     for (ssize_t n = 1; n > 0;) {
         CAY_TRY(cay__call_wait(call, fd, POLLIN, path, err));
         char *room = cay__buf_room(data, 65536);
-        n = room ? read(fd, room, 65536) : 0;
+        if (room)
+            n = read(fd, room, 65536);
+        else
+            n = 0;
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             n = 1;
         else if (n < 0)
@@ -240,7 +245,9 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
                             cay_code_name(rc), why.msg);
     if (data.len > IMAGE_MAX)
         return write_output(out, "image path `%.200s` is larger than 10MB", path);
-    const char *type = data.len ? media_type(data.data, data.len, path) : NULL;
+    const char *type = NULL;
+    if (data.len)
+        type = media_type(data.data, data.len, path);
     if (!type)
         return write_output(out, "image path `%.200s` is not a supported image file", path);
     cay_output_image(out, type, data.data, data.len);
@@ -259,7 +266,10 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
         cay__buf_fmt(&root, "%s%s", strcmp(scope->workdir, "/") ? "/" : "", b->fs->below);
     b->root = CAY_STEAL(root.data);
     b->cwd = cay__strdup(scope->cwd);
-    b->user = scope->user ? cay__strdup(scope->user) : NULL;
+    if (scope->user)
+        b->user = cay__strdup(scope->user);
+    else
+        b->user = NULL;
     b->patch = (cay_tool){ .size = sizeof b->patch,
                            .name = "apply_patch",
                            .grammar = grammar,

@@ -173,7 +173,11 @@ static bool find_program(cay_run *r, cay__seat *s, const char *name, char *path,
     cay_stat st = { .size_of = sizeof st };
     bool named = strchr(name, '/');
     for (size_t i = 0; i < (named ? 1 : CAY_LEN(places)); i++) {
-        const char *dir = named ? s->workdir : places[i];
+        const char *dir;
+        if (named)
+            dir = s->workdir;
+        else
+            dir = places[i];
         if ((size_t)snprintf(path, cap, "%s%s%s", *name == '/' ? "" : dir, *name == '/' ? "" : "/",
                              name) < cap &&
             cay_file_stat(s->sb, r->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE)
@@ -192,7 +196,10 @@ static bool first_line(cay_run *r, cay__seat *s, const char *path, char *line, s
         return false;
     for (ssize_t k = 1; k > 0 && n<cap - 1; n += k> 0 ? (size_t)k : 0) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
-        k = poll(&p, 1, 10000) > 0 ? read(fd, line + n, cap - 1 - n) : 0;
+        if (poll(&p, 1, 10000) > 0)
+            k = read(fd, line + n, cap - 1 - n);
+        else
+            k = 0;
     }
     line[n] = 0;
     line[strcspn(line, "\n")] = 0;
@@ -202,12 +209,14 @@ static bool first_line(cay_run *r, cay__seat *s, const char *path, char *line, s
 static int add_program(cay_run *r, cay__seat *s, list *l, const char *name, int depth, cay_err *err)
 {
     char path[1200], line[256];
-    if (!find_program(r, s, name, path, sizeof path))
-        return depth ? 0
-                     : cay_fail_why(err, CAY_ENOENT, "capability_list",
-                                    "capability exec of agent %.60s: there is no program %.100s in "
-                                    "its sandbox",
-                                    s->agent->name, name);
+    if (!find_program(r, s, name, path, sizeof path)) {
+        if (depth)
+            return 0;
+        return cay_fail_why(err, CAY_ENOENT, "capability_list",
+                            "capability exec of agent %.60s: there is no program %.100s in "
+                            "its sandbox",
+                            s->agent->name, name);
+    }
     list_add(l, path);
     if (depth >= DEEP || !first_line(r, s, path, line, sizeof line))
         return 0;
@@ -285,7 +294,9 @@ static void report_network(const cay__seat *s, json_t *all)
 {
     for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
         const list *l = cay__capability_self(s->agent->capabilities[i], "network");
-        json_t *rules = l ? json_array() : NULL;
+        json_t *rules = NULL;
+        if (l)
+            rules = json_array();
         for (size_t k = 0; l && k < l->n; k++)
             json_array_append_new(rules, json_string(l->v[k]));
         if (l)
@@ -327,8 +338,12 @@ int cay__limits_make(cay_run *r, cay__seat *s, struct cay__limits **out, cay_err
     }
     l->fence = (cay_fence){ .size = any ? sizeof l->fence : 0, .workdir = s->workdir };
     const char *const **targets[] = { &l->fence.exec, &l->fence.read, &l->fence.write };
-    for (size_t k = 0; k < CAY_LEN(kinds); k++)
-        *targets[k] = l->lists[k] ? (const char *const *)l->lists[k]->v : NULL;
+    for (size_t k = 0; k < CAY_LEN(kinds); k++) {
+        if (l->lists[k])
+            *targets[k] = (const char *const *)l->lists[k]->v;
+        else
+            *targets[k] = NULL;
+    }
     l->report = cay__json_text(all, CAY__TEXT_MAX);
     *out = l;
     return cay__run_event(r, CAY_RUN_NOTE, "enforced", all, err);
@@ -347,10 +362,14 @@ void cay__limits_free(struct cay__limits *l)
 
 const cay_fence *cay__limits_fence(const struct cay__limits *l)
 {
-    return l && l->fence.size ? &l->fence : NULL;
+    if (l && l->fence.size)
+        return &l->fence;
+    return NULL;
 }
 
 const char *cay_run_report(const cay_run *r)
 {
-    return r->seat && r->seat->limits && r->seat->limits->report ? r->seat->limits->report : "[]";
+    if (r->seat && r->seat->limits && r->seat->limits->report)
+        return r->seat->limits->report;
+    return "[]";
 }

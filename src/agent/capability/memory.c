@@ -70,10 +70,10 @@ static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *ot
     for (const cay__seat *s = b->run->seats; s; s = s->next)
         for (size_t i = 0; i < s->ncaps; i++) {
             const bound *other = s->caps[i].bound;
-            int rc = other && s->caps[i].cap->ops->close == close_memory &&
-                             !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb))
-                         ? fn(b, other, arg)
-                         : 0;
+            int rc = 0;
+            if (other && s->caps[i].cap->ops->close == close_memory &&
+                !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb)))
+                rc = fn(b, other, arg);
             if (rc)
                 return rc;
         }
@@ -82,7 +82,7 @@ static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *ot
 
 static bool same_text(const char *a, const char *b)
 {
-    return !strcmp(a ? a : "", b ? b : "");
+    return !strcmp(CAY_OR(a, ""), CAY_OR(b, ""));
 }
 
 static bool same_making(const cay__memory *a, const cay__memory *b)
@@ -173,7 +173,9 @@ static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
     }
     int rc = cay__memory_make(&at, b->model, &made, err);
     int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
-    return rc < 0 ? rc : kept;
+    if (rc < 0)
+        return rc;
+    return kept;
 }
 
 int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model,
@@ -185,11 +187,9 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model,
     if (!m)
         return cay_fail(err, CAY_EINVAL, "this capability is not memory");
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = { .m = m,
-                                .sb = sb,
-                                .call = call,
-                                .root = info->workdir && *info->workdir ? info->workdir
-                                                                        : "/workspace" };
+    const cay__memory_at at = {
+        .m = m, .sb = sb, .call = call, .root = cay__text_or(info->workdir, "/workspace")
+    };
     int rc = cay__memory_make(&at, model, &n, err);
     if (cay__memory_keeps(m) && rc == 0)
         rc = cay__memory_keep(&at, err);
@@ -204,11 +204,9 @@ static int begin_in(cay__memory *m, cay_sandbox *sb, const cay_call *call, const
 {
     cay_info *info = NULL;
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = { .m = m,
-                                .sb = sb,
-                                .call = call,
-                                .root = info->workdir && *info->workdir ? info->workdir
-                                                                        : "/workspace" };
+    const cay__memory_at at = {
+        .m = m, .sb = sb, .call = call, .root = cay__text_or(info->workdir, "/workspace")
+    };
     int rc = cay__memory_begin(&at, id, err);
     cay_info_free(info);
     return rc;
@@ -228,7 +226,10 @@ int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *
             "a rollout is recorded with generate, in a sandbox or in a store of the memory");
     cay__id_make(id, 'r');
     snprintf(name, sizeof name, "rollout-%s", id);
-    CAY_TRY(sb ? begin_in(m, sb, call, name, err) : cay__memory_begin(&store, name, err));
+    if (sb)
+        CAY_TRY(begin_in(m, sb, call, name, err));
+    else
+        CAY_TRY(cay__memory_begin(&store, name, err));
     memcpy(dst, name, sizeof name);
     return 0;
 }
@@ -338,13 +339,19 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     CAY_TRY(cay__spec_take(&kept, sizeof kept, o.keeper, "cay_memory_store", err));
     CAY_TRY(cay__spec_take(&one, sizeof one, o.phase_one_settings, "cay_model_settings", err));
     CAY_TRY(cay__spec_take(&two, sizeof two, o.phase_two_settings, "cay_model_settings", err));
-    o.keeper = o.keeper ? &kept : NULL;
-    const char *memories = o.memories_dir ? o.memories_dir : "memories",
-               *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
+    if (o.keeper)
+        o.keeper = &kept;
+    else
+        o.keeper = NULL;
+    const char *memories = CAY_OR(o.memories_dir, "memories"),
+               *sessions = CAY_OR(o.sessions_dir, "sessions");
     int rc = check_options(&o, memories, sessions, err);
     if (rc == 0 && o.database) {
         rc = cay__memory_db(o.database, &o.keeper_self, err);
-        o.keeper = rc == 0 ? &cay__memory_db_store : NULL;
+        if (rc == 0)
+            o.keeper = &cay__memory_db_store;
+        else
+            o.keeper = NULL;
     }
     if (rc == 0 && o.remote) {
         o.keeper_self = cay__memory_remote(o.service, o.remote, o.remote_auth);
@@ -364,8 +371,14 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     }
     m->memories = cay__strdup(memories);
     m->sessions = cay__strdup(sessions);
-    m->extra = o.extra_prompt ? cay__strdup(o.extra_prompt) : NULL;
-    m->store = o.store ? cay__strdup(o.store) : NULL;
+    if (o.extra_prompt)
+        m->extra = cay__strdup(o.extra_prompt);
+    else
+        m->extra = NULL;
+    if (o.store)
+        m->store = cay__strdup(o.store);
+    else
+        m->store = NULL;
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->keeping, NULL);
     pthread_cond_init(&m->idle, NULL);

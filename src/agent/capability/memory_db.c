@@ -20,7 +20,10 @@ static int list_files(void *self, int (*fn)(const char *name, void *arg), void *
         return sql_fail(self, "list", err);
     while (rc >= 0 && (st = sqlite3_step(s)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(s, 0);
-        rc = name ? fn(name, arg) : 0;
+        if (name)
+            rc = fn(name, arg);
+        else
+            rc = 0;
     }
     if (rc >= 0 && st != SQLITE_DONE)
         rc = sql_fail(self, "list", err);
@@ -59,7 +62,9 @@ static int put_file(void *self, const char *name, const void *data, size_t len, 
         return sql_fail(self, "write", err);
     sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_blob64(s, 2, data, len, SQLITE_STATIC);
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : sql_fail(self, "write", err);
+    int rc = 0;
+    if (sqlite3_step(s) != SQLITE_DONE)
+        rc = sql_fail(self, "write", err);
     sqlite3_finalize(s);
     return rc;
 }
@@ -83,10 +88,10 @@ int cay__memory_db(const char *path, void **self, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "the database of memories %.200s", path);
     close(fd);
-    int rc =
-        sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL) == SQLITE_OK
-            ? 0
-            : sql_fail(db, "open", err);
+    int rc = 0;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL) !=
+        SQLITE_OK)
+        rc = sql_fail(db, "open", err);
     if (rc == 0) {
         sqlite3_busy_timeout(db, 5000);
         if (sqlite3_exec(

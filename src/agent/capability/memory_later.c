@@ -45,7 +45,8 @@ static void make_memories(cay__memory *m, const cay__later *l)
     };
     int rc = cay__memory_make(&at, l->model, &made, &err);
     int kept = cay__memory_keep(&at, rc == 0 ? &err : NULL);
-    rc = rc < 0 ? rc : kept;
+    if (rc >= 0)
+        rc = kept;
     pthread_mutex_lock(&m->lock);
     if (rc < 0 && !m->late.code)
         m->late = err;

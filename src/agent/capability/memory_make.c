@@ -66,9 +66,9 @@ static int request_summary(work *w, const char *jsonl, size_t len, json_t **out,
     cay__buf_fmt(&text, "How it ended: %s\n", states.data);
     if (before)
         cay__buf_fmt(&text, "The record was cut: %zu bytes of %zu are shown.\n", cut.len, len);
-    cay__buf_fmt(&text, "\nThe record:\n%s", cut.data ? cut.data : "");
+    cay__buf_fmt(&text, "\nThe record:\n%s", CAY_OR(cut.data, ""));
     cay__buf_fmt(&told, "%s%s%s", cay__memory_extract_prompt, w->m->extra ? "\n" : "",
-                 w->m->extra ? w->m->extra : "");
+                 CAY_OR(w->m->extra, ""));
     cay_agent a = { .size = sizeof a,
                     .name = "sandbox-memory-phase-one",
                     .instructions = told.data,
@@ -76,7 +76,7 @@ static int request_summary(work *w, const char *jsonl, size_t len, json_t **out,
                     .output_strict = true,
                     .settings = w->m->one };
     cay_run_config conf = { .size = sizeof conf,
-                            .model = w->m->o.phase_one ? w->m->o.phase_one : w->model,
+                            .model = CAY_OR(w->m->o.phase_one, w->model),
                             .max_turns = 1 };
     CAY_TRY(account_usage(w, NULL, err));
     CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
@@ -159,7 +159,7 @@ static int newest_first(const void *a, const void *b)
 {
     const raw *x = a, *y = b;
     int c = strcmp(y->updated, x->updated);
-    return c ? c : strcmp(x->name, y->name);
+    return CAY_OR(c, strcmp(x->name, y->name));
 }
 
 /* A line "key: value" of a memory's head. */
@@ -271,9 +271,9 @@ static int consolidate_memories(work *w, bool first, cay__buf changes[3], cay_er
                     .capabilities = caps,
                     .ncapabilities = CAY_LEN(caps),
                     .settings = w->m->two };
-    const unsigned turns = w->m->o.phase_two_turns ? w->m->o.phase_two_turns : PHASE_TWO_TURNS;
+    const unsigned turns = CAY_OR(w->m->o.phase_two_turns, PHASE_TWO_TURNS);
     cay_run_config conf = { .size = sizeof conf,
-                            .model = w->m->o.phase_two ? w->m->o.phase_two : w->model,
+                            .model = CAY_OR(w->m->o.phase_two, w->model),
                             .max_turns = turns,
                             .sandbox = w->at.sb };
     int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
@@ -316,15 +316,15 @@ static int phase_two(work *w, cay_err *err)
     cay__buf changes[3] = { CAY__BUF(1 << 20), CAY__BUF(1 << 20), CAY__BUF(1 << 20) };
     size_t len;
     int rc = load_raws(w, &l, err);
-    size_t most = w->m->o.max_raw ? w->m->o.max_raw : 256, picked = CAY_MIN(l.n, most);
-    json_t *old = rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json",
-                                              &text, &len, NULL) == 0
-                      ? json_loads(text, 0, NULL)
-                      : NULL;
+    size_t most = CAY_OR(w->m->o.max_raw, 256), picked = CAY_MIN(l.n, most);
+    json_t *old = NULL;
+    if (rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json", &text, &len,
+                                    NULL) == 0)
+        old = json_loads(text, 0, NULL);
     for (size_t i = 0; rc == 0 && i < picked; i++)
         cay__buf_fmt(&all, "%s%s", i ? "\n" : "", l.v[i].text);
     if (rc == 0)
-        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", all.data ? all.data : "",
+        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", CAY_OR(all.data, ""),
                                all.len, false, err);
     if (rc == 0) {
         list_changes(old, &l, picked, changes);
@@ -380,7 +380,7 @@ static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned
     if (*made) {
         cay__memory_tell(w->m, "consolidate", total, total, NULL);
         int rc = phase_two(w, first == 0 ? err : NULL);
-        first = first ? first : rc;
+        first = CAY_OR(first, rc);
     }
     return first;
 }

@@ -19,9 +19,9 @@ void cay__memory_time(char buf[40])
 static int path_of(const cay__memory_at *at, const char *dir, const char *name, char *buf,
                    size_t cap, cay_err *err)
 {
-    return (size_t)snprintf(buf, cap, "%s/%s/%s", at->root, dir, name) < cap
-               ? 0
-               : cay_fail(err, CAY_ETOOBIG, "the path of a memory is too long");
+    if ((size_t)snprintf(buf, cap, "%s/%s/%s", at->root, dir, name) < cap)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the path of a memory is too long");
 }
 
 int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out,
@@ -61,7 +61,7 @@ int cay__memory_write(const cay__memory_at *at, const char *dir, const char *nam
 /* What was said and done; not what frames it. */
 static json_t *kept_items(const char *text)
 {
-    CAY_AUTOJSON *all = json_loads(text ? text : "[]", 0, NULL);
+    CAY_AUTOJSON *all = json_loads(CAY_OR(text, "[]"), 0, NULL);
     json_t *list = json_array(), *item;
     size_t i;
     json_array_foreach(all, i, item)
@@ -79,14 +79,17 @@ static json_t *kept_items(const char *text)
 static int append_line(const cay__memory_at *at, const char *id, const json_t *line, cay_err *err)
 {
     char name[160];
-    CAY_AUTOFREE char *text = line ? cay__json_text(line, CAY__MEMORY_FILE - 2) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (line)
+        text = cay__json_text(line, CAY__MEMORY_FILE - 2);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the record of the run is larger than 16 MiB");
     size_t n = strlen(text);
     text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
     snprintf(name, sizeof name, "%s.jsonl", id);
-    return at->sb ? cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err)
-                  : cay__memory_keep_record(at, name, text, n + 1, err);
+    if (at->sb)
+        return cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err);
+    return cay__memory_keep_record(at, name, text, n + 1, err);
 }
 
 int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
@@ -125,7 +128,9 @@ static const char *state_of(const json_t *line)
     for (size_t i = 0; said && i < CAY_LEN(known); i++)
         if (!strcmp(said, known[i]))
             return known[i];
-    return CAY__MUTANT("fuzz-rollout") ? said : NULL;
+    if (CAY__MUTANT("fuzz-rollout"))
+        return said;
+    return NULL;
 }
 
 void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)
@@ -134,7 +139,9 @@ void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)
     *last = "completed";
     for (const char *line = jsonl; *line; line += *line == '\n') {
         size_t len = strcspn(line, "\n");
-        CAY_AUTOJSON *j = len ? json_loadb(line, len, 0, NULL) : NULL;
+        CAY_AUTOJSON *j = NULL;
+        if (len)
+            j = json_loadb(line, len, 0, NULL);
         const char *state = state_of(j);
         line += len;
         if (!state)

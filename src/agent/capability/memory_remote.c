@@ -70,7 +70,10 @@ static int get_file(void *self, const char *name, char **data, size_t *len, cay_
         return cay_fail_why(err, CAY_EINVAL, "memory_store",
                             "%.100s of the store of memories is not what it should be", name);
     *len = b.len;
-    *data = b.len ? CAY_STEAL(b.data) : cay__strdup("");
+    if (b.len)
+        *data = CAY_STEAL(b.data);
+    else
+        *data = cay__strdup("");
     return 0;
 }
 
@@ -79,9 +82,9 @@ static int put_file(void *self, const char *name, const void *data, size_t len, 
     remote *r = self;
     CAY_AUTOBUF b = CAY__BUF(ARCHIVE_MAX);
     cay__base64_put(&b, data, len);
-    return json_object_set_new(r->fresh, name, json_stringn(b.data ? b.data : "", b.len)) == 0
-               ? 0
-               : cay_fail(err, CAY_EINVAL, "a name of memory is no text");
+    if (json_object_set_new(r->fresh, name, json_stringn(CAY_OR(b.data, ""), b.len)) == 0)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "a name of memory is no text");
 }
 
 static int commit_archive(void *self, cay_err *err)

@@ -42,25 +42,33 @@ static int open_store(const char *store, const char *sub, cay_err *err)
     if ((mkdir(store, 0700) < 0 && errno != EEXIST) || (mkdir(path, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path) : fd;
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path);
+    return fd;
 }
 
 static int restore_file(const cay__fs_entry *e, void *arg)
 {
     transfer *t = arg;
-    if (S_ISDIR(e->st->st_mode))
-        return plain_name(e->path) ? 0 : CAY__FS_SKIP;
+    if (S_ISDIR(e->st->st_mode)) {
+        if (plain_name(e->path))
+            return 0;
+        return CAY__FS_SKIP;
+    }
     if (!S_ISREG(e->st->st_mode) || !plain_name(e->path) || e->st->st_size > CAY__MEMORY_FILE)
         return 0;
     CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     CAY_AUTOFREE char *data = cay__alloc((size_t)e->st->st_size + 1);
-    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, data, (size_t)e->st->st_size);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, data, (size_t)e->st->st_size);
     if (n < 0)
         return 0;
     t->bytes += (uint64_t)n;
-    t->rc = t->bytes > STORE_BYTES
-                ? cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB")
-                : cay__memory_write(t->at, t->dir, e->path, data, (size_t)n, false, t->err);
+    if (t->bytes > STORE_BYTES)
+        t->rc = cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB");
+    else
+        t->rc = cay__memory_write(t->at, t->dir, e->path, data, (size_t)n, false, t->err);
     return t->rc;
 }
 
@@ -71,7 +79,11 @@ static int fetch_dir(const cay__memory_at *at, const char *sub, const char *dir,
     transfer t = { .at = at, .dir = dir, .err = err };
     cay__fs_walk w = { .fn = restore_file, .arg = &t, .depth = 4 };
     int rc = cay__fs_walk_fd(fd, &w);
-    return t.rc < 0 ? t.rc : rc < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store") : 0;
+    if (t.rc < 0)
+        return t.rc;
+    if (rc < 0)
+        return cay_fail_sys(err, CAY_ESYS, "memory store");
+    return 0;
 }
 
 /* Where a name of the store is in the sandbox: NULL when it is none of ours. */
@@ -102,7 +114,7 @@ static int put_kept(const char *name, void *arg)
     t->bytes += len;
     if (t->bytes > STORE_BYTES)
         return cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB");
-    return cay__memory_write(t->at, dir, rest, data ? data : "", len, false, t->err);
+    return cay__memory_write(t->at, dir, rest, CAY_OR(data, ""), len, false, t->err);
 }
 
 static int fetch_all(const cay__memory_at *at, cay_err *err)
@@ -140,14 +152,16 @@ static int keep_file(const cay__memory *m, const char *sub, const char *file, co
     CAY_AUTOFD fd = open_store(m->store, sub, err);
     CAY_TRY(fd);
     const cay__fs fs = { .root = fd };
-    return cay__fs_put(&fs, file, data, len, &w) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file)
-               : 0;
+    if (cay__fs_put(&fs, file, data, len, &w) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file);
+    return 0;
 }
 
 static int commit_keeper(const cay__memory *m, cay_err *err)
 {
-    return m->o.keeper && m->o.keeper->commit ? m->o.keeper->commit(m->o.keeper_self, err) : 0;
+    if (m->o.keeper && m->o.keeper->commit)
+        return m->o.keeper->commit(m->o.keeper_self, err);
+    return 0;
 }
 
 static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, cay_err *err)
@@ -164,9 +178,10 @@ static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, 
         if (cay__memory_read(at, dir, t.names[i], &data, &len, NULL) < 0)
             continue; /* changed or gone meanwhile */
         t.bytes += len;
-        rc = t.bytes > STORE_BYTES
-                 ? cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB")
-                 : keep_file(at->m, sub, t.names[i], data, len, err);
+        if (t.bytes > STORE_BYTES)
+            rc = cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB");
+        else
+            rc = keep_file(at->m, sub, t.names[i], data, len, err);
     }
     free(t.names);
     return rc;

@@ -50,7 +50,7 @@ static int list_files(void *arg, const cay_tool_call *call, cay_tool_output *out
     CAY_TRY(cay_dir_list(b->sb, cay_run_call(call->run), b->root, 4, add_name, &l, err));
     if (l.n > NAMES)
         cay__buf_fmt(&text, "and %zu more\n", l.n - NAMES);
-    cay_output_text(out, text.data ? text.data : "", text.len);
+    cay_output_text(out, CAY_OR(text.data, ""), text.len);
     return 0;
 }
 
@@ -97,7 +97,7 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
     } else {
         put_lines(data, len, cay__json_int(a, "first", 1), cay__json_int(a, "lines", LINES), &text);
     }
-    cay_output_text(out, text.data ? text.data : "", text.len);
+    cay_output_text(out, CAY_OR(text.data, ""), text.len);
     return 0;
 }
 

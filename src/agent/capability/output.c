@@ -23,7 +23,9 @@ void cay__printed_add(cay__printed *p, const char *bytes, size_t n)
 static void add_sound(cay__buf *out, const char *s, size_t n)
 {
     for (size_t i = 0, from = 0; i <= n;) {
-        size_t k = i < n && s[i] ? cay__utf8_len(s + i, n - i) : 0;
+        size_t k = 0;
+        if (i < n && s[i])
+            k = cay__utf8_len(s + i, n - i);
         if (k) {
             i += k;
             continue;
@@ -44,8 +46,10 @@ void cay__printed_text(cay__printed *p, cay__buf *out)
         p->b.len -= gone;
         p->dropped += gone;
     }
-    size_t head = p->dropped ? HALF : p->b.len;
-    add_sound(out, p->b.data ? p->b.data : "", head);
+    size_t head = HALF;
+    if (!p->dropped)
+        head = p->b.len;
+    add_sound(out, CAY_OR(p->b.data, ""), head);
     if (p->dropped) {
         cay__buf_fmt(out, "\n[%llu bytes in the middle were dropped]\n",
                      (unsigned long long)p->dropped);
@@ -124,5 +128,5 @@ void cay__tell_command(const cay__told *t, cay__buf *out)
     if (count)
         cay__buf_fmt(out, "Original token count: %llu\n", (unsigned long long)count);
     cay__buf_str(out, "Output:\n");
-    cay__buf_add(out, body.data ? body.data : "", body.len);
+    cay__buf_add(out, CAY_OR(body.data, ""), body.len);
 }

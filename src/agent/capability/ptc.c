@@ -52,9 +52,10 @@ static int write_file(const bound *b, const cay_call *call, const char *name, co
         .size = sizeof spec, .parents = true, .user = b->user, .exclusive = exclusive
     };
     cay__buf_fmt(&path, "%s/%s", b->dir, name);
-    return path.full ? cay_fail(err, CAY_ETOOBIG, "%.100s: too long a path", name)
-                     : cay_file_put(b->sb, call, path.data, text ? text : "",
-                                    text ? strlen(text) : 0, &spec, err);
+    if (path.full)
+        return cay_fail(err, CAY_ETOOBIG, "%.100s: too long a path", name);
+    return cay_file_put(b->sb, call, path.data, CAY_OR(text, ""), text ? strlen(text) : 0, &spec,
+                        err);
 }
 
 static module *module_of(module *v, size_t *n, const char *server)
@@ -86,7 +87,7 @@ static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, m
     char fn[80], path[300];
     if (!cay__py_name(t->name, fn, sizeof fn))
         return 0; /* it has no name that Python could say: it stays a tool of the model */
-    module *m = module_of(v, n, server ? server : "agent");
+    module *m = module_of(v, n, CAY_OR(server, "agent"));
     cay__py_function(&py, fn, &m->text);
     CAY_AUTOBUF doc = CAY__BUF(1 << 20);
     cay__py_document(&py, m->name, fn, &doc);
@@ -127,7 +128,9 @@ static int write_modules(bound *b, const cay_call *outer, cay_err *err)
     own.fence = NULL; /* they are ours, not the agent's */
     module *v = cay__alloc(MODULES * sizeof *v);
     size_t n = 0;
-    int rc = b->written ? 0 : write_all(b, call, v, &n, err);
+    int rc = 0;
+    if (!b->written)
+        rc = write_all(b, call, v, &n, err);
     b->written = rc == 0;
     for (size_t i = 0; i < n; i++)
         cay__buf_clear(&v[i].text);
@@ -171,9 +174,13 @@ static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err
         "d=$(cd \"$1\" && pwd) && cd \"$2\" && PYTHONPATH=\"$d${PYTHONPATH:+:$PYTHONPATH}\" exec "
         "python3 \"$d/code/$3.py\"";
     size_t root = strlen(b->root);
-    const char *cwd = !strcmp(b->root, b->cwd)                                 ? "."
-                      : !strncmp(b->cwd, b->root, root) && b->cwd[root] == '/' ? b->cwd + root + 1
-                                                                               : b->cwd;
+    const char *cwd;
+    if (!strcmp(b->root, b->cwd))
+        cwd = ".";
+    else if (!strncmp(b->cwd, b->root, root) && b->cwd[root] == '/')
+        cwd = b->cwd + root + 1;
+    else
+        cwd = b->cwd;
     const char *argv[] = { "sh", "-c", line, "sh", b->of->dir, cwd, x->id, NULL };
     cay_pair env[] = { { "CAY_TOOLS_SOCKET", b->relay.path },
                        { "PYTHONUNBUFFERED", "1" },
@@ -215,7 +222,7 @@ static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_c
     CAY_AUTOJSON *m = c->message, *out = NULL;
     const json_t *args = json_object_get(m, "arguments");
     const char *tool = cay__json_str(m, "tool", "");
-    unsigned most = b->of->o.max_calls ? b->of->o.max_calls : CALLS;
+    unsigned most = CAY_OR(b->of->o.max_calls, CALLS);
     char id[96];
     bool ran = false;
     snprintf(id, sizeof id, "%s-%u", x->id, ++x->calls);
@@ -231,10 +238,12 @@ static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_c
     } else {
         CAY_AUTOFREE char *text = cay__json_text(args, CAY__TEXT_MAX);
         CAY_TRY(cay__run_note(b->run, "code_calls", tool, err));
-        CAY_TRY(cay__call_inside(b->run, tool, id, text ? text : "{}", &ran, &out, err));
+        CAY_TRY(cay__call_inside(b->run, tool, id, CAY_OR(text, "{}"), &ran, &out, err));
     }
     int rc = cay__relay_answer(&b->relay, call, c->id, ran, out, err);
-    return rc == CAY_ESTATE || rc == CAY_EGONE ? 0 : rc; /* who asked has ended meanwhile */
+    if (rc == CAY_ESTATE || rc == CAY_EGONE)
+        return 0;
+    return rc; /* who asked has ended meanwhile */
 }
 
 static int serve_all(bound *b, const cay_call *call, execution *x, cay_err *err)
@@ -308,7 +317,9 @@ static bool find_missing_module(const execution *x, char *name, size_t cap)
 {
     static const char said[] = "ModuleNotFoundError: No module named '";
     const cay__buf *b = &x->text[1].b;
-    const char *at = x->exit.code && b->data ? strstr(b->data, said) : NULL;
+    const char *at = NULL;
+    if (x->exit.code && b->data)
+        at = strstr(b->data, said);
     if (!at)
         return false;
     at += sizeof said - 1;
@@ -351,10 +362,10 @@ static json_t *format_printed(const bound *b, execution *x, int i)
     CAY_AUTOBUF cut = CAY__BUF(8 * CAY__KEEP_BYTES);
     uint64_t count;
     cay__printed_text(&x->text[i], &all);
-    cay__truncate(all.data ? all.data : "", all.len,
-                  b->of->o.max_output_tokens ? b->of->o.max_output_tokens : TOKENS, &cut, &count);
-    json_t *j = json_stringn(cut.data ? cut.data : "", cut.len);
-    return j ? j : json_string("");
+    cay__truncate(CAY_OR(all.data, ""), all.len, CAY_OR(b->of->o.max_output_tokens, TOKENS), &cut,
+                  &count);
+    json_t *j = json_stringn(CAY_OR(cut.data, ""), cut.len);
+    return CAY_OR(j, json_string(""));
 }
 
 static void report_execution(const bound *b, execution *x, const cay__seen *before,
@@ -379,7 +390,7 @@ static void report_execution(const bound *b, execution *x, const cay__seen *befo
     if (cut)
         json_object_set_new(j, "files_incomplete", json_true());
     CAY_AUTOFREE char *text = cay__json_text(j, CAY__TEXT_MAX);
-    cay_output_text(out, text ? text : "{}", text ? strlen(text) : 2);
+    cay_output_text(out, CAY_OR(text, "{}"), text ? strlen(text) : 2);
 }
 
 static int run_code(bound *b, const cay_call *call, execution *x, bool auto_install,
@@ -415,10 +426,12 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
                         a, "timeout", b->of->o.timeout_s ? (int64_t)b->of->o.timeout_s : TIMEOUT_S),
                     .fd = { -1, -1 },
                     .installed = json_array() };
-    int rc =
-        x.code ? run_code(b, cay_run_call(call->run), &x,
-                          cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err)
-               : cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
+    int rc;
+    if (x.code)
+        rc = run_code(b, cay_run_call(call->run), &x,
+                      cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err);
+    else
+        rc = cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
     for (int i = 0; i < 2; i++)
         cay__buf_clear(&x.text[i].b);
     json_decref(x.installed);
@@ -428,8 +441,9 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
 static bool is_approval_needed(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
-    return b->of->o.needs_approval ? b->of->o.needs_approval(b->of->o.arg, call)
-                                   : b->of->o.approval;
+    if (b->of->o.needs_approval)
+        return b->of->o.needs_approval(b->of->o.arg, call);
+    return b->of->o.approval;
 }
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
@@ -442,7 +456,10 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     b->sb = cay_sandbox_ref(scope->sandbox);
     b->root = cay__strdup(scope->workdir);
     b->cwd = cay__strdup(scope->cwd);
-    b->user = scope->user ? cay__strdup(scope->user) : NULL;
+    if (scope->user)
+        b->user = cay__strdup(scope->user);
+    else
+        b->user = NULL;
     cay__buf_fmt(&dir, "%s/%s", strcmp(b->root, "/") ? b->root : "", b->of->dir);
     b->dir = dir.data;
     b->relay.fd = -1;
@@ -527,7 +544,7 @@ int cay_cap_ptc(const cay_ptc_options *given, cay_capability **out, cay_err *err
 {
     cay_ptc_options o;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_ptc_options", err));
-    const char *dir = o.dir ? o.dir : ".ptc";
+    const char *dir = CAY_OR(o.dir, ".ptc");
     if (!*dir || *dir == '/' || *dir == '-' || strstr(dir, "..") || strlen(dir) > 200)
         return cay_fail_why(err, CAY_EINVAL, "ptc_config_invalid",
                             "dir \"%.60s\": want a directory below the workspace, without ..", dir);

@@ -41,7 +41,10 @@ static int add_file(const cay_dirent *e, void *arg)
         return 1;
     }
     if (s->n == s->cap) {
-        s->cap = s->cap ? 2 * s->cap : 256;
+        if (s->cap)
+            s->cap = 2 * s->cap;
+        else
+            s->cap = 256;
         s->v = realloc(s->v, s->cap * sizeof *s->v);
         if (!s->v)
             abort();
@@ -87,8 +90,9 @@ void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *
         const entry *e = &after->v[i];
         while (k < before->n && strcmp(before->v[k].path, e->path) < 0)
             k++;
-        const entry *was =
-            k < before->n && !strcmp(before->v[k].path, e->path) ? &before->v[k] : NULL;
+        const entry *was = NULL;
+        if (k < before->n && !strcmp(before->v[k].path, e->path))
+            was = &before->v[k];
         if (!was)
             append_path(created, e);
         else if (was->size != e->size || was->mtime != e->mtime || was->inode != e->inode)

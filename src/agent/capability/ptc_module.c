@@ -239,8 +239,10 @@ static void write_example(const char *fn, const argument *v, size_t n, cay__buf 
         const char *type = cay__json_str(v[i].schema, "type", "string"), *value = "\"...\"";
         if (!v[i].required)
             continue;
-        for (size_t k = 0; k < CAY_LEN(samples); k++)
-            value = strcmp(samples[k][0], type) ? value : samples[k][1];
+        for (size_t k = 0; k < CAY_LEN(samples); k++) {
+            if (!strcmp(samples[k][0], type))
+                value = samples[k][1];
+        }
         cay__buf_fmt(b, "%s%s=%s", first ? "" : ", ", v[i].name, value);
         first = false;
     }
@@ -250,7 +252,7 @@ static void write_example(const char *fn, const argument *v, size_t n, cay__buf 
 static void write_docstring(const cay__py_tool *t, const char *fn, const argument *v, size_t n,
                             cay__buf *b)
 {
-    cay__buf_str(b, t->about && *t->about ? t->about : t->name);
+    cay__buf_str(b, cay__text_or(t->about, t->name));
     cay__buf_str(b, n ? "\n\nArgs:" : "");
     for (size_t i = 0; i < n; i++) {
         cay__buf_fmt(b, "\n    %s: %s", v[i].name,
@@ -323,7 +325,7 @@ void cay__py_head(const char *server, cay__buf *out)
     CAY_AUTOBUF doc = CAY__BUF(1024);
     cay__buf_fmt(&doc, "Tools of %.200s, as functions. Written by the harness; changes are lost.",
                  server);
-    write_literal(out, doc.data ? doc.data : "Tools");
+    write_literal(out, CAY_OR(doc.data, "Tools"));
     cay__buf_str(out, "\nfrom __future__ import annotations\nfrom typing import Any, Literal\nfrom "
                       "._client import Result, call\n");
 }

@@ -61,7 +61,9 @@ void cay__relay_close(cay__relay *w)
 
 static char *take_line(cay__relay *w)
 {
-    char *nl = w->in.len ? memchr(w->in.data, '\n', w->in.len) : NULL;
+    char *nl = NULL;
+    if (w->in.len)
+        nl = memchr(w->in.data, '\n', w->in.len);
     if (!nl)
         return NULL;
     size_t n = (size_t)(nl - w->in.data);
@@ -76,7 +78,10 @@ static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
 {
     cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + START_MS;
-    c.deadline_ms = c.deadline_ms && c.deadline_ms < end ? c.deadline_ms : end;
+    if (c.deadline_ms && c.deadline_ms < end)
+        c.deadline_ms = c.deadline_ms;
+    else
+        c.deadline_ms = end;
     for (;;) {
         CAY_AUTOFREE char *line = take_line(w);
         if (line && line[0] == '/' && strlen(line) < 104) {
@@ -128,7 +133,9 @@ bool cay__relay_alive(const cay__relay *w)
 bool cay__relay_read(cay__relay *w)
 {
     char *room = cay__buf_room(&w->in, 65536);
-    ssize_t n = room ? read(w->fd, room, 65536) : 0;
+    ssize_t n = 0;
+    if (room)
+        n = read(w->fd, room, 65536);
     if (n > 0)
         cay__buf_used(&w->in, (size_t)n);
     return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
@@ -141,7 +148,9 @@ bool cay__relay_parse(const char *line, cay__relay_call *out)
         return false;
     errno = 0;
     uint64_t id = strtoull(line, &end, 10);
-    json_t *m = *end == ' ' && !errno ? json_loads(end + 1, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *m = NULL;
+    if (*end == ' ' && !errno)
+        m = json_loads(end + 1, JSON_REJECT_DUPLICATES, NULL);
     *out = (cay__relay_call){ .id = id, .message = m };
     return true;
 }
@@ -161,10 +170,12 @@ int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
                       const json_t *output, cay_err *err)
 {
     CAY_AUTOJSON *m = json_pack("{s:b, s:O}", "ok", ok, "output", output);
-    CAY_AUTOFREE char *text = m ? cay__json_text(m, CAY__TEXT_MAX) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (m)
+        text = cay__json_text(m, CAY__TEXT_MAX);
     CAY_AUTOBUF line = CAY__BUF(CAY__TEXT_MAX + 64);
     cay__buf_fmt(&line, "%llu ", (unsigned long long)id);
-    cay__buf_str(&line, text ? text : "{\"ok\":false,\"output\":\"the answer is too large\"}");
+    cay__buf_str(&line, CAY_OR(text, "{\"ok\":false,\"output\":\"the answer is too large\"}"));
     cay__buf_str(&line, "\n");
     return cay_proc_write(w->p, call, line.data, line.len, err);
 }

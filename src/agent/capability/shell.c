@@ -184,7 +184,7 @@ static int run_command(act *a)
     bool login = cay__json_bool(a->args, "login", true);
     if (!cmd)
         return cay_fail(&a->why, CAY_EINVAL, "cmd has a NUL character in it");
-    const char *named[] = { program ? program : "sh", login && program ? "-lc" : "-c", cmd, NULL };
+    const char *named[] = { CAY_OR(program, "sh"), login && program ? "-lc" : "-c", cmd, NULL };
     cay_spawn spec = { .size = sizeof spec,
                        .user = b->user,
                        .tty = cay__json_bool(a->args, "tty", false),
@@ -193,7 +193,7 @@ static int run_command(act *a)
     if (workdir && *workdir && workdir[0] != '/' && workdir[0] != '~')
         cay__buf_fmt(&dir, "%s/%s", b->cwd, workdir);
     else
-        cay__buf_str(&dir, workdir && *workdir ? workdir : b->cwd);
+        cay__buf_str(&dir, cay__text_or(workdir, b->cwd));
     if (dir.full)
         return cay_fail(&a->why, CAY_ETOOBIG, "workdir is too long");
     spec.cwd = dir.data;
@@ -233,13 +233,17 @@ static int write_session(act *a)
 {
     cay__cmd *s = NULL;
     const json_t *chars = json_object_get(a->args, "chars");
-    size_t n = json_is_string(chars) ? json_string_length(chars) : 0;
+    size_t n = 0;
+    if (json_is_string(chars))
+        n = json_string_length(chars);
     uint64_t yield = (uint64_t)cay__json_int(a->args, "yield_time_ms", 250);
     int64_t id = cay__json_int(a->args, "session_id", -1);
     cay__span_data(a->span, "session_id",
                    json_integer(id)); /* the command's, as the SDK has it here */
     CAY_TRY(cay__cmd_find(&a->b->sessions, &a->call, id, &s, &a->why));
-    int rc = n ? write_input(s, &a->call, json_string_value(chars), n, &a->why) : 0;
+    int rc = 0;
+    if (n)
+        rc = write_input(s, &a->call, json_string_value(chars), n, &a->why);
     if (rc == 0 || rc == CAY_ESTATE ||
         rc == CAY_EGONE) /* it ended meanwhile: what it said last is the answer */
         return report_session(a, s, cay__cmd_yield(yield, !n), false);
@@ -268,7 +272,9 @@ static bool typing_asks(void *arg, const cay_tool_call *call)
     const json_t *chars = json_object_get(a, "chars");
     if (!chars || (json_is_string(chars) && !json_string_length(chars)))
         return false;
-    return b->shell->o.needs_approval ? is_approval_needed(arg, call) : b->shell->o.approval;
+    if (b->shell->o.needs_approval)
+        return is_approval_needed(arg, call);
+    return b->shell->o.approval;
 }
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
@@ -279,7 +285,10 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     b->sessions.sb = cay_sandbox_ref(scope->sandbox);
     pthread_mutex_init(&b->sessions.lock, NULL);
     b->cwd = cay__strdup(scope->cwd);
-    b->user = scope->user ? cay__strdup(scope->user) : NULL;
+    if (scope->user)
+        b->user = cay__strdup(scope->user);
+    else
+        b->user = NULL;
     for (size_t i = 0; i < CAY_LEN(b->sessions.v); i++)
         b->sessions.v[i].fd[0] = b->sessions.v[i].fd[1] = -1;
     b->exec =

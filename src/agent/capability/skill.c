@@ -19,10 +19,13 @@ static void copy_value(char *dst, size_t cap, const char *s, size_t n)
     if (n >= 2 && (*s == '"' || *s == '\'') && s[n - 1] == *s)
         s++, n -= 2;
     for (size_t i = 0, k; i < n; i += k) {
-        k = s[i] ? cay__utf8_len(s + i, n - i) : 0;
+        if (s[i])
+            k = cay__utf8_len(s + i, n - i);
+        else
+            k = 0;
         if (!k || (((unsigned char)s[i] < 0x20 || s[i] == 0x7f) &&
                    !CAY__MUTANT("fuzz-skill_front"))) { /* what is no text is left out */
-            k = k ? k : 1;
+            k = CAY_OR(k, 1);
             continue;
         }
         if (w + k >= cap)
@@ -40,8 +43,10 @@ void cay__skill_front(const char *text, size_t len, cay__front *out)
     *out = (cay__front){ .name = "" };
     while (p < end) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        size_t n = (size_t)((nl ? nl : end) - p);
-        size_t bare = n && p[n - 1] == '\r' ? n - 1 : n;
+        size_t n = (size_t)((CAY_OR(nl, end)) - p);
+        size_t bare = n;
+        if (n && p[n - 1] == '\r')
+            bare = n - 1;
         bool rule = bare == 3 && !memcmp(p, "---", 3);
         if (!inside && !rule)
             return;
@@ -54,7 +59,10 @@ void cay__skill_front(const char *text, size_t len, cay__front *out)
         else if (colon && colon - p == 11 && !memcmp(p, "description", 11))
             copy_value(out->description, sizeof out->description, colon + 1,
                        (size_t)(p + bare - colon - 1));
-        p = nl ? nl + 1 : end;
+        if (nl)
+            p = nl + 1;
+        else
+            p = end;
     }
     *out = (cay__front){ .name = "" }; /* a block that never ends is none */
 }
@@ -82,10 +90,15 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
         return cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path);
     for (ssize_t n = 1; n > 0;) {
         char *room = cay__buf_room(&b, 65536);
-        n = room ? read(fd, room, 65536) : -1;
-        if (n < 0)
-            return room ? cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path)
-                        : cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s is too large", e->path);
+        if (room)
+            n = read(fd, room, 65536);
+        else
+            n = -1;
+        if (n < 0) {
+            if (room)
+                return cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path);
+            return cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s is too large", e->path);
+        }
         cay__buf_used(&b, (size_t)n);
     }
     c->bytes += b.len;
@@ -96,7 +109,7 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
                     .parents = true,
                     .mode = e->st->st_mode & 0111 ? 0755 : 0644,
                     .user = c->user };
-    return cay_file_put(c->sb, c->call, path, b.data ? b.data : "", b.len, &w, c->err);
+    return cay_file_put(c->sb, c->call, path, CAY_OR(b.data, ""), b.len, &w, c->err);
 }
 
 static int copy_entry(const cay__fs_entry *e, void *arg)
@@ -127,5 +140,7 @@ int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *
     int rc = cay__fs_walk_fd(fd, &w);
     if (c.rc < 0)
         return c.rc;
-    return rc < 0 ? cay_fail_sys(err, CAY_ESYS, "skill %.100s", name) : 0;
+    if (rc < 0)
+        return cay_fail_sys(err, CAY_ESYS, "skill %.100s", name);
+    return 0;
 }

@@ -60,12 +60,12 @@ static bool plain_path(const char *p)
 static char *skill_text(const cay_skill *k)
 {
     cay__front f;
-    const char *body = k->content ? k->content : "";
+    const char *body = CAY_OR(k->content, "");
     cay__buf b = CAY__BUF(CAY__SKILL_BYTES);
     cay__skill_front(body, strlen(body), &f);
     if (!*f.name && !*f.description) {
         cay__buf_fmt(&b, "---\nname: %s\ndescription: %s\n", k->name,
-                     k->description ? k->description : NO_DESCRIPTION);
+                     CAY_OR(k->description, NO_DESCRIPTION));
         if (k->compatibility)
             cay__buf_fmt(&b, "compatibility: %s\n", k->compatibility);
         cay__buf_str(&b, "---\n\n");
@@ -124,7 +124,9 @@ static int put_file(const char *path, const char *data, size_t len, bool run, vo
 static bool has_overlap(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
-    return n <= m ? !strncmp(a, b, n) && (!b[n] || b[n] == '/') : has_overlap(b, a);
+    if (n <= m)
+        return !strncmp(a, b, n) && (!b[n] || b[n] == '/');
+    return has_overlap(b, a);
 }
 
 static int change_manifest(void *self, const char *manifest, char **instead, cay_err *err)
@@ -133,7 +135,7 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
     CAY_AUTOJSON *m = NULL;
     const char *key;
     json_t *v;
-    CAY_TRY(cay__json_object("the manifest", manifest ? manifest : "{}", &m, err));
+    CAY_TRY(cay__json_object("the manifest", CAY_OR(manifest, "{}"), &m, err));
     json_t *entries = json_object_get(m, "entries");
     if (!json_is_object(entries)) {
         entries = json_object();
@@ -202,8 +204,9 @@ static int by_dir(const void *a, const void *b)
 static int list_host(bound *b, cay_err *err)
 {
     b->host = open(b->s->lazy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d =
-        b->host < 0 ? NULL : fdopendir(openat(b->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *d = NULL;
+    if (b->host >= 0)
+        d = fdopendir(openat(b->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!d)
         return cay_fail_why(err, CAY_ENOENT, "skills_config_invalid", "skills: %.100s: %s",
                             b->s->lazy, strerror(errno));
@@ -215,7 +218,9 @@ static int list_host(bound *b, cay_err *err)
         snprintf(path, sizeof path, "%s/SKILL.md", e->d_name);
         CAY_AUTOFD fd = cay__fd_openat2(b->host, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0,
                                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-        ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, CAY__SKILL_HEAD);
+        ssize_t n = -1;
+        if (fd >= 0)
+            n = cay__fd_read_all(fd, text, CAY__SKILL_HEAD);
         if (n >= 0)
             add_listed(b, e->d_name, text, (size_t)n);
     }
@@ -311,10 +316,12 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
             hits++;
             cay__buf_fmt(&dirs, "%s%s", dirs.len ? ", " : "", hit->dir);
         }
-    if (hits != 1)
-        return hits ? cay_fail(err, CAY_EINVAL, "skill \"%.100s\" is ambiguous: %.100s", name,
-                               dirs.data)
-                    : cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
+    if (hits != 1) {
+        if (hits)
+            return cay_fail(err, CAY_EINVAL, "skill \"%.100s\" is ambiguous: %.100s", name,
+                            dirs.data);
+        return cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
+    }
     snprintf(path, sizeof path, "%.800s/%s", b->s->path, hit->dir);
     snprintf(whole, sizeof whole, "%s/%s", b->root, path);
     if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
@@ -354,7 +361,9 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                           .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],"
                                         "\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
     b->tools[0] = &b->load;
-    int rc = b->s->lazy ? list_host(b, err) : 0;
+    int rc = 0;
+    if (b->s->lazy)
+        rc = list_host(b, err);
     if (rc == 0 && b->s->from)
         rc = bring_in(b, err);
     if (rc == 0 && b->s->n)
@@ -389,7 +398,7 @@ static void close_skills(void *self)
 static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *err)
 {
     if (!k->name || !cay__skill_name(k->name))
-        return fail_skills(err, "a name has letters, digits, . _ and -", k->name ? k->name : "");
+        return fail_skills(err, "a name has letters, digits, . _ and -", CAY_OR(k->name, ""));
     cay_skill_file *files = cay__arena_take(&s->arena, (k->nfiles + 1) * sizeof *files);
     for (size_t i = 0; i < k->nfiles; i++) {
         const cay_skill_file *f = &k->files[i];
@@ -397,7 +406,7 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
             (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) &&
              strncmp(f->path, "assets/", 7)))
             return fail_skills(err, "a file is below scripts/, references/ or assets/",
-                               f->path ? f->path : "");
+                               CAY_OR(f->path, ""));
         for (size_t j = 0; j < i; j++)
             if (!strcmp(files[j].path, f->path))
                 return fail_skills(err, "a file is given twice", f->path);
@@ -432,16 +441,22 @@ int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_er
     cay_skills_options own, *o = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_skills_options", err));
     skills *s = cay__alloc(sizeof *s);
-    const char *path = o->path ? o->path : ".agents";
-    int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1
-                 ? 0
-                 : fail_skills(err, "give exactly one of skills, from and lazy", "");
+    const char *path = CAY_OR(o->path, ".agents");
+    int rc = 0;
+    if ((o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) != 1)
+        rc = fail_skills(err, "give exactly one of skills, from and lazy", "");
     if (rc == 0 && (!plain_path(path) || strlen(path) > 800))
         rc = fail_skills(err, "path is a relative path without ..", path);
     if (rc == 0) {
         s->path = cay__arena_str(&s->arena, path);
-        s->from = o->from ? cay__arena_str(&s->arena, o->from) : NULL;
-        s->lazy = o->lazy ? cay__arena_str(&s->arena, o->lazy) : NULL;
+        if (o->from)
+            s->from = cay__arena_str(&s->arena, o->from);
+        else
+            s->from = NULL;
+        if (o->lazy)
+            s->lazy = cay__arena_str(&s->arena, o->lazy);
+        else
+            s->lazy = NULL;
         s->v = cay__arena_take(&s->arena, (o->nskills + 1) * sizeof *s->v);
     }
     for (size_t i = 0; rc == 0 && i < o->nskills; i++, s->n += rc == 0)

@@ -44,8 +44,9 @@ static bool is_approval_needed(void *arg, const cay_tool_call *call)
     const one *t = arg;
     if (!(t->row->flags & CAY__TOOL_ACTS))
         return false;
-    return t->b->box->o.needs_approval ? t->b->box->o.needs_approval(t->b->box->o.arg, call)
-                                       : t->b->box->o.approval;
+    if (t->b->box->o.needs_approval)
+        return t->b->box->o.needs_approval(t->b->box->o.arg, call);
+    return t->b->box->o.approval;
 }
 
 static void stop_capability(void *arg)
@@ -186,5 +187,7 @@ cay_capability *cay_cap_browser(const cay_browser_options *o)
                             .approval = own.approval,
                             .needs_approval = own.needs_approval,
                             .arg = own.arg };
-    return make_capability(&browser_ops, &t, &c, NULL) < 0 ? NULL : c;
+    if (make_capability(&browser_ops, &t, &c, NULL) < 0)
+        return NULL;
+    return c;
 }

@@ -29,7 +29,10 @@ static int on_head(int status, const char *type, void *arg, cay_err *err)
     attempt *a = arg;
     (void)err;
     a->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
-    a->body.max = status / 100 == 2 ? ANSWER_MAX : ERROR_MAX;
+    if (status / 100 == 2)
+        a->body.max = ANSWER_MAX;
+    else
+        a->body.max = ERROR_MAX;
     return 0;
 }
 
@@ -39,21 +42,25 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
     if (a->stream)
         return cay__sse_feed(&a->sse, bytes, n, err);
     cay__buf_add(&a->body, bytes, n);
-    return a->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                       "the model's answer is larger than %zu bytes", a->body.max)
-                        : 0;
+    if (a->body.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                            "the model's answer is larger than %zu bytes", a->body.max);
+    return 0;
 }
 
 /* The server's words for people; ours to cut, and never with the key in them. */
 static void server_words(const cay__endpoint *e, const cay__buf *body, char *out, size_t cap)
 {
-    CAY_AUTOJSON *j = body->len ? json_loads(body->data, JSON_DECODE_ANY, NULL) : NULL;
+    CAY_AUTOJSON *j = NULL;
+    if (body->len)
+        j = json_loads(body->data, JSON_DECODE_ANY, NULL);
     const json_t *er = json_object_get(j, "error");
-    const char *said =
-        json_is_string(er)
-            ? json_string_value(er)
-            : cay__json_str(er, "message",
-                            cay__json_str(j, "message", cay__json_str(j, "detail", "")));
+    const char *said;
+    if (json_is_string(er))
+        said = json_string_value(er);
+    else
+        said = cay__json_str(er, "message",
+                             cay__json_str(j, "message", cay__json_str(j, "detail", "")));
     CAY_AUTOBUF safe = CAY__BUF(4096);
     cay__buf_safe(&safe, said, strnlen(said, 400), false);
     cay__str_copy(out, cap, safe.len ? safe.data : "");
@@ -62,13 +69,19 @@ static void server_words(const cay__endpoint *e, const cay__buf *body, char *out
 
 static int code_of(int status)
 {
-    return status == 401 || status == 403 ? CAY_EAUTH
-           : status == 404                ? CAY_ENOENT
-           : status == 429                ? CAY_ERATE
-           : status == 408                ? CAY_ETIMEOUT
-           : status == 413                ? CAY_ETOOBIG
-           : status / 100 == 4            ? CAY_EINVAL
-                                          : CAY_EUPSTREAM;
+    if (status == 401 || status == 403)
+        return CAY_EAUTH;
+    if (status == 404)
+        return CAY_ENOENT;
+    if (status == 429)
+        return CAY_ERATE;
+    if (status == 408)
+        return CAY_ETIMEOUT;
+    if (status == 413)
+        return CAY_ETOOBIG;
+    if (status / 100 == 4)
+        return CAY_EINVAL;
+    return CAY_EUPSTREAM;
 }
 
 static int status_error(const cay__endpoint *e, const cay__http_reply *r, const cay__buf *body,
@@ -84,7 +97,10 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
     if (err) {
         bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 ||
                      r->status >= 500;
-        err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
+        if (again)
+            err->retry = CAY_RETRY_YES;
+        else
+            err->retry = CAY_RETRY_NO;
         err->retry_after_ms = r->retry_after_ms;
     }
     return rc;
@@ -174,7 +190,9 @@ static uint64_t wait_for(const cay_err *err, unsigned attempt_no)
     uint64_t ms = CAY_MIN((uint64_t)500 << CAY_MIN(attempt_no, 5u), (uint64_t)8000);
     ms -= ms / 4 * (rnd % 1000) /
           1000; /* so that many who were refused at once do not come back at once */
-    return err->retry_after_ms ? CAY_MAX((uint64_t)err->retry_after_ms, ms / 8) : ms;
+    if (err->retry_after_ms)
+        return CAY_MAX((uint64_t)err->retry_after_ms, ms / 8);
+    return ms;
 }
 
 static int pause_for(const cay_call *call, uint64_t ms, cay_err *err)
@@ -198,7 +216,11 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *as
                       .sse = CAY__SSE(EVENT_MAX, on_sse, &a),
                       .body = CAY__BUF(ERROR_MAX) };
         cay_err own = CAY_ERR_INIT;
-        int rc = e->over_socket ? try_socket(e, call, &a, &own) : try_once(e, call, &a, &own);
+        int rc;
+        if (e->over_socket)
+            rc = try_socket(e, call, &a, &own);
+        else
+            rc = try_once(e, call, &a, &own);
         bool told = a.told;
         cay__sse_end(&a.sse);
         cay__buf_clear(&a.body);
@@ -251,7 +273,7 @@ int cay__body_merge(cay__body *b, const char *what, const char *object, json_t *
     json_object_foreach(*keep, key, v)
     {
         CAY_AUTOFREE char *text = cay__json_text(v, ERROR_MAX);
-        cay__body_raw(b, key, text ? text : "null");
+        cay__body_raw(b, key, CAY_OR(text, "null"));
     }
     return 0;
 }
@@ -264,7 +286,7 @@ int cay__body_end(cay__body *b, cay_err *err)
     if (twice)
         return cay_fail_why(err, CAY_EINVAL, "model_settings",
                             "\"%.60s\" of the model's request is given twice", twice);
-    return b->b.full ? cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes",
-                                b->b.max)
-                     : 0;
+    if (b->b.full)
+        return cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes", b->b.max);
+    return 0;
 }

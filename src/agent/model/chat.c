@@ -29,7 +29,7 @@ typedef struct answer {
 static void add_raw(cay__body *b, const char *key, json_t *value)
 {
     CAY_AUTOFREE char *text = cay__json_text(value, BODY_MAX);
-    cay__body_raw(b, key, text ? text : "null");
+    cay__body_raw(b, key, CAY_OR(text, "null"));
     json_decref(value);
 }
 
@@ -90,7 +90,9 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     int rc = cay__body_merge(b, "the settings' extra", q->settings ? q->settings->extra : NULL,
                              &keep, err);
     int end = cay__body_end(b, rc == 0 ? err : NULL);
-    return rc < 0 ? rc : end;
+    if (rc < 0)
+        return rc;
+    return end;
 }
 
 static int emit_event(answer *a, const char *type, json_t *ev, cay_err *err)
@@ -99,10 +101,15 @@ static int emit_event(answer *a, const char *type, json_t *ev, cay_err *err)
     if (a->req->on_event) {
         json_object_set_new(ev, "type", json_string(type));
         CAY_AUTOFREE char *text = cay__json_text(ev, TEXT_MAX);
-        rc = text ? a->req->on_event(type, text, a->req->arg) : 0;
+        if (text)
+            rc = a->req->on_event(type, text, a->req->arg);
+        else
+            rc = 0;
     }
     json_decref(ev);
-    return rc < 0 ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : 0;
+    if (rc < 0)
+        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
+    return 0;
 }
 
 static bool add_piece(cay__buf *b, const json_t *s)
@@ -129,14 +136,23 @@ static int64_t place_of(const answer *a, const json_t *tc, size_t at)
         if (a->calls[i].id.len && !strcmp(a->calls[i].id.data, id))
             return (int64_t)i;
     const json_t *told = json_object_get(tc, "index");
-    int64_t index = json_is_integer(told) ? json_integer_value(told) : (int64_t)at;
+    int64_t index;
+    if (json_is_integer(told))
+        index = json_integer_value(told);
+    else
+        index = (int64_t)at;
     if (index < 0 || (size_t)index >= a->ncalls)
         return index;
     const call_piece *there = &a->calls[index];
-    bool other = *id ? there->id.len > 0
-                     : !json_is_integer(told) && there->name.len &&
-                           *cay__json_str(json_object_get(tc, "function"), "name", "");
-    return other ? (int64_t)a->ncalls : index;
+    bool other;
+    if (*id)
+        other = there->id.len > 0;
+    else
+        other = !json_is_integer(told) && there->name.len &&
+                *cay__json_str(json_object_get(tc, "function"), "name", "");
+    if (other)
+        return (int64_t)a->ncalls;
+    return index;
 }
 
 static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
@@ -158,7 +174,7 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
         return too_much(err);
     if (json_is_object(args)) { /* Ollama's own shape */
         CAY_AUTOFREE char *text = cay__json_text(args, TEXT_MAX);
-        cay__buf_str(&c->arguments, text ? text : "{}");
+        cay__buf_str(&c->arguments, CAY_OR(text, "{}"));
     } else if (!add_piece(&c->arguments, args)) {
         return too_much(err);
     }
@@ -172,9 +188,9 @@ static int take_text(answer *a, const json_t *text, cay_err *err)
 {
     if (!add_piece(&a->text, text))
         return too_much(err);
-    return json_is_string(text) && json_string_length(text)
-               ? emit_event(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err)
-               : 0;
+    if (json_is_string(text) && json_string_length(text))
+        return emit_event(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err);
+    return 0;
 }
 
 /* A delta of a stream, or the message of a whole answer. Its content is a text, or a list of parts
@@ -270,11 +286,11 @@ static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
         cay__str_copy(id, sizeof id, c->id.data);
     else
         snprintf(id, sizeof id, "call_%s_%zu", answer_id, i); /* servers that name none */
-    return json_pack("{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name",
-                     json_stringn(c->name.data ? c->name.data : "", c->name.len), "arguments",
-                     json_stringn(c->arguments.len ? c->arguments.data : "{}",
-                                  c->arguments.len ? c->arguments.len : 2),
-                     "status", "completed");
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name",
+        json_stringn(CAY_OR(c->name.data, ""), c->name.len), "arguments",
+        json_stringn(c->arguments.len ? c->arguments.data : "{}", CAY_OR(c->arguments.len, 2)),
+        "status", "completed");
 }
 
 static cay_tokens parse_usage(const json_t *u)
@@ -308,13 +324,16 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
     if (a->refusal.len)
         json_array_append_new(items, message_item("refusal", "refusal", &a->refusal));
     for (size_t i = 0; i < a->ncalls; i++)
-        json_array_append_new(items, call_item(&a->calls[i], i, *a->id ? a->id : "x"));
+        json_array_append_new(items, call_item(&a->calls[i], i, cay__text_or(a->id, "x")));
     out->output = cay__json_text(items, BODY_MAX);
-    out->id = *a->id ? cay__strdup(a->id) : NULL;
+    if (*a->id)
+        out->id = cay__strdup(a->id);
+    else
+        out->id = NULL;
     out->usage = parse_usage(a->usage);
-    return out->output ? 0
-                       : cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
-                                      "the model's answer is no sound text");
+    if (out->output)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is no sound text");
 }
 
 static void answer_free(answer *a)

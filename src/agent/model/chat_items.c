@@ -18,7 +18,9 @@ static json_t *convert_part(const json_t *p)
     const json_t *text = json_object_get(p, "text");
     if (!json_is_string(text))
         text = json_object_get(p, "refusal");
-    return json_is_string(text) ? json_pack("{s:s, s:O}", "type", "text", "text", text) : NULL;
+    if (json_is_string(text))
+        return json_pack("{s:s, s:O}", "type", "text", "text", text);
+    return NULL;
 }
 
 /* Text alone becomes a plain string, which every server understands. */
@@ -46,7 +48,7 @@ static json_t *convert_content(const json_t *c)
         cay__buf_add(&b, json_string_value(t), json_string_length(t));
     }
     json_decref(parts);
-    return json_stringn(b.data ? b.data : "", b.len);
+    return json_stringn(CAY_OR(b.data, ""), b.len);
 }
 
 static void flush_images(chat *c)
@@ -94,7 +96,7 @@ static void add_custom(chat *c, const json_t *item)
 {
     CAY_AUTOJSON *o = json_pack("{s:s}", "input", cay__json_str(item, "input", ""));
     CAY_AUTOFREE char *text = cay__json_text(o, 64u << 20);
-    CAY_AUTOJSON *s = json_string(text ? text : "{}");
+    CAY_AUTOJSON *s = json_string(CAY_OR(text, "{}"));
     add_call(c, item, s);
 }
 
@@ -118,7 +120,7 @@ static void add_output(chat *c, const json_t *item)
     }
     json_array_append_new(c->messages, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id",
                                                  cay__json_str(item, "call_id", ""), "content",
-                                                 json_stringn(b.data ? b.data : "", b.len)));
+                                                 json_stringn(CAY_OR(b.data, ""), b.len)));
 }
 
 json_t *cay__chat_messages(const json_t *items, const char *instructions)

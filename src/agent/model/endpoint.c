@@ -25,7 +25,10 @@ static int take_config(const char *path, const json_t *j, json_t **out, cay_err 
             err, CAY_EINVAL, "config_invalid",
             "%s: \"model\" is a name, or {\"name\": …, \"base_url\": …, \"api\": …, \"key\": …}",
             path);
-    *out = json_is_string(m) ? json_pack("{s:O}", "name", m) : json_incref(m);
+    if (json_is_string(m))
+        *out = json_pack("{s:O}", "name", m);
+    else
+        *out = json_incref(m);
     return 0;
 }
 
@@ -41,13 +44,18 @@ static int read_config(json_t **out, cay_err *err)
     else
         return 0;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : cay_fail_sys(err, CAY_ESYS, "%s", path);
+    if (fd < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+    }
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
-    if (n < 0 || n == CONFIG_MAX)
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path)
-                     : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+    if (n < 0 || n == CONFIG_MAX) {
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%s", path);
+        return cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+    }
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     return take_config(path, j, out, err);
@@ -91,15 +99,24 @@ int cay__model_secret(const char *source, char **out, cay_err *err)
     if (value && strlen(value) > KEY_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "model_key",
                             "the model's key in %.60s is longer than 4 KiB", name);
-    *out = value && *value ? cay__strdup(value) : NULL;
+    if (value && *value)
+        *out = cay__strdup(value);
+    else
+        *out = NULL;
     return 0;
 }
 
 static const char *choose_setting(const char *given, const char *variable, const json_t *conf,
                                   const char *key, const char *none)
 {
-    const char *env = variable ? getenv(variable) : NULL;
-    return given && *given ? given : env && *env ? env : cay__json_str(conf, key, none);
+    const char *env = NULL;
+    if (variable)
+        env = getenv(variable);
+    if (given && *given)
+        return given;
+    if (env && *env)
+        return env;
+    return cay__json_str(conf, key, none);
 }
 
 static int check_endpoint(const cay__endpoint *e, const cay_model_open_spec *spec,
@@ -146,7 +163,12 @@ static int read_window(const cay_model_open_spec *spec, const json_t *conf, uint
     if (!*out && own && !(json_is_integer(own) && json_integer_value(own) > 0))
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "\"context_window\" of the configuration is no number of tokens");
-    *out = *out ? *out : own ? (uint64_t)json_integer_value(own) : 0;
+    if (!*out) {
+        if (own)
+            *out = (uint64_t)json_integer_value(own);
+        else
+            *out = 0;
+    }
     return 0;
 }
 
@@ -167,10 +189,15 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->api = cay__strdup(choose_setting(spec->api, "CAY_MODEL_API", conf, "api", "responses"));
     for (size_t n = strlen(e->base); n && e->base[n - 1] == '/';)
         e->base[--n] = 0;
-    e->retries = spec->retries == CAY_NO_RETRY ? 0 : spec->retries ? spec->retries : 4;
-    e->connect_ms = spec->connect_ms ? spec->connect_ms : 30000;
-    e->idle_ms = spec->idle_ms ? spec->idle_ms : 300000;
-    e->total_ms = spec->total_ms ? spec->total_ms : 1800000;
+    if (spec->retries == CAY_NO_RETRY)
+        e->retries = 0;
+    else if (spec->retries)
+        e->retries = spec->retries;
+    else
+        e->retries = 4;
+    e->connect_ms = CAY_OR(spec->connect_ms, 30000);
+    e->idle_ms = CAY_OR(spec->idle_ms, 300000);
+    e->total_ms = CAY_OR(spec->total_ms, 1800000);
     e->over_socket = !strcmp(e->api, "websocket");
     e->stream = !spec->no_stream && !e->over_socket;
     int rc = cay__model_secret(choose_setting(spec->key, NULL, conf, "key", NULL), &e->key, err);

@@ -44,7 +44,9 @@ static int add_header(cay__endpoint *e, const cay_model_open_spec *spec, const c
     if (!n || n > 100 || strspn(name, TOKEN) < n)
         return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"",
                             where);
-    int rc = named ? cay__model_secret(value, &secret, err) : 0;
+    int rc = 0;
+    if (named)
+        rc = cay__model_secret(value, &secret, err);
     if (rc < 0)
         return cay_wrap(err, rc, "header %.*s of %s", (int)n, name, where);
     if (named && !strncmp(e->base, "http://", 7) && !cay__http_is_loopback(e->base) &&
@@ -52,7 +54,7 @@ static int add_header(cay__endpoint *e, const cay_model_open_spec *spec, const c
         return cay_fail_why(err, CAY_EPERM, "model_key",
                             "header %.*s would travel to %.100s unencrypted; use https://", (int)n,
                             name, e->base);
-    const char *text = secret ? secret : value;
+    const char *text = CAY_OR(secret, value);
     for (const char *s = text; *s; s++)
         if ((unsigned char)*s < ' ' || *s == 127 || s - text > VALUE_MAX)
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",

@@ -8,7 +8,11 @@ enum { LIST_MAX = 4 << 20, NAMES_MAX = 2000 };
 
 static json_t *names_of(const json_t *doc)
 {
-    const json_t *data = json_is_array(doc) ? doc : json_object_get(doc, "data");
+    const json_t *data;
+    if (json_is_array(doc))
+        data = doc;
+    else
+        data = json_object_get(doc, "data");
     json_t *names = json_array(), *m;
     size_t i;
     json_array_foreach(data, i, m)
@@ -45,9 +49,10 @@ static int fetch_models(cay__endpoint *e, const cay_call *call, char **out, cay_
                             "the model's server answered with something that is no JSON");
     CAY_AUTOJSON *names = names_of(doc);
     *out = cay__json_text(names, LIST_MAX);
-    return *out ? 0
-                : cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
-                               "the names of the server's models are no text");
+    if (*out)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                        "the names of the server's models are no text");
 }
 
 int cay_model_list(const cay_model_open_spec *given, const cay_call *call, char **names,

@@ -81,7 +81,10 @@ int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *e
     if (spec->model && !strncmp(spec->model, "scripted:", 9))
         return cay__model_scripted(spec->model + 9, out, err);
     CAY_TRY(cay__endpoint_make(spec, &e, err));
-    CAY_TRY(!strcmp(e.api, "chat") ? cay__model_chat(&e, out) : cay__model_responses(&e, out));
+    if (!strcmp(e.api, "chat"))
+        CAY_TRY(cay__model_chat(&e, out));
+    else
+        CAY_TRY(cay__model_responses(&e, out));
     (*out)->window = e.window;
     return 0;
 }

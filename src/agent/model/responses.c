@@ -22,7 +22,8 @@ typedef struct answer {
 static bool is_reasoning_model(const char *model, const cay_model_settings *s)
 {
     const char *slash = strrchr(model, '/');
-    model = slash ? slash + 1 : model;
+    if (slash)
+        model = slash + 1;
     return (s && s->reasoning) || !strncasecmp(model, "gpt-5", 5) || !strncasecmp(model, "o1", 2) ||
            !strncasecmp(model, "o3", 2) || !strncasecmp(model, "o4", 2) ||
            !strncasecmp(model, "codex", 5);
@@ -30,7 +31,9 @@ static bool is_reasoning_model(const char *model, const cay_model_settings *s)
 
 static void add_text(cay__body *b, const cay_model_request *q)
 {
-    const char *verbosity = q->settings ? q->settings->verbosity : NULL;
+    const char *verbosity = NULL;
+    if (q->settings)
+        verbosity = q->settings->verbosity;
     CAY_AUTOBUF t = CAY__BUF(1 << 20);
     if (!q->output_schema && !verbosity)
         return;
@@ -77,8 +80,10 @@ static void add_choice(cay__body *b, const char *choice, const char *tools)
             return;
         }
     CAY_AUTOJSON *named = named_choice(choice, tools);
-    CAY_AUTOFREE char *text = named ? cay__json_text(named, 4096) : NULL;
-    cay__body_raw(b, "tool_choice", text ? text : "\"auto\"");
+    CAY_AUTOFREE char *text = NULL;
+    if (named)
+        text = cay__json_text(named, 4096);
+    cay__body_raw(b, "tool_choice", CAY_OR(text, "\"auto\""));
 }
 
 /* What is wanted besides: ours, so that what it thought can be sent back though nobody keeps it,
@@ -100,11 +105,16 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
         there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
     if (sealed && !there)
         json_array_append_new(all, json_string(SEALED));
-    CAY_AUTOFREE char *text = json_array_size(all) ? cay__json_text(all, 1 << 16) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (json_array_size(all))
+        text = cay__json_text(all, 1 << 16);
     if (text)
         cay__body_raw(b, "include", text);
     json_object_del(o, "include");
-    *rest = o ? cay__json_text(o, BODY_MAX) : NULL;
+    if (o)
+        *rest = cay__json_text(o, BODY_MAX);
+    else
+        *rest = NULL;
     return 0;
 }
 
@@ -162,7 +172,9 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     if (rc == 0)
         rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
     int end = cay__body_end(b, rc == 0 ? err : NULL);
-    return rc < 0 ? rc : end;
+    if (rc < 0)
+        return rc;
+    return end;
 }
 
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
@@ -217,7 +229,9 @@ static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
                  (unsigned long long)ms);
     cay__buf_json(&b, why, strlen(why));
     cay__buf_str(&b, "}");
-    return a->req->on_event && b.data ? a->req->on_event("cay.retry", b.data, a->req->arg) : 0;
+    if (a->req->on_event && b.data)
+        return a->req->on_event("cay.retry", b.data, a->req->arg);
+    return 0;
 }
 
 static cay_tokens parse_usage(const json_t *u)
@@ -258,7 +272,10 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
             cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
     out->output = cay__json_text(output, BODY_MAX);
     const char *id = cay__json_str(r, "id", NULL);
-    out->id = id ? cay__strdup(id) : NULL;
+    if (id)
+        out->id = cay__strdup(id);
+    else
+        out->id = NULL;
     out->usage = parse_usage(json_object_get(r, "usage"));
     out->cache_write = cache_write(json_object_get(r, "usage"));
     return 0;

@@ -37,7 +37,9 @@ static int expect_texts(const scripted *s, const json_t *list, const char *in, b
     json_t *v;
     json_array_foreach(list, i, v)
     {
-        const char *text = json_is_string(v) ? json_string_value(v) : "";
+        const char *text = "";
+        if (json_is_string(v))
+            text = json_string_value(v);
         if ((strstr(in, text) != NULL) != want)
             return fail_mismatch(s, err, what, text);
     }
@@ -62,31 +64,33 @@ static char *last_text(const json_t *items)
                  *v = json_object_get(last, "output");
     if (!v)
         v = json_object_get(last, "content");
-    return json_is_string(v) ? cay__strdup(json_string_value(v))
-                             : cay__json_text(v ? v : last, 64u << 20);
+    if (json_is_string(v))
+        return cay__strdup(json_string_value(v));
+    return cay__json_text(CAY_OR(v, last), 64u << 20);
 }
 
 static int check_expectations(const scripted *s, const json_t *expect, const cay_model_request *q,
                               const json_t *items, cay_err *err)
 {
     CAY_AUTOJSON *tools = NULL;
-    CAY_AUTOFREE char *last = json_array_size(items) ? last_text(items) : NULL;
+    CAY_AUTOFREE char *last = NULL;
+    if (json_array_size(items))
+        last = last_text(items);
     size_t i;
     json_t *v;
     if (q->tools)
         CAY_TRY(cay__json_any("the tools", q->tools, &tools, err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"),
-                         q->instructions ? q->instructions : "", true, "the instructions lack",
-                         err));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"), CAY_OR(q->instructions, ""),
+                         true, "the instructions lack", err));
     CAY_TRY(
         expect_texts(s, json_object_get(expect, "input"), q->input, true, "the input lacks", err));
     CAY_TRY(expect_texts(s, json_object_get(expect, "input_not"), q->input, false, "the input has",
                          err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last"), last ? last : "", true,
+    CAY_TRY(expect_texts(s, json_object_get(expect, "last"), CAY_OR(last, ""), true,
                          "the last item lacks", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last_not"), last ? last : "", false,
+    CAY_TRY(expect_texts(s, json_object_get(expect, "last_not"), CAY_OR(last, ""), false,
                          "the last item has", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), q->extra ? q->extra : "", true,
+    CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), CAY_OR(q->extra, ""), true,
                          "the request lacks", err));
     json_array_foreach(
         json_object_get(expect, "tools"), i,
@@ -117,9 +121,10 @@ static const char *told_last(const char *input, const char *const begins[2], boo
 {
     const char *last = NULL;
     for (size_t i = 0; i < 2 && begins[i]; i++)
-        for (const char *p = input; (p = strstr(p, begins[i])); p += strlen(begins[i]))
-            last = p + (whole ? 0 : strlen(begins[i])) > last ? p + (whole ? 0 : strlen(begins[i]))
-                                                              : last;
+        for (const char *p = input; (p = strstr(p, begins[i])); p += strlen(begins[i])) {
+            if (p + (whole ? 0 : strlen(begins[i])) > last)
+                last = p + (whole ? 0 : strlen(begins[i]));
+        }
     return last;
 }
 
@@ -127,11 +132,16 @@ static const char *told_last(const char *input, const char *const begins[2], boo
 static char *fill_in(char *text, const char *input)
 {
     for (size_t i = 0; i < CAY_LEN(marks); i++) {
-        const char *said =
-            strstr(text, marks[i].mark) ? told_last(input, marks[i].begins, marks[i].whole) : NULL;
+        const char *said = NULL;
+        if (strstr(text, marks[i].mark))
+            said = told_last(input, marks[i].begins, marks[i].whole);
         if (!said)
             continue;
-        size_t n = marks[i].set ? strspn(said, marks[i].set) : strcspn(said, marks[i].not_set);
+        size_t n;
+        if (marks[i].set)
+            n = strspn(said, marks[i].set);
+        else
+            n = strcspn(said, marks[i].not_set);
         CAY_AUTOBUF b = CAY__BUF(SCRIPT_MAX);
         const char *p = text;
         for (const char *mark; (mark = strstr(p, marks[i].mark));) {
@@ -159,9 +169,12 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
     if (text && !s->functions)
         return json_pack("{s:s, s:s, s:s, s:O}", "type", "custom_tool_call", "call_id", call_id,
                          "name", name, "input", text);
-    CAY_AUTOJSON *wrapped =
-        text ? json_pack("{s:O}", !strcmp(name, "apply_patch") ? "patch" : "input", text) : NULL;
-    const json_t *args = text ? wrapped : json_object_get(c, "arguments");
+    CAY_AUTOJSON *wrapped = NULL;
+    if (text)
+        wrapped = json_pack("{s:O}", !strcmp(name, "apply_patch") ? "patch" : "input", text);
+    const json_t *args = wrapped;
+    if (!text)
+        args = json_object_get(c, "arguments");
     CAY_AUTOFREE char *plain = json_is_string(args) ? cay__strdup(json_string_value(args))
                                : args               ? cay__json_text(args, SCRIPT_MAX)
                                                     : cay__strdup("{}");
@@ -178,7 +191,9 @@ static int emit_event(const cay_model_request *q, const char *type, json_t *ev, 
     json_decref(ev);
     if (q->on_event && text)
         rc = q->on_event(type, text, q->arg);
-    return rc < 0 ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : 0;
+    if (rc < 0)
+        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
+    return 0;
 }
 
 static int compose_reply(const scripted *s, const json_t *turn, const cay_model_request *q,
@@ -269,9 +284,11 @@ int cay__model_scripted(const char *path, cay_model **out, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "script %s", path);
     CAY_AUTOFREE char *text = cay__alloc(SCRIPT_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, SCRIPT_MAX);
-    if (n < 0 || n == SCRIPT_MAX)
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "script %s", path)
-                     : cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
+    if (n < 0 || n == SCRIPT_MAX) {
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "script %s", path);
+        return cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
+    }
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     json_t *turns = json_object_get(j, "turns");

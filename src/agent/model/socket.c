@@ -99,7 +99,9 @@ static int connect_to(cay__endpoint *e, const cay__socket_ask *ask, const cay_ca
     if (rc < 0 && err && err->retry != CAY_RETRY_NO && (rc == CAY_EUPSTREAM || rc == CAY_ETIMEOUT))
         err->retry = CAY_RETRY_YES;
     CAY_TRY(rc);
-    return e->socket >= 0 ? 0 : ask->refused(status, &said, ask->arg, err);
+    if (e->socket >= 0)
+        return 0;
+    return ask->refused(status, &said, ask->arg, err);
 }
 
 void cay__socket_close(cay__endpoint *e)
@@ -119,7 +121,10 @@ int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_as
     for (bool again = true; again;) {
         bool kept = e->socket >= 0;
         cay_call whole = cay__call_within(call, (int)CAY_MIN(e->total_ms, (uint64_t)INT_MAX));
-        rc = kept ? 0 : connect_to(e, ask, &whole, err);
+        if (kept)
+            rc = 0;
+        else
+            rc = connect_to(e, ask, &whole, err);
         if (rc == 0)
             rc = send_all(e->socket, &whole, &frame, err);
         if (rc == 0)

@@ -69,7 +69,9 @@ static int send_message(cay__cdp *c, const cay_call *call, const char *method, j
 
 static json_t *pop_message(cay__cdp *c, bool *any)
 {
-    char *end = c->in.len ? memchr(c->in.data, 0, c->in.len) : NULL;
+    char *end = NULL;
+    if (c->in.len)
+        end = memchr(c->in.data, 0, c->in.len);
     *any = end != NULL;
     if (!end)
         return NULL;
@@ -113,7 +115,9 @@ static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answ
             continue;
         CAY_TRY(cay__call_wait(call, c->fd, POLLIN, "the browser", err));
         char *room = cay__buf_room(&c->in, 65536);
-        ssize_t n = room ? read(c->fd, room, 65536) : 0;
+        ssize_t n = 0;
+        if (room)
+            n = read(c->fd, room, 65536);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
@@ -128,10 +132,16 @@ static int exchange_message(cay__cdp *c, const cay_call *call, const char *metho
     CAY_AUTOJSON *answer = NULL;
     cay_call own = cay__call_copy(call);
     int64_t end = cay__now_ms() + TIMEOUT_MS;
-    own.deadline_ms = own.deadline_ms && own.deadline_ms < end ? own.deadline_ms : end;
+    if (own.deadline_ms && own.deadline_ms < end)
+        own.deadline_ms = own.deadline_ms;
+    else
+        own.deadline_ms = end;
     int rc = send_message(c, &own, method, params, page, err);
-    if (rc < 0)
-        return rc == CAY_ESTATE || rc == CAY_EGONE ? fail_ended(err) : rc;
+    if (rc < 0) {
+        if (rc == CAY_ESTATE || rc == CAY_EGONE)
+            return fail_ended(err);
+        return rc;
+    }
     CAY_TRY(wait_for(c, &own, c->id, &answer, err));
     const json_t *fault = json_object_get(answer, "error");
     if (fault)
@@ -166,7 +176,10 @@ int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t 
             cay__json_str(json_object_get(thrown, "exception"), "description",
                           cay__json_str(thrown, "text", "the script failed")));
     json_t *v = json_object_get(json_object_get(r, "result"), "value");
-    *value = v ? json_incref(v) : json_null();
+    if (v)
+        *value = json_incref(v);
+    else
+        *value = json_null();
     return 0;
 }
 

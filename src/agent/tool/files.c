@@ -27,18 +27,24 @@ int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *arg
                         get_string(args, "file"));
     if (last < first)
         return cay_fail(err, CAY_EINVAL, "end_line is before start_line");
-    const char *p = b.data ? b.data : "", *end = p + b.len, *from = p;
+    const char *p = CAY_OR(b.data, ""), *end = p + b.len, *from = p;
     int64_t line = 1;
     for (; line < first && p < end; line++) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        p = nl ? nl + 1 : end;
+        if (nl)
+            p = nl + 1;
+        else
+            p = end;
     }
     if (first > 1 && p >= end)
         return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", get_string(args, "file"),
                         (long long)line - 1);
     for (from = p; line <= last && p < end; line++) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        p = nl ? nl + 1 : end;
+        if (nl)
+            p = nl + 1;
+        else
+            p = end;
     }
     cay_output_text(out, from, (size_t)(p - from));
     return 0;
@@ -79,7 +85,7 @@ int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *ar
     CAY_TRY(cay__tool_path(ts, call, get_string(args, "file"), path, err));
     if (!strcmp(get_string(args, "encoding"), "base64")) {
         CAY_TRY(from_base64(data, &b, err));
-        data = b.data ? b.data : "";
+        data = CAY_OR(b.data, "");
         n = b.len;
     }
     CAY_TRY(cay_file_put(ts->sb, call, path, data, n, &spec, err));
@@ -89,7 +95,7 @@ int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *ar
 static size_t count_occurrences(const cay__buf *b, const char *old, size_t n, const char **at)
 {
     size_t found = 0;
-    const char *p = b->data ? b->data : "", *end = p + b->len;
+    const char *p = CAY_OR(b->data, ""), *end = p + b->len;
     for (const char *hit; (hit = memmem(p, (size_t)(end - p), old, n)); p = hit + 1)
         if (!found++)
             *at = hit;
@@ -112,13 +118,15 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
     if (b.len > EDIT_MAX)
         return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB", get_string(args, "file"));
     size_t n = count_occurrences(&b, json_string_value(old), json_string_length(old), &at);
-    if (n != 1)
-        return n ? cay_fail(err, CAY_EINVAL,
+    if (n != 1) {
+        if (n)
+            return cay_fail(err, CAY_EINVAL,
                             "old_str occurs %zu times in %.150s; give more of what is around it", n,
-                            get_string(args, "file"))
-                 : cay_fail(err, CAY_EINVAL,
-                            "old_str is not in %.150s; read it again and give the passage exactly",
                             get_string(args, "file"));
+        return cay_fail(err, CAY_EINVAL,
+                        "old_str is not in %.150s; read it again and give the passage exactly",
+                        get_string(args, "file"));
+    }
     cay__buf_add(&new, b.data, (size_t)(at - b.data));
     cay__buf_add(&new, json_string_value(with), json_string_length(with));
     at += json_string_length(old);
@@ -126,7 +134,7 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
     if (new.full)
         return cay_fail(err, CAY_ETOOBIG, "%.200s would be larger than 32 MiB",
                         get_string(args, "file"));
-    CAY_TRY(cay_file_put(ts->sb, call, path, new.data ? new.data : "", new.len, &spec, err));
+    CAY_TRY(cay_file_put(ts->sb, call, path, CAY_OR(new.data, ""), new.len, &spec, err));
     return cay__tool_say(out, "Successfully edited %s", cay__tool_shown(ts, path));
 }
 
@@ -222,8 +230,11 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
     /* file_find looks for a bare name everywhere; glob takes it as it is. */
     cay__buf_fmt(&deep, "%s%s", json_object_get(args, "glob") && !strchr(pattern, '/') ? "**/" : "",
                  pattern);
-    int rc = deep.full ? cay_fail(err, CAY_ETOOBIG, "the pattern is too long")
-                       : cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
+    int rc;
+    if (deep.full)
+        rc = cay_fail(err, CAY_ETOOBIG, "the pattern is too long");
+    else
+        rc = cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
     if (rc < 0) {
         cay__buf_clear(&l.b);
         return rc;
@@ -243,9 +254,9 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
     if (b.len > CAY__TOOL_TEXT)
         return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB; search it with a command",
                         get_string(args, "file"));
-    int bad = strlen(get_string(args, "regex")) > 1000
-                  ? REG_ESPACE
-                  : regcomp(&re, get_string(args, "regex"), REG_EXTENDED | REG_NEWLINE);
+    int bad = REG_ESPACE;
+    if (strlen(get_string(args, "regex")) <= 1000)
+        bad = regcomp(&re, get_string(args, "regex"), REG_EXTENDED | REG_NEWLINE);
     if (bad) {
         regerror(bad, NULL, why, sizeof why);
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "regex \"%.100s\": %s",
@@ -254,7 +265,7 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
     int64_t line = 1;
     for (char *p = b.data, *end = p + b.len; p && p < end; line++) {
         char *nl = memchr(p, '\n', (size_t)(end - p));
-        char *stop = nl ? nl : end;
+        char *stop = CAY_OR(nl, end);
         *stop = 0; /* the buffer has a byte to spare */
         if (!(line % 4096) && cay__call_check(call, "search", NULL) < 0)
             break;
@@ -263,9 +274,11 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
         p = stop + 1;
     }
     regfree(&re);
-    return found > LIST_MAX ? cay__tool_say(out, "[%zu more are not told]\n", found - LIST_MAX)
-           : found          ? 0
-                            : cay__tool_say(out, "No line matches.");
+    if (found > LIST_MAX)
+        return cay__tool_say(out, "[%zu more are not told]\n", found - LIST_MAX);
+    if (found)
+        return 0;
+    return cay__tool_say(out, "No line matches.");
 }
 
 typedef struct hits {
@@ -290,11 +303,13 @@ int cay__tool_grep(cay_toolset *ts, const cay_call *call, const json_t *args, ca
     cay_grep spec = { .size = sizeof spec,
                       .pattern = get_string(args, "pattern"),
                       .ignore_case = cay__json_bool(args, "case_insensitive", false),
-                      .include = *glob ? glob : NULL,
+                      .include = cay__text_or(glob, NULL),
                       .max = GREP_MAX };
     CAY_TRY(cay__tool_path(ts, call, get_string(args, "path"), path, err));
     CAY_TRY(cay_file_grep(ts->sb, call, path, &spec, add_hit, &h, err));
-    return h.n >= GREP_MAX ? cay__tool_say(out, "[there may be more: narrow it down]\n")
-           : h.n           ? 0
-                           : cay__tool_say(out, "No line matches.");
+    if (h.n >= GREP_MAX)
+        return cay__tool_say(out, "[there may be more: narrow it down]\n");
+    if (h.n)
+        return 0;
+    return cay__tool_say(out, "No line matches.");
 }

@@ -21,8 +21,10 @@ static void hide_credentials(const char *s, size_t n, cay__buf *out)
             continue;
         }
         size_t end = i + 3, at = 0;
-        for (; end < n && !strchr("/ \t\r\n'\"", s[end]); end++)
-            at = s[end] == '@' ? end : at;
+        for (; end < n && !strchr("/ \t\r\n'\"", s[end]); end++) {
+            if (s[end] == '@')
+                at = end;
+        }
         cay__buf_str(out, "://");
         i += 3;
         if (at) {
@@ -41,18 +43,19 @@ static int run_git(cay_toolset *ts, const cay_call *call, const char *dir, const
         argv[n++] = words[i];
     cay__tool_cmd cmd = { .argv = argv, .dir = dir, .env = quiet, .seconds = GIT_S };
     int rc = cay__tool_run(ts, call, &cmd, res, err);
-    return rc == CAY_ENOENT ? cay_fail(err, rc,
-                                       "git is not in this sandbox, or the directory is not there; "
-                                       "install it, or use a template that has it")
-                            : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail(err, rc,
+                        "git is not in this sandbox, or the directory is not there; "
+                        "install it, or use a template that has it");
+    return rc;
 }
 
 static void report_result(const cay_result *res, cay_tool_output *out)
 {
     CAY_AUTOBUF a = CAY__BUF(4 * CAY__KEEP_BYTES);
     CAY_AUTOBUF b = CAY__BUF(4 * CAY__KEEP_BYTES);
-    hide_credentials(res->out ? res->out : "", res->out_len, &a);
-    hide_credentials(res->errout ? res->errout : "", res->errout_len, &b);
+    hide_credentials(CAY_OR(res->out, ""), res->out_len, &a);
+    hide_credentials(CAY_OR(res->errout, ""), res->errout_len, &b);
     cay_result hidden = { .exit = res->exit,
                           .out = a.data,
                           .out_len = a.len,
@@ -71,9 +74,9 @@ static int resolve_repository(const cay_toolset *ts, const cay_call *call, const
 /* A word that git would take for an option. */
 static int no_option(const char *what, const char *word, cay_err *err)
 {
-    return word && *word == '-'
-               ? cay_fail(err, CAY_EINVAL, "%s \"%.60s\" begins with a dash", what, word)
-               : 0;
+    if (word && *word == '-')
+        return cay_fail(err, CAY_EINVAL, "%s \"%.60s\" begins with a dash", what, word);
+    return 0;
 }
 
 int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args,
@@ -95,7 +98,7 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
     CAY_TRY(no_option("branch", branch, err));
     if (!*name && !path)
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\" has no name in it; give a path", url);
-    CAY_TRY(cay__tool_path(ts, call, path ? path : name, dir, err));
+    CAY_TRY(cay__tool_path(ts, call, CAY_OR(path, name), dir, err));
     const char *words[WORDS] = { "clone", "--no-progress" };
     size_t k = 2;
     snprintf(number, sizeof number, "%lld", (long long)depth);
@@ -179,7 +182,9 @@ int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *ar
         cay__buf_clear(&parts[i]);
     }
     cay_result_clear(&res);
-    return clean ? cay__tool_say(out, "nothing to commit\n") : 0;
+    if (clean)
+        return cay__tool_say(out, "nothing to commit\n");
+    return 0;
 }
 
 int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *args,
@@ -210,7 +215,7 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
         words[k++] = "user.email=agent@localhost";
     words[k++] = "commit", words[k++] = "--quiet", words[k++] = "-m",
     words[k++] = cay__json_str(args, "message", "");
-    cay__buf_fmt(&author, "--author=%s", who ? who : "");
+    cay__buf_fmt(&author, "--author=%s", CAY_OR(who, ""));
     if (who)
         words[k++] = author.data;
     CAY_TRY(run_git(ts, call, dir, words, &res, err));
@@ -221,7 +226,7 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     if (!ok)
         return 0;
     CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
-    cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", res.out ? res.out : "");
+    cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", CAY_OR(res.out, ""));
     cay_result_clear(&res);
     return 0;
 }

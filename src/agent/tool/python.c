@@ -112,18 +112,27 @@ static int read_answer(cay__python *y, const cay_call *call, int64_t end, json_t
                        cay_err *err)
 {
     cay_call c = cay__call_copy(call);
-    c.deadline_ms = c.deadline_ms && c.deadline_ms < end ? c.deadline_ms : end;
+    if (c.deadline_ms && c.deadline_ms < end)
+        c.deadline_ms = c.deadline_ms;
+    else
+        c.deadline_ms = end;
     for (;;) {
-        char *nl = y->in.len ? memchr(y->in.data, '\n', y->in.len) : NULL;
+        char *nl = NULL;
+        if (y->in.len)
+            nl = memchr(y->in.data, '\n', y->in.len);
         if (nl) {
             *nl = 0;
             *out = json_loads(y->in.data, 0, NULL);
             cay__buf_clear(&y->in);
-            return *out ? 0 : cay_fail(err, CAY_ESTATE, "the interpreter spoke out of turn");
+            if (*out)
+                return 0;
+            return cay_fail(err, CAY_ESTATE, "the interpreter spoke out of turn");
         }
         CAY_TRY(cay__call_wait(&c, y->fd, POLLIN, "Python", err));
         char *room = cay__buf_room(&y->in, 65536);
-        ssize_t n = room ? read(y->fd, room, 65536) : 0;
+        ssize_t n = 0;
+        if (room)
+            n = read(y->fd, room, 65536);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
@@ -141,7 +150,7 @@ static int send_request(cay_toolset *ts, const cay_call *call, json_t *what, int
     if (!ts->python)
         CAY_TRY(start_python(ts, call, err));
     cay__python *y = ts->python;
-    cay__buf_fmt(&b, "%s\n", line ? line : "{}");
+    cay__buf_fmt(&b, "%s\n", CAY_OR(line, "{}"));
     int64_t end = cay__now_ms() + seconds * 1000;
     int rc = cay_proc_write(y->p, call, b.data, b.len, err);
     if (rc == 0)

@@ -142,8 +142,9 @@ static int write_input(cay__cmd *s, const cay_call *call, const json_t *args, ca
     cay__buf_add(&b, json_string_value(input), json_string_length(input));
     if (cay__json_bool(args, "press_enter", true))
         cay__buf_add(&b, "\r", 1);
-    return b.full ? cay_fail(err, CAY_ETOOBIG, "the input is larger than 1 MiB")
-                  : cay_proc_write(s->p, call, b.data, b.len, err);
+    if (b.full)
+        return cay_fail(err, CAY_ETOOBIG, "the input is larger than 1 MiB");
+    return cay_proc_write(s->p, call, b.data, b.len, err);
 }
 
 int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const json_t *args,
@@ -169,7 +170,8 @@ int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const jso
         cay__tool_say(out, "[session %d is running]\n", s->id);
     cay_output_text(out, text.data, text.len);
     if (s->exited) {
-        ts->last = ts->last == s->id ? 0 : ts->last;
+        if (ts->last == s->id)
+            ts->last = 0;
         cay__cmd_drop(s);
     }
     return 0;
@@ -183,7 +185,8 @@ int cay__tool_shell_kill(cay_toolset *ts, const cay_call *call, const json_t *ar
     int id = s->id, rc = cay_proc_signal(s->p, call, SIGKILL, CAY_SCOPE_TREE, err);
     if (rc < 0 && rc != CAY_ESTATE && rc != CAY_ENOENT)
         return rc;
-    ts->last = ts->last == id ? 0 : ts->last;
+    if (ts->last == id)
+        ts->last = 0;
     cay__cmd_drop(s);
     return cay__tool_say(out, "Session %d was ended.", id);
 }

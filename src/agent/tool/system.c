@@ -32,7 +32,9 @@ static int check_header(const char *name, const json_t *value, cay_err *err)
                  !strpbrk(json_string_value(value), "\r\n");
     for (const char *p = name; *p && sound; p++)
         sound = isalnum((unsigned char)*p) || strchr("!#$%&'*+-.^_`|~", *p);
-    return sound ? 0 : cay_fail(err, CAY_EINVAL, "header \"%.60s\" is no header field", name);
+    if (sound)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "header \"%.60s\" is no header field", name);
 }
 
 typedef struct request {
@@ -128,10 +130,10 @@ int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *
     CAY_TRY(rc);
     if (res.exit.code)
         rc = cay_fail(err, CAY_EUPSTREAM, "%.*s",
-                      (int)CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)200),
+                      (int)CAY_MIN(strcspn(CAY_OR(res.errout, ""), "\n"), (size_t)200),
                       res.errout_len ? res.errout : "the request failed");
     else
-        cay_output_text(out, res.out ? res.out : "", res.out_len);
+        cay_output_text(out, CAY_OR(res.out, ""), res.out_len);
     if (rc == 0 && res.truncated)
         cay__tool_say(out, "\n[the body is longer]");
     cay_result_clear(&res);
@@ -143,9 +145,10 @@ static int check_name(const char *name, cay_err *err)
     bool sound = *name && !isdigit((unsigned char)*name) && strlen(name) <= 256;
     for (const char *p = name; *p && sound; p++)
         sound = isalnum((unsigned char)*p) || *p == '_';
-    return sound ? 0
-                 : cay_fail(err, CAY_EINVAL,
-                            "name \"%.60s\": want letters, digits and _, the first no digit", name);
+    if (sound)
+        return 0;
+    return cay_fail(err, CAY_EINVAL,
+                    "name \"%.60s\": want letters, digits and _, the first no digit", name);
 }
 
 static int in_shell(cay_toolset *ts, const cay_call *call, const char *line, cay_result *res,
@@ -168,14 +171,18 @@ int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args,
     if (!name) {
         json_object_foreach(ts->env, key, value)
             cay__tool_say(out, "%s=%s\n", key, json_string_value(value));
-        return json_object_size(ts->env) ? 0 : cay__tool_say(out, "Nothing was set.");
+        if (json_object_size(ts->env))
+            return 0;
+        return cay__tool_say(out, "Nothing was set.");
     }
     CAY_TRY(check_name(name, err));
     snprintf(line, sizeof line, "[ -n \"${%s+x}\" ] && printf %%s \"$%s\"", name, name);
     CAY_TRY(in_shell(ts, call, line, &res, err));
     if (!res.exit.code)
-        cay_output_text(out, res.out ? res.out : "", res.out_len);
-    int rc = res.exit.code ? cay_fail(err, CAY_ENOENT, "%.200s is not set", name) : 0;
+        cay_output_text(out, CAY_OR(res.out, ""), res.out_len);
+    int rc = 0;
+    if (res.exit.code)
+        rc = cay_fail(err, CAY_ENOENT, "%.200s is not set", name);
     cay_result_clear(&res);
     return rc;
 }
@@ -227,7 +234,9 @@ int cay__tool_process_list(cay_toolset *ts, const cay_call *call, const json_t *
 {
     procs p = { .out = out, .filter = cay__json_str(args, "filter", "") };
     CAY_TRY(cay_sandbox_procs(ts->sb, call, add_proc, &p, err));
-    return p.n ? 0 : cay__tool_say(out, "No process fits.");
+    if (p.n)
+        return 0;
+    return cay__tool_say(out, "No process fits.");
 }
 
 int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t *args,
@@ -238,8 +247,8 @@ int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t
     CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));
     cay__tool_say(out,
                   "sandbox: %s\nprovider: %s\nworkspace: %s\nworking directory: %s\nuser: %s\n",
-                  cay_sandbox_id(ts->sb), info->provider ? info->provider : "", ts->root, ts->cwd,
-                  ts->user ? ts->user : "the sandbox's own");
+                  cay_sandbox_id(ts->sb), CAY_OR(info->provider, ""), ts->root, ts->cwd,
+                  CAY_OR(ts->user, "the sandbox's own"));
     cay_info_free(info);
     return 0;
 }

@@ -127,7 +127,9 @@ const char *const cay__browser_tools[] = { "browser_open", "browser_read",      
 
 const cay__tool_row *cay__tool_row_at(size_t i)
 {
-    return i < CAY_LEN(rows) ? &rows[i] : NULL;
+    if (i < CAY_LEN(rows))
+        return &rows[i];
+    return NULL;
 }
 
 const cay__tool_row *cay__tool_row_find(const char *name)
@@ -151,10 +153,10 @@ int cay__tool_rows(const char *const *names, const cay__tool_row ***out, size_t 
             twice = twice || list[k] == row;
         if (!row || twice) {
             free(list);
-            return row ? cay_fail(err, CAY_EINVAL, "tool %s is named twice", row->name)
-                       : cay_fail_why(err, CAY_EINVAL, "tool_unknown",
-                                      "there is no tool \"%.64s\"; `cay tools` lists them",
-                                      names[i]);
+            if (row)
+                return cay_fail(err, CAY_EINVAL, "tool %s is named twice", row->name);
+            return cay_fail_why(err, CAY_EINVAL, "tool_unknown",
+                                "there is no tool \"%.64s\"; `cay tools` lists them", names[i]);
         }
         list[(*n)++] = row;
     }
@@ -167,7 +169,9 @@ const char *cay_toolset_name(size_t i, const char **description)
     const cay__tool_row *row = cay__tool_row_at(i);
     if (row && description)
         *description = row->about;
-    return row ? row->name : NULL;
+    if (row)
+        return row->name;
+    return NULL;
 }
 
 static json_t *define_tool(const cay__tool_row *row, cay_tools_form form)
@@ -184,8 +188,9 @@ static json_t *define_tool(const cay__tool_row *row, cay_tools_form form)
     default:
         j = json_pack("{s:s, s:s, s:o}", "name", row->name, "description", row->about, "parameters",
                       schema);
-        return form == CAY_TOOLS_CHAT ? json_pack("{s:s, s:o}", "type", "function", "function", j)
-                                      : j;
+        if (form == CAY_TOOLS_CHAT)
+            return json_pack("{s:s, s:o}", "type", "function", "function", j);
+        return j;
     }
 }
 
@@ -198,5 +203,7 @@ int cay_toolset_json(const char *const *names, cay_tools_form form, char **out, 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, define_tool(chosen[i], form));
     *out = cay__json_text(list, CAY__TEXT_MAX);
-    return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "the definitions are too large");
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the definitions are too large");
 }

@@ -16,12 +16,12 @@ static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_ca
     cay_info *info = NULL;
     if (!spec->root) {
         CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));
-        ts->root = cay__strdup(info->workdir && *info->workdir ? info->workdir : "/workspace");
+        ts->root = cay__strdup(cay__text_or(info->workdir, "/workspace"));
         cay_info_free(info);
     } else {
         ts->root = cay__strdup(spec->root);
     }
-    ts->cwd = cay__strdup(spec->cwd ? spec->cwd : ts->root);
+    ts->cwd = cay__strdup(CAY_OR(spec->cwd, ts->root));
     return 0;
 }
 
@@ -35,14 +35,17 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
     cay_toolset *ts = cay__alloc(sizeof *ts);
     char id[CAY__ID_LEN + 1];
     ts->sb = ts->cmds.sb = cay_sandbox_ref(spec->sandbox);
-    ts->user = spec->user ? cay__strdup(spec->user) : NULL;
+    if (spec->user)
+        ts->user = cay__strdup(spec->user);
+    else
+        ts->user = NULL;
     ts->env = json_object();
     ts->keep = spec->session != NULL;
     cay__id_make(id, 'x');
     for (size_t i = 0; i < CAY_LEN(ts->cmds.v); i++)
         ts->cmds.v[i].fd[0] = ts->cmds.v[i].fd[1] = -1;
     int rc = 0;
-    if ((size_t)snprintf(ts->shell_name, 33, "tools-%s", spec->session ? spec->session : id) > 32)
+    if ((size_t)snprintf(ts->shell_name, 33, "tools-%s", CAY_OR(spec->session, id)) > 32)
         rc = cay_fail(err, CAY_EINVAL,
                       "session \"%.60s\": a name of at most 26 letters, digits, . _ and -",
                       spec->session);
@@ -97,13 +100,15 @@ int cay__toolset_do(cay_toolset *ts, const cay__tool_row *row, const cay_call *c
             *err = why;
         return rc;
     }
-    return rc < 0 ? cay__tool_say(out, "ERROR: %s", why.msg) : 0;
+    if (rc < 0)
+        return cay__tool_say(out, "ERROR: %s", why.msg);
+    return 0;
 }
 
 static int check_arguments(const cay__tool_row *row, const char *text, json_t **args, cay_err *err)
 {
     CAY_AUTOJSON *schema = json_loads(row->schema, 0, NULL);
-    CAY_TRY(cay__json_object("its arguments", text && *text ? text : "{}", args, err));
+    CAY_TRY(cay__json_object("its arguments", cay__text_or(text, "{}"), args, err));
     return cay__schema_check(schema, *args, err);
 }
 
@@ -115,8 +120,12 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     cay_err why = CAY_ERR_INIT;
     bool wrong = true;
     const cay__tool_row *row = NULL;
-    for (size_t i = 0; i < ts->nrows && !row; i++)
-        row = strcmp(ts->rows[i]->name, name) ? NULL : ts->rows[i];
+    for (size_t i = 0; i < ts->nrows && !row; i++) {
+        if (strcmp(ts->rows[i]->name, name))
+            row = NULL;
+        else
+            row = ts->rows[i];
+    }
     if (!row)
         return cay_fail_why(err, CAY_ENOENT, "tool_unknown",
                             "there is no tool \"%.64s\" in this set", name);
@@ -128,8 +137,10 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     CAY_AUTOJSON *j = cay__output_take(&out);
     if (rc < 0)
         return rc;
-    *text =
-        json_is_string(j) ? cay__strdup(json_string_value(j)) : cay__json_text(j, CAY__TEXT_MAX);
+    if (json_is_string(j))
+        *text = cay__strdup(json_string_value(j));
+    else
+        *text = cay__json_text(j, CAY__TEXT_MAX);
     if (failed)
         *failed = wrong;
     return 0;
@@ -176,7 +187,9 @@ int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path
 const char *cay__tool_shown(const cay_toolset *ts, const char *path)
 {
     size_t n = strlen(ts->cwd);
-    return !strncmp(path, ts->cwd, n) && path[n] == '/' && n > 1 ? path + n + 1 : path;
+    if (!strncmp(path, ts->cwd, n) && path[n] == '/' && n > 1)
+        return path + n + 1;
+    return path;
 }
 
 int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *path, size_t max,
@@ -222,13 +235,13 @@ int cay__tool_run(const cay_toolset *ts, const cay_call *call, const cay__tool_c
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, cmd->env);
     cay_spawn spec = { .size = sizeof spec,
                        .argv = cmd->argv,
-                       .cwd = cmd->dir ? cmd->dir : ts->cwd,
+                       .cwd = CAY_OR(cmd->dir, ts->cwd),
                        .user = ts->user,
                        .env = env,
                        .timeout_ms = (uint64_t)cmd->seconds * 1000 };
     *res = (cay_result){ .size = sizeof *res };
     return cay_sandbox_run(ts->sb, call, &spec, cmd->input, cmd->input_len,
-                           cmd->max ? cmd->max : CAY__KEEP_BYTES, res, err);
+                           CAY_OR(cmd->max, CAY__KEEP_BYTES), res, err);
 }
 
 void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out)
@@ -241,10 +254,10 @@ void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out
                       strcmp(res->exit.reason, "exit") ? res->exit.reason : "");
     else
         cay__tool_say(out, "[SUCCESS]\n");
-    cay_output_text(out, res->out ? res->out : "", res->out_len);
+    cay_output_text(out, CAY_OR(res->out, ""), res->out_len);
     if (res->errout_len && res->out_len && res->out[res->out_len - 1] != '\n')
         cay_output_text(out, "\n", 1);
-    cay_output_text(out, res->errout ? res->errout : "", res->errout_len);
+    cay_output_text(out, CAY_OR(res->errout, ""), res->errout_len);
     if (res->truncated)
         cay__tool_say(out, "\n[more was printed than is told here]");
 }

@@ -15,7 +15,10 @@ const char *const chat_modes[] = { "ask", "auto", "never", NULL };
 void chat_toggle(void *arg)
 {
     chat *c = arg;
-    c->mode = c->mode == CHAT_AUTO ? CHAT_ASK : CHAT_AUTO;
+    if (c->mode == CHAT_AUTO)
+        c->mode = CHAT_ASK;
+    else
+        c->mode = CHAT_AUTO;
 }
 
 static bool is_always_allowed(const chat *c, const char *tool)
@@ -32,11 +35,21 @@ static void print_call(const char *s, size_t n, bool patch)
 {
     for (size_t at = 0; at < n;) {
         const char *nl = memchr(s + at, '\n', n - at);
-        size_t k = nl ? (size_t)(nl - (s + at)) + 1 : n - at;
-        char first = k > 6 && !memcmp(s + at, "    | ", 6) ? s[at + 6] : 0;
-        const char *on = patch && first == '+'   ? out_on(1, OUT_GOOD)
-                         : patch && first == '-' ? out_on(1, OUT_BAD)
-                                                 : "";
+        size_t k;
+        if (nl)
+            k = (size_t)(nl - (s + at)) + 1;
+        else
+            k = n - at;
+        char first = 0;
+        if (k > 6 && !memcmp(s + at, "    | ", 6))
+            first = s[at + 6];
+        const char *on;
+        if (patch && first == '+')
+            on = out_on(1, OUT_GOOD);
+        else if (patch && first == '-')
+            on = out_on(1, OUT_BAD);
+        else
+            on = "";
         CAY_AUTOBUF b = CAY__BUF(k + 96);
         if (!at) /* which tool it is */
             on = out_on(1, OUT_BOLD);
@@ -62,7 +75,7 @@ static cay_verdict decide_verdict(chat *c, const char *tool, char *said, char **
     if (*said && strcmp(said, "n") && strcmp(said, "no")) {
         CAY_AUTOBUF b = CAY__BUF(1 << 20);
         cay__buf_fmt(&b, "The user did not approve this call, and says: %s", said);
-        *message = cay__strdup(b.data ? b.data : said);
+        *message = cay__strdup(CAY_OR(b.data, said));
     } else {
         *message = cay__strdup("The user did not approve this call.");
     }

@@ -45,7 +45,9 @@ static void show_tokens(chat *c, int argc, char **argv)
 
 static const char *model_name(const json_t *m)
 {
-    return json_is_string(m) ? json_string_value(m) : cay__json_str(m, "name", "");
+    if (json_is_string(m))
+        return json_string_value(m);
+    return cay__json_str(m, "name", "");
 }
 
 static bool has_model(const json_t *own, const char *name)
@@ -74,7 +76,9 @@ static void list_models(chat *c, int argc, char **argv)
     }
     chat_busy(c, "Asking the endpoint");
     int rc = chat_model_names(c, &text, &err);
-    CAY_AUTOJSON *theirs = rc == 0 ? json_loads(text, 0, NULL) : NULL;
+    CAY_AUTOJSON *theirs = NULL;
+    if (rc == 0)
+        theirs = json_loads(text, 0, NULL);
     chat_quiet_lines(c);
     json_array_foreach(theirs, i, m) if (i < MODELS_SHOWN &&
                                          !has_model(own, json_string_value(m)) &&
@@ -90,9 +94,16 @@ static void list_models(chat *c, int argc, char **argv)
 static void set_model(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    const char *name = argc > 1 && !strcmp(argv[1], "use") ? (argc > 2 ? argv[2] : NULL)
-                       : argc > 1                          ? argv[1]
-                                                           : NULL;
+    const char *name;
+    if (argc > 1 && !strcmp(argv[1], "use")) {
+        if (argc > 2)
+            name = argv[2];
+        else
+            name = NULL;
+    } else if (argc > 1)
+        name = argv[1];
+    else
+        name = NULL;
     if (argc < 2 || (argc == 2 && !strcmp(argv[1], "list"))) {
         list_models(c, argc, argv);
         return;
@@ -115,8 +126,10 @@ static void set_mode(chat *c, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         local = local || !strcmp(argv[i], "--local") || !strcmp(argv[i], "--all");
         sandbox = sandbox || !strcmp(argv[i], "--sandbox") || !strcmp(argv[i], "--all");
-        for (int k = 0; chat_modes[k]; k++)
-            to = strcmp(argv[i], chat_modes[k]) ? to : k;
+        for (int k = 0; chat_modes[k]; k++) {
+            if (!strcmp(argv[i], chat_modes[k]))
+                to = k;
+        }
     }
     if (argc > 1 && strcmp(argv[1], "list") && to < 0) {
         chat_text(c, OUT_WARN,
@@ -145,7 +158,7 @@ static void request_quit(chat *c, int argc, char **argv)
 static void show_output(chat *c, int argc, char **argv)
 {
     (void)argc, (void)argv;
-    chat_text(c, OUT_PLAIN, "%s", c->output ? c->output : "no tool was called yet");
+    chat_text(c, OUT_PLAIN, "%s", CAY_OR(c->output, "no tool was called yet"));
 }
 
 static void told_back(chat *c, const keep_done *d)
@@ -174,16 +187,23 @@ static void undo_turn(chat *c, int argc, char **argv)
         chat_text(c, OUT_WARN, "files of this sandbox cannot be taken back");
         return;
     }
-    int rc = c->keep.off ? 0
-             : call      ? keep_back_once(&c->keep, &done, &err)
-                         : keep_back(&c->keep, c->s.turns, &done, &err);
+    int rc;
+    if (c->keep.off)
+        rc = 0;
+    else if (call)
+        rc = keep_back_once(&c->keep, &done, &err);
+    else
+        rc = keep_back(&c->keep, c->s.turns, &done, &err);
     if (rc < 0) {
         report_error(c, &err);
         return;
     }
     told_back(c, &done);
     free(c->note);
-    c->note = call ? cay__strdup("(I took back what your last tool call changed in files.)") : NULL;
+    if (call)
+        c->note = cay__strdup("(I took back what your last tool call changed in files.)");
+    else
+        c->note = NULL;
     if (call) {
         chat_text(c, OUT_DIM, "files are as they were before the last tool call");
         return;
@@ -212,9 +232,11 @@ static int on_change(const cay_file_change *ch, void *arg)
         change_print(ch, "");
     } else {
         CAY_AUTOFREE char *text = strndup(ch->text, ch->text_len);
-        chat_patch(v->c, text ? text : "", PATCH_LINES);
+        chat_patch(v->c, CAY_OR(text, ""), PATCH_LINES);
     }
-    return out_broken() ? CAY_ECANCELED : 0;
+    if (out_broken())
+        return CAY_ECANCELED;
+    return 0;
 }
 
 static void show_diff(chat *c, int argc, char **argv)
@@ -253,8 +275,10 @@ static int ask_change(const cay_file_change *ch, void *arg)
         case 'q': return -1;
         case 'a': v->all = true; break;
         case 'd': {
-            CAY_AUTOFREE char *text = ch->text ? strndup(ch->text, ch->text_len) : NULL;
-            chat_patch(v->c, text ? text : "(nothing to show)", PATCH_LINES);
+            CAY_AUTOFREE char *text = NULL;
+            if (ch->text)
+                text = strndup(ch->text, ch->text_len);
+            chat_patch(v->c, CAY_OR(text, "(nothing to show)"), PATCH_LINES);
         }
         }
     }
@@ -385,7 +409,7 @@ void chat_command(chat *c, const char *line)
     chat_text(c, OUT_WARN,
               near ? "there is no /%s; did you mean /%s?"
                    : "there is no /%s; /help shows what there is",
-              argv[0], near ? near : "");
+              argv[0], CAY_OR(near, ""));
 }
 
 void chat_command_names(const char *word, void (*add)(void *to, const char *word), void *to)

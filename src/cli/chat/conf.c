@@ -11,10 +11,16 @@ enum { CONFIG_MAX = 1 << 20 };
 const char *conf_dir(char *buf, size_t cap)
 {
     const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int n = dir && dir[0] == '/'     ? snprintf(buf, cap, "%s/cay", dir)
-            : home && home[0] == '/' ? snprintf(buf, cap, "%s/.config/cay", home)
-                                     : -1;
-    return n > 0 && (size_t)n < cap ? buf : NULL;
+    int n;
+    if (dir && dir[0] == '/')
+        n = snprintf(buf, cap, "%s/cay", dir);
+    else if (home && home[0] == '/')
+        n = snprintf(buf, cap, "%s/.config/cay", home);
+    else
+        n = -1;
+    if (n > 0 && (size_t)n < cap)
+        return buf;
+    return NULL;
 }
 
 typedef struct known {
@@ -38,8 +44,10 @@ static int check_conf(const char *path, const json_t *conf, cay_err *err)
     json_object_foreach((json_t *)own, key, v)
     {
         const known *k = NULL;
-        for (size_t i = 0; i < CAY_LEN(keys); i++)
-            k = strcmp(keys[i].key, key) ? k : &keys[i];
+        for (size_t i = 0; i < CAY_LEN(keys); i++) {
+            if (!strcmp(keys[i].key, key))
+                k = &keys[i];
+        }
         if (!k || !(k->type == json_typeof(v) || (k->type == JSON_TRUE && json_is_boolean(v))))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                 "%.150s: \"chat\": %s \"%.40s\"; there are agent, sandbox, "
@@ -56,13 +64,18 @@ int conf_read(json_t **out, cay_err *err)
         return 0;
     snprintf(path, sizeof path, "%s/config.json", dir);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : cay_fail_sys(err, CAY_ESYS, "%s", path);
+    if (fd < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+    }
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
-    if (n < 0 || n == CONFIG_MAX)
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path)
-                     : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+    if (n < 0 || n == CONFIG_MAX) {
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%s", path);
+        return cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+    }
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     CAY_TRY(check_conf(path, j, err));

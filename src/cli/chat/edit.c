@@ -34,7 +34,9 @@ static edit *edit_of(EditLine *el)
 static unsigned char on_newline(EditLine *el, int c)
 {
     (void)c;
-    return el_insertstr(el, "\n") < 0 ? CC_ERROR : CC_REFRESH;
+    if (el_insertstr(el, "\n") < 0)
+        return CC_ERROR;
+    return CC_REFRESH;
 }
 
 static void clear_line(EditLine *el)
@@ -70,8 +72,11 @@ static unsigned char on_toggle(EditLine *el, int c)
 static int run_editor(const char *path)
 {
     const char *program = getenv("VISUAL");
-    program = program && *program ? program : getenv("EDITOR");
-    program = program && *program ? program : "vi";
+    if (program && *program)
+        program = program;
+    else
+        program = getenv("EDITOR");
+    program = cay__text_or(program, "vi");
     pid_t pid = fork();
     if (pid == 0) {
         signal(SIGINT, SIG_DFL);
@@ -82,7 +87,9 @@ static int run_editor(const char *path)
     int st = -1;
     while (pid > 0 && waitpid(pid, &st, 0) < 0 && errno == EINTR)
         ;
-    return pid > 0 && WIFEXITED(st) ? WEXITSTATUS(st) : -1;
+    if (pid > 0 && WIFEXITED(st))
+        return WEXITSTATUS(st);
+    return -1;
 }
 
 static char *through_editor(const char *text, size_t n)
@@ -96,7 +103,9 @@ static char *through_editor(const char *text, size_t n)
         CAY_AUTOFD in = open(path, O_RDONLY | O_CLOEXEC |
                                        O_NOFOLLOW); /* editors put another file in its place */
         back = cay__alloc(LINE_MOST + 1);
-        ssize_t k = in < 0 ? -1 : cay__fd_read_all(in, back, LINE_MOST);
+        ssize_t k = -1;
+        if (in >= 0)
+            k = cay__fd_read_all(in, back, LINE_MOST);
         while (k > 0 && back[k - 1] == '\n')
             back[--k] = 0;
         if (k < 0 || strlen(back) != (size_t)k) {
@@ -252,7 +261,10 @@ static bool take_paste(cay__buf *raw)
             tcflush(0, TCIFLUSH);
             return false;
         }
-        seen = byte == PASTE_END[seen] ? seen + 1 : byte == PASTE_END[0];
+        if (byte == PASTE_END[seen])
+            seen = seen + 1;
+        else
+            seen = byte == PASTE_END[0];
         cay__buf_add(raw, &byte, 1);
     }
     resized = resized || moved;
@@ -281,7 +293,9 @@ static unsigned char on_paste(EditLine *el, int c)
     }
     while (text.len && text.data[text.len - 1] == '\n')
         text.data[--text.len] = 0;
-    return text.len && el_insertstr(el, text.data) < 0 ? CC_ERROR : CC_REFRESH;
+    if (text.len && el_insertstr(el, text.data) < 0)
+        return CC_ERROR;
+    return CC_REFRESH;
 }
 
 /* a terminal that changes its
@@ -325,8 +339,11 @@ static int on_char(EditLine *el, wchar_t *out)
         ssize_t n = read(0, &byte, 1);
         if (n < 0 && errno == EINTR && resized)
             continue;
-        if (n <= 0)
-            return n < 0 ? -1 : 0;
+        if (n <= 0) {
+            if (n < 0)
+                return -1;
+            return 0;
+        }
         size_t k = mbrtowc(out, &byte, 1, &st);
         if (k == (size_t)-2)
             continue;
@@ -373,7 +390,10 @@ edit *edit_open(const edit_spec *spec)
     edit *e = cay__alloc(sizeof *e);
     HistEvent ev;
     e->spec = *spec;
-    e->spec.history = spec->history ? cay__strdup(spec->history) : NULL;
+    if (spec->history)
+        e->spec.history = cay__strdup(spec->history);
+    else
+        e->spec.history = NULL;
     e->above = (cay__buf)CAY__BUF(LINE_MOST);
     if (!isatty(0) || !isatty(1))
         return e;
@@ -437,8 +457,13 @@ static ssize_t next_line(edit *e, char **out)
         const char *s = el_gets(e->el, &n);
         cay__fd_write_all(1, PASTE_OFF, sizeof PASTE_OFF - 1);
         sigaction(SIGWINCH, &old, NULL);
-        *out = s && n > 0 ? strndup(s, (size_t)n) : NULL;
-        return *out ? n : -1;
+        if (s && n > 0)
+            *out = strndup(s, (size_t)n);
+        else
+            *out = NULL;
+        if (*out)
+            return n;
+        return -1;
     }
     size_t cap = 0;
     *out = NULL;
@@ -454,13 +479,15 @@ edit_end edit_read(edit *e, char **text)
         CAY_AUTOFREE char *line = NULL;
         e->interrupted = false;
         ssize_t got = next_line(e, &line); /* -1 as well when a signal came */
-        size_t n = got > 0 ? (size_t)got : 0;
+        size_t n = 0;
+        if (got > 0)
+            n = (size_t)got;
         if (e->interrupted) {
             cay__fd_write_all(1, "\n", 1);
             return EDIT_INTERRUPTED;
         }
         bool more = n && goes_on(line, &n);
-        cay__buf_add(&e->above, line ? line : "", n);
+        cay__buf_add(&e->above, CAY_OR(line, ""), n);
         if (e->above.full) {
             too_long();
             cay__buf_clear(&e->above);
@@ -494,7 +521,9 @@ char *edit_ask(const char *question, int stop_fd)
         char s[512];
         if (poll(p, 2, -1) < 0 && errno == EINTR)
             continue;
-        ssize_t n = p[1].revents ? -1 : read(0, s, sizeof s);
+        ssize_t n = -1;
+        if (!p[1].revents)
+            n = read(0, s, sizeof s);
         if (n > 0)
             cay__buf_add(&b, s, (size_t)n);
         if (n <= 0)

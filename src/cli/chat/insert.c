@@ -42,7 +42,9 @@ static const char *image_type(const char *s, size_t n)
     for (size_t i = 0; i < CAY_LEN(known); i++)
         if (n > known[i].len && !memcmp(s, known[i].head, known[i].len))
             return known[i].type;
-    return n > 12 && !memcmp(s, "RIFF", 4) && !memcmp(s + 8, "WEBP", 4) ? "image/webp" : NULL;
+    if (n > 12 && !memcmp(s, "RIFF", 4) && !memcmp(s + 8, "WEBP", 4))
+        return "image/webp";
+    return NULL;
 }
 
 static json_t *image_part(const char *type, const char *s, size_t n)
@@ -59,7 +61,9 @@ static bool find_file(chat *c, char *path, char **data, size_t *n, cay_err *err)
 {
     for (;;) {
         size_t len = strlen(path);
-        int rc = len ? cay_file_get(c->sb, NULL, path, IMAGE_MOST, data, n, err) : CAY_ENOENT;
+        int rc = CAY_ENOENT;
+        if (len)
+            rc = cay_file_get(c->sb, NULL, path, IMAGE_MOST, data, n, err);
         if (rc == 0)
             return true;
         if (rc != CAY_ENOENT || !len || !strchr(".,;:!?)", path[len - 1]))
@@ -85,7 +89,9 @@ char *chat_insert(chat *c, const char *text)
         CAY_AUTOFREE char *path = strndup(at + 1, len), *data = NULL;
         cay_err err = CAY_ERR_INIT;
         bool found = path && find_file(c, path, &data, &n, &err);
-        const char *type = found ? image_type(data, n) : NULL;
+        const char *type = NULL;
+        if (found)
+            type = image_type(data, n);
         files += found;
         if (type)
             json_array_append_new(images, image_part(type, data, n));
@@ -96,9 +102,10 @@ char *chat_insert(chat *c, const char *text)
         else if (found)
             chat_text(c, OUT_WARN, "@%s is neither text nor an image: only its name is sent", path);
     }
-    CAY_AUTOJSON *items = b.full ? NULL
-                                 : json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user",
-                                             "content", b.data);
+    CAY_AUTOJSON *items = NULL;
+    if (!b.full)
+        items =
+            json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", b.data);
     if (items && json_array_size(images)) {
         json_array_insert_new(images, 0,
                               json_pack("{s:s, s:s}", "type", "input_text", "text", b.data));
@@ -108,7 +115,9 @@ char *chat_insert(chat *c, const char *text)
         chat_text(c, OUT_BAD,
                   b.full ? "cay: the message is larger than 16 MiB"
                          : "cay: the message is no UTF-8 text");
-    return items ? cay__json_text(items, 256 << 20) : NULL;
+    if (items)
+        return cay__json_text(items, 256 << 20);
+    return NULL;
 }
 
 typedef struct looking {
@@ -140,9 +149,9 @@ void chat_complete(void *arg, const char *line, size_t at, const char *word,
         CAY_AUTOFREE char *dir =
             slash ? strndup(word + 1, (size_t)(slash - word)) : cay__strdup("");
         looking l = {
-            .dir = dir ? dir : "", .begin = slash ? slash + 1 : word + 1, .add = add, .to = to
+            .dir = CAY_OR(dir, ""), .begin = slash ? slash + 1 : word + 1, .add = add, .to = to
         };
-        cay_dir_list(c->sb, NULL, *l.dir ? l.dir : ".", 1, on_entry, &l, NULL);
+        cay_dir_list(c->sb, NULL, cay__text_or(l.dir, "."), 1, on_entry, &l, NULL);
     } else if (at == 0 && *word == '/') {
         chat_command_names(word, add, to);
     } else if (*line == '/') {

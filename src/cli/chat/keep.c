@@ -58,7 +58,9 @@ static void sort_entries(entries *e)
 static const entry *find_entry(const entries *e, const char *path)
 {
     entry key = { .path = (char *)path };
-    return e->n ? bsearch(&key, e->v, e->n, sizeof *e->v, by_path) : NULL;
+    if (e->n)
+        return bsearch(&key, e->v, e->n, sizeof *e->v, by_path);
+    return NULL;
 }
 
 static int on_change(const cay_file_change *c, void *arg)
@@ -88,7 +90,9 @@ static int64_t last_point(keep *k, const char *sql, uint64_t turn, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
     CAY_TRY(store_prepare(k->db, sql, k->session, (int64_t)turn, &s, err));
-    int64_t n = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
+    int64_t n = 0;
+    if (sqlite3_step(s) == SQLITE_ROW)
+        n = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
     return n;
 }
@@ -110,7 +114,7 @@ static int load_point(keep *k, int64_t point, entries *out, cay_err *err)
         const char *path = sqlite3_column_blob(s, 0),
                    *kind = (const char *)sqlite3_column_text(s, 1);
         add_entry(out,
-                  (entry){ .path = strndup(path ? path : "", (size_t)sqlite3_column_bytes(s, 0)),
+                  (entry){ .path = strndup(CAY_OR(path, ""), (size_t)sqlite3_column_bytes(s, 0)),
                            .kind = kind ? *kind : 'M',
                            .mode = (uint32_t)sqlite3_column_int64(s, 2),
                            .size = (uint64_t)sqlite3_column_int64(s, 3),
@@ -119,7 +123,9 @@ static int load_point(keep *k, int64_t point, entries *out, cay_err *err)
     }
     sqlite3_finalize(s);
     sort_entries(out);
-    return r == SQLITE_DONE ? 0 : store_fail(k->db, err);
+    if (r == SQLITE_DONE)
+        return 0;
+    return store_fail(k->db, err);
 }
 
 static int put_blob(keep *k, const void *data, size_t len, int64_t *blob, cay_err *err)
@@ -127,7 +133,9 @@ static int put_blob(keep *k, const void *data, size_t len, int64_t *blob, cay_er
     sqlite3_stmt *s = NULL;
     CAY_TRY(store_prepare(k->db, "INSERT INTO blobs(data) VALUES(?1)", NULL, 0, &s, err));
     sqlite3_bind_blob(s, 1, len ? data : "", (int)len, SQLITE_STATIC);
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : store_fail(k->db, err);
+    int rc = 0;
+    if (sqlite3_step(s) != SQLITE_DONE)
+        rc = store_fail(k->db, err);
     sqlite3_finalize(s);
     *blob = sqlite3_last_insert_rowid(k->db);
     return rc;
@@ -145,9 +153,11 @@ static int fill_entry(keep *k, entry *e, const entries *before, cay_err *err)
         return 0;
     e->mtime_ns = st.mtime_ns;
     e->size = st.size;
-    if (st.type == CAY_LINK)
-        return st.size < sizeof st.target ? put_blob(k, st.target, strlen(st.target), &e->blob, err)
-                                          : 0;
+    if (st.type == CAY_LINK) {
+        if (st.size < sizeof st.target)
+            return put_blob(k, st.target, strlen(st.target), &e->blob, err);
+        return 0;
+    }
     if (old && old->blob && old->size == e->size && old->mtime_ns == e->mtime_ns &&
         (old->mode & S_IFMT) == (e->mode & S_IFMT))
         e->blob = old->blob;
@@ -170,7 +180,9 @@ static int put_entry(keep *k, int64_t point, const entry *e, cay_err *err)
     sqlite3_bind_int64(s, 5, (int64_t)e->size);
     sqlite3_bind_int64(s, 6, e->mtime_ns);
     e->blob ? sqlite3_bind_int64(s, 7, e->blob) : sqlite3_bind_null(s, 7);
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : store_fail(k->db, err);
+    int rc = 0;
+    if (sqlite3_step(s) != SQLITE_DONE)
+        rc = store_fail(k->db, err);
     sqlite3_finalize(s);
     return rc;
 }
@@ -179,7 +191,8 @@ static int take_files(keep *k, uint64_t turn, cay_err *err)
 {
     __attribute__((cleanup(entries_clear))) entries now = { 0 }, before = { 0 };
     int64_t last = keep_last(k, err);
-    CAY_TRY(last < 0 ? (int)last : 0);
+    if (last < 0)
+        CAY_TRY((int)last);
     CAY_TRY(list_changes(k, &now, err));
     if (last)
         CAY_TRY(load_point(k, last, &before, err));
@@ -210,7 +223,10 @@ static int take_snapshot(keep *k, uint64_t turn, cay_err *err)
                            k->session, (int64_t)turn, &s, err);
     if (rc == 0) {
         sqlite3_bind_text(s, 3, snap->id, -1, SQLITE_STATIC);
-        rc = sqlite3_step(s) == SQLITE_DONE ? 0 : store_fail(k->db, err);
+        if (sqlite3_step(s) == SQLITE_DONE)
+            rc = 0;
+        else
+            rc = store_fail(k->db, err);
     }
     sqlite3_finalize(s);
     cay_snapshot_free(snap);
@@ -221,7 +237,11 @@ int keep_take(keep *k, uint64_t turn, cay_err *err)
 {
     if (k->off)
         return 0;
-    int rc = *k->dir ? take_files(k, turn, err) : take_snapshot(k, turn, err);
+    int rc;
+    if (*k->dir)
+        rc = take_files(k, turn, err);
+    else
+        rc = take_snapshot(k, turn, err);
     k->off = rc == CAY_ENOTSUP;
     return rc;
 }
@@ -237,7 +257,13 @@ static bool put_path(keep *k, const char *path, uint32_t mode, const char *data,
     cay_write w = { .size = sizeof w, .mode = mode & 07777, .parents = true };
     cay_stat st = { .size_of = sizeof st };
     bool there = cay_file_stat(k->sb, NULL, path, false, &st, NULL) == 0;
-    char want = S_ISDIR(mode) ? CAY_DIR : S_ISLNK(mode) ? CAY_LINK : CAY_FILE;
+    char want;
+    if (S_ISDIR(mode))
+        want = CAY_DIR;
+    else if (S_ISLNK(mode))
+        want = CAY_LINK;
+    else
+        want = CAY_FILE;
     if (there && ((char)st.type != want || want == CAY_LINK))
         cay_file_remove(k->sb, NULL, path, true, NULL);
     if (want == CAY_DIR && !(there && st.type == CAY_DIR) &&
@@ -266,11 +292,13 @@ static bool put_original(keep *k, int dir, const char *path)
     CAY_AUTOFREE char *data = cay__alloc(S_ISLNK(st.st_mode) ? 4096 : FILE_MOST + 2);
     if (S_ISLNK(st.st_mode))
         return readlinkat(at, "", data, 4095) > 0 && put_path(k, path, st.st_mode, data, 0);
-    CAY_AUTOFD fd = S_ISREG(st.st_mode)
-                        ? cay__fd_openat2(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0,
-                                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
-                        : -1;
-    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, data, FILE_MOST + 1);
+    CAY_AUTOFD fd = -1;
+    if (S_ISREG(st.st_mode))
+        fd = cay__fd_openat2(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, data, FILE_MOST + 1);
     return n >= 0 && n <= FILE_MOST && put_path(k, path, st.st_mode, data, (size_t)n);
 }
 
@@ -319,8 +347,11 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
             continue;
         if (e->kind == 'A')
             cay_file_exists(k->sb, NULL, e->path, &yes, NULL);
-        bool ok = e->kind == 'A' ? !yes || cay_file_remove(k->sb, NULL, e->path, true, NULL) == 0
-                                 : put_original(k, dir, e->path);
+        bool ok;
+        if (e->kind == 'A')
+            ok = !yes || cay_file_remove(k->sb, NULL, e->path, true, NULL) == 0;
+        else
+            ok = put_original(k, dir, e->path);
         ok ? (void)done->files++ : could_not(done, e->path);
     }
     for (size_t i = 0; i < then.n; i++) {
@@ -379,9 +410,11 @@ static int go_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     sqlite3_stmt *s = NULL;
     char snapshot[64] = "";
     *done = (keep_done){ 0 };
-    if (point <= 0)
-        return point < 0 ? (int)point
-                         : cay_fail(err, CAY_ENOENT, "there is nothing to take the files back to");
+    if (point <= 0) {
+        if (point < 0)
+            return (int)point;
+        return cay_fail(err, CAY_ENOENT, "there is nothing to take the files back to");
+    }
     CAY_TRY(store_prepare(k->db, "SELECT snapshot FROM points WHERE session = ?1 AND n = ?2",
                           k->session, point, &s, err));
     if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))

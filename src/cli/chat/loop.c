@@ -61,5 +61,7 @@ int chat_loop(chat *c)
         if (!c->tty && out_broken())
             break;
     }
-    return c->failed && !c->tty ? CLI_FAIL : CLI_OK;
+    if (c->failed && !c->tty)
+        return CLI_FAIL;
+    return CLI_OK;
 }

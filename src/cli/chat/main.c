@@ -49,7 +49,9 @@ int chat_run_list(void *opts, int argc, char **argv)
     if (rc == 0)
         rc = chat_list(c.db, NULL, cli.json, &err);
     chat_close(&c);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
 }
 
 int chat_run_rm(void *opts, int argc, char **argv)
@@ -97,12 +99,16 @@ int main(int argc, char **argv)
         return cli_fail(&err, CLI_USAGE);
     int at = 1 + used + (1 + used < argc && !strcmp(argv[1 + used], "chat"));
     const cli_verb *v = &cli_chat;
-    for (size_t i = 0; i < CAY_LEN(verbs) && at < argc; i++)
-        v = strcmp(argv[at], strchr(verbs[i]->name, ' ') + 1) ? v : verbs[i];
+    for (size_t i = 0; i < CAY_LEN(verbs) && at < argc; i++) {
+        if (!strcmp(argv[at], strchr(verbs[i]->name, ' ') + 1))
+            v = verbs[i];
+    }
     at += v != &cli_chat;
     if (v == &cli_chat && at < argc && !strcmp(argv[at], "help"))
         argv[at] = (char *)"--help";
     if (cli_verb_run(v, argc - at, argv + at, &code, &err) < 0)
         return cli_usage(v, &err);
-    return out_broken() && code == CLI_OK ? 128 + SIGPIPE : code;
+    if (out_broken() && code == CLI_OK)
+        return 128 + SIGPIPE;
+    return code;
 }

@@ -7,7 +7,9 @@
 static void print_rows(chat *c, const char *what, char *list, const char *key)
 {
     CAY_AUTOFREE char *own = list;
-    CAY_AUTOJSON *all = list ? json_loads(list, 0, NULL) : NULL;
+    CAY_AUTOJSON *all = NULL;
+    if (list)
+        all = json_loads(list, 0, NULL);
     size_t i;
     json_t *j;
     json_array_foreach(all, i, j)
@@ -109,7 +111,9 @@ static char *arguments_of(chat *c, int n, char **words)
 static void begin_prompt(chat *c, size_t only, const char *name, int n, char **words)
 {
     CAY_AUTOFREE char *arguments = arguments_of(c, n, words);
-    CAY_AUTOFREE char *items = arguments ? first_of(c, only, name, arguments) : NULL;
+    CAY_AUTOFREE char *items = NULL;
+    if (arguments)
+        items = first_of(c, only, name, arguments);
     if (items)
         chat_turn(c, items);
 }
@@ -117,7 +121,9 @@ static void begin_prompt(chat *c, size_t only, const char *name, int n, char **w
 static void read_resource(chat *c, size_t only, const char *uri)
 {
     CAY_AUTOFREE char *text = first_of(c, only, uri, NULL);
-    CAY_AUTOJSON *list = text ? json_loads(text, 0, NULL) : NULL;
+    CAY_AUTOJSON *list = NULL;
+    if (text)
+        list = json_loads(text, 0, NULL);
     size_t i;
     json_t *r;
     json_array_foreach(list, i, r)
@@ -141,7 +147,9 @@ static size_t find_server(const chat *c, const char *word)
 
 void chat_mcp(chat *c, int argc, char **argv)
 {
-    size_t only = argc > 1 ? find_server(c, argv[1]) : SIZE_MAX;
+    size_t only = SIZE_MAX;
+    if (argc > 1)
+        only = find_server(c, argv[1]);
     if (only != SIZE_MAX) {
         argc--;
         argv++;

@@ -44,7 +44,9 @@ static size_t measure_char(const char *s, size_t n, size_t *used)
     }
     int c = wcwidth(w);
     *used = k;
-    return c > 0 ? (size_t)c : 0;
+    if (c > 0)
+        return (size_t)c;
+    return 0;
 }
 
 size_t md_fit(const char *s, size_t n, size_t columns)
@@ -73,7 +75,10 @@ size_t md_columns(const char *s, size_t n)
 static void add_line(md_doc *d, char *line)
 {
     if (d->n == d->cap) {
-        d->cap = d->cap ? 2 * d->cap : 16;
+        if (d->cap)
+            d->cap = 2 * d->cap;
+        else
+            d->cap = 16;
         d->line = realloc(d->line, d->cap * sizeof *d->line);
         if (!d->line)
             abort();
@@ -135,7 +140,11 @@ static void put_marked(cay__buf *b, const layout *l, const char *s, size_t n, un
             continue;
         }
         const char *m = memchr(s + at, MARK, n - at);
-        size_t k = m ? (size_t)(m - (s + at)) : n - at;
+        size_t k;
+        if (m)
+            k = (size_t)(m - (s + at));
+        else
+            k = n - at;
         cay__buf_add(b, s + at, k);
         at += k;
     }
@@ -145,7 +154,7 @@ static void end_line(layout *l, cay__buf *b, unsigned style)
 {
     if (style)
         put_sgr(b, l, 0);
-    add_line(l->out, cay__strdup(b->data ? b->data : ""));
+    add_line(l->out, cay__strdup(CAY_OR(b->data, "")));
     cay__buf_clear(b);
     b->max = TEXT;
 }
@@ -161,8 +170,11 @@ static size_t fit_line(const char *s, size_t n, size_t room, bool anywhere)
             continue;
         }
         size_t w = measure_char(s + at, n - at, &k);
-        if (cols + w > room && cols)
-            return !anywhere && blank ? blank : at;
+        if (cols + w > room && cols) {
+            if (!anywhere && blank)
+                return blank;
+            return at;
+        }
         cols += w;
         if (s[at] == ' ')
             blank = at + 1;
@@ -212,9 +224,8 @@ static void keep_cell(layout *l, MD_ALIGN align)
     l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
     if (!l->cells)
         abort();
-    l->cells[l->ncells++] =
-        (cell){ cay__strdup(l->text.data ? l->text.data : ""),
-                md_columns(l->text.data ? l->text.data : "", l->text.len), align };
+    l->cells[l->ncells++] = (cell){ cay__strdup(CAY_OR(l->text.data, "")),
+                                    md_columns(CAY_OR(l->text.data, ""), l->text.len), align };
     cay__buf_clear(&l->text);
     l->text.max = TEXT;
 }
@@ -231,7 +242,8 @@ static bool compute_widths(const layout *l, size_t n, size_t cols[COLUMNS])
         size_t sum = 0, widest = 0;
         for (size_t i = 0; i < n; i++) {
             sum += cols[i];
-            widest = cols[i] > cols[widest] ? i : widest;
+            if (cols[i] > cols[widest])
+                widest = i;
         }
         if (sum <= avail)
             return true;
@@ -266,8 +278,12 @@ static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
 {
     size_t at[COLUMNS] = { 0 };
     unsigned style[COLUMNS];
-    for (size_t i = 0; i < n; i++)
-        style[i] = row ? 0 : BOLD;
+    for (size_t i = 0; i < n; i++) {
+        if (row)
+            style[i] = 0;
+        else
+            style[i] = BOLD;
+    }
     for (bool more = true; more;) {
         CAY_AUTOBUF b = CAY__BUF(TEXT);
         more = false;
@@ -277,7 +293,7 @@ static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
             put_cell(&b, c, cols[i], i + 1 == n, &at[i], &style[i]);
             more = more || c->text[at[i]];
         }
-        wrap_text(l, b.data ? b.data : "", b.len, true);
+        wrap_text(l, CAY_OR(b.data, ""), b.len, true);
     }
 }
 
@@ -288,12 +304,12 @@ static void put_loose(layout *l, size_t row, size_t n)
     for (size_t i = 0; i < n && row + i < l->ncells; i++)
         cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80,
                      l->cells[row + i].text, MARK, 0x80);
-    wrap_text(l, b.data ? b.data : "", b.len, false);
+    wrap_text(l, CAY_OR(b.data, ""), b.len, false);
 }
 
 static void put_table(layout *l)
 {
-    size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(l->ncols ? l->ncols : 1, (size_t)COLUMNS);
+    size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(CAY_OR(l->ncols, 1), (size_t)COLUMNS);
     bool fits = compute_widths(l, n, cols);
     for (size_t row = 0; row < l->ncells; row += n) {
         if (fits)
@@ -350,11 +366,16 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
         flush_text(l);
         if (!l->lists)
             add_blank_line(l);
-        l->tight = type == MD_BLOCK_UL ? ((MD_BLOCK_UL_DETAIL *)detail)->is_tight
-                                       : ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
-        if (l->lists < NEST)
-            l->number[l->lists] =
-                type == MD_BLOCK_OL ? CAY_MAX(((MD_BLOCK_OL_DETAIL *)detail)->start, 1u) : 0;
+        if (type == MD_BLOCK_UL)
+            l->tight = ((MD_BLOCK_UL_DETAIL *)detail)->is_tight;
+        else
+            l->tight = ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
+        if (l->lists < NEST) {
+            if (type == MD_BLOCK_OL)
+                l->number[l->lists] = CAY_MAX(((MD_BLOCK_OL_DETAIL *)detail)->start, 1u);
+            else
+                l->number[l->lists] = 0;
+        }
         l->lists++;
         break;
     case MD_BLOCK_LI: enter_item(l, detail); break;
@@ -450,14 +471,18 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    const MD_ATTRIBUTE *to = type == MD_SPAN_A     ? &((MD_SPAN_A_DETAIL *)detail)->href
-                             : type == MD_SPAN_IMG ? &((MD_SPAN_IMG_DETAIL *)detail)->src
-                                                   : NULL;
+    const MD_ATTRIBUTE *to;
+    if (type == MD_SPAN_A)
+        to = &((MD_SPAN_A_DETAIL *)detail)->href;
+    else if (type == MD_SPAN_IMG)
+        to = &((MD_SPAN_IMG_DETAIL *)detail)->src;
+    else
+        to = NULL;
     set_style(l, l->style & ~style_of(type));
     if (!to)
         return 0;
     CAY_AUTOBUF url = CAY__BUF(TEXT);
-    cay__buf_safe(&url, to->text ? to->text : "", to->size, false);
+    cay__buf_safe(&url, CAY_OR(to->text, ""), to->size, false);
     if (url.len && (l->text.len < url.len + 2 ||
                     memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
         cay__buf_fmt(&l->text, " (%s)", url.data);
@@ -491,7 +516,11 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
     else
         for (size_t at = 0; at < n;) { /* a tab has no width of its own */
             const char *tab = memchr(s + at, '\t', n - at);
-            size_t k = tab ? (size_t)(tab - (s + at)) : n - at;
+            size_t k;
+            if (tab)
+                k = (size_t)(tab - (s + at));
+            else
+                k = n - at;
             if (CAY__MUTANT("fuzz-markdown"))
                 cay__buf_add(&l->text, s + at, k);
             else

@@ -125,7 +125,9 @@ static size_t block_end(md_paint *p)
 /* A block without end is cut at a line; code goes on as code. */
 static void cut_long(md_paint *p)
 {
-    const char *nl = p->text.data ? memrchr(p->text.data, 10, p->text.len) : NULL;
+    const char *nl = NULL;
+    if (p->text.data)
+        nl = memrchr(p->text.data, 10, p->text.len);
     bool code = *p->fence;
     char again[8] = "";
     if (code)

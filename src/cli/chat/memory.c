@@ -75,10 +75,11 @@ int memory_reset(const char *agent, const char *target, cay_err *err)
 {
     char path[4096], other[4096];
     CAY_TRY(memory_path(agent, path, sizeof path, err));
-    if (!target)
-        return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR
-                   ? 0
-                   : cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+    if (!target) {
+        if (unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+    }
     CAY_TRY(memory_path(target, other, sizeof other, err));
     if (access(other, R_OK) < 0)
         return cay_fail_why(err, CAY_ENOENT, "agent_not_found",

@@ -41,12 +41,11 @@ static cay_model_open_spec model_spec(const chat *c, const char *name)
     return (cay_model_open_spec){
         .size = sizeof(cay_model_open_spec),
         .model = name,
-        .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
-        .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL),
-        .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL),
+        .base_url = CAY_OR(c->a->base_url, cay__json_str(m, "base_url", NULL)),
+        .api = CAY_OR(c->a->api, cay__json_str(m, "api", NULL)),
+        .key = CAY_OR(c->a->key, cay__json_str(m, "key", NULL)),
         .headers = c->a->headers.v,
-        .window = c->a->window ? c->a->window
-                               : (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0)
+        .window = CAY_OR(c->a->window, (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0))
     };
 }
 
@@ -69,26 +68,30 @@ int chat_model(chat *c, const char *name, cay_err *err)
     cay_model_free(c->model);
     c->model = c->asks.model = model;
     free(c->s.model);
-    c->s.model = cay__strdup(name ? name : cay_model_name(model));
+    c->s.model = cay__strdup(CAY_OR(name, cay_model_name(model)));
     return 0;
 }
 
 static const char *choose_provider(const chat *c)
 {
     const char *env = getenv("CAY_SANDBOX"),
-               *p = c->a->sandbox ? c->a->sandbox
-                    : env && *env
-                        ? env
-                        : cay__json_str(json_object_get(c->conf, "chat"), "sandbox", NULL);
-    p = p ? p : cli_provider();
-    return p && !strcmp(p, "none") ? "local" : p;
+               *p = CAY_OR(c->a->sandbox,
+                           env && *env
+                               ? env
+                               : cay__json_str(json_object_get(c->conf, "chat"), "sandbox", NULL));
+    p = CAY_OR(p, cli_provider());
+    if (p && !strcmp(p, "none"))
+        return "local";
+    return p;
 }
 
 static int run_setup(chat *c, cay_err *err)
 {
     CAY_AUTOFD fd = open(c->a->setup, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     CAY_AUTOFREE char *text = cay__alloc(SETUP_MOST + 1);
-    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, SETUP_MOST);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text, SETUP_MOST);
     const char *const argv[] = { "sh", "-e", "-s", NULL };
     cay_spawn spec = { .size = sizeof spec, .argv = argv };
     cay_result r = { .size = sizeof r };
@@ -98,10 +101,11 @@ static int run_setup(chat *c, cay_err *err)
         return cay_fail(err, CAY_ETOOBIG, "--sandbox-setup %.200s is larger than 1 MiB",
                         c->a->setup);
     CAY_TRY(cay_sandbox_run(c->sb, NULL, &spec, text, (size_t)n, 1 << 20, &r, err));
-    int rc = r.exit.code ? cay_fail_why(err, CAY_ESTATE, "setup_failed",
-                                        "--sandbox-setup %.100s left with %d: %.100s", c->a->setup,
-                                        r.exit.code, r.errout ? r.errout : "")
-                         : 0;
+    int rc = 0;
+    if (r.exit.code)
+        rc = cay_fail_why(err, CAY_ESTATE, "setup_failed",
+                          "--sandbox-setup %.100s left with %d: %.100s", c->a->setup, r.exit.code,
+                          CAY_OR(r.errout, ""));
     cay_result_clear(&r);
     return rc;
 }
@@ -126,8 +130,11 @@ static int make_sandbox(chat *c, cay_err *err)
     spec.provider = choose_provider(c);
     bool native = !spec.provider || !strcmp(spec.provider, "native");
     snprintf(name, sizeof name, "chat-%s", c->s.name);
-    spec.name = spec.name ? spec.name : name;
-    spec.on = native && *c->s.dir ? c->s.dir : NULL;
+    spec.name = CAY_OR(spec.name, name);
+    if (native && *c->s.dir)
+        spec.on = c->s.dir;
+    else
+        spec.on = NULL;
     c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir && !spec.workdir &&
                 !spec.options;
     const cay_pair here[] = { { "root_dir", c->s.dir }, { NULL, NULL } };
@@ -136,11 +143,13 @@ static int make_sandbox(chat *c, cay_err *err)
         spec.workdir = c->s.dir;
     }
     int rc = cli_box_create(&spec, &c->sb, err);
-    if (rc < 0)
-        return spec.on && c->a->here ? cay_wrap(err, rc,
-                                                "the current directory cannot be shown (--on DIR "
-                                                "takes another, --empty none)")
-                                     : rc;
+    if (rc < 0) {
+        if (spec.on && c->a->here)
+            return cay_wrap(err, rc,
+                            "the current directory cannot be shown (--on DIR "
+                            "takes another, --empty none)");
+        return rc;
+    }
     if (spec.provider && !strcmp(spec.provider, "local"))
         say_no_wall(c, c->direct ? c->s.dir : NULL);
     else if (!spec.on && *c->s.dir)
@@ -151,7 +160,9 @@ static int make_sandbox(chat *c, cay_err *err)
     c->s.owns = true;
     free(c->s.sandbox);
     c->s.sandbox = cay__strdup(cay_sandbox_id(c->sb));
-    return c->a->setup ? run_setup(c, err) : 0;
+    if (c->a->setup)
+        return run_setup(c, err);
+    return 0;
 }
 
 static int find_sandbox(chat *c, const char *id, cay_err *err)
@@ -225,11 +236,10 @@ static int create_session(chat *c, const char *name, cay_err *err)
     c->s = (store_session){ .created_ms = cay__clock_ms(),
                             .used_ms = cay__clock_ms(),
                             .model = model,
-                            .dir = cay__strdup(on ? on : ""),
+                            .dir = cay__strdup(CAY_OR(on, "")),
                             .sandbox = cay__strdup("") };
     c->s.agent = cay__strdup(
-        c->a->agent ? c->a->agent
-                    : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
+        CAY_OR(c->a->agent, cay__json_str(json_object_get(c->conf, "chat"), "agent", "default")));
     cay__str_copy(c->s.name, sizeof c->s.name, name);
     if (c->a->sandbox_id) {
         CAY_TRY(find_sandbox(c, c->a->sandbox_id, err));
@@ -248,7 +258,8 @@ static int first_point(chat *c, cay_err *err)
         .db = c->db, .client = c->client, .sb = c->sb, .session = c->s.name, .dir = c->s.dir
     };
     int64_t n = keep_last(&c->keep, err);
-    CAY_TRY(n < 0 ? (int)n : 0);
+    if (n < 0)
+        CAY_TRY((int)n);
     if (n == 0 && keep_take(&c->keep, 0, &own) < 0)
         c->keep.off = true;
     return 0;
@@ -263,7 +274,9 @@ int chat_switch(chat *c, const char *name, bool create, cay_err *err)
                         "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the "
                         "first a letter or digit",
                         name);
-    int rc = name ? store_get(c->db, name, &s, &own) : CAY_ENOENT;
+    int rc = CAY_ENOENT;
+    if (name)
+        rc = store_get(c->db, name, &s, &own);
     if (rc < 0 && (rc != CAY_ENOENT || !create)) {
         *err = own;
         return rc;

@@ -43,7 +43,7 @@ static int on_row(const store_session *s, void *arg)
     out_cell(&l->t, OUT_PLAIN, s->agent);
     out_cell(&l->t, OUT_PLAIN, s->model);
     out_cell(&l->t, OUT_PLAIN, s->sandbox);
-    out_cell(&l->t, OUT_PLAIN, *s->dir ? s->dir : "-");
+    out_cell(&l->t, OUT_PLAIN, cay__text_or(s->dir, "-"));
     return 0;
 }
 

@@ -47,14 +47,18 @@ static void write_blank_line(chat *c)
 /* Answers go to standard output; all else does so on a terminal only. */
 static int choose_fd(const chat *c)
 {
-    return c->screen ? 1 : 2;
+    if (c->screen)
+        return 1;
+    return 2;
 }
 
 static size_t terminal_width(void)
 {
     uint16_t cols, rows;
     term_size(1, &cols, &rows);
-    return cols > 20 ? cols - 1 : 20;
+    if (cols > 20)
+        return cols - 1;
+    return 20;
 }
 
 /* One line, cut to the terminal. */
@@ -69,7 +73,7 @@ static void write_line(chat *c, out_style style, const char *lead, const char *s
         cay__buf_add(&safe, s[i] == '\t' ? " " : s + i, 1);
     cay__buf_fmt(&b, "%s%s", out_on(fd, style), lead);
     size_t at = b.len;
-    cay__buf_safe(&b, safe.data ? safe.data : "", safe.len, false);
+    cay__buf_safe(&b, CAY_OR(safe.data, ""), safe.len, false);
     size_t room = terminal_width() - CAY_MIN(md_columns(lead, strlen(lead)), terminal_width() - 1),
            fit = c->screen ? md_fit(b.data + at, b.len - at, room) : b.len - at;
     if (fit < b.len - at) {
@@ -88,7 +92,8 @@ static void wrap_text(cay__buf *b, const char *s, size_t n, size_t width)
         size_t line = nl ? (size_t)(nl - s) : n, k = md_fit(s, line, width), cut = k;
         while (k < line && cut && s[cut] != ' ')
             cut--;
-        k = k < line && cut ? cut : k;
+        if (k < line && cut)
+            k = cut;
         cay__buf_add(b, s, k);
         while (k < line && s[k] == ' ')
             k++;
@@ -118,7 +123,7 @@ void chat_text(chat *c, out_style style, const char *fmt, ...)
         uint16_t cols, rows;
         term_size(fd, &cols, &rows);
         cay__buf_safe(&safe, text, (size_t)n, true);
-        wrap_text(&b, safe.data ? safe.data : "", safe.len, CAY_MAX(cols, (uint16_t)16));
+        wrap_text(&b, CAY_OR(safe.data, ""), safe.len, CAY_MAX(cols, (uint16_t)16));
     } else {
         cay__buf_safe(&b, text, (size_t)n, true);
     }
@@ -165,13 +170,18 @@ void chat_patch(chat *c, const char *patch, size_t lines)
     for (const char *p = patch; *p; lines--) {
         size_t n = strcspn(p, "\n");
         bool mark = !strncmp(p, "*** Begin Patch", 15) || !strncmp(p, "*** End Patch", 13);
-        out_style s = !strncmp(p, "*** ", 4) || !strncmp(p, "diff ", 5) || !strncmp(p, "+++", 3) ||
-                              !strncmp(p, "---", 3)
-                          ? OUT_BOLD
-                      : *p == '+' ? OUT_GOOD
-                      : *p == '-' ? OUT_BAD
-                      : *p == '@' ? OUT_TITLE
-                                  : OUT_PLAIN;
+        out_style s;
+        if (!strncmp(p, "*** ", 4) || !strncmp(p, "diff ", 5) || !strncmp(p, "+++", 3) ||
+            !strncmp(p, "---", 3))
+            s = OUT_BOLD;
+        else if (*p == '+')
+            s = OUT_GOOD;
+        else if (*p == '-')
+            s = OUT_BAD;
+        else if (*p == '@')
+            s = OUT_TITLE;
+        else
+            s = OUT_PLAIN;
         if (!lines) {
             write_line(c, OUT_DIM, "    ", "…", 3);
             return;
@@ -186,9 +196,11 @@ void chat_patch(chat *c, const char *patch, size_t lines)
 /* The patch inside of a call of apply_patch, either as it is or in a JSON object; malloc'ed. */
 static char *patch_of(const char *arguments)
 {
-    CAY_AUTOJSON *a = *arguments == '{' ? json_loads(arguments, 0, NULL) : NULL;
+    CAY_AUTOJSON *a = NULL;
+    if (*arguments == '{')
+        a = json_loads(arguments, 0, NULL);
     const char *s = cay__json_str(a, "patch", cay__json_str(a, "input", NULL));
-    return cay__strdup(s ? s : arguments);
+    return cay__strdup(CAY_OR(s, arguments));
 }
 
 /* A line for what was called, and room for what follows. */
@@ -199,7 +211,10 @@ static void call_line(chat *c, const char *tool, const char *what)
     write_blank_line(c);
     cay__buf_fmt(&b, "%.120s %.2000s", tool, what);
     for (size_t i = 0; i < b.len; i++) /* one line each */
-        b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
+    {
+        if (b.data[i] == '\n')
+            b.data[i] = ' ';
+    }
     write_line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
     c->apart = true;
 }
@@ -233,8 +248,12 @@ void chat_tool_start(chat *c, const cay_tool_call *tool)
     if (call)
         show_call(c, call, c->mode == CHAT_AUTO || !c->tty);
     snprintf(what, sizeof what, "Running %.40s", tool->tool);
-    for (char *p = what; *p; p++)
-        *p = *p >= ' ' && *p < 127 ? *p : '?';
+    for (char *p = what; *p; p++) {
+        if (*p >= ' ' && *p < 127)
+            *p = *p;
+        else
+            *p = '?';
+    }
     chat_busy(c, what);
 }
 
@@ -371,5 +390,7 @@ int chat_event(void *arg, const cay_run_event *ev)
         else if (!strcmp(ev->name, "reasoning_item_created"))
             show_thought(c, item);
     }
-    return out_broken() ? -1 : 0;
+    if (out_broken())
+        return -1;
+    return 0;
 }

@@ -30,7 +30,9 @@ static struct {
 /* With the lock. A terminal that became narrower has broken the line: all of its parts go. */
 static void erase_line(cay__buf *b, uint16_t cols)
 {
-    size_t rows = s.width ? (s.width - 1) / CAY_MAX(cols, (uint16_t)1) : 0;
+    size_t rows = 0;
+    if (s.width)
+        rows = (s.width - 1) / CAY_MAX(cols, (uint16_t)1);
     if (rows)
         cay__buf_fmt(b, "\033[%zuA", rows);
     cay__buf_str(b, rows ? "\r\033[J" : "\r\033[K");

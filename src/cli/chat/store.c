@@ -50,7 +50,9 @@ int store_do(sqlite3 *db, const char *sql, const char *text, int64_t number, cay
 {
     sqlite3_stmt *s = NULL;
     CAY_TRY(store_prepare(db, sql, text, number, &s, err));
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : store_fail(db, err);
+    int rc = 0;
+    if (sqlite3_step(s) != SQLITE_DONE)
+        rc = store_fail(db, err);
     sqlite3_finalize(s);
     return rc;
 }
@@ -73,13 +75,16 @@ int store_open(const char *path, sqlite3 **out, cay_err *err)
                          0600); /* before SQLite would make it readable by others */
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
-    int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
-                     sqlite3_busy_timeout(db, 10000) == SQLITE_OK &&
-                     sqlite3_exec(db, "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE", NULL, NULL,
-                                  NULL) == SQLITE_OK
-                 ? 0
-                 : store_fail(db, err);
-    int v = rc == 0 ? read_version(db) : 0;
+    int rc;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(db, 10000) == SQLITE_OK &&
+        sqlite3_exec(db, "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK)
+        rc = 0;
+    else
+        rc = store_fail(db, err);
+    int v = 0;
+    if (rc == 0)
+        v = read_version(db);
     if (rc == 0 && v > SCHEMA)
         rc = cay_fail(err, CAY_ENOTSUP, "%.200s was written by a newer cay", path);
     if (rc == 0 && v < 1 && sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK)
@@ -133,10 +138,12 @@ int store_put(sqlite3 *db, const store_session *s, cay_err *err)
     if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
         return store_fail(db, err);
     for (size_t i = 0; i < CAY_LEN(texts); i++)
-        sqlite3_bind_text(st, (int)i + 1, texts[i] ? texts[i] : "", -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, (int)i + 1, CAY_OR(texts[i], ""), -1, SQLITE_STATIC);
     for (size_t i = 0; i < CAY_LEN(numbers); i++)
         sqlite3_bind_int64(st, (int)(i + 1 + CAY_LEN(texts)), numbers[i]);
-    int rc = sqlite3_step(st) == SQLITE_DONE ? 0 : store_fail(db, err);
+    int rc = 0;
+    if (sqlite3_step(st) != SQLITE_DONE)
+        rc = store_fail(db, err);
     sqlite3_finalize(st);
     return rc;
 }
@@ -144,7 +151,7 @@ int store_put(sqlite3 *db, const store_session *s, cay_err *err)
 static char *copy_column(sqlite3_stmt *st, int i)
 {
     const char *s = (const char *)sqlite3_column_text(st, i);
-    return cay__strdup(s ? s : "");
+    return cay__strdup(CAY_OR(s, ""));
 }
 
 static void read_session(sqlite3_stmt *st, store_session *s)
@@ -172,11 +179,13 @@ int store_get(sqlite3 *db, const char *name, store_session *out, cay_err *err)
     int r = sqlite3_step(st), rc = 0;
     if (r == SQLITE_ROW)
         read_session(st, out);
-    else
-        rc = r == SQLITE_DONE
-                 ? cay_fail_why(err, CAY_ENOENT, "session_not_found",
-                                "there is no session \"%.64s\"; `cay chat list` shows them", name)
-                 : store_fail(db, err);
+    else {
+        if (r == SQLITE_DONE)
+            rc = cay_fail_why(err, CAY_ENOENT, "session_not_found",
+                              "there is no session \"%.64s\"; `cay chat list` shows them", name);
+        else
+            rc = store_fail(db, err);
+    }
     sqlite3_finalize(st);
     return rc;
 }
@@ -202,19 +211,21 @@ int store_list(sqlite3 *db, int (*fn)(const store_session *s, void *arg), void *
 static int run_statements(sqlite3 *db, const char *const *sql, size_t n, const char *name,
                           const char *other, cay_err *err)
 {
-    int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK
-                 ? 0
-                 : store_fail(db, err);
+    int rc = 0;
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        rc = store_fail(db, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         sqlite3_stmt *st = NULL;
         rc = store_prepare(db, sql[i], name, 0, &st, err);
         if (rc == 0 && other)
             sqlite3_bind_text(st, 2, other, -1, SQLITE_STATIC);
-        if (rc == 0 && sqlite3_step(st) != SQLITE_DONE)
-            rc = sqlite3_errcode(db) == SQLITE_CONSTRAINT
-                     ? cay_fail_why(err, CAY_EEXIST, "session_exists",
-                                    "there is a session \"%.64s\" already", other)
-                     : store_fail(db, err);
+        if (rc == 0 && sqlite3_step(st) != SQLITE_DONE) {
+            if (sqlite3_errcode(db) == SQLITE_CONSTRAINT)
+                rc = cay_fail_why(err, CAY_EEXIST, "session_exists",
+                                  "there is a session \"%.64s\" already", other);
+            else
+                rc = store_fail(db, err);
+        }
         sqlite3_finalize(st);
     }
     if (rc == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
@@ -295,7 +306,9 @@ static int talk_load(void *self, char **items, cay_err *err)
     while ((r = sqlite3_step(s)) == SQLITE_ROW)
         cay__buf_fmt(&b, "%s%s", b.len > 1 ? "," : "", (const char *)sqlite3_column_text(s, 0));
     cay__buf_str(&b, "]");
-    int rc = r == SQLITE_DONE ? 0 : store_fail(t->db, err);
+    int rc = 0;
+    if (r != SQLITE_DONE)
+        rc = store_fail(t->db, err);
     sqlite3_finalize(s);
     CAY_TRY(rc);
     if (b.full)
@@ -354,7 +367,7 @@ static int insert_items(talk *t, const json_t *items, cay_err *err)
         CAY_AUTOFREE char *text = cay__json_text(item, ITEMS_MOST);
         if (rc < 0)
             break;
-        sqlite3_bind_text(s, 3, text ? text : "{}", -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 3, CAY_OR(text, "{}"), -1, SQLITE_STATIC);
         if (sqlite3_step(s) != SQLITE_DONE)
             rc = store_fail(t->db, err);
         sqlite3_reset(s);

@@ -167,12 +167,13 @@ static int run_agent(chat *c, const char *input, cay_err *err)
 {
     __attribute__((cleanup(equipment_clear))) equipment q = { 0 };
     CAY_AUTOFREE char *instructions = memory_text(c);
-    const char *effort = c->a->effort
-                             ? c->a->effort
-                             : cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL);
-    int64_t most = c->a->max_turns
-                       ? (int64_t)c->a->max_turns
-                       : cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
+    const char *effort =
+        CAY_OR(c->a->effort, cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL));
+    int64_t most;
+    if (c->a->max_turns)
+        most = (int64_t)c->a->max_turns;
+    else
+        most = cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
     cay_run_result *r = NULL;
     CAY_TRY(make_equipment(c, &q, err));
     cay_agent agent = { .size = sizeof agent,

@@ -18,7 +18,11 @@
 
 const char *proto_name(unsigned proto)
 {
-    return proto == CAY__NET_TLS ? "tls" : proto == CAY__NET_HTTP ? "http" : "tcp";
+    if (proto == CAY__NET_TLS)
+        return "tls";
+    if (proto == CAY__NET_HTTP)
+        return "http";
+    return "tcp";
 }
 
 static void file_name(const box *b, const char *end, char out[64])
@@ -38,7 +42,10 @@ static bool log_open(box *b)
     if (b->log_fd < 0)
         return false;
     b->e->fds++;
-    b->log_size = fstat(b->log_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    if (fstat(b->log_fd, &st) == 0)
+        b->log_size = (uint64_t)st.st_size;
+    else
+        b->log_size = 0;
     return true;
 }
 

@@ -61,14 +61,20 @@ static uint32_t find_slot(const box *b, const char *name)
 static void names_add(box *b, const char *name)
 {
     if (b->nnames == b->names_room) {
-        b->names_room = b->names_room ? 2 * b->names_room : 16;
+        if (b->names_room)
+            b->names_room = 2 * b->names_room;
+        else
+            b->names_room = 16;
         b->names = realloc(b->names, b->names_room * sizeof *b->names);
         if (!b->names)
             abort();
     }
     b->names[b->nnames++] = cay__strdup(name);
     if (2 * b->nnames > b->index_size) {
-        b->index_size = b->index_size ? 2 * b->index_size : 64;
+        if (b->index_size)
+            b->index_size = 2 * b->index_size;
+        else
+            b->index_size = 64;
         free(b->index);
         b->index = cay__alloc(b->index_size * sizeof *b->index);
         for (uint32_t n = 1; n < b->nnames; n++)
@@ -107,7 +113,9 @@ static int names_load(box *b, cay_err *err)
 uint32_t box_number(box *b, const char *name, bool *fresh)
 {
     *fresh = false;
-    uint32_t n = b->index_size ? b->index[find_slot(b, name)] : 0;
+    uint32_t n = 0;
+    if (b->index_size)
+        n = b->index[find_slot(b, name)];
     if (n || b->nnames >= CAY_N_NAMES)
         return n;
     /* Into the map before anybody hears of the number, and the entry before the count: whoever
@@ -126,7 +134,9 @@ uint32_t box_number(box *b, const char *name, bool *fresh)
 
 const char *box_name(const box *b, uint32_t n)
 {
-    return n && n <= b->nnames && b->names[n - 1][0] ? b->names[n - 1] : NULL;
+    if (n && n <= b->nnames && b->names[n - 1][0])
+        return b->names[n - 1];
+    return NULL;
 }
 
 static const uint8_t net4[14] = { [10] = 0xff, [11] = 0xff, [12] = 198, [13] = 18 },
@@ -135,14 +145,21 @@ static const uint8_t net4[14] = { [10] = 0xff, [11] = 0xff, [12] = 198, [13] = 1
 uint32_t synthetic(const uint8_t addr[16])
 {
     uint32_t low = (uint32_t)addr[14] << 8 | addr[15];
-    if (!memcmp(addr, net4, 14))
-        return low > 256 ? low - 256 : 0;
-    return memcmp(addr, net6, 14) ? 0 : low;
+    if (!memcmp(addr, net4, 14)) {
+        if (low > 256)
+            return low - 256;
+        return 0;
+    }
+    if (memcmp(addr, net6, 14))
+        return 0;
+    return low;
 }
 
 void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16])
 {
-    uint32_t low = v4 ? n + 256 : n;
+    uint32_t low = n;
+    if (v4)
+        low = n + 256;
     memcpy(addr, v4 ? net4 : net6, 14);
     addr[14] = (uint8_t)(low >> 8);
     addr[15] = (uint8_t)low;
@@ -164,7 +181,9 @@ int check_socket(const char *id, int fd, const char *what, int type, bool listen
     len = sizeof got;
     if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &got, &len) == 0 && cookie && got != cookie)
         return cay_fail(err, CAY_EINVAL, "lend %s: the %s is of another net namespace", id, what);
-    return cay__fd_nonblock(fd, true) ? 0 : cay_fail_sys(err, CAY_ESYS, "lend %s", id);
+    if (cay__fd_nonblock(fd, true))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "lend %s", id);
 }
 
 static void take_policy(box *b, cay__policy *p, uint64_t revision)

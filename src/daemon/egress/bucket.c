@@ -34,7 +34,9 @@ size_t bucket_take(bucket *b, size_t want, int64_t now_us)
     if (!b->rate)
         return want;
     refill_tokens(b, now_us);
-    size_t n = b->tokens > 0 ? CAY_MIN(want, (size_t)b->tokens) : 0;
+    size_t n = 0;
+    if (b->tokens > 0)
+        n = CAY_MIN(want, (size_t)b->tokens);
     b->tokens -= (int64_t)n;
     return n;
 }

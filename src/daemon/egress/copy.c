@@ -15,12 +15,16 @@ enum { UP, DOWN, CHUNK_LEAST = 14, CHUNK_MOST = 18, REFILL_MS = 10 };
 
 static cay__watch *get_source(flow *f, int dir)
 {
-    return dir == UP ? &f->in : &f->out;
+    if (dir == UP)
+        return &f->in;
+    return &f->out;
 }
 
 static cay__watch *get_sink(flow *f, int dir)
 {
-    return dir == UP ? &f->out : &f->in;
+    if (dir == UP)
+        return &f->out;
+    return &f->in;
 }
 
 void copy_unstall(flow *f)
@@ -122,14 +126,17 @@ static bool copy_bytes(flow *f, int dir, uint32_t events)
     }
     int from = get_source(f, dir)->fd;
     /* A head is looked at as a whole, however little the rate lets through. */
-    size_t look = http && dir == UP && !f->http.left ? CAY_MAX(want, HTTP_HEAD_MAX) : want;
+    size_t look = want;
+    if (http && dir == UP && !f->http.left)
+        look = CAY_MAX(want, HTTP_HEAD_MAX);
     ssize_t n = recv(from, e->buffer, look, MSG_PEEK | MSG_DONTWAIT);
     if (n <= 0) {
         bucket_back(rate, want);
         if (n < 0 && errno == EAGAIN)
             return true;
-        return n == 0 ? finish_direction(f, dir)
-                      : abort_flow(f, dir == UP ? "client_reset" : "server_reset");
+        if (n == 0)
+            return finish_direction(f, dir);
+        return abort_flow(f, dir == UP ? "client_reset" : "server_reset");
     }
     size_t pass = CAY_MIN((size_t)n, want);
     if (http && dir == UP) {
@@ -148,7 +155,9 @@ static bool copy_bytes(flow *f, int dir, uint32_t events)
                http_answer(&f->http, (char *)e->buffer, (size_t)n) == HTTP_MORE) {
         f->http.next = HTTP_HEAD;
     }
-    ssize_t m = pass ? send(get_sink(f, dir)->fd, e->buffer, pass, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+    ssize_t m = 0;
+    if (pass)
+        m = send(get_sink(f, dir)->fd, e->buffer, pass, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (m < 0 && errno != EAGAIN)
         return abort_flow(f, dir == UP ? "server_reset" : "client_reset");
     m = CAY_MAX(m, 0);

@@ -62,7 +62,9 @@ bool route_leads_out(egress *e, const uint8_t addr[16])
         char room[4096];
         struct nlmsghdr h;
     } in;
-    size_t len = v4 ? 4 : 16;
+    size_t len = 16;
+    if (v4)
+        len = 4;
     memcpy(q.addr, v4 ? addr + 12 : addr, len);
     q.a.rta_len = (unsigned short)(sizeof q.a + len);
     q.h.nlmsg_len = (uint32_t)(offsetof(__typeof__(q), addr) + len);
@@ -107,7 +109,9 @@ static void finish_dial(dial *d, int fd, const uint8_t *addr)
 {
     dial_done *done = d->done;
     void *arg = d->arg;
-    const char *reason = fd < 0 ? d->reason : NULL;
+    const char *reason = NULL;
+    if (fd < 0)
+        reason = d->reason;
     int sys = d->sys;
     uint8_t where[16];
     memcpy(where, fd < 0 ? d->bad : addr, 16);
@@ -123,7 +127,10 @@ static void on_late(later *l)
     if (cay__boot_ms() >= d->deadline) {
         if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 ||
             d->tries[1].w.fd >= 0) {
-            d->reason = d->look_up ? "resolver_failed" : "connect_timeout";
+            if (d->look_up)
+                d->reason = "resolver_failed";
+            else
+                d->reason = "connect_timeout";
             d->sys = ETIMEDOUT;
         }
         finish_dial(d, -1, NULL);
@@ -228,7 +235,13 @@ static bool connect_addr(dial *d, try_ *t, const uint8_t addr[16])
  * over. */
 static bool try_next_addr(dial *d)
 {
-    int hand = d->tries[0].w.fd < 0 ? 0 : d->tries[1].w.fd < 0 ? 1 : AT_ONCE;
+    int hand;
+    if (d->tries[0].w.fd < 0)
+        hand = 0;
+    else if (d->tries[1].w.fd < 0)
+        hand = 1;
+    else
+        hand = AT_ONCE;
     bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
     int64_t left = d->deadline - cay__boot_ms();
     while (hand < AT_ONCE && d->at < d->n) {
@@ -286,7 +299,7 @@ static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, 
 bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number,
                 const uint8_t *addr, uint16_t port, bool trusted, dial_done *done, void *arg)
 {
-    dial *d = *out = e->spare ? e->spare : cay__alloc(sizeof *d);
+    dial *d = *out = CAY_OR(e->spare, cay__alloc(sizeof *d));
     e->spare = NULL;
     *d = (dial){
         .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg
@@ -300,7 +313,9 @@ bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number
         return try_next_addr(d);
     }
     cay__str_copy(d->name, sizeof d->name, name);
-    lookup *l = number ? b->cache[number % CACHE] : NULL;
+    lookup *l = NULL;
+    if (number)
+        l = b->cache[number % CACHE];
     if (l && l->name == number && l->until > cay__boot_ms()) {
         d->n = l->n;
         memcpy(d->addr, l->addr, sizeof d->addr);

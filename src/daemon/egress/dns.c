@@ -200,7 +200,9 @@ static void on_conn(cay__watch *w, uint32_t events)
     }
     c->have += (size_t)n;
     for (;;) {
-        size_t len = c->have >= 2 ? (size_t)c->in[0] << 8 | c->in[1] : 0;
+        size_t len = 0;
+        if (c->have >= 2)
+            len = (size_t)c->in[0] << 8 | c->in[1];
         if (len > DNS_QUERY_MAX) {
             dns_conn_close(c);
             return;

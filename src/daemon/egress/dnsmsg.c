@@ -64,7 +64,7 @@ static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, 
             size_t to = read_u16(p + at) & 0x3fff;
             if (to >= floor)
                 return 0;
-            next = next ? next : at + 2;
+            next = CAY_OR(next, at + 2);
             at = floor = to;
             continue;
         }
@@ -79,14 +79,15 @@ static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, 
             out[n++] = '.';
         for (size_t i = 0; i < c; i++) {
             uint8_t b = p[at + i];
-            b = b >= 'A' && b <= 'Z' ? (uint8_t)(b | 0x20) : b;
+            if (b >= 'A' && b <= 'Z')
+                b = (uint8_t)(b | 0x20);
             *odd |= !is_host_byte(b);
             out[n++] = is_host_byte(b) ? (char)b : '?';
         }
         at += c;
     }
     out[n] = 0;
-    return next ? next : at;
+    return CAY_OR(next, at);
 }
 
 /* The OPT record, wherever it stands behind the question. Anything else there is read over. */
@@ -154,7 +155,9 @@ static uint8_t *write_name(uint8_t *p, const uint8_t *end, const char *name)
 
 static uint8_t *write_opt(uint8_t *p, const dns_query *q, const dns_answer *a)
 {
-    size_t text = a->ede && a->ede_text ? CAY_MIN(strlen(a->ede_text), 64) : 0;
+    size_t text = 0;
+    if (a->ede && a->ede_text)
+        text = CAY_MIN(strlen(a->ede_text), 64);
     *p++ = 0;
     p = write_u16(p, TYPE_OPT);
     p = write_u16(p, DNS_SIZE);
@@ -175,10 +178,13 @@ static uint8_t *write_opt(uint8_t *p, const dns_query *q, const dns_answer *a)
 
 static size_t record_size(const dns_answer *a)
 {
-    return a->type == DNS_A      ? 16u
-           : a->type == DNS_AAAA ? 28u
-           : a->type == DNS_PTR  ? 14 + strlen(a->ptr)
-                                 : 0u;
+    if (a->type == DNS_A)
+        return 16u;
+    if (a->type == DNS_AAAA)
+        return 28u;
+    if (a->type == DNS_PTR)
+        return 14 + strlen(a->ptr);
+    return 0u;
 }
 
 static uint8_t *write_record(uint8_t *p, const uint8_t *end, const dns_answer *a)
@@ -235,7 +241,11 @@ size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answe
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
 }
 
 bool dns_ptr_addr(const char *name, uint8_t addr[16])

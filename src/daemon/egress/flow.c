@@ -32,7 +32,11 @@ const char *flow_name(const flow *f)
 void flow_want(flow *f, cay__watch *w, uint32_t events)
 {
     cay__loop *l = &f->box->e->loop;
-    uint8_t *on = w == &f->in ? &f->in_on : &f->out_on;
+    uint8_t *on;
+    if (w == &f->in)
+        on = &f->in_on;
+    else
+        on = &f->out_on;
     if (*on && events) {
         cay__loop_set(l, w, events);
     } else if (*on) { /* taken out and not just silent: EPOLLHUP cannot be silenced */
@@ -59,7 +63,13 @@ static void record_it(flow *f, const char *event, const char *verdict, const cha
                       const char *seen, bool end)
 {
     static const uint8_t nowhere[16];
-    const uint8_t *addr = memcmp(f->peer, nowhere, 16) ? f->peer : flow_name(f) ? NULL : f->addr;
+    const uint8_t *addr;
+    if (memcmp(f->peer, nowhere, 16))
+        addr = f->peer;
+    else if (flow_name(f))
+        addr = NULL;
+    else
+        addr = f->addr;
     audit(f->box, &(record){ .event = event,
                              .verdict = verdict,
                              .reason = reason,
@@ -86,7 +96,11 @@ void flow_free(flow *f)
 {
     box *b = f->box;
     for (int i = 0; i < 2; i++) {
-        cay__watch *w = i ? &f->out : &f->in;
+        cay__watch *w;
+        if (i)
+            w = &f->out;
+        else
+            w = &f->in;
         if (w->fd < 0)
             continue;
         flow_want(f, w, 0);
@@ -163,8 +177,18 @@ static void start_dial(flow *f, const cay__service_rule *service)
         memcpy(f->peer, service->to, 16);
         f->to_port = service->to_port;
     }
-    const char *name = service || !f->name ? NULL : flow_name(f);
-    const uint8_t *addr = service ? service->to : f->name ? NULL : f->addr;
+    const char *name;
+    if (service || !f->name)
+        name = NULL;
+    else
+        name = flow_name(f);
+    const uint8_t *addr;
+    if (service)
+        addr = service->to;
+    else if (f->name)
+        addr = NULL;
+    else
+        addr = f->addr;
     if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr,
                    service ? service->to_port : f->port, service != NULL, on_dialed, f))
         flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only
@@ -175,8 +199,9 @@ static cay__verdict decide_flow(const flow *f)
 {
     const box *b = f->box;
     const char *name = flow_name(f);
-    return name ? cay__decide_name(b->e->op, &b->policy, name, f->port, false)
-                : cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
+    if (name)
+        return cay__decide_name(b->e->op, &b->policy, name, f->port, false);
+    return cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
 }
 
 static void go_on(flow *f)
@@ -236,8 +261,9 @@ static void peek_http(flow *f, size_t n, bool ended)
     http_state s = { 0 };
     char host[256];
     const char *why, *name = flow_name(f);
-    int rc =
-        name ? http_unit(&s, (char *)f->box->e->buffer, n, name, f->port, host, &why) : HTTP_OK;
+    int rc = HTTP_OK;
+    if (name)
+        rc = http_unit(&s, (char *)f->box->e->buffer, n, name, f->port, host, &why);
     if (rc == HTTP_MORE && !ended)
         flow_lowat(f, (uint32_t)n + 1);
     else if (rc == HTTP_OK || CAY__MUTANT("net-host"))
@@ -288,9 +314,11 @@ static uint8_t look_for(const flow *f, const cay__verdict *v)
     const char *name = flow_name(f);
     if (v->proto != CAY__NET_TCP || v->service || !name)
         return (uint8_t)v->proto;
-    return intercept_wanted(f->box, name, f->port, true)    ? CAY__NET_TLS
-           : intercept_wanted(f->box, name, f->port, false) ? CAY__NET_HTTP
-                                                            : CAY__NET_TCP;
+    if (intercept_wanted(f->box, name, f->port, true))
+        return CAY__NET_TLS;
+    if (intercept_wanted(f->box, name, f->port, false))
+        return CAY__NET_HTTP;
+    return CAY__NET_TCP;
 }
 
 static void first_verdict(flow *f)
@@ -364,7 +392,9 @@ static bool within_share(const box *b)
 {
     const egress *e = b->e;
     unsigned all = e->fds_max, share = e->nboxes > 1 ? all / e->nboxes : all - all / 8;
-    unsigned spare = e->fds < all && e->nboxes > 1 ? (all - e->fds) / 2 : 0;
+    unsigned spare = 0;
+    if (e->fds < all && e->nboxes > 1)
+        spare = (all - e->fds) / 2;
     return b->fds + FLOW_FDS <= CAY_MAX(share, spare);
 }
 
@@ -409,9 +439,9 @@ static void accept_flow(box *b, int fd)
         first_verdict(f);
         return;
     }
-    const char *why = b->policy.connections && b->nlive > b->policy.connections
-                          ? "connections_limit"
-                          : "descriptors_limit";
+    const char *why = "descriptors_limit";
+    if (b->policy.connections && b->nlive > b->policy.connections)
+        why = "connections_limit";
     record_it(f, "connect", "deny", why, NULL, false);
     if (none || b->nflows - b->nlive >= POLITE)
         flow_end(f, NULL, false);
@@ -474,7 +504,9 @@ int box_accept(box *b, cay__watch *w)
     for (int i = 0; i < ACCEPTS; i++) {
         int flags = fcntl(w->fd, F_GETFL);
         int64_t began = cay__now_ms();
-        long slept = b->suspect ? count_sleeps() : 0;
+        long slept = 0;
+        if (b->suspect)
+            slept = count_sleeps();
         int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1,
             e = errno;
         if (!(flags & O_NONBLOCK) || made_to_wait(b, began, slept) || (fd < 0 && e == EINTR)) {

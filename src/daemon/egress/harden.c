@@ -30,15 +30,17 @@ static int restrict_files(void)
         { NULL, 4, CAY_LL_WRITE },
     };
     size_t n = 2;
-    char *slash = realpath("/etc/resolv.conf", real) ? strrchr(real, '/') : NULL;
+    char *slash = NULL;
+    if (realpath("/etc/resolv.conf", real))
+        slash = strrchr(real, '/');
     if (slash && slash != real) {
         *slash = 0;
         grants[n++] = (cay__ll_grant){ real, -1, CAY_LL_READ };
     }
     int rc = cay__landlock_grants(grants, n, CAY_LL_OPTIONAL, NULL);
-    return rc == -ENOSYS || rc == -EOPNOTSUPP
-               ? 0
-               : rc; /* an old kernel: the ids of the process are the wall */
+    if (rc == -ENOSYS || rc == -EOPNOTSUPP)
+        return 0;
+    return rc; /* an old kernel: the ids of the process are the wall */
 }
 
 static const int calls[] = {

@@ -34,7 +34,10 @@ static bool list_has_word(span s, const char *word)
     while (s.n) {
         const char *comma = memchr(s.p, ',', s.n);
         span one = { s.p, comma ? (size_t)(comma - s.p) : s.n };
-        s = comma ? (span){ comma + 1, s.n - one.n - 1 } : (span){ s.p, 0 };
+        if (comma)
+            s = (span){ comma + 1, s.n - one.n - 1 };
+        else
+            s = (span){ s.p, 0 };
         while (one.n && (*one.p == ' ' || *one.p == '\t'))
             one.p++, one.n--;
         while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
@@ -52,10 +55,16 @@ static bool read_authority(span s, uint16_t port, char out[256])
     size_t n = s.n;
     if (s.n && s.p[0] == '[') { /* an address is never the name we look for, but say which */
         const char *end = memchr(s.p, ']', s.n);
-        n = end ? (size_t)(end - s.p) + 1 : 0;
+        if (end)
+            n = (size_t)(end - s.p) + 1;
+        else
+            n = 0;
     } else {
         const char *colon = memchr(s.p, ':', s.n);
-        n = colon ? (size_t)(colon - s.p) : s.n;
+        if (colon)
+            n = (size_t)(colon - s.p);
+        else
+            n = s.n;
     }
     if (n == 0 || (n > 255 && !CAY__MUTANT("fuzz-http_head")))
         return false;
@@ -83,8 +92,12 @@ static bool read_authority(span s, uint16_t port, char out[256])
  */
 static int next_line(const char *p, size_t len, size_t *at, span *line)
 {
-    const char *lf = *at < len ? memchr(p + *at, '\n', len - *at) : NULL;
-    size_t end = lf ? (size_t)(lf - p) : len;
+    const char *lf = NULL;
+    if (*at < len)
+        lf = memchr(p + *at, '\n', len - *at);
+    size_t end = len;
+    if (lf)
+        end = (size_t)(lf - p);
     for (size_t i = *at; i < end; i++)
         if (p[i] == 0 || (p[i] == '\r' && i + 1 != end))
             return HTTP_BAD;
@@ -104,7 +117,9 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
     while (m < l.n && is_token((unsigned char)l.p[m]))
         m++;
     span method = { l.p, m };
-    const char *sp = m && m < l.n && l.p[m] == ' ' ? memchr(l.p + m + 1, ' ', l.n - m - 1) : NULL;
+    const char *sp = NULL;
+    if (m && m < l.n && l.p[m] == ' ')
+        sp = memchr(l.p + m + 1, ' ', l.n - m - 1);
     *why = "http_unreadable";
     if (!sp)
         return HTTP_BAD;
@@ -214,7 +229,10 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
     }
     memcpy(host, h.host, sizeof h.host);
     if (h.hosts != 1) {
-        *why = h.hosts ? "http_two_hosts" : "http_no_host";
+        if (h.hosts)
+            *why = "http_two_hosts";
+        else
+            *why = "http_no_host";
         return HTTP_BAD;
     }
     if (strcmp(h.host, name) != 0)
@@ -227,16 +245,24 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
     }
     s->heads = 1;
     s->left = at + (h.chunked ? 0 : h.length);
-    s->next = h.chunked ? HTTP_CHUNK : h.upgrade && h.websocket ? HTTP_ASKED : HTTP_HEAD;
+    if (h.chunked)
+        s->next = HTTP_CHUNK;
+    else if (h.upgrade && h.websocket)
+        s->next = HTTP_ASKED;
+    else
+        s->next = HTTP_HEAD;
     return HTTP_OK;
 }
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
 }
 
 /* HEX[;ext] CRLF, then so many bytes. */
@@ -246,14 +272,20 @@ static int read_chunk(http_state *s, const char *p, size_t len)
     size_t at = 0, i = 0;
     uint64_t size = 0;
     int rc = next_line(p, CAY_MIN(len, 1024), &at, &line);
-    if (rc != HTTP_OK)
-        return rc == HTTP_MORE && len >= 1024 ? HTTP_BAD : rc;
+    if (rc != HTTP_OK) {
+        if (rc == HTTP_MORE && len >= 1024)
+            return HTTP_BAD;
+        return rc;
+    }
     for (int d; i < line.n && i < 15 && (d = hex_digit(line.p[i])) >= 0; i++)
         size = size << 4 | (uint64_t)d;
     if (i == 0 || (i < line.n && line.p[i] != ';'))
         return HTTP_BAD;
     s->left = at + size;
-    s->next = size ? HTTP_CHUNK_END : HTTP_TRAILER;
+    if (size)
+        s->next = HTTP_CHUNK_END;
+    else
+        s->next = HTTP_TRAILER;
     return HTTP_OK;
 }
 
@@ -320,6 +352,9 @@ int http_answer(http_state *s, const char *p, size_t len)
     size_t n = CAY_MIN(len, sizeof yes - 1);
     if (!strncmp(p, yes, n) && n < sizeof yes - 1)
         return HTTP_MORE;
-    s->next = !strncmp(p, yes, n) ? HTTP_TUNNEL : HTTP_HEAD;
+    if (!strncmp(p, yes, n))
+        s->next = HTTP_TUNNEL;
+    else
+        s->next = HTTP_HEAD;
     return HTTP_OK;
 }

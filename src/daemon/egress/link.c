@@ -95,7 +95,10 @@ void links_pair(egress *e)
 
 static void fill_ack(cay_n_ack *a, int rc, const cay_err *err)
 {
-    a->code = rc < 0 ? rc : 0;
+    if (rc < 0)
+        a->code = rc;
+    else
+        a->code = 0;
     if (rc >= 0)
         return;
     a->sys = err->sys;
@@ -172,9 +175,11 @@ static int check_host(egress *e, box *b, const cay_n_dial *m, const char *name, 
         return cay_fail_why(err, CAY_EPERM, "protocol_other",
                             "%s:%u may be reached as %s, not as %s", name, m->port,
                             proto_name(v->proto), proto_name(m->proto));
-    cay_fail(err, CAY_EPERM, "%s", rule[0] ? rule : v->range ? v->range : "");
+    cay_fail(err, CAY_EPERM, "%s", rule[0] ? rule : CAY_OR(v->range, ""));
     cay__str_copy(err->reason, sizeof err->reason, v->reason);
-    return v->allow ? 0 : CAY_EPERM;
+    if (v->allow)
+        return 0;
+    return CAY_EPERM;
 }
 
 /* → false: the link is gone. */
@@ -199,7 +204,10 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
         rc = check_host(e, b, m, name, &v, &err);
     if (why && b) {
         fill_ack(&a, CAY_EPERM, &err);
-        a.code = rc < 0 ? rc : 0;
+        if (rc < 0)
+            a.code = rc;
+        else
+            a.code = 0;
         a.revision = b->revision;
         return send_reply(k, CAY_N_WHAT, &a, -1);
     }
@@ -252,9 +260,11 @@ static int set_operator(egress *e, int fd, cay_err *err)
 /* How many descriptors come with a request. */
 static int count_request_fds(unsigned type)
 {
-    return type == CAY_N_LEND                                                          ? 5
-           : type == CAY_N_POLICY || type == CAY_N_OPERATOR || type == CAY_N_INTERCEPT ? 1
-                                                                                       : 0;
+    if (type == CAY_N_LEND)
+        return 5;
+    if (type == CAY_N_POLICY || type == CAY_N_OPERATOR || type == CAY_N_INTERCEPT)
+        return 1;
+    return 0;
 }
 
 static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
@@ -272,8 +282,10 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
         for (int i = 0; rc == 0 && i < 4; i++)
             fds[i] = -1;
     } else if (type == CAY_N_POLICY) {
-        rc = b ? box_policy(b, m->revision, fds[0], &err)
-               : cay_fail_why(&err, CAY_ENOENT, "not_lent", "no sandbox %s is known to egress",
+        if (b)
+            rc = box_policy(b, m->revision, fds[0], &err);
+        else
+            rc = cay_fail_why(&err, CAY_ENOENT, "not_lent", "no sandbox %s is known to egress",
                               m->id);
     } else if (type == CAY_N_DROP) {
         if (b && (!m->cookie || b->cookie == m->cookie)) /* asked twice is fine */
@@ -285,7 +297,10 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
     }
     fill_ack(&a, rc, &err);
     b = box_find(e, m->id);
-    a.revision = b ? b->revision : 0;
+    if (b)
+        a.revision = b->revision;
+    else
+        a.revision = 0;
     return send_reply(k, CAY_N_ACK, &a, -1);
 }
 
@@ -310,7 +325,11 @@ static void on_link(cay__watch *w, uint32_t events)
         memcpy(&head, in, sizeof head);
     bool dials = head.type == CAY_N_DIAL || head.type == CAY_N_WHY,
          known = head.type >= CAY_N_LEND && head.type <= CAY_N_INTERCEPT;
-    size_t body = dials ? sizeof dial_ : sizeof box_;
+    size_t body;
+    if (dials)
+        body = sizeof dial_;
+    else
+        body = sizeof box_;
     bool sound = known && head.magic == CAY_MSG_MAGIC && head.version == CAY_N_VERSION &&
                  (size_t)len == sizeof head + body + head.tail &&
                  n == count_request_fds(head.type) && head.tail < sizeof name &&

@@ -13,10 +13,13 @@ enum { DRAIN_MAX = 64 << 10 };
 
 static const char *status_text(unsigned status)
 {
-    return status == 403   ? "Forbidden"
-           : status == 503 ? "Service Unavailable"
-           : status == 504 ? "Gateway Timeout"
-                           : "Bad Gateway";
+    if (status == 403)
+        return "Forbidden";
+    if (status == 503)
+        return "Service Unavailable";
+    if (status == 504)
+        return "Gateway Timeout";
+    return "Bad Gateway";
 }
 
 /* The rule that would allow it. */
@@ -100,10 +103,15 @@ void refuse(flow *f, const char *reason, uint16_t status)
         dial_cancel(f->dial);
         f->dial = NULL;
     }
-    unsigned look = f->proto && f->proto != CAY__NET_TCP ? f->proto
-                    : f->port == 443                     ? CAY__NET_TLS
-                    : f->port == 80                      ? CAY__NET_HTTP
-                                                         : CAY__NET_TCP;
+    unsigned look;
+    if (f->proto && f->proto != CAY__NET_TCP)
+        look = f->proto;
+    else if (f->port == 443)
+        look = CAY__NET_TLS;
+    else if (f->port == 80)
+        look = CAY__NET_HTTP;
+    else
+        look = CAY__NET_TCP;
     if (look == CAY__NET_TCP || f->state == FLOW_COPY) {
         flow_end(f, NULL, false);
         return;

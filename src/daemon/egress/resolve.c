@@ -198,8 +198,11 @@ static void on_tcp_answer(cay__watch *w, uint32_t events)
     ssize_t n = recv(w->fd, r->stream + r->have, TCP_MAX - r->have, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;
-    r->have += n > 0 ? (size_t)n : 0;
-    size_t len = r->have >= 2 ? (size_t)r->stream[0] << 8 | r->stream[1] : 0;
+    if (n > 0)
+        r->have += (size_t)n;
+    size_t len = 0;
+    if (r->have >= 2)
+        len = (size_t)r->stream[0] << 8 | r->stream[1];
     if (r->have >= 2 && r->have >= 2 + len) {
         ask *a = r->by_tcp;
         bool good = dns_read_reply(r->stream + 2, len, a->id, r->name, a->type, &f);

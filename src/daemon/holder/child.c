@@ -54,7 +54,7 @@ static _Noreturn void exit_with_error(int fd, const char *step)
 
 static void take_terminal(const child_spec *s, int fail)
 {
-    struct winsize ws = { .ws_col = s->cols ? s->cols : 80, .ws_row = s->rows ? s->rows : 24 };
+    struct winsize ws = { .ws_col = CAY_OR(s->cols, 80), .ws_row = CAY_OR(s->rows, 24) };
     int t = open(s->tty, O_RDWR | O_CLOEXEC);
     if (t < 0 || (s->who && fchown(t, s->who->uid, (gid_t)-1) < 0) || ioctl(t, TIOCSCTTY, 0) < 0 ||
         ioctl(t, TIOCSWINSZ, &ws) < 0)
@@ -68,7 +68,11 @@ static void take_pipes(const child_spec *s, int fail)
 {
     const int from[3] = { s->in, s->out, s->err };
     for (int i = 0; i < 3; i++) {
-        int fd = from[i] >= 0 ? from[i] : open("/dev/null", O_RDWR | O_CLOEXEC);
+        int fd;
+        if (from[i] >= 0)
+            fd = from[i];
+        else
+            fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (fd < 0 || dup2(fd, i) < 0)
             exit_with_error(fail, "stdio");
     }
@@ -113,7 +117,9 @@ static _Noreturn void exec_command(const child_spec *s, int fail)
             exit_with_error(fail, "nofile");
     }
     reset_signals();
-    const char *step = s->jail ? cay__jail_limits(s->jail) : NULL;
+    const char *step = NULL;
+    if (s->jail)
+        step = cay__jail_limits(s->jail);
     if (s->jail && !step)
         step = cay__jail_enter(s->jail->root, s->tty);
     if (step)
@@ -217,12 +223,17 @@ static void start_command(reaper *r, const child_spec *s)
         exec_command(s, fail[1]);
     int e = errno;
     close(fail[1]);
-    ssize_t n = r->main < 0 ? 0 : cay__fd_read_all(fail[0], &f, sizeof f);
+    ssize_t n = 0;
+    if (r->main >= 0)
+        n = cay__fd_read_all(fail[0], &f, sizeof f);
     close(fail[0]);
     child_msg m = { .op = CHILD_STARTED, .a = r->main };
     if (r->main < 0 || n == sizeof f) {
         m.op = CHILD_FAILED;
-        m.a = r->main < 0 ? e : f.sys;
+        if (r->main < 0)
+            m.a = e;
+        else
+            m.a = f.sys;
         cay__str_copy(m.text, sizeof m.text, r->main < 0 ? "fork" : f.step);
         r->main = 0;
     }

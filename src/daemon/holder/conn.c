@@ -256,8 +256,12 @@ static void on_spawn(request *r)
             pread(r->fds[r->nfds - 1], map, m.blob, 0) != (ssize_t)m.blob)
             m.blob = 0;
     }
-    const char *blob = in_fd ? map : r->tail;
-    size_t strings_len = in_fd ? 0 : m.blob;
+    const char *blob = map;
+    if (!in_fd)
+        blob = r->tail;
+    size_t strings_len = 0;
+    if (!in_fd)
+        strings_len = m.blob;
     if (!blob || !m.blob || strings_len > r->head.tail ||
         r->head.tail - strings_len > CAY_LABELS_MAX || !is_whole_blob(blob, m.blob, strings) ||
         !cay__id_valid(m.proc, 'p'))

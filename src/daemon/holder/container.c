@@ -46,7 +46,9 @@ static void run_free(run *r)
 
 static proc *proc_of(const gproc *g)
 {
-    return g->st.spawn.proc[0] ? cay__exec_find(I.h, g->st.spawn.proc) : NULL;
+    if (g->st.spawn.proc[0])
+        return cay__exec_find(I.h, g->st.spawn.proc);
+    return NULL;
 }
 
 static void on_run(cay__watch *w, uint32_t events)
@@ -151,7 +153,10 @@ void gproc_tell(gproc *g)
     if (!p)
         p = cay__exec_adopt(I.h, m->proc, m->tag, m->title, m->flags, &g->fds[1]);
     p->pid = g->st.exit.pid;
-    p->lead = r ? r->w.fd : 0;
+    if (r)
+        p->lead = r->w.fd;
+    else
+        p->lead = 0;
 }
 
 void gproc_ended(gproc *g, int status, const struct rusage *ru)
@@ -184,19 +189,31 @@ void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int n
 int wait_until(int64_t at)
 {
     int64_t left = at - cay__now_ms();
-    return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
+    if (at == INT64_MAX)
+        return -1;
+    if (left < 0)
+        return 0;
+    return (int)CAY_MIN(left, 60000);
 }
 
 static int min_timeout(int a, int b)
 {
-    return a < 0 ? b : b < 0 ? a : CAY_MIN(a, b);
+    if (a < 0)
+        return b;
+    if (b < 0)
+        return a;
+    return CAY_MIN(a, b);
 }
 
 static void run_loop_step(host *h)
 {
     struct pollfd p[2 + SUDO_VISITS] = { { .fd = h->loop.ep, .events = POLLIN } };
-    int n = h->stopping ? 0 : sudo_poll(p + 1);
-    int ms = h->stopping ? -1 : min_timeout(services_wait(), sudo_wait());
+    int n = 0;
+    if (!h->stopping)
+        n = sudo_poll(p + 1);
+    int ms = -1;
+    if (!h->stopping)
+        ms = min_timeout(services_wait(), sudo_wait());
     if (h->loop.timers)
         ms = min_timeout(ms,
                          (int)CAY_MAX(CAY_MIN(h->loop.timers->at_ms - cay__boot_ms(), 60000), 0));

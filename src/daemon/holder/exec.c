@@ -151,13 +151,18 @@ void cay__exec_on_linger(cay__timer *t)
 void cay__exec_on_exit_status(proc *p, const child_msg *m)
 {
     int st = m->a;
-    int sig = WIFSIGNALED(st) ? WTERMSIG(st) : 0;
-    p->exit.code = sig ? 128 + sig : WEXITSTATUS(st);
+    int sig = 0;
+    if (WIFSIGNALED(st))
+        sig = WTERMSIG(st);
+    if (sig)
+        p->exit.code = 128 + sig;
+    else
+        p->exit.code = WEXITSTATUS(st);
     p->exit.signal = sig;
     p->exit.cpu_us = m->c;
     p->exit.max_rss = m->d;
     memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
-    cay__str_copy(p->exit.reason, sizeof p->exit.reason, p->why ? p->why : sig ? "signal" : "exit");
+    cay__str_copy(p->exit.reason, sizeof p->exit.reason, CAY_OR(p->why, sig ? "signal" : "exit"));
     p->reaped = true;
     cay__timer_cancel(&p->timeout);
     if (streams_over(p))
@@ -169,7 +174,7 @@ void cay__exec_on_exit_status(proc *p, const child_msg *m)
 static void send_signal(proc *p, int sig, cay_scope scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
-    int fd = p->lead ? p->lead : p->ctl.fd;
+    int fd = CAY_OR(p->lead, p->ctl.fd);
     if (fd < 0)
         return;
     cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
@@ -228,10 +233,16 @@ static void on_failed(proc *p, const child_msg *m)
 {
     char step[sizeof m->text], msg[216];
     cay__str_copy(step, sizeof step, m->text);
-    int code = m->a == ENOENT ? CAY_ENOENT : cay_code_of_errno(m->a);
-    const char *why = strcmp(step, "exec") != 0 ? step
-                      : m->a == ENOENT          ? "command_not_found"
-                                                : "command_not_started";
+    int code = CAY_ENOENT;
+    if (m->a != ENOENT)
+        code = cay_code_of_errno(m->a);
+    const char *why;
+    if (strcmp(step, "exec") != 0)
+        why = step;
+    else if (m->a == ENOENT)
+        why = "command_not_found";
+    else
+        why = "command_not_started";
     snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
     for (conn *c = p->h->conns; c; c = c->next)
         if (c->spawning == p) {
@@ -285,7 +296,8 @@ void cay__exec_on_in(cay__watch *w, uint32_t events)
         if (n < 0 && errno == EAGAIN)
             return;
         broken = n < 0 && errno != EINTR; /* the write itself tells best */
-        f->at += n > 0 ? (size_t)n : 0;
+        if (n > 0)
+            f->at += (size_t)n;
         if (f->at < f->len)
             continue;
         p->feeds = f->next;

@@ -74,7 +74,10 @@ void cay__host_pause(host *h, bool on, bool frozen)
     if (on ? !frozen : h->stopped)
         signal_all_procs(h, on ? SIGSTOP : SIGCONT);
     h->stopped = on && !frozen;
-    h->meta.state = on ? CAY_PAUSED : CAY_RUNNING;
+    if (on)
+        h->meta.state = CAY_PAUSED;
+    else
+        h->meta.state = CAY_RUNNING;
     h->meta.reason[0] = 0;
     save_meta(h);
     cay__conn_event(h, on ? "paused" : "resumed", "", "", 0);
@@ -137,10 +140,18 @@ static int64_t clamp_ms(uint64_t ms)
 
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
 {
-    if (ttl_ms)
-        h->meta.deadline_boot = ttl_ms == UINT64_MAX ? 0 : cay__boot_ms() + clamp_ms(ttl_ms);
-    if (idle_ms)
-        h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)clamp_ms(idle_ms);
+    if (ttl_ms) {
+        if (ttl_ms == UINT64_MAX)
+            h->meta.deadline_boot = 0;
+        else
+            h->meta.deadline_boot = cay__boot_ms() + clamp_ms(ttl_ms);
+    }
+    if (idle_ms) {
+        if (idle_ms == UINT64_MAX)
+            h->meta.idle_ms = 0;
+        else
+            h->meta.idle_ms = (uint64_t)clamp_ms(idle_ms);
+    }
     save_meta(h);
     arm_timers(h);
 }

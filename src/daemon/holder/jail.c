@@ -38,7 +38,9 @@ const char *cay__jail_limits(const jail *j)
         if (rows[i].to && !lower_limit(rows[i].what, rows[i].to))
             return "limits";
     /* Not 0: at 1, and only there, a host whose cores go to a program starts none (core(5)). */
-    return lower_limit(RLIMIT_CORE, 1) ? NULL : "limits";
+    if (lower_limit(RLIMIT_CORE, 1))
+        return NULL;
+    return "limits";
 }
 
 /* All five sets. Cutting the bounding set needs CAP_SETPCAP; who has not that has nothing to cut
@@ -95,5 +97,7 @@ uint64_t cay__jail_others(void)
     uint64_t all = 0, ours = 0;
     cay__tree_walk(0, add_threads, &all); /* everything descends from nobody */
     cay__tree_walk(getpid(), add_threads, &ours);
-    return all > ours ? all - ours : 0;
+    if (all > ours)
+        return all - ours;
+    return 0;
 }

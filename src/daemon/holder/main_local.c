@@ -61,7 +61,9 @@ static void detach_process(void)
 static int try_jail(void)
 {
     CAY_AUTOFD root = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *step = root < 0 ? "/usr" : cay__jail_enter(root, NULL);
+    const char *step = "/usr";
+    if (root >= 0)
+        step = cay__jail_enter(root, NULL);
     int e = errno;
     dprintf(1, step ? "%s: %s\n" : "ok\n", step, strerror(e));
     return step != NULL;
@@ -81,5 +83,7 @@ int main(int argc, char **argv)
         return pid < 0;
     detach_process();
     cay__str_copy(h.id, sizeof h.id, argv[1]);
-    return load_config(&h) ? cay__host_run(&h, FD_LISTEN) : 1;
+    if (load_config(&h))
+        return cay__host_run(&h, FD_LISTEN);
+    return 1;
 }

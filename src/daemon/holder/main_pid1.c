@@ -41,7 +41,9 @@ guest G; /* whose mode user.c asks for: all ids are here */
  */
 static int who_is(const char *name, ident *out)
 {
-    return name == G.config ? user_default(out) : user_find(name, out);
+    if (name == G.config)
+        return user_default(out);
+    return user_find(name, out);
 }
 
 static bool load_config(host *h, int dir)
@@ -123,8 +125,14 @@ static int set_up_host(host *h, int dir)
     h->again = faccessat(dir, "procs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     CAY_AUTOFD mark = openat(dir, "procs", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     h->record = openat(dir, "meta", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    int listener = mark < 0 || h->record < 0 ? -1 : make_socket(dir);
-    return listener < 0 ? BROKEN : listener;
+    int listener;
+    if (mark < 0 || h->record < 0)
+        listener = -1;
+    else
+        listener = make_socket(dir);
+    if (listener < 0)
+        return BROKEN;
+    return listener;
 }
 
 static int connect_to_host(host *h)
@@ -165,8 +173,9 @@ static void leave_now(int sig)
 static int wait_for_host(host *h)
 {
     local_meta m;
-    int64_t until = cay__local_meta_read(h->dir, &m, NULL) == 0 && m.deadline_boot ? m.deadline_boot
-                                                                                   : INT64_MAX;
+    int64_t until = INT64_MAX;
+    if (cay__local_meta_read(h->dir, &m, NULL) == 0 && m.deadline_boot)
+        until = m.deadline_boot;
     signal(SIGTERM, leave_now);
     for (int pause = 1; cay__boot_ms() < until; pause = CAY_MIN(pause * 2, 64)) {
         int listener = connect_to_host(h);
@@ -231,7 +240,11 @@ int main(int argc, char **argv)
         unlinkat(h.dir, "config", 0);
         make_user_dirs(&h);
     }
-    int listener = h.far ? make_socket(h.dir) : wait_for_host(&h);
+    int listener;
+    if (h.far)
+        listener = make_socket(h.dir);
+    else
+        listener = wait_for_host(&h);
     /* Before the first service or command: no tenant runs without what was asked for. */
     if (listener >= 0 && !install_filter(argc, argv)) {
         fprintf(stderr, "cay-pid1: the filter of system calls cannot be installed\n");
@@ -239,5 +252,7 @@ int main(int argc, char **argv)
     }
     if (listener >= 0 && h.services_at)
         cay__inside_open(&h, h.services_at, h.services_len);
-    return listener < 0 ? 4 : cay__host_run(&h, listener);
+    if (listener < 0)
+        return 4;
+    return cay__host_run(&h, listener);
 }

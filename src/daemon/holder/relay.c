@@ -44,9 +44,9 @@ static int to_port(uint16_t port)
                six = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (four >= 0 && connect(four, (const struct sockaddr *)&v4, sizeof v4) == 0)
         return CAY_STEAL_FD(four);
-    return six >= 0 && connect(six, (const struct sockaddr *)&v6, sizeof v6) == 0
-               ? CAY_STEAL_FD(six)
-               : -1;
+    if (six >= 0 && connect(six, (const struct sockaddr *)&v6, sizeof v6) == 0)
+        return CAY_STEAL_FD(six);
+    return -1;
 }
 
 int cay__relay_main(int argc, char **argv)

@@ -82,13 +82,16 @@ bool cay__exec_user(conn *c, const char *user, ident *out)
 {
     host *h = c->h;
     char msg[160];
-    int e = h->who ? h->who(*user ? user : h->user, out) : user_is_us(user) ? 0 : EPERM;
+    int e;
+    if (h->who)
+        e = h->who(cay__text_or(user, h->user), out);
+    else if (user_is_us(user))
+        e = 0;
+    else
+        e = EPERM;
     if (!e)
         return true;
-    snprintf(msg, sizeof msg, "user %.60s: %s",
-             *user     ? user
-             : h->user ? h->user
-                       : "",
+    snprintf(msg, sizeof msg, "user %.60s: %s", *user ? user : CAY_OR(h->user, ""),
              e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
     if (h->who)
         cay__conn_error(c, CAY_ENOENT, e, "user_not_found", msg);
@@ -150,8 +153,16 @@ static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const ch
     for (const char *e = h->env; *e; e += strlen(e) + 1)
         count++;
     char **env = cay__alloc((count + m->envc + 16) * sizeof *env);
-    struct passwd *pw = h->who ? NULL : getpwuid(geteuid());
-    const char *name = h->who ? who->name : pw ? pw->pw_name : "user";
+    struct passwd *pw = NULL;
+    if (!h->who)
+        pw = getpwuid(geteuid());
+    const char *name;
+    if (h->who)
+        name = who->name;
+    else if (pw)
+        name = pw->pw_name;
+    else
+        name = "user";
     if (!(m->flags & CAY_SPAWN_ENV_ONLY)) {
         snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->who ? who->home : h->home);
         snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
@@ -178,9 +189,13 @@ static int open_cwd(host *h, const ident *who, const char *cwd)
     cay__fs fs = h->fs;
     if (h->who)
         fs.home = who->home;
-    if (n && strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
-        cwd = cwd[n] ? cwd + n : "/";
-    return cay__fs_open(&fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
+    if (n && strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0)) {
+        if (cwd[n])
+            cwd = cwd + n;
+        else
+            cwd = "/";
+    }
+    return cay__fs_open(&fs, cay__text_or(cwd, h->workdir), O_RDONLY | O_DIRECTORY);
 }
 
 static void format_command(proc *p, char *const *argv)
@@ -188,7 +203,8 @@ static void format_command(proc *p, char *const *argv)
     size_t at = 0;
     for (size_t i = 0; argv[i] && at + 1 < sizeof p->command; i++) {
         int n = snprintf(p->command + at, sizeof p->command - at, "%s%s", i ? " " : "", argv[i]);
-        at += n > 0 ? (size_t)n : 0;
+        if (n > 0)
+            at += (size_t)n;
     }
 }
 
@@ -216,7 +232,7 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
 
 static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int nfds)
 {
-    uint32_t ring = m->ring ? m->ring : RING;
+    uint32_t ring = CAY_OR(m->ring, RING);
     int at = 0;
     uint64_t from, lost;
     for (int i = 0; i < 2; i++) {
@@ -262,7 +278,9 @@ static void start_process(conn *c, const cay_m_spawn *m, plan *k, int *fds, int 
 /* Answers by an error what cannot be. */
 static bool refuse_spawn(conn *c, plan *k, const cay_m_spawn *m)
 {
-    proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
+    proc *same = NULL;
+    if (*k->tag)
+        same = cay__exec_find(c->h, k->tag);
     if (!cay__exec_user(c, k->user, &k->who))
         return true;
     if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
@@ -281,7 +299,10 @@ static void prepare_spawn(conn *c, plan *k, const cay_m_spawn *m, const char *en
     static char own[4][CAY__FS_PATH_MAX + 160];
     char msg[216];
     k->s.env = make_env(c->h, &k->who, m, env, own);
-    k->s.who = c->h->who ? &k->who : NULL;
+    if (c->h->who)
+        k->s.who = &k->who;
+    else
+        k->s.who = NULL;
     k->s.cols = m->cols;
     k->s.rows = m->rows;
     k->s.nofile = c->h->meta.nofile;
@@ -337,7 +358,7 @@ static int first_word(int ctl, const char **step)
         return m.a;
     cay__str_copy(words, sizeof words, m.text);
     *step = words;
-    errno = m.a ? m.a : ECHILD;
+    errno = CAY_OR(m.a, ECHILD);
     return -1;
 }
 
@@ -359,7 +380,10 @@ static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *
     if (o->ctty >= 0)
         m.flags |= CAY_SPAWN_TTY; /* for TERM alone */
     k->s.env = make_env(h, &k->who, &m, env, own);
-    k->s.who = h->who ? &k->who : NULL;
+    if (h->who)
+        k->s.who = &k->who;
+    else
+        k->s.who = NULL;
     k->s.nofile = h->meta.nofile;
     k->s.jail = cay__host_jail(h);
     k->s.ctty = o->ctty + 1;
@@ -372,7 +396,9 @@ static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *
     *step = "fork";
     *reaper = cay__child_start(&k->s, ctl);
     k->s.in = k->s.out = k->s.err = -1; /* the caller's */
-    return *reaper < 0 ? -1 : first_word(*ctl, step);
+    if (*reaper < 0)
+        return -1;
+    return first_word(*ctl, step);
 }
 
 int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper,
@@ -388,7 +414,9 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
     k.user = next_string(&at);
     k.cwd = next_string(&at);
     k.tag = next_string(&at);
-    int e = h->who ? h->who(*k.user ? k.user : h->user, &k.who) : 0;
+    int e = 0;
+    if (h->who)
+        e = h->who(cay__text_or(k.user, h->user), &k.who);
     if (e) {
         *step = "user";
         errno = e;

@@ -67,8 +67,11 @@ static int mount_storage(const char *name, const char *target)
     char from[sizeof CAY__PID1_PLACE + 32], to[32];
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
                fd = root < 0 ? -1 : cay__attach_open(root, target);
-    if (fd < 0)
-        return errno == ENOTDIR || errno == ELOOP ? CAY__ATTACH_WAY : CAY__ATTACH_FAILED;
+    if (fd < 0) {
+        if (errno == ENOTDIR || errno == ELOOP)
+            return CAY__ATTACH_WAY;
+        return CAY__ATTACH_FAILED;
+    }
     snprintf(to, sizeof to, "/proc/self/fd/%d", fd);
     if (!cay__str_join(from, sizeof from, CAY__PID1_PLACE "/", name, NULL) ||
         mount(from, to, NULL, MS_BIND, NULL) < 0)
@@ -85,7 +88,12 @@ int cay__attach_main(int argc, char **argv)
         return CAY__ATTACH_PLACE;
     if (strchr(name, '/') || !*name || *name == '.')
         return CAY__ATTACH_FAILED;
-    if (!strcmp(what, "make") && argc == 4)
-        return mkdirat(place, name, 0700) == 0 ? 0 : CAY__ATTACH_FAILED;
-    return !strcmp(what, "show") && argc == 5 ? mount_storage(name, argv[4]) : CAY__ATTACH_FAILED;
+    if (!strcmp(what, "make") && argc == 4) {
+        if (mkdirat(place, name, 0700) == 0)
+            return 0;
+        return CAY__ATTACH_FAILED;
+    }
+    if (!strcmp(what, "show") && argc == 5)
+        return mount_storage(name, argv[4]);
+    return CAY__ATTACH_FAILED;
 }

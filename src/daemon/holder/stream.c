@@ -16,7 +16,9 @@ struct reader {
 
 static uint64_t end_offset(const stream *s)
 {
-    return s->over ? s->final : s->end;
+    if (s->over)
+        return s->final;
+    return s->end;
 }
 
 static void reader_free(reader *r)
@@ -39,7 +41,9 @@ static void reader_push(reader *r)
             r->pos = CAY_MIN(s->start, end_offset(s));
         uint64_t at = r->pos % s->cap;
         size_t n = (size_t)CAY_MIN(end_offset(s) - r->pos, s->cap - at);
-        ssize_t k = n ? write(r->w.fd, s->ring + at, n) : 0;
+        ssize_t k = 0;
+        if (n)
+            k = write(r->w.fd, s->ring + at, n);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && errno == EAGAIN) {
@@ -88,7 +92,8 @@ static void append_bytes(stream *s, const char *p, size_t n)
     }
     if (s->end - s->start > s->cap) {
         uint64_t first = s->end - s->cap, from = CAY_MAX(s->start, s->taken);
-        s->lost += first > from ? first - from : 0;
+        if (first > from)
+            s->lost += first - from;
         s->start = first;
     }
 }
@@ -208,8 +213,13 @@ void cay__stream_close(stream *s)
 void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost)
 {
     reader *r = cay__alloc(sizeof *r);
-    uint64_t pos = offset == UINT64_MAX ? end_offset(s) : offset; /* may be still to come */
-    *lost = pos < s->start ? s->start - pos : 0;
+    uint64_t pos = offset;
+    if (offset == UINT64_MAX)
+        pos = end_offset(s); /* may be still to come */
+    if (pos < s->start)
+        *lost = s->start - pos;
+    else
+        *lost = 0;
     *from = pos + *lost;
     *r = (reader){
         .w = { .fd = fd, .events = 0, .fn = on_reader }, .s = s, .pos = *from, .next = s->readers
@@ -224,8 +234,13 @@ void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint
 size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from,
                         uint64_t *lost, bool *eof, uint32_t *ms)
 {
-    uint64_t pos = offset == UINT64_MAX ? s->end : offset;
-    *lost = pos < s->start ? s->start - pos : 0;
+    uint64_t pos = offset;
+    if (offset == UINT64_MAX)
+        pos = s->end;
+    if (pos < s->start)
+        *lost = s->start - pos;
+    else
+        *lost = 0;
     pos += *lost;
     *from = pos;
     if (ms && s->marks) {
@@ -233,14 +248,17 @@ size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint6
         *ms = cay__marks_find(s->marks, pos, &until);
         cap = (size_t)CAY_MIN(cap, until - pos);
     }
-    size_t n = pos < s->end ? (size_t)CAY_MIN(cap, s->end - pos) : 0;
+    size_t n = 0;
+    if (pos < s->end)
+        n = (size_t)CAY_MIN(cap, s->end - pos);
     for (size_t done = 0; done < n;) {
         uint64_t at = (pos + done) % s->cap;
         size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
         memcpy(buf + done, s->ring + at, k);
         done += k;
     }
-    s->taken = n ? CAY_MAX(s->taken, pos + n) : s->taken;
+    if (n)
+        s->taken = CAY_MAX(s->taken, pos + n);
     *eof = s->over && pos + n >= s->final;
     return n;
 }

@@ -33,7 +33,7 @@ static struct {
 
 static bool record_failure(const char *step)
 {
-    B.sys = errno ? errno : EIO;
+    B.sys = CAY_OR(errno, EIO);
     B.step = step;
     return false;
 }
@@ -104,13 +104,17 @@ const char *root_pivot(int root)
 {
     bool ok = fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
               (CAY__MUTANT("old-root") || umount2(".", MNT_DETACH) == 0) && chdir("/") == 0;
-    return ok ? NULL : "pivot";
+    if (ok)
+        return NULL;
+    return "pivot";
 }
 
 static const char *put_file(int root, const char *dir, const char *name, const char *text)
 {
     CAY_AUTOFD d = root_dir(root, dir);
-    CAY_AUTOFD at = d < 0 ? -1 : openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD at = -1;
+    if (d >= 0)
+        at = openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return dir;
     unlinkat(at, ".cay-new", 0);
@@ -118,10 +122,10 @@ static const char *put_file(int root, const char *dir, const char *name, const c
         openat(at, ".cay-new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EOVERFLOW))
         return "the root is another user's";
-    return fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) ||
-                   renameat(at, ".cay-new", at, name) < 0
-               ? name
-               : NULL;
+    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) ||
+        renameat(at, ".cay-new", at, name) < 0)
+        return name;
+    return NULL;
 }
 
 const char *root_complete(int root, const char *hostname)
@@ -172,7 +176,9 @@ static bool guard_checkout(int root, const char *target)
 
 static int next_fd(int *fds, int nfds, int *at)
 {
-    return *at < nfds ? fds[(*at)++] : -1;
+    if (*at < nfds)
+        return fds[(*at)++];
+    return -1;
 }
 
 /* The root: ready made, or an overlay made here on clones of its directories. */
@@ -181,7 +187,9 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
     const char *step = "state clone";
     if (m->flags & CAY_GB_OVERLAY)
         return next_fd(fds, nfds, at);
-    int lower = m->flags & CAY_GB_LOWER ? next_fd(fds, nfds, at) : -1;
+    int lower = -1;
+    if (m->flags & CAY_GB_LOWER)
+        lower = next_fd(fds, nfds, at);
     /* Before Linux 6.15 layers must be attached, and never may a sandbox use those of a mount that
      * was detached outside. */
     if (lower >= 0 && mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
@@ -190,7 +198,9 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
     }
     overlay_at names = { -1,        -1,     lower, (const char *const[]){ m->layer },
                          lower < 0, m->dir, false, false };
-    int fd = chdir("/i") < 0 ? -1 : cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
+    int fd = -1;
+    if (chdir("/i") >= 0)
+        fd = cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
         record_failure(step);
     return fd;
@@ -220,13 +230,19 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         return record_failure("hostname");
     if (m->flags & CAY_GB_HERE) {
         CAY_AUTOFD here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return here < 0 ? record_failure("root")
-                        : attach_grants(m, here, targets, len, fds, nfds, at);
+        if (here < 0)
+            return record_failure("root");
+        return attach_grants(m, here, targets, len, fds, nfds, at);
     }
     int made = root_mount(m, fds, nfds, &at);
-    CAY_AUTOFD root = m->flags & CAY_GB_OVERLAY ? fcntl(made, F_DUPFD_CLOEXEC, 3) : made;
-    if (root < 0)
-        return B.sys ? false : record_failure("root");
+    CAY_AUTOFD root = made;
+    if (m->flags & CAY_GB_OVERLAY)
+        root = fcntl(made, F_DUPFD_CLOEXEC, 3);
+    if (root < 0) {
+        if (B.sys)
+            return false;
+        return record_failure("root");
+    }
     if ((step = root_enter(root, "/", "", m->flags & CAY_GB_USR)))
         return record_failure(step);
     if ((m->flags & CAY_GB_FOREIGN) &&
@@ -234,7 +250,10 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         return record_failure(step);
     if (!attach_grants(m, root, targets, len, fds, nfds, at))
         return false;
-    return (step = root_pivot(root)) ? record_failure(step) : true;
+    step = root_pivot(root);
+    if (step)
+        return record_failure(step);
+    return true;
 }
 
 static int binder_main(void *arg)
@@ -277,9 +296,11 @@ int binder_wait(int pid, cay_g_result *res)
     memset(res, 0, sizeof *res);
     if (status == 0)
         return root_check(res);
-    res->sys = B.sys ? B.sys : EIO;
-    cay__str_copy(res->step, sizeof res->step, B.step ? B.step : "binder");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? -2 : -1;
+    res->sys = CAY_OR(B.sys, EIO);
+    cay__str_copy(res->step, sizeof res->step, CAY_OR(B.step, "binder"));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+        return -2;
+    return -1;
 }
 
 /* What we stand on is what was mounted, or nothing runs. */

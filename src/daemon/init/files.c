@@ -38,7 +38,9 @@ static int send_entry(const cay__fs_entry *e, void *arg)
     char target[TARGET_MAX];
     cay_ses_stat w = wire_stat(e->st);
     size_t n = strlen(e->path);
-    ssize_t t = S_ISLNK(e->st->st_mode) ? readlinkat(e->dir, e->name, target, sizeof target) : 0;
+    ssize_t t = 0;
+    if (S_ISLNK(e->st->st_mode))
+        t = readlinkat(e->dir, e->name, target, sizeof target);
     if (n > UINT16_MAX) {
         errno = E2BIG;
         return -1;
@@ -109,8 +111,9 @@ static bool mode_of(const cay__ses *s, uint32_t *mode)
 int cay__ses_mkdir(cay__ses *s)
 {
     uint32_t mode;
-    return mode_of(s, &mode) ? cay__fs_mkdir(&s->fs, s->path, mode, s->req->flags & CAY_SES_PARENTS)
-                             : -1;
+    if (mode_of(s, &mode))
+        return cay__fs_mkdir(&s->fs, s->path, mode, s->req->flags & CAY_SES_PARENTS);
+    return -1;
 }
 
 int cay__ses_remove(cay__ses *s)
@@ -126,7 +129,9 @@ int cay__ses_rename(cay__ses *s)
 int cay__ses_chmod(cay__ses *s)
 {
     uint32_t mode;
-    return mode_of(s, &mode) ? cay__fs_chmod(&s->fs, s->path, mode) : -1;
+    if (mode_of(s, &mode))
+        return cay__fs_chmod(&s->fs, s->path, mode);
+    return -1;
 }
 
 int cay__ses_chown(cay__ses *s)
@@ -181,7 +186,9 @@ static bool write_of(const cay__ses *s, cay__fs_write *w)
 int cay__ses_put(cay__ses *s)
 {
     cay__fs_write w;
-    return write_of(s, &w) ? cay__fs_put(&s->fs, s->path, s->data, s->req->data, &w) : -1;
+    if (write_of(s, &w))
+        return cay__fs_put(&s->fs, s->path, s->data, s->req->data, &w);
+    return -1;
 }
 
 int cay__ses_upload(cay__ses *s)

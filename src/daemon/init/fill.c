@@ -28,7 +28,10 @@ static bool refill_buffer(fill *f)
         ;
     if (f->at == f->end) {
         f->at = 0;
-        f->end = n > 0 ? (size_t)n : 0;
+        if (n > 0)
+            f->end = (size_t)n;
+        else
+            f->end = 0;
     }
     return f->at < f->end;
 }
@@ -65,7 +68,9 @@ static int write_to_file(fill *f, int fd, uint64_t n)
 static int open_parent(fill *f, const char *path, char *name)
 {
     const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
+    size_t n = 0;
+    if (slash)
+        n = (size_t)(slash - path);
     if (!slash || !slash[1] || strlen(slash + 1) > 255 || !strcmp(slash + 1, ".") ||
         !strcmp(slash + 1, ".."))
         return fail_with_errno(EINVAL);
@@ -78,7 +83,9 @@ static int open_parent(fill *f, const char *path, char *name)
     f->dir = cay__fs_open(&f->s->fs, n ? f->up : "/", O_PATH | O_DIRECTORY);
     if (f->dir < 0 && errno == ENOENT && cay__fs_mkdir(&f->s->fs, f->up, 0755, true) == 0)
         f->dir = cay__fs_open(&f->s->fs, f->up, O_PATH | O_DIRECTORY);
-    return f->dir < 0 ? -1 : 0;
+    if (f->dir < 0)
+        return -1;
+    return 0;
 }
 
 /* What is new is written in place; what is there already is replaced as every other write does it.
@@ -87,7 +94,7 @@ static int make_file(fill *f, const cay_ses_item *it, const char *path)
 {
     cay__fs_upload up;
     char name[256];
-    uint32_t mode = it->mode ? it->mode : 0644;
+    uint32_t mode = CAY_OR(it->mode, 0644);
     if (open_parent(f, path, name) < 0)
         return -1;
     CAY_AUTOFD fd =
@@ -135,24 +142,31 @@ static int make_dir(fill *f, const cay_ses_item *it, const char *path)
         return fail_with_errno(EINVAL);
     if (cay__fs_mkdir(&f->s->fs, path, it->mode, true) < 0)
         return -1;
-    return it->type == 'p' ? 0 : cay__fs_chmod(&f->s->fs, path, it->mode);
+    if (it->type == 'p')
+        return 0;
+    return cay__fs_chmod(&f->s->fs, path, it->mode);
 }
 
 static int make_item(fill *f, const cay_ses_item *it, const char *path)
 {
     if (it->mode & ~07777u || it->spare)
         return fail_with_errno(EINVAL);
-    int rc = it->type == 'f'                      ? make_file(f, it, path)
-             : it->type == 'l'                    ? make_link(f, it, path)
-             : it->type == 'd' || it->type == 'p' ? make_dir(f, it, path)
-                                                  : fail_with_errno(EINVAL);
+    int rc;
+    if (it->type == 'f')
+        rc = make_file(f, it, path);
+    else if (it->type == 'l')
+        rc = make_link(f, it, path);
+    else if (it->type == 'd' || it->type == 'p')
+        rc = make_dir(f, it, path);
+    else
+        rc = fail_with_errno(EINVAL);
     if (rc < 0 || it->gid == UINT32_MAX)
         return rc;
     if (cay__fs_chown(&f->s->fs, path, UINT32_MAX, it->gid) < 0)
         return -1;
-    return it->type == 'l'
-               ? 0
-               : cay__fs_chmod(&f->s->fs, path, it->mode); /* a new group takes set-id bits away */
+    if (it->type == 'l')
+        return 0;
+    return cay__fs_chmod(&f->s->fs, path, it->mode); /* a new group takes set-id bits away */
 }
 
 /* All of it, or up to what fails: s->a tells which one that is. */

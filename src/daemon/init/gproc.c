@@ -43,7 +43,11 @@ gproc *gproc_new(const char *id)
     size_t i = 0;
     while (i < GPROCS && G.keys[i])
         i++;
-    gproc *p = i < GPROCS ? &G.procs[i] : longest_past();
+    gproc *p;
+    if (i < GPROCS)
+        p = &G.procs[i];
+    else
+        p = longest_past();
     if (!p)
         return NULL;
     memset(p, 0, sizeof *p);
@@ -180,7 +184,8 @@ static void record_child_exit(size_t i, int status, const struct rusage *ru)
             G.pids[i] = p->st.exit.pid;
             return;
         }
-        status = G.shims[i] ? G.shims[i] - 1 : status;
+        if (G.shims[i])
+            status = G.shims[i] - 1;
     }
     if (p->service)
         service_died(p->service, status);

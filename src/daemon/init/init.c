@@ -74,7 +74,11 @@ static void tell_late(void)
 int wait_until(int64_t at)
 {
     int64_t left = at - cay__now_ms();
-    return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
+    if (at == INT64_MAX)
+        return -1;
+    if (left < 0)
+        return 0;
+    return (int)CAY_MIN(left, 60000);
 }
 
 #define LOOK_MS 5000
@@ -99,7 +103,9 @@ static int orphan_wait(void)
 /* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
 static int min_timeout(int a, int b)
 {
-    return (unsigned)a < (unsigned)b ? a : b;
+    if ((unsigned)a < (unsigned)b)
+        return a;
+    return b;
 }
 
 static _Noreturn void run_loop(void)
@@ -109,7 +115,9 @@ static _Noreturn void run_loop(void)
                                              { G.ctl, POLLIN, 0 },
                                              { G.listen, POLLIN, 0 } };
         int more = sudo_poll(p + 3);
-        int late = G.nlate ? wait_until(G.late_until) : -1;
+        int late = -1;
+        if (G.nlate)
+            late = wait_until(G.late_until);
         int n = poll(p, 3 + (nfds_t)more,
                      min_timeout(min_timeout(late, orphan_wait()),
                                  min_timeout(services_wait(), sudo_wait())));
@@ -138,7 +146,7 @@ static void *map_pages(size_t n)
 
 static _Noreturn void give_up(const char *step)
 {
-    cay_g_result r = { .sys = errno ? errno : EIO };
+    cay_g_result r = { .sys = CAY_OR(errno, EIO) };
     cay__str_copy(r.step, sizeof r.step, step);
     ctl_send(CAY_G_BOUND, &r, sizeof r, NULL, 0);
     _exit(1);
@@ -181,7 +189,9 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     sigprocmask(SIG_SETMASK, &all, NULL);
     if (!cut_bounding_set())
         give_up("bounding set");
-    int binder = bound ? 0 : binder_start(ctl);
+    int binder = 0;
+    if (!bound)
+        binder = binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");
     const char *step = lock_down();
@@ -197,10 +207,16 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     if (!bound)
         ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
 
-    int rc = bound ? root_check(&res) : binder_wait(binder, &res);
+    int rc;
+    if (bound)
+        rc = root_check(&res);
+    else
+        rc = binder_wait(binder, &res);
     if (rc == -2)
         _exit(0);
-    int scopes = rc == 0 ? cay__landlock_scopes() : 0;
+    int scopes = 0;
+    if (rc == 0)
+        scopes = cay__landlock_scopes();
     if (scopes < 0) {
         res.sys = -scopes;
         cay__str_copy(res.step, sizeof res.step, "landlock");

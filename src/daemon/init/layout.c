@@ -11,7 +11,9 @@
 static const char *next_string(const char **s, const char *end)
 {
     const char *p = *s;
-    size_t n = p < end ? strnlen(p, (size_t)(end - p)) : 0;
+    size_t n = 0;
+    if (p < end)
+        n = strnlen(p, (size_t)(end - p));
     if (p >= end || (p + n == end && !CAY__MUTANT("fuzz-guest_msg")))
         return NULL;
     *s = p + n + 1;
@@ -67,7 +69,9 @@ static const char *find_shell(void)
     const char *given = config_get(3);
     if (*given)
         return given;
-    return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    if (access("/bin/bash", X_OK) == 0)
+        return "/bin/bash";
+    return "/bin/sh";
 }
 
 static const char *resolve_cwd(const plan *p, const char *asked, char *room, size_t cap)
@@ -103,7 +107,11 @@ int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t
     if (!user || !cwd || !tag)
         return EINVAL;
     *step = "user";
-    int rc = *user ? user_find(user, &p->id) : user_default(&p->id);
+    int rc;
+    if (*user)
+        rc = user_find(user, &p->id);
+    else
+        rc = user_default(&p->id);
     if (rc)
         return rc;
     p->cwd = resolve_cwd(p, cwd, room, cap);
@@ -139,5 +147,7 @@ int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t
     for (size_t i = 0; i < e; i++)
         if (!strncmp(p->envp[i], "PATH=", 5))
             p->path = p->envp[i] + 5;
-    return p->argv[0] && *p->argv[0] ? 0 : EINVAL;
+    if (p->argv[0] && *p->argv[0])
+        return 0;
+    return EINVAL;
 }

@@ -35,9 +35,16 @@ const char *lock_down(void)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return "no_new_privs";
     cay__random(G.key, sizeof G.key);
-    int rc = CAY__MUTANT("seccomp-none") ? 0 : cay__seccomp_install_keyed(G.key);
-    errno = rc < 0 ? -rc : 0;
-    return rc < 0 ? "filter" : NULL;
+    int rc = 0;
+    if (!CAY__MUTANT("seccomp-none"))
+        rc = cay__seccomp_install_keyed(G.key);
+    if (rc < 0)
+        errno = -rc;
+    else
+        errno = 0;
+    if (rc < 0)
+        return "filter";
+    return NULL;
 }
 
 static void set_limit(int what, rlim_t soft, rlim_t hard)

@@ -69,7 +69,10 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
     char user[64] = "";
     if (len && len < sizeof user)
         memcpy(user, tail, len);
-    r.sys = nfds == 1 ? spawn_worker(user, fds[0]) : EBADF;
+    if (nfds == 1)
+        r.sys = spawn_worker(user, fds[0]);
+    else
+        r.sys = EBADF;
     cay__str_copy(r.step, sizeof r.step, "user");
     ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
 }
@@ -90,7 +93,12 @@ static void on_quiet(const cay_g_proc *m)
             kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a
                                             request and with its lock */
     reap();
-    r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
+    if (G.lock < 0 && worker_lock() < 0)
+        r.sys = errno;
+    else if (tree_tenants(0))
+        r.sys = EBUSY;
+    else
+        r.sys = 0;
     if (!r.sys)
         services_turn();
     ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);

@@ -29,7 +29,13 @@ static bool hex_addr(const char *s, size_t words, uint8_t *out)
         uint32_t v = 0;
         for (size_t j = 0; j < 8; j++) {
             char c = s[i * 8 + j];
-            int d = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+            int d;
+            if (c >= '0' && c <= '9')
+                d = c - '0';
+            else if (c >= 'A' && c <= 'F')
+                d = c - 'A' + 10;
+            else
+                d = -1;
             if (d < 0)
                 return false;
             v = v << 4 | (uint32_t)d;
@@ -47,7 +53,9 @@ static bool parse_line(const char *line, int family, listener *out)
     cay__str_copy(copy, sizeof copy, line);
     if (cay__split(copy, f, 10) < 10)
         return false;
-    size_t words = family == AF_INET ? 1 : 4;
+    size_t words = 4;
+    if (family == AF_INET)
+        words = 1;
     uint64_t port, state, inode;
     *out = (listener){ .p.family = (uint16_t)family };
     if (strlen(f[1]) <= words * 8 || !hex_addr(f[1], words, out->p.addr) ||
@@ -133,11 +141,18 @@ int cay__ses_ports(cay__ses *s)
 static int rank_listener(const cay_ses_port *p)
 {
     static const uint8_t any[16], lo6[16] = { [15] = 1 };
-    if (p->family == AF_INET)
-        return p->addr[0] == 127 && p->addr[3] == 1 && !p->addr[1] && !p->addr[2] ? 4
-               : !memcmp(p->addr, any, 4)                                         ? 3
-                                                                                  : 0;
-    return !memcmp(p->addr, lo6, 16) ? 2 : !memcmp(p->addr, any, 16) ? 1 : 0;
+    if (p->family == AF_INET) {
+        if (p->addr[0] == 127 && p->addr[3] == 1 && !p->addr[1] && !p->addr[2])
+            return 4;
+        if (!memcmp(p->addr, any, 4))
+            return 3;
+        return 0;
+    }
+    if (!memcmp(p->addr, lo6, 16))
+        return 2;
+    if (!memcmp(p->addr, any, 16))
+        return 1;
+    return 0;
 }
 
 static int best_family(uint64_t port)
@@ -147,7 +162,9 @@ static int best_family(uint64_t port)
     if (!all)
         return -1;
     for (size_t i = 0; i < all->n; i++) {
-        int r = all->l[i].p.port == port ? rank_listener(&all->l[i].p) : 0;
+        int r = 0;
+        if (all->l[i].p.port == port)
+            r = rank_listener(&all->l[i].p);
         if (r > best) {
             best = r;
             family = all->l[i].p.family;
@@ -162,15 +179,23 @@ int cay__ses_connect(cay__ses *s)
 {
     uint64_t port = s->req->a;
     bool ours = port == 53 || port == CAY__NET_PORT;
-    int family = ours                                            ? 0
-                 : s->req->b == AF_INET || s->req->b == AF_INET6 ? (int)s->req->b
-                                                                 : best_family(port);
+    int family;
+    if (ours)
+        family = 0;
+    else if (s->req->b == AF_INET || s->req->b == AF_INET6)
+        family = (int)s->req->b;
+    else
+        family = best_family(port);
     if (family < 0)
         return -1;
     errno = ECONNREFUSED;
-    CAY_AUTOFD sock = family ? socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    CAY_AUTOFD sock = -1;
+    if (family)
+        sock = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (sock < 0)
         return -1;
     s->a = (uint64_t)family;
-    return cay__ses_answer(s, 0, sock) < 0 ? CAY__SES_END : CAY__SES_DONE;
+    if (cay__ses_answer(s, 0, sock) < 0)
+        return CAY__SES_END;
+    return CAY__SES_DONE;
 }

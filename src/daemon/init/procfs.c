@@ -40,7 +40,9 @@ int cay__proc_each(int (*fn)(int pid, int dir, void *arg), void *arg)
         if (!cay__str_to_u64(name, &pid) || pid > INT32_MAX)
             continue;
         CAY_AUTOFD dir = openat(proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        int rc = dir < 0 ? 0 : fn((int)pid, dir, arg);
+        int rc = 0;
+        if (dir >= 0)
+            rc = fn((int)pid, dir, arg);
         if (rc)
             return rc;
     }
@@ -50,7 +52,9 @@ int cay__proc_each(int (*fn)(int pid, int dir, void *arg), void *arg)
 int cay__proc_lines(const char *path, int (*fn)(const char *line, void *arg), void *arg)
 {
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -1 : cay__lines_of(fd, fn, arg);
+    if (fd < 0)
+        return -1;
+    return cay__lines_of(fd, fn, arg);
 }
 
 int cay__lines_of(int fd, int (*fn)(const char *line, void *arg), void *arg)
@@ -73,8 +77,11 @@ int cay__lines_of(int fd, int (*fn)(const char *line, void *arg), void *arg)
             if (rc)
                 return rc;
         }
-        if (n <= 0)
-            return n < 0 ? -1 : 0;
+        if (n <= 0) {
+            if (n < 0)
+                return -1;
+            return 0;
+        }
     }
 }
 
@@ -98,9 +105,13 @@ bool cay__hex(const char *s, uint64_t *out)
     uint64_t v = 0;
     size_t n = 0;
     for (; s[n]; n++) {
-        int d = s[n] >= '0' && s[n] <= '9'                 ? s[n] - '0'
-                : (s[n] | 32) >= 'a' && (s[n] | 32) <= 'f' ? (s[n] | 32) - 'a' + 10
-                                                           : -1;
+        int d;
+        if (s[n] >= '0' && s[n] <= '9')
+            d = s[n] - '0';
+        else if ((s[n] | 32) >= 'a' && (s[n] | 32) <= 'f')
+            d = (s[n] | 32) - 'a' + 10;
+        else
+            d = -1;
         if (d < 0 || n >= 16)
             return false;
         v = v << 4 | (uint64_t)d;

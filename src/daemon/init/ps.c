@@ -28,7 +28,9 @@ static int passwd_line(const char *line, void *arg)
 {
     lookup *l = arg;
     const char *colon = strchr(line, ':'), *id = colon ? strchr(colon + 1, ':') : NULL;
-    size_t n = colon ? (size_t)(colon - line) : 0;
+    size_t n = 0;
+    if (colon)
+        n = (size_t)(colon - line);
     char num[12] = "";
     uint64_t uid;
     if (!id || !n || n > USER_MAX)
@@ -73,9 +75,11 @@ static bool parse_stat(lister *l, char *text, cay_ses_ps *out, char **comm)
     for (size_t i = 1; i < CAY_LEN(f); i++)
         if (!cay__str_to_u64(f[i], &v[i]))
             v[i] = 0; /* tty and priority may be negative */
-    out->state =
-        v[20] ? (uint8_t)f[0][0]
-              : 'Z'; /* without memory it has ended, even where it is not called a zombie yet */
+    if (v[20])
+        out->state = (uint8_t)f[0][0];
+    else
+        out->state =
+            'Z'; /* without memory it has ended, even where it is not called a zombie yet */
     out->ppid = (int32_t)v[1];
     out->tty = v[4] != 0;
     out->cpu_us = (v[11] + v[12]) * 1000000 / (uint64_t)l->ticks;

@@ -25,7 +25,9 @@ int cay__ses_is_pipe(int fd)
     if (fl < 0 || fstat(fd, &st) < 0)
         return -1;
     errno = EINVAL;
-    return S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == O_RDONLY ? 0 : -1;
+    if (S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == O_RDONLY)
+        return 0;
+    return -1;
 }
 
 static char *get_work_buffer(cay__ses *s, size_t *room)
@@ -125,7 +127,7 @@ static bool send_small(cay__ses *s, const char *buf, size_t n)
 int cay__ses_read(cay__ses *s)
 {
     struct stat st;
-    uint64_t from = s->req->a, want = s->req->b ? s->req->b : INT64_MAX;
+    uint64_t from = s->req->a, want = CAY_OR(s->req->b, INT64_MAX);
     if (!is_stream(s->fd) || from > INT64_MAX || want > INT64_MAX) {
         errno = EINVAL;
         return -1;
@@ -138,17 +140,24 @@ int cay__ses_read(cay__ses *s)
     s->a = (uint64_t)st.st_size;
     size_t room, got = 0;
     char *buf = get_work_buffer(s, &room);
-    uint64_t left = (uint64_t)st.st_size > from ? CAY_MIN((uint64_t)st.st_size - from, want) : 0;
+    uint64_t left = 0;
+    if ((uint64_t)st.st_size > from)
+        left = CAY_MIN((uint64_t)st.st_size - from, want);
     if (left <= room) {
         /* size 0 may be a file that the kernel makes up while it is read */
         ssize_t n = cay__fd_read_all(file, buf, CAY_MIN((uint64_t)room, want));
         if (n < 0 && errno != EAGAIN)
             return -1;
-        got = n > 0 ? (size_t)n : 0;
+        if (n > 0)
+            got = (size_t)n;
+        else
+            got = 0;
         if (got < room || got == want) {
             if (send_small(s, buf, got))
                 sign_off(s->fd);
-            return s->flags & CAY_SES_BUSY ? CAY__SES_END : 0;
+            if (s->flags & CAY_SES_BUSY)
+                return CAY__SES_END;
+            return 0;
         }
     }
     s->flags = CAY_SES_BUSY;

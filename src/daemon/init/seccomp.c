@@ -13,7 +13,9 @@
 static int install_filter(const struct sock_filter *ins, size_t n)
 {
     struct sock_fprog prog = { .len = (unsigned short)n, .filter = (struct sock_filter *)ins };
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+        return -errno;
+    return 0;
 }
 
 #define INSTALL(filter) install_filter(filter, sizeof filter / sizeof *filter)
@@ -54,5 +56,7 @@ int cay__seccomp_install_keyed(const uint64_t key[CAY_CLONE_KEY])
 
 int cay__seccomp_level1(int network)
 {
-    return network ? INSTALL(cay__filter_level1_network) : INSTALL(cay__filter_level1);
+    if (network)
+        return INSTALL(cay__filter_level1_network);
+    return INSTALL(cay__filter_level1);
 }

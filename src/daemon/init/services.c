@@ -168,9 +168,10 @@ static void again_later(service *u, int code, const char *why)
     u->t.pid = 0;
     if (again) {
         int64_t now = cay__now_ms();
-        u->pause = !u->pause || (u->began && now - u->began > STEADY_MS)
-                       ? BACK_FIRST
-                       : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
+        if (!u->pause || (u->began && now - u->began > STEADY_MS))
+            u->pause = BACK_FIRST;
+        else
+            u->pause = CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
         u->t.wait_ms = u->pause;
         u->due = now + u->pause;
         set_state(u, CAY_SERVICE_BACKOFF, why);
@@ -226,7 +227,10 @@ static void start_service(service *u)
     G.pids[g - G.procs] = g->shim;
     gproc_tell(g);
     bool looks = u->d.check_argc || u->d.tcp;
-    u->due = looks ? u->began + 1 : 0;
+    if (looks)
+        u->due = u->began + 1;
+    else
+        u->due = 0;
     if (looks) {
         set_state(u, CAY_SERVICE_STARTING, "");
         return;
@@ -274,8 +278,11 @@ static bool can_connect(int family, uint16_t port)
     CAY_AUTOFD s = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return false;
-    int rc = family == AF_INET ? connect(s, (struct sockaddr *)&a4, sizeof a4)
-                               : connect(s, (struct sockaddr *)&a6, sizeof a6);
+    int rc;
+    if (family == AF_INET)
+        rc = connect(s, (struct sockaddr *)&a4, sizeof a4);
+    else
+        rc = connect(s, (struct sockaddr *)&a6, sizeof a6);
     struct pollfd p = { s, POLLOUT, 0 };
     int sys = 0;
     socklen_t n = sizeof sys;
@@ -295,7 +302,9 @@ static void run_check(service *u)
     plan p = {
         .m = &m, .io = { null, null, null }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
     };
-    int pid = null < 0 ? -1 : plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
+    int pid = -1;
+    if (null >= 0)
+        pid = plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
     if (pid < 0) {
         record_check(u, false);
         return;
@@ -322,7 +331,11 @@ void service_died(unsigned at, int status)
     u->g->st.exit.pid = 0;
     check_end(u);
     text_end(status, why, sizeof why);
-    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    int code;
+    if (WIFSIGNALED(status))
+        code = 128 + WTERMSIG(status);
+    else
+        code = WEXITSTATUS(status);
     if (stopping) {
         u->due = 0;
         u->t.code = code;
@@ -416,7 +429,11 @@ int services_wait(void)
 {
     int64_t first = INT64_MAX;
     for (service *u = U.list; u < U.list + U.n && !U.hold; u++) {
-        int64_t at = u->check_pid ? u->check_until : u->due;
+        int64_t at;
+        if (u->check_pid)
+            at = u->check_until;
+        else
+            at = u->due;
         if (at && at < first)
             first = at;
     }
@@ -527,9 +544,9 @@ uint32_t services_config(const char *at, size_t len)
         return 0;
     /* The list, and behind it what it points to. */
     size_t size = head.n * sizeof *U.list;
-    char *mem =
-        head.n ? mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-               : MAP_FAILED;
+    char *mem = MAP_FAILED;
+    if (head.n)
+        mem = mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED)
         return head.flags;
     memcpy(mem + size, at, (size_t)(end - at));
@@ -540,6 +557,9 @@ uint32_t services_config(const char *at, size_t len)
         U.n++;
     for (int i = 0; i < ASKERS; i++)
         U.askers[i] = -1;
-    U.hold = head.flags & CAY_GUF_WAIT ? HOLD_START : 0;
+    if (head.flags & CAY_GUF_WAIT)
+        U.hold = HOLD_START;
+    else
+        U.hold = 0;
     return head.flags;
 }

@@ -62,7 +62,9 @@ static int send_out(cay__ses *s, int sys, uint16_t flags, int fd)
     ssize_t n = cay__fd_send(s->sock, s->out, sizeof rep + s->len, &fd, fd >= 0, 0);
     s->len = s->count = 0;
     s->sent_ms = cay__now_ms();
-    return n < 0 ? -1 : 0;
+    if (n < 0)
+        return -1;
+    return 0;
 }
 
 int cay__ses_answer(cay__ses *s, int sys, int fd)
@@ -117,7 +119,10 @@ static bool parse_request(cay__ses *s, size_t n)
         return false;
     char *at = s->in + sizeof *s->req, *end = s->in + n;
     s->path = take_name(&at, end, s->req->path);
-    s->second = s->path ? take_name(&at, end, s->req->second) : NULL;
+    if (s->path)
+        s->second = take_name(&at, end, s->req->second);
+    else
+        s->second = NULL;
     s->data = at;
     return s->second && s->req->data <= CAY_SES_INLINE && (size_t)(end - at) == s->req->data;
 }
@@ -156,7 +161,10 @@ static bool serve_request(cay__ses *s)
 {
     int nfds = 1, fd = -1;
     ssize_t n = cay__fd_recv(s->sock, s->in, CAY_SES_MAX, &fd, &nfds, 0);
-    s->fd = n > 0 && nfds == 1 ? fd : -1;
+    if (n > 0 && nfds == 1)
+        s->fd = fd;
+    else
+        s->fd = -1;
     if (n <= 0 || !parse_request(s, (size_t)n)) {
         cay__close_fd(&s->fd);
         return false;
@@ -170,14 +178,22 @@ static bool serve_request(cay__ses *s)
         return false;
     }
     bool known = is_valid_request(s);
-    errno = known ? EIO : ENOSYS; /* of what fails without saying why */
-    int rc = known ? ops[s->req->op].fn(s) : -1;
+    if (known)
+        errno = EIO;
+    else
+        errno = ENOSYS; /* of what fails without saying why */
+    int rc = -1;
+    if (known)
+        rc = ops[s->req->op].fn(s);
     int e = errno;
     cay__ses_leave(s); /* who is answered may ask for another root */
     errno = e;
-    if (rc == 0 || rc == -1)
-        rc = cay__ses_answer(s, rc < 0 ? errno ? errno : EIO : 0, -1) < 0 ? CAY__SES_END
-                                                                          : CAY__SES_DONE;
+    if (rc == 0 || rc == -1) {
+        if (cay__ses_answer(s, rc < 0 ? CAY_OR(errno, EIO) : 0, -1) < 0)
+            rc = CAY__SES_END;
+        else
+            rc = CAY__SES_DONE;
+    }
     cay__close_fd(&s->fd);
     return rc != CAY__SES_END;
 }

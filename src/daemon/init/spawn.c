@@ -55,7 +55,7 @@ void drop_to(const ident *id, bool root_profile)
 
 static void exit_with_error(plan *p, const char *step)
 {
-    p->sys = errno ? errno : EIO;
+    p->sys = CAY_OR(errno, EIO);
     p->step = step;
     _exit(127);
 }
@@ -65,8 +65,10 @@ static void set_up_stdio(plan *p)
     if (p->slave >= 0) {
         if (ioctl(p->slave, TIOCSCTTY, 0) < 0)
             exit_with_error(p, "terminal");
-        for (int i = 0; i < 3; i++)
-            p->io[i] = p->io[i] < 0 ? p->slave : p->io[i];
+        for (int i = 0; i < 3; i++) {
+            if (p->io[i] < 0)
+                p->io[i] = p->slave;
+        }
     }
     for (int i = 0; i < 3; i++)
         if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
@@ -163,8 +165,13 @@ static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
                      : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(G.key[0]), "r"(k1),
                        "r"(k2), "r"(k3), "b"(fn), "r"(given)
                      : "rcx", "r11", "memory");
-    errno = rc < 0 ? (int)-rc : 0;
-    return rc < 0 ? -1 : rc;
+    if (rc < 0)
+        errno = (int)-rc;
+    else
+        errno = 0;
+    if (rc < 0)
+        return -1;
+    return rc;
 #else
     (void)a, (void)fn, (void)arg;
     errno = ENOSYS;
@@ -200,7 +207,9 @@ static int spawn_child(plan *p)
             return -1;
         G.stack = stack;
     }
-    int pid = p->into >= 0 && !G.no_into ? born_into(p, G.stack) : -1;
+    int pid = -1;
+    if (p->into >= 0 && !G.no_into)
+        pid = born_into(p, G.stack);
     if (pid < 0)
         pid = clone(child_main, G.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
@@ -214,7 +223,7 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
     int32_t head[2] = { 0, 0 };
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     head[0] = spawn_child(p);
-    head[1] = p->sys ? p->sys : head[0] < 0 ? errno : 0;
+    head[1] = CAY_OR(p->sys, head[0] < 0 ? errno : 0);
     cay__fd_write_all(report, head, sizeof head);
     cay__fd_close_from(0); /* holds no stream open, and nothing of init's */
     memset(G.key, 0, sizeof G.key);
@@ -285,7 +294,7 @@ static int open_pty(const cay_g_spawn *m, int *slave)
     *slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (*slave < 0)
         return -1;
-    struct winsize ws = { .ws_row = m->rows ? m->rows : 24, .ws_col = m->cols ? m->cols : 80 };
+    struct winsize ws = { .ws_row = CAY_OR(m->rows, 24), .ws_col = CAY_OR(m->cols, 80) };
     ioctl(*slave, TIOCSWINSZ, &ws);
     return CAY_STEAL_FD(master);
 }
@@ -295,12 +304,20 @@ static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds
     static const uint32_t child_bits[] = { CAY_GS_IN, CAY_GS_OUT, CAY_GS_ERR };
     static const uint32_t hold_bits[] = { CAY_GS_HOLD_IN, CAY_GS_HOLD_OUT, CAY_GS_HOLD_ERR };
     int at = 0;
-    for (int i = 0; i < 3; i++)
-        p->io[i] = (m->flags & child_bits[i]) && at < nfds ? fds[at++] : -1;
+    for (int i = 0; i < 3; i++) {
+        if ((m->flags & child_bits[i]) && at < nfds)
+            p->io[i] = fds[at++];
+        else
+            p->io[i] = -1;
+    }
     for (int i = 0; i < 3; i++)
         if ((m->flags & hold_bits[i]) && at < nfds) {
-            g->fds[i] = CAY__MUTANT("hold-fds") ? -1 : fds[at];
-            fds[at] = CAY__MUTANT("hold-fds") ? fds[at] : -1; /* stays open */
+            if (CAY__MUTANT("hold-fds"))
+                g->fds[i] = -1;
+            else
+                g->fds[i] = fds[at];
+            if (!CAY__MUTANT("hold-fds"))
+                fds[at] = -1; /* stays open */
             at++;
         }
     if ((m->flags & CAY_GS_GROUP) && at < nfds)
@@ -322,7 +339,10 @@ static int spawn_command(plan *p, int *master, const char **step)
             return -1;
     }
     *step = "exec";
-    pid = p->m->flags & CAY_GS_REAPER ? shim_spawn(p) : spawn_child(p);
+    if (p->m->flags & CAY_GS_REAPER)
+        pid = shim_spawn(p);
+    else
+        pid = spawn_child(p);
     cay__close_fd(&p->slave);
     return pid;
 }
@@ -400,7 +420,9 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
     if (p->argv != MAP_FAILED && p->argv != few)
         munmap(p->argv, bytes);
     errno = sys;
-    return sys ? -1 : pid;
+    if (sys)
+        return -1;
+    return pid;
 }
 
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
@@ -412,11 +434,15 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     const char *step = "request";
     int master = -1;
     size_t whole = len;
-    gproc *past = m->forget[0] ? gproc_find(m->forget) : NULL;
+    gproc *past = NULL;
+    if (m->forget[0])
+        past = gproc_find(m->forget);
     if (past)
         gproc_drop(past);
     const char *blob = blob_of(m, tail, &len, fds, &nfds, &map);
-    gproc *g = blob ? gproc_new(m->proc) : NULL;
+    gproc *g = NULL;
+    if (blob)
+        g = gproc_new(m->proc);
 
     if (!g) {
         send_failure(m, blob ? EAGAIN : EINVAL, "request");
@@ -434,14 +460,17 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
         return;
     }
     g->st.spawn = *m;
-    size_t strings = map ? 0 : len;
+    size_t strings = len;
+    if (map)
+        strings = 0;
     g->nlabels = (uint32_t)CAY_MIN(whole - strings, CAY_LABELS_MAX);
     memcpy(G.labels[g - G.procs], tail + strings, g->nlabels);
     memcpy(g->st.exit.proc, m->proc, sizeof g->st.exit.proc);
     g->st.exit.pid = pid;
     G.nshims += g->shim != 0;
-    G.pids[g - G.procs] = g->shim ? g->shim : pid;
-    g->fds[1] = master >= 0 ? master : g->fds[1];
+    G.pids[g - G.procs] = CAY_OR(g->shim, pid);
+    if (master >= 0)
+        g->fds[1] = master;
     if (!(m->flags & CAY_SPAWN_LATE)) {
         spawn_tell(g, master);
         return;
@@ -467,7 +496,11 @@ static int own_lock(void)
 int spawn_worker(const char *user, int sock)
 {
     ident id;
-    int rc = *user ? user_find(user, &id) : user_default(&id);
+    int rc;
+    if (*user)
+        rc = user_find(user, &id);
+    else
+        rc = user_default(&id);
     if (rc)
         return rc;
     if (G.lock < 0 && worker_lock() < 0)

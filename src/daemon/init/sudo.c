@@ -128,7 +128,7 @@ static void audit_request(uid_t uid, const char *as, const char *what)
     cay__str_join(r.step, sizeof r.step, "uid ", cay__str_u64(n, uid), " ", as, NULL);
     r.step[23] = 0;
     const char *base = strrchr(what, '/');
-    cay__str_copy(r.proc, sizeof r.proc, base && base[1] ? base + 1 : *what ? what : "-");
+    cay__str_copy(r.proc, sizeof r.proc, base && base[1] ? base + 1 : cay__text_or(what, "-"));
     ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
@@ -152,7 +152,9 @@ static const char *nth_string(const char *s, size_t len, unsigned n)
     const char *end = s + len;
     while (n-- && s < end)
         s += strnlen(s, (size_t)(end - s)) + 1;
-    return s < end && memchr(s, 0, (size_t)(end - s)) ? s : "";
+    if (s < end && memchr(s, 0, (size_t)(end - s)))
+        return s;
+    return "";
 }
 
 static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfds)
@@ -178,12 +180,14 @@ static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfd
                .group = G.tenant[0],
                .into = G.tenant[1],
                .slave = -1 };
-    for (int i = 2; i >= 0; i--)
-        p.slave = h.tty >> i & 1 ? fds[i] : p.slave;
+    for (int i = 2; i >= 0; i--) {
+        if (h.tty >> i & 1)
+            p.slave = fds[i];
+    }
     if (p.slave >= 0) /* closed by whoever starts it; ours are closed by our caller */
         p.slave = fcntl(p.slave, F_DUPFD_CLOEXEC, 3);
     int pid = plan_start(&p, blob, h.blob, &(int){ -1 }, &step);
-    audit_request(v->uid, *blob ? blob : "root", nth_string(blob, h.blob, 3));
+    audit_request(v->uid, cay__text_or(blob, "root"), nth_string(blob, h.blob, 3));
     v->due = 0;
     if (pid < 0) {
         send_answer(v, SUDO_FAILED, errno, step);
@@ -299,8 +303,12 @@ void sudo_ready(const struct pollfd *p, int n)
 
 int sudo_wait(void)
 {
-    int64_t first = S.untold ? tell_at() : INT64_MAX;
-    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
-        first = v->due && v->due < first ? v->due : first;
+    int64_t first = INT64_MAX;
+    if (S.untold)
+        first = tell_at();
+    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++) {
+        if (v->due && v->due < first)
+            first = v->due;
+    }
     return wait_until(first);
 }

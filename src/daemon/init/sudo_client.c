@@ -24,7 +24,7 @@ typedef struct wish {
 static _Noreturn void exit_with_error(const wish *w, int code, const char *a, const char *b)
 {
     char text[400];
-    cay__str_join(text, sizeof text, w->name, ": ", a, b ? ": " : "", b ? b : "", "\n", NULL);
+    cay__str_join(text, sizeof text, w->name, ": ", a, b ? ": " : "", CAY_OR(b, ""), "\n", NULL);
     cay__fd_write_all(2, text, strlen(text));
     _exit(code);
 }
@@ -154,7 +154,9 @@ static const char *join_words(const wish *w, char *room, size_t cap)
     size_t n = 0;
     for (char **a = w->argv; *a; a++)
         for (const char *c = a == w->argv ? *a : *a - 1; n + 3 < cap; c++) {
-            char ch = c < *a ? ' ' : *c;
+            char ch = ' ';
+            if (c >= *a)
+                ch = *c;
             if (!ch)
                 break;
             if (c >= *a && !((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
@@ -169,7 +171,7 @@ static const char *join_words(const wish *w, char *room, size_t cap)
 static void put_command(wish *w, const ident *id)
 {
     static char line[32768];
-    const char *shell = w->shell ? w->shell : id->shell;
+    const char *shell = CAY_OR(w->shell, id->shell);
     if (!w->login && !w->as_shell) {
         if (!*w->argv)
             exit_with_error(w, 1, "no command",
@@ -185,7 +187,13 @@ static void put_command(wish *w, const ident *id)
         P.head.argc++;
     }
     bool su = !strcmp(w->name, "su");
-    const char *c = su ? w->line : *w->argv ? join_words(w, line, sizeof line) : NULL;
+    const char *c;
+    if (su)
+        c = w->line;
+    else if (*w->argv)
+        c = join_words(w, line, sizeof line);
+    else
+        c = NULL;
     if (c) {
         put_string(w, "-c", NULL);
         put_string(w, c, NULL);
@@ -233,7 +241,7 @@ static void put_env(wish *w, char **vars)
         put_string(w, *vars, NULL);
     if (!strcmp(w->name, "sudo")) {
         const char *me = getenv("USER");
-        cay__str_copy(name, sizeof name, me ? me : "user");
+        cay__str_copy(name, sizeof name, CAY_OR(me, "user"));
         put_string(w, "SUDO_USER=", name);
         put_string(w, "SUDO_UID=", cay__str_u64(n, getuid()));
         put_string(w, "SUDO_GID=", cay__str_u64(n, getgid()));
@@ -284,7 +292,8 @@ static int open_inner(int fds[3], int *slave)
     for (int i = 0; i < 3; i++)
         if (isatty(fds[i])) {
             P.head.tty |= 1u << i;
-            outer = outer < 0 ? fds[i] : outer;
+            if (outer < 0)
+                outer = fds[i];
         }
     if (outer < 0)
         return -1;
@@ -318,8 +327,9 @@ static bool copy_bytes(int from, int to)
 {
     char buf[4096];
     ssize_t n = read(from, buf, sizeof buf);
-    return n > 0 ? cay__fd_write_all(to, buf, (size_t)n)
-                 : n < 0 && (errno == EINTR || errno == EAGAIN);
+    if (n > 0)
+        return cay__fd_write_all(to, buf, (size_t)n);
+    return n < 0 && (errno == EINTR || errno == EAGAIN);
 }
 
 static int open_signalfd(void)
@@ -361,10 +371,15 @@ static _Noreturn void exit_with_result(const wish *w, const cay_g_sudo_told *t, 
         exit_with_error(w, 1, "you may not; root, the sandbox's own user and user 1000 may", NULL);
     bool missing = t->value == ENOENT && !strcmp(t->step, "exec");
     char n[21];
-    const char *why = t->value == EACCES   ? "permission denied"
-                      : t->value == ENOENT ? "not there"
-                      : t->value == EPERM  ? "not permitted"
-                                           : cay__str_u64(n, (uint64_t)t->value);
+    const char *why;
+    if (t->value == EACCES)
+        why = "permission denied";
+    else if (t->value == ENOENT)
+        why = "not there";
+    else if (t->value == EPERM)
+        why = "not permitted";
+    else
+        why = cay__str_u64(n, (uint64_t)t->value);
     exit_with_error(w,
                     missing                    ? 127
                     : !strcmp(t->step, "exec") ? 126

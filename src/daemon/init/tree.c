@@ -32,7 +32,8 @@ static ssize_t read_children(int pid, char *buf, size_t cap)
                 continue;
             cay__str_join(path, sizeof path, d->name, "/children", NULL);
             ssize_t k = cay__fd_read_file(dir, path, buf + at, cap - at);
-            at += k > 0 ? (size_t)k : 0;
+            if (k > 0)
+                at += (size_t)k;
         }
     buf[at] = 0;
     return (ssize_t)at;

@@ -12,7 +12,9 @@ const char *config_get(unsigned field)
     const char *p = G.config, *end = G.config + G.config_len;
     for (; field && p < end; field--)
         p += strlen(p) + 1;
-    return p < end ? p : "";
+    if (p < end)
+        return p;
+    return "";
 }
 
 /* The file belongs to the tenant: it may be a FIFO, huge, or nonsense. */
@@ -73,7 +75,7 @@ static bool search_passwd(const char *buf, size_t len, const char *name, uint32_
     const char *end = buf + len;
     for (const char *s = buf; s < end;) {
         const char *e = memchr(s, '\n', (size_t)(end - s));
-        e = e ? e : end;
+        e = CAY_OR(e, end);
         if (parse_line(s, e, out) && (by_uid ? out->uid == uid : !strcmp(out->name, name)))
             return true;
         s = e + 1;
@@ -89,7 +91,10 @@ static bool built_in(const char *name, bool by_uid, uint32_t uid, ident *out)
         cay__str_copy(out->name, sizeof out->name, "root");
         cay__str_copy(out->home, sizeof out->home, "/root");
     } else if (by_uid || !strcmp(name, "user")) {
-        out->uid = out->gid = by_uid ? uid : 1000;
+        if (by_uid)
+            out->uid = out->gid = uid;
+        else
+            out->uid = out->gid = 1000;
         cay__str_copy(out->name, sizeof out->name, by_uid ? name : "user");
         cay__str_copy(out->home, sizeof out->home, by_uid ? "/" : "/home/user");
     } else {
@@ -121,7 +126,9 @@ static bool group_line(const char *s, const char *e, const char **name_end, cons
 {
     const char *a = memchr(s, ':', (size_t)(e - s)),
                *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
-    const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
+    const char *c = NULL;
+    if (b)
+        c = memchr(b + 1, ':', (size_t)(e - b - 1));
     *name_end = a;
     *gid_end = c;
     return c && parse_number(b + 1, c, gid) && *gid <= 65535;
@@ -137,7 +144,7 @@ int user_group(const char *file, size_t len, const char *name, ident *id)
         return ERANGE;
     for (const char *s = file, *e; !found && s < end; s = e + 1) {
         e = memchr(s, '\n', (size_t)(end - s));
-        e = e ? e : end;
+        e = CAY_OR(e, end);
         found = group_line(s, e, &a, &c, &gid) && n && (size_t)(a - s) == n && !memcmp(s, name, n);
     }
     if (!found)
@@ -157,12 +164,12 @@ void user_groups(const char *file, size_t len, ident *id)
          s = e + 1) {
         uint32_t gid = 0;
         e = memchr(s, '\n', (size_t)(end - s));
-        e = e ? e : end;
+        e = CAY_OR(e, end);
         if (!group_line(s, e, &a, &c, &gid) || gid == id->gid)
             continue;
         for (const char *m = c + 1, *x; m <= e; m = x + 1) {
             x = memchr(m, ',', (size_t)(e - m));
-            x = x ? x : e;
+            x = CAY_OR(x, e);
             if ((size_t)(x - m) == n && n && !memcmp(m, id->name, n)) {
                 id->groups[id->ngroups++] = gid;
                 break;
@@ -206,7 +213,10 @@ static int lookup_user(const char *name, ident *out)
         return ENOMEM;
     ssize_t n = user_read("/etc/passwd", buf, PASSWD_MAX);
     int rc = user_search(buf, n > 0 ? (size_t)n : 0, who, out);
-    n = rc == 0 ? user_read("/etc/group", buf, PASSWD_MAX) : 0;
+    if (rc == 0)
+        n = user_read("/etc/group", buf, PASSWD_MAX);
+    else
+        n = 0;
     n = CAY_MAX(n, 0);
     if (rc == 0 && name[len])
         rc = user_group(buf, (size_t)n, name + len + 1, out);
@@ -225,7 +235,9 @@ static int lookup_user(const char *name, ident *out)
 
 int user_find(const char *name, ident *out)
 {
-    return strchr(name, ':') ? ENOENT : lookup_user(name, out);
+    if (strchr(name, ':'))
+        return ENOENT;
+    return lookup_user(name, out);
 }
 
 int user_default(ident *out)

@@ -57,7 +57,9 @@ static node *find_node(watcher *w, int wd)
         else
             hi = mid;
     }
-    return lo < w->n && w->nodes[lo].wd == wd ? &w->nodes[lo] : NULL;
+    if (lo < w->n && w->nodes[lo].wd == wd)
+        return &w->nodes[lo];
+    return NULL;
 }
 
 static node *find_child(watcher *w, int parent, const char *name)
@@ -78,7 +80,10 @@ static bool path_of(watcher *w, int wd, const char *name, char *buf, size_t cap)
             return false;
         at -= n + 1;
         memcpy(buf + at, part, n);
-        buf[at + n] = at + n + 1 == cap ? 0 : '/';
+        if (at + n + 1 == cap)
+            buf[at + n] = 0;
+        else
+            buf[at + n] = '/';
         node *d = find_node(w, wd);
         if (!d)
             return false;
@@ -118,7 +123,9 @@ static void forget_tree(watcher *w, int wd)
     for (bool more = true; more;) { /* children mostly have higher numbers: one round does it */
         more = false;
         for (node *d = w->nodes; d < w->nodes + w->n; d++) {
-            node *up = d->name && d->parent ? find_node(w, d->parent) : NULL;
+            node *up = NULL;
+            if (d->name && d->parent)
+                up = find_node(w, d->parent);
             if (up && !up->name) {
                 kill_node(w, d);
                 more = true;
@@ -142,7 +149,9 @@ static int add_node(watcher *w, int fd, int parent, const char *name)
         return -1;
     }
     if (w->n == w->room) {
-        size_t room = w->room ? w->room * 2 : 32;
+        size_t room = 32;
+        if (w->room)
+            room = w->room * 2;
         node *p = realloc(w->nodes, room * sizeof *p);
         if (!p)
             return -1;
@@ -220,7 +229,9 @@ static int grow_entry(const cay__fs_entry *e, void *arg)
         return 0;
     if (errno == ENOSPC || errno == ENOMEM)
         g->failed = errno;
-    return g->failed ? 1 : CAY__FS_SKIP;
+    if (g->failed)
+        return 1;
+    return CAY__FS_SKIP;
 }
 
 /* Watches fd's directory and, when recursive, all below. parent 0: the top itself. */
@@ -228,8 +239,13 @@ static int add_tree(watcher *w, int fd, int parent, const char *name, const char
 {
     grow g = { .w = w, .base = path, .tell = tell, .room = 64 };
     g.at = calloc(g.room, sizeof *g.at);
-    g.at[0] = g.at ? add_node(w, fd, parent, name) : -1;
-    int rc = g.at && g.at[0] >= 0 ? 0 : -1;
+    if (g.at)
+        g.at[0] = add_node(w, fd, parent, name);
+    else
+        g.at[0] = -1;
+    int rc = -1;
+    if (g.at && g.at[0] >= 0)
+        rc = 0;
     if (rc == 0 && (w->recursive || tell)) {
         int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
         if (dir >= 0)
@@ -258,16 +274,19 @@ static int open_top(watcher *w)
         w->ino = st.st_ino;
     }
     errno = ENOENT;
-    return st.st_dev == w->dev && st.st_ino == w->ino ? CAY_STEAL_FD(fd) : -1;
+    if (st.st_dev == w->dev && st.st_ino == w->ino)
+        return CAY_STEAL_FD(fd);
+    return -1;
 }
 
 /* A directory came into the tree; what is in it already came with it. */
 static void add_new(watcher *w, int parent, const char *name, const char *path)
 {
     CAY_AUTOFD top = open_top(w);
-    CAY_AUTOFD fd = top < 0 ? -1
-                            : cay__fd_openat2(top, path, O_PATH | O_DIRECTORY, 0,
-                                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    CAY_AUTOFD fd = -1;
+    if (top >= 0)
+        fd = cay__fd_openat2(top, path, O_PATH | O_DIRECTORY, 0,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd >= 0 && add_tree(w, fd, parent, name, path, true) < 0 && errno != ENOENT &&
         errno != ENOTDIR)
         cay__wqueue_lost(&w->q);
@@ -282,7 +301,9 @@ static void half_left(watcher *w)
     if (is_hidden(w->half_name))
         return;
     cay__wqueue_add(&w->q, 'r', w->half_dir, w->half_path, "");
-    node *d = w->half_dir ? find_child(w, w->half_parent, w->half_name) : NULL;
+    node *d = NULL;
+    if (w->half_dir)
+        d = find_child(w, w->half_parent, w->half_name);
     if (d)
         forget_tree(w, d->wd);
 }
@@ -305,8 +326,12 @@ static void moved_to(watcher *w, const struct inotify_event *e, const char *path
         return;
     }
     cay__wqueue_add(&w->q, 'm', dir, path, w->half_path);
-    node *d = dir ? find_child(w, w->half_parent, w->half_name) : NULL;
-    char *copy = d ? strdup(e->name) : NULL;
+    node *d = NULL;
+    if (dir)
+        d = find_child(w, w->half_parent, w->half_name);
+    char *copy = NULL;
+    if (d)
+        copy = strdup(e->name);
     if (copy) {
         free(d->name);
         d->name = copy;
@@ -341,10 +366,15 @@ static void on_entry(watcher *w, const struct inotify_event *e)
     }
     if (is_hidden(e->name))
         return;
-    char what = e->mask & IN_CREATE   ? 'c'
-                : e->mask & IN_MODIFY ? 'w'
-                : e->mask & IN_DELETE ? 'r'
-                                      : 'p';
+    char what;
+    if (e->mask & IN_CREATE)
+        what = 'c';
+    else if (e->mask & IN_MODIFY)
+        what = 'w';
+    else if (e->mask & IN_DELETE)
+        what = 'r';
+    else
+        what = 'p';
     cay__wqueue_add(&w->q, what, dir, path, "");
     if (what == 'c' && dir && w->recursive)
         add_new(w, e->wd, e->name, path);
@@ -352,12 +382,16 @@ static void on_entry(watcher *w, const struct inotify_event *e)
 
 static void on_event(watcher *w, const struct inotify_event *e)
 {
-    node *d = e->mask & IN_Q_OVERFLOW ? NULL : find_node(w, e->wd);
+    node *d = NULL;
+    if (!(e->mask & IN_Q_OVERFLOW))
+        d = find_node(w, e->wd);
     if (e->mask & IN_Q_OVERFLOW) {
         /* directories may have come unseen: look again for those, without telling */
         half_left(w);
         cay__wqueue_lost(&w->q);
-        CAY_AUTOFD top = w->recursive ? open_top(w) : -1;
+        CAY_AUTOFD top = -1;
+        if (w->recursive)
+            top = open_top(w);
         if (top >= 0)
             add_tree(w, top, 0, "", "", false);
     } else if (e->mask & IN_MOVE_SELF) {
@@ -437,7 +471,9 @@ static void follow_root(watcher *w)
     w->half = false;
     w->ino = 0;
     w->in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    CAY_AUTOFD top = w->in >= 0 && cay__ses_enter(w->s) ? open_top(w) : -1;
+    CAY_AUTOFD top = -1;
+    if (w->in >= 0 && cay__ses_enter(w->s))
+        top = open_top(w);
     w->over = top < 0 || add_tree(w, top, 0, "", "", false) < 0;
     flock(w->s->lock, LOCK_UN);
     cay__wqueue_lost(&w->q);
@@ -481,7 +517,10 @@ int cay__ses_watch(cay__ses *s)
 {
     watcher w = { .s = s, .recursive = s->req->flags & CAY_SES_RECURSIVE };
     CAY_AUTOFD top = open_top(&w);
-    w.in = top < 0 ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (top < 0)
+        w.in = -1;
+    else
+        w.in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (w.in < 0 || !cay__wqueue_open(&w.q)) {
         cay__close_fd(&w.in);
         return -1;

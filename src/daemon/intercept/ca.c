@@ -81,7 +81,9 @@ X509 *ca_leaf(authority *a, const char *name)
     for (leaf *l = a->leaves; l; l = l->next)
         if (!strcmp(l->name, name))
             return l->cert;
-    X509 *c = a->nleaves < LEAVES_MAX ? make_leaf(a, name) : NULL;
+    X509 *c = NULL;
+    if (a->nleaves < LEAVES_MAX)
+        c = make_leaf(a, name);
     if (!c)
         return NULL;
     leaf *l = cay__alloc(sizeof *l);
@@ -98,7 +100,9 @@ static bool pem_of(authority *a)
     BIO *b = BIO_new(BIO_s_mem());
     char *p;
     bool ok = b && PEM_write_bio_X509(b, a->cert) == 1;
-    long n = ok ? BIO_get_mem_data(b, &p) : 0;
+    long n = 0;
+    if (ok)
+        n = BIO_get_mem_data(b, &p);
     if (ok) {
         a->pem = cay__alloc((size_t)n + 1);
         a->pem_len = (size_t)n;
@@ -112,9 +116,18 @@ static bool pem_of(authority *a)
 static bool load_authority(authority *a, const char *text, size_t len)
 {
     BIO *b = BIO_new_mem_buf(text, (int)len);
-    a->key = b ? PEM_read_bio_PrivateKey(b, NULL, NULL, NULL) : NULL;
-    a->leaf_key = a->key ? PEM_read_bio_PrivateKey(b, NULL, NULL, NULL) : NULL;
-    a->cert = a->leaf_key ? PEM_read_bio_X509(b, NULL, NULL, NULL) : NULL;
+    if (b)
+        a->key = PEM_read_bio_PrivateKey(b, NULL, NULL, NULL);
+    else
+        a->key = NULL;
+    if (a->key)
+        a->leaf_key = PEM_read_bio_PrivateKey(b, NULL, NULL, NULL);
+    else
+        a->leaf_key = NULL;
+    if (a->leaf_key)
+        a->cert = PEM_read_bio_X509(b, NULL, NULL, NULL);
+    else
+        a->cert = NULL;
     BIO_free(b);
     return a->cert && X509_cmp_current_time(X509_get0_notAfter(a->cert)) > 0;
 }
@@ -126,7 +139,9 @@ static bool save_authority(const authority *a, int fd)
     bool ok = b && PEM_write_bio_PrivateKey(b, a->key, NULL, NULL, 0, NULL, NULL) == 1 &&
               PEM_write_bio_PrivateKey(b, a->leaf_key, NULL, NULL, 0, NULL, NULL) == 1 &&
               PEM_write_bio_X509(b, a->cert) == 1;
-    long n = ok ? BIO_get_mem_data(b, &p) : 0;
+    long n = 0;
+    if (ok)
+        n = BIO_get_mem_data(b, &p);
     ok = ok && n < (long)CAY_I_VAULT_MAX && ftruncate(fd, 0) == 0 &&
          pwrite(fd, p, (size_t)n, 0) == n;
     BIO_free(b);
@@ -143,7 +158,10 @@ bool ca_open(authority *a, int fd)
         ca_close(a);
         a->key = EVP_EC_gen("P-256");
         a->leaf_key = EVP_EC_gen("P-256");
-        a->cert = a->key && a->leaf_key ? make_root(a->key) : NULL;
+        if (a->key && a->leaf_key)
+            a->cert = make_root(a->key);
+        else
+            a->cert = NULL;
     }
     return a->cert && (old || save_authority(a, fd)) && pem_of(a);
 }

@@ -107,7 +107,9 @@ void note_spent(vault *v)
 
 static void take_spent(const cay_n_spent *m)
 {
-    vault *v = memchr(m->id, 0, sizeof m->id) ? vault_find(m->id) : NULL;
+    vault *v = NULL;
+    if (memchr(m->id, 0, sizeof m->id))
+        v = vault_find(m->id);
     for (int dir = 0; v && dir < 2; dir++)
         bucket_others(&v->rate[dir], m->bytes[dir], cay__now_us());
 }

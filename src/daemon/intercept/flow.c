@@ -96,7 +96,13 @@ void flow_end(flow *f, const char *reason, bool orderly)
 void flow_say(flow *f, int status, const char *reason, const char *text)
 {
     char *page = NULL;
-    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : "Bad Gateway";
+    const char *title;
+    if (status == 400)
+        title = "Bad Request";
+    else if (status == 403)
+        title = "Forbidden";
+    else
+        title = "Bad Gateway";
     int n = asprintf(&page,
                      "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: "
                      "%s\r\nConnection: close\r\n"
@@ -104,8 +110,14 @@ void flow_say(flow *f, int status, const char *reason, const char *text)
                      status, title, reason, strlen(text) + 6, text);
     flow_why(f, reason);
     side_close(&f->out, false);
-    f->page = n < 0 ? cay__strdup("") : page;
-    f->page_len = n < 0 ? 0 : (size_t)n;
+    if (n < 0)
+        f->page = cay__strdup("");
+    else
+        f->page = page;
+    if (n < 0)
+        f->page_len = 0;
+    else
+        f->page_len = (size_t)n;
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
 }
 
@@ -114,7 +126,10 @@ void flow_say(flow *f, int status, const char *reason, const char *text)
 static bool with_tls(flow *f)
 {
     X509 *cert = ca_leaf(&f->v->ca, f->name);
-    f->in.ssl = cert ? SSL_new(f->v->ctx) : NULL;
+    if (cert)
+        f->in.ssl = SSL_new(f->v->ctx);
+    else
+        f->in.ssl = NULL;
     f->out.ssl = SSL_new(I.up);
     if (!f->in.ssl || !f->out.ssl || SSL_use_certificate(f->in.ssl, cert) != 1 ||
         SSL_use_PrivateKey(f->in.ssl, f->v->ca.leaf_key) != 1 ||
@@ -145,7 +160,7 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     char folded[CAY__NAME_MAX + 1] = "";
     vault *v = vault_find(m->id), nobody = { 0 };
     memcpy(nobody.id, m->id, sizeof nobody.id);
-    flow first = { .v = v ? v : &nobody,
+    flow first = { .v = CAY_OR(v, &nobody),
                    .number = m->flow,
                    .port = m->port,
                    .tls = m->proto != CAY__NET_HTTP,

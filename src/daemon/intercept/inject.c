@@ -40,7 +40,10 @@ static void split_head(const char *p, size_t len, request *r)
     const char *q = memchr(target.p, '?', target.n);
     r->has_query = q;
     r->path = (span){ target.p, q ? (size_t)(q - target.p) : target.n };
-    r->query = q ? (span){ q + 1, target.n - r->path.n - 1 } : (span){ target.p, 0 };
+    if (q)
+        r->query = (span){ q + 1, target.n - r->path.n - 1 };
+    else
+        r->query = (span){ target.p, 0 };
     if (!r->path.n)
         r->path = (span){ "/", 1 };
 }
@@ -88,7 +91,7 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
             continue;
         cay__query_without(now.data, now.len, b->arg, &next);
         now.len = 0;
-        cay__buf_add(&now, next.data ? next.data : "", next.len);
+        cay__buf_add(&now, CAY_OR(next.data, ""), next.len);
         next.len = 0;
     }
     for (size_t i = 0; i < in->n; i++) {
@@ -97,11 +100,11 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
             continue;
         out->full |= !render_value(v, in->use[i], &value);
         cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", in->use[i]->arg, (int)value.len,
-                     value.data ? value.data : "");
+                     CAY_OR(value.data, ""));
         wipe_buffer(&value);
     }
     if (now.len || r->has_query)
-        cay__buf_fmt(out, "?%.*s", (int)now.len, now.data ? now.data : "");
+        cay__buf_fmt(out, "?%.*s", (int)now.len, CAY_OR(now.data, ""));
     out->full |= now.full;
     if (now.data)
         explicit_bzero(now.data, now.len);
@@ -129,7 +132,9 @@ static bool is_dropped_field(const vault *v, const place *at, span key, span val
                                          "HTTP2-Settings" };
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        const char *h = is_bound_at(b, at) ? cay__binding_header(b) : NULL;
+        const char *h = NULL;
+        if (is_bound_at(b, at))
+            h = cay__binding_header(b);
         if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n)
                                              : is_word(key, h)))
             return true;
@@ -148,7 +153,9 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
 {
     for (size_t at = 0; at < r->fields.n;) {
         const char *line = r->fields.p + at, *eol = memmem(line, r->fields.n - at, "\r\n", 2);
-        size_t n = eol ? (size_t)(eol - line) : 0;
+        size_t n = 0;
+        if (eol)
+            n = (size_t)(eol - line);
         if (!n)
             return;
         const char *colon = memchr(line, ':', n);
@@ -162,14 +169,20 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
 /* What an answer may echo: the form it went in, and the value itself. */
 static void mask_value(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
 {
-    const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC
-                          ? strchr(value->data, ' ') + 1
-                          : value->data;
+    const char *cut;
+    if (b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC)
+        cut = strchr(value->data, ' ') + 1;
+    else
+        cut = value->data;
     mask_add(m, cut, value->len - (size_t)(cut - value->data));
     mask_add(m, s->value, s->len);
     /* "token abc…": a server that tells the token tells it without the word before it. */
-    const char *blank = b->kind == CAY__BIND_HEADER ? memchr(s->value, ' ', s->len) : NULL;
-    size_t rest = blank ? s->len - (size_t)(blank + 1 - s->value) : 0;
+    const char *blank = NULL;
+    if (b->kind == CAY__BIND_HEADER)
+        blank = memchr(s->value, ' ', s->len);
+    size_t rest = 0;
+    if (blank)
+        rest = s->len - (size_t)(blank + 1 - s->value);
     if (rest >= WORD_MIN)
         mask_add(m, blank + 1, rest);
 }

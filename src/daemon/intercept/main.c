@@ -32,7 +32,9 @@ typedef struct link_ {
 static void send_answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, 0, 0 };
-    CAY_AUTOFD trust = v ? trust_files(&v->ca, I.op.roots) : -1;
+    CAY_AUTOFD trust = -1;
+    if (v)
+        trust = trust_files(&v->ca, I.op.roots);
     cay_n_ack a = { .seq = m->seq, .revision = v ? v->revision : 0, .code = code, .sys = err->sys };
     memcpy(a.id, m->id, sizeof a.id);
     cay__str_copy(a.reason, sizeof a.reason, err->reason);
@@ -91,21 +93,25 @@ static int serve_request(link_ *l, uint16_t type, const cay_n_box *m, const int 
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "that is no sandbox's id");
     switch (type) {
     case CAY_I_BIND:
-        return nfds == 3 ? vault_bind(m, fds, v, err)
-                         : cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
+        if (nfds == 3)
+            return vault_bind(m, fds, v, err);
+        return cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
     case CAY_I_POLICY: {
         vault *old = vault_find(m->id);
         if (nfds != 1)
             return cay_fail(err, CAY_EINVAL, "the policy is missing");
-        int rc = old ? vault_policy(old, fds[0], err) : 0;
+        int rc = 0;
+        if (old)
+            rc = vault_policy(old, fds[0], err);
         if (rc < 0) /* what it binds now has no value here: nothing is served under the former one
                        either */
             vault_drop(old);
         return rc;
     }
     case CAY_I_OPERATOR:
-        return nfds == 1 ? take_operator(fds[0], err)
-                         : cay_fail(err, CAY_EINVAL, "the operator's file is missing");
+        if (nfds == 1)
+            return take_operator(fds[0], err);
+        return cay_fail(err, CAY_EINVAL, "the operator's file is missing");
     case CAY_I_DROP: {
         vault *old = vault_find(m->id);
         if (old)
@@ -151,8 +157,11 @@ static void on_link(cay__watch *w, uint32_t events)
     cay_err err = CAY_ERR_INIT;
     vault *v = NULL;
     pkt.m.id[sizeof pkt.m.id - 1] = 0;
-    int rc = n == sizeof pkt ? serve_request(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err)
-                             : cay_fail(&err, CAY_EINVAL, "a message of another length");
+    int rc;
+    if (n == sizeof pkt)
+        rc = serve_request(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err);
+    else
+        rc = cay_fail(&err, CAY_EINVAL, "a message of another length");
     send_answer(l, &pkt.m, v, &err, rc);
     while (nfds > 0)
         close(fds[--nfds]);
@@ -219,7 +228,9 @@ static int restrict_files(void)
                                   CAY_LL_OPTIONAL | CAY_LL_NO_TCP, NULL);
     if (rc == -ENOSYS || rc == -EOPNOTSUPP)
         return 0; /* an old kernel: the ids of the process are the wall */
-    return rc < 0 ? rc : cay__landlock_scopes();
+    if (rc < 0)
+        return rc;
+    return cay__landlock_scopes();
 }
 
 /* OpenSSL reads and writes sockets, the heap grows, certificates are looked up, a memfd says what

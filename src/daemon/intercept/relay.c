@@ -114,7 +114,9 @@ static size_t reserve_quota(flow *f, int dir, size_t room)
 static ssize_t read_limited(flow *f, int dir, side *s, void *p, size_t room)
 {
     size_t may = reserve_quota(f, dir, room);
-    ssize_t n = may ? side_read(s, p, may) : SIDE_AGAIN;
+    ssize_t n = SIDE_AGAIN;
+    if (may)
+        n = side_read(s, p, may);
     bucket_back(&f->v->rate[dir], may - (n > 0 ? (size_t)n : 0));
     if (n > 0) {
         f->moved_ms = cay__boot_ms();
@@ -155,8 +157,16 @@ static int relay_up(flow *f)
     }
     if (!check_input(f))
         return 1;
-    const char *p = r->head ? r->head + r->head_at : r->in;
-    size_t len = r->head ? r->head_len - r->head_at : r->pass;
+    const char *p;
+    if (r->head)
+        p = r->head + r->head_at;
+    else
+        p = r->in;
+    size_t len;
+    if (r->head)
+        len = r->head_len - r->head_at;
+    else
+        len = r->pass;
     if (len) {
         ssize_t n = side_write(&f->out, p, len);
         if (n == SIDE_BROKEN)
@@ -229,16 +239,28 @@ static int relay_down(flow *f)
 static int send_page(flow *f)
 {
     char scrap[4096];
-    if (f->in.shaking)
-        return side_shake(&f->in) ? 1 : f->in.want ? 0 : -1;
+    if (f->in.shaking) {
+        if (side_shake(&f->in))
+            return 1;
+        if (f->in.want)
+            return 0;
+        return -1;
+    }
     if (f->page_at < f->page_len) {
         ssize_t n = side_write(&f->in, f->page + f->page_at, f->page_len - f->page_at);
-        f->page_at += n > 0 ? (size_t)n : 0;
-        return n == SIDE_BROKEN ? -1 : n > 0;
+        if (n > 0)
+            f->page_at += (size_t)n;
+        if (n == SIDE_BROKEN)
+            return -1;
+        return n > 0;
     }
     side_finish(&f->in);
     ssize_t n = side_read(&f->in, scrap, sizeof scrap);
-    return n > 0 ? 1 : n == SIDE_AGAIN ? 0 : -1;
+    if (n > 0)
+        return 1;
+    if (n == SIDE_AGAIN)
+        return 0;
+    return -1;
 }
 
 /* Both handshakes at once; -1: the sandbox's failed. */
@@ -272,8 +294,15 @@ bool relay_step(flow *f)
             moved = run_handshakes(f);
         } else {
             moved = relay_up(f);
-            int more = moved < 0 || f->page ? 0 : relay_down(f);
-            moved = moved < 0 || more < 0 ? -1 : moved | more;
+            int more;
+            if (moved < 0 || f->page)
+                more = 0;
+            else
+                more = relay_down(f);
+            if (moved < 0 || more < 0)
+                moved = -1;
+            else
+                moved = moved | more;
             if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
                 flow_end(f, "closed", true);
                 return false;

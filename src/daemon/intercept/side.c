@@ -12,7 +12,11 @@ static uint32_t waits_for(side *s, int rc)
                ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
 #endif
     ERR_clear_error();
-    return e == SSL_ERROR_WANT_READ ? EPOLLIN : e == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
+    if (e == SSL_ERROR_WANT_READ)
+        return EPOLLIN;
+    if (e == SSL_ERROR_WANT_WRITE)
+        return EPOLLOUT;
+    return 0;
 }
 
 void side_count(side *s)
@@ -64,7 +68,9 @@ ssize_t side_read(side *s, void *p, size_t n)
         return 0;
     uint32_t want = waits_for(s, rc);
     s->want |= want;
-    return want ? SIDE_AGAIN : SIDE_BROKEN;
+    if (want)
+        return SIDE_AGAIN;
+    return SIDE_BROKEN;
 }
 
 ssize_t side_write(side *s, const void *p, size_t n)
@@ -78,7 +84,9 @@ ssize_t side_write(side *s, const void *p, size_t n)
         return (ssize_t)put;
     uint32_t want = waits_for(s, rc);
     s->want |= want;
-    return want ? SIDE_AGAIN : SIDE_BROKEN;
+    if (want)
+        return SIDE_AGAIN;
+    return SIDE_BROKEN;
 }
 
 void side_finish(side *s)

@@ -28,7 +28,9 @@ static void add_file(cay__buf *b, const char *path)
         st.st_size > BUNDLE_MAX)
         return;
     char *to = cay__buf_room(b, (size_t)st.st_size);
-    ssize_t n = to ? cay__fd_read_all(fd, to, (size_t)st.st_size) : 0;
+    ssize_t n = 0;
+    if (to)
+        n = cay__fd_read_all(fd, to, (size_t)st.st_size);
     cay__buf_used(b, n > 0 ? (size_t)n : 0);
     cay__buf_str(b, "\n");
 }
@@ -90,7 +92,7 @@ static bool write_entry(int fd, const char *name, const char *data, size_t len)
 {
     cay_i_secret e = { (uint32_t)strlen(name), (uint32_t)len };
     return cay__fd_write_all(fd, &e, sizeof e) && cay__fd_write_all(fd, name, e.name) &&
-           cay__fd_write_all(fd, data ? data : "", len);
+           cay__fd_write_all(fd, CAY_OR(data, ""), len);
 }
 
 int trust_files(const authority *a, const char *roots)

@@ -139,8 +139,9 @@ static int read_policy(int fd, cay__policy *out, cay_err *err)
 {
     static char text[CAY__POLICY_MAX];
     ssize_t n = pread(fd, text, sizeof text, 0);
-    return n < 0 ? cay_fail_sys(err, CAY_ESYS, "the policy cannot be read")
-                 : cay__policy_read(out, text, (size_t)n, false, err);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the policy cannot be read");
+    return cay__policy_read(out, text, (size_t)n, false, err);
 }
 
 static int fill_vault(vault *v, const int fds[3], cay_err *err)
@@ -169,9 +170,9 @@ void vault_judge(vault *v)
     for (flow *f = v->flows, *next; f; f = next) {
         next = f->next;
         cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
-        cay__verdict where = by_name.allow && !by_name.service
-                                 ? cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port)
-                                 : by_name;
+        cay__verdict where = by_name;
+        if (by_name.allow && !by_name.service)
+            where = cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port);
         if (!where.allow)
             flow_end(f, where.reason, false);
     }

@@ -79,7 +79,7 @@ static void on_record(const jrec *r, void *arg)
         if ((e = find_entry(r->box, false))) {
             e->r.a = r->a;
             e->r.b = r->b;
-            e->r.code = r->code ? r->code : e->r.code;
+            e->r.code = CAY_OR(r->code, e->r.code);
         }
         break;
     case J_GONE:
@@ -120,7 +120,9 @@ int adopt_plan(void)
         cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid),
                       "/ns/user", NULL);
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
-        int parent = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
+        int parent = -1;
+        if (own >= 0)
+            parent = ioctl(own, NS_GET_PARENT);
         if (parent >= 0)
             return parent;
     }
@@ -129,7 +131,9 @@ int adopt_plan(void)
 
 const char *adopt_instance(void)
 {
-    return cay__id_valid(A.instance, 'i') ? A.instance : NULL;
+    if (cay__id_valid(A.instance, 'i'))
+        return A.instance;
+    return NULL;
 }
 
 void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
@@ -137,7 +141,9 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, s->spawn.proc);
-    proc *old = cay__id_valid(id, 'p') ? proc_find(b, id) : NULL;
+    proc *old = NULL;
+    if (cay__id_valid(id, 'p'))
+        old = proc_find(b, id);
     if (old && s->ended) /* it was lost to us for a while only */
         proc_exited(b, &s->exit);
     if (old && (old->flags & CAY_SPAWN_UNIT)) /* its next run */
@@ -154,8 +160,10 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & (CAY_SPAWN_ALL | CAY_SPAWN_UNIT);
-    p->ring_bytes =
-        s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
+    if (s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX)
+        p->ring_bytes = s->spawn.ring & ~4095u;
+    else
+        p->ring_bytes = RING_DEFAULT;
     p->started_ms = CAY_MAX(s->spawn.started_ms, 0); /* the time since then has to be a number */
     p->started = true;
     proc_count(p, 1);
@@ -184,7 +192,9 @@ static int dial_init(const char *name)
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
-    return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
+    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+        return -1;
+    return CAY_STEAL_FD(s);
 }
 
 /* init may be slow, stopped, or held up by a command that is just being born. As long as it lives
@@ -260,7 +270,10 @@ static void take_over(const jkept *e)
     b->pid = r->pid;
     b->start = r->start;
     b->phase = BOX_LIVE;
-    b->state = r->code == CAY_PAUSED ? CAY_PAUSED : CAY_RUNNING;
+    if (r->code == CAY_PAUSED)
+        b->state = CAY_PAUSED;
+    else
+        b->state = CAY_RUNNING;
     b->created_ms = r->time_ms;
     b->deadline_boot = r->a;
     b->idle_ms = (uint64_t)r->b;

@@ -8,7 +8,9 @@ const char *pending_field(const pending *p, unsigned field)
     const char *s = p->config, *end = p->config + p->config_len;
     for (; field && s < end; field--)
         s += strlen(s) + 1;
-    return s < end ? s : "";
+    if (s < end)
+        return s;
+    return "";
 }
 
 /* Not the one that every sandbox is parked with. */
@@ -30,7 +32,9 @@ static const char *send_bind(box *b, pending *p, int root)
         char tail[CAY_GRANTS_MAX * 256];
     } pkt;
     int fds[CAY__FDS_MAX], n = 0;
-    int grants = p && (p->m.flags & CAY_CREATE_ROOT_FD) ? 1 : 0;
+    int grants = 0;
+    if (p && (p->m.flags & CAY_CREATE_ROOT_FD))
+        grants = 1;
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
@@ -45,7 +49,10 @@ static const char *send_bind(box *b, pending *p, int root)
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
     if (K.mode == CAY_MODE_ROOT || root >= 0) {
-        pkt.m.flags |= root >= 0 ? CAY_GB_OVERLAY : CAY_GB_HERE;
+        if (root >= 0)
+            pkt.m.flags |= CAY_GB_OVERLAY;
+        else
+            pkt.m.flags |= CAY_GB_HERE;
         if (root >= 0)
             fds[n++] = root;
     } else {
@@ -72,9 +79,9 @@ static const char *send_bind(box *b, pending *p, int root)
         at += len;
         pkt.m.ngrants++;
     }
-    return cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0
-               ? "init"
-               : NULL;
+    if (cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0)
+        return "init";
+    return NULL;
 }
 
 static void bind_failed(box *b, int sys, const char *step)
@@ -107,9 +114,13 @@ static void on_root_made(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         close(*shown);
         *shown = CAY_STEAL_FD(fds[--nfds]);
     }
-    const char *step = d->sys ? d->step : send_bind(b, p, nfds ? fds[0] : -1);
+    const char *step;
+    if (d->sys)
+        step = d->step;
+    else
+        step = send_bind(b, p, nfds ? fds[0] : -1);
     if (step)
-        bind_failed(b, d->sys ? d->sys : errno, step);
+        bind_failed(b, CAY_OR(d->sys, errno), step);
 }
 
 /* One that is kept ready, where init cannot be born with it. */
@@ -118,9 +129,9 @@ static const char *ask_ahead(box *b)
     keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
-    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = on_root_made })
-               ? NULL
-               : "zygote";
+    if (job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = on_root_made }))
+        return NULL;
+    return "zygote";
 }
 
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
@@ -153,7 +164,9 @@ static const char *ask_root(box *b, pending *p)
     job_wait w = { .b = b, .fn = on_root_made };
     if (!(p->m.flags & CAY_CREATE_KEPT))
         memcpy(w.dir, b->id, sizeof w.dir);
-    return job_send(job_zygote(), &j, fds, n, &w) ? NULL : "zygote";
+    if (job_send(job_zygote(), &j, fds, n, &w))
+        return NULL;
+    return "zygote";
 }
 
 void box_bind(box *b, pending *p)
@@ -167,9 +180,13 @@ void box_bind(box *b, pending *p)
         journal_put(J_TAKEN, b, b->id, 0, "");
     }
     CAY_FAULT("keeper.bind.intent");
-    const char *step = p && special_root(p) ? ask_root(b, p)
-                       : !p && b->root      ? ask_ahead(b)
-                                            : send_bind(b, p, -1);
+    const char *step;
+    if (p && special_root(p))
+        step = ask_root(b, p);
+    else if (!p && b->root)
+        step = ask_ahead(b);
+    else
+        step = send_bind(b, p, -1);
     CAY_FAULT("keeper.bind.sent");
     if (step)
         bind_failed(b, errno, step);

@@ -160,13 +160,19 @@ void box_info(const box *b, cay_m_boxinfo *out)
     memset(out, 0, sizeof *out);
     memcpy(out->id, b->id, sizeof out->id);
     cay__str_copy(out->reason, sizeof out->reason, b->reason);
-    out->state = b->phase == BOX_DYING ? CAY_STOPPED : b->state;
+    if (b->phase == BOX_DYING)
+        out->state = CAY_STOPPED;
+    else
+        out->state = b->state;
     out->pid = b->pid;
     out->flags = b->flags;
     out->block = b->block;
     out->procs = b->nlive;
     out->created_ms = b->created_ms;
-    out->deadline_ms = b->deadline_boot ? cay__clock_ms() + b->deadline_boot - cay__boot_ms() : 0;
+    if (b->deadline_boot)
+        out->deadline_ms = cay__clock_ms() + b->deadline_boot - cay__boot_ms();
+    else
+        out->deadline_ms = 0;
     out->idle_ms = b->idle_ms;
     out->cookie = b->cookie;
 }

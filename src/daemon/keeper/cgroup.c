@@ -88,7 +88,11 @@ static void step_aside(const char *base)
  * has other processes and cannot. An ordinary user has only what was delegated. */
 static void find_v2(const cgfind *f)
 {
-    const char *base = geteuid() == 0 ? f->v2_top : f->v2;
+    const char *base;
+    if (geteuid() == 0)
+        base = f->v2_top;
+    else
+        base = f->v2;
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
     if (at < 0)
         return;
@@ -161,7 +165,9 @@ int cgroup_box_open(box *b)
         return 0;
     b->cg_fd = open_dir(K.cg.v2_fd, b->name);
     b->tenant_fd = open_dir(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
-    return b->tenant_fd < 0 ? -1 : 0;
+    if (b->tenant_fd < 0)
+        return -1;
+    return 0;
 }
 
 bool cgroup_box_make(box *b)
@@ -226,7 +232,9 @@ static bool remove_dir(int at, const char *path)
 static void remove_children(int at, const char *path)
 {
     int fd = open_dir(at, path);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return;
@@ -269,7 +277,9 @@ static bool reap_dir(int at)
 {
     bool all = true;
     int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d)
         return true;
     for (struct dirent *e; (e = readdir(d));) {
@@ -299,8 +309,9 @@ void cgroup_leave(void)
     name_of(name, sizeof name);
     cgroup_reap_strays();
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
-        CAY_AUTOFD up =
-            dirs[i] < 0 ? -1 : openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CAY_AUTOFD up = -1;
+        if (dirs[i] >= 0)
+            up = openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (up >= 0)
             unlinkat(up, name, AT_REMOVEDIR);
     }
@@ -316,7 +327,9 @@ static bool put_v1(const box *b, int controller, const char *file, const char *v
 
 static const char *format_limit(char *buf, uint64_t v, const char *none)
 {
-    return v == UINT64_MAX ? none : cay__str_u64(buf, v);
+    if (v == UINT64_MAX)
+        return none;
+    return cay__str_u64(buf, v);
 }
 
 static bool memory_limit(const box *b)
@@ -341,9 +354,9 @@ static bool memory_limit(const box *b)
 static bool cpu_limit(const box *b)
 {
     char n[21], line[48];
-    uint64_t quota = b->limits.cpu_milli == UINT64_MAX
-                         ? UINT64_MAX
-                         : b->limits.cpu_milli * 100; /* of 100,000 us */
+    uint64_t quota = UINT64_MAX;
+    if (b->limits.cpu_milli != UINT64_MAX)
+        quota = b->limits.cpu_milli * 100; /* of 100,000 us */
     if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
@@ -359,7 +372,9 @@ static bool pids_limit(const box *b)
     if (K.cg.v2_pids)
         return cay__fd_write_file(b->tenant_fd, "pids.max", format_limit(n, b->limits.pids, "max"));
     /* On v1 init and its file worker share the group: room for them on top. */
-    uint64_t v = b->limits.pids > UINT64_MAX - 4 ? UINT64_MAX : b->limits.pids + 4;
+    uint64_t v = UINT64_MAX;
+    if (b->limits.pids <= UINT64_MAX - 4)
+        v = b->limits.pids + 4;
     return put_v1(b, CG_PIDS, "/pids.max", format_limit(n, v, "max"));
 }
 
@@ -511,10 +526,9 @@ static uint64_t parse_counter(const char *text, const char *key)
 static uint64_t read_counter(int dir, const char *name, const char *file, const char *key)
 {
     char p[96], buf[4096];
-    return dir >= 0 &&
-                   cay__fd_read_file(dir, join_path(p, sizeof p, name, file), buf, sizeof buf) > 0
-               ? parse_counter(buf, key)
-               : 0;
+    if (dir >= 0 && cay__fd_read_file(dir, join_path(p, sizeof p, name, file), buf, sizeof buf) > 0)
+        return parse_counter(buf, key);
+    return 0;
 }
 
 void cgroup_usage(box *b, cay_m_usage *u)
@@ -532,7 +546,11 @@ void cgroup_usage(box *b, cay_m_usage *u)
         u->oom_kills =
             read_counter(g->v1_fd[CG_MEMORY], b->name, "/memory.oom_control", "oom_kill");
     }
-    int pids = g->v2_pids ? g->v2_fd : g->v1_fd[CG_PIDS];
+    int pids;
+    if (g->v2_pids)
+        pids = g->v2_fd;
+    else
+        pids = g->v1_fd[CG_PIDS];
     u->pids =
         read_counter(pids, b->name, g->v2_pids ? "/tenant/pids.current" : "/pids.current", "");
     u->pids_hits =

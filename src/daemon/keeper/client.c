@@ -65,8 +65,10 @@ static cay_m_hello make_hello(void)
     /* Level 3 is an own range of ids and limits that hold; as root without those it is what an
      * ordinary user gets. */
     const uint32_t limits = CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU;
-    h.level = K.mode == CAY_MODE_ROOT && (K.features & limits) == limits ? CAY_LEVEL_ROOT
-                                                                         : CAY_LEVEL_ROOTLESS;
+    if (K.mode == CAY_MODE_ROOT && (K.features & limits) == limits)
+        h.level = CAY_LEVEL_ROOT;
+    else
+        h.level = CAY_LEVEL_ROOTLESS;
     memcpy(h.instance, K.instance, sizeof h.instance);
     return h;
 }
@@ -414,7 +416,10 @@ static bool find_target(request *r, enum need need)
                            "its init has not answered the new keeper yet; try again", NULL);
     if (need >= LIVE)
         deadline_touch(r->b);
-    r->p = need == PROC ? proc_find(r->b, id + CAY_WIRE_ID) : NULL;
+    if (need == PROC)
+        r->p = proc_find(r->b, id + CAY_WIRE_ID);
+    else
+        r->p = NULL;
     return need < PROC || (r->p && r->p->started) ||
            reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox",
                        NULL);

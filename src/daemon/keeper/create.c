@@ -28,11 +28,15 @@ static bool send_config(box *b, const pending *p)
     head.m.nofile = b->limits.nofile;
     head.m.fsize = b->limits.disk;
     /* Without a memory group the data segment of each process is what can be bounded. */
-    head.m.as_limit = K.features & CAY_FEAT_MEMORY ? UINT64_MAX : b->limits.memory;
+    if (K.features & CAY_FEAT_MEMORY)
+        head.m.as_limit = UINT64_MAX;
+    else
+        head.m.as_limit = b->limits.memory;
     head.m.cpus = cpu_mask(b);
     struct iovec iov[2] = { { &head, sizeof head }, { p->config, p->config_len } };
-    CAY_AUTOFD procs =
-        b->tenant_fd < 0 ? -1 : openat(b->tenant_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    CAY_AUTOFD procs = -1;
+    if (b->tenant_fd >= 0)
+        procs = openat(b->tenant_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
     return cay__fd_sendv(b->ctl.fd, iov, 2, (int[]){ procs, b->tenant_fd }, procs >= 0 ? 2 : 0,
                          0) >= 0;
 }
@@ -49,7 +53,10 @@ void box_take(box *b, const cay_m_create *m)
 static void box_own(box *b, client *c)
 {
     b->owner = c;
-    b->owner_pid = c ? c->pid : 0;
+    if (c)
+        b->owner_pid = c->pid;
+    else
+        b->owner_pid = 0;
     b->owner_start = cay__start_time(b->owner_pid);
     if (!b->adopting)
         cay__timer_cancel(&b->claim);
@@ -59,7 +66,10 @@ void box_hand_out(box *b, pending *p)
 {
     char from[64], to[64], dir[48];
     box_take(b, &p->m);
-    b->maker = p->c ? p->c->pid : 0;
+    if (p->c)
+        b->maker = p->c->pid;
+    else
+        b->maker = 0;
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
     b->loose = !p->m.ngrants && (b->root || !special_root(p));
@@ -153,14 +163,20 @@ void pending_free(pending *p)
  * compares, so that a mount of the sender's does not lead elsewhere. */
 static bool is_volume(const char *path)
 {
-    const char *rest = cay__str_starts(path, K.argv[1]) ? path + strlen(K.argv[1]) : "";
+    const char *rest = "";
+    if (cay__str_starts(path, K.argv[1]))
+        rest = path + strlen(K.argv[1]);
     return cay__str_starts(rest, "/volumes/") && rest[9] && rest[9] != '.' &&
            !strchr(rest + 9, '/');
 }
 
 static bool may_grant(const client *c, const cay_m_create *m)
 {
-    uint32_t all = m->ngrants >= 32 ? ~0u : (1u << m->ngrants) - 1;
+    uint32_t all;
+    if (m->ngrants >= 32)
+        all = ~0u;
+    else
+        all = (1u << m->ngrants) - 1;
     return !c->limited || CAY__MUTANT("apart-grant") ||
            !((m->flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_ON | CAY_CREATE_DISK)) ||
              m->grants_mount || (all & ~m->grants_store));
@@ -196,10 +212,10 @@ static void clone_next(pending *p)
                           1) { /* made for this sandbox: only what a grant may be is looked after */
         uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                        (p->m.grants_rw >> grant & 1 ? 0 : MOUNT_ATTR_RDONLY);
-        int sys = mnt_setattr(p->fds[i], "", AT_EMPTY_PATH, set, 0, -1) < 0 ||
-                          mnt_private(p->fds[i], 0) < 0
-                      ? errno
-                      : 0;
+        int sys = 0;
+        if (mnt_setattr(p->fds[i], "", AT_EMPTY_PATH, set, 0, -1) < 0 ||
+            mnt_private(p->fds[i], 0) < 0)
+            sys = errno;
         on_grant_cloned(&(job_wait){ .p = p }, &(cay_job_done){ .sys = sys, .step = "flags" },
                         &p->fds[i], 1);
         return;
@@ -323,8 +339,14 @@ void box_create(const request *r)
     p->limited = c->limited;
     p->m = *m;
     p->m.flags &= ~(uint32_t)CAY_CREATE_NET;
-    p->policy = net ? CAY_STEAL_FD(r->fds[--nfds]) : -1;
-    p->disk = disk ? CAY_STEAL_FD(r->fds[--nfds]) : -1;
+    if (net)
+        p->policy = CAY_STEAL_FD(r->fds[--nfds]);
+    else
+        p->policy = -1;
+    if (disk)
+        p->disk = CAY_STEAL_FD(r->fds[--nfds]);
+    else
+        p->disk = -1;
     if (!take_targets(p, r->tail, r->tail_len)) {
         reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed",
                     NULL);

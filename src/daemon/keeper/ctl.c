@@ -105,7 +105,10 @@ static void on_death(cay__watch *w, uint32_t ev)
         box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
     else if (b->id[0])
         event_send(b->id, b->forget_files ? "removed" : "stopped", b->reason, "", 0);
-    b->state = b->forget_files ? CAY_GONE : CAY_STOPPED;
+    if (b->forget_files)
+        b->state = CAY_GONE;
+    else
+        b->state = CAY_STOPPED;
     box_free(b);
     pool_refill_soon();
 }

@@ -20,7 +20,9 @@ static void expire_box(box *b, const char *reason)
 
 static int64_t idle_at(const box *b)
 {
-    return b->idle_ms ? b->touched_boot + (int64_t)b->idle_ms : INT64_MAX;
+    if (b->idle_ms)
+        return b->touched_boot + (int64_t)b->idle_ms;
+    return INT64_MAX;
 }
 
 static void on_time(cay__timer *t)
@@ -41,7 +43,7 @@ static void on_time(cay__timer *t)
 
 void deadline_arm(box *b)
 {
-    int64_t at = CAY_MIN(b->deadline_boot ? b->deadline_boot : INT64_MAX, idle_at(b));
+    int64_t at = CAY_MIN(CAY_OR(b->deadline_boot, INT64_MAX), idle_at(b));
     if (b->pausing) /* it is the pause's meanwhile */
         return;
     cay__timer_cancel(&b->timer);
@@ -61,10 +63,18 @@ void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms)
 {
     int64_t now = cay__boot_ms();
     const uint64_t most = (uint64_t)INT64_MAX / 4;
-    if (ttl_ms)
-        b->deadline_boot = ttl_ms == UINT64_MAX ? 0 : now + (int64_t)CAY_MIN(ttl_ms, most);
-    if (idle_ms)
-        b->idle_ms = idle_ms == UINT64_MAX ? 0 : CAY_MIN(idle_ms, most);
+    if (ttl_ms) {
+        if (ttl_ms == UINT64_MAX)
+            b->deadline_boot = 0;
+        else
+            b->deadline_boot = now + (int64_t)CAY_MIN(ttl_ms, most);
+    }
+    if (idle_ms) {
+        if (idle_ms == UINT64_MAX)
+            b->idle_ms = 0;
+        else
+            b->idle_ms = CAY_MIN(idle_ms, most);
+    }
     b->touched_boot = now;
     deadline_arm(b);
 }

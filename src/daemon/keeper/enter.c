@@ -38,7 +38,10 @@ static int own_userns(int starter)
         write(starter, line, strlen(line)) > 0 && read(starter, &answer, 1) == 1 && answer == 'y';
     if (!mapped && !map_single(uid, gid))
         return -1;
-    K.mode = mapped ? CAY_MODE_RANGE : CAY_MODE_SINGLE;
+    if (mapped)
+        K.mode = CAY_MODE_RANGE;
+    else
+        K.mode = CAY_MODE_SINGLE;
     return 0;
 }
 
@@ -53,7 +56,10 @@ static int join_userns(int fd)
     unsigned lines = 0;
     for (ssize_t i = 0; i < n; i++)
         lines += map[i] == '\n';
-    K.mode = lines > 1 ? CAY_MODE_RANGE : CAY_MODE_SINGLE;
+    if (lines > 1)
+        K.mode = CAY_MODE_RANGE;
+    else
+        K.mode = CAY_MODE_SINGLE;
     return 0;
 }
 
@@ -123,7 +129,9 @@ static int attach_tree(int tree, const char *name)
 {
     if (mkdir(name, 0755) < 0 && errno != EEXIST)
         return -1;
-    return tree < 0 ? -1 : mnt_move(tree, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
+    if (tree < 0)
+        return -1;
+    return mnt_move(tree, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 int enter_tree(const char *home, const char *run)
@@ -158,5 +166,7 @@ int enter_tree(const char *home, const char *run)
     umount2("/dev", MNT_DETACH);
     K.home_fd = open("/s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     K.run_fd = open("/r", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return K.home_fd < 0 || K.run_fd < 0 ? -1 : 0;
+    if (K.home_fd < 0 || K.run_fd < 0)
+        return -1;
+    return 0;
 }

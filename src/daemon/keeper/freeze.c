@@ -26,7 +26,9 @@ void freeze_ask(const request *r)
 {
     box *b = r->b;
     cay_m_boxinfo info;
-    CAY_AUTOFD events = b->cg_fd < 0 ? -1 : openat(b->cg_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    CAY_AUTOFD events = -1;
+    if (b->cg_fd >= 0)
+        events = openat(b->cg_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
     if (b->frozen_for && !reply_error(r->c, CAY_EBUSY, 0, "snapshot_running",
                                       "another snapshot of this sandbox is being taken", NULL))
         return;

@@ -61,7 +61,10 @@ bool helper_start(helper *h, const char *role, const char *dir, int ns)
     close(sv[1]);
     h->w.fd = sv[0];
     cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)h->pid), "/ns/mnt", NULL);
-    h->ns = h->pid > 0 && ns < 0 ? open(path, O_RDONLY | O_CLOEXEC) : ns;
+    if (h->pid > 0 && ns < 0)
+        h->ns = open(path, O_RDONLY | O_CLOEXEC);
+    else
+        h->ns = ns;
     return h->pid > 0 && h->ns >= 0;
 }
 

@@ -23,7 +23,10 @@ static void on_writable(cay__watch *w, uint32_t ev)
            (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
         p->in_at += (size_t)n;
     bool watched = w->events, again = n < 0 && errno == EAGAIN;
-    w->events = again ? EPOLLOUT : 0;
+    if (again)
+        w->events = EPOLLOUT;
+    else
+        w->events = 0;
     if (again && !watched)
         cay__loop_add(&K.loop, w);
     if (again)

@@ -83,9 +83,16 @@ static void compact_journal(void)
     jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
     jrec *x = cay__alloc(sizeof *x * procs);
     for (const box *b = K.boxes; b; b = b->next) {
-        enum jop op = !b->id[0]             ? (b->pid ? J_PARKED : J_PARKING)
-                      : b->phase < BOX_LIVE ? J_TAKEN
-                                            : J_LIVE;
+        enum jop op;
+        if (!b->id[0]) {
+            if (b->pid)
+                op = J_PARKED;
+            else
+                op = J_PARKING;
+        } else if (b->phase < BOX_LIVE)
+            op = J_TAKEN;
+        else
+            op = J_LIVE;
         v[n++] =
             (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
         for (const proc *p = b->procs; p; p = p->next)

@@ -188,7 +188,9 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
             secrets_pair(L.egress, false);
         }
         char events[4096];
-        ssize_t got = p[2].revents ? read(L.notify, events, sizeof events) : 0;
+        ssize_t got = 0;
+        if (p[2].revents)
+            got = read(L.notify, events, sizeof events);
         for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= got;) {
             const struct inotify_event *e = (const void *)(events + at);
             L.reload |= e->len && !strcmp(e->name, "egress.conf") && L.egress >= 0;

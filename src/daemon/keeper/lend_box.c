@@ -22,7 +22,9 @@ static int read_sockopt(int fd, int name)
 {
     int v = -1;
     socklen_t n = sizeof v;
-    return getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0 ? -1 : v;
+    if (getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0)
+        return -1;
+    return v;
 }
 
 /* After an adoption they come from init: each must be what it was made as, in the namespace that

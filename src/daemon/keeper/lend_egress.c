@@ -71,8 +71,14 @@ static void on_egress_lost(const char *why)
     int64_t now = cay__boot_ms();
     cay__close_fd(&L.egress);
     L.out = 0;
-    L.fails = now - L.since_ms > STEADY_MS ? 1 : L.fails + 1;
-    L.again_ms = L.fails > 1 ? now + (50ll << CAY_MIN(L.fails, 7u)) : now;
+    if (now - L.since_ms > STEADY_MS)
+        L.fails = 1;
+    else
+        L.fails = L.fails + 1;
+    if (L.fails > 1)
+        L.again_ms = now + (50ll << CAY_MIN(L.fails, 7u));
+    else
+        L.again_ms = now;
     for (lent *l = L.all; l; l = l->next) {
         l->told = false;
         l->again_ms = l->refused = 0;
@@ -99,7 +105,9 @@ static bool connect_egress(void)
         return false;
     L.since_ms = cay__boot_ms();
     L.egress = outside_dial(L.run, OUT_EGRESS);
-    const char *step = L.egress < 0 ? outside_start(L.run, L.keeper, L.mode, OUT_EGRESS) : NULL;
+    const char *step = NULL;
+    if (L.egress < 0)
+        step = outside_start(L.run, L.keeper, L.mode, OUT_EGRESS);
     if (step) {
         char msg[216];
         cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ",
@@ -307,7 +315,9 @@ void egress_read(void)
         return;
     }
     m.a.reason[sizeof m.a.reason - 1] = m.a.msg[sizeof m.a.msg - 1] = 0;
-    ask *a = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC ? L.asks : NULL;
+    ask *a = NULL;
+    if (n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC)
+        a = L.asks;
     while (a && (!a->seq || a->seq != m.a.seq))
         a = a->next;
     if (a && m.h.type == CAY_N_ACK) {
@@ -320,8 +330,8 @@ void egress_read(void)
         cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
         cay__str_copy(info.msg, sizeof info.msg, m.a.msg);
         bool failed = m.h.type == CAY_N_DIALED && (m.a.code || nfds != 1);
-        lender_answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys,
-                      m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
+        lender_answer(a->job, failed ? (CAY_OR(m.a.code, CAY_EUPSTREAM)) : 0, m.a.sys, m.a.reason,
+                      m.a.msg, &info, nfds == 1 ? fds[0] : -1);
     } else if (n == (ssize_t)sizeof m && m.a.code) {
         dprintf(2, "network: %s\n", m.a.msg); /* the operator's file */
     }
@@ -344,7 +354,9 @@ int egress_wait_ms(void)
             at = CAY_MIN(at, a->until);
         else if (L.egress >= 0)
             at = CAY_MIN(at, now + 20); /* its socket was full */
-    return at == INT64_MAX ? -1 : (int)CAY_MAX(CAY_MIN(at - now, 60000), 0);
+    if (at == INT64_MAX)
+        return -1;
+    return (int)CAY_MAX(CAY_MIN(at - now, 60000), 0);
 }
 
 void egress_late(void)

@@ -78,5 +78,7 @@ int policy_read(const char *id, uint64_t *revision)
                 head[HEAD - 1] == '\n';
     head[11 + strcspn(head + 11, " \n")] = 0;
     errno = EUCLEAN;
-    return good && cay__str_to_u64(head + 11, revision) ? text_memfd(fd, HEAD, NULL) : -1;
+    if (good && cay__str_to_u64(head + 11, revision))
+        return text_memfd(fd, HEAD, NULL);
+    return -1;
 }

@@ -120,11 +120,13 @@ static const char *connect_intercept(void)
         return NULL;
     S.paired = false;
     S.fd = outside_dial(S.run, OUT_INTERCEPT);
-    const char *step = S.fd < 0 ? outside_start(S.run, S.keeper, S.mode, OUT_INTERCEPT) : NULL;
+    const char *step = NULL;
+    if (S.fd < 0)
+        step = outside_start(S.run, S.keeper, S.mode, OUT_INTERCEPT);
     if (!step && S.fd < 0)
         S.fd = outside_dial(S.run, OUT_INTERCEPT);
     CAY_FAULT("lender.intercept.connected");
-    return step ? step : S.fd < 0 ? "its socket" : NULL;
+    return CAY_OR(step, S.fd < 0 ? "its socket" : NULL);
 }
 
 /* 0, or a code with reason and message in *ack. */
@@ -144,7 +146,7 @@ static int bind_secrets(const held *h, cay_n_ack *ack, int *trust)
     ack->code = CAY_EBUSY;
     cay__str_copy(ack->reason, sizeof ack->reason, "intercept_failed");
     cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ",
-                  step ? "cannot be started: " : "does not answer", step ? step : "", NULL);
+                  step ? "cannot be started: " : "does not answer", CAY_OR(step, ""), NULL);
     return ack->code;
 }
 
@@ -167,10 +169,19 @@ void secrets_job(const keeper_job *job, const int *fds)
     cay_n_ack ack;
     CAY_AUTOFD trust = -1;
     cay__str_copy(h->id, sizeof h->id, job->net.id);
-    h->revision = old ? old->revision + 1 : 1;
+    if (old)
+        h->revision = old->revision + 1;
+    else
+        h->revision = 1;
     h->fd[0] = fcntl(fds[4], F_DUPFD_CLOEXEC, 3);
-    h->fd[1] = values_ok(fds[5]) ? fcntl(fds[5], F_DUPFD_CLOEXEC, 3) : -1;
-    h->fd[2] = old ? fcntl(old->fd[2], F_DUPFD_CLOEXEC, 3) : empty_file();
+    if (values_ok(fds[5]))
+        h->fd[1] = fcntl(fds[5], F_DUPFD_CLOEXEC, 3);
+    else
+        h->fd[1] = -1;
+    if (old)
+        h->fd[2] = fcntl(old->fd[2], F_DUPFD_CLOEXEC, 3);
+    else
+        h->fd[2] = empty_file();
     if (h->fd[0] < 0 || h->fd[1] < 0 || h->fd[2] < 0) {
         lender_answer(job->seq, CAY_EINVAL, 0, "bad_request",
                       "secrets have to come as one sealed file of at most 1 MiB", NULL, -1);

@@ -31,9 +31,9 @@ static int unix_socket(struct sockaddr_un *sa, const char *run, enum outside who
 {
     *sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
     errno = ENAMETOOLONG;
-    return path_of(sa->sun_path, sizeof sa->sun_path, run, who, end)
-               ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)
-               : -1;
+    if (path_of(sa->sun_path, sizeof sa->sun_path, run, who, end))
+        return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    return -1;
 }
 
 int outside_dial(const char *run, enum outside who)
@@ -44,7 +44,9 @@ int outside_dial(const char *run, enum outside who)
         access(name, F_OK) < 0) /* cheaper than a socket for nothing */
         return -1;
     CAY_AUTOFD s = unix_socket(&sa, run, who, ".sock");
-    return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
+    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+        return -1;
+    return CAY_STEAL_FD(s);
 }
 
 /* Under its name only when it listens: who dials it finds somebody, or nothing. */
@@ -67,13 +69,17 @@ int operator_open(void)
         fd = open("/etc/cay/egress.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     /* One that is there and cannot be read is not none: egress refuses to start without its
      * operator's word. */
-    return fd < 0 && errno == ENOENT ? open("/dev/null", O_RDONLY | O_CLOEXEC) : fd;
+    if (fd < 0 && errno == ENOENT)
+        return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd;
 }
 
 /* Records of what was decided; cay-egress may write there and nowhere else. */
 static int open_records(int mode)
 {
-    uid_t owner = mode == CAY_MODE_ROOT ? EGRESS_ID : 0;
+    uid_t owner = 0;
+    if (mode == CAY_MODE_ROOT)
+        owner = EGRESS_ID;
     struct stat st;
     if ((mkdir("net", 0700) < 0 && errno != EEXIST) || lstat("net", &st) < 0)
         return -1;
@@ -177,7 +183,9 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
     CAY_AUTOFD op = operator_open();
     if (op < 0)
         return "the operator's file egress.conf";
-    CAY_AUTOFD dir = who == OUT_EGRESS ? open_records(mode) : -1;
+    CAY_AUTOFD dir = -1;
+    if (who == OUT_EGRESS)
+        dir = open_records(mode);
     if (who == OUT_EGRESS && dir < 0)
         return "the directory net of the state directory";
     if (pipe2(tell, O_CLOEXEC) < 0)
@@ -191,7 +199,8 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
     bool failed = pid < 0 || read(tell[0], &e, sizeof e) == sizeof e;
     close(tell[0]);
     if (failed) {
-        errno = pid < 0 ? errno : e;
+        if (pid >= 0)
+            errno = e;
         return "its program";
     }
     write_pid(run, who, pid);

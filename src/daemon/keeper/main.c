@@ -42,18 +42,23 @@ static void detach_process(const char *run)
     char log[4096], old[4096];
     if (setsid() < 0 && errno != EPERM)
         exit_with_error("session");
-    const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
+    const char *reports = NULL;
+    if (CAY__SANITIZED)
+        reports = getenv("CAY_REPORTS");
     int pid = fork(); /* nobody's child, so nobody's zombie; and never again a session's leader */
     if (pid)
         _exit(pid < 0);
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    int err = -1;
+    if (reports)
+        err = open(reports, O_WRONLY | O_APPEND | O_CLOEXEC);
     struct stat st;
     if (stat(log, &st) == 0 && st.st_size > LOG_MAX &&
         cay__str_join(old, sizeof old, log, ".old", NULL))
         rename(log, old); /* what an earlier keeper said explains what this one finds */
-    err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (err < 0)
+        err = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
         exit_with_error(log);
     dup2(null, 0);

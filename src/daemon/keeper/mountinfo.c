@@ -33,7 +33,8 @@ static void unescape_path(char *s)
         bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
                      s[3] >= '0' && s[3] <= '7';
         *to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-        s += octal ? 3 : 0;
+        if (octal)
+            s += 3;
     }
     *to = 0;
 }

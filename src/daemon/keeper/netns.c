@@ -56,8 +56,11 @@ static int receive_ack(int s, unsigned *seq)
         char rest[512];
     } m;
     ssize_t n = recv(s, &m, sizeof m, 0);
-    if (n < (ssize_t)(sizeof m.h + sizeof m.e) || m.h.nlmsg_type != NLMSG_ERROR)
-        return n < 0 ? errno : EPROTO;
+    if (n < (ssize_t)(sizeof m.h + sizeof m.e) || m.h.nlmsg_type != NLMSG_ERROR) {
+        if (n < 0)
+            return errno;
+        return EPROTO;
+    }
     *seq = m.h.nlmsg_seq;
     return -m.e.error;
 }
@@ -111,8 +114,10 @@ static const char *make_rules(int *how)
         bool tproxy = best == CAY__NET_TPROXY;
         if (CAY_FAULT_FAILS("zygote.netns.tproxy"))
             continue;
-        e = tproxy ? load_rules(tproxy_batch, sizeof tproxy_batch)
-                   : load_rules(nat_batch, sizeof nat_batch);
+        if (tproxy)
+            e = load_rules(tproxy_batch, sizeof tproxy_batch);
+        else
+            e = load_rules(nat_batch, sizeof nat_batch);
         *how = best;
         if (!e)
             return NULL;
@@ -223,8 +228,10 @@ static int make_map(void)
 static const char *make_sockets(netns *n)
 {
     socklen_t len = sizeof n->cookie;
-    n->fd[CAY__NET_TCP_FD] =
-        n->how == CAY__NET_PORTS ? make_bag() : any_socket(SOCK_STREAM, CAY__NET_PORT);
+    if (n->how == CAY__NET_PORTS)
+        n->fd[CAY__NET_TCP_FD] = make_bag();
+    else
+        n->fd[CAY__NET_TCP_FD] = any_socket(SOCK_STREAM, CAY__NET_PORT);
     n->fd[CAY__NET_DNS_TCP] = any_socket(SOCK_STREAM, 53);
     n->fd[CAY__NET_DNS_UDP] = any_socket(SOCK_DGRAM, 53);
     n->fd[CAY__NET_MAP] = make_map();
@@ -245,7 +252,9 @@ const char *netns_make(netns *out)
     CAY_FAULT("zygote.netns.made");
     if (!make_links(&six))
         return "loopback";
-    const char *step = CAY__MUTANT("netfilter") ? NULL : make_rules(&out->how);
+    const char *step = NULL;
+    if (!CAY__MUTANT("netfilter"))
+        step = make_rules(&out->how);
     if (step)
         return step;
     /* No capability over this namespace will exist inside, so low ports are opened to everybody

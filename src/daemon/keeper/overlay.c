@@ -29,7 +29,9 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
 {
     static char missing[80];
     bool fds = at->boxes >= 0;
-    const char *key = fds || at->n + (at->base >= 0) > 1 ? "lowerdir+" : "lowerdir";
+    const char *key = "lowerdir";
+    if (fds || at->n + (at->base >= 0) > 1)
+        key = "lowerdir+";
     char upper[96], work[96];
     for (size_t i = at->n; i-- > 0;)
         if (!(fds ? set_fd(fs, key, at->layers, at->layer[i])
@@ -45,9 +47,10 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
         return false;
     cay__str_join(upper, sizeof upper, at->dir, "/upper", NULL);
     cay__str_join(work, sizeof work, at->dir, "/work", NULL);
-    return fds ? set_fd(fs, "upperdir", at->boxes, upper) && set_fd(fs, "workdir", at->boxes, work)
-               : set_name(fs, "upperdir", "sandboxes", upper) &&
-                     set_name(fs, "workdir", "sandboxes", work);
+    if (fds)
+        return set_fd(fs, "upperdir", at->boxes, upper) && set_fd(fs, "workdir", at->boxes, work);
+    return set_name(fs, "upperdir", "sandboxes", upper) &&
+           set_name(fs, "workdir", "sandboxes", work);
 }
 
 int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const char **step)

@@ -30,7 +30,7 @@ typedef struct stage_fds {
 
 static _Noreturn void exit_with_error(int ctl, const char *step)
 {
-    cay_g_result r = { .sys = errno ? errno : EIO };
+    cay_g_result r = { .sys = CAY_OR(errno, EIO) };
     cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BOUND, 0, 0 };
     char pkt[sizeof h + sizeof r];
     cay__str_copy(r.step, sizeof r.step, step);
@@ -106,8 +106,9 @@ static bool make_dev(int mode)
     CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, "/d", OPEN_TREE_CLONE | AT_RECURSIVE);
     if (tree < 0 || mnt_move(tree, "", AT_FDCWD, "/t/dev", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return false;
-    const char *opt = mode == CAY_MODE_SINGLE ? "newinstance,ptmxmode=0666,mode=0620"
-                                              : "newinstance,ptmxmode=0666,mode=0620,gid=5";
+    const char *opt = "newinstance,ptmxmode=0666,mode=0620,gid=5";
+    if (mode == CAY_MODE_SINGLE)
+        opt = "newinstance,ptmxmode=0666,mode=0620";
     return mount("devpts", "/t/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, opt) == 0 &&
            mount("/t/r/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
 }
@@ -139,7 +140,9 @@ static bool build_stage(int ctl, int go, const keeper_job *job)
     static const char *const dirs[] = { "/t/proc",        "/t/dev",     "/t/run", "/t/usr",
                                         "/t/n",           "/t/r",       "/t/l",   "/t/i",
                                         "/t/i/sandboxes", "/t/i/layers" };
-    size_t n = mode == CAY_MODE_ROOT ? 6 : CAY_LEN(dirs);
+    size_t n = 6;
+    if (mode != CAY_MODE_ROOT)
+        n = CAY_LEN(dirs);
     if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") <
         0)
         exit_with_error(ctl, "stage");
@@ -177,7 +180,9 @@ static bool build_stage(int ctl, int go, const keeper_job *job)
 static int home_mark(void)
 {
     static int fd = -1;
-    return fd >= 0 ? fd : (fd = open(CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (fd >= 0)
+        return fd;
+    return (fd = open(CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none
@@ -209,7 +214,9 @@ static const char *enter_groups(const groups *g)
     for (uint32_t i = 0; i < g->nv1; i++)
         if (write(g->fds[1 + g->cg2 + i], "0", 1) != 1)
             return "cgroup";
-    return CAY__MUTANT("cgroupns") || unshare(CLONE_NEWCGROUP) == 0 ? NULL : "cgroup namespace";
+    if (CAY__MUTANT("cgroupns") || unshare(CLONE_NEWCGROUP) == 0)
+        return NULL;
+    return "cgroup namespace";
 }
 
 static _Noreturn void child_main(const keeper_job *job, const groups *g, int ctl, int go,
@@ -223,7 +230,9 @@ static _Noreturn void child_main(const keeper_job *job, const groups *g, int ctl
         _exit(0);
     CAY_FAULT("init.park.go");
     signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
-    const char *step = g->cg2 > 1 ? NULL : enter_groups(g);
+    const char *step = NULL;
+    if (g->cg2 <= 1)
+        step = enter_groups(g);
     if (step)
         exit_with_error(ctl, step);
     CAY_FAULT("init.park.grouped");
@@ -254,7 +263,10 @@ static bool write_maps(int pid, const keeper_job *job)
         cay__str_join(block, sizeof block, "0 ", cay__str_u64(n, job->block), " 65536\n", NULL);
         map = block;
     } else if (job->mode == CAY_MODE_SINGLE) {
-        map = job->uid0 ? "0 0 1\n" : "1000 0 1\n";
+        if (job->uid0)
+            map = "0 0 1\n";
+        else
+            map = "1000 0 1\n";
     }
     return root_write_map(pid, "uid_map", map) && root_write_map(pid, "gid_map", map);
 }
@@ -272,15 +284,20 @@ static const char *send_root(const keeper_job *job, int go, int userns, bool *tr
         if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0)
             return step;
         int fds[2] = { usr, root };
-        return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL
-                                                                                          : "init";
+        if (cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1)
+            return NULL;
+        return "init";
     }
     CAY_AUTOFD boxes = root_clone("sandboxes", -1);
-    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", -1);
+    CAY_AUTOFD layers = -1;
+    if (boxes >= 0)
+        layers = root_clone("layers", -1);
     if (layers < 0)
         return "state clone";
     int fds[3] = { usr, boxes, layers };
-    return cay__fd_send(go, "c", 1, fds, 3, 0) == 1 ? NULL : "init";
+    if (cay__fd_send(go, "c", 1, fds, 3, 0) == 1)
+        return NULL;
+    return "init";
 }
 
 static bool take_groups(int keeper, groups *g)
@@ -290,7 +307,10 @@ static bool take_groups(int keeper, groups *g)
     ssize_t n = cay__fd_recv(keeper, &more, sizeof more, g->fds, &g->nfds, 0);
     g->cg2 = more.cg2;
     g->nv1 = more.nv1;
-    errno = n == sizeof more ? ENOENT : EIO;
+    if (n == sizeof more)
+        errno = ENOENT;
+    else
+        errno = EIO;
     return n == sizeof more && more.type == KEEPER_JOB_GROUPS && g->nfds &&
            (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
 }
@@ -396,7 +416,8 @@ const char *park(const keeper_job *job, int keeper, park_result *out)
     const char *step = prepare_netns(job, out);
     int e = errno;
     bool came = take_groups(keeper, &g); /* whatever happened: it is there to be read */
-    e = step ? e : errno;
+    if (!step)
+        e = errno;
     if (!step && !came)
         step = "groups or socket";
     errno = e;
@@ -408,7 +429,7 @@ const char *park(const keeper_job *job, int keeper, park_result *out)
         goto fail;
     step = "namespaces";
     if (!spawn_init(b)) {
-        step = b->step ? b->step : step;
+        step = CAY_OR(b->step, step);
         goto fail;
     }
     CAY_FAULT("zygote.park.cloned");

@@ -26,7 +26,10 @@ bool pool_start(void)
     if (given)
         cay__str_to_u64(given, &n);
     K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
-    K.pool_raw = n ? POOL_RAW : 0;
+    if (n)
+        K.pool_raw = POOL_RAW;
+    else
+        K.pool_raw = 0;
     cay__str_join(K.roots[0].stack, sizeof K.roots[0].stack, K.layer, K.layer[0] ? "\n" : "", NULL);
     cay__random(
         &K.block_first,
@@ -135,13 +138,18 @@ static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds
 static bool park_box(bool uid0, int root)
 {
     bool room = K.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
-    uint32_t block = room && K.mode == CAY_MODE_ROOT ? block_take() : 0;
+    uint32_t block = 0;
+    if (room && K.mode == CAY_MODE_ROOT)
+        block = block_take();
     if (!room || (K.mode == CAY_MODE_ROOT && !block))
         return false;
     box *b = box_new();
     b->uid0 = uid0;
     b->ahead = ahead;
-    b->root = ahead ? root : 0;
+    if (ahead)
+        b->root = root;
+    else
+        b->root = 0;
     b->pooled = true;
     b->phase = BOX_PARKING;
     b->block = block;
@@ -164,7 +172,10 @@ static bool park_box(bool uid0, int root)
     CAY_FAULT("keeper.park.sent");
     memset(fds, -1, sizeof fds);
     fds[0] = listen_socket(b->name);
-    n = fds[0] < 0 || !cgroup_box_make(b) ? -1 : cgroup_join_files(b, fds + 1, &j);
+    if (fds[0] < 0 || !cgroup_box_make(b))
+        n = -1;
+    else
+        n = cgroup_join_files(b, fds + 1, &j);
     j.type = KEEPER_JOB_GROUPS;
     cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1,
                  0); /* the zygote waits for it: there is room, or soon will be */
@@ -218,11 +229,14 @@ static int root_of(const pending *p)
 static unsigned count_to_keep(int root)
 {
     const warm *r = &K.roots[root];
-    if (!root)
-        return K.layer[0] ? K.pool_bound : 0;
-    return r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS
-               ? CAY_MIN(K.pool_bound, (unsigned)POOL_WARM)
-               : 0;
+    if (!root) {
+        if (K.layer[0])
+            return K.pool_bound;
+        return 0;
+    }
+    if (r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS)
+        return CAY_MIN(K.pool_bound, (unsigned)POOL_WARM);
+    return 0;
 }
 
 /* A root that is not known takes the place of the one that was asked for longest ago, unless
@@ -230,7 +244,11 @@ static unsigned count_to_keep(int root)
 void pool_learn(const pending *p)
 {
     int i = root_of(p), old = 0;
-    counts c = i < 0 ? count_boxes() : (counts){ 0 };
+    counts c;
+    if (i < 0)
+        c = count_boxes();
+    else
+        c = (counts){ 0 };
     for (int k = 1; i < 0 && k < ROOTS; k++)
         if (!count_to_keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
             old = k;
@@ -348,8 +366,10 @@ static void on_refill_timer(cay__timer *t)
     }
     for (int i = 0; i < ROOTS; i++) {
         all |= c.ready[i] < CAY_MIN(count_to_keep(i), 2u);
-        raw += can ? 0 : count_to_keep(i);
-        have_raw += can ? 0 : c.ready[i];
+        if (!can)
+            raw += count_to_keep(i);
+        if (!can)
+            have_raw += c.ready[i];
     }
     all &= cay__boot_ms() >= K.pool_again_ms;
     for (int ready = 0; ready <= all; ready++) {

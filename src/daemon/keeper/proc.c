@@ -41,7 +41,8 @@ void proc_label(proc *p, const char *labels, size_t n)
 /* A service is no use of the sandbox: one that does nothing else is idle. */
 void proc_count(proc *p, int by)
 {
-    p->b->nlive += p->started && !(p->flags & CAY_SPAWN_UNIT) ? (unsigned)by : 0;
+    if (p->started && !(p->flags & CAY_SPAWN_UNIT))
+        p->b->nlive += (unsigned)by;
 }
 
 void proc_free(proc *p)
@@ -86,7 +87,7 @@ proc *proc_find(box *b, const char *ref)
         if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
             if (!p->ended)
                 return p;
-            ended = ended ? ended : p;
+            ended = CAY_OR(ended, p);
         }
     }
     return ended;
@@ -118,8 +119,11 @@ static const char *find_exit_reason(proc *p, int status)
     cay_m_usage u = { 0 };
     if (p->exit.reason[0]) /* as the last keeper saw it */
         return p->exit.reason;
-    if (p->killing || status == 0)
-        return p->killing ? "time" : "exit";
+    if (p->killing || status == 0) {
+        if (p->killing)
+            return "time";
+        return "exit";
+    }
     cgroup_usage(b, &u);
     bool oom = u.oom_kills > b->oom_seen, pids = u.pids_hits > b->pids_seen;
     b->oom_seen = u.oom_kills;
@@ -138,7 +142,11 @@ static const char *find_exit_reason(proc *p, int status)
     if (full || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) ||
         b->disk_used > b->limits.disk / 64 * 63)
         return "disk";
-    return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
+    if (oom)
+        return "oom";
+    if (WIFSIGNALED(status))
+        return "signal";
+    return "exit";
 }
 
 /* Tells the exit once the output is in, or 200 ms later. */
@@ -181,8 +189,14 @@ static void on_settle(cay__timer *t)
 static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
 {
     memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
-    p->exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    p->exit.code = p->exit.signal ? 128 + p->exit.signal : WEXITSTATUS(status);
+    if (WIFSIGNALED(status))
+        p->exit.signal = WTERMSIG(status);
+    else
+        p->exit.signal = 0;
+    if (p->exit.signal)
+        p->exit.code = 128 + p->exit.signal;
+    else
+        p->exit.code = WEXITSTATUS(status);
     p->exit.cpu_us = cpu;
     p->b->cpu_us += cpu;
     p->exit.max_rss = rss;

@@ -14,14 +14,18 @@
 static int call_quotactl(int cmd, uint32_t project, struct if_dqblk *q)
 {
     CAY_AUTOFD here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return here < 0 ? -1 : (int)syscall(SYS_quotactl_fd, here, QCMD(cmd, PRJQUOTA), project, q);
+    if (here < 0)
+        return -1;
+    return (int)syscall(SYS_quotactl_fd, here, QCMD(cmd, PRJQUOTA), project, q);
 }
 
 uint32_t quota_project(const char *dir)
 {
     struct fsxattr x;
     CAY_AUTOFD fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd >= 0 && ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0 ? x.fsx_projid : 0;
+    if (fd >= 0 && ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0)
+        return x.fsx_projid;
+    return 0;
 }
 
 bool quota_used(uint32_t project, uint64_t *bytes, uint64_t *inodes)

@@ -157,8 +157,12 @@ static const clones *clones_of(uint32_t block)
         if (kept[i].block == block)
             return &kept[i];
     CAY_AUTOFD ns = store_userns(block);
-    CAY_AUTOFD boxes = ns < 0 ? -1 : root_clone("sandboxes", ns);
-    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", ns);
+    CAY_AUTOFD boxes = -1;
+    if (ns >= 0)
+        boxes = root_clone("sandboxes", ns);
+    CAY_AUTOFD layers = -1;
+    if (boxes >= 0)
+        layers = root_clone("layers", ns);
     if (layers < 0)
         return NULL;
     clones *c = &kept[kept_next++ % KEPT];
@@ -173,7 +177,9 @@ static const clones *clones_of(uint32_t block)
 
 bool root_map(uint32_t block, const int *mounts, int n, const char **step)
 {
-    const clones *c = n > 0 ? clones_of(block) : NULL;
+    const clones *c = NULL;
+    if (n > 0)
+        c = clones_of(block);
     *step = "volume: its filesystem cannot show other owners";
     for (int i = 0; i < n; i++)
         if (!c || mnt_setattr(mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, c->userns) < 0)
@@ -204,7 +210,9 @@ static int overlay_attached(const keeper_job *job, int userns, overlay_at *at, c
 {
     CAY_AUTOFD boxes =
         at->disk ? fcntl(at->boxes, F_DUPFD_CLOEXEC, 3) : root_clone("sandboxes", userns);
-    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", userns);
+    CAY_AUTOFD layers = -1;
+    if (boxes >= 0)
+        layers = root_clone("layers", userns);
     int mnt = -1, e;
     at->boxes = at->layers = -1;
     *step = "state clone";
@@ -212,8 +220,9 @@ static int overlay_attached(const keeper_job *job, int userns, overlay_at *at, c
         return -1;
     /* The one below may be asked for again: a copy of it is attached, where a detached mount can be
      * copied. */
-    CAY_AUTOFD base =
-        at->base < 0 ? -1 : mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+    CAY_AUTOFD base = -1;
+    if (at->base >= 0)
+        base = mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
     if (at->base >= 0 && base < 0)
         base = fcntl(at->base, F_DUPFD_CLOEXEC, 3);
     if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
@@ -239,12 +248,16 @@ static const clones *clones_for(const keeper_job *job)
         plain.boxes = open("sandboxes", O_PATH | O_DIRECTORY | O_CLOEXEC);
         plain.layers = open("layers", O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
-    return plain.boxes < 0 || plain.layers < 0 ? NULL : &plain;
+    if (plain.boxes < 0 || plain.layers < 0)
+        return NULL;
+    return &plain;
 }
 
 static int overlay_of(const keeper_job *job, const clones *c, overlay_at at, const char **step)
 {
-    int mnt = attach ? -1 : overlay_as(job, &at, step);
+    int mnt = -1;
+    if (!attach)
+        mnt = overlay_as(job, &at, step);
     if (mnt >= 0)
         return mnt;
     mnt = overlay_attached(job, c->userns, &at, step);
@@ -292,7 +305,9 @@ static bool on_dirs(const keeper_job *job, const struct stat *st, bool *trash)
 {
     char path[96];
     struct stat old;
-    uid_t owner = job->mode == CAY_MODE_ROOT ? STORE_BASE + 1000 : 0;
+    uid_t owner = 0;
+    if (job->mode == CAY_MODE_ROOT)
+        owner = STORE_BASE + 1000;
     cay__str_join(path, sizeof path, "sandboxes/", job->name, "/on", NULL);
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;

@@ -7,9 +7,14 @@
 /* For the sandbox's ordinary user. */
 static int make_dir(int at, const char *name)
 {
-    uid_t owner = K.mode == CAY_MODE_SINGLE ? 0 : 1000 + (K.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
-    if (mkdirat(at, name, 0755) < 0)
-        return errno == EEXIST ? 0 : -1;
+    uid_t owner = 0;
+    if (K.mode != CAY_MODE_SINGLE)
+        owner = 1000 + (K.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
+    if (mkdirat(at, name, 0755) < 0) {
+        if (errno == EEXIST)
+            return 0;
+        return -1;
+    }
     return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -33,7 +38,9 @@ int rootfs_open(void)
         return -1;
     if (!make_passable("sandboxes") || !make_passable("layers"))
         return -1;
-    return K.layer[0] ? rootfs_seal(K.layer) : 0;
+    if (K.layer[0])
+        return rootfs_seal(K.layer);
+    return 0;
 }
 
 /* What needs an owner that only exists in our user namespace is put into a layer of template host
@@ -51,5 +58,7 @@ int rootfs_seal(const char *layer)
     if (make_dir(at, "workspace") < 0)
         return -1;
     CAY_AUTOFD home = openat(at, "home", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return home < 0 ? -1 : make_dir(home, "user");
+    if (home < 0)
+        return -1;
+    return make_dir(home, "user");
 }

@@ -58,7 +58,9 @@ static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
 {
     int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) +
                !!(m->flags & CAY_SPAWN_BLOB_FD);
-    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
+    size_t strings = 0;
+    if (!(m->flags & CAY_SPAWN_BLOB_FD))
+        strings = m->blob;
     return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
            memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX && tail >= strings &&
            tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob &&
@@ -89,7 +91,10 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     g->timeout_ms = m->timeout_ms;
     g->deadline = p->timer.at_ms;
     g->started_ms = p->started_ms;
-    g->group = p->group.dir >= 0 ? p->group.number : 0;
+    if (p->group.dir >= 0)
+        g->group = p->group.number;
+    else
+        g->group = 0;
     memcpy(g->forget, p->b->forget, sizeof g->forget);
     const struct {
         int fd;
@@ -161,7 +166,10 @@ void proc_spawn(const request *r)
     }
     bool good =
         well_formed(m, r->tail_len, r->nfds); /* first of all: only then is the tag a string */
-    old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
+    if (good && m->tag[0])
+        old = proc_find(b, m->tag);
+    else
+        old = NULL;
     if (!good || (old && !old->ended) || !make_room(b)) {
         bool tag = old && !old->ended;
         reply_error(c,
@@ -186,10 +194,15 @@ void proc_spawn(const request *r)
     proc *p = proc_new(b, m->proc);
     cay__str_copy(p->tag, sizeof p->tag, m->tag);
     cay__str_copy(p->title, sizeof p->title, m->title);
-    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
+    size_t strings = 0;
+    if (!(m->flags & CAY_SPAWN_BLOB_FD))
+        strings = m->blob;
     proc_label(p, r->tail + strings, r->tail_len - strings);
     p->flags = m->flags;
-    p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
+    if (m->ring)
+        p->ring_bytes = CAY_MAX((m->ring + 4095u) & ~4095u, 4096u);
+    else
+        p->ring_bytes = RING_DEFAULT;
     p->started_ms = cay__clock_ms();
     p->starter = c;
     if (m->timeout_ms) {
@@ -228,7 +241,11 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
         return;
     if (r->sys) {
         bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
-        int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
+        int code;
+        if (r->sys == ENOENT || r->sys == ENOTDIR)
+            code = CAY_ENOENT;
+        else
+            code = cay_code_of_errno(r->sys);
         reply_error(
             p->starter, code, r->sys,
             exec   ? "exec_failed"

@@ -80,7 +80,9 @@ bool ring_adopt(stream *s, int fd)
     }
     s->head = h.head;
     s->lost = h.lost;
-    off_t pos = s->p->flags & CAY_SPAWN_TTY ? -1 : lseek(fd, 0, SEEK_CUR) - (off_t)HEADER;
+    off_t pos = -1;
+    if (!(s->p->flags & CAY_SPAWN_TTY))
+        pos = lseek(fd, 0, SEEK_CUR) - (off_t)HEADER;
     if (pos >= 0 &&
         pos <= (off_t)h.size) /* further than was written down: the kill came before that */
         s->head += (h.size - h.head % h.size + (uint64_t)pos) % h.size;
@@ -90,7 +92,9 @@ bool ring_adopt(stream *s, int fd)
 
 static uint64_t oldest_offset(const stream *s)
 {
-    return s->head > s->ring.size ? s->head - s->ring.size : 0;
+    if (s->head > s->ring.size)
+        return s->head - s->ring.size;
+    return 0;
 }
 
 /* Up to n bytes of the source into the ring. Returns as read(2). The bytes of a pipe are moved to
@@ -105,8 +109,11 @@ static ssize_t ring_fill(stream *s, size_t n)
     bool tty = s->p->flags & CAY_SPAWN_TTY;
     if (!tty && at == 0)
         lseek(r->fd, HEADER, SEEK_SET);
-    ssize_t k = tty ? read(s->w.fd, r->map + HEADER + at, n)
-                    : splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
+    ssize_t k;
+    if (tty)
+        k = read(s->w.fd, r->map + HEADER + at, n);
+    else
+        k = splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
     if (k > 0) {
         CAY_FAULT("keeper.ring.filled");
         cay__marks_add(&((ring_head *)r->map)->marks, before, s->head,
@@ -167,7 +174,9 @@ static bool reader_feed(reader *r)
         size_t n;
         r->at = CAY_MAX(r->at, oldest_offset(s));
         const char *p = ring_at(s, r->at, &n);
-        ssize_t k = reader_watch(r) ? write(r->w.fd, p, n) : 0;
+        ssize_t k = 0;
+        if (reader_watch(r))
+            k = write(r->w.fd, p, n);
         if (k < 0 && errno == EAGAIN) {
             cay__loop_set(&K.loop, &r->w, EPOLLOUT);
             return true;
@@ -214,7 +223,9 @@ void stream_resume(stream *s)
 
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 {
-    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
+    uint64_t from = offset;
+    if (offset == CAY_FROM_NOW)
+        from = s->head; /* may be still to come */
     uint64_t at = CAY_MAX(from, oldest_offset(s));
     *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = is_over(s) };
     reader *r = cay__alloc(sizeof *r);
@@ -240,7 +251,9 @@ static size_t get_free_space(stream *s)
         return n;
     int64_t now = cay__now_ms();
     for (reader *r = s->readers; r; r = r->next) {
-        uint64_t behind = s->head > r->at ? s->head - r->at : 0;
+        uint64_t behind = 0;
+        if (s->head > r->at)
+            behind = s->head - r->at;
         if (behind < s->ring.size) {
             n = CAY_MIN(n, s->ring.size - (size_t)behind);
             continue;
@@ -260,7 +273,9 @@ static ssize_t pass_on(stream *s, size_t most)
     if (!r || r->next || r->at != s->head || (s->p->flags & CAY_SPAWN_TTY))
         return 0;
     ssize_t n = tee(s->w.fd, r->w.fd, most, SPLICE_F_NONBLOCK);
-    return n > 0 ? n : 0;
+    if (n > 0)
+        return n;
+    return 0;
 }
 
 /* Readers get what is there and, when that is all, their end. */
@@ -363,7 +378,9 @@ size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_t
 {
     uint64_t from = offset == CAY_FROM_NOW ? s->head : offset,
              until = UINT64_MAX; /* may be still to come */
-    uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest_offset(s)) : from;
+    uint64_t at = from;
+    if (s->ring.fd >= 0)
+        at = CAY_MAX(from, oldest_offset(s));
     size_t done = 0;
     *out = (cay_m_data){ .offset = at, .lost = at - from };
     if (one_time && s->ring.fd >= 0)

@@ -84,8 +84,15 @@ static const char *run_inside(swap *s, const char *(*fn)(swap *s))
     int pid = clone(inside_main, s->mem + sizeof s->mem, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
     int e = errno;
     CAY__STACK_USED(s->mem, sizeof s->mem);
-    errno = pid < 0 ? e : C.done ? C.sys : ECHILD;
-    return pid < 0 || !C.done ? "helper" : C.step;
+    if (pid < 0)
+        errno = e;
+    else if (C.done)
+        errno = C.sys;
+    else
+        errno = ECHILD;
+    if (pid < 0 || !C.done)
+        return "helper";
+    return C.step;
 }
 
 static const char *seal_root(swap *s)
@@ -98,8 +105,9 @@ static const char *seal_root(swap *s)
 
 static const char *unseal_root(swap *s)
 {
-    return mnt_setattr(s->old, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY, -1) < 0 ? "writable again"
-                                                                                : NULL;
+    if (mnt_setattr(s->old, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY, -1) < 0)
+        return "writable again";
+    return NULL;
 }
 
 static int open_mountpoint(int root, const char *path)
@@ -165,7 +173,9 @@ static const char *change_root(swap *s)
         CAY_FAULT("zygote.swap.moved");
         if (fchdir(s->root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0) {
             CAY_FAULT("zygote.swap.pivoted");
-            return umount2(".", MNT_DETACH) == 0 ? NULL : "old root";
+            if (umount2(".", MNT_DETACH) == 0)
+                return NULL;
+            return "old root";
         }
         step = "pivot";
         int e = errno;
@@ -187,7 +197,9 @@ static const char *remove_cover(swap *s)
     if (top < 0 ||
         (s->m.line[s->m.root].ro && !move_all(&s->m, s->m.line[s->m.cover].id, top, s->old)))
         return "mounts";
-    return umount2("/", MNT_DETACH) == 0 ? NULL : "second root";
+    if (umount2("/", MNT_DETACH) == 0)
+        return NULL;
+    return "second root";
 }
 
 static bool has_entry(int at, const char *name)
@@ -248,7 +260,9 @@ static const char *change_dirs(swap *s)
     if (has_entry(s->at, "work.old") ? !trash_dir(s->at, "work", &s->out->trash)
                                      : renameat(s->at, "work", s->at, "work.old") < 0)
         return "work";
-    return root_fresh(s->job, s->at) ? NULL : "directories";
+    if (root_fresh(s->job, s->at))
+        return NULL;
+    return "directories";
 }
 
 static const char *go_on(swap *s)
@@ -274,7 +288,7 @@ static const char *inspect_mounts(swap *s)
     if (s->m.cover < 0)
         return NULL;
     const char *step = run_inside(s, remove_cover);
-    return step ? step : mountinfo_read(&s->m, s->job->pid) ? NULL : "mountinfo";
+    return CAY_OR(step, mountinfo_read(&s->m, s->job->pid) ? NULL : "mountinfo");
 }
 
 /* From wherever it stands. found: another began it. */
@@ -301,7 +315,7 @@ static const char *finish_swap(swap *s, bool found)
     step = go_on(s);
     if (step && errno == ECHILD) { /* the one inside was killed, wherever it was */
         const char *more = inspect_mounts(s);
-        step = more ? more : !s->m.line[s->m.root].ro ? NULL : step;
+        step = CAY_OR(more, !s->m.line[s->m.root].ro ? NULL : step);
     }
     if (!step) {
         s->out->old = fcntl(s->old, F_DUPFD_CLOEXEC, 3);
@@ -351,9 +365,9 @@ static const char *write_intent(swap *s)
     errno = E2BIG;
     if (!ok || !stack_parse(&s->then, s->next))
         return "stack";
-    return stack_write(s->at, "stack.new", s->next) && stack_write(s->at, INTENT, s->aside)
-               ? NULL
-               : "intent";
+    if (stack_write(s->at, "stack.new", s->next) && stack_write(s->at, INTENT, s->aside))
+        return NULL;
+    return "intent";
 }
 
 /* The wish of one that died. 0: there is none. */
@@ -390,7 +404,9 @@ static int lock_workers(int fd, int ms)
     char path[48], n[21];
     cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)fd), NULL);
     CAY_AUTOFD own = open(path, O_RDWR | O_CLOEXEC);
-    return own >= 0 && lock_wait(own, ms) ? CAY_STEAL_FD(own) : -1;
+    if (own >= 0 && lock_wait(own, ms))
+        return CAY_STEAL_FD(own);
+    return -1;
 }
 
 static const char *open_all(swap *s, int pidfd)
@@ -404,7 +420,9 @@ static const char *open_all(swap *s, int pidfd)
                   NULL);
     s->old = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     /* That was the right process if the right one still lives. */
-    return s->old < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 ? "init" : NULL;
+    if (s->old < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
+        return "init";
+    return NULL;
 }
 
 static const char *perform_swap(swap *s)
@@ -412,13 +430,19 @@ static const char *perform_swap(swap *s)
     int found = read_intent(s);
     const char *step = NULL;
     if (found) {
-        step = found < 0 ? "intent" : finish_swap(s, true);
+        if (found < 0)
+            step = "intent";
+        else
+            step = finish_swap(s, true);
         if (step || s->job->rec ||
             s->out->swapped) /* what was asked for now is asked again, if it is another */
             return step;
         s->next[0] = 0;
     }
-    step = s->job->rec ? NULL : write_intent(s);
+    if (s->job->rec)
+        step = NULL;
+    else
+        step = write_intent(s);
     CAY_FAULT("zygote.swap.intent");
     if (!step && !s->job->rec && !s->out->swapped)
         return finish_swap(s, false);
@@ -441,10 +465,14 @@ const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_resul
     s->job = job;
     s->out = out;
     s->at = s->old = s->root = -1;
-    s->lower = nfds > 2 ? fds[2] : -1;
+    if (nfds > 2)
+        s->lower = fds[2];
+    else
+        s->lower = -1;
     const char *step = open_all(s, fds[0]);
-    CAY_AUTOFD lock =
-        step ? -1 : openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    CAY_AUTOFD lock = -1;
+    if (!step)
+        lock = openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (!step && (lock < 0 || !lock_wait(lock, LOCK_MS)))
         step = "intent";
     if (!step)

@@ -96,7 +96,9 @@ static void count_below(turn *t)
 
 static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
-    turn *t = j->b ? j->b->turn : NULL;
+    turn *t = NULL;
+    if (j->b)
+        t = j->b->turn;
     if (d->trash ||
         nfds) { /* the last to let go of the old root waits for all that is cached of it */
         keeper_job sweep = { .type = KEEPER_JOB_SWEEP };
@@ -115,7 +117,7 @@ static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nf
         count_below(t);
     CAY_FAULT("keeper.swap.done");
     if (d->sys || (!d->swapped && !t->job.rec)) {
-        fail_turn(t, d->sys ? d->sys : EIO, d->step);
+        fail_turn(t, CAY_OR(d->sys, EIO), d->step);
         return;
     }
     uint64_t us = (uint64_t)(cay__now_us() - t->began_us);

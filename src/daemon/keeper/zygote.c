@@ -39,7 +39,7 @@ static void send_result(cay_job_done *d, const int *fds, int nfds)
 
 static void send_failure(const char *step)
 {
-    cay_job_done d = { .sys = errno ? errno : EIO };
+    cay_job_done d = { .sys = CAY_OR(errno, EIO) };
     cay__str_copy(d.step, sizeof d.step, step);
     send_result(&d, NULL, 0);
 }
@@ -95,10 +95,10 @@ static void run_swap_job(const int *fds, int nfds)
 {
     swap_result r;
     const char *step = swap_run(&job, fds, nfds, &r);
-    cay_job_done d = { .sys = step ? errno ? errno : EIO : 0,
+    cay_job_done d = { .sys = step ? CAY_OR(errno, EIO) : 0,
                        .swapped = r.swapped,
                        .trash = r.trash };
-    cay__str_copy(d.step, sizeof d.step, step ? step : "");
+    cay__str_copy(d.step, sizeof d.step, CAY_OR(step, ""));
     CAY_FAULT("zygote.swap.answer");
     send_result(&d, &r.old, r.old >= 0);
     cay__close_fd(&r.old);
@@ -131,7 +131,9 @@ static void run_clone_job(int *fds, int nfds)
     }
     uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                    (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
-    unsigned rec = job.rec ? AT_RECURSIVE : 0u;
+    unsigned rec = 0u;
+    if (job.rec)
+        rec = AT_RECURSIVE;
     /* Private: what the host mounts below it later must not appear inside. */
     if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {
         send_failure("flags");
@@ -171,10 +173,14 @@ static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
     if (depth > DEPTH_REMOVE) {
         if (unlinkat(at, name, AT_REMOVEDIR) == 0)
             return true;
-        return lift_dir(at, name) ? (*lifted = true) : false;
+        if (lift_dir(at, name))
+            return (*lifted = true);
+        return false;
     }
     int fd = open_any(at, name);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return false;
@@ -233,7 +239,9 @@ static void measure_tree(int at, const char *name, cay_job_done *d, unsigned dep
     if (!dir_)
         return;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = NULL;
+    if (fd >= 0)
+        dir = fdopendir(fd);
     if (!dir || depth > DEPTH_MEASURE) {
         if (dir || errno == EMFILE || errno == ENFILE || errno == ENOMEM)
             d->bytes = d->inodes = UINT64_MAX;

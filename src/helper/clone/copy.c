@@ -73,7 +73,9 @@ bool copy_looks(int from, int to, const struct stat *st)
 
 static bool copy_small(int in, int out, off_t size)
 {
-    ssize_t n = size ? read(in, buffer, sizeof buffer) : 0;
+    ssize_t n = 0;
+    if (size)
+        n = read(in, buffer, sizeof buffer);
     return n >= 0 && cay__fd_write_all(out, buffer, (size_t)n);
 }
 
@@ -113,7 +115,10 @@ static bool copy_large(int in, int out, const struct stat *st)
         off_t end = lseek(in, data, SEEK_HOLE);
         if (!copy_part(in, out, data, end < 0 ? size : end))
             return false;
-        at = end < 0 ? size : end;
+        if (end < 0)
+            at = size;
+        else
+            at = end;
     }
     return true;
 }
@@ -125,8 +130,10 @@ bool copy_same(int fd, const struct stat *st)
     struct stat now;
     if (fstat(fd, &now) < 0)
         return false;
-    errno =
-        copy_of_sandboxes && (now.st_uid < STORE || now.st_uid - STORE > 65535) ? EPERM : ESTALE;
+    if (copy_of_sandboxes && (now.st_uid < STORE || now.st_uid - STORE > 65535))
+        errno = EPERM;
+    else
+        errno = ESTALE;
     return errno == ESTALE && now.st_ino == st->st_ino && now.st_dev == st->st_dev &&
            (now.st_mode & S_IFMT) == (st->st_mode & S_IFMT) && now.st_uid == st->st_uid;
 }

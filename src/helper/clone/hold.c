@@ -45,9 +45,9 @@ static int call_keeper(uint16_t type, const char *id, uint64_t flags, packet *r,
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     cay__str_copy(q.m.id, sizeof q.m.id, id);
     memset(r, 0, sizeof *r);
-    ssize_t n = cay__fd_send(CLONE_KEEPER, &q, sizeof q, NULL, 0, 0) < 0
-                    ? -1
-                    : cay__fd_recv(CLONE_KEEPER, r, sizeof *r, fds, &nfds, 0);
+    ssize_t n = -1;
+    if (cay__fd_send(CLONE_KEEPER, &q, sizeof q, NULL, 0, 0) >= 0)
+        n = cay__fd_recv(CLONE_KEEPER, r, sizeof *r, fds, &nfds, 0);
     if (n < (ssize_t)sizeof r->h || r->h.magic != CAY_MSG_MAGIC)
         return set_failure(a, CAY_EUPSTREAM, n < 0 ? errno : 0, "peer_died",
                            "the keeper died while the sandbox was to stand still");
@@ -112,11 +112,11 @@ static int start_guard(clone_hold *h, clone_answer *a)
     if (said[0] == 'y')
         return 0;
     memcpy(&sys, said + 1, sizeof sys);
-    return sys == ETIMEDOUT
-               ? set_failure(a, CAY_EBUSY, sys, "freeze_timeout",
-                             "a process of the sandbox could not be stopped within 5 s; try again")
-               : set_failure(a, CAY_EGONE, sys, "sandbox_gone",
-                             "the sandbox ended while it was being stopped");
+    if (sys == ETIMEDOUT)
+        return set_failure(a, CAY_EBUSY, sys, "freeze_timeout",
+                           "a process of the sandbox could not be stopped within 5 s; try again");
+    return set_failure(a, CAY_EGONE, sys, "sandbox_gone",
+                       "the sandbox ended while it was being stopped");
 }
 
 int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
@@ -132,7 +132,10 @@ int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
     if (h->init <= 0)
         return set_failure(a, CAY_EUPSTREAM, 0, "protocol",
                            "the keeper did not say which process is the sandbox's first");
-    rc = h->events >= 0 ? await_frozen(h, a) : start_guard(h, a);
+    if (h->events >= 0)
+        rc = await_frozen(h, a);
+    else
+        rc = start_guard(h, a);
     CAY_FAULT("clone.hold.still");
     return rc;
 }

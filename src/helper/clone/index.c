@@ -116,13 +116,13 @@ const clone_mark *index_find(const clone_index *x, const struct stat *st)
     for (size_t h = (size_t)((uint64_t)st->st_ino * 0x9e3779b97f4a7c15ull) & (x->nhash - 1);
          x->by_ino[h]; h = (h + 1) & (x->nhash - 1)) {
         const clone_mark *m = &x->marks[x->by_ino[h] - 1];
-        if (m->ino == st->st_ino)
-            return m->size == (uint64_t)st->st_size && m->ctime_s == st->st_ctim.tv_sec &&
-                           m->ctime_ns == (uint32_t)st->st_ctim.tv_nsec &&
-                           m->mtime_s == st->st_mtim.tv_sec &&
-                           m->mtime_ns == (uint32_t)st->st_mtim.tv_nsec
-                       ? m
-                       : NULL;
+        if (m->ino == st->st_ino) {
+            if (m->size == (uint64_t)st->st_size && m->ctime_s == st->st_ctim.tv_sec &&
+                m->ctime_ns == (uint32_t)st->st_ctim.tv_nsec && m->mtime_s == st->st_mtim.tv_sec &&
+                m->mtime_ns == (uint32_t)st->st_mtim.tv_nsec)
+                return m;
+            return NULL;
+        }
     }
     return NULL;
 }

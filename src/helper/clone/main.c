@@ -60,8 +60,14 @@ __attribute__((format(printf, 4, 5))) static int set_failure(job *j, int code, c
 {
     int sys = errno;
     va_list ap;
-    j->answer.code = code == CAY_ESYS ? cay_code_of_errno(sys) : code;
-    j->answer.sys = code == CAY_ESYS ? sys : 0;
+    if (code == CAY_ESYS)
+        j->answer.code = cay_code_of_errno(sys);
+    else
+        j->answer.code = code;
+    if (code == CAY_ESYS)
+        j->answer.sys = sys;
+    else
+        j->answer.sys = 0;
     cay__str_copy(j->answer.reason, sizeof j->answer.reason, reason);
     va_start(ap, fmt);
     int n = vsnprintf(j->answer.msg, sizeof j->answer.msg, fmt, ap);
@@ -76,12 +82,15 @@ static int open_disk(job *j, int *disk)
 {
     const char *step;
     CAY_AUTOFD image = openat(j->dir, "image", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
-        return errno == ENOENT
-                   ? 0
-                   : set_failure(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
+    if (image < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return set_failure(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
+    }
     *disk = cay__image_mount(image, &step);
-    return *disk < 0 ? set_failure(j, CAY_ESYS, "disk_image", "disk image: %s", step) : 0;
+    if (*disk < 0)
+        return set_failure(j, CAY_ESYS, "disk_image", "disk image: %s", step);
+    return 0;
 }
 
 static int enter_sandbox(job *j)
@@ -108,12 +117,15 @@ static int enter_sandbox(job *j)
     CAY_AUTOFD disk = -1;
     if (j->dir >= 0 && open_disk(j, &disk) < 0)
         return j->answer.code;
-    j->root.upper = j->dir < 0 ? -1
-                               : openat(disk >= 0 ? disk : j->dir, "upper",
-                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    j->on.upper = j->dir < 0
-                      ? -1
-                      : openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (j->dir < 0)
+        j->root.upper = -1;
+    else
+        j->root.upper = openat(disk >= 0 ? disk : j->dir, "upper",
+                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (j->dir < 0)
+        j->on.upper = -1;
+    else
+        j->on.upper = openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 ||
         (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
@@ -159,8 +171,10 @@ static void prepare_part(const job *j, part *p)
     if (fstatfs(p->upper, &fs) < 0)
         return;
     t->doubt = fs.f_type == TMPFS_MAGIC;
-    t->how =
-        fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ? COPY_SHARED : COPY_BYTES;
+    if (fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC)
+        t->how = COPY_SHARED;
+    else
+        t->how = COPY_BYTES;
     /* A reflink writes out what the file still has in memory: better now than while everything
      * stands still. */
     if (t->how == COPY_SHARED)
@@ -208,7 +222,9 @@ static int walk_part(job *j, part *p, const clone_hold *h)
         return set_failure(j, CAY_ESYS, "", "copy /%s", t->path);
     }
     CAY_FAULT("clone.walked");
-    return !h || hold_still(h) ? 0 : fail_interrupted(j);
+    if (!h || hold_still(h))
+        return 0;
+    return fail_interrupted(j);
 }
 
 /* What apply wrote to the directory until now is no conflict for who goes on from here. */
@@ -219,9 +235,9 @@ static int take_applied(job *j)
     bool shared = false;
     if (on >= 0 && fstatat(on, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return 0;
-    return on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared)
-               ? 0
-               : set_failure(j, CAY_ESYS, "", "copy what was applied");
+    if (on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared))
+        return 0;
+    return set_failure(j, CAY_ESYS, "", "copy what was applied");
 }
 
 static int publish_part(job *j, part *p)
@@ -272,7 +288,9 @@ static int run_job(job *j)
     if (fstatat(j->layers, j->root.layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     part *const parts[] = { &j->root, &j->on };
-    size_t n = j->on.upper >= 0 ? 2 : 1;
+    size_t n = 1;
+    if (j->on.upper >= 0)
+        n = 2;
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(make_stage(j, parts[i]));
         prepare_part(j, parts[i]);

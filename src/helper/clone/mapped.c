@@ -38,9 +38,10 @@ static void add_path(const look *l, const char *path)
     path += n;
     while (*path == '/')
         path++;
-    CAY_AUTOFD fd = *path ? cay__fd_openat2(l->upper, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
-                                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
-                          : -1;
+    CAY_AUTOFD fd = -1;
+    if (*path)
+        fd = cay__fd_openat2(l->upper, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd >= 0 && fstat(fd, &st) == 0)
         add_inode(l->set, st.st_ino);
 }
@@ -112,8 +113,9 @@ static bool on_process(int pid, void *arg)
         if (e->d_name[0] == '.')
             continue;
         cay__str_join(t, sizeof t, path, "/", e->d_name, "/stat", NULL);
-        const char *end =
-            cay__fd_read_file(AT_FDCWD, t, state, sizeof state) > 0 ? strrchr(state, ')') : NULL;
+        const char *end = NULL;
+        if (cay__fd_read_file(AT_FDCWD, t, state, sizeof state) > 0)
+            end = strrchr(state, ')');
         if (!end || end[1] == 0 || end[2] == 'Z' || end[2] == 'X')
             continue;
         cay__str_join(t, sizeof t, path, "/", e->d_name, "/maps", NULL);

@@ -72,9 +72,12 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
 static char state_of(const char *file)
 {
     char buf[512];
-    const char *end =
-        cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
-    return end && end[1] ? end[2] : 'X';
+    const char *end = NULL;
+    if (cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0)
+        end = strrchr(buf, ')');
+    if (end && end[1])
+        return end[2];
+    return 'X';
 }
 
 /* A parent that waits for its vfork(2) child sleeps until that one, which stands still, goes on. */
@@ -226,7 +229,9 @@ static uint64_t mix_hash(uint64_t h, uint64_t v)
 static uint64_t number_after(const char *text, const char *word)
 {
     const char *at = strstr(text, word);
-    return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+    if (at)
+        return strtoull(at + strlen(word), NULL, 10);
+    return 0;
 }
 
 /* The end of a file that others make as long as they like: groups stand in the middle. */
@@ -256,8 +261,9 @@ static uint64_t ran_until_now(const char *task, uint64_t tid)
     cay__str_join(path, sizeof path, task, "/syscall", NULL);
     cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf);
     cay__str_join(path, sizeof path, task, "/stat", NULL);
-    const char *end =
-        cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    const char *end = NULL;
+    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0)
+        end = strrchr(buf, ')');
     if (!end ||
         sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) !=
             2 ||

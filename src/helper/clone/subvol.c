@@ -102,7 +102,9 @@ int subvol_open(const clone_subvol *s, const char *path, const struct stat *want
         return -1;
     CAY_AUTOFD fd = openat(s->stage, whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     /* The same directory: inodes keep their numbers in a snapshot. */
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == want->st_ino ? CAY_STEAL_FD(fd) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == want->st_ino)
+        return CAY_STEAL_FD(fd);
+    return -1;
 }
 
 void subvol_destroy(int stage)

@@ -56,7 +56,9 @@ static void twins_free(void)
 static bool base_dir(clone_tree *t, const char **path)
 {
     const char *slash = strrchr(*path, '/');
-    size_t n = slash ? (size_t)(slash - *path) : 0;
+    size_t n = 0;
+    if (slash)
+        n = (size_t)(slash - *path);
     if (n >= sizeof t->near_path)
         return false;
     if (t->near < 0 || n != t->near_len || memcmp(t->near_path, *path, n)) {
@@ -75,8 +77,9 @@ static bool base_dir(clone_tree *t, const char **path)
  * the reason. */
 static bool link_last(clone_tree *t, int from, const char *name, int to, const struct stat *st)
 {
-    const clone_mark *m =
-        t->base >= 0 && !inode_set_has(&t->mapped, st->st_ino) ? index_find(t->last, st) : NULL;
+    const clone_mark *m = NULL;
+    if (t->base >= 0 && !inode_set_has(&t->mapped, st->st_ino))
+        m = index_find(t->last, st);
     if (!m)
         return false;
     const char *path = t->last->names + m->path;
@@ -93,7 +96,9 @@ static bool copy_entry(clone_tree *t, int from, const char *name, int to, const 
         errno = ECANCELED;
         return false;
     }
-    twin *other = st->st_nlink > 1 ? twin_of(st->st_ino) : NULL;
+    twin *other = NULL;
+    if (st->st_nlink > 1)
+        other = twin_of(st->st_ino);
     t->files++;
     if (other && other->path)
         return linkat(t->to, other->path, to, name, 0) == 0;
@@ -142,7 +147,9 @@ static bool copy_dir(clone_tree *t, int from, int to)
 {
     size_t len = t->len;
     int fd = fcntl(from, F_DUPFD_CLOEXEC, 3);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     bool ok = d;
     for (struct dirent *e; ok && (errno = 0, e = readdir(d));) {
         struct stat st;
@@ -195,7 +202,9 @@ void clone_tree_remove(int at, const char *name)
     if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
         return;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return;

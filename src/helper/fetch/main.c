@@ -54,7 +54,8 @@ static bool value_of(const char *line, size_t n, const char *name, char *out, si
         ;
     while (n && (line[n - 1] == '\r' || line[n - 1] == '\n' || line[n - 1] == ' '))
         n--;
-    n = n < cap ? n : 0; /* one that does not fit is none */
+    if (n >= cap)
+        n = 0; /* one that does not fit is none */
     memcpy(out, line, n);
     out[n] = 0;
     return true;
@@ -98,7 +99,9 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
         return 0;
     cay__item_data(&f->out, data, one * n);
     CAY_FAULT("fetch.tool.body");
-    return f->out.failed ? 0 : one * n;
+    if (f->out.failed)
+        return 0;
+    return one * n;
 }
 
 /* Lines until the end; anything that is not "Name: value" is left out by curl. */
@@ -106,7 +109,9 @@ static struct curl_slist *read_headers(int fd)
 {
     static char text[HEADERS_MAX + 1];
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-    ssize_t n = fd < 0 ? 0 : cay__fd_read_all(fd, text, HEADERS_MAX);
+    ssize_t n = 0;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text, HEADERS_MAX);
     text[n > 0 ? n : 0] = 0;
     for (char *save = NULL, *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
         list = curl_slist_append(list, l);
@@ -132,7 +137,9 @@ static int report_result(fetch *f, CURLcode rc, const char *why)
                                              .extra = text,
                                              .extra_len = strlen(text) });
     }
-    return cay__items_flush(&f->out) && rc == CURLE_OK ? 0 : 1;
+    if (cay__items_flush(&f->out) && rc == CURLE_OK)
+        return 0;
+    return 1;
 }
 
 static void set_up(fetch *f, const char *url, char why[CURL_ERROR_SIZE], struct curl_slist *list)

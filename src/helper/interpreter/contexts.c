@@ -107,7 +107,7 @@ static _Noreturn void exec_kernel(const context *x, const char *program, const c
     if (!strcmp(x->l->name, "python"))
         execl(program, program, "-u", script, (char *)NULL);
     else
-        execl(own, own, "--kernel", x->l->name, program, *script ? script : NULL, (char *)NULL);
+        execl(own, own, "--kernel", x->l->name, program, cay__text_or(script, NULL), (char *)NULL);
     _exit(127);
 }
 
@@ -136,7 +136,9 @@ static int start_kernel(context *x, cay_err *err)
     CAY_TRY(find_cwd(x->cwd, cwd, sizeof cwd, err));
     if (pipe2(in, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start a kernel of %s", x->l->name);
-    pid_t pid = pipe2(out, O_CLOEXEC) < 0 ? -1 : fork();
+    pid_t pid = -1;
+    if (pipe2(out, O_CLOEXEC) >= 0)
+        pid = fork();
     if (pid == 0)
         exec_kernel(x, program, cwd, in[0], out[1]);
     int sys = errno;
@@ -169,7 +171,9 @@ static bool read_proc_stat(const char *name, pid_t *pid, pid_t *parent, pid_t *s
         return false;
     snprintf(path, sizeof path, "/proc/%.20s/stat", name);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof buf - 1);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = read(fd, buf, sizeof buf - 1);
     if (n <= 0)
         return false;
     buf[n] = 0;
@@ -218,9 +222,11 @@ static void kill_tree(pid_t root)
 
 static void flush_requests(context *x)
 {
-    ssize_t n =
-        x->sent < x->sends.len ? write(x->in, x->sends.p + x->sent, x->sends.len - x->sent) : 0;
-    x->sent += n > 0 ? (size_t)n : 0; /* one that reads no more ends, and that is told */
+    ssize_t n = 0;
+    if (x->sent < x->sends.len)
+        n = write(x->in, x->sends.p + x->sent, x->sends.len - x->sent);
+    if (n > 0)
+        x->sent += (size_t)n; /* one that reads no more ends, and that is told */
     if (x->sent == x->sends.len) {
         text_clear(&x->sends);
         x->sent = 0;
@@ -338,7 +344,10 @@ static void split_output(context *x, const char *s, size_t n)
 {
     for (const char *end = s + n, *stop; s < end; s = stop) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
-        stop = nl ? nl + 1 : end;
+        if (nl)
+            stop = nl + 1;
+        else
+            stop = end;
         if (!x->skips)
             text_add(&x->line, s, (size_t)(stop - s));
         if (x->line.len > LINE_MAX_BYTES)
@@ -358,7 +367,9 @@ static void split_output(context *x, const char *s, size_t n)
 static bool take_output(context *x)
 {
     static char buf[READ];
-    ssize_t n = x->out < 0 ? -1 : read(x->out, buf, sizeof buf);
+    ssize_t n = -1;
+    if (x->out >= 0)
+        n = read(x->out, buf, sizeof buf);
     if (n > 0)
         split_output(x, buf, (size_t)n);
     if (n == 0) { /* it can say nothing any more */
@@ -428,11 +439,12 @@ static int add_context(const struct language *l, const char *id, const char *cwd
     context **p = &contexts, *x = cay__alloc(sizeof *x);
     *x = (context){ .l = l, .in = -1, .out = -1, .polled = -1, .cwd = cay__strdup(cwd) };
     cay__str_copy(x->id, sizeof x->id, id);
-    int rc =
-        ncontexts < CONTEXTS
-            ? start_kernel(x, err)
-            : cay_fail(err, CAY_EBUSY,
-                       "there are %d contexts, which is all there can be; remove one", CONTEXTS);
+    int rc;
+    if (ncontexts < CONTEXTS)
+        rc = start_kernel(x, err);
+    else
+        rc = cay_fail(err, CAY_EBUSY,
+                      "there are %d contexts, which is all there can be; remove one", CONTEXTS);
     if (rc < 0) {
         free(x->cwd);
         free(x);
@@ -464,7 +476,9 @@ int context_open(const char *id, const char *language, context **out, cay_err *e
     bool usual = cay__str_starts(id, "default-");
     if (!*id || usual) {
         const struct language *l = language_of(usual ? id + 8 : language, err);
-        return l ? open_default(l, out, err) : err->code;
+        if (l)
+            return open_default(l, out, err);
+        return err->code;
     }
     context *x = find_context(id);
     if (!x || !x->pid)
@@ -494,7 +508,7 @@ int context_new(const char *language, const char *cwd, text *json, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "getrandom");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(id + 2 * i, 3, "%02x", random[i]);
-    CAY_TRY(add_context(l, id, *cwd ? cwd : DEFAULT_CWD, &x, err));
+    CAY_TRY(add_context(l, id, cay__text_or(cwd, DEFAULT_CWD), &x, err));
     json_of(json, x->id, l->name, x->cwd);
     return 0;
 }
@@ -514,8 +528,11 @@ int context_remove(const char *id, cay_err *err)
     while (*p && strcmp((*p)->id, id))
         p = &(*p)->next;
     context *x = *p;
-    if (!x || !x->pid)
-        return unused_default(id) ? 0 : fail_unknown(id, err); /* as it is not listed either */
+    if (!x || !x->pid) {
+        if (unused_default(id))
+            return 0;
+        return fail_unknown(id, err);
+    } /* as it is not listed either */
     kill_kernel(x);
     *p = x->next;
     ncontexts--;
@@ -530,8 +547,11 @@ int context_restart(const char *id, cay_err *err)
 {
     context *x = find_context(id);
     const struct language *l = unused_default(id);
-    if (!x)
-        return l ? open_default(l, &x, err) : fail_unknown(id, err);
+    if (!x) {
+        if (l)
+            return open_default(l, &x, err);
+        return fail_unknown(id, err);
+    }
     if (x->pid)
         kill_kernel(x);
     return start_kernel(x, err);

@@ -75,8 +75,10 @@ static void write_all(const char *s, size_t n)
         ssize_t k = write(1, s, n);
         if (k < 0 && errno != EINTR && errno != EAGAIN)
             _exit(1);
-        s += k > 0 ? k : 0;
-        n -= k > 0 ? (size_t)k : 0;
+        if (k > 0)
+            s += k;
+        if (k > 0)
+            n -= (size_t)k;
     }
 }
 
@@ -122,8 +124,11 @@ static size_t count_partial_bytes(const char *p, size_t n)
             return k;
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)p[n - k];
-        if (c >= 0xc0)
-            return k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u) ? k : 0;
+        if (c >= 0xc0) {
+            if (k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u))
+                return k;
+            return 0;
+        }
         if (c < 0x80)
             return 0;
     }
@@ -142,7 +147,9 @@ static bool take_output(stream *s)
         tell_text(s, s->held.p, (size_t)(at - s->held.p));
         text_cut(&s->held, (size_t)(at - s->held.p) + MARK);
     }
-    size_t keep = n ? count_partial_bytes(s->held.p, s->held.len) : 0;
+    size_t keep = 0;
+    if (n)
+        keep = count_partial_bytes(s->held.p, s->held.len);
     tell_text(s, s->held.p, s->held.len - keep);
     text_cut(&s->held, s->held.len - keep);
     return n > 0;
@@ -298,7 +305,10 @@ static void take_event(const char *s, size_t n)
         return;
     if (json_member(s, s + n, "type", &at, &end) && end - at == 5 && !memcmp(at, "\"end\"", 5)) {
         H.ended = true;
-        H.status = json_member(s, s + n, "code", &at, &end) ? strtol(at, NULL, 10) : 0;
+        if (json_member(s, s + n, "code", &at, &end))
+            H.status = strtol(at, NULL, 10);
+        else
+            H.status = 0;
         H.seen_by = now_ms() + SEEN_MS;
         return;
     }
@@ -388,10 +398,14 @@ static void start_interpreter(const char *program, const char *script)
 /* Milliseconds until something is due; -1: nothing is. */
 static int wait_ms(void)
 {
-    int64_t at = H.kill_at ? H.kill_at : H.seen_by, left = at - now_ms();
+    int64_t at = CAY_OR(H.kill_at, H.seen_by), left = at - now_ms();
     if (H.kill_at && H.seen_by && H.seen_by < H.kill_at)
         left = H.seen_by - now_ms();
-    return !at ? -1 : left < 0 ? 0 : (int)left;
+    if (!at)
+        return -1;
+    if (left < 0)
+        return 0;
+    return (int)left;
 }
 
 /* It ended: what it printed and gave is told, and the interpreter tells the rest. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json.h"
+#include <base/base.h>
 #include <base/mutant.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -52,12 +53,19 @@ void text_clear(text *t)
  * the last. */
 static size_t measure_utf8(const unsigned char *s, size_t n)
 {
-    size_t k = s[0] < 0x80   ? 1
-               : s[0] < 0xc2 ? 0
-               : s[0] < 0xe0 ? 2
-               : s[0] < 0xf0 ? 3
-               : s[0] < 0xf5 ? 4
-                             : 0;
+    size_t k;
+    if (s[0] < 0x80)
+        k = 1;
+    else if (s[0] < 0xc2)
+        k = 0;
+    else if (s[0] < 0xe0)
+        k = 2;
+    else if (s[0] < 0xf0)
+        k = 3;
+    else if (s[0] < 0xf5)
+        k = 4;
+    else
+        k = 0;
     if (!k || (k > n && !CAY__MUTANT("fuzz-kernel_json")))
         return 0;
     for (size_t i = 1; i < k; i++)
@@ -65,14 +73,16 @@ static size_t measure_utf8(const unsigned char *s, size_t n)
             return 0;
     bool odd = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
                (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return odd ? 0 : k;
+    if (odd)
+        return 0;
+    return k;
 }
 
 void text_json(text *t, const char *s, size_t n)
 {
     char hex[8];
     text_add(t, "\"", 1);
-    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+    for (size_t i = 0, k; i < n; i += CAY_OR(k, 1)) {
         unsigned char c = (unsigned char)s[i];
         k = measure_utf8((const unsigned char *)s + i, n - i);
         if (!k) {
@@ -100,7 +110,9 @@ static const char *past_text(const char *s, const char *end)
     for (s++; s < end && *s != '"'; s++)
         if (*s == '\\')
             s++;
-    return s < end ? s + 1 : NULL;
+    if (s < end)
+        return s + 1;
+    return NULL;
 }
 
 /* Behind a value of any kind. */
@@ -126,7 +138,9 @@ static const char *skip_value(const char *s, const char *end)
         }
         s++;
     }
-    return depth ? NULL : s;
+    if (depth)
+        return NULL;
+    return s;
 }
 
 bool json_next(const char **s, const char *end, const char **name, size_t *len, const char **at,
@@ -171,11 +185,18 @@ static bool parse_hex4(const char *s, const char *end, unsigned *out)
 {
     *out = 0;
     for (int i = 0; i < 4; i++) {
-        char c = s + i < end ? s[i] : 0;
-        unsigned v = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                     : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                     : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                            : 16;
+        char c = 0;
+        if (s + i < end)
+            c = s[i];
+        unsigned v;
+        if (c >= '0' && c <= '9')
+            v = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            v = (unsigned)(c - 'a') + 10;
+        else if (c >= 'A' && c <= 'F')
+            v = (unsigned)(c - 'A') + 10;
+        else
+            v = 16;
         if (v > 15)
             return false;
         *out = *out << 4 | v;
@@ -186,7 +207,15 @@ static bool parse_hex4(const char *s, const char *end, unsigned *out)
 static void add_utf8(text *t, unsigned c)
 {
     char b[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    size_t n;
+    if (c < 0x80)
+        n = 1;
+    else if (c < 0x800)
+        n = 2;
+    else if (c < 0x10000)
+        n = 3;
+    else
+        n = 4;
     static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
     for (size_t i = n; i-- > 1; c >>= 6)
         b[i] = (char)(0x80 | (c & 0x3f));
@@ -230,7 +259,9 @@ bool json_text(const char *at, const char *stop, text *out)
             s++; /* no JSON, and nothing that a line could have */
         if (s >= end || *s != '\\')
             continue;
-        const char *k = s + 1 < end && s[1] ? strchr(from, s[1]) : NULL;
+        const char *k = NULL;
+        if (s + 1 < end && s[1])
+            k = strchr(from, s[1]);
         if (k) {
             text_add(out, &to[k - from], 1);
             s += 2;
@@ -265,7 +296,9 @@ static const char *sound_text(const char *s, const char *end)
             return NULL;
         }
     }
-    return s < end ? s + 1 : NULL;
+    if (s < end)
+        return s + 1;
+    return NULL;
 }
 
 static const char *skip_digits(const char *s, const char *end)
@@ -273,7 +306,9 @@ static const char *skip_digits(const char *s, const char *end)
     const char *from = s;
     while (s < end && *s >= '0' && *s <= '9')
         s++;
-    return s > from ? s : NULL;
+    if (s > from)
+        return s;
+    return NULL;
 }
 
 static const char *check_number(const char *s, const char *end)
@@ -295,7 +330,9 @@ static const char *check_number(const char *s, const char *end)
 /* Behind the list or object that begins at s. */
 static const char *check_container(const char *s, const char *end, int depth)
 {
-    char last = *s == '{' ? '}' : ']';
+    char last = ']';
+    if (*s == '{')
+        last = '}';
     bool named = *s == '{';
     s = skip_blanks(s + 1, end);
     if (s < end && *s == last)
@@ -332,7 +369,9 @@ static const char *check_value(const char *s, const char *end, int depth)
         if ((size_t)(end - s) >= n && !memcmp(s, words[i], n))
             return s + n;
     }
-    return *s == '-' || (*s >= '0' && *s <= '9') ? check_number(s, end) : NULL;
+    if (*s == '-' || (*s >= '0' && *s <= '9'))
+        return check_number(s, end);
+    return NULL;
 }
 
 bool json_sound(const char *s, const char *end)

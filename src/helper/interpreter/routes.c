@@ -30,16 +30,19 @@ static bool is_json(const char *type)
 /* A page of somebody else's can send a body without asking only as another kind. */
 static int read_object(const conn *c, const char **at, const char **end, cay_err *err)
 {
-    *at = c->body.len ? c->body.p : "{}";
-    *end = *at + (c->body.len ? c->body.len : 2);
+    if (c->body.len)
+        *at = c->body.p;
+    else
+        *at = "{}";
+    *end = *at + (CAY_OR(c->body.len, 2));
     if (c->body.len && !is_json(cay__head_field(&c->head, "content-type")))
         return cay_fail(err, CAY_EINVAL, "a body needs Content-Type: application/json");
     if (!json_sound(*at, *end))
         return cay_fail(err, CAY_EINVAL, "the body is not sound JSON");
     *at += strspn(*at, " \t\r\n");
-    return **at == '{'
-               ? 0
-               : cay_fail(err, CAY_EINVAL, "the body is not a JSON object; write it as {…}");
+    if (**at == '{')
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "the body is not a JSON object; write it as {…}");
 }
 
 /* A member that is a text; "" when it is none. */
@@ -48,7 +51,9 @@ static const char *read_text_member(const char *at, const char *end, const char 
     const char *from, *to;
     out->len = 0;
     text_add(out, "", 0);
-    return json_member(at, end, name, &from, &to) && json_text(from, to, out) ? out->p : "";
+    if (json_member(at, end, name, &from, &to) && json_text(from, to, out))
+        return out->p;
+    return "";
 }
 
 /* A value as it stands, on one line: within texts there are no newlines. */
@@ -187,17 +192,20 @@ void on_request(conn *c)
 {
     cay_err err = CAY_ERR_INIT;
     char id[256] = "";
-    int rc =
-        called_right(c->head.host)
-            ? 0
-            : cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
+    int rc = 0;
+    if (!called_right(c->head.host))
+        rc = cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
     const struct route *r = NULL;
     for (size_t i = 0; i < CAY_LEN(routes) && !r; i++)
         if (!strcmp(c->head.method, routes[i].method) &&
             match_path(routes[i].path, c->head.path, id, sizeof id))
             r = &routes[i];
-    if (rc == 0)
-        rc = r ? r->on(c, id, &err) : cay_fail(&err, CAY_ENOENT, "nothing is served at this path");
+    if (rc == 0) {
+        if (r)
+            rc = r->on(c, id, &err);
+        else
+            rc = cay_fail(&err, CAY_ENOENT, "nothing is served at this path");
+    }
     if (rc < 0)
         answer_error(c, &err);
 }

@@ -112,7 +112,9 @@ static bool take_head(conn *c, cay_err *err)
 /* True: all of it is in c->body. */
 static bool take_body(conn *c, cay_err *err)
 {
-    uint64_t want = c->head.body == CAY__BODY_LENGTH ? c->head.length : 0;
+    uint64_t want = 0;
+    if (c->head.body == CAY__BODY_LENGTH)
+        want = c->head.length;
     if (want > BODY_MOST || c->body.len + c->in.len > BODY_MOST + CAY__HEAD_MAX + READ) {
         cay_fail(err, CAY_ETOOBIG, "the body has more than %d bytes", BODY_MOST);
         return false;
@@ -244,7 +246,11 @@ static int open_door(int family)
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
                                .sin6_port = htons(INTERPRETER_PORT),
                                .sin6_addr = { .s6_addr = { [15] = 1 } } };
-    const struct sockaddr *sa = family == AF_INET ? (const void *)&a4 : (const void *)&a6;
+    const struct sockaddr *sa;
+    if (family == AF_INET)
+        sa = (const void *)&a4;
+    else
+        sa = (const void *)&a6;
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0)
         return -1;
@@ -330,6 +336,7 @@ static int run_server(char **languages)
 
 int main(int argc, char **argv)
 {
-    return argc > 1 && !strcmp(argv[1], "--kernel") ? host_main(argc - 1, argv + 1)
-                                                    : run_server(argv + (argc > 0));
+    if (argc > 1 && !strcmp(argv[1], "--kernel"))
+        return host_main(argc - 1, argv + 1);
+    return run_server(argv + (argc > 0));
 }

@@ -15,9 +15,12 @@ int build_below(build *b, const char *path, int flags)
 {
     errno = ENOENT;
     for (size_t i = b->nbelow; i-- > 0;) {
-        int dir = b->below[i][0] == '/' ? open(b->below[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                        : openat(b->t->layers, b->below[i],
-                                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int dir;
+        if (b->below[i][0] == '/')
+            dir = open(b->below[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        else
+            dir =
+                openat(b->t->layers, b->below[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (dir < 0)
             return -1;
         int fd = cay__fd_openat2(
@@ -133,7 +136,9 @@ static int add_users(build *b, texts *x, cay_err *err)
         for (size_t k = 0; k < b->ngroups; k++)
             if (!strcmp(b->groups[k].name, b->users[i]))
                 gid = b->groups[k].gid;
-        const char *line = gid ? NULL : account_find(x->group, b->users[i]);
+        const char *line = NULL;
+        if (!gid)
+            line = account_find(x->group, b->users[i]);
         if (line)
             CAY_TRY(id_of(line, 2, b->users[i], &gid, err));
         if (!gid && !line) {
@@ -153,7 +158,7 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
 {
     uint32_t uid = 1000, gid = 1000;
     if (*b->owner) {
-        const char *line = account_find(x->new_passwd.data ? x->new_passwd.data : "", b->owner);
+        const char *line = account_find(CAY_OR(x->new_passwd.data, ""), b->owner);
         if (!line)
             return cay_fail_why(err, CAY_ENOENT, "account_missing",
                                 "accounts: the template has no user %.32s", b->owner);
@@ -162,10 +167,17 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
     }
     for (size_t i = 0; i < b->nnodes; i++) {
         build_node *n = &b->nodes[i];
-        n->uid = n->entry ? uid : 0;
-        n->gid = n->entry ? gid : 0;
-        const char *line =
-            *n->group ? account_find(x->new_group.data ? x->new_group.data : "", n->group) : NULL;
+        if (n->entry)
+            n->uid = uid;
+        else
+            n->uid = 0;
+        if (n->entry)
+            n->gid = gid;
+        else
+            n->gid = 0;
+        const char *line = NULL;
+        if (*n->group)
+            line = account_find(CAY_OR(x->new_group.data, ""), n->group);
         if (line)
             CAY_TRY(id_of(line, 2, n->group, &n->gid, err));
         else if (*n->group)
@@ -177,7 +189,9 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
 
 static int write_file(build *b, const char *name, const cay__buf *text, cay_err *err)
 {
-    uid_t root = b->t->root ? TOOL_STORE : 0;
+    uid_t root = 0;
+    if (b->t->root)
+        root = TOOL_STORE;
     CAY_AUTOFD fd =
         openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 || !cay__fd_write_all(fd, text->data, text->len) || fchown(fd, root, root) < 0)
@@ -187,7 +201,9 @@ static int write_file(build *b, const char *name, const cay__buf *text, cay_err 
 
 static int write_accounts(build *b, const texts *x, cay_err *err)
 {
-    uid_t base = b->t->root ? TOOL_STORE : 0;
+    uid_t base = 0;
+    if (b->t->root)
+        base = TOOL_STORE;
     if (mkdirat(b->stage, "etc", 0755) < 0 ||
         fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 ||
         mkdirat(b->stage, "home", 0755) < 0 ||

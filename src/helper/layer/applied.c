@@ -26,7 +26,9 @@ static applied_mark *find_slot(applied_mark *v, size_t cap, const applied_mark *
 static void insert_mark(applied *a, const applied_mark *m)
 {
     if (2 * (a->n + 1) > a->cap) {
-        size_t cap = a->cap ? 2 * a->cap : 256;
+        size_t cap = 256;
+        if (a->cap)
+            cap = 2 * a->cap;
         applied_mark *v = cay__alloc(cap * sizeof *v);
         for (size_t i = 0; i < a->cap; i++)
             if (a->v[i].ino)

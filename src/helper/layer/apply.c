@@ -32,7 +32,10 @@ static int read_items(items *l, cay_err *err)
         if (r.type != CAY__REC_ITEM || r.bad || !strchr("AMDT", kind) || !kind || l->n == ITEMS_MAX)
             break;
         if (l->n == l->cap) {
-            l->cap = l->cap ? 2 * l->cap : 64;
+            if (l->cap)
+                l->cap = 2 * l->cap;
+            else
+                l->cap = 64;
             l->v = reallocarray(l->v, l->cap, sizeof *l->v);
             if (!l->v)
                 abort();
@@ -69,7 +72,10 @@ static int apply_items(apply *a, items *l, cay_err *err)
         if (it->kind != 'D' && !it->late)
             continue;
         CAY_TRY(tool_check(a->t, err));
-        CAY_TRY(it->late ? apply_put(a, it, err) : apply_remove(a, it, err));
+        if (it->late)
+            CAY_TRY(apply_put(a, it, err));
+        else
+            CAY_TRY(apply_remove(a, it, err));
         CAY_TRY(say_result(a->t, it, err));
     }
     return 0;
@@ -111,7 +117,9 @@ static int parse_args(tool *t, apply *a, const char **top, cay_err *err)
             return cay_fail(err, CAY_EINVAL, "apply: %.60s", w);
     }
     a->since = (int64_t)since;
-    return *top ? 0 : cay_fail(err, CAY_EINVAL, "apply: nothing to take from");
+    if (*top)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "apply: nothing to take from");
 }
 
 int apply_run(tool *t, cay_err *err)

@@ -72,7 +72,7 @@ static bool make_as_one(const apply *a, int parent, const struct stat *old)
     struct stat st;
     if (!old && fstat(parent, &st) < 0)
         return false;
-    old = old ? old : &st;
+    old = CAY_OR(old, &st);
     return make_as(a, old->st_uid, old->st_gid);
 }
 
@@ -158,7 +158,7 @@ static bool set_owner(const apply *a, int fd, int parent, const struct stat *old
         return true;
     if (!old && fstat(parent, &st) < 0)
         return false;
-    const struct stat *as = old ? old : &st;
+    const struct stat *as = CAY_OR(old, &st);
     return fchown(fd, as->st_uid, as->st_gid) == 0;
 }
 
@@ -335,7 +335,9 @@ static int put_item(apply *a, item *it, const entry *src, const char *src_name)
     if (there && S_ISDIR(old.st_mode) && !S_ISDIR(st.st_mode) && !a->dry &&
         unlinkat(parent, name, AT_REMOVEDIR) < 0)
         return says_errno(it, "replace a directory");
-    const struct stat *was = there && !S_ISDIR(old.st_mode) == !S_ISDIR(st.st_mode) ? &old : NULL;
+    const struct stat *was = NULL;
+    if (there && !S_ISDIR(old.st_mode) == !S_ISDIR(st.st_mode))
+        was = &old;
     if (S_ISDIR(st.st_mode))
         return put_dir(a, it, parent, name, &st, there ? &old : NULL);
     if (it->mode_only && was && S_ISREG(old.st_mode))
@@ -348,8 +350,9 @@ static int put_item(apply *a, item *it, const entry *src, const char *src_name)
     CAY_AUTOFD fd = openat(src->dir, src_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return set_result(it, CAY__APPLY_GONE, "it changed meanwhile");
-    return a->dry ? set_result(it, CAY__APPLY_DONE, "")
-                  : put_file(a, it, fd, parent, name, &st, was);
+    if (a->dry)
+        return set_result(it, CAY__APPLY_DONE, "");
+    return put_file(a, it, fd, parent, name, &st, was);
 }
 
 int apply_put(apply *a, item *it, cay_err *err)
@@ -359,8 +362,11 @@ int apply_put(apply *a, item *it, cay_err *err)
     (void)err;
     if (go_to(a, it->path, name))
         view_look(&a->from, name, &e);
-    int rc = e.there ? put_item(a, it, &e, name)
-                     : set_result(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
+    int rc;
+    if (e.there)
+        rc = put_item(a, it, &e, name);
+    else
+        rc = set_result(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
     go_home(a);
     return rc;
 }
@@ -377,9 +383,11 @@ int apply_remove(apply *a, item *it, cay_err *err)
     if (e.there)
         return set_result(it, CAY__APPLY_GONE, "it is in the sandbox again");
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, NULL, NULL, name);
-    if (parent < 0)
-        return errno == ENOENT ? set_result(it, CAY__APPLY_DONE, "")
-                               : says_errno(it, "enter its directory");
+    if (parent < 0) {
+        if (errno == ENOENT)
+            return set_result(it, CAY__APPLY_DONE, "");
+        return says_errno(it, "enter its directory");
+    }
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
         return set_result(it, CAY__APPLY_DONE, "");
     if (!S_ISDIR(old.st_mode) && !a->force && is_later(a, &old))
@@ -387,9 +395,11 @@ int apply_remove(apply *a, item *it, cay_err *err)
                           "it changed in your directory since the sandbox was made");
     if (a->dry)
         return set_result(it, CAY__APPLY_DONE, "");
-    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
-        return errno == ENOTEMPTY ? set_result(it, CAY__APPLY_CONFLICT, "it holds files that stay")
-                                  : says_errno(it, "remove");
+    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0) {
+        if (errno == ENOTEMPTY)
+            return set_result(it, CAY__APPLY_CONFLICT, "it holds files that stay");
+        return says_errno(it, "remove");
+    }
     CAY_FAULT("layer.apply.removed");
     record_applied(a, parent, NULL);
     return set_result(it, CAY__APPLY_DONE, "");

@@ -79,7 +79,9 @@ static int read_plan(build *b, const void *data, size_t len, cay_err *err)
     b->nodes = take_list(&r, &b->nnodes, sizeof *b->nodes, 40);
     for (size_t i = 0; i < b->nnodes && !r.bad; i++)
         read_node(b, &r, &b->nodes[i]);
-    return r.bad ? cay_fail_why(err, CAY_EINVAL, "protocol", "the plan has a wrong form") : 0;
+    if (r.bad)
+        return cay_fail_why(err, CAY_EINVAL, "protocol", "the plan has a wrong form");
+    return 0;
 }
 
 static int fail_changed(const char *path, cay_err *err)
@@ -109,7 +111,9 @@ static int open_roots(build *b, cay_err *err)
 
 static uint32_t on_disk(const build *b, uint32_t id)
 {
-    return b->single ? 0 : id + (b->t->root ? TOOL_STORE : 0);
+    if (b->single)
+        return 0;
+    return id + (b->t->root ? TOOL_STORE : 0);
 }
 
 static int make_dir(build *b, const build_node *n, cay_err *err)
@@ -172,7 +176,7 @@ static int copy_bytes(int from, int to, uint64_t size)
 static int copy_file(build *b, const build_node *n, int to, cay_err *err)
 {
     const build_root *r = &b->roots[n->root - 1];
-    CAY_AUTOFD from = cay__fd_openat2(*n->text ? r->fd : AT_FDCWD, *n->text ? n->text : r->path,
+    CAY_AUTOFD from = cay__fd_openat2(*n->text ? r->fd : AT_FDCWD, cay__text_or(n->text, r->path),
                                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
                                       RESOLVE_NO_SYMLINKS | (*n->text ? RESOLVE_BENEATH : 0));
     if (from < 0 && (errno == EACCES || errno == EPERM))
@@ -215,7 +219,9 @@ typedef struct worker {
 static const char *enter_parent(worker *w, const char *path, int *dir)
 {
     const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
+    size_t n = 0;
+    if (slash)
+        n = (size_t)(slash - path);
     *dir = w->b->stage;
     if (!n)
         return path;
@@ -230,7 +236,9 @@ static const char *enter_parent(worker *w, const char *path, int *dir)
                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     }
     *dir = w->dir;
-    return w->dir < 0 ? NULL : slash + 1;
+    if (w->dir < 0)
+        return NULL;
+    return slash + 1;
 }
 
 static int make_node(worker *w, const build_node *n, cay_err *err)
@@ -277,9 +285,9 @@ static void *run_worker(void *arg)
 static unsigned count_cpus(void)
 {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0
-               ? (unsigned)CAY_MIN(CPU_COUNT(&set), WORKERS_MAX)
-               : 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (unsigned)CAY_MIN(CPU_COUNT(&set), WORKERS_MAX);
+    return 1;
 }
 
 static int report_progress(build *b, uint64_t files, uint64_t bytes, cay_err *err)

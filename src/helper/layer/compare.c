@@ -39,7 +39,12 @@ int compare_bytes(int a, int b, uint64_t size)
         off_t da = lseek(a, at, SEEK_DATA), db = lseek(b, at, SEEK_DATA);
         if (da < 0 && db < 0)
             return 1; /* only a hole is left in both */
-        at = da < 0 ? db : db < 0 ? da : CAY_MIN(da, db);
+        if (da < 0)
+            at = db;
+        else if (db < 0)
+            at = da;
+        else
+            at = CAY_MIN(da, db);
         ssize_t n = pread(a, x, sizeof x, at), m = pread(b, y, sizeof y, at);
         if (n < 0 || m < 0)
             return -1;
@@ -67,7 +72,9 @@ static int open_regular(int dir, const char *name)
     if (fd < 0 || fstat(fd, &st) < 0 || meta_foreign(&st))
         return -1;
     errno = ESTALE;
-    return S_ISREG(st.st_mode) ? CAY_STEAL_FD(fd) : -1;
+    if (S_ISREG(st.st_mode))
+        return CAY_STEAL_FD(fd);
+    return -1;
 }
 
 static bool same_link(const entry *a, const char *an, const entry *b, const char *bn)
@@ -80,7 +87,9 @@ static bool same_link(const entry *a, const char *an, const entry *b, const char
 /* As it is inside; a root of the host has such ids already. */
 static uint32_t map_inner_id(uint32_t id)
 {
-    return id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : id;
+    if (id >= TOOL_STORE && id - TOOL_STORE < 65536)
+        return id - TOOL_STORE;
+    return id;
 }
 
 /* Both are of one type. A file that vanishes meanwhile differs. */
@@ -102,17 +111,22 @@ static unsigned compare_entries(const compare *c, const entry *a, const char *an
     if (a->st.st_size != b->st.st_size)
         return what | CHANGE_CONTENT;
     CAY_AUTOFD x = open_regular(a->dir, an), y = open_regular(b->dir, bn);
-    return x < 0 || y < 0 || compare_bytes(x, y, (uint64_t)a->st.st_size) != 1
-               ? what | CHANGE_CONTENT
-               : what;
+    if (x < 0 || y < 0 || compare_bytes(x, y, (uint64_t)a->st.st_size) != 1)
+        return what | CHANGE_CONTENT;
+    return what;
 }
 
 /* The nearest renamed directory above, where it was, and how much of the path that stands for. */
 static const char *parent_from(const run *r, const char *path, size_t *cut)
 {
     size_t i = pathmap_above(&r->by_to, path);
-    *cut = i == PATHMAP_NONE ? 0 : strlen(r->mv[i].to);
-    return i == PATHMAP_NONE ? "" : r->mv[i].from;
+    if (i == PATHMAP_NONE)
+        *cut = 0;
+    else
+        *cut = strlen(r->mv[i].to);
+    if (i == PATHMAP_NONE)
+        return "";
+    return r->mv[i].from;
 }
 
 static int note_moved(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
@@ -124,13 +138,18 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
     if (!S_ISDIR(st->st_mode) || !meta_redirect(r->c->t, crawl_fd(&w->at), name, to, sizeof to))
         return 0;
     if (r->nmv == r->capmv) {
-        r->capmv = r->capmv ? 2 * r->capmv : 16;
+        if (r->capmv)
+            r->capmv = 2 * r->capmv;
+        else
+            r->capmv = 16;
         r->mv = reallocarray(r->mv, r->capmv, sizeof *r->mv);
         if (!r->mv)
             abort();
     }
     CAY_AUTOBUF from = CAY__BUF(PATH_BYTES);
-    size_t cut = r->c->under ? strlen(r->c->under) + 1 : 0;
+    size_t cut = 0;
+    if (r->c->under)
+        cut = strlen(r->c->under) + 1;
     if (*to == '/' && cut && (strncmp(to + 1, r->c->under, cut - 1) || to[cut] != '/'))
         return 0; /* it came from outside of what is compared */
     if (*to == '/') {
@@ -151,7 +170,9 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
 static const char *moved_from(const run *r, const char *to)
 {
     size_t i = pathmap_get(&r->by_to, to, strlen(to));
-    return i == PATHMAP_NONE ? NULL : r->mv[i].from;
+    if (i == PATHMAP_NONE)
+        return NULL;
+    return r->mv[i].from;
 }
 
 static bool moved_away(const run *r, const char *from)
@@ -163,7 +184,10 @@ static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
 {
     compare *c = r->c;
     if (r->n == r->cap) {
-        r->cap = r->cap ? 2 * r->cap : 32;
+        if (r->cap)
+            r->cap = 2 * r->cap;
+        else
+            r->cap = 32;
         r->f = reallocarray(r->f, r->cap, sizeof *r->f);
         if (!r->f)
             abort();
@@ -175,16 +199,17 @@ static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (names_read(&f->l, dirs[i]) < 0)
             return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s",
-                                r->path.data ? r->path.data : ".");
+                                CAY_OR(r->path.data, "."));
     names_sort(&f->l);
     return 0;
 }
 
 static int no_way(run *r, cay_err *err)
 {
-    return errno == EFBIG ? cay_fail(err, CAY_ETOOBIG, "%.100s…: more than %d directories deep",
-                                     r->path.data, CRAWL_DEPTH)
-                          : cay_fail_sys(err, CAY_ESYS, "enter %.150s", r->path.data);
+    if (errno == EFBIG)
+        return cay_fail(err, CAY_ETOOBIG, "%.100s…: more than %d directories deep", r->path.data,
+                        CRAWL_DEPTH);
+    return cay_fail_sys(err, CAY_ESYS, "enter %.150s", r->path.data);
 }
 
 /* Down on the sides that have the directory. a_from: the name on side a, or where it was ("/…"). */
@@ -197,8 +222,11 @@ static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from,
         crawl_nothing(&c->a.top);
         crawl_jump(&c->a.base, meta_follow(crawl_root(&c->a.base), -1, a_from));
     } else if (a) {
-        if (view_down(c->t, &c->a, ch->name, &other_a) < 0)
-            return errno == ENOENT || errno == ENOTDIR ? 0 : no_way(r, err);
+        if (view_down(c->t, &c->a, ch->name, &other_a) < 0) {
+            if (errno == ENOENT || errno == ENOTDIR)
+                return 0;
+            return no_way(r, err);
+        }
     } else {
         view_nothing(&c->a);
     }
@@ -206,12 +234,18 @@ static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from,
         view_nothing(&c->b);
     else if (view_down(c->t, &c->b, ch->name, &other_b) < 0) {
         view_up(&c->a);
-        return errno == ENOENT || errno == ENOTDIR ? 0 : no_way(r, err);
+        if (errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        return no_way(r, err);
     }
     full = full || other_a || (other_b && !a_from) || !c->same_base;
     if (!full && crawl_fd(&c->a.top) < 0 &&
         crawl_fd(&c->b.top) < 0) /* neither upper has been here */
-        return view_up(&c->a) < 0 || view_up(&c->b) < 0 ? no_way(r, err) : 0;
+    {
+        if (view_up(&c->a) < 0 || view_up(&c->b) < 0)
+            return no_way(r, err);
+        return 0;
+    }
     return push_frame(r, full, is_moved, err);
 }
 
@@ -229,7 +263,7 @@ static int report_change(run *r, change *ch, char kind, cay_err *err)
 
 static int compare_renamed(run *r, change *ch, const char *from, cay_err *err)
 {
-    const char *under = r->c->under ? r->c->under : "";
+    const char *under = CAY_OR(r->c->under, "");
     size_t cap = strlen(under) + strlen(from) + 3, n = r->n;
     CAY_AUTOFREE char *whole = cay__alloc(cap), *outer = cay__strdup(r->from.data);
     snprintf(whole, cap, "/%s/%s", under, from);
@@ -252,13 +286,17 @@ static int compare_both(run *r, const frame *f, change *ch, cay_err *err)
     if ((ch->a.st.st_mode & S_IFMT) != (ch->b.st.st_mode & S_IFMT)) {
         bool a = S_ISDIR(ch->a.st.st_mode), b = S_ISDIR(ch->b.st.st_mode);
         CAY_TRY(report_change(r, ch, 'T', err));
-        return b || (a && c->every) ? go_down(r, ch, a, b, NULL, true, is_moved && a, err) : 0;
+        if (b || (a && c->every))
+            return go_down(r, ch, a, b, NULL, true, is_moved && a, err);
+        return 0;
     }
     ch->what = compare_entries(c, &ch->a, ch->from_name, &ch->b, ch->name);
     bool dir = S_ISDIR(ch->a.st.st_mode);
     if (ch->what || (is_moved && c->every && !dir))
         CAY_TRY(report_change(r, ch, ch->what || !is_moved ? 'M' : 'R', err));
-    return dir ? go_down(r, ch, true, true, NULL, full, is_moved, err) : 0;
+    if (dir)
+        return go_down(r, ch, true, true, NULL, full, is_moved, err);
+    return 0;
 }
 
 static int compare_next(run *r, cay_err *err)
@@ -272,9 +310,9 @@ static int compare_next(run *r, cay_err *err)
         free(f->outer);
         if (--r->n == 0)
             return 0;
-        return view_up(&c->a) < 0 || view_up(&c->b) < 0
-                   ? cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read")
-                   : 0;
+        if (view_up(&c->a) < 0 || view_up(&c->b) < 0)
+            return cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read");
+        return 0;
     }
     char *name = f->l.v[f->l.at++];
     frame now = *f; /* a deeper one may move the list */
@@ -303,20 +341,24 @@ static int compare_next(run *r, cay_err *err)
         ch.a.there = false; /* it is told where it went */
     if (!ch.a.there && !ch.b.there)
         return 0;
-    const char *from = ch.b.there && S_ISDIR(ch.b.st.st_mode) ? moved_from(r, ch.path) : NULL;
+    const char *from = NULL;
+    if (ch.b.there && S_ISDIR(ch.b.st.st_mode))
+        from = moved_from(r, ch.path);
     if (from && !ch.a.there)
         return compare_renamed(r, &ch, from, err);
     if (!ch.a.there) {
         CAY_TRY(report_change(r, &ch, 'A', err));
-        return S_ISDIR(ch.b.st.st_mode) ? go_down(r, &ch, false, true, NULL, true, false, err) : 0;
+        if (S_ISDIR(ch.b.st.st_mode))
+            return go_down(r, &ch, false, true, NULL, true, false, err);
+        return 0;
     }
     if (!ch.b.there) {
         if (is_moved) /* under the name that it had */
             ch.path = r->from.data;
         CAY_TRY(report_change(r, &ch, 'D', err));
-        return S_ISDIR(ch.a.st.st_mode) && c->every
-                   ? go_down(r, &ch, true, false, NULL, true, is_moved, err)
-                   : 0;
+        if (S_ISDIR(ch.a.st.st_mode) && c->every)
+            return go_down(r, &ch, true, false, NULL, true, is_moved, err);
+        return 0;
     }
     return compare_both(r, &now, &ch, err);
 }

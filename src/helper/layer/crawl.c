@@ -18,7 +18,10 @@ typedef struct crawl_level {
 static void push_level(crawl *c, crawl_level l)
 {
     if (c->n == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 32;
+        if (c->cap)
+            c->cap = 2 * c->cap;
+        else
+            c->cap = 32;
         c->lv = reallocarray(c->lv, c->cap, sizeof *c->lv);
         if (!c->lv)
             abort();
@@ -94,13 +97,18 @@ int crawl_up(crawl *c)
     int rc = 0;
     if (up->fd < 0 && !up->nothing) {
         struct stat st;
-        int fd = now->fd < 0 ? -1 : openat(now->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int fd = -1;
+        if (now->fd >= 0)
+            fd = openat(now->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_dev != up->dev || st.st_ino != up->ino)) {
             cay__close_fd(&fd);
             errno = ESTALE;
         }
         up->fd = fd;
-        rc = fd < 0 ? -1 : 0;
+        if (fd < 0)
+            rc = -1;
+        else
+            rc = 0;
     }
     cay__close_fd(&now->fd);
     c->n--;
@@ -110,7 +118,10 @@ int crawl_up(crawl *c)
 void names_add(names *l, const char *name)
 {
     if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 32;
+        if (l->cap)
+            l->cap = 2 * l->cap;
+        else
+            l->cap = 32;
         l->v = reallocarray(l->v, l->cap, sizeof *l->v);
         if (!l->v)
             abort();
@@ -124,7 +135,9 @@ int names_read(names *l, int fd)
     if (fd < 0)
         return 0;
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = again < 0 ? NULL : fdopendir(again);
+    DIR *d = NULL;
+    if (again >= 0)
+        d = fdopendir(again);
     if (!d) {
         cay__close_fd(&again);
         return -1;
@@ -143,7 +156,9 @@ int names_read(names *l, int fd)
     e = errno;
     closedir(d);
     errno = e;
-    return e ? -1 : 0;
+    if (e)
+        return -1;
+    return 0;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -181,7 +196,10 @@ typedef struct frames {
 static int go_in(walk *w, frames *f, cay_err *err)
 {
     if (f->n == f->cap) {
-        f->cap = f->cap ? 2 * f->cap : 32;
+        if (f->cap)
+            f->cap = 2 * f->cap;
+        else
+            f->cap = 32;
         f->v = reallocarray(f->v, f->cap, sizeof *f->v);
         if (!f->v)
             abort();
@@ -189,7 +207,7 @@ static int go_in(walk *w, frames *f, cay_err *err)
     f->v[f->n] = (names){ 0 };
     names *l = &f->v[f->n++];
     if (names_read(l, crawl_fd(&w->at)) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "list %.150s", w->path.data ? w->path.data : "");
+        return cay_fail_sys(err, CAY_ESYS, "list %.150s", CAY_OR(w->path.data, ""));
     names_sort(l);
     return 0;
 }
@@ -200,8 +218,9 @@ static int path_to(walk *w, size_t cut, const char *name, cay_err *err)
     w->path.len = cut;
     cay__buf_str(&w->path, cut ? "/" : "");
     cay__buf_str(&w->path, name);
-    return w->path.full ? cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES)
-                        : 0;
+    if (w->path.full)
+        return cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES);
+    return 0;
 }
 
 static int walk_next(walk *w, frames *f, size_t *cut, cay_err *err)
@@ -217,23 +236,29 @@ static int walk_next(walk *w, frames *f, size_t *cut, cay_err *err)
         const char *name = up->v[up->at - 1];
         if (crawl_up(&w->at) < 0)
             return cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read");
-        int rc = w->leave ? w->leave(w, name, err) : 0;
+        int rc = 0;
+        if (w->leave)
+            rc = w->leave(w, name, err);
         *cut -= strlen(name) + (*cut > strlen(name));
         return rc;
     }
     const char *name = l->v[l->at++];
     CAY_TRY(tool_check(w->t, err));
     CAY_TRY(path_to(w, *cut, name, err));
-    if (fstatat(crawl_fd(&w->at), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at %.150s", w->path.data);
+    if (fstatat(crawl_fd(&w->at), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "look at %.150s", w->path.data);
+    }
     CAY_TRY(w->enter(w, name, &st, &down, err));
     if (!down || !S_ISDIR(st.st_mode))
         return 0;
-    if (crawl_down(&w->at, name) < 0)
-        return errno == ENOENT || errno == ENOTDIR
-                   ? 0
-                   : cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "enter %.150s",
-                                  w->path.data);
+    if (crawl_down(&w->at, name) < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "enter %.150s",
+                            w->path.data);
+    }
     *cut = w->path.len;
     return go_in(w, f, err);
 }

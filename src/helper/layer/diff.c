@@ -48,7 +48,11 @@ static int parse_args(tool *t, ask *q, cay_err *err)
 {
     for (size_t i = 0; i < t->nargs; i++) {
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
-        size_t n = eq ? (size_t)(eq - w) : strlen(w);
+        size_t n;
+        if (eq)
+            n = (size_t)(eq - w);
+        else
+            n = strlen(w);
         const struct {
             const char *word;
             const char **to;
@@ -89,13 +93,18 @@ static int open_disk(tool *t, const char *id, int *fd, cay_err *err)
     *fd = -1;
     cay__str_join(path, sizeof path, "sandboxes/", id, "/image", NULL);
     CAY_AUTOFD image = openat(t->home, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    if (image < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    }
     CAY_AUTOFD disk = cay__image_mount(image, &step);
     if (disk < 0)
         return cay_fail_sys(err, CAY_ESYS, "disk image: %s", step);
     *fd = openat(disk, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    return 0;
 }
 
 /* Only the places that sandboxes write to. */
@@ -127,7 +136,9 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
             return 0;
     }
     *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    return 0;
 }
 
 static bool same_stack(const ask *q)
@@ -175,11 +186,13 @@ static int send_text(tool *t, sink *s, cay_err *err)
 static const char *add_prefix(const sink *s, const char *path, cay__buf *room)
 {
     if (!s->ask->prefix || !path)
-        return path ? path : "";
+        return CAY_OR(path, "");
     room->len = 0;
     cay__buf_str(room, s->ask->prefix);
     cay__buf_str(room, path);
-    return room->full ? path : room->data;
+    if (room->full)
+        return path;
+    return room->data;
 }
 
 static bool add_file(EVP_MD_CTX *sum, const entry *e, const char *name)
@@ -208,7 +221,7 @@ static const char *digest_of(const change *ch, char hex[65])
         return hex;
     EVP_MD_CTX *sum = EVP_MD_CTX_new();
     bool ok = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1 &&
-              add_file(sum, &ch->a, ch->from_name ? ch->from_name : ch->name) &&
+              add_file(sum, &ch->a, CAY_OR(ch->from_name, ch->name)) &&
               EVP_DigestFinal_ex(sum, raw, NULL) == 1;
     EVP_MD_CTX_free(sum);
     for (size_t i = 0; ok && i < sizeof raw; i++)
@@ -225,9 +238,10 @@ static int on_change(compare *c, const change *ch, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big",
                             "more than %u changes; ask for a part of the tree", CHANGES_MAX);
     as.path = add_prefix(s, ch->path, &s->path);
-    as.from = ch->from && (ch->kind == 'R' || (c->every && ch->a.there))
-                  ? add_prefix(s, ch->from, &s->from)
-                  : NULL;
+    if (ch->from && (ch->kind == 'R' || (c->every && ch->a.there)))
+        as.from = add_prefix(s, ch->from, &s->from);
+    else
+        as.from = NULL;
     cay__rec_num(&s->rec, (unsigned char)ch->kind);
     cay__rec_str(&s->rec, as.path);
     cay__rec_str(&s->rec, as.from);

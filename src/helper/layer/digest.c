@@ -65,7 +65,9 @@ static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
 
 static void grow_table(digest *d)
 {
-    size_t cap = d->cap ? 2 * d->cap : 256;
+    size_t cap = 256;
+    if (d->cap)
+        cap = 2 * d->cap;
     first *v = cay__alloc(cap * sizeof *v);
     for (size_t i = 0; i < d->cap; i++)
         if (d->v[i].entry)
@@ -87,7 +89,9 @@ static int first_name(digest *d, const struct stat *st, const char *path, const 
         *out = f;
         return 0;
     }
-    size_t len = d->hooks ? strlen(path) + 1 : 0;
+    size_t len = 0;
+    if (d->hooks)
+        len = strlen(path) + 1;
     if (d->n == LINKS_MAX || d->path_bytes + len > LINK_BYTES)
         return d->rc = cay_fail_why(d->err, CAY_ETOOBIG, "too_many_links",
                                     "more files with several names than can be kept in mind (%u, "
@@ -109,9 +113,14 @@ static bool all_zero(const char *p, size_t n)
 static int add_data(digest *d, int fd, uint64_t size, bool sparse)
 {
     for (off_t at = 0; (uint64_t)at < size;) {
-        off_t data = sparse ? lseek(fd, at, SEEK_DATA) : at;
-        if (data < 0)
-            return errno == ENXIO ? 0 : -1;
+        off_t data = at;
+        if (sparse)
+            data = lseek(fd, at, SEEK_DATA);
+        if (data < 0) {
+            if (errno == ENXIO)
+                return 0;
+            return -1;
+        }
         at = data & ~(off_t)(BLOCK - 1);
         size_t have = 0;
         while (have < CHUNK && (uint64_t)at + have < size) {
@@ -160,7 +169,9 @@ static int add_file(digest *d, int fd, const struct stat *st)
     if (add_data(d, fd, (uint64_t)st->st_size,
                  (uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size) < 0)
         return -1;
-    return d->hooks && (d->rc = d->hooks->end(d->arg, (uint64_t)st->st_size, d->err)) < 0 ? -1 : 0;
+    if (d->hooks && (d->rc = d->hooks->end(d->arg, (uint64_t)st->st_size, d->err)) < 0)
+        return -1;
+    return 0;
 }
 
 static void add_xattrs(digest *d, const xattrs *x)
@@ -175,15 +186,17 @@ static void add_xattrs(digest *d, const xattrs *x)
 static int call_node_hook(digest *d, int dir, const char *name, const char *path,
                           const struct stat *st, const char *other, const xattrs *x)
 {
-    return d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0
-               ? -1
-               : 0;
+    if (d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0)
+        return -1;
+    return 0;
 }
 
 static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path,
                     const struct stat *seen)
 {
-    uint32_t base = t->root ? TOOL_STORE : 0;
+    uint32_t base = 0;
+    if (t->root)
+        base = TOOL_STORE;
     char target[4096];
     struct stat now = *seen, *st = &now;
     xattrs x = { 0 };
@@ -198,7 +211,9 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
         add_num(d, other->entry);
         return call_node_hook(d, dir, name, path, st, other->path, &x);
     }
-    CAY_AUTOFD fd = file ? open_file(dir, name, st) : -1;
+    CAY_AUTOFD fd = -1;
+    if (file)
+        fd = open_file(dir, name, st);
     if (file && fd < 0)
         return -1;
     add_num(d, st->st_mode);
@@ -210,8 +225,11 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
     add_xattrs(d, &x);
     int rc = call_node_hook(d, dir, name, path, st, NULL, &x);
     xattrs_clear(&x);
-    if (rc < 0 || file)
-        return rc < 0 ? rc : add_file(d, fd, st);
+    if (rc < 0 || file) {
+        if (rc < 0)
+            return rc;
+        return add_file(d, fd, st);
+    }
     if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         add_num(d, st->st_rdev);
     if (S_ISLNK(st->st_mode)) {
@@ -229,7 +247,9 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
     digest *d = w->arg;
     if (add_node(d, w->t, crawl_fd(&w->at), name, w->path.data, st) == 0)
         return 0;
-    return d->rc < 0 ? d->rc : cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
+    if (d->rc < 0)
+        return d->rc;
+    return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
 }
 
 static void digest_end(digest *d)
@@ -256,8 +276,12 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
     walk w = { .t = t, .enter = on_enter, .arg = &d };
     update_digest(&d, "cay-layer 2\n", 12);
     int rc = 0;
-    if (fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0)
-        rc = d.rc < 0 ? d.rc : cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);
+    if (fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0) {
+        if (d.rc < 0)
+            rc = d.rc;
+        else
+            rc = cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);
+    }
     if (rc == 0)
         rc = walk_tree(&w, root, err);
     else

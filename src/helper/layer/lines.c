@@ -43,7 +43,11 @@ static text split_lines(const char *p, size_t n)
     t.v = cay__alloc((count + 1) * sizeof *t.v);
     for (size_t at = 0; at < n;) {
         const char *nl = memchr(p + at, '\n', n - at);
-        size_t len = nl ? (size_t)(nl - p) + 1 - at : n - at;
+        size_t len;
+        if (nl)
+            len = (size_t)(nl - p) + 1 - at;
+        else
+            len = n - at;
         t.v[t.n++] = (line){ p + at, len, cay__hash(p + at, len), false };
         at += len;
     }
@@ -77,7 +81,9 @@ static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
         f[k] = r[k] = -1;
     for (long d = 0; d <= most; d++) {
         for (long k = -d; k <= d; k += 2) {
-            long x = d ? step_diagonal(f, k, n, m) : 0;
+            long x = 0;
+            if (d)
+                x = step_diagonal(f, k, n, m);
             while (x >= 0 && x < n && x - k < m && is_same_line(&a[x], &b[x - k]))
                 x++;
             f[k] = x;
@@ -90,7 +96,9 @@ static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
             }
         }
         for (long k = -d; k <= d; k += 2) {
-            long x = d ? step_diagonal(r, k, n, m) : 0;
+            long x = 0;
+            if (d)
+                x = step_diagonal(r, k, n, m);
             while (x >= 0 && x < n && x - k < m && is_same_line(&a[n - 1 - x], &b[m - 1 - (x - k)]))
                 x++;
             r[k] = x;
@@ -109,7 +117,10 @@ static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
 static void push_box(myers *s, box o)
 {
     if (s->n == s->cap) {
-        s->cap = s->cap ? 2 * s->cap : 32;
+        if (s->cap)
+            s->cap = 2 * s->cap;
+        else
+            s->cap = 32;
         s->todo = reallocarray(s->todo, s->cap, sizeof *s->todo);
         if (!s->todo)
             abort();
@@ -191,9 +202,13 @@ static void write_hunks(const myers *s, size_t context, cay__buf *out)
             i += ta || !tb;
             j += tb || !ta;
         }
-        size_t back = quiet > 2 * context ? quiet - 1 - context
-                      : quiet > context   ? quiet - context
-                                          : 0;
+        size_t back;
+        if (quiet > 2 * context)
+            back = quiet - 1 - context;
+        else if (quiet > context)
+            back = quiet - context;
+        else
+            back = 0;
         write_hunk(s, a0, i - back, b0, j - back, out);
     }
 }

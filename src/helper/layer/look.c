@@ -48,16 +48,22 @@ static int parse_args(tool *t, ask *q, cay_err *err)
         else if (strcmp(w, "stat") != 0)
             return cay_fail(err, CAY_EINVAL, "look: %.60s", w);
     }
-    return q->path ? 0 : cay_fail(err, CAY_EINVAL, "look: no path");
+    if (q->path)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "look: no path");
 }
 
 static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err *err)
 {
     char target[PATH_MAX] = "";
     const struct stat *st = &e->st;
-    ssize_t n = S_ISLNK(st->st_mode) ? readlinkat(e->dir, name, target, sizeof target - 1) : 0;
+    ssize_t n = 0;
+    if (S_ISLNK(st->st_mode))
+        n = readlinkat(e->dir, name, target, sizeof target - 1);
     target[CAY_MAX(n, 0)] = 0;
-    uint32_t base = t->root ? TOOL_STORE : 0; /* ids as they are inside */
+    uint32_t base = 0;
+    if (t->root)
+        base = TOOL_STORE; /* ids as they are inside */
     cay__rec_bytes(rec, name, strlen(name));
     const uint64_t numbers[] = { st->st_mode,
                                  (uint64_t)st->st_size,
@@ -100,10 +106,9 @@ static int list_entries(tool *t, const view *v, cay_err *err)
 static int hand_over(const entry *e, const char *name, cay_err *err)
 {
     struct stat st = e->st;
-    CAY_AUTOFD in =
-        S_ISREG(st.st_mode)
-            ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
-            : -1;
+    CAY_AUTOFD in = -1;
+    if (S_ISREG(st.st_mode))
+        in = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (S_ISREG(st.st_mode) && (in < 0 || fstat(in, &st) < 0))
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
     if (!S_ISREG(st.st_mode))
@@ -112,9 +117,9 @@ static int hand_over(const entry *e, const char *name, cay_err *err)
         return cay_fail_why(err, CAY_EPERM, "apart_refused",
                             "%.200s belongs to nobody of a sandbox", name);
     const int fds[] = { in };
-    return cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
+    if (cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1)
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
 }
 
 /* One part of the path after the other; the last is `name` in the directory where the view is then,
@@ -157,9 +162,11 @@ static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
     if (!cay__str_copy(path, sizeof path, q->path))
         return cay_fail_why(err, CAY_EINVAL, "path_invalid", "the path is too long");
     CAY_TRY(walk_path(t, v, path, &name, err));
-    if (!*name)
-        return q->list ? list_entries(t, v, err)
-                       : cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
+    if (!*name) {
+        if (q->list)
+            return list_entries(t, v, err);
+        return cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
+    }
     view_look(v, name, &e);
     if (!e.there)
         return cay_fail_why(err, CAY_ENOENT, "file_not_found", "there is no %.200s", q->path);
@@ -167,8 +174,9 @@ static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
         if (!S_ISDIR(e.st.st_mode))
             return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory",
                                 q->path);
-        return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name)
-                                                 : list_entries(t, v, err);
+        if (view_down(t, v, name, &other) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.200s", name);
+        return list_entries(t, v, err);
     }
     if (q->open)
         CAY_TRY(hand_over(&e, name, err));

@@ -56,14 +56,18 @@ int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err)
     *fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "layer_missing", "there is no layer %s", name);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open layer %s", name) : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open layer %s", name);
+    return 0;
 }
 
 /* The lock tells who sweeps that somebody is at work. */
 int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
 {
     char id[24];
-    uid_t owner = t->root ? TOOL_STORE : 0;
+    uid_t owner = 0;
+    if (t->root)
+        owner = TOOL_STORE;
     cay__id_make(id, 'l');
     cay__str_join(name, 40, ".stage-", id, NULL);
     if (mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700) < 0)
@@ -72,7 +76,9 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
      * be changed under our hands. Open until we end, for its lock. */
     int shut = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool made = shut >= 0 && flock(shut, LOCK_EX | LOCK_NB) == 0 && mkdirat(shut, TREE, 0755) == 0;
-    CAY_AUTOFD at = made ? openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    CAY_AUTOFD at = -1;
+    if (made)
+        at = openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0 || fchown(at, owner, owner) < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
         if (made)
@@ -106,9 +112,9 @@ int tool_check(tool *t, cay_err *err)
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
 {
     (void)t;
-    return cay__rec_send_buf(TOOL_SOCK, type, b)
-               ? 0
-               : cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
+    if (cay__rec_send_buf(TOOL_SOCK, type, b))
+        return 0;
+    return cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
 }
 
 /* Root of the namespace that the layers' ids belong to; a capability beyond it is never gained. */
@@ -125,7 +131,9 @@ static int enter_user(cay_err *err)
  * ours. */
 static int move_fd_high(int fd)
 {
-    int to = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TOOL_FD + TOOL_FDS);
+    int to = -1;
+    if (fd >= 0)
+        to = fcntl(fd, F_DUPFD_CLOEXEC, TOOL_FD + TOOL_FDS);
     cay__close_fd(&fd);
     return to;
 }
@@ -146,7 +154,9 @@ static int enter_state_dir(tool *t, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
     t->home = move_fd_high(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     t->layers = move_fd_high(open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    return t->home < 0 || t->layers < 0 ? cay_fail_sys(err, CAY_ESYS, "open layers/") : 0;
+    if (t->home < 0 || t->layers < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open layers/");
+    return 0;
 }
 
 static void quiet_start(void)

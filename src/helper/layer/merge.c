@@ -87,9 +87,9 @@ static int clear_away(merge *m, int dir, const char *name, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
     CAY_TRY(remove_tree(m->t, fd, err));
-    return unlinkat(dir, name, AT_REMOVEDIR) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "replace %.100s", name)
-               : 0;
+    if (unlinkat(dir, name, AT_REMOVEDIR) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
+    return 0;
 }
 
 /* As it is, or that there is none: a new directory inherits those that its parent gives by default.
@@ -127,7 +127,9 @@ static int copy_meta(const tool *t, int from, const char *src, int to, const cha
         if (!cay__str_starts(x.v[i].name, "overlay."))
             rc = xattr_set(t, to, dst, &x.v[i]);
     xattrs_clear(&x);
-    return rc < 0 ? -1 : utimensat(to, dst, times, AT_SYMLINK_NOFOLLOW);
+    if (rc < 0)
+        return -1;
+    return utimensat(to, dst, times, AT_SYMLINK_NOFOLLOW);
 }
 
 /* A file with more names than the filesystem allows is copied. */
@@ -152,7 +154,9 @@ static int copy_file(const tool *t, int from, int to, const char *name, const st
                 return -1;
         }
     }
-    return errno != ENXIO ? -1 : copy_meta(t, from, name, to, name, st);
+    if (errno != ENXIO)
+        return -1;
+    return copy_meta(t, from, name, to, name, st);
 }
 
 static int put_other(merge *m, int from, const char *name, const struct stat *st, cay_err *err)
@@ -218,9 +222,9 @@ static int trace_path(merge *m, const char *path, char base[REDIRECT_MAX], int *
             *parent = CAY_STEAL_FD(at);
             break;
         }
-        int next = there && S_ISDIR(st.st_mode)
-                       ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                       : -1;
+        int next = -1;
+        if (there && S_ISDIR(st.st_mode))
+            next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         cay__close_fd(&at);
         at = next;
     }
@@ -233,7 +237,9 @@ static int trace_path(merge *m, const char *path, char base[REDIRECT_MAX], int *
 static const char *last_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    if (slash)
+        return slash + 1;
+    return path;
 }
 
 static int note_redirect(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
@@ -245,7 +251,10 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
     if (!S_ISDIR(st->st_mode) || !meta_redirect(m->t, crawl_fd(&w->at), name, to, sizeof to))
         return 0;
     if (m->n == m->cap) {
-        m->cap = m->cap ? 2 * m->cap : 16;
+        if (m->cap)
+            m->cap = 2 * m->cap;
+        else
+            m->cap = 16;
         m->v = reallocarray(m->v, m->cap, sizeof *m->v);
         if (!m->v)
             abort();
@@ -261,7 +270,9 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
      * layer. */
     size_t cut = strlen(w->path.data) - strlen(name);
     size_t above = pathmap_above(&m->by_to, w->path.data);
-    const held *up = above == PATHMAP_NONE ? NULL : &m->v[above];
+    const held *up = NULL;
+    if (above != PATHMAP_NONE)
+        up = &m->v[above];
     CAY_AUTOBUF from = CAY__BUF(64u << 20);
     if (up) {
         cay__buf_str(&from, up->from);
@@ -305,7 +316,9 @@ static int hold_all(merge *m, cay_err *err)
 static held *held_for(merge *m, const char *path)
 {
     size_t i = pathmap_get(&m->by_to, path, strlen(path));
-    return i == PATHMAP_NONE ? NULL : &m->v[i];
+    if (i == PATHMAP_NONE)
+        return NULL;
+    return &m->v[i];
 }
 
 static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, cay_err *err)
@@ -332,15 +345,18 @@ static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, c
         return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
     if ((opaque || (h && !*h->base)) && mark_set(m->t, to, name, "opaque", "y") < 0)
         return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
-    return crawl_down(&m->at, name) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path.data)
-                                        : 0;
+    if (crawl_down(&m->at, name) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path.data);
+    return 0;
 }
 
 static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
 {
     merge *m = w->arg;
     *down = S_ISDIR(st->st_mode);
-    return *down ? put_dir(m, w, name, st, err) : put_other(m, crawl_fd(&w->at), name, st, err);
+    if (*down)
+        return put_dir(m, w, name, st, err);
+    return put_other(m, crawl_fd(&w->at), name, st, err);
 }
 
 /* The times once more: what was put into the directory has moved them. */
@@ -387,7 +403,9 @@ static int merge_layer(merge *m, const char *layer, cay_err *err)
     crawl_open(&m->at, dup(m->tree));
     rc = walk_tree(&w, fd, err);
     crawl_close(&m->at);
-    return rc < 0 ? cay_wrap(err, rc, "layer %s", layer) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "layer %s", layer);
+    return 0;
 }
 
 typedef struct prune {
@@ -430,7 +448,9 @@ static int prune_enter(walk *w, const char *name, const struct stat *st, bool *d
 static int prune_leave(walk *w, const char *name, cay_err *err)
 {
     prune *p = w->arg;
-    return crawl_up(&p->below) < 0 ? cay_fail_sys(err, CAY_ESYS, "leave %.100s", name) : 0;
+    if (crawl_up(&p->below) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "leave %.100s", name);
+    return 0;
 }
 
 static int prune_tree(merge *m, const char *const *below, size_t n, cay_err *err)

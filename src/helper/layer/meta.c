@@ -33,9 +33,11 @@ bool meta_path(char out[300], int dir, const char *name)
  * overlayfs writes trusted.*, a user.overlay.* is the sandbox's and means nothing. */
 static bool outer_name(const tool *t, const char *name, char out[256])
 {
-    const char *rest = cay__str_starts(name, t->root ? "trusted.overlay." : "user.overlay.")
-                           ? name + (t->root ? 8 : 5)
-                           : name;
+    const char *rest;
+    if (cay__str_starts(name, t->root ? "trusted.overlay." : "user.overlay."))
+        rest = name + (t->root ? 8 : 5);
+    else
+        rest = name;
     if (rest == name && (cay__str_starts(name, "trusted.") || cay__str_starts(name, "system.") ||
                          cay__str_starts(name, "security.selinux")))
         return false;
@@ -54,8 +56,11 @@ static int read_xattr(const char *path, const char *name, xattr *x)
 {
     char value[VALUE_MAX];
     ssize_t n = lgetxattr(path, name, value, sizeof value);
-    if (n < 0)
-        return errno == ENODATA ? 0 : -1;
+    if (n < 0) {
+        if (errno == ENODATA)
+            return 0;
+        return -1;
+    }
     x->len = (size_t)n;
     x->value = cay__alloc(x->len);
     memcpy(x->value, value, x->len);
@@ -69,8 +74,11 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
     if (!meta_path(path, dir, name))
         return -1;
     ssize_t n = llistxattr(path, NULL, 0);
-    if (n <= 0)
-        return n < 0 && errno != ENOTSUP ? -1 : 0;
+    if (n <= 0) {
+        if (n < 0 && errno != ENOTSUP)
+            return -1;
+        return 0;
+    }
     if (n > (ssize_t)LIST_MAX) {
         errno = EFBIG;
         return -1;
@@ -81,7 +89,9 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
     for (ssize_t i = 0; i < n; i += (ssize_t)strlen(list + i) + 1)
         count++;
     out->v = cay__alloc(count * sizeof *out->v);
-    int rc = n < 0 ? -1 : 0;
+    int rc = 0;
+    if (n < 0)
+        rc = -1;
     for (ssize_t i = 0; rc >= 0 && i < n; i += (ssize_t)strlen(list + i) + 1) {
         xattr *x = &out->v[out->n];
         if (!outer_name(t, list + i, x->name))
@@ -94,7 +104,9 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
         xattrs_clear(out);
     else if (out->n > 1)
         qsort(out->v, out->n, sizeof *out->v, by_name);
-    return rc < 0 ? -1 : 0;
+    if (rc < 0)
+        return -1;
+    return 0;
 }
 
 void xattrs_clear(xattrs *x)
@@ -127,9 +139,11 @@ int meta_follow(int root, int dir, const char *to)
 {
     char name[256];
     if (*to != '/') /* one name */
-        return dir < 0 || strchr(to, '/') || !strcmp(to, "..")
-                   ? -1
-                   : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    {
+        if (dir < 0 || strchr(to, '/') || !strcmp(to, ".."))
+            return -1;
+        return openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
     int at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (at >= 0) {
         to += strspn(to, "/");
@@ -138,9 +152,9 @@ int meta_follow(int root, int dir, const char *to)
             break;
         bool fits = n < sizeof name;
         cay__str_copy(name, CAY_MIN(n + 1, sizeof name), to);
-        int next = fits && strcmp(name, "..")
-                       ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                       : -1;
+        int next = -1;
+        if (fits && strcmp(name, ".."))
+            next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         cay__close_fd(&at);
         at = next;
         to += n;

@@ -39,8 +39,11 @@ static int discard_dir(tool *t, int box, const char *name, cay_err *err)
     char gone[64], id[24];
     cay__id_make(id, 'b');
     cay__str_join(gone, sizeof gone, "sandboxes/.old-", id, NULL);
-    if (renameat(box, name, t->home, gone) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "put %s aside", name);
+    if (renameat(box, name, t->home, gone) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "put %s aside", name);
+    }
     int fd = open_dir(t->home, gone);
     if (fd >= 0 && remove_tree(t, fd, NULL) == 0)
         unlinkat(t->home, gone, AT_REMOVEDIR);
@@ -57,7 +60,9 @@ static int copy_tree(int from, int to, cay_err *err)
     c->last = &none;
     c->how = COPY_SHARED;
     c->mapped.all = true; /* nothing is linked with, all is copied */
-    int rc = clone_tree_walk(c) ? 0 : cay_fail_sys(err, CAY_ESYS, "copy %.150s", c->path);
+    int rc = 0;
+    if (!clone_tree_walk(c))
+        rc = cay_fail_sys(err, CAY_ESYS, "copy %.150s", c->path);
     index_free(&c->next);
     return rc;
 }
@@ -66,11 +71,14 @@ static int copy_applied(int from, int to, cay_err *err)
 {
     struct stat st;
     bool shared = false;
-    if (fstatat(from, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at what was applied");
-    return copy_file(from, "applied", to, &st, COPY_BYTES, &shared)
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "copy what was applied");
+    if (fstatat(from, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "look at what was applied");
+    }
+    if (copy_file(from, "applied", to, &st, COPY_BYTES, &shared))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "copy what was applied");
 }
 
 /* on.new, whole: the snapshot's files. applied: whose record of earlier applies goes along. */
@@ -97,13 +105,16 @@ static int make_fresh(tool *t, int box, int layer, int applied, cay_err *err)
 static int put_fresh(tool *t, int box, cay_err *err)
 {
     struct stat st;
-    if (fstatat(box, FRESH, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at " FRESH);
+    if (fstatat(box, FRESH, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "look at " FRESH);
+    }
     CAY_TRY(discard_dir(t, box, "on", err));
     CAY_FAULT("layer.on.away");
-    return renameat(box, FRESH, box, "on") < 0
-               ? cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place")
-               : 0;
+    if (renameat(box, FRESH, box, "on") < 0)
+        return cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place");
+    return 0;
 }
 
 static int fill_on(tool *t, int box, int layer, cay_err *err)

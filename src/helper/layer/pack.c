@@ -62,7 +62,9 @@ static int parse_args(tool *t, ask *q, cay_err *err)
 {
     for (size_t i = 0; i < t->nargs; i++) {
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
-        size_t n = eq ? (size_t)(eq - w) : 0;
+        size_t n = 0;
+        if (eq)
+            n = (size_t)(eq - w);
         const struct {
             const char *word;
             const char **to, **list;
@@ -111,8 +113,9 @@ static uint32_t id_of(const pack *p, uint32_t id)
 {
     if (p->single)
         return 1000;
-    return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE
-                                                                     : CAY_MIN(id, 65535u);
+    if (p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536)
+        return id - TOOL_STORE;
+    return CAY_MIN(id, 65535u);
 }
 
 /* Below a directory of the host ids are the host's: its owner and the workspace's user have changed
@@ -121,8 +124,16 @@ static uint32_t on_id(const pack *p, uint32_t id, uint32_t owner)
 {
     if (p->single || (p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536))
         return id_of(p, id);
-    uint32_t inside = id == owner ? 1000 : p->t->root && id == 1000 ? owner : id;
-    return inside < 65536 ? inside : 65534;
+    uint32_t inside;
+    if (id == owner)
+        inside = 1000;
+    else if (p->t->root && id == 1000)
+        inside = owner;
+    else
+        inside = id;
+    if (inside < 65536)
+        return inside;
+    return 65534;
 }
 
 static bool on_host(const pack *p, const char *path)
@@ -133,10 +144,9 @@ static bool on_host(const pack *p, const char *path)
 
 static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
 {
-    uint32_t mode = type == CAY__ITEM_LINK ? 0777
-                                           : st->st_mode & (p->w.ops->image         ? 07777
-                                                            : type == CAY__ITEM_DIR ? 03777
-                                                                                    : 0777);
+    uint32_t mode = 0777;
+    if (type != CAY__ITEM_LINK)
+        mode = st->st_mode & (p->w.ops->image ? 07777 : type == CAY__ITEM_DIR ? 03777 : 0777);
     bool host = on_host(p, path);
     return (cay__item){ .type = type,
                         .path = path,
@@ -217,7 +227,7 @@ static int report_progress(pack *p, cay_err *err)
 
 static bool is_written_dir(const pack *p, const char *path, size_t n)
 {
-    const char *c = p->chain.data ? p->chain.data : "";
+    const char *c = CAY_OR(p->chain.data, "");
     return !strncmp(c, path, n) && (!c[n] || c[n] == '/');
 }
 
@@ -235,14 +245,19 @@ static int stat_visible(const compare *c, const char *path, int *dir, struct sta
     if (top >= 0 && fstatat(top, path, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st->st_mode))
         return 0;
     *dir = base;
-    return base >= 0 ? fstatat(base, path, st, AT_SYMLINK_NOFOLLOW) : -1;
+    if (base >= 0)
+        return fstatat(base, path, st, AT_SYMLINK_NOFOLLOW);
+    return -1;
 }
 
 /* The directory that the path's last name is in. */
 static int open_around(int dir, char *path, const char **name)
 {
     char *slash = strrchr(path, '/');
-    *name = slash ? slash + 1 : path;
+    if (slash)
+        *name = slash + 1;
+    else
+        *name = path;
     if (slash)
         *slash = 0;
     return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -262,8 +277,8 @@ static int write_parents(pack *p, const compare *c, const char *path, cay_err *e
         up[n] = 0;
         char under[CAY__ITEM_PATH + 64];
         const char *name;
-        if (!cay__str_join(under, sizeof under, p->q.under ? p->q.under : "", p->q.under ? "/" : "",
-                           up, NULL))
+        if (!cay__str_join(under, sizeof under, CAY_OR(p->q.under, ""), p->q.under ? "/" : "", up,
+                           NULL))
             return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                                 "%.100s…: a path of more than 4,000 bytes fits no archive", up);
         if (stat_visible(c, under, &dir, &st) < 0)
@@ -292,7 +307,9 @@ static int first_name(pack *p, const struct stat *st, const char *path, const ch
                       cay_err *err)
 {
     if (2 * (p->n + 1) > p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 256;
+        size_t cap = 256;
+        if (p->cap)
+            cap = 2 * p->cap;
         first *v = cay__alloc(cap * sizeof *v);
         for (size_t i = 0; i < p->cap; i++)
             if (p->v[i].path)
@@ -342,17 +359,27 @@ static int write_contents(pack *p, int fd, const cay__item *it, bool sparse, cay
 {
     uint64_t at = 0;
     while (at < it->size) {
-        off_t data = sparse ? lseek(fd, (off_t)at, SEEK_DATA) : (off_t)at;
-        uint64_t to = data < 0 ? it->size : CAY_MIN((uint64_t)data, it->size);
+        off_t data;
+        if (sparse)
+            data = lseek(fd, (off_t)at, SEEK_DATA);
+        else
+            data = (off_t)at;
+        uint64_t to;
+        if (data < 0)
+            to = it->size;
+        else
+            to = CAY_MIN((uint64_t)data, it->size);
         if (to > at)
             CAY_TRY(write_hole(p, to - at, err));
         at = to;
         if (at == it->size)
             break;
         ssize_t n = pread(fd, p->chunk, (size_t)CAY_MIN(it->size - at, (uint64_t)CHUNK), (off_t)at);
-        if (n <= 0)
-            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path)
-                         : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
+        if (n <= 0) {
+            if (n < 0)
+                return cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path);
+            return cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
+        }
         CAY_TRY(write_data(p, p->chunk, (size_t)n, err));
         at += (uint64_t)n;
     }
@@ -429,15 +456,23 @@ static int raw_kind(pack *p, const char *path, const struct stat *st, const xatt
                     unsigned *flags, cay_err *err)
 {
     const xattr *hidden = xattrs_find(x, "overlay.opaque");
-    *type = S_ISREG(st->st_mode)   ? CAY__ITEM_FILE
-            : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR
-            : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
-            : meta_whiteout(st)    ? CAY__ITEM_GONE
-                                   : 0;
+    if (S_ISREG(st->st_mode))
+        *type = CAY__ITEM_FILE;
+    else if (S_ISDIR(st->st_mode))
+        *type = CAY__ITEM_DIR;
+    else if (S_ISLNK(st->st_mode))
+        *type = CAY__ITEM_LINK;
+    else if (meta_whiteout(st))
+        *type = CAY__ITEM_GONE;
+    else
+        *type = 0;
     if (xattrs_find(x, "overlay.redirect") || (hidden && hidden->len && hidden->value[0] != 'y'))
         return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
                             "%.100s was renamed from below the layer", path);
-    *flags = hidden && hidden->len && *type == CAY__ITEM_DIR ? CAY__ITEM_OPAQUE : 0;
+    if (hidden && hidden->len && *type == CAY__ITEM_DIR)
+        *flags = CAY__ITEM_OPAQUE;
+    else
+        *flags = 0;
     if (strlen(path) + 8 >= CAY__ITEM_PATH)
         return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                             "%.100s…: a path of more than 4,000 bytes fits no archive", path);
@@ -460,9 +495,11 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     if (other && is_skipped(p, other))
         return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
                             "%.100s has its bytes under a name that is left out", path);
-    cay__item it = type == CAY__ITEM_GONE
-                       ? (cay__item){ .type = type, .path = path, .target = "", .extra = "" }
-                       : item_of(p, other ? CAY__ITEM_HARD : type, *path ? path : ".", st);
+    cay__item it;
+    if (type == CAY__ITEM_GONE)
+        it = (cay__item){ .type = type, .path = path, .target = "", .extra = "" };
+    else
+        it = item_of(p, other ? CAY__ITEM_HARD : type, cay__text_or(path, "."), st);
     it.flags = flags;
     if (other)
         it.target = other;
@@ -504,7 +541,7 @@ static int pack_raw(pack *p, digested *as_layer, cay_err *err)
     static const digest_hooks hooks = { raw_node, raw_data, raw_end };
     if (!p->q.top)
         return cay_fail(err, CAY_EINVAL, "pack: raw without a layer");
-    CAY_TRY(p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err));
+    CAY_TRY(p->w.ops->open(&p->w, CAY_OR(p->q.meta, "{}"), err));
     return digest_layer(p->t, p->q.top, &hooks, p, as_layer, err);
 }
 
@@ -540,9 +577,9 @@ static int begin_archive(pack *p, compare *c, cay_err *err)
     view *both[] = { &c->a, &c->b };
     struct stat st;
     int dir;
-    if (stat_visible(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
+    if (stat_visible(c, CAY_OR(p->q.under, "."), &dir, &st) < 0)
         return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s",
-                            p->q.under ? p->q.under : "");
+                            CAY_OR(p->q.under, ""));
     cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
     CAY_TRY(write_item(p, &root, err));
     for (size_t i = 0; p->q.under && i < 2; i++) {
@@ -563,7 +600,7 @@ static int pack_differences(pack *p, cay_err *err)
 {
     compare c = { .t = p->t, .owners = true, .under = p->q.under, .fn = on_change, .arg = p };
     CAY_TRY(open_views(p, &c, err));
-    int rc = p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err);
+    int rc = p->w.ops->open(&p->w, CAY_OR(p->q.meta, "{}"), err);
     if (rc == 0)
         rc = begin_archive(p, &c, err);
     if (rc == 0)
@@ -577,7 +614,10 @@ static int pack_archive(pack *p, cay_err *err)
 {
     char hex[65];
     digested as_layer = { .hex = "" };
-    CAY_TRY(p->q.raw ? pack_raw(p, &as_layer, err) : pack_differences(p, err));
+    if (p->q.raw)
+        CAY_TRY(pack_raw(p, &as_layer, err));
+    else
+        CAY_TRY(pack_differences(p, err));
     CAY_FAULT("pack.told");
     seal_hex(&p->seal, hex);
     CAY_TRY(p->w.ops->close(&p->w, hex, err));
@@ -606,7 +646,7 @@ int pack_run(tool *t, cay_err *err)
                              .out = CAY__BUF(2u << 20),
                              .dirs = CAY__BUF(64u << 20) };
     if (rc == 0 && !p->w.ops)
-        rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", p->q.format ? p->q.format : "");
+        rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", CAY_OR(p->q.format, ""));
     seal_open(&p->seal);
     if (rc == 0)
         rc = pack_archive(p, err);

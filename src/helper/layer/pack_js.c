@@ -37,7 +37,9 @@ static int write_item(writer *w, const cay__item *it, cay_err *err)
     cay__buf_str(&w->out, ",\"data\":\"");
     w->any = true;
     w->acc = w->have = 0;
-    return w->out.len > FLUSH ? flush_output(w, err) : 0;
+    if (w->out.len > FLUSH)
+        return flush_output(w, err);
+    return 0;
 }
 
 static int write_base64(writer *w, const uint8_t *p, size_t n, cay_err *err)

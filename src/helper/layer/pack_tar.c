@@ -41,7 +41,9 @@ static int write_bytes(writer *w, const void *p, size_t n, cay_err *err)
 {
     if (w->t->z)
         return write_compressed(w, p, n, ZSTD_e_continue, err);
-    return cay__fd_write_all(w->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
+    if (cay__fd_write_all(w->fd, p, n))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
 
 static int flush_output(writer *w, cay_err *err)
@@ -66,9 +68,9 @@ static int init_tar(writer *w, bool ours, cay_err *err)
     size_t rc = ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_compressionLevel, LEVEL);
     if (w->threads > 1) /* a library without threads is slower, not wrong */
         (void)ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_nbWorkers, (int)w->threads);
-    return ZSTD_isError(rc)
-               ? cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc))
-               : 0;
+    if (ZSTD_isError(rc))
+        return cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc));
+    return 0;
 }
 
 static int text_member(writer *w, const char *name, const char *text, cay_err *err)
@@ -99,7 +101,13 @@ static int open_tar(writer *w, const char *meta, cay_err *err)
 /* root/PATH, ./PATH, or of an image PATH; directories end in a slash. */
 static void format_name(const writer *w, const char *path, bool dir, char room[CAY__TAR_NAME])
 {
-    const char *top = w->ops->image ? "" : w->ops->wants_gone ? "root" : ".";
+    const char *top;
+    if (w->ops->image)
+        top = "";
+    else if (w->ops->wants_gone)
+        top = "root";
+    else
+        top = ".";
     bool root = !strcmp(path, ".");
     snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, *top && !root ? "/" : "",
              root && *top ? "" : path, dir ? "/" : "");
@@ -124,10 +132,10 @@ static int image_item(writer *w, const cay__item *it, cay_err *err)
     own.flags = 0;
     if (strcmp(it->path, ".")) /* the root is the sandbox's own */
         CAY_TRY(write_item(w, &own, err));
-    return it->flags & CAY__ITEM_OPAQUE
-               ? write_whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0,
-                                ".wh..opq", err)
-               : 0;
+    if (it->flags & CAY__ITEM_OPAQUE)
+        return write_whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq",
+                              err);
+    return 0;
 }
 
 /* As star, GNU tar and libarchive have them; a name has no "=" in it (pack.c). */
@@ -167,12 +175,25 @@ static int write_item(writer *w, const cay__item *it, cay_err *err)
     cay__member *m = &w->t->member;
     CAY_AUTOBUF records = CAY__BUF(1u << 19);
     bool dir = it->type == CAY__ITEM_DIR;
-    m->type = dir ? '5' : it->type == CAY__ITEM_LINK ? '2' : it->type == CAY__ITEM_HARD ? '1' : '0';
-    m->mode = it->type == CAY__ITEM_GONE ? 0 : it->mode;
+    if (dir)
+        m->type = '5';
+    else if (it->type == CAY__ITEM_LINK)
+        m->type = '2';
+    else if (it->type == CAY__ITEM_HARD)
+        m->type = '1';
+    else
+        m->type = '0';
+    if (it->type == CAY__ITEM_GONE)
+        m->mode = 0;
+    else
+        m->mode = it->mode;
     m->uid = it->uid;
     m->gid = it->gid;
     m->mtime = it->mtime;
-    m->size = w->t->size = it->type == CAY__ITEM_FILE ? it->size : 0;
+    if (it->type == CAY__ITEM_FILE)
+        m->size = w->t->size = it->size;
+    else
+        m->size = w->t->size = 0;
     m->target[0] = 0;
     format_name(w, it->path, dir, m->name);
     if (it->type == CAY__ITEM_LINK)
@@ -183,14 +204,18 @@ static int write_item(writer *w, const cay__item *it, cay_err *err)
     if (records.full)
         return cay_fail(err, CAY_ETOOBIG, "%.150s: its attributes are too long", it->path);
     cay__tar_head_with(&w->out, m, &records);
-    return w->out.len > FULL ? flush_output(w, err) : 0;
+    if (w->out.len > FULL)
+        return flush_output(w, err);
+    return 0;
 }
 
 static int write_data(writer *w, const void *p, size_t n, cay_err *err)
 {
     if (n < FULL / 4) { /* small ones go together */
         cay__buf_add(&w->out, p, n);
-        return w->out.len > FULL ? flush_output(w, err) : 0;
+        if (w->out.len > FULL)
+            return flush_output(w, err);
+        return 0;
     }
     CAY_TRY(flush_output(w, err));
     return write_bytes(w, p, n, err);
@@ -218,7 +243,9 @@ static int close_any(writer *w, const char *digest, cay_err *err)
         CAY_TRY(text_member(w, "cay.sha256", digest, err));
     cay__buf_add(&w->out, end, sizeof end);
     CAY_TRY(flush_output(w, err));
-    return w->t->z ? write_compressed(w, "", 0, ZSTD_e_end, err) : 0;
+    if (w->t->z)
+        return write_compressed(w, "", 0, ZSTD_e_end, err);
+    return 0;
 }
 
 static void free_tar(writer *w)

@@ -43,14 +43,20 @@ static void load_link(const entry *e, const char *name, side *s)
 {
     s->data = cay__alloc(4096);
     ssize_t n = readlinkat(e->dir, name, s->data, 4096);
-    s->len = n < 0 ? 0 : (size_t)n;
+    if (n < 0)
+        s->len = 0;
+    else
+        s->len = (size_t)n;
     s->mode = 0120000;
 }
 
 static void load_file(const entry *e, const char *name, side *s)
 {
     struct stat st;
-    s->mode = e->st.st_mode & 0100 ? 0100755 : 0100644;
+    if (e->st.st_mode & 0100)
+        s->mode = 0100755;
+    else
+        s->mode = 0100644;
     CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st)) {
         s->unfit = "cannot be read";
@@ -62,7 +68,10 @@ static void load_file(const entry *e, const char *name, side *s)
     }
     s->data = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = pread(fd, s->data, (size_t)st.st_size, 0);
-    s->len = n < 0 ? 0 : (size_t)n;
+    if (n < 0)
+        s->len = 0;
+    else
+        s->len = (size_t)n;
     if (lines_binary(s->data, s->len))
         s->unfit = "binary";
 }
@@ -119,7 +128,7 @@ static void write_file(const side *a, const side *b, const char *from, const cha
     name_line("--- ", "a/", from, a->there, out);
     name_line("+++ ", "b/", path, b->there, out);
     size_t body = out->len;
-    lines_diff(a->data ? a->data : "", a->len, b->data ? b->data : "", b->len, context, out);
+    lines_diff(CAY_OR(a->data, ""), a->len, CAY_OR(b->data, ""), b->len, context, out);
     if (out->len == body && !out->full)
         out->len = head; /* empty files, modes, renames */
     if (out->len == head && a->there && b->there && a->mode == b->mode && !renamed)
@@ -136,8 +145,12 @@ static void write_note(const char *path, const char *why, cay__buf *out)
 void patch_add(const change *ch, unsigned context, cay__buf *out)
 {
     side a = load_side(&ch->a, ch->from_name), b = load_side(&ch->b, ch->name), none = { 0 };
-    const char *from = ch->from && a.there ? ch->from : ch->path;
-    const char *unfit = a.unfit ? a.unfit : b.unfit;
+    const char *from;
+    if (ch->from && a.there)
+        from = ch->from;
+    else
+        from = ch->path;
+    const char *unfit = CAY_OR(a.unfit, b.unfit);
     bool renamed = ch->from && a.there && b.there;
     if (unfit && renamed && a.mode && !(ch->what & CHANGE_CONTENT)) {
         a.len = b.len = 0; /* a name needs no text */

@@ -31,7 +31,10 @@ static void grow_table(pathmap *m)
     pathmap old = *m;
     if (!old.cap)
         cay__random(&m->seed, sizeof m->seed);
-    m->cap = old.cap ? 2 * old.cap : 64;
+    if (old.cap)
+        m->cap = 2 * old.cap;
+    else
+        m->cap = 64;
     m->v = cay__alloc(m->cap * sizeof *m->v); /* zeroed */
     for (size_t i = 0; i < old.cap; i++)
         if (old.v[i].path)
@@ -53,8 +56,12 @@ void pathmap_put(pathmap *m, const char *path, size_t number)
 
 size_t pathmap_get(const pathmap *m, const char *path, size_t len)
 {
-    const struct pathmap_slot *s = m->n ? find_slot(m, path, len) : NULL;
-    return s && s->path ? s->number : PATHMAP_NONE;
+    const struct pathmap_slot *s = NULL;
+    if (m->n)
+        s = find_slot(m, path, len);
+    if (s && s->path)
+        return s->number;
+    return PATHMAP_NONE;
 }
 
 size_t pathmap_above(const pathmap *m, const char *path)

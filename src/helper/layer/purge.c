@@ -49,7 +49,7 @@ int purge_run(tool *t, cay_err *err)
     CAY_FAULT("layer.purge.renamed");
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &st.st_dev };
     CAY_TRY(walk_tree(&w, CAY_STEAL_FD(gone), err));
-    return unlinkat(t->home, GONE, AT_REMOVEDIR) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "remove %s", GONE)
-               : 0;
+    if (unlinkat(t->home, GONE, AT_REMOVEDIR) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "remove %s", GONE);
+    return 0;
 }

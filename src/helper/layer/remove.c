@@ -35,8 +35,11 @@ int remove_tree(tool *t, int fd, cay_err *err)
 static int remove_at(tool *t, const char *name, cay_err *err)
 {
     int fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+    if (fd < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+    }
     if (cay__str_starts(name, ".stage-"))
         subvol_destroy(fd);
     CAY_TRY(remove_tree(t, fd, err));
@@ -56,7 +59,9 @@ void tool_unstage(tool *t, const char *stage)
 int remove_sweep(tool *t, cay_err *err)
 {
     names l = { 0 };
-    int rc = names_read(&l, t->layers) < 0 ? cay_fail_sys(err, CAY_ESYS, "list layers/") : 0;
+    int rc = 0;
+    if (names_read(&l, t->layers) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "list layers/");
     for (size_t i = 0; rc == 0 && i < l.n; i++) {
         if (!cay__str_starts(l.v[i], ".gone-") && !cay__str_starts(l.v[i], ".stage-"))
             continue;

@@ -58,7 +58,7 @@ void seal_item(seal *s, const cay__item *it)
 {
     bool plain = it->type == CAY__ITEM_HARD || it->type == CAY__ITEM_GONE,
          link = it->type == CAY__ITEM_LINK;
-    const char *target = it->target ? it->target : "";
+    const char *target = CAY_OR(it->target, "");
     char head[64];
     int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE,
                      plain || link ? 0 : it->mode, plain ? 0 : it->uid, plain ? 0 : it->gid);

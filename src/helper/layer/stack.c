@@ -44,8 +44,13 @@ static int mount_overlay(tool *t, const char *options, int *fd)
     if (fchdir(t->home) < 0)
         return -1;
     errno = e;
-    *fd = rc < 0 ? -1 : open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? -1 : 0;
+    if (rc < 0)
+        *fd = -1;
+    else
+        *fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return -1;
+    return 0;
 }
 
 /* A directory of the host, whose name may have what separates options and layers. */
@@ -70,7 +75,9 @@ int stack_host_dir(int given, int *fd, cay_err *err)
     cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)given), NULL);
     ssize_t len = readlink(link, path, sizeof path - 1);
     path[CAY_MAX(len, 0)] = 0;
-    CAY_AUTOFD at = len > 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    CAY_AUTOFD at = -1;
+    if (len > 0)
+        at = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0 || fstat(given, &want) < 0 || fstat(at, &have) < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the directory underneath");
     if (want.st_dev != have.st_dev || want.st_ino != have.st_ino)
@@ -97,8 +104,9 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
     cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
     char from[32];
     cay__str_join(from, sizeof from, t->scratch, "/v", cay__str_u64(n, t->views - 1), NULL);
-    return mount(from, to, NULL, MS_BIND, NULL) < 0 ? cay_fail_sys(err, CAY_ESYS, "show /%s", name)
-                                                    : 0;
+    if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "show /%s", name);
+    return 0;
 }
 
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err)

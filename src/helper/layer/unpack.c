@@ -38,7 +38,9 @@ static int on_note(const char *name, const char *text, size_t len, void *arg, ca
             i->sink.one_owner = true;
             i->sink.overlay = NULL;
         }
-        return i->ours ? 0 : confirm_meta(i, "", err);
+        if (i->ours)
+            return 0;
+        return confirm_meta(i, "", err);
     }
     if (!strcmp(name, "cay.json") && i->ours && !i->asked)
         return confirm_meta(i, text, err);

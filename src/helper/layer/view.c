@@ -73,5 +73,7 @@ void view_nothing(view *v)
 int view_up(view *v)
 {
     int a = crawl_up(&v->base), b = crawl_up(&v->top);
-    return a < 0 || b < 0 ? -1 : 0;
+    if (a < 0 || b < 0)
+        return -1;
+    return 0;
 }

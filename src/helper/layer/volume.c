@@ -82,23 +82,30 @@ static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
     (void)t;
     cay__id_make(id, 'l');
     cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
-    return renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT
-               ? fail_at("remove", name, err)
-               : 0;
+    if (renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT)
+        return fail_at("remove", name, err);
+    return 0;
 }
 
 /* Who is at it holds a lock on it. */
 static int sweep_volumes(tool *t, int volumes, const char *name, cay_err *err)
 {
     names l = { 0 };
-    int rc = names_read(&l, volumes) < 0 ? fail_at("list", "", err) : 0;
+    int rc = 0;
+    if (names_read(&l, volumes) < 0)
+        rc = fail_at("list", "", err);
     (void)name;
     for (size_t i = 0; rc == 0 && i < l.n; i++) {
-        CAY_AUTOFD lock = cay__str_starts(l.v[i], ".gone-") ? open_dir(volumes, l.v[i]) : -1;
+        CAY_AUTOFD lock = -1;
+        if (cay__str_starts(l.v[i], ".gone-"))
+            lock = open_dir(volumes, l.v[i]);
         if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
             continue;
         int fd = open_dir(volumes, l.v[i]);
-        rc = fd < 0 ? 0 : remove_tree(t, fd, err);
+        if (fd < 0)
+            rc = 0;
+        else
+            rc = remove_tree(t, fd, err);
         if (rc == 0 && unlinkat(volumes, l.v[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
             rc = fail_at("remove", l.v[i], err);
     }

@@ -41,8 +41,13 @@ static int fork_move_tree(int tree, int pidfd, int at)
         move_tree(tree, pidfd, at);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
-    return errno ? -1 : 0;
+    if (WIFEXITED(status))
+        errno = WEXITSTATUS(status);
+    else
+        errno = EIO;
+    if (errno)
+        return -1;
+    return 0;
 }
 
 int cay__live_show(int tree, int pidfd, int pid, const char *target)
@@ -58,7 +63,9 @@ int cay__live_show(int tree, int pidfd, int pid, const char *target)
     }
     CAY_AUTOFD at = cay__fd_openat2(top, target + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
                                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
-    return at < 0 ? -1 : fork_move_tree(tree, pidfd, at);
+    if (at < 0)
+        return -1;
+    return fork_move_tree(tree, pidfd, at);
 }
 
 int cay__live_hide(int tree, int pidfd)

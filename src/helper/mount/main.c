@@ -82,7 +82,9 @@ static void sweep_caches(const char *home)
 static void sweep_marks(void)
 {
     int fd = openat(M.mounts, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     for (struct dirent *e; d && (e = readdir(d));) {
         char box[64];
         struct stat st;
@@ -119,11 +121,13 @@ static bool take_cache(const char *home)
 static int find_program(const char *name)
 {
     const char *path = getenv("PATH");
-    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+    for (const char *p = CAY_OR(path, "/usr/bin:/bin"); *p;) {
         char full[4096];
         size_t n = strcspn(p, ":");
         snprintf(full, sizeof full, "%.*s/%s", (int)n, p, name);
-        int fd = n && *p == '/' && access(full, X_OK) == 0 ? open(full, O_PATH | O_CLOEXEC) : -1;
+        int fd = -1;
+        if (n && *p == '/' && access(full, X_OK) == 0)
+            fd = open(full, O_PATH | O_CLOEXEC);
         if (fd >= 0)
             return fd;
         p += n + (p[n] == ':');
@@ -171,7 +175,9 @@ static const char *prepare_mounts(const char *home)
     if (mkdir(PLACE "/cache", 0700) < 0 ||
         mnt_move(cache, "", AT_FDCWD, PLACE "/cache", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
         return "show its cache";
-    return put_helper() ? NULL : "make fusermount3";
+    if (put_helper())
+        return NULL;
+    return "make fusermount3";
 }
 
 static bool put_file(const char *name, const char *text)
@@ -195,7 +201,7 @@ static void exec_program(char *const argv[], const char *log, int fuse)
             if (cay__str_starts(*e, keep[i]))
                 env[n++] = *e;
     snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "",
-             found ? found : "/usr/sbin:/usr/bin:/sbin:/bin");
+             CAY_OR(found, "/usr/sbin:/usr/bin:/sbin:/bin"));
     env[n++] = path;
     env[n++] = (char *)"HOME=" PLACE;
     env[n++] = (char *)"LANG=C.UTF-8";
@@ -235,17 +241,27 @@ static pid_t probe_mount(const char *at)
  * long. */
 static int await_mount(pid_t pid, const char *at, bool kernel)
 {
-    pid_t asks = kernel ? 0 : probe_mount(at);
+    pid_t asks = 0;
+    if (!kernel)
+        asks = probe_mount(at);
     int status = 0, answer = -1, rc = -1;
     bool gone = false, over = false;
     for (int ms = 0; ms < READY_MS && !ended && !over; ms += STEP_MS) {
         gone = waitpid(pid, &status, WNOHANG) == pid;
         if (asks > 0 && waitpid(asks, &answer, WNOHANG) == asks)
             asks = 0;
-        bool ready =
-            kernel ? gone && WIFEXITED(status) && WEXITSTATUS(status) == 0 : !gone && answer == 0;
+        bool ready;
+        if (kernel)
+            ready = gone && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        else
+            ready = !gone && answer == 0;
         over = gone || ready;
-        rc = ready ? 0 : status ? status : 256;
+        if (ready)
+            rc = 0;
+        else if (status)
+            rc = status;
+        else
+            rc = 256;
         if (!over)
             poll(NULL, 0, STEP_MS);
     }
@@ -257,16 +273,21 @@ static int await_mount(pid_t pid, const char *at, bool kernel)
         kill(asks, SIGKILL);
         waitpid(asks, NULL, 0);
     }
-    return over ? rc : -1;
+    if (over)
+        return rc;
+    return -1;
 }
 
 /* The end of what the program said, on one line. */
 static void last_words(const char *log, char *out, size_t cap)
 {
     CAY_AUTOFD fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-    ssize_t n =
-        fd < 0 ? 0 : pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
+    off_t size = 0;
+    if (fd >= 0)
+        size = lseek(fd, 0, SEEK_END);
+    ssize_t n = 0;
+    if (fd >= 0)
+        n = pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
     out[n > 0 ? n : 0] = 0;
     for (char *s = out; *s; s++)
         if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
@@ -303,7 +324,10 @@ static size_t build_command(const cay_mount_ask *a, const char *remote, char *co
         memcpy(argv + n, writable, sizeof writable);
     else
         argv[n] = (char *)"--read-only";
-    n += a->rw ? CAY_LEN(writable) : 1;
+    if (a->rw)
+        n += CAY_LEN(writable);
+    else
+        n += 1;
     for (uint32_t i = 0; i < a->nargs; i++)
         argv[n++] = more[i];
     argv[n++] = (char *)"--";
@@ -330,13 +354,17 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
     cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
     if (!a->kernel && M.exe < 0)
         return W_EXITCODE(127, 0);
-    CAY_AUTOFD fuse = a->kernel ? -1 : cay__fuse_mount(at, M.id, a->rw);
+    CAY_AUTOFD fuse = -1;
+    if (!a->kernel)
+        fuse = cay__fuse_mount(at, M.id, a->rw);
     if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
         return -2;
     build_command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
     pid_t pid = start_program(argv, log, fuse);
     cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
-    int rc = pid < 0 ? -2 : await_mount(pid, at, a->kernel);
+    int rc = -2;
+    if (pid >= 0)
+        rc = await_mount(pid, at, a->kernel);
     if (rc == 0) {
         cay__str_copy(M.mark[M.n].target, sizeof M.mark[M.n].target, text[3]);
         M.rclone[M.n++] = a->kernel ? 0 : pid;
@@ -354,15 +382,22 @@ static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answ
     cay__str_join(log, sizeof log, at, ".log", NULL);
     if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
         (*text[1] && !put_file(file, text[1]))) {
-        out->sys = errno ? errno : EMFILE;
+        out->sys = CAY_OR(errno, EMFILE);
         cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
         return -1;
     }
     int rc = start_rclone(a, text, at, conf, log);
-    int fd = rc == 0 ? clone_of(at, a->rw) : -1;
+    int fd = -1;
+    if (rc == 0)
+        fd = clone_of(at, a->rw);
     if (fd >= 0)
         return fd;
-    out->sys = rc == -1 ? ETIMEDOUT : rc > 0 ? EIO : errno;
+    if (rc == -1)
+        out->sys = ETIMEDOUT;
+    else if (rc > 0)
+        out->sys = EIO;
+    else
+        out->sys = errno;
     out->missing = rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == 127;
     last_words(log, out->msg, sizeof out->msg);
     return -1;
@@ -471,7 +506,9 @@ static void serve_live(int init, int door, int tree)
             continue;
         if (p[0].revents)
             return;
-        CAY_AUTOFD who = p[1].revents ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+        CAY_AUTOFD who = -1;
+        if (p[1].revents)
+            who = accept4(door, NULL, NULL, SOCK_CLOEXEC);
         cay_mount_ask a = { 0 };
         cay_mount_answer no = { 0 };
         int none = 0;
@@ -493,7 +530,12 @@ static void show_mount(const cay_mount_ask *a, const char *name, const char *tar
     CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, a->pid, 0);
     CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(M.mounts, name);
     bool shown = door >= 0 && cay__live_show(tree, init, a->pid, target) == 0;
-    r.sys = shown ? 0 : errno ? errno : EBADF;
+    if (shown)
+        r.sys = 0;
+    else if (errno)
+        r.sys = errno;
+    else
+        r.sys = EBADF;
     send_answer(&r, -1);
     close(SOCK);
     if (shown)
@@ -524,7 +566,9 @@ static void serve_requests(void)
         ssize_t n = cay__fd_recv(SOCK, buf, sizeof buf, fds, &nfds, 0);
         cay_mount_ask *a = (cay_mount_ask *)(void *)buf;
         cay_mount_answer r = { 0 };
-        CAY_AUTOFD came = n > 0 && nfds > 0 ? fds[0] : -1;
+        CAY_AUTOFD came = -1;
+        if (n > 0 && nfds > 0)
+            came = fds[0];
         for (int i = 1; n > 0 && i < nfds; i++)
             close(fds[i]);
         if (n < (ssize_t)sizeof *a)
@@ -557,7 +601,9 @@ static void serve_requests(void)
 int main(int argc, char **argv)
 {
     cay_mount_answer a = { 0 };
-    const char *name = argc ? strrchr(argv[0], '/') : NULL;
+    const char *name = NULL;
+    if (argc)
+        name = strrchr(argv[0], '/');
     if (argc && cay__str_starts(name ? name + 1 : argv[0], "fusermount"))
         return cay__fusermount_main(argc, argv);
     if (argc != 2 || argv[1][0] != '/' || strlen(argv[1]) > 3700 || fcntl(SOCK, F_GETFD) < 0) {

@@ -21,7 +21,9 @@ int cay__fuse_mount(const char *at, uid_t id, bool rw)
     snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd,
              id, id);
     unsigned long flags = 2 | 4 | (rw ? 0ul : 1ul); /* MS_NOSUID | MS_NODEV | MS_RDONLY */
-    return mount("rclone", at, "fuse.rclone", flags, options) < 0 ? -1 : CAY_STEAL_FD(fd);
+    if (mount("rclone", at, "fuse.rclone", flags, options) < 0)
+        return -1;
+    return CAY_STEAL_FD(fd);
 }
 
 void cay__rclone_run(int exe, int fuse, uid_t id, char *const argv[], char *const env[])
@@ -51,8 +53,8 @@ int cay__fusermount_main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "-u"))
             return 0;
-    return comm && cay__str_to_u64(comm, &to) && to < 1024 &&
-                   cay__fd_send((int)to, "", 1, &fd, 1, 0) == 1
-               ? 0
-               : 1;
+    if (comm && cay__str_to_u64(comm, &to) && to < 1024 &&
+        cay__fd_send((int)to, "", 1, &fd, 1, 0) == 1)
+        return 0;
+    return 1;
 }

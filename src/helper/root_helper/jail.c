@@ -54,9 +54,9 @@ static bool drop_rights(void)
 static int tree_of(const char *dir, const char *name, unsigned rec)
 {
     char path[PATH_MAX];
-    return cay__str_join(path, sizeof path, dir, name, NULL)
-               ? mnt_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW | rec)
-               : -1;
+    if (cay__str_join(path, sizeof path, dir, name, NULL))
+        return mnt_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW | rec);
+    return -1;
 }
 
 /* Takes the tree over. */
@@ -106,9 +106,9 @@ static bool place_libraries(void)
     }
     if (cache < 0)
         return true;
-    CAY_AUTOFD file = mkdir("etc", 0755) == 0
-                          ? open("etc/ld.so.cache", O_CREAT | O_WRONLY | O_CLOEXEC, 0644)
-                          : -1;
+    CAY_AUTOFD file = -1;
+    if (mkdir("etc", 0755) == 0)
+        file = open("etc/ld.so.cache", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     return file >= 0 &&
            place_tree(CAY_STEAL_FD(cache), "etc/ld.so.cache",
                       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);

@@ -77,12 +77,16 @@ static bool start_server(state *s)
 static bool server_ended(state *s, int status, int *code)
 {
     s->server = 0;
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (WIFEXITED(status))
+        *code = WEXITSTATUS(status);
+    else
+        *code = 128 + WTERMSIG(status);
     if (WIFEXITED(status) || s->asked_to_end)
         return true;
-    s->wait_ms = cay__now_ms() - s->since_ms > AGAIN_MOST_MS
-                     ? AGAIN_MS
-                     : CAY_MIN(2 * s->wait_ms, AGAIN_MOST_MS);
+    if (cay__now_ms() - s->since_ms > AGAIN_MOST_MS)
+        s->wait_ms = AGAIN_MS;
+    else
+        s->wait_ms = CAY_MIN(2 * s->wait_ms, AGAIN_MOST_MS);
     s->again_ms = cay__now_ms() + s->wait_ms;
     dprintf(2, "cay: the server was killed by signal %d; it is started again\n", WTERMSIG(status));
     return false;
@@ -91,7 +95,9 @@ static bool server_ended(state *s, int status, int *code)
 static void by_child(state *s, hand_job *j)
 {
     sigset_t none;
-    int pid = s->at_work < AT_WORK ? fork() : -1;
+    int pid = -1;
+    if (s->at_work < AT_WORK)
+        pid = fork();
     if (pid == 0) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
@@ -131,7 +137,9 @@ static void on_ask(state *s)
     if (n < 0)
         return;
     j.ask.name[sizeof j.ask.name - 1] = j.ask.more[sizeof j.ask.more - 1] = 0;
-    CAY_AUTOFD keeper = n == sizeof j.ask && j.ask.verb == HAND_DIAL ? hand_dial(&s->h) : -1;
+    CAY_AUTOFD keeper = -1;
+    if (n == sizeof j.ask && j.ask.verb == HAND_DIAL)
+        keeper = hand_dial(&s->h);
     if (keeper >= 0)
         hand_answer_send(conn, 0, NULL, NULL, keeper);
     else if (n == sizeof j.ask)
@@ -175,7 +183,9 @@ static int serve_requests(state *s)
     for (bool more = sfd >= 0 && start_server(s); more;) {
         struct pollfd p[2] = { { .fd = sfd, .events = POLLIN },
                                { .fd = s->door, .events = POLLIN } };
-        int wait = s->again_ms ? (int)CAY_MAX(s->again_ms - cay__now_ms(), 0) : -1;
+        int wait = -1;
+        if (s->again_ms)
+            wait = (int)CAY_MAX(s->again_ms - cay__now_ms(), 0);
         poll(p, 2, wait);
         if (p[1].revents)
             on_ask(s);

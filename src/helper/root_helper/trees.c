@@ -57,7 +57,7 @@ static int check_way(const char *path, cay_err *err)
     cay__str_copy(part, sizeof part, path);
     for (char *slash; (slash = strrchr(part, '/'));) {
         *slash = 0;
-        const char *at = *part ? part : "/";
+        const char *at = cay__text_or(part, "/");
         if (lstat(at, &st) < 0)
             return cay_fail_sys(err, CAY_ESYS, "%.200s", at);
         if (st.st_uid != 0 || (st.st_mode & 022 && !(st.st_mode & S_ISVTX)))
@@ -128,11 +128,12 @@ int trees_listen(int tree, gid_t gid, int *out, cay_err *err)
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET }; /* which no child has */
     int mark = openat(tree, CAY__HOME_APART, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (mark < 0 || fcntl(mark, F_SETLK, &l) < 0)
-        return errno == EAGAIN || errno == EACCES
-                   ? cay_fail_why(err, CAY_EBUSY, "apart_served",
-                                  "this state directory has a server with --root-keeper already")
-                   : cay_fail_sys(err, CAY_ESYS, "lock the keeper's directory");
+    if (mark < 0 || fcntl(mark, F_SETLK, &l) < 0) {
+        if (errno == EAGAIN || errno == EACCES)
+            return cay_fail_why(err, CAY_EBUSY, "apart_served",
+                                "this state directory has a server with --root-keeper already");
+        return cay_fail_sys(err, CAY_ESYS, "lock the keeper's directory");
+    }
     snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/" HAND_SOCK, tree);
     unlinkat(tree, HAND_SOCK, 0);
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

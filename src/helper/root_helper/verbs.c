@@ -24,7 +24,7 @@ enum { LIMIT_MS = 5000, END_MS = 5000, ABOVE = 64, FIRST = 3, TREE = -2 };
 void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, int fd)
 {
     hand_answer none = { 0 };
-    a = a ? a : &none;
+    a = CAY_OR(a, &none);
     a->code = code;
     if (code && err) {
         a->sys = err->sys;
@@ -47,7 +47,9 @@ static bool limit_keeper(int sock)
 int hand_dial(const hand *h)
 {
     CAY_AUTOFD sock = cay__native_knock(h->n);
-    return sock >= 0 && limit_keeper(sock) ? CAY_STEAL_FD(sock) : -1;
+    if (sock >= 0 && limit_keeper(sock))
+        return CAY_STEAL_FD(sock);
+    return -1;
 }
 
 static int start_keeper(const hand *h, hand_job *j, cay_err *err)
@@ -90,10 +92,16 @@ static _Noreturn void exec_program(const hand *h, const char *path, const char *
         _exit(126);
     }
     exe = fcntl(exe, F_DUPFD_CLOEXEC, 2 * ABOVE);
-    for (int i = 0; i < n; i++)
-        fds[i] = fds[i] == TREE ? tree : fds[i];
-    for (int i = 0; i < n; i++)
-        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+    for (int i = 0; i < n; i++) {
+        if (fds[i] == TREE)
+            fds[i] = tree;
+    }
+    for (int i = 0; i < n; i++) {
+        if (fds[i] < 0)
+            fds[i] = -1;
+        else
+            fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+    }
     for (int i = 0; i < n; i++)
         if (fds[i] < 0 ? (close(FIRST + i), false) : dup2(fds[i], FIRST + i) < 0)
             _exit(126);
@@ -161,7 +169,9 @@ static int run_tool(const hand *h, hand_job *j, cay_err *err)
             return cay_fail_why(
                 err, CAY_EPERM, "apart_refused",
                 "a server beside a keeper of root's hands over files, pipes and sockets alone");
-    const char *program = j->ask.op == HAND_PACK ? "cay-pack" : "cay-layer";
+    const char *program = "cay-layer";
+    if (j->ask.op == HAND_PACK)
+        program = "cay-pack";
     snprintf(who, sizeof who, "%u", (unsigned)h->uid);
     const char *argv[] = { program, j->ask.name, who, NULL };
     int fds[HAND_FDS + 2] = { j->fds[0], TREE, -1 }, n = 3;
@@ -187,8 +197,10 @@ static int clone_box(const hand *h, hand_job *j, cay_err *err)
 static int find_base_layer(const hand *h, hand_job *j, cay_err *err)
 {
     hand_answer a = { 0 };
-    CAY_TRY(j->ask.op == HAND_IMAGE ? cay__image_layer(h->n->home_fd, a.name, sizeof a.name, err)
-                                    : cay__host_layer(h->n->home_fd, a.name, sizeof a.name, err));
+    if (j->ask.op == HAND_IMAGE)
+        CAY_TRY(cay__image_layer(h->n->home_fd, a.name, sizeof a.name, err));
+    else
+        CAY_TRY(cay__host_layer(h->n->home_fd, a.name, sizeof a.name, err));
     hand_answer_send(j->conn, 0, NULL, &a, -1);
     return 1;
 }
@@ -221,9 +233,11 @@ void hand_work(const hand *h, hand_job *j)
                                                  [HAND_QUOTA] = apply_quota };
     cay_err err = CAY_ERR_INIT;
     uint32_t v = j->ask.verb;
-    int rc = v < CAY_LEN(does) && does[v]
-                 ? does[v](h, j, &err)
-                 : cay_fail(&err, CAY_EINVAL, "cay-hand knows no verb %u", (unsigned)v);
+    int rc;
+    if (v < CAY_LEN(does) && does[v])
+        rc = does[v](h, j, &err);
+    else
+        rc = cay_fail(&err, CAY_EINVAL, "cay-hand knows no verb %u", (unsigned)v);
     if (rc < 0)
         hand_answer_send(j->conn, rc, &err, NULL, -1);
 }

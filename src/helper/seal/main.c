@@ -26,8 +26,11 @@ static ssize_t read_full(int fd, unsigned char *to, size_t most)
         k = read(fd, to + n, most - n);
         if (k < 0 && errno == EINTR)
             k = 0;
-        else if (k <= 0)
-            return k < 0 ? -1 : (ssize_t)n;
+        else if (k <= 0) {
+            if (k < 0)
+                return -1;
+            return (ssize_t)n;
+        }
     }
     return (ssize_t)n;
 }
@@ -44,10 +47,13 @@ static bool write_output(const unsigned char *from, size_t n)
 
 static int parse_hex_digit(unsigned char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
 }
 
 static bool read_key(unsigned char key[KEY])
@@ -112,9 +118,21 @@ int main(int argc, char **argv)
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
     if (n < 0 || n > MOST || !c)
         return 1;
-    int len = to ? encrypt_text(c, key, argv[2], in, (int)n, out)
-                 : decrypt_text(c, key, argv[2], in, (int)n, out);
-    int code = len < 0 ? (to ? 1 : 3) : write_output(out, (size_t)len) ? 0 : 1;
+    int len;
+    if (to)
+        len = encrypt_text(c, key, argv[2], in, (int)n, out);
+    else
+        len = decrypt_text(c, key, argv[2], in, (int)n, out);
+    int code;
+    if (len < 0) {
+        if (to)
+            code = 1;
+        else
+            code = 3;
+    } else if (write_output(out, (size_t)len))
+        code = 0;
+    else
+        code = 1;
     EVP_CIPHER_CTX_free(c);
     explicit_bzero(in, sizeof in);
     explicit_bzero(out, sizeof out);

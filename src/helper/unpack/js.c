@@ -67,7 +67,9 @@ static int expect_char(js *j, char c)
         return 0;
     }
     snprintf(why, sizeof why, "'%c' is missing", c);
-    return got == -2 ? -1 : fail_corrupt(j, why);
+    if (got == -2)
+        return -1;
+    return fail_corrupt(j, why);
 }
 
 static int parse_hex4(js *j, unsigned *out)
@@ -75,12 +77,20 @@ static int parse_hex4(js *j, unsigned *out)
     *out = 0;
     for (int i = 0; i < 4; i++) {
         int c = next_byte(j);
-        int v = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
-        if (v < 0)
-            return c == -2 ? -1 : fail_corrupt(j, "four hex digits belong after \\u");
+        int v;
+        if (c >= '0' && c <= '9')
+            v = c - '0';
+        else if (c >= 'a' && c <= 'f')
+            v = c - 'a' + 10;
+        else if (c >= 'A' && c <= 'F')
+            v = c - 'A' + 10;
+        else
+            v = -1;
+        if (v < 0) {
+            if (c == -2)
+                return -1;
+            return fail_corrupt(j, "four hex digits belong after \\u");
+        }
         *out = *out << 4 | (unsigned)v;
     }
     return 0;
@@ -115,20 +125,28 @@ static int decode_escape(js *j, char *out, size_t *n)
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     unsigned c, low;
     int k = next_byte(j);
-    const char *f = k > 0 ? strchr(from, k) : NULL;
+    const char *f = NULL;
+    if (k > 0)
+        f = strchr(from, k);
     if (f) {
         out[0] = to[f - from];
         *n = 1;
         return 0;
     }
-    if (k != 'u')
-        return k == -2 ? -1 : fail_corrupt(j, "an unknown escape");
+    if (k != 'u') {
+        if (k == -2)
+            return -1;
+        return fail_corrupt(j, "an unknown escape");
+    }
     if (parse_hex4(j, &c) < 0)
         return -1;
     if (c >= 0xd800 && c < 0xdc00) {
         if (next_byte(j) != '\\' || next_byte(j) != 'u' || parse_hex4(j, &low) < 0 ||
-            low < 0xdc00 || low > 0xdfff)
-            return j->u->failed ? -1 : fail_corrupt(j, "half a surrogate pair");
+            low < 0xdc00 || low > 0xdfff) {
+            if (j->u->failed)
+                return -1;
+            return fail_corrupt(j, "half a surrogate pair");
+        }
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c >= 0xdc00 && c < 0xe000) {
         return fail_corrupt(j, "half a surrogate pair");
@@ -148,10 +166,11 @@ static int next_char(js *j, char *out, size_t *n)
         return 0;
     if (c == '\\')
         return decode_escape(j, out, n);
-    if (c < 0x20)
-        return c == -2 ? -1
-                       : fail_corrupt(j, c == -1 ? "it ends in a string"
-                                                 : "a control character in a string");
+    if (c < 0x20) {
+        if (c == -2)
+            return -1;
+        return fail_corrupt(j, c == -1 ? "it ends in a string" : "a control character in a string");
+    }
     out[0] = (char)c;
     *n = 1;
     return 0;
@@ -191,7 +210,11 @@ static int parse_base64_digit(int c)
         return c - 'a' + 26;
     if (c >= '0' && c <= '9')
         return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
+    if (c == '+')
+        return 62;
+    if (c == '/')
+        return 63;
+    return -1;
 }
 
 static int parse_data(js *j, const char *path)
@@ -207,7 +230,9 @@ static int parse_data(js *j, const char *path)
             return -1;
         if (!n)
             break;
-        int v = n == 1 ? parse_base64_digit((uint8_t)c[0]) : -1;
+        int v = -1;
+        if (n == 1)
+            v = parse_base64_digit((uint8_t)c[0]);
         if (n == 1 && c[0] == '=' && have >= 2 && ++pad <= 4 - have)
             continue;
         if (v < 0 || pad)
@@ -243,10 +268,16 @@ static int parse_data(js *j, const char *path)
 static int add_member(js *j, const char *raw, char type)
 {
     char path[CAY__ITEM_PATH];
-    if (name_clean(j->u, raw, path) < 0)
-        return CAY__MUTANT("fuzz-js_archive") ? 0 : -1;
-    if (!strcmp(path, "."))
-        return type == CAY__ITEM_DIR ? 0 : fail(j->u, raw, "archive_path", "the root is no file");
+    if (name_clean(j->u, raw, path) < 0) {
+        if (CAY__MUTANT("fuzz-js_archive"))
+            return 0;
+        return -1;
+    }
+    if (!strcmp(path, ".")) {
+        if (type == CAY__ITEM_DIR)
+            return 0;
+        return fail(j->u, raw, "archive_path", "the root is no file");
+    }
     if (name_add(j->u, path, type) < 0)
         return -1;
     cay__item_put(&j->u->out, &(cay__item){ .type = type,
@@ -261,7 +292,9 @@ static int add_member(js *j, const char *raw, char type)
 static int parse_directory(js *j)
 {
     char raw[CAY__ITEM_PATH];
-    return parse_string(j, raw, sizeof raw) < 0 ? -1 : add_member(j, raw, CAY__ITEM_DIR);
+    if (parse_string(j, raw, sizeof raw) < 0)
+        return -1;
+    return add_member(j, raw, CAY__ITEM_DIR);
 }
 
 static int parse_file(js *j)
@@ -287,9 +320,11 @@ static int parse_file(js *j)
             return fail_corrupt(j, "a file has one \"path\" and one \"data\" and nothing else");
         }
     } while (skip_blanks(j) == ',' && next_byte(j));
-    return expect_char(j, '}') < 0 ? -1
-           : named && filled       ? 0
-                                   : fail_corrupt(j, "a file needs \"path\" and \"data\"");
+    if (expect_char(j, '}') < 0)
+        return -1;
+    if (named && filled)
+        return 0;
+    return fail_corrupt(j, "a file needs \"path\" and \"data\"");
 }
 
 static int parse_list(js *j, int (*each)(js *j))
@@ -313,7 +348,9 @@ static int parse_version(js *j)
         return fail(j->u, "", "archive_format", "its version is not 1");
     next_byte(j);
     int c = peek_byte(j);
-    return c >= '0' && c <= '9' ? fail(j->u, "", "archive_format", "its version is not 1") : 0;
+    if (c >= '0' && c <= '9')
+        return fail(j->u, "", "archive_format", "its version is not 1");
+    return 0;
 }
 
 int read_js(unpack *u, stream *s)
@@ -330,10 +367,15 @@ int read_js(unpack *u, stream *s)
     do {
         if (parse_string(&j, key, sizeof key) < 0 || expect_char(&j, ':') < 0)
             return -1;
-        unsigned bit = !strcmp(key, "version")      ? 4
-                       : !strcmp(key, lists[0].key) ? 1
-                       : !strcmp(key, lists[1].key) ? 2
-                                                    : 0;
+        unsigned bit;
+        if (!strcmp(key, "version"))
+            bit = 4;
+        else if (!strcmp(key, lists[0].key))
+            bit = 1;
+        else if (!strcmp(key, lists[1].key))
+            bit = 2;
+        else
+            bit = 0;
         if (!bit || had & bit)
             return fail_corrupt(&j, bit ? "a member that comes twice"
                                         : "it has version, directories and files and nothing else");
@@ -343,7 +385,12 @@ int read_js(unpack *u, stream *s)
     } while (skip_blanks(&j) == ',' && next_byte(&j));
     if (expect_char(&j, '}') < 0)
         return -1;
-    if (skip_blanks(&j) != -1)
-        return u->failed ? -1 : fail_corrupt(&j, "something comes after it");
-    return had == 7 ? 0 : fail_corrupt(&j, "it lacks version, directories or files");
+    if (skip_blanks(&j) != -1) {
+        if (u->failed)
+            return -1;
+        return fail_corrupt(&j, "something comes after it");
+    }
+    if (had == 7)
+        return 0;
+    return fail_corrupt(&j, "it lacks version, directories or files");
 }

@@ -85,6 +85,7 @@ int read_any(unpack *u, stream *s, const char *format)
     if (!strcmp(format, "tar") ||
         (any && n >= 263 && (!memcmp(b + 257, "ustar", 5) || u->as->ours)))
         return read_tar(u, s);
-    return any ? fail(u, "", "archive_format", "it is no tar, zip or workspace archive")
-               : fail(u, "", "archive_format", "\"%.20s\" is no format", format);
+    if (any)
+        return fail(u, "", "archive_format", "it is no tar, zip or workspace archive");
+    return fail(u, "", "archive_format", "\"%.20s\" is no format", format);
 }

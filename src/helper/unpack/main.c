@@ -68,5 +68,7 @@ int main(int argc, char **argv)
     bool told = cay__items_flush(&u.out);
     names_stop(&u);
     cay__items_stop(&u.out);
-    return u.failed || !told ? 1 : 0;
+    if (u.failed || !told)
+        return 1;
+    return 0;
 }

@@ -104,7 +104,9 @@ char name_kind(const unpack *u, const char *path)
 {
     uint64_t a, b;
     char k = (char)lookup_name(u, path, strlen(path), &a, &b)->kind;
-    return k == 'i' ? 'd' : k;
+    if (k == 'i')
+        return 'd';
+    return k;
 }
 
 static bool is_letter(char c)

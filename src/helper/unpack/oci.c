@@ -32,7 +32,9 @@ static void record_whiteout(unpack *u, char how, const char *dir, size_t dir_len
 int whiteout(unpack *u, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t dir = slash ? (size_t)(slash - path) : 0;
+    size_t dir = 0;
+    if (slash)
+        dir = (size_t)(slash - path);
     if (strncmp(name, MARK, strlen(MARK)))
         return 0;
     if (++u->members > u->max.members)
@@ -53,7 +55,9 @@ int whiteout(unpack *u, const char *path)
 
 static int emit_opaque(unpack *u, const char *path)
 {
-    char kind = *path ? name_kind(u, path) : CAY__ITEM_DIR;
+    char kind = CAY__ITEM_DIR;
+    if (*path)
+        kind = name_kind(u, path);
     if (!*path) {
         cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
                                              .path = "opaque-root",

@@ -33,14 +33,17 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
     *p = s->buf;
     if (n < 0)
         archive_set_error(a, errno, "cannot read it");
-    s->u->in += n > 0 ? (uint64_t)n : 0;
+    if (n > 0)
+        s->u->in += (uint64_t)n;
     if (s->u->in > s->u->max.input) {
         fail(s->u, "", "archive_limit", "it is larger than %llu bytes",
              (unsigned long long)s->u->max.input);
         archive_set_error(a, EFBIG, "too large");
         return ARCHIVE_FATAL;
     }
-    return n < 0 ? ARCHIVE_FATAL : n;
+    if (n < 0)
+        return ARCHIVE_FATAL;
+    return n;
 }
 
 stream *stream_open(unpack *u, int fd)
@@ -71,7 +74,7 @@ static int fail_corrupt(stream *s)
 {
     const char *why = archive_error_string(s->raw);
     return fail(s->u, "", "archive_corrupt", "%.150s",
-                why ? why : "its compression cannot be read");
+                CAY_OR(why, "its compression cannot be read"));
 }
 
 static int open_raw_archive(stream *s)

@@ -17,7 +17,7 @@ typedef struct feed {
 static int fail_corrupt(unpack *u, struct archive *a, const char *member)
 {
     const char *why = archive_error_string(a);
-    return fail(u, member, "archive_corrupt", "%.150s", why ? why : "it cannot be read");
+    return fail(u, member, "archive_corrupt", "%.150s", CAY_OR(why, "it cannot be read"));
 }
 
 /* Bytes up to `to` are a hole. */
@@ -46,8 +46,11 @@ static int read_contents(unpack *u, struct archive *a, struct archive_entry *e, 
             break;
         if (rc != ARCHIVE_OK) /* warnings too: a zip whose sizes or checksums disagree */
             return fail_corrupt(u, a, path);
-        if (from < 0 || emit_zeros(u, path, &at, (uint64_t)from) < 0 || grow(u, path, n) < 0)
-            return u->failed ? -1 : fail(u, path, "archive_corrupt", "a negative offset");
+        if (from < 0 || emit_zeros(u, path, &at, (uint64_t)from) < 0 || grow(u, path, n) < 0) {
+            if (u->failed)
+                return -1;
+            return fail(u, path, "archive_corrupt", "a negative offset");
+        }
         cay__item_data(&u->out, p, n);
         at += n;
         if (at > want)
@@ -65,10 +68,15 @@ static uint32_t file_mode(const unpack *u, uint32_t mode)
 {
     if (u->as->oci) /* set-uid too: nothing is gained by it where every mount says nosuid */
         return mode & 07777;
-    if (!u->as->hydrate)
-        return u->as->ours ? mode & 0777 : (mode & 0777) | 0600;
+    if (!u->as->hydrate) {
+        if (u->as->ours)
+            return mode & 0777;
+        return (mode & 0777) | 0600;
+    }
     mode = (mode & 0755) | 0600;
-    return mode & 0100 ? mode : mode & ~0111u;
+    if (mode & 0100)
+        return mode;
+    return mode & ~0111u;
 }
 
 static uint32_t dir_mode(const unpack *u, uint32_t mode)
@@ -78,7 +86,9 @@ static uint32_t dir_mode(const unpack *u, uint32_t mode)
     if (u->as->ours)
         return mode & 03777; /* sticky and set-group directories are part of a workspace; files
                                 never gain anything */
-    return u->as->hydrate ? (mode & 0755) | 0700 : (mode & 0777) | 0700;
+    if (u->as->hydrate)
+        return (mode & 0755) | 0700;
+    return (mode & 0777) | 0700;
 }
 
 /* Attributes of an archive of ours: the tenant's user.*, and two words of cay's own that no
@@ -183,9 +193,9 @@ static int read_note(unpack *u, struct archive *a, struct archive_entry *e, cons
     cay__item_put(
         &u->out,
         &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = len });
-    return archive_entry_filetype(e) == AE_IFREG
-               ? 0
-               : fail(u, name, "archive_corrupt", "a description that is no file");
+    if (archive_entry_filetype(e) == AE_IFREG)
+        return 0;
+    return fail(u, name, "archive_corrupt", "a description that is no file");
 }
 
 static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
@@ -202,9 +212,14 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
         return -1;
     if (archive_entry_is_encrypted(e))
         return fail(u, path, "archive_format", "it is encrypted");
-    int removes = u->as->oci ? whiteout(u, path) : 0;
-    if (removes)
-        return removes < 0 ? -1 : 0;
+    int removes = 0;
+    if (u->as->oci)
+        removes = whiteout(u, path);
+    if (removes) {
+        if (removes < 0)
+            return -1;
+        return 0;
+    }
     if ((to = archive_entry_hardlink(e)))
         return hard_link(u, path, to);
     cay__item it = { .path = path,
@@ -214,8 +229,11 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
                      .nsec = (uint32_t)archive_entry_mtime_nsec(e),
                      .uid = 1000,
                      .gid = 1000 };
-    if (!it.type || it.type == 's')
-        return it.type ? 0 : -1;
+    if (!it.type || it.type == 's') {
+        if (it.type)
+            return 0;
+        return -1;
+    }
     if (it.type == CAY__ITEM_FILE && archive_entry_size_is_set(e)) {
         it.size = (uint64_t)archive_entry_size(e);
         if (archive_entry_size(e) < 0 || it.size > u->max.output)
@@ -227,14 +245,16 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
         if ((uint64_t)archive_entry_uid(e) > 65535 || (uint64_t)archive_entry_gid(e) > 65535)
             return fail(u, path, "archive_special", "an owner beyond 65535");
     }
-    it.mode = it.type == CAY__ITEM_DIR ? dir_mode(u, archive_entry_perm(e))
-                                       : file_mode(u, archive_entry_perm(e));
+    if (it.type == CAY__ITEM_DIR)
+        it.mode = dir_mode(u, archive_entry_perm(e));
+    else
+        it.mode = file_mode(u, archive_entry_perm(e));
     if (read_attrs(u, e, &it, room) < 0)
         return -1;
     if (it.type == CAY__ITEM_LINK) {
         it.target = archive_entry_symlink(e);
         it.mode = 0777;
-        if (link_check(u, path, it.target ? it.target : "") < 0)
+        if (link_check(u, path, CAY_OR(it.target, "")) < 0)
             return -1;
     }
     if (it.type != CAY__ITEM_DIR && !strcmp(path, "."))
@@ -242,7 +262,9 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
     if (name_add(u, path, it.type) < 0)
         return -1;
     cay__item_put(&u->out, &it);
-    return it.type == CAY__ITEM_FILE ? read_contents(u, a, e, path) : 0;
+    if (it.type == CAY__ITEM_FILE)
+        return read_contents(u, a, e, path);
+    return 0;
 }
 
 static int read_members(unpack *u, struct archive *a)
@@ -285,9 +307,13 @@ int read_tar(unpack *u, stream *s)
     if (!a)
         abort();
     archive_read_support_format_tar(a);
-    int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? read_members(u, a)
-             : u->failed                                                        ? -1
-                         : fail_corrupt(u, a, "");
+    int rc;
+    if (archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK)
+        rc = read_members(u, a);
+    else if (u->failed)
+        rc = -1;
+    else
+        rc = fail_corrupt(u, a, "");
     if (rc == 0 &&
         !f.check.ended) /* a tar that stops where a member may begin could have been cut there */
         rc = fail(u, "", "archive_corrupt", "it ends without the mark that ends a tar");
@@ -338,8 +364,11 @@ int read_zip(unpack *u, stream *s)
     if (!a)
         abort();
     archive_read_support_format_zip_seekable(a);
-    int rc = archive_read_open_fd(a, fd, 64 << 10) == ARCHIVE_OK ? read_members(u, a)
-                                                                 : fail_corrupt(u, a, "");
+    int rc;
+    if (archive_read_open_fd(a, fd, 64 << 10) == ARCHIVE_OK)
+        rc = read_members(u, a);
+    else
+        rc = fail_corrupt(u, a, "");
     archive_read_free(a);
     return rc;
 }

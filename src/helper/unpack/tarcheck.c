@@ -70,7 +70,11 @@ static bool sum_agrees(const uint8_t *b)
     unsigned plain = 0;
     int odd = 0; /* some old programs add signed bytes */
     for (size_t i = 0; i < BLOCK; i++) {
-        uint8_t c = i >= SUM && i < SUM + 8 ? ' ' : b[i];
+        uint8_t c;
+        if (i >= SUM && i < SUM + 8)
+            c = ' ';
+        else
+            c = b[i];
         plain += c;
         odd += (int8_t)c;
     }
@@ -171,7 +175,9 @@ static bool long_name(tarcheck *t)
 
 static bool check_body(tarcheck *t)
 {
-    return t->kind == 'x' || t->kind == 'g' ? check_pax(t) : long_name(t);
+    if (t->kind == 'x' || t->kind == 'g')
+        return check_pax(t);
+    return long_name(t);
 }
 
 static bool begin_extension(tarcheck *t, uint64_t size)
@@ -183,7 +189,9 @@ static bool begin_extension(tarcheck *t, uint64_t size)
     t->body_len = 0;
     t->body_want = size;
     t->skip = (size + BLOCK - 1) / BLOCK * BLOCK;
-    return size ? true : check_body(t);
+    if (size)
+        return true;
+    return check_body(t);
 }
 
 static bool check_header(tarcheck *t)
@@ -192,14 +200,15 @@ static bool check_header(tarcheck *t)
     uint64_t size;
     if (is_zero_block(b)) {
         t->ended = true;
-        return !t->has_path && !t->has_size && !t->has_link
-                   ? true
-                   : refuse_archive(t, "archive_corrupt",
-                                    "it ends after a header without its member");
+        if (!t->has_path && !t->has_size && !t->has_link)
+            return true;
+        return refuse_archive(t, "archive_corrupt", "it ends after a header without its member");
     }
     memcpy(t->name, b + NAME, 100);
     t->name[100] = 0;
-    char kind = b[TYPE] ? (char)b[TYPE] : '0';
+    char kind = '0';
+    if (b[TYPE])
+        kind = (char)b[TYPE];
     if (!sum_agrees(b))
         return refuse_archive(t, "archive_corrupt", "a header whose checksum is wrong");
     if (!strchr(TYPES, kind))
@@ -211,7 +220,8 @@ static bool check_header(tarcheck *t)
         return begin_extension(t, size);
     if (t->has_size && size && size != t->pax_size)
         return refuse_archive(t, "archive_corrupt", "two headers tell two sizes");
-    size = t->has_size ? t->pax_size : size;
+    if (t->has_size)
+        size = t->pax_size;
     if (strchr("123456", kind) && size)
         return refuse_archive(t, "archive_corrupt",
                               "a link, directory or device with bytes of its own");

@@ -36,18 +36,23 @@ static int on_entry(const cay__fs_entry *e, void *arg)
                      .uid = 1000,
                      .gid = 1000,
                      .mode = st->st_mode & 0777 };
-    it.type = S_ISREG(st->st_mode)   ? CAY__ITEM_FILE
-              : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR
-              : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
-                                     : 0;
+    if (S_ISREG(st->st_mode))
+        it.type = CAY__ITEM_FILE;
+    else if (S_ISDIR(st->st_mode))
+        it.type = CAY__ITEM_DIR;
+    else if (S_ISLNK(st->st_mode))
+        it.type = CAY__ITEM_LINK;
+    else
+        it.type = 0;
     if (!it.type)
         return 0; /* sockets and FIFOs are no content */
     if (it.type == CAY__ITEM_LINK) {
         ssize_t n = readlinkat(e->dir, e->name, target, sizeof target - 1);
-        if (n < 0 || link_check(u, e->path, target) < 0)
-            return u->failed
-                       ? 1
-                       : fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
+        if (n < 0 || link_check(u, e->path, target) < 0) {
+            if (u->failed)
+                return 1;
+            return fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
+        }
         it.target = target;
         it.size = 0;
     }
@@ -56,7 +61,9 @@ static int on_entry(const cay__fs_entry *e, void *arg)
     if (name_add(u, e->path, it.type) < 0)
         return 1;
     cay__item_put(&u->out, &it);
-    return it.type == CAY__ITEM_FILE && read_contents(u, e) < 0 ? 1 : 0;
+    if (it.type == CAY__ITEM_FILE && read_contents(u, e) < 0)
+        return 1;
+    return 0;
 }
 
 int read_tree(unpack *u, const char *dir)
@@ -70,5 +77,7 @@ int read_tree(unpack *u, const char *dir)
     int rc = cay__fs_walk_fd(fd, &w);
     if (rc && !u->failed)
         fail(u, dir, "archive_reader", "cannot be read: %s", strerror(errno));
-    return u->failed ? -1 : 0;
+    if (u->failed)
+        return -1;
+    return 0;
 }

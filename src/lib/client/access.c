@@ -16,20 +16,22 @@ int cay__tenant_check(const char *name, cay_err *err)
     if (name && cay__tenant_valid(name))
         return 0;
     CAY_AUTOBUF b = CAY__BUF(160);
-    cay__buf_safe(&b, name ? name : "", CAY_MIN(strlen(name ? name : ""), (size_t)40), false);
+    cay__buf_safe(&b, CAY_OR(name, ""), CAY_MIN(strlen(CAY_OR(name, "")), (size_t)40), false);
     return cay_fail_why(
         err, CAY_EINVAL, "tenant_invalid",
         "tenant \"%s\": 1 to %d small letters, digits and '-', beginning with a letter",
-        b.data ? b.data : "", CAY_TENANT_MAX);
+        CAY_OR(b.data, ""), CAY_TENANT_MAX);
 }
 
 int cay__once_check(const char *once, cay_err *err)
 {
-    size_t n = once ? strlen(once) : 1;
-    return n && n <= CAY__ONCE_MAX
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "once_invalid",
-                              "the word of one time has 1 to %d bytes", CAY__ONCE_MAX);
+    size_t n = 1;
+    if (once)
+        n = strlen(once);
+    if (n && n <= CAY__ONCE_MAX)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes",
+                        CAY__ONCE_MAX);
 }
 
 static int store_tenant(cay_client *client, const cay_tenant *given, bool fresh, cay_err *err)
@@ -97,9 +99,9 @@ int cay__alias_get(cay_client *client, const char *tenant, const char *alias,
                    int (*fn)(const char *, void *), void *arg)
 {
     char key[CAY_TENANT_MAX + ALIAS_MAX + 2];
-    return alias_key(tenant, alias, key, sizeof key)
-               ? client->store->note_get(client->db, ALIAS_SPACE, key, fn, arg, NULL)
-               : CAY_ENOENT;
+    if (alias_key(tenant, alias, key, sizeof key))
+        return client->store->note_get(client->db, ALIAS_SPACE, key, fn, arg, NULL);
+    return CAY_ENOENT;
 }
 
 int cay_client_alias(cay_client *client, const char *tenant, const char *alias, const char *id,

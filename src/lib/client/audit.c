@@ -125,10 +125,15 @@ static int catch_up(struct cay__auditor *w, cay_err *err)
     for (unsigned n = last; n && n >= first; n--) {
         CAY_TRY(open_number(w, n, err));
         int rc = find_head(w, err);
-        if (rc)
-            return rc < 0 ? rc : w->number == last ? 0 : open_number(w, last, err);
+        if (rc) {
+            if (rc < 0)
+                return rc;
+            if (w->number == last)
+                return 0;
+            return open_number(w, last, err);
+        }
     }
-    return open_number(w, last ? last : 1, err);
+    return open_number(w, CAY_OR(last, 1), err);
 }
 
 static void append_field(cay__buf *b, const char *name, const char *value, size_t most)
@@ -169,7 +174,9 @@ static int append_line(struct cay__auditor *w, const cay_audit *a, uint64_t drop
     ssize_t n = write(w->fd, line.data, line.len);
     CAY_FAULT("audit.written");
     if (n != (ssize_t)line.len) {
-        int e = n < 0 ? errno : ENOSPC;
+        int e = ENOSPC;
+        if (n < 0)
+            e = errno;
         (void)!ftruncate(w->fd,
                          w->size); /* of ours nothing stays, and nobody else adds meanwhile */
         errno = e;
@@ -201,7 +208,9 @@ static int append_record(struct cay__auditor *w, const cay_audit *a, cay_err *er
 /* false: too many at once. */
 static bool admit_record(struct cay__auditor *w, const cay_audit *a)
 {
-    int c = a->verdict && !strcmp(a->verdict, "ok") ? GOOD : BAD;
+    int c = BAD;
+    if (a->verdict && !strcmp(a->verdict, "ok"))
+        c = GOOD;
     int64_t now = cay__now_us(), then = CAY_MAX(w->full_us[c], now) + 1000000 / bounds[c].rate;
     if (then - now > bounds[c].burst * 1000000 / bounds[c].rate)
         return false;
@@ -227,7 +236,10 @@ int cay_audit_put(cay_client *client, const cay_audit *given, cay_err *err)
     } else {
         while ((rc = flock(w->gate, LOCK_EX)) < 0 && errno == EINTR)
             continue;
-        rc = rc < 0 ? cay_fail_sys(err, CAY_ESYS, "lock the audit log") : append_record(w, &a, err);
+        if (rc < 0)
+            rc = cay_fail_sys(err, CAY_ESYS, "lock the audit log");
+        else
+            rc = append_record(w, &a, err);
         flock(w->gate, LOCK_UN);
     }
     pthread_mutex_unlock(&w->lock);

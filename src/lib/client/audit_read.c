@@ -34,7 +34,9 @@ int cay__audit_dir(cay_client *client, bool make, int *out, cay_err *err)
 int cay__audit_files(int dir, unsigned *first, unsigned *last, cay_err *err)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return cay_fail_sys(err, CAY_ESYS, "list the audit log");
@@ -48,7 +50,8 @@ int cay__audit_files(int dir, unsigned *first, unsigned *last, cay_err *err)
         cay__audit_name(n, name);
         if (strcmp(name, e->d_name) != 0)
             continue;
-        *first = !*first || n < *first ? n : *first;
+        if (!*first || n < *first)
+            *first = n;
         *last = CAY_MAX(*last, n);
     }
     closedir(d);
@@ -109,12 +112,16 @@ static int walk_file(int dir, walk *w, cay_err *err)
     int rc = 0;
     cay__audit_name(w->file, name);
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    FILE *f = NULL;
+    if (fd >= 0)
+        f = fdopen(fd, "r");
     if (!f) {
         int e = errno;
         cay__close_fd(&fd);
         errno = e;
-        return e == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "read the audit log");
+        if (e == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "read the audit log");
     }
     for (w->line = 1; rc == 0 && (n = getline(&text, &cap, f)) > 0; w->line++) {
         w->ended = text[n - 1] == '\n';
@@ -182,7 +189,10 @@ int cay_audit_list(cay_client *client, const cay_audit_filter *given,
     lister l = { .f = &f };
     if (f.last) { /* counted first, so that memory stays the same however long it is */
         CAY_TRY(walk_all(client, &(walk){ .fn = list_line, .arg = &l }, err));
-        l.skip = l.matched > f.last ? l.matched - f.last : 0;
+        if (l.matched > f.last)
+            l.skip = l.matched - f.last;
+        else
+            l.skip = 0;
     }
     l.matched = 0;
     l.fn = fn;
@@ -227,7 +237,8 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
     else if (v->torn)
         return report_bad_line(v, w, "the line before was changed");
     v->torn = 0;
-    p->first = v->began ? p->first : l.a.seq;
+    if (!v->began)
+        p->first = l.a.seq;
     v->began = true;
     p->last = l.a.seq;
     cay__str_copy(p->head, sizeof p->head, l.hash);
@@ -244,7 +255,9 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
 static int take_head(const char *head, prover *v, cay_err *err)
 {
     char number[24];
-    size_t n = head ? strcspn(head, ":") : 0;
+    size_t n = 0;
+    if (head)
+        n = strcspn(head, ":");
     if (!head)
         return 0;
     if (n && n < sizeof number && head[n] == ':' && strlen(head + n + 1) == 64) {
@@ -275,7 +288,8 @@ int cay_audit_verify(cay_client *client, const char *head, cay_audit_proof *out,
                  "line %" PRIu64 " of the head given is missing: lines were taken from the end",
                  v.want_seq);
     cay__answer_give(out, &p, sizeof p);
-    return rc > 0 ? cay_fail_why(err, CAY_ESTATE, "audit_broken", "the audit log was changed: %s",
-                                 p.why)
-                  : rc;
+    if (rc > 0)
+        return cay_fail_why(err, CAY_ESTATE, "audit_broken", "the audit log was changed: %s",
+                            p.why);
+    return rc;
 }

@@ -23,7 +23,11 @@ int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *e
     CAY_AUTOJSON *j = NULL;
     if (ops->state)
         CAY_TRY(ops->state(box, &j, err));
-    char *text = j ? cay__json_text(j, BOX_MAX) : cay__strdup("");
+    char *text;
+    if (j)
+        text = cay__json_text(j, BOX_MAX);
+    else
+        text = cay__strdup("");
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "provider %s gives a state of more than %u bytes",
                         ops->name, BOX_MAX);
@@ -39,7 +43,9 @@ static int wipe_files(cay_client *client, const cay_call *call, cay__place *p, c
         return 0;
     CAY_TRY(cay__client_self(client, p, &self, err));
     int rc = p->ops->remove_files(self, call, id, err);
-    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+    if (rc == CAY_ENOENT || rc == CAY_EGONE)
+        return 0;
+    return rc;
 }
 
 /* Nobody knows whose it was, so all are told that it is not wanted. */
@@ -64,7 +70,9 @@ int cay__box_wipe(cay_client *client, const cay_call *call, const cay_row *row, 
     rc = cay__box_attach(client, call, row, &p, &box, err);
     if (rc == 0 && (rc = p->ops->destroy(box, call, err)) < 0)
         p->ops->release(box);
-    return rc == CAY_EGONE || rc == CAY_ENOENT ? wipe_files(client, call, p, row->id, err) : rc;
+    if (rc == CAY_EGONE || rc == CAY_ENOENT)
+        return wipe_files(client, call, p, row->id, err);
+    return rc;
 }
 
 /* The provider's word becomes the record's, unless the record has moved meanwhile. */
@@ -81,7 +89,7 @@ const char *cay__gone_reason(const char *said)
     for (size_t i = 0; said && i < CAY_LEN(empty); i++)
         if (!strcmp(said, empty[i]))
             said = NULL;
-    return said ? said : "lost";
+    return CAY_OR(said, "lost");
 }
 
 static void is_gone(cay__truth *t, const char *reason)
@@ -98,7 +106,7 @@ static void apply_status(cay__truth *t)
     } else if (t->status.state == CAY_RUNNING || t->status.state == CAY_PAUSED ||
                t->status.state == CAY_STOPPED) {
         if (t->state != t->status.state || (t->status.reason && *t->status.reason))
-            cay__str_copy(t->reason, sizeof t->reason, t->status.reason ? t->status.reason : "");
+            cay__str_copy(t->reason, sizeof t->reason, CAY_OR(t->status.reason, ""));
         t->state = t->status.state;
     }
 }
@@ -114,7 +122,7 @@ static int query_status(cay__truth *t, const cay_call *call, cay_err *err)
 static void init_truth(cay__truth *t, const cay_row *row)
 {
     *t = (cay__truth){ .state = row->state };
-    cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
+    cay__str_copy(t->reason, sizeof t->reason, CAY_OR(row->reason, ""));
 }
 
 void cay__truth_take(cay_client *client, const cay_row *row, const cay_box_status *status,

@@ -38,8 +38,11 @@ static int open_all(cay_client *client, const cay_open *spec, cay_err *err)
     CAY_TRY(cay__run_dir(client->home_fd, client->run, sizeof client->run, false, err));
     client->store = &cay__store_sqlite;
     CAY_TRY(client->store->open(client->home, &client->db, err));
-    if (!spec->host)
-        return cay__hand_gone(client->home_fd) ? 0 : cay__reconcile(client, err);
+    if (!spec->host) {
+        if (cay__hand_gone(client->home_fd))
+            return 0;
+        return cay__reconcile(client, err);
+    }
     CAY_TRY(cay__back_far.open(spec, &client->far, err));
     client->back = &cay__back_far;
     return 0;
@@ -57,7 +60,10 @@ int cay_client_open(const cay_open *given, cay_client **out, cay_err *err)
     cay__creator_text(client->owner, sizeof client->owner);
     client->named = spec.provider && *spec.provider;
     client->provider = cay__strdup(client->named ? spec.provider : "native");
-    client->libexec = spec.libexec ? cay__strdup(spec.libexec) : NULL;
+    if (spec.libexec)
+        client->libexec = cay__strdup(spec.libexec);
+    else
+        client->libexec = NULL;
     client->places = cay__alloc((count_providers(cay__providers) + count_providers(spec.extra)) *
                                 sizeof *client->places);
     add_places(client, cay__providers);
@@ -101,15 +107,17 @@ void cay_client_close(cay_client *client)
 
 int cay__back_none(const cay_client *client, const char *what, cay_err *err)
 {
-    return client && client->back
-               ? cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
-                              "%s: a server is not asked for that; do it on its host", what)
-               : 0;
+    if (client && client->back)
+        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
+                            "%s: a server is not asked for that; do it on its host", what);
+    return 0;
 }
 
 const char *cay_client_host(const cay_client *client)
 {
-    return client->back ? client->back->url(client) : NULL;
+    if (client->back)
+        return client->back->url(client);
+    return NULL;
 }
 
 const char *cay_client_home(const cay_client *client)
@@ -129,7 +137,7 @@ int cay__client_place(cay_client *client, const char *name, cay__place **out, ca
     }
     return cay_fail_why(err, CAY_ENOENT, "provider_not_found",
                         "there is no provider %.60s; there are: %s", name,
-                        known.data ? known.data : "none");
+                        CAY_OR(known.data, "none"));
 }
 
 int cay__client_self(cay_client *client, cay__place *p, void **self, cay_err *err)
@@ -184,8 +192,7 @@ int cay_client_probe(cay_client *client, const char *provider, cay_probe **out, 
     cay__place *p;
     void *self;
     CAY__BACK(client, probe, client, out, err);
-    CAY_TRY(
-        cay__client_place(client, provider && *provider ? provider : client->provider, &p, err));
+    CAY_TRY(cay__client_place(client, cay__text_or(provider, client->provider), &p, err));
     if (!p->ops->probe)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "provider %s cannot tell what it gives", p->ops->name);

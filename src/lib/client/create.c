@@ -45,7 +45,9 @@ static void add_missing(cay__buf *detail, const cay_wall *l)
     const char *const part[] = { "name", l->name, "state",  l->state,
                                  "why",  l->why,  "remedy", l->remedy };
     for (size_t i = 0; i < CAY_LEN(part); i += 2) {
-        const char *v = part[i + 1] ? part[i + 1] : "";
+        const char *v = "";
+        if (part[i + 1])
+            v = part[i + 1];
         cay__buf_fmt(&one, "%s\"%s\":", i ? "," : "{", part[i]);
         cay__buf_json(&one, v, strlen(v));
     }
@@ -57,7 +59,9 @@ static void add_missing(cay__buf *detail, const cay_wall *l)
 /* As many words as there is room for. */
 static void truncate_text(char *out, size_t room, const char *text)
 {
-    size_t n = text ? strlen(text) : 0;
+    size_t n = 0;
+    if (text)
+        n = strlen(text);
     if (n < room) {
         cay__str_copy(out, room, n ? text : "");
         return;
@@ -80,7 +84,11 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
         if (!strcmp(l->state, "on"))
             continue;
         char why[108], remedy[108];
-        size_t room = require[1] || text.len ? 40 : sizeof why;
+        size_t room;
+        if (require[1] || text.len)
+            room = 40;
+        else
+            room = sizeof why;
         truncate_text(why, room, l->why);
         truncate_text(remedy, room, l->remedy);
         cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why,
@@ -90,7 +98,7 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
     if (!text.len && !text.full)
         return 0;
     cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s",
-                 text.data ? text.data : "see the details", text.full ? "; …" : "");
+                 CAY_OR(text.data, "see the details"), text.full ? "; …" : "");
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
         cay__str_copy(err->detail, sizeof err->detail, detail.data);
@@ -101,9 +109,13 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
 {
     const cay_wall *l = find_layer(probe, "user-namespace");
     bool cause = l && strcmp(l->state, "on") != 0 && l->why;
-    const char *other = want >= CAY_LEVEL_VM     ? "there is no provider with virtual machines yet"
-                        : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written"
-                                                 : "cay doctor tells the cause";
+    const char *other;
+    if (want >= CAY_LEVEL_VM)
+        other = "there is no provider with virtual machines yet";
+    else if (want == CAY_LEVEL_ROOT)
+        other = "run as root, where cgroups can be written";
+    else
+        other = "cay doctor tells the cause";
     return cay_fail_why(
         err, CAY_EISOLATION, "level_missing",
         "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
@@ -159,8 +171,11 @@ static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err
 /* An option that nobody reads would be a wish that is not kept. */
 static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
-    const char *const *known =
-        CAY__HAS(ops, options) ? ops->options : (const char *const[]){ NULL };
+    const char *const *known;
+    if (CAY__HAS(ops, options))
+        known = ops->options;
+    else
+        known = (const char *const[]){ NULL };
     size_t n = 0;
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
@@ -179,7 +194,8 @@ static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_e
 static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
-    CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
+    if (c->tenant)
+        CAY_TRY(cay__tenant_check(c->tenant, err));
     if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
         return cay_fail_why(err, CAY_EINVAL, "once_invalid",
                             "the word of one time has 1 to %d bytes", ONCE_BYTES);
@@ -190,8 +206,7 @@ static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay
         return cay_fail_why(
             err, CAY_EINVAL, "tenant_ephemeral",
             "a sandbox without a record has no tenant and no word of one time; keep it");
-    CAY_TRY(cay__client_place(client, c->provider && *c->provider ? c->provider : client->provider,
-                              &p, err));
+    CAY_TRY(cay__client_place(client, cay__text_or(c->provider, client->provider), &p, err));
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, client->home_fd, client->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
@@ -330,10 +345,12 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
-    int moved =
-        rc == 0 && !c->ephemeral ? cay__client_move(client, id, CAY_RUNNING, "", text, err) : 0;
+    int moved = 0;
+    if (rc == 0 && !c->ephemeral)
+        moved = cay__client_move(client, id, CAY_RUNNING, "", text, err);
     CAY_FAULT("create.moved");
-    rc = rc < 0 ? rc : moved;
+    if (rc >= 0)
+        rc = moved;
     if (moved == CAY_ENOENT || moved == CAY_ESTATE)
         rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone",
                           "sandbox %s was removed while it was being created", id);
@@ -394,8 +411,8 @@ static int find_once(cay_client *client, const cay_call *call, const cay_create 
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(client->store->once_find(client->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT,
-                                     c->once, id, err));
+    CAY_TRY(client->store->once_find(client->db, CAY_OR(c->tenant, CAY_TENANT_DEFAULT), c->once, id,
+                                     err));
     CAY_TRY(cay__client_row(client, id, &row, err));
     if (row->row.state == CAY_CREATING)
         return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
@@ -416,7 +433,9 @@ int cay_client_create(cay_client *client, const cay_call *call, const cay_create
 /* By its real path: then a link on the way, any later time, is one that somebody put there. */
 static void real_on(cay_create *c, cay__arena *mem)
 {
-    CAY_AUTOFREE char *real = c->on && *c->on == '/' ? realpath(c->on, NULL) : NULL;
+    CAY_AUTOFREE char *real = NULL;
+    if (c->on && *c->on == '/')
+        real = realpath(c->on, NULL);
     if (real)
         c->on = cay__arena_str(mem, real);
 }
@@ -445,8 +464,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     if (kind == OWN)
         c.tenant = NULL; /* not the snapshot's */
-    CAY_TRY(
-        cay__net_engine(&c, c.provider && *c.provider ? c.provider : client->provider, &mem, err));
+    CAY_TRY(cay__net_engine(&c, cay__text_or(c.provider, client->provider), &mem, err));
     CAY_TRY(check_spec(client, &c, &p, err));
     bool built = !as && !warm && cay__pool_with_files(&c);
     if (built)
@@ -463,14 +481,14 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
     if (!built)
         CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
-    int rc = create_at(client, call, p, as ? as : id, &c, &f, warm, out, &why);
+    int rc = create_at(client, call, p, CAY_OR(as, id), &c, &f, warm, out, &why);
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
         return find_once(client, call, &c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
         cay__pool_missed(client, &c, &asked);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(client, &why, &c, &p))
-        return create_at(client, call, p, as ? as : id, &c, &f, warm, out, err);
+        return create_at(client, call, p, CAY_OR(as, id), &c, &f, warm, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;

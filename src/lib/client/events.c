@@ -35,7 +35,9 @@ static int subscribe_source(cay_events *ev, source *s, cay_err *err)
 {
     void *self;
     int fd = -1;
-    const char *only = ev->sandbox[0] ? ev->sandbox : NULL;
+    const char *only = NULL;
+    if (ev->sandbox[0])
+        only = ev->sandbox;
     if (ev->client->back) {
         CAY_TRY(ev->client->back->events(ev->client, only, &fd, err));
     } else {
@@ -87,13 +89,20 @@ static int open_sources(cay_events *ev, cay_err *err)
     for (size_t i = 0; i < ev->n; i++) {
         int one = subscribe_source(ev, &ev->sources[i], err);
         good += one == 0;
-        rc = one < 0 ? one : rc;
+        if (one < 0)
+            rc = one;
     }
-    ev->net =
-        good && !ev->client->back ? cay__net_events_open(ev->client, ev->sandbox, ev->ep) : NULL;
-    ev->mounts =
-        good && !ev->client->back ? cay__mount_events_open(ev->client, ev->sandbox, ev->ep) : NULL;
-    return good ? 0 : rc; /* one that is down does not silence the others */
+    if (good && !ev->client->back)
+        ev->net = cay__net_events_open(ev->client, ev->sandbox, ev->ep);
+    else
+        ev->net = NULL;
+    if (good && !ev->client->back)
+        ev->mounts = cay__mount_events_open(ev->client, ev->sandbox, ev->ep);
+    else
+        ev->mounts = NULL;
+    if (good)
+        return 0;
+    return rc; /* one that is down does not silence the others */
 }
 
 int cay_client_events(cay_client *client, const char *id, cay_events **out, cay_err *err)
@@ -106,7 +115,7 @@ int cay_client_events(cay_client *client, const char *id, cay_events **out, cay_
     atomic_fetch_add(&client->refs, 1);
     ev->client = client;
     ev->ep = -1;
-    cay__str_copy(ev->sandbox, sizeof ev->sandbox, id ? id : "");
+    cay__str_copy(ev->sandbox, sizeof ev->sandbox, CAY_OR(id, ""));
     int rc = open_sources(ev, err);
     if (rc < 0)
         cay_events_close(ev);
@@ -175,7 +184,7 @@ static int net_event(cay_events *ev, const char *line, cay_event *out)
     ev->wire = (cay_event_wire){ .time_ms = ev->record.time_ms, .kind = "net" };
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
     cay__str_copy(ev->wire.reason, sizeof ev->wire.reason,
-                  *ev->record.verdict ? ev->record.verdict : ev->record.event);
+                  cay__text_or(ev->record.verdict, ev->record.event));
     fill_event(ev, &ev->record, out);
     return 0;
 }

@@ -95,7 +95,10 @@ const char *cay__mount_events_take(cay__mount_events *m)
         if (m->at >= m->len) {
             ssize_t n = read(m->notify, m->buf, sizeof m->buf);
             m->at = 0;
-            m->len = n > 0 ? (size_t)n : 0;
+            if (n > 0)
+                m->len = (size_t)n;
+            else
+                m->len = 0;
             if (n <= 0)
                 return NULL;
         }

@@ -85,7 +85,8 @@ static void read_on(cay__net_events *n, int fd, tail *t)
             from = nl + 1;
         }
         if (from == n->line) {
-            t->at += got == (ssize_t)sizeof n->line ? got : 0; /* too long to be egress's */
+            if (got == (ssize_t)sizeof n->line)
+                t->at += got; /* too long to be egress's */
             if (got < (ssize_t)sizeof n->line)
                 return;
         }
@@ -125,8 +126,12 @@ static void open_dir(cay__net_events *n)
 static void for_each_log(cay__net_events *n, void (*fn)(cay__net_events *, const char *id))
 {
     char id[CAY_ID_LEN + 1];
-    int at = n->dir < 0 ? -1 : openat(n->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = at < 0 ? NULL : fdopendir(at);
+    int at = -1;
+    if (n->dir >= 0)
+        at = openat(n->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = NULL;
+    if (at >= 0)
+        d = fdopendir(at);
     for (struct dirent *e; d && (e = readdir(d));)
         if (parse_log_name(n, e->d_name, id))
             fn(n, id);
@@ -228,7 +233,11 @@ const char *cay__net_events_take(cay__net_events *n, int *lost)
         return NULL;
     }
     const char *from = n->queue.data + n->taken, *nl = memchr(from, '\n', n->queue.len - n->taken);
-    size_t len = nl ? (size_t)(nl - from) : n->queue.len - n->taken;
+    size_t len;
+    if (nl)
+        len = (size_t)(nl - from);
+    else
+        len = n->queue.len - n->taken;
     n->taken += len + 1;
     *lost = n->lost;
     n->lost = 0;

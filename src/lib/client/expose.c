@@ -43,7 +43,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     if (ttl_ms > 7 * DAY_MS)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "a port's token lives at most 7 days");
-    e.expires_ms = e.created_ms + (int64_t)(ttl_ms ? ttl_ms : DAY_MS);
+    e.expires_ms = e.created_ms + (int64_t)(CAY_OR(ttl_ms, DAY_MS));
     cay__random(raw, sizeof raw);
     cay__str_copy(e.token, sizeof e.token, "cayp_");
     for (size_t i = 0; i < sizeof raw; i++)
@@ -96,7 +96,9 @@ static int on_note(const char *key, const char *value, void *arg)
                       .port = (uint16_t)port,
                       .created_ms = cay__json_int(o, "created_ms", 0),
                       .expires_ms = cay__json_int(o, "expires_ms", 0) };
-    return e.expires_ms > cay__clock_ms() ? w->fn(&e, w->arg) : 0;
+    if (e.expires_ms > cay__clock_ms())
+        return w->fn(&e, w->arg);
+    return 0;
 }
 
 int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
@@ -133,13 +135,15 @@ int cay_port_token_check(cay_client *client, const char *id, uint16_t port, cons
         good = client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) == 0 &&
                cay__json_object("port", text, &o, NULL) == 0;
     }
-    const char *want = good ? cay__json_str(o, "sha256", "") : "";
+    const char *want = "";
+    if (good)
+        want = cay__json_str(o, "sha256", "");
     good = good && strlen(want) == CAY__SHA256_HEX - 1 &&
            is_equal_const_time(want, hash, CAY__SHA256_HEX - 1) &&
            cay__json_int(o, "expires_ms", 0) > cay__clock_ms();
-    return good ? 0
-                : cay_fail_why(err, CAY_EPERM, "token_refused",
-                               "that token does not open this port");
+    if (good)
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "token_refused", "that token does not open this port");
 }
 
 typedef struct drop {

@@ -18,7 +18,7 @@ static int not_found(const char *ref, cay_err *err)
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)64), false);
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                         "there is no sandbox %s; cay ls shows those there are",
-                        b.data ? b.data : "without a name");
+                        CAY_OR(b.data, "without a name"));
 }
 
 static int fail_ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay_err *err)
@@ -79,7 +79,7 @@ static int find_row(cay_client *client, const cay_call *call, const cay_row *row
         cay__truth_clear(&t);
         return cay_wrap(err, rc, "sandbox %s", row->id);
     }
-    *out = cay__handle_new(client, t.ops ? t.ops : &nobody, row->id, CAY_STEAL(t.box), t.state);
+    *out = cay__handle_new(client, CAY_OR(t.ops, &nobody), row->id, CAY_STEAL(t.box), t.state);
     cay__checkpoint_look(*out, row);
     return 0;
 }
@@ -105,7 +105,9 @@ int cay_client_find(cay_client *client, const cay_call *call, const char *ref, c
 
 static int take_alias(const char *value, void *arg)
 {
-    return cay__str_copy(arg, CAY_ID_LEN + 1, value) && cay__id_valid(arg, 'c') ? 0 : CAY_ENOENT;
+    if (cay__str_copy(arg, CAY_ID_LEN + 1, value) && cay__id_valid(arg, 'c'))
+        return 0;
+    return CAY_ENOENT;
 }
 
 /* Another tenant's is not there, in the same words and before anybody is asked about it. */
@@ -127,5 +129,7 @@ int cay_client_find_of(cay_client *client, const cay_call *call, const char *ten
         return find_unrecorded(client, call, id, out, err);
     if (rc == CAY_ENOENT || (rc == 0 && tenant && strcmp(row->row.tenant, tenant) != 0))
         return not_found(ref, err);
-    return rc < 0 ? rc : find_row(client, call, &row->row, out, err);
+    if (rc < 0)
+        return rc;
+    return find_row(client, call, &row->row, out, err);
 }

@@ -17,7 +17,9 @@ void cay_answer_hash(const void *data, size_t len, char out[65])
 
 static int check_key(const cay_answer *a, cay_err *err)
 {
-    size_t n = a->key ? strlen(a->key) : 0;
+    size_t n = 0;
+    if (a->key)
+        n = strlen(a->key);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)a->key[i] < 0x20 || (unsigned char)a->key[i] > 0x7e)
             n = 0;
@@ -56,11 +58,11 @@ int cay_answer_begin(cay_client *client, const cay_answer *given,
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
         rc = client->store->answer_begin(client->db, &a, client->owner, q.dead, on_found, &q, err);
-    return q.foreign
-               ? cay_fail_why(
-                     err, CAY_EEXIST, "idempotency_conflict",
-                     "that Idempotency-Key came before by another key than this; choose a new one")
-               : rc;
+    if (q.foreign)
+        return cay_fail_why(
+            err, CAY_EEXIST, "idempotency_conflict",
+            "that Idempotency-Key came before by another key than this; choose a new one");
+    return rc;
 }
 
 int cay_answer_end(cay_client *client, const cay_answer *given, cay_err *err)

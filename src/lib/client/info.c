@@ -12,7 +12,7 @@ typedef struct full {
 
 static const char *or_else(cay__arena *mem, const char *s, const char *none)
 {
-    return cay__arena_str(mem, s && *s ? s : none);
+    return cay__arena_str(mem, cay__text_or(s, none));
 }
 
 static const cay_pair *copy_pairs(cay__arena *mem, const cay_pair *p)
@@ -30,23 +30,26 @@ static void add_spec(full *f, const cay_create *c)
 {
     cay_info *i = &f->info;
     i->name = or_else(&f->mem, c->name, "");
-    i->template_ = or_else(&f->mem,
-                           c->root            ? c->root
-                           : c->template_name ? c->template_name
-                                              : c->template_,
-                           "host");
+    i->template_ =
+        or_else(&f->mem, CAY_OR(c->root, CAY_OR(c->template_name, c->template_)), "host");
     i->hostname = or_else(&f->mem, c->hostname, "cay");
     i->user = or_else(&f->mem, c->user, "user");
     i->workdir = or_else(&f->mem, c->workdir, "/workspace");
     i->metadata = or_else(&f->mem, c->metadata, "");
     i->labels = copy_pairs(&f->mem, c->labels);
-    i->settings = c->settings && c->settings->key ? copy_pairs(&f->mem, c->settings) : NULL;
+    if (c->settings && c->settings->key)
+        i->settings = copy_pairs(&f->mem, c->settings);
+    else
+        i->settings = NULL;
     i->limits = c->limits;
     i->on_expiry = c->on_expiry;
     i->auto_resume = c->auto_resume;
     i->from = or_else(&f->mem, c->from, "");
     i->tenant = or_else(&f->mem, c->tenant, CAY_TENANT_DEFAULT);
-    i->idle_ms = c->idle_ms == CAY_UNLIMITED ? 0 : c->idle_ms;
+    if (c->idle_ms == CAY_UNLIMITED)
+        i->idle_ms = 0;
+    else
+        i->idle_ms = c->idle_ms;
     cay__limits_fill(&i->limits);
 }
 
@@ -102,7 +105,7 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     else
         add_spec(f, &spec->create);
     if (spec && t->ops && CAY__HAS(t->ops, policy))
-        i->network = net_mode(spec->create.net ? spec->create.net : "");
+        i->network = net_mode(CAY_OR(spec->create.net, ""));
     cay__spec_free(spec);
     if (t->asked)
         add_status(f, &t->status);

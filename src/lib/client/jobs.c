@@ -27,7 +27,9 @@ static int fail_job_spec(const char *what, cay_err *err)
 static int check_spec(const cay_job *t, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    size_t n = t->kind ? strlen(t->kind) : 0;
+    size_t n = 0;
+    if (t->kind)
+        n = strlen(t->kind);
     if (!n || n > WORD || strspn(t->kind, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n)
         return fail_job_spec("its kind has 1 to 64 small letters, digits, '.', '_' and '-'", err);
     if ((t->subject && strlen(t->subject) > KEY) || (t->key && strlen(t->key) > KEY))
@@ -51,10 +53,10 @@ int cay_job_put(cay_client *client, const cay_job *given, unsigned how, char *id
     char mine[CAY_ID_LEN + 1];
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_job", err));
     CAY_TRY(check_spec(&t, err));
-    t.tenant = t.tenant ? t.tenant : CAY_TENANT_DEFAULT;
-    t.most = t.most ? t.most : MOST;
-    t.backoff_ms = t.backoff_ms ? t.backoff_ms : BACKOFF;
-    return client->store->job_put(client->db, &t, how, id ? id : mine, err);
+    t.tenant = CAY_OR(t.tenant, CAY_TENANT_DEFAULT);
+    t.most = CAY_OR(t.most, MOST);
+    t.backoff_ms = CAY_OR(t.backoff_ms, BACKOFF);
+    return client->store->job_put(client->db, &t, how, CAY_OR(id, mine), err);
 }
 
 static int copy_job(const cay_job *t, void *arg)
@@ -104,16 +106,20 @@ static int claim_job(cay_client *client, bool turn, const char *const *kinds, co
                      uint64_t lease_ms, cay_job **out, cay_err *err)
 {
     CAY_TRY(cay__back_none(client, "jobs", err));
-    CAY_AUTOJSON *list = kinds ? json_array() : NULL;
+    CAY_AUTOJSON *list = NULL;
+    if (kinds)
+        list = json_array();
     cay_err own = CAY_ERR_INIT;
     int64_t now = cay__clock_ms(), next = 0;
     for (; kinds && *kinds; kinds++)
         json_array_append_new(list, json_string(*kinds));
-    CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (list)
+        text = cay__json_text(list, DETAIL);
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return fail_job_spec("a lease is 1 ms to a day", err);
     int rc = (turn ? client->store->job_turn
-                   : client->store->job_claim)(client->db, text, owner ? owner : "", now,
+                   : client->store->job_claim)(client->db, text, CAY_OR(owner, ""), now,
                                                now + (int64_t)lease_ms, copy_job, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
@@ -149,7 +155,7 @@ int cay_job_done(cay_client *client, const cay_job *t, cay_err *err)
 int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err *err)
 {
     char text[ERROR + 1];
-    cay__str_copy(text, sizeof text, why ? why : "");
+    cay__str_copy(text, sizeof text, CAY_OR(why, ""));
     if (t->attempts >= t->most)
         return client->store->job_end(client->db, t->id, t->fence, "dead", 0, text, err);
     uint64_t wait = t->backoff_ms;
@@ -162,9 +168,9 @@ int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err 
 
 static int check_id(const char *id, cay_err *err)
 {
-    return id && cay__id_valid(id, 'j')
-               ? 0
-               : fail_job_spec("it is named by its whole id, which begins with j", err);
+    if (id && cay__id_valid(id, 'j'))
+        return 0;
+    return fail_job_spec("it is named by its whole id, which begins with j", err);
 }
 
 int cay_job_cancel(cay_client *client, const char *id, cay_err *err)

@@ -29,7 +29,9 @@ static const char *const scopes[] = {
 
 const char *cay_key_scope_name(cay_key_scope s)
 {
-    return (unsigned)s < CAY_LEN(scopes) ? scopes[s] : scopes[CAY_KEY_NONE];
+    if ((unsigned)s < CAY_LEN(scopes))
+        return scopes[s];
+    return scopes[CAY_KEY_NONE];
 }
 
 cay_key_scope cay_key_scope_parse(const char *name)
@@ -83,7 +85,9 @@ static size_t slot_of(const char *id)
 static known *lookup_cached_key(cay_client *client, const char *id)
 {
     pthread_mutex_lock(&client->lock);
-    known *k = client->keys ? client->keys->slot[slot_of(id)] : NULL;
+    known *k = NULL;
+    if (client->keys)
+        k = client->keys->slot[slot_of(id)];
     if (k && (strcmp(k->id, id) != 0 || cay__now_ms() - k->asked_ms > BELIEF_MS))
         k = NULL;
     if (k)
@@ -131,7 +135,7 @@ static known *known_new(const char *id, const cay_key_row *row)
     k->key.id = k->id;
     char *p = k->text;
     for (size_t i = 0; i < CAY_LEN(from); i++) {
-        cay__str_copy(p, strlen(from[i] ? from[i] : "") + 1, from[i] ? from[i] : "");
+        cay__str_copy(p, strlen(CAY_OR(from[i], "")) + 1, CAY_OR(from[i], ""));
         *to[i] = p;
         p += strlen(p) + 1;
     }
@@ -218,7 +222,11 @@ int cay_key_note(cay_client *client, bool all, cay_err *err)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < USED; i++) {
         pthread_mutex_lock(&client->lock);
-        used u = client->keys ? client->keys->used[i] : (used){ 0 };
+        used u;
+        if (client->keys)
+            u = client->keys->used[i];
+        else
+            u = (used){ 0 };
         bool want = is_write_due(&u, all);
         if (want)
             client->keys->used[i].written_ms = u.at_ms;
@@ -284,14 +292,17 @@ int cay_login_check(cay_client *client, const char *text, int (*fn)(const cay_ke
 
 static int check_name(const char *name, cay_err *err)
 {
-    size_t n = name ? strlen(name) : 0;
+    size_t n = 0;
+    if (name)
+        n = strlen(name);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "key_spec",
                                 "the name of the key has a control character");
-    return n > NAME_BYTES ? cay_fail_why(err, CAY_EINVAL, "key_spec",
-                                         "the name of the key is longer than %d bytes", NAME_BYTES)
-                          : 0;
+    if (n > NAME_BYTES)
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "the name of the key is longer than %d bytes", NAME_BYTES);
+    return 0;
 }
 
 /* A narrow key names what it opens, and nothing else. */
@@ -336,8 +347,12 @@ void cay_key_text(char text[CAY_KEY_LEN + 1])
 
 static int is_same(const cay_key_row *row, void *arg)
 {
-    return is_equal_const_time(row->hash, arg, CAY__SHA256_HEX - 1) ? row->key.revoked_ms ? 2 : 1
-                                                                    : 0;
+    if (is_equal_const_time(row->hash, arg, CAY__SHA256_HEX - 1)) {
+        if (row->key.revoked_ms)
+            return 2;
+        return 1;
+    }
+    return 0;
 }
 
 /* Of a text that was chosen before: who comes again finds it. */
@@ -353,13 +368,16 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
     k->id = id;
     cay_err why = CAY_ERR_INIT;
     int rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, &why);
-    int found = rc == CAY_EEXIST ? client->store->key_get(client->db, id, is_same, hash, NULL) : 0;
+    int found = 0;
+    if (rc == CAY_EEXIST)
+        found = client->store->key_get(client->db, id, is_same, hash, NULL);
     if (rc < 0 && found != 1) {
         if (err)
             *err = why;
-        return found == 2 ? cay_fail_why(err, CAY_EEXIST, "key_revoked",
-                                         "key %s was made before, and revoked", id)
-                          : rc;
+        if (found == 2)
+            return cay_fail_why(err, CAY_EEXIST, "key_revoked",
+                                "key %s was made before, and revoked", id);
+        return rc;
     }
     cache_key(client, id, NULL);
     cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
@@ -393,8 +411,9 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
     cay_key k;
     int64_t now = cay__clock_ms();
     CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
-    k.tenant = k.tenant && *k.tenant ? k.tenant : CAY_TENANT_DEFAULT;
-    k.scope = k.scope == CAY_KEY_NONE ? CAY_KEY_TENANT : k.scope;
+    k.tenant = cay__text_or(k.tenant, CAY_TENANT_DEFAULT);
+    if (k.scope == CAY_KEY_NONE)
+        k.scope = CAY_KEY_TENANT;
     k.created_ms = now;
     if ((unsigned)k.scope > CAY_KEY_ADMIN)
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
@@ -408,8 +427,9 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
-    return k.text ? record_given(client, &k, text, err)
-                  : insert_record(client, &k, PREFIX, text, err);
+    if (k.text)
+        return record_given(client, &k, text, err);
+    return insert_record(client, &k, PREFIX, text, err);
 }
 
 int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
@@ -442,8 +462,9 @@ static int on_row(const cay_key_row *row, void *arg)
     const walk *w = arg;
     cay_key k = row->key;
     pthread_mutex_lock(&w->client->lock);
-    const used *u =
-        w->client->keys ? &w->client->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
+    const used *u = NULL;
+    if (w->client->keys)
+        u = &w->client->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED];
     if (u && !strcmp(u->id, k.id))
         k.used_ms = CAY_MAX(k.used_ms, u->at_ms);
     pthread_mutex_unlock(&w->client->lock);

@@ -46,8 +46,7 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
     if (rc == 0) {
         l->t.asked = true;
         l->t.state = l->t.status.state;
-        cay__str_copy(l->t.reason, sizeof l->t.reason,
-                      l->t.status.reason ? l->t.status.reason : "");
+        cay__str_copy(l->t.reason, sizeof l->t.reason, CAY_OR(l->t.status.reason, ""));
     }
     if (rc == CAY_EGONE || rc == CAY_ENOENT ||
         l->t.state == CAY_STOPPED) { /* nothing is kept of it */
@@ -63,11 +62,17 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
 static int look_at(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
 {
     *l = (look){ .client = sb->owner };
-    int rc = l->client ? cay__client_row(l->client, sb->id, &l->row, err) : CAY_ENOENT;
+    int rc = CAY_ENOENT;
+    if (l->client)
+        rc = cay__client_row(l->client, sb->id, &l->row, err);
     if (rc == CAY_ENOENT)
         rc = look_unrecorded(sb, call, l, err);
-    else if (rc == 0 && (rc = cay__truth_find(l->client, call, &l->row->row, &l->t, err)) == 0)
-        l->box = cay__state_live(l->t.state) ? l->t.box : NULL;
+    else if (rc == 0 && (rc = cay__truth_find(l->client, call, &l->row->row, &l->t, err)) == 0) {
+        if (cay__state_live(l->t.state))
+            l->box = l->t.box;
+        else
+            l->box = NULL;
+    }
     if (rc == 0)
         atomic_store(&sb->state, l->t.state);
     return rc;
@@ -102,7 +107,9 @@ int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_e
 static int note_state(cay_sandbox *sb, look *l, cay_state to, const char *reason, cay_err *err)
 {
     atomic_store(&sb->state, to);
-    return l->row ? cay__client_move(l->client, sb->id, to, reason, NULL, err) : 0;
+    if (l->row)
+        return cay__client_move(l->client, sb->id, to, reason, NULL, err);
+    return 0;
 }
 
 int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
@@ -137,7 +144,9 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
     cay_call own;
     CAY_TRY(cay__spec_take(&own, sizeof own, asked, "cay_call", err));
     own.user = NULL; /* what is put into it is its own user's, whoever woke it */
-    const cay_call *call = asked ? &own : NULL;
+    const cay_call *call = NULL;
+    if (asked)
+        call = &own;
     cay_create plain = spec->create;
     CAY__AUTOMANI f = { 0 };
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
@@ -279,7 +288,9 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
         return 0;
     bool asked = spec->create.auto_resume;
     cay__spec_free(spec);
-    return asked ? cay_sandbox_resume(sb, call, err) : 0;
+    if (asked)
+        return cay_sandbox_resume(sb, call, err);
+    return 0;
 }
 
 int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
@@ -296,8 +307,9 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.box)
         return cay__wrong_state(sb, "extend", l.t.state, err);
-    return sb->ops->extend ? sb->ops->extend(l.box, call, ttl_ms, idle_ms, err)
-                           : cay__no_such_op(sb, "extend", err);
+    if (sb->ops->extend)
+        return sb->ops->extend(l.box, call, ttl_ms, idle_ms, err);
+    return cay__no_such_op(sb, "extend", err);
 }
 
 int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err)
@@ -344,7 +356,8 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
     cay_row row = {
         .size = sizeof row, .id = sb->id, .provider = sb->ops->name, .state = CAY_RUNNING
     };
-    CAY_TRY(sb->owner ? cay__box_wipe(sb->owner, call, &row, err) : 0);
+    if (sb->owner)
+        CAY_TRY(cay__box_wipe(sb->owner, call, &row, err));
     if (sb->owner) {
         cay__volumes_forget(sb->owner, sb->id);
         cay__stack_release(sb->owner, sb->id);
@@ -386,7 +399,9 @@ int cay__delete_finish(cay_client *client, const cay_call *call, const cay_row *
     cay__checkpoint_unmark(client, row->id);
     CAY_TRY(cay__checkpoint_drop(client, row->id, err));
     int rc = client->store->remove(client->db, row->id, err);
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
@@ -396,7 +411,9 @@ int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
     CAY_AUTOFREE cay__row *row = NULL;
     cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "remove", err));
-    int rc = client ? cay__client_row(client, sb->id, &row, err) : CAY_ENOENT;
+    int rc = CAY_ENOENT;
+    if (client)
+        rc = cay__client_row(client, sb->id, &row, err);
     if (rc == CAY_ENOENT)
         return wipe_unrecorded(sb, call, err);
     CAY_TRY(rc);
@@ -437,7 +454,9 @@ int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, ca
             return 0;
         }
         bool asks = l.box && sb->ops->wait;
-        int rc = asks ? sb->ops->wait(l.box, call, &seen, err) : 0;
+        int rc = 0;
+        if (asks)
+            rc = sb->ops->wait(l.box, call, &seen, err);
         if (rc < 0 && rc != CAY_EGONE)
             return rc;
         CAY_TRY(sleep_within_call(call, asks ? WAIT_STEP_MS / 10 : WAIT_STEP_MS, err));

@@ -28,7 +28,9 @@ static const char *const levels[] = {
 
 const char *cay_state_name(cay_state s)
 {
-    return (unsigned)s < CAY_LEN(states) ? states[s].name : "unknown";
+    if ((unsigned)s < CAY_LEN(states))
+        return states[s].name;
+    return "unknown";
 }
 
 cay_state cay_state_parse(const char *name)
@@ -41,7 +43,9 @@ cay_state cay_state_parse(const char *name)
 
 const char *cay_level_name(cay_level l)
 {
-    return (unsigned)l < CAY_LEN(levels) ? levels[l] : "unknown";
+    if ((unsigned)l < CAY_LEN(levels))
+        return levels[l];
+    return "unknown";
 }
 
 int cay_level_parse(const char *name)
@@ -54,7 +58,9 @@ int cay_level_parse(const char *name)
 
 unsigned cay__state_from(cay_state to)
 {
-    return (unsigned)to < CAY_LEN(states) ? states[to].from : 0;
+    if ((unsigned)to < CAY_LEN(states))
+        return states[to].from;
+    return 0;
 }
 
 bool cay__state_may(cay_state from, cay_state to)

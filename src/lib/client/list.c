@@ -32,7 +32,7 @@ static int on_status(size_t i, const cay_box_status *st, void *arg)
     if (i >= l->n)
         return 0;
     l->status[i] = *st;
-    cay__str_copy(l->reasons[i], sizeof l->reasons[i], st->reason ? st->reason : "");
+    cay__str_copy(l->reasons[i], sizeof l->reasons[i], CAY_OR(st->reason, ""));
     l->status[i].reason = l->reasons[i];
     l->seen[i] = true;
     return 0;
@@ -47,8 +47,10 @@ static void look_at(lister *l, cay__place *p)
     size_t live = 0;
     for (size_t i = 0; i < l->n; i++) {
         const cay_row *row = &l->rows[i]->row;
-        ids[i] =
-            cay__state_live(row->state) && !strcmp(row->provider, p->ops->name) ? row->id : NULL;
+        if (cay__state_live(row->state) && !strcmp(row->provider, p->ops->name))
+            ids[i] = row->id;
+        else
+            ids[i] = NULL;
         live += ids[i] != NULL;
     }
     if (live && cay__client_self(l->client, p, &self, NULL) == 0)
@@ -72,7 +74,7 @@ static int report_row(lister *l, size_t i)
         l->enough = l->filter->limit && ++l->told == l->filter->limit;
     }
     cay__truth_clear(&t);
-    return rc ? rc : l->enough;
+    return CAY_OR(rc, l->enough);
 }
 
 /* rc: what stopped the list before; then the rest is only let go. */
@@ -111,9 +113,13 @@ static int on_listed_row(const cay_row *row, void *arg)
         return 0;
     if (!has_metadata(row, l->metadata))
         return 0;
-    size_t most = l->filter->limit ? CAY_MIN((size_t)BATCH, l->filter->limit - l->told) : BATCH;
+    size_t most = BATCH;
+    if (l->filter->limit)
+        most = CAY_MIN((size_t)BATCH, l->filter->limit - l->told);
     l->rows[l->n++] = cay__row_copy(row);
-    return l->n < most ? 0 : flush_batch(l, 0);
+    if (l->n < most)
+        return 0;
+    return flush_batch(l, 0);
 }
 
 int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *given,
@@ -138,7 +144,9 @@ int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *
                    .metadata = metadata };
     int rc = client->store->list(client->db, &stored, on_listed_row, l, err);
     rc = flush_batch(l, rc);
-    return l->enough ? 0 : rc;
+    if (l->enough)
+        return 0;
+    return rc;
 }
 
 /* splitmix64: two different histories do not meet by adding up. */

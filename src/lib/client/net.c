@@ -21,9 +21,10 @@ static int read_text(int fd, char **out, size_t *len, cay_err *err)
     ssize_t n = cay__fd_read_all(fd, text, CAY__POLICY_MAX + 1);
     if (n < 0 || n > (ssize_t)CAY__POLICY_MAX) {
         free(text);
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF)
-                     : cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
-                                    CAY__EGRESS_CONF " is larger than %u bytes", CAY__POLICY_MAX);
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF);
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                            CAY__EGRESS_CONF " is larger than %u bytes", CAY__POLICY_MAX);
     }
     *out = text;
     *len = (size_t)n;
@@ -42,14 +43,18 @@ int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF);
     if (fd >= 0)
         CAY_TRY(read_text(fd, &text, &len, err));
-    int rc = cay__policy_read(out, text ? text : "", len, true, err);
-    return rc < 0 ? cay_wrap(err, rc, CAY__EGRESS_CONF) : 0;
+    int rc = cay__policy_read(out, CAY_OR(text, ""), len, true, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, CAY__EGRESS_CONF);
+    return 0;
 }
 
 int cay_net_operator_check(cay_client *client, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
-    return client->back ? 0 : cay__operator_read(client, &op, err);
+    if (client->back)
+        return 0;
+    return cay__operator_read(client, &op, err);
 }
 
 int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, const uint8_t *addr,
@@ -59,10 +64,11 @@ int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, co
     CAY_TRY(cay__back_none(client, "egress.conf", err));
     CAY_TRY(cay__operator_read(client, &op, err));
     /* A name of this machine has no rules of its own: they are those of its address. */
-    cay__verdict v =
-        addr ? cay__decide_addr(&op, NULL, host, addr, port)
-             : cay__decide_host(&op, NULL, cay__name_is_local(host) ? "127.0.0.1" : host, port,
-                                true);
+    cay__verdict v;
+    if (addr)
+        v = cay__decide_addr(&op, NULL, host, addr, port);
+    else
+        v = cay__decide_host(&op, NULL, cay__name_is_local(host) ? "127.0.0.1" : host, port, true);
     bool range = !strcmp(v.reason, "blocked_range");
     if (v.allow || (range && (own || !addr)) ||
         (!addr && !strcmp(v.reason, "default_deny") &&
@@ -73,7 +79,7 @@ int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, co
             err, CAY_EPERM, "registry_private",
             "%.150s is at a private address (%s); a lift line of the operator's " CAY__EGRESS_CONF
             " may allow it",
-            host, v.range ? v.range : "");
+            host, CAY_OR(v.range, ""));
     return cay_fail_why(err, CAY_EPERM, "registry_denied",
                         "the operator's " CAY__EGRESS_CONF
                         " does not let anything go to %.150s:%u; a rule there may allow it",
@@ -82,14 +88,16 @@ int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, co
 
 static int row_of(cay_sandbox *sb, cay__row **out, cay_err *err)
 {
-    return sb->owner ? cay__client_row(sb->owner, sb->id, out, err) : CAY_ENOENT;
+    if (sb->owner)
+        return cay__client_row(sb->owner, sb->id, out, err);
+    return CAY_ENOENT;
 }
 
 static int read_recorded_policy(const cay_row *row, char **text, cay_err *err)
 {
     cay__spec *spec = NULL;
     CAY_TRY(cay__spec_read(row, &spec, err));
-    *text = cay__strdup(spec->create.net ? spec->create.net : OFF);
+    *text = cay__strdup(CAY_OR(spec->create.net, OFF));
     cay__spec_free(spec);
     return 0;
 }
@@ -128,7 +136,10 @@ int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
     cay_state s = info->state;
     cay_info_free(info);
-    *box = s == CAY_RUNNING || s == CAY_PAUSED ? atomic_load(&sb->box) : NULL;
+    if (s == CAY_RUNNING || s == CAY_PAUSED)
+        *box = atomic_load(&sb->box);
+    else
+        *box = NULL;
     if (s == CAY_STOPPED || *box)
         return 0;
     return cay__sandbox_ready(sb, err);
@@ -231,7 +242,11 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
                                                         : cay__rule_same_target(r, &p->rules[i]) &&
                                                               cay__rule_covers(&p->rules[i], r)))
                 drop_rule(p, i);
-        bool needless = r->deny ? p->mode == CAY__NET_OFF : p->mode == CAY__NET_ALL;
+        bool needless;
+        if (r->deny)
+            needless = p->mode == CAY__NET_OFF;
+        else
+            needless = p->mode == CAY__NET_ALL;
         char text[CAY__RULE_MAX];
         cay__rule_text(r, text, sizeof text);
         if (needless && !r->deny) /* all of the rest is open: what is asked for has to be, too */
@@ -306,11 +321,14 @@ int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
         CAY_TRY(cay__operator_read(sb->owner, &op, err));
     else
         op.mode = CAY__NET_ALL;
-    cay__verdict v = port || is_addr ? cay__decide_host(&op, &p, name, port ? port : 443, false)
-                                     : cay__decide_lookup(&op, &p, name);
+    cay__verdict v;
+    if (port || is_addr)
+        v = cay__decide_host(&op, &p, name, CAY_OR(port, 443), false);
+    else
+        v = cay__decide_lookup(&op, &p, name);
     a.allow = v.allow;
     cay__str_copy(a.reason, sizeof a.reason, v.reason);
-    cay__str_copy(a.range, sizeof a.range, v.range ? v.range : "");
+    cay__str_copy(a.range, sizeof a.range, CAY_OR(v.range, ""));
     if (v.rule)
         cay__rule_text(v.rule, a.rule, sizeof a.rule);
     if (v.allow && (port || is_addr))

@@ -16,7 +16,10 @@ static int on_listed_process(const cay_proc_info *i, void *arg)
     if (!*i->id)
         return 0;
     if (e->n == e->cap) {
-        e->cap = e->cap ? 2 * e->cap : 64;
+        if (e->cap)
+            e->cap = 2 * e->cap;
+        else
+            e->cap = 64;
         e->v = realloc(e->v, e->cap * sizeof *e->v);
         if (!e->v)
             abort();
@@ -72,7 +75,10 @@ void cay__execs_link(const cay__execs *e, const json_t *o, cay_net_record *r, co
     if (!n)
         return;
     r->execs = n;
-    r->exec = n == 1 ? one : "";
+    if (n == 1)
+        r->exec = one;
+    else
+        r->exec = "";
     cay__buf_add(with, line, len - 1); /* without its brace */
     cay__buf_fmt(with, n == 1 ? ",\"exec\":\"%s\",\"execs\":%u}" : "%s,\"execs\":%u}", r->exec, n);
     if (!with->full)

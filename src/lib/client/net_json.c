@@ -98,15 +98,21 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
         return fail_invalid_policy("it", "is not an object", err);
     json_object_foreach((json_t *)j, key, v)
     {
-        int rc = !strcmp(key, "mode")      ? read_mode(v, &p.mode, err)
-                 : !strcmp(key, "rules")   ? read_rules(v, &rules, err)
-                 : !strcmp(key, "rate_up") ? read_number(v, key, CAY__RATE_MOST, &p.rate_up, err)
-                 : !strcmp(key, "rate_down")
-                     ? read_number(v, key, CAY__RATE_MOST, &p.rate_down, err)
-                 : !strcmp(key, "connections")
-                     ? read_number(v, key, CAY__CONNECTIONS_MOST, &connections, err)
-                 : !strcmp(key, "bindings") ? read_bindings(v, &binds, err)
-                                            : fail_invalid_policy(key, "is not known", err);
+        int rc;
+        if (!strcmp(key, "mode"))
+            rc = read_mode(v, &p.mode, err);
+        else if (!strcmp(key, "rules"))
+            rc = read_rules(v, &rules, err);
+        else if (!strcmp(key, "rate_up"))
+            rc = read_number(v, key, CAY__RATE_MOST, &p.rate_up, err);
+        else if (!strcmp(key, "rate_down"))
+            rc = read_number(v, key, CAY__RATE_MOST, &p.rate_down, err);
+        else if (!strcmp(key, "connections"))
+            rc = read_number(v, key, CAY__CONNECTIONS_MOST, &connections, err);
+        else if (!strcmp(key, "bindings"))
+            rc = read_bindings(v, &binds, err);
+        else
+            rc = fail_invalid_policy(key, "is not known", err);
         CAY_TRY(rc);
     }
     p.rules = rules;

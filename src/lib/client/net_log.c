@@ -55,7 +55,9 @@ static int read_file(int dir, const char *name, const cay__execs *ran,
                      int (*fn)(const cay_net_record *, void *), void *arg)
 {
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    FILE *f = NULL;
+    if (fd >= 0)
+        f = fdopen(fd, "r");
     int rc = 0;
     char line[LINE_MOST];
     if (!f)
@@ -81,8 +83,11 @@ int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), 
     if (!client)
         return cay__no_such_op(sb, "network log", err);
     CAY_AUTOFD dir = openat(client->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open the audit records");
+    if (dir < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "open the audit records");
+    }
     __attribute__((cleanup(cay__execs_clear))) cay__execs ran = { 0 };
     cay__execs_read(sb, &ran);
     cay__str_join(name, sizeof name, sb->id, ".jsonl.1", NULL);

@@ -11,7 +11,9 @@
 /* The client has notes of its own: these stand apart by a prefix that none of its spaces has. */
 static int space_of(const char *space, char out[SPACE_MAX + 8], cay_err *err)
 {
-    size_t n = space ? strspn(space, "abcdefghijklmnopqrstuvwxyz0123456789-") : 0;
+    size_t n = 0;
+    if (space)
+        n = strspn(space, "abcdefghijklmnopqrstuvwxyz0123456789-");
     if (!n || space[n] || n > SPACE_MAX)
         return cay_fail_why(err, CAY_EINVAL, "note_invalid",
                             "a note's space is 1 to %d of a-z, 0-9 and '-'", SPACE_MAX);
@@ -21,14 +23,16 @@ static int space_of(const char *space, char out[SPACE_MAX + 8], cay_err *err)
 
 static int key_check(const char *key, cay_err *err)
 {
-    size_t n = key ? strlen(key) : 0;
+    size_t n = 0;
+    if (key)
+        n = strlen(key);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)key[i] < 0x20)
             n = 0;
-    return n && n <= KEY_MAX
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "note_invalid",
-                              "a note's key is 1 to %d bytes of text on one line", KEY_MAX);
+    if (n && n <= KEY_MAX)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "note_invalid",
+                        "a note's key is 1 to %d bytes of text on one line", KEY_MAX);
 }
 
 int cay_note_put(cay_client *client, const char *space, const char *key, const char *json,
@@ -65,5 +69,5 @@ int cay_note_list(cay_client *client, const char *space, const char *prefix,
 {
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
-    return client->store->note_list(client->db, full, prefix ? prefix : "", fn, arg, err);
+    return client->store->note_list(client->db, full, CAY_OR(prefix, ""), fn, arg, err);
 }

@@ -44,10 +44,9 @@ int cay__pool_means(cay_client *client, const cay_call *call, const json_t *pool
     if (!cay__pool_engine(client, name, &image))
         CAY_TRY(
             cay_template_find(client, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
-    return cay__str_copy(out, cap, t ? t->id : name)
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "warm_invalid", "%.60s…: the name is too long",
-                              name);
+    if (cay__str_copy(out, cap, t ? t->id : name))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "%.60s…: the name is too long", name);
 }
 
 static int take_text(const char *value, void *arg)
@@ -71,8 +70,9 @@ int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_
 int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
-    return text ? client->store->note_put(client->db, SPACE, n->id, text, err)
-                : cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
+    if (text)
+        return client->store->note_put(client->db, SPACE, n->id, text, err);
+    return cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
 }
 
 typedef struct counting {
@@ -93,7 +93,9 @@ static int on_row(const cay_row *row, void *arg)
         ++*c->ready;
     else if (row->state == CAY_RUNNING || row->state == CAY_CREATING)
         ++*c->making;
-    return c->fn ? c->fn(row, c->arg) : 0;
+    if (c->fn)
+        return c->fn(row, c->arg);
+    return 0;
 }
 
 int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *, void *),
@@ -121,7 +123,7 @@ static int check_spec(cay_pool *w, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "low %u, high %u: want 1 to %d, and low not above high", w->low,
                             w->high, CAY_POOL_MOST);
-    w->tenant = w->tenant ? w->tenant : CAY_TENANT_DEFAULT;
+    w->tenant = CAY_OR(w->tenant, CAY_TENANT_DEFAULT);
     return cay__tenant_check(w->tenant, err);
 }
 
@@ -239,7 +241,7 @@ int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant
     unsigned ready, making;
     cay__pool_note n;
     CAY__BACK(client, warm_remove, client, call, tenant, template_, err);
-    name_pool(tenant ? tenant : CAY_TENANT_DEFAULT, template_ ? template_ : "", id);
+    name_pool(CAY_OR(tenant, CAY_TENANT_DEFAULT), CAY_OR(template_, ""), id);
     CAY_TRY(cay__pool_read(client, id, &n, err));
     json_decref(n.all);
     CAY_TRY(client->store->note_put(client->db, SPACE, id, NULL, err));

@@ -24,7 +24,7 @@ static void made_of(const cay__pool_note *n, const char *template_id, char out[3
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     char hex[65];
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
-    cay__buf_fmt(&b, "%s\n%s", template_id, text ? text : "");
+    cay__buf_fmt(&b, "%s\n%s", template_id, CAY_OR(text, ""));
     cay_answer_hash(b.data, b.len, hex);
     snprintf(out, 33, "%.32s", hex);
 }
@@ -57,13 +57,17 @@ static int queue_pool_job(const char *key, const char *value, void *arg)
                            .key = key,
                            .most = ATTEMPTS,
                            .backoff_ms = BACKOFF_MS };
-    return cay_job_put(client, &task, CAY_JOB_KEEP, NULL, NULL) < 0 ? 1 : 0;
+    if (cay_job_put(client, &task, CAY_JOB_KEEP, NULL, NULL) < 0)
+        return 1;
+    return 0;
 }
 
 int cay_pool_due(cay_client *client, cay_err *err)
 {
     int rc = client->store->note_list(client->db, "warm", "", queue_pool_job, client, err);
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 typedef struct tidying {
@@ -128,7 +132,7 @@ static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **o
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     const cay_row row = {
-        .size = sizeof row, .id = "", .provider = "", .spec = text ? text : "{}", .labels = "{}"
+        .size = sizeof row, .id = "", .provider = "", .spec = CAY_OR(text, "{}"), .labels = "{}"
     };
     const char *image;
     CAY_TRY(cay__spec_read(&row, out, err));
@@ -151,7 +155,10 @@ static int fill_pool(cay_client *client, const cay_call *call, cay__pool_note *n
     }
     int tidied = cay__pool_rows(client, n->id, remove_stale_row, &tidy_up, &ready, &making,
                                 rc == 0 ? err : NULL);
-    CAY_TRY(rc < 0 ? rc : tidied);
+    if (rc < 0)
+        CAY_TRY(rc);
+    else
+        CAY_TRY(tidied);
     if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_pool_due() asks */
         json_object_set_new(n->all, "template_id", json_string(means));
         json_object_set_new(n->all, "of", json_string(of));
@@ -182,7 +189,9 @@ int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_
     if (rc == CAY_ECANCELED || cay__pool_read(client, id, &n, NULL) < 0) {
         if (err)
             *err = why;
-        return rc == CAY_ECANCELED ? rc : 0;
+        if (rc == CAY_ECANCELED)
+            return rc;
+        return 0;
     }
     bool told = json_object_get(n.all, "error") != NULL;
     if (rc < 0) {

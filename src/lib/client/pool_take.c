@@ -130,8 +130,9 @@ static int learn_request(const char *key, const char *value, void *arg)
                     json_object_get(j, "template")); /* whatever name it was asked by */
     if (json_equal(request, json_object_get(j, "request")))
         return 1;
-    int64_t times =
-        json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
+    int64_t times = 1;
+    if (json_equal(request, json_object_get(j, "other")))
+        times = cay__json_int(j, "others", 0) + 1;
     if (times >= LEARN && turned_lately(j))
         return 1;
     if (times >= LEARN)
@@ -148,7 +149,7 @@ void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create 
 {
     lack m = { .client = client,
                .template_id = c->template_id,
-               .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
+               .tenant = CAY_OR(c->tenant, CAY_TENANT_DEFAULT) };
     const cay_create h = hard_part(given);
     if (may_be_learnt(c, given))
         cay__spec_text(&h, &m.request, NULL);
@@ -177,7 +178,9 @@ static int finish_sandbox(cay_client *client, const cay_call *call, const char *
     cay__place *p;
     void *box = NULL;
     CAY_TRY(cay__box_attach(client, call, &row, &p, &box, err));
-    int rc = c->ttl_ms || c->idle_ms ? p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err) : 0;
+    int rc = 0;
+    if (c->ttl_ms || c->idle_ms)
+        rc = p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, box, call, err);
     if (rc == 0)

@@ -97,7 +97,8 @@ static void unescape_path(char *s)
     for (; *s; s++) {
         bool octal = *s == '\\' && strspn(s + 1, "01234567") >= 3;
         *to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-        s += octal ? 3 : 0;
+        if (octal)
+            s += 3;
     }
     *to = 0;
 }
@@ -106,14 +107,20 @@ static int no_mounts(const cay_client *client, cay_err *err)
 {
     CAY_AUTOFREE char *home = realpath(client->home, NULL), *line = NULL;
     size_t cap = 0, n = home ? strlen(home) : 0;
-    FILE *f = home ? fopen("/proc/self/mountinfo", "re") : NULL;
+    FILE *f = NULL;
+    if (home)
+        f = fopen("/proc/self/mountinfo", "re");
     int rc = 0;
     if (!f)
         return cay_fail_sys(err, CAY_ESYS, "look for mounts below %.180s", client->home);
     while (rc == 0 && getline(&line, &cap, f) > 0) {
         char *at = line;
-        for (int i = 0; at && i < 4; i++)
-            at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+        for (int i = 0; at && i < 4; i++) {
+            if (strchr(at, ' '))
+                at = strchr(at, ' ') + 1;
+            else
+                at = NULL;
+        }
         if (!at)
             continue;
         at[strcspn(at, " ")] = 0;
@@ -129,7 +136,9 @@ static int no_mounts(const cay_client *client, cay_err *err)
 static void tell_left(purge *p)
 {
     int fd = openat(p->client->home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return;

@@ -37,7 +37,9 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 
 static int on_template(const cay_template *t, void *arg)
 {
-    return t->id && *t->id ? add_name(arg, t->id) : 0; /* `host` has none, and is no record */
+    if (t->id && *t->id)
+        return add_name(arg, t->id);
+    return 0; /* `host` has none, and is no record */
 }
 
 static int on_volume(const cay_volume *v, void *arg)

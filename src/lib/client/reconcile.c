@@ -38,7 +38,9 @@ static int64_t start_time(int64_t pid)
     char *p = strrchr(text, ')'); /* the name before it may hold anything */
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
-    return p ? strtoll(p, NULL, 10) : -1;
+    if (p)
+        return strtoll(p, NULL, 10);
+    return -1;
 }
 
 /* Records carry the wall clock, which may be set: a time that is far ahead has passed, too. */
@@ -51,7 +53,9 @@ static bool is_older_than(int64_t since_ms, int64_t most_ms)
 static int64_t pid_space(void)
 {
     struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? (int64_t)st.st_ino : 0;
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        return (int64_t)st.st_ino;
+    return 0;
 }
 
 void cay__creator_text(char *buf, size_t cap)
@@ -76,13 +80,16 @@ void cay__creator_now(const cay_client *client, char *buf, size_t cap)
 bool cay__maker_is_dead(const cay_row *row)
 {
     CAY_AUTOJSON *j = NULL;
-    const json_t *c =
-        cay__json_object("", row->box, &j, NULL) == 0 ? json_object_get(j, "creator") : NULL;
+    const json_t *c = NULL;
+    if (cay__json_object("", row->box, &j, NULL) == 0)
+        c = json_object_get(j, "creator");
     int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1),
             since = cay__json_int(c, "boot_ms", -1);
-    if (!c || pid <= 0 || cay__json_int(c, "space", 0) != pid_space())
-        return since < 0 ? is_older_than(row->created_ms, GRACE_MS)
-                         : cay__boot_ms() - since > GRACE_MS;
+    if (!c || pid <= 0 || cay__json_int(c, "space", 0) != pid_space()) {
+        if (since < 0)
+            return is_older_than(row->created_ms, GRACE_MS);
+        return cay__boot_ms() - since > GRACE_MS;
+    }
     return start_time(pid) != start;
 }
 
@@ -100,7 +107,10 @@ static int add_id(const char *id, void *arg)
 {
     work *w = arg;
     if (w->n == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 64;
+        if (w->cap)
+            w->cap = 2 * w->cap;
+        else
+            w->cap = 64;
         w->ids = realloc(w->ids, w->cap * sizeof *w->ids);
         if (!w->ids)
             abort();
@@ -143,7 +153,9 @@ static void settle_live(work *w, const cay_row *row)
         return;
     int rc = cay__box_attach(w->client, NULL, row, &p, &box, &err);
     if (rc == CAY_EGONE) {
-        const char *why = w->rebooted ? "reboot" : cay__gone_reason(err.reason);
+        const char *why = "reboot";
+        if (!w->rebooted)
+            why = cay__gone_reason(err.reason);
         w->client->store->move(w->client->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL,
                                NULL);
         return;

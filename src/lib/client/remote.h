@@ -146,7 +146,9 @@ extern const cay__back cay__back_far; /* lib/provider/remote/client.c */
 
 static inline const cay__back *cay__back_of(const cay_client *client)
 {
-    return client ? client->back : NULL;
+    if (client)
+        return client->back;
+    return NULL;
 }
 #define CAY__BACK(client, fn, ...)                                                                 \
     do {                                                                                           \

@@ -67,7 +67,9 @@ static int read_store(cay_client *client, const char *name, const char *arg, cay
                       cay_err *err)
 {
     int rc = cay__secret_open(client, arg, out, err);
-    return rc < 0 ? cay_wrap(err, rc, "secret %s", name) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "secret %s", name);
+    return 0;
 }
 
 /* A text of the store in which each ${store:NAME} stands for that secret. What it gives is not
@@ -100,7 +102,7 @@ static int read_fill(cay_client *client, const char *name, const char *arg, cay_
     if (rc == 0 && b.full)
         rc = cay__secret_bad(name, "more than 64 KiB in ", arg, err);
     if (rc == 0)
-        *out = (cay__value){ b.data ? b.data : cay__strdup(""), b.len };
+        *out = (cay__value){ CAY_OR(b.data, cay__strdup("")), b.len };
     else if (b.data) {
         explicit_bzero(b.data, b.cap);
         cay__buf_clear(&b);
@@ -127,8 +129,14 @@ static size_t find_source(const char *source)
 
 int cay__secret_source_check(const char *name, const char *source, cay_err *err)
 {
-    size_t i = source ? find_source(source) : CAY_LEN(sources);
-    const char *arg = i < CAY_LEN(sources) ? source + strlen(sources[i].prefix) : "";
+    size_t i;
+    if (source)
+        i = find_source(source);
+    else
+        i = CAY_LEN(sources);
+    const char *arg = "";
+    if (i < CAY_LEN(sources))
+        arg = source + strlen(sources[i].prefix);
     if (!*arg)
         return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
                             "secret %.63s: its source is env:VARIABLE, file:PATH, cmd:NAME, "
@@ -167,8 +175,12 @@ static int read_now(cay_client *client, cay__want *w, cay_err *err)
 int cay__secret_read_all(cay_client *client, cay__want *w, size_t n, cay_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = w[i].source ? read_now(client, &w[i], err) : 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (w[i].source)
+            rc = read_now(client, &w[i], err);
+        else
+            rc = 0;
+    }
     if (rc == 0)
         rc = cay__secret_cmds(client, w, n, err);
     for (size_t i = 0; i < n && rc < 0; i++)
@@ -179,7 +191,7 @@ int cay__secret_read_all(cay_client *client, cay__want *w, size_t n, cay_err *er
 int cay__secret_read(cay_client *client, const char *name, const char *source, cay__value *out,
                      cay_err *err)
 {
-    cay__want w = { .name = name, .source = source ? source : "" };
+    cay__want w = { .name = name, .source = CAY_OR(source, "") };
     CAY_TRY(cay__secret_read_all(client, &w, 1, err));
     *out = w.value;
     return 0;

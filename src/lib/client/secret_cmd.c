@@ -69,7 +69,9 @@ static int spawn_cmd(cmd *c, cay_err *err)
     c->pid = pid;
     c->until_ms = cay__now_ms() + CMD_MS;
     c->death = (int)syscall(SYS_pidfd_open, pid, 0);
-    return c->death < 0 ? cay_fail_sys(err, CAY_ESYS, "secret %s", c->want->name) : 0;
+    if (c->death < 0)
+        return cay_fail_sys(err, CAY_ESYS, "secret %s", c->want->name);
+    return 0;
 }
 
 /* What is still alive is killed. */
@@ -83,7 +85,9 @@ static int end_cmd(cmd *c)
     }
     cay__close_fd(&c->death);
     free(c->conf);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    return -1;
 }
 
 static int collect_value(cmd *c, cay_err *err)

@@ -48,13 +48,13 @@ static int check_secret(const cay_create *c, size_t i, cay_err *err)
     if (!s->name || !cay__secret_name_ok(s->name))
         return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
                             "secret \"%.40s\": its name is a variable's: letters, digits and '_'",
-                            s->name ? s->name : "");
+                            CAY_OR(s->name, ""));
     CAY_TRY(cay__secret_source_check(s->name, s->source, err));
     if ((before = find_secret(c, i, s->name)) && strcmp(before->source, s->source) != 0)
         return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                             "secret %s has two sources; give one", s->name);
     for (const cay_pair *e = c->env; e && e->key; e++)
-        if (!strcmp(e->key, s->name) && !cay__str_starts(e->value ? e->value : "", "cay-secret-"))
+        if (!strcmp(e->key, s->name) && !cay__str_starts(CAY_OR(e->value, ""), "cay-secret-"))
             return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                                 "secret %s and a variable of env have one name", s->name);
     return 0;
@@ -88,7 +88,7 @@ int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err)
 {
     static const char off[] = "cay-net 1\nmode off\n";
     AUTOPOLICY p = { 0 };
-    const char *net = c->net ? c->net : off;
+    const char *net = CAY_OR(c->net, off);
     if (!c->net && !c->nsecrets)
         return 0;
     CAY_TRY(cay__policy_read(&p, net, strlen(net), false, err));
@@ -217,7 +217,9 @@ int cay__secrets_give(cay_client *client, const cay_provider_ops *ops, void *box
 {
     CAY_AUTOFD values = -1, trust = -1;
     uint64_t revision;
-    size_t len = c->net ? strlen(c->net) : 0;
+    size_t len = 0;
+    if (c->net)
+        len = strlen(c->net);
     if (!c->nsecrets)
         return 0;
     if (!CAY__HAS(ops, secrets))
@@ -226,7 +228,9 @@ int cay__secrets_give(cay_client *client, const cay_provider_ops *ops, void *box
     CAY_TRY(cay__secrets_collect(client, c, &values, err));
     CAY_TRY(ops->secrets(box, call, c->net, len, values, &trust, err));
     CAY_TRY(ops->policy(box, call, c->net, len, &revision, err));
-    return trust >= 0 ? put_trust(ops, box, call, trust, err) : 0;
+    if (trust >= 0)
+        return put_trust(ops, box, call, trust, err);
+    return 0;
 }
 
 int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err)
@@ -243,9 +247,11 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
         return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
                             "sandbox %s is thrown away and has no record of its secrets", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
-    int rc = spec->create.nsecrets ? cay_sandbox_get_policy(sb, call, &now, NULL, err)
-                                   : cay_fail_why(err, CAY_ENOENT, "secret_unknown",
-                                                  "sandbox %s has no secrets", sb->id);
+    int rc;
+    if (spec->create.nsecrets)
+        rc = cay_sandbox_get_policy(sb, call, &now, NULL, err);
+    else
+        rc = cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s has no secrets", sb->id);
     if (rc == 0) {
         spec->create.net = now;
         rc = cay__secrets_give(client, sb->ops, sb->box, call, &spec->create, err);

@@ -32,7 +32,7 @@ static void without_former(cay_create *c, cay__arena *mem)
         all++;
     cay_pair *env = cay__arena_take(mem, (all + 1) * sizeof *env);
     for (size_t i = 0; i < all; i++) {
-        const char *value = c->env[i].value ? c->env[i].value : "";
+        const char *value = CAY_OR(c->env[i].value, "");
         bool ours = cay__str_starts(value, "cay-secret-");
         for (const cay_pair *t = cay_secret_env(); t->key; t++)
             ours |= !strcmp(t->key, c->env[i].key) && !strcmp(t->value, value);
@@ -84,7 +84,7 @@ static int apply_secrets(cay_sandbox *sb, void *box, const cay_call *call, const
     uint64_t revision;
     if (c->nsecrets)
         return cay__secrets_give(sb->owner, sb->ops, box, call, c, err);
-    size_t len = strlen(c->net ? c->net : "");
+    size_t len = strlen(CAY_OR(c->net, ""));
     if (c->net)
         CAY_TRY(sb->ops->policy(box, call, c->net, len, &revision, err));
     if (!had || !CAY__HAS(sb->ops, secrets) || cay__secrets_collect(sb->owner, c, &none, NULL) < 0)
@@ -126,14 +126,18 @@ int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
     CAY_TRY(cay__net_live_box(sb, call, &box, err));
     if (!net)
         CAY_TRY(read_unbound_policy(sb, call, &held, err));
-    CAY_TRY(record_secrets(sb, secrets, n, net ? net : held, &former, &now, err));
+    CAY_TRY(record_secrets(sb, secrets, n, CAY_OR(net, held), &former, &now, err));
     CAY_FAULT("secrets.recorded");
     bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.nsecrets;
-    int rc = box ? apply_secrets(sb, box, call, &now->create, had, err) : 0;
+    int rc = 0;
+    if (box)
+        rc = apply_secrets(sb, box, call, &now->create, had, err);
     if (rc < 0)
         take_back(sb, box, call, former);
     cay__spec_free(now);
     if (then)
         cay__spec_free(then);
-    return rc < 0 ? cay_wrap(err, rc, "secrets of %s", sb->id) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "secrets of %s", sb->id);
+    return 0;
 }

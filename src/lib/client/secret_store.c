@@ -40,8 +40,9 @@ static int key_path(char *out, size_t cap, cay_err *err)
     else
         fits =
             home && *home == '/' && cay__str_join(out, cap, home, "/.config/cay/secret.key", NULL);
-    return fits && *out == '/' ? 0
-                               : no_key("?", "set CAY_SECRET_KEY to the whole path of a file", err);
+    if (fits && *out == '/')
+        return 0;
+    return no_key("?", "set CAY_SECRET_KEY to the whole path of a file", err);
 }
 
 /* A key beside what it opens would protect nothing. */
@@ -78,7 +79,9 @@ static int make_key(const char *path, cay_err *err)
     bool done = fd >= 0 && cay__fd_write_all(fd, hex, 2 * KEY_BYTES + 1) && fsync(fd) == 0;
     explicit_bzero(key, sizeof key);
     explicit_bzero(hex, sizeof hex);
-    return done || errno == EEXIST ? 0 : cay_fail_sys(err, CAY_ESYS, "make %s", path);
+    if (done || errno == EEXIST)
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "make %s", path);
 }
 
 static int open_key(const cay_client *client, bool make, int *out, cay_err *err)
@@ -155,11 +158,10 @@ static int read_sealed(int fd, cay__value *out, cay_err *err)
 
 static int check_name(const char *name, cay_err *err)
 {
-    return cay__secret_name_ok(name)
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "secret_invalid",
-                              "secret \"%.40s\": its name has letters, digits and '_', at most 63",
-                              name);
+    if (cay__secret_name_ok(name))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
+                        "secret \"%.40s\": its name has letters, digits and '_', at most 63", name);
 }
 
 int cay__vault_put(cay_client *client, const char *space, const char *name, const void *value,
@@ -239,7 +241,9 @@ int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_
 {
     CAY_TRY(check_name(name, err));
     int rc = cay__vault_open(client, CAY__NOTE_SECRET, name, out, err);
-    return rc == CAY_ENOENT && err && strcmp(err->reason, "secret_key") ? no_secret(name, err) : rc;
+    if (rc == CAY_ENOENT && err && strcmp(err->reason, "secret_key"))
+        return no_secret(name, err);
+    return rc;
 }
 
 int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
@@ -249,8 +253,11 @@ int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
     CAY_TRY(check_name(name, err));
     int rc =
         client->store->note_get(client->db, CAY__NOTE_SECRET, name, copy_note_value, &text, err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? no_secret(name, err) : rc;
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return no_secret(name, err);
+        return rc;
+    }
     return client->store->note_put(client->db, CAY__NOTE_SECRET, name, NULL, err);
 }
 
@@ -263,9 +270,9 @@ static int on_note(const char *key, const char *value, void *arg)
 {
     listing *l = arg;
     CAY_AUTOJSON *o = NULL;
-    int64_t when = cay__json_object("stored secret", value, &o, NULL) == 0
-                       ? cay__json_int(o, "changed_ms", 0)
-                       : 0;
+    int64_t when = 0;
+    if (cay__json_object("stored secret", value, &o, NULL) == 0)
+        when = cay__json_int(o, "changed_ms", 0);
     return l->fn(key, when, l->arg);
 }
 

@@ -17,22 +17,29 @@ typedef struct kind {
 static json_t *write_str(const void *f)
 {
     const char *s = *(const char *const *)f;
-    return s ? cay__json_bytes(s) : NULL;
+    if (s)
+        return cay__json_bytes(s);
+    return NULL;
 }
 
 static bool read_str(cay__arena *mem, const json_t *j, void *f)
 {
     char *s = cay__json_to_bytes(j);
-    *(const char **)f = s ? cay__arena_adopt(mem, s) : NULL;
+    if (s)
+        *(const char **)f = cay__arena_adopt(mem, s);
+    else
+        *(const char **)f = NULL;
     return s != NULL;
 }
 
 static json_t *write_u64(const void *f)
 {
     uint64_t v = *(const uint64_t *)f;
-    return v == 0               ? NULL
-           : v == CAY_UNLIMITED ? json_string("unlimited")
-                                : json_integer((json_int_t)v);
+    if (v == 0)
+        return NULL;
+    if (v == CAY_UNLIMITED)
+        return json_string("unlimited");
+    return json_integer((json_int_t)v);
 }
 
 static bool read_u64(cay__arena *mem, const json_t *j, void *f)
@@ -51,7 +58,9 @@ static bool read_u64(cay__arena *mem, const json_t *j, void *f)
 
 static json_t *write_int(const void *f)
 {
-    return *(const int *)f ? json_integer(*(const int *)f) : NULL;
+    if (*(const int *)f)
+        return json_integer(*(const int *)f);
+    return NULL;
 }
 
 static bool read_int(cay__arena *mem, const json_t *j, void *f)
@@ -66,7 +75,9 @@ static bool read_int(cay__arena *mem, const json_t *j, void *f)
 
 static json_t *write_bool(const void *f)
 {
-    return *(const bool *)f ? json_true() : NULL;
+    if (*(const bool *)f)
+        return json_true();
+    return NULL;
 }
 
 static bool read_bool(cay__arena *mem, const json_t *j, void *f)
@@ -78,23 +89,30 @@ static bool read_bool(cay__arena *mem, const json_t *j, void *f)
 
 static json_t *write_expiry(const void *f)
 {
-    return *(const cay_expiry *)f == CAY_EXPIRE_PAUSE ? json_string("pause") : NULL;
+    if (*(const cay_expiry *)f == CAY_EXPIRE_PAUSE)
+        return json_string("pause");
+    return NULL;
 }
 
 static bool read_expiry(cay__arena *mem, const json_t *j, void *f)
 {
     (void)mem;
     const char *s = json_string_value(j);
-    *(cay_expiry *)f = s && !strcmp(s, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL;
+    if (s && !strcmp(s, "pause"))
+        *(cay_expiry *)f = CAY_EXPIRE_PAUSE;
+    else
+        *(cay_expiry *)f = CAY_EXPIRE_KILL;
     return s && (!strcmp(s, "pause") || !strcmp(s, "kill"));
 }
 
 static json_t *write_pairs(const void *f)
 {
     const cay_pair *p = *(const cay_pair *const *)f;
-    json_t *o = p && p->key ? json_object() : NULL;
+    json_t *o = NULL;
+    if (p && p->key)
+        o = json_object();
     for (; o && p->key; p++)
-        json_object_set_new(o, p->key, cay__json_bytes(p->value ? p->value : ""));
+        json_object_set_new(o, p->key, cay__json_bytes(CAY_OR(p->value, "")));
     return o;
 }
 
@@ -127,7 +145,7 @@ char *cay__pairs_text(const cay_pair *pairs)
 {
     CAY_AUTOJSON *o = json_object();
     for (; pairs && pairs->key; pairs++)
-        if (json_object_set_new(o, pairs->key, json_string(pairs->value ? pairs->value : "")) < 0)
+        if (json_object_set_new(o, pairs->key, json_string(CAY_OR(pairs->value, ""))) < 0)
             return NULL;
     return cay__json_text(o, CAY__SPEC_MAX);
 }
@@ -135,7 +153,9 @@ char *cay__pairs_text(const cay_pair *pairs)
 static json_t *write_net(const void *f)
 {
     const char *s = *(const char *const *)f;
-    return s ? cay__policy_json(s) : NULL;
+    if (s)
+        return cay__policy_json(s);
+    return NULL;
 }
 
 static bool read_net(cay__arena *mem, const json_t *j, void *f)
@@ -151,20 +171,29 @@ static bool read_net(cay__arena *mem, const json_t *j, void *f)
 static json_t *write_services(const void *f)
 {
     const char *s = *(const char *const *)f;
-    return s ? json_loads(s, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (s)
+        return json_loads(s, JSON_REJECT_DUPLICATES, NULL);
+    return NULL;
 }
 
 static bool read_services(cay__arena *mem, const json_t *j, void *f)
 {
-    char *s = json_is_object(j) || json_is_array(j) ? cay__json_text(j, CAY__SPEC_MAX) : NULL;
-    *(const char **)f = s ? cay__arena_adopt(mem, s) : NULL;
+    char *s = NULL;
+    if (json_is_object(j) || json_is_array(j))
+        s = cay__json_text(j, CAY__SPEC_MAX);
+    if (s)
+        *(const char **)f = cay__arena_adopt(mem, s);
+    else
+        *(const char **)f = NULL;
     return s != NULL;
 }
 
 static json_t *write_strs(const void *f)
 {
     const char *const *p = *(const char *const *const *)f;
-    json_t *a = p && *p ? json_array() : NULL;
+    json_t *a = NULL;
+    if (p && *p)
+        a = json_array();
     for (; a && *p; p++)
         json_array_append_new(a, cay__json_bytes(*p));
     return a;
@@ -294,7 +323,9 @@ static int read_grants(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
     size_t n = json_array_size(a);
     if (a && !json_is_array(a))
         return cay_fail(err, CAY_EINVAL, "record: grants is not a list");
-    cay_grant *g = n ? cay__arena_take(mem, n * sizeof *g) : NULL;
+    cay_grant *g = NULL;
+    if (n)
+        g = cay__arena_take(mem, n * sizeof *g);
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(read_fields(mem, json_array_get(a, i), grant_fields, CAY_LEN(grant_fields), &g[i],
                             err));
@@ -322,7 +353,9 @@ static int read_volumes(cay__arena *mem, const json_t *a, cay_create *c, cay_err
     size_t n = json_array_size(a);
     if (a && !json_is_array(a))
         return cay_fail(err, CAY_EINVAL, "record: volumes is not a list");
-    cay_volume_use *v = n ? cay__arena_take(mem, n * sizeof *v) : NULL;
+    cay_volume_use *v = NULL;
+    if (n)
+        v = cay__arena_take(mem, n * sizeof *v);
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(read_fields(mem, json_array_get(a, i), volume_fields, CAY_LEN(volume_fields), &v[i],
                             err));
@@ -342,7 +375,9 @@ static json_t *secrets_json(const cay_create *c)
         bool again = false;
         for (size_t k = 0; k < i; k++)
             again |= !strcmp(c->secrets[k].name, c->secrets[i].name);
-        json_t *o = again ? NULL : json_object();
+        json_t *o = NULL;
+        if (!again)
+            o = json_object();
         if (o) {
             write_fields(o, secret_fields, CAY_LEN(secret_fields), &c->secrets[i]);
             json_array_append_new(list, o);
@@ -356,7 +391,9 @@ static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err
     size_t n = json_array_size(a);
     if (a && !json_is_array(a))
         return cay_fail(err, CAY_EINVAL, "record: secrets is not a list");
-    cay_secret *s = n ? cay__arena_take(mem, n * sizeof *s) : NULL;
+    cay_secret *s = NULL;
+    if (n)
+        s = cay__arena_take(mem, n * sizeof *s);
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(read_fields(mem, json_array_get(a, i), secret_fields, CAY_LEN(secret_fields), &s[i],
                             err));
@@ -429,9 +466,18 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
     if (!(c->labels = cay__pairs_read(&s->mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
     c->provider = cay__arena_str(&s->mem, row->provider);
-    c->tenant = row->tenant ? cay__arena_str(&s->mem, row->tenant) : NULL;
-    c->name = row->name && *row->name ? cay__arena_str(&s->mem, row->name) : NULL;
-    c->metadata = row->metadata && *row->metadata ? cay__arena_str(&s->mem, row->metadata) : NULL;
+    if (row->tenant)
+        c->tenant = cay__arena_str(&s->mem, row->tenant);
+    else
+        c->tenant = NULL;
+    if (row->name && *row->name)
+        c->name = cay__arena_str(&s->mem, row->name);
+    else
+        c->name = NULL;
+    if (row->metadata && *row->metadata)
+        c->metadata = cay__arena_str(&s->mem, row->metadata);
+    else
+        c->metadata = NULL;
     return 0;
 }
 

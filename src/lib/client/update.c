@@ -17,7 +17,7 @@ int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *
                             "sandbox %s has no record that could be changed", sb->id);
     /* As strict as when it is made. */
     cay_create c = { .size = sizeof c,
-                     .name = u.name && *u.name ? u.name : NULL,
+                     .name = cay__text_or(u.name, NULL),
                      .labels = u.labels,
                      .metadata = u.metadata };
     CAY_TRY(cay__create_check(&c, client->home_fd, client->run, err));

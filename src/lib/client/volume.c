@@ -33,18 +33,18 @@ static int check_name(const char *name, cay_err *err)
     return cay_fail_why(err, CAY_EINVAL, "volume_name",
                         "volume \"%.60s\": 1 to %d letters, digits, '.', '_' or '-', beginning "
                         "with a letter or digit",
-                        name ? name : "", CAY_VOLUME_NAME);
+                        CAY_OR(name, ""), CAY_VOLUME_NAME);
 }
 
 int cay__volumes_tenant(const cay_create *c, cay_err *err)
 {
-    const char *tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT;
+    const char *tenant = CAY_OR(c->tenant, CAY_TENANT_DEFAULT);
     char sum[CAY__SHA256_HEX];
     if (!c->nvolumes)
         return 0;
     cay__sha256_hex(tenant, strlen(tenant), sum);
     for (size_t i = 0; i < c->nvolumes; i++) {
-        const char *name = c->volumes[i].name ? c->volumes[i].name : "";
+        const char *name = CAY_OR(c->volumes[i].name, "");
         size_t n = strlen(CAY__VOLUME_BUILD);
         bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
         /* Names that all share would be a way from one to the other. */
@@ -104,9 +104,10 @@ static int get_note(cay_client *client, const char *name, note *out, cay_err *er
 {
     *out = (note){ .ready = false };
     int rc = client->store->note_get(client->db, SPACE, name, read_note, out, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "volume_not_found",
-                                           "no volume %s; try: cay volume create %s", name, name)
-                            : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, rc, "volume_not_found", "no volume %s; try: cay volume create %s",
+                            name, name);
+    return rc;
 }
 
 static int put_note(cay_client *client, const char *name, const note *n, const char *state,
@@ -115,15 +116,18 @@ static int put_note(cay_client *client, const char *name, const note *n, const c
     CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit",
                                 (json_int_t)n->limit, "created_ms", (json_int_t)n->created_ms,
                                 "once", n->once, "state", state, "hard", n->hard);
-    CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
-    return text ? client->store->note_put(client->db, SPACE, name, text, err)
-                : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
+    CAY_AUTOFREE char *text = NULL;
+    if (o)
+        text = cay__json_text(o, 4096);
+    if (text)
+        return client->store->note_put(client->db, SPACE, name, text, err);
+    return cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
 
 static int place_of(cay_client *client, const char *provider, cay__place **p, void **self,
                     cay_err *err)
 {
-    CAY_TRY(cay__client_place(client, provider && *provider ? provider : client->provider, p, err));
+    CAY_TRY(cay__client_place(client, cay__text_or(provider, client->provider), p, err));
     if (!CAY__HAS((*p)->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s has no volumes",
                             (*p)->ops->name);
@@ -209,11 +213,12 @@ static int check_quota_held(cay_client *client, const cay_call *call, const char
         return 0;
     CAY_TRY(place_of(client, n->provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
-    return ask.hard ? 0
-                    : cay_fail_why(err, CAY_EISOLATION, "feature_missing",
-                                   "the limit of volume %s has to hold, and nothing holds it any "
-                                   "more: mount the state directory with prjquota",
-                                   name);
+    if (ask.hard)
+        return 0;
+    return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                        "the limit of volume %s has to hold, and nothing holds it any "
+                        "more: mount the state directory with prjquota",
+                        name);
 }
 
 int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, const cay_create *c,
@@ -292,7 +297,7 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
         return rc;
     n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__clock_ms() };
     cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
-    cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
+    cay__str_copy(n.once, sizeof n.once, CAY_OR(s.once, ""));
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(client, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
@@ -375,8 +380,11 @@ static int on_volume(const char *key, const char *value, void *arg)
     cay_volume *v = NULL;
     (void)value;
     int rc = cay_volume_find(w->client, w->call, key, &v, w->err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile */
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
+    } /* removed meanwhile */
     rc = w->fn(v, w->arg);
     cay_volume_free(v);
     return rc;

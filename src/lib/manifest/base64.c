@@ -10,7 +10,11 @@ static int decode_digit(unsigned char c)
         return c - 'a' + 26;
     if (c >= '0' && c <= '9')
         return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
+    if (c == '+')
+        return 62;
+    if (c == '/')
+        return 63;
+    return -1;
 }
 
 /* RFC 4648 section 4, strictly: whole quads, padding only at the end, and no bits behind the last

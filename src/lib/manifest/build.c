@@ -12,7 +12,9 @@ static void set_text(json_t *o, const char *key, const char *value)
 
 static void put_list(json_t *o, const char *key, const char *const *list)
 {
-    json_t *a = list ? json_array() : NULL;
+    json_t *a = NULL;
+    if (list)
+        a = json_array();
     for (; a && *list; list++)
         json_array_append_new(a, json_string(*list));
     if (a)
@@ -45,7 +47,7 @@ static json_t *make_entry(const char *type)
 int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_t len,
                       const cay_entry *e, cay_err *err)
 {
-    json_t *o = make_entry("file"), *text = json_stringn(data ? data : "", len);
+    json_t *o = make_entry("file"), *text = json_stringn(CAY_OR(data, ""), len);
     bool raw = !text;
     json_object_set_new(o, "content", raw ? json_string("") : text);
     CAY_TRY(add_entry(m, path, o, e, err));
@@ -65,7 +67,7 @@ int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_
             cay__buf_add(&b, four, 4);
         }
         json_object_del(last->fields, "content");
-        json_object_set_new(last->fields, "content_base64", json_string(b.data ? b.data : ""));
+        json_object_set_new(last->fields, "content_base64", json_string(CAY_OR(b.data, "")));
         last->data = copy;
         last->len = len;
     }

@@ -22,7 +22,9 @@ static int report_delta(walk *w, const char *what, const char *name, const char 
         w->refused =
             cay_fail_why(w->err, CAY_ESTATE, "manifest_change_refused",
                          "manifest: %s %s %.80s in a running sandbox: %s", action, what, name, why);
-    return w->fn ? w->fn(&d, w->arg) : 0;
+    if (w->fn)
+        return w->fn(&d, w->arg);
+    return 0;
 }
 
 static bool same_json(json_t *a, json_t *b)
@@ -99,7 +101,9 @@ static int compare_entry(walk *w, const cay__entry *n)
 {
     const cay__entry *o = cay__entry_find(w->old, n->path);
     bool mount = cay__is_mount(n) || (o && cay__is_mount(o));
-    const char *what = mount ? "mount" : "entry";
+    const char *what = "entry";
+    if (mount)
+        what = "mount";
     if (!o)
         return report_delta(w, what, n->path, "add",
                             mount ? "mounts are made with the sandbox" : NULL);

@@ -70,7 +70,7 @@ static void note_missing(cay__given *g, const char *name)
     CAY_AUTOBUF b = CAY__BUF(64 << 10);
     if (!g)
         return;
-    cay__buf_fmt(&b, "%s%s%s", g->missing ? g->missing : "", g->missing ? "," : "", name);
+    cay__buf_fmt(&b, "%s%s%s", CAY_OR(g->missing, ""), g->missing ? "," : "", name);
     if (b.full)
         return;
     free(g->missing);
@@ -105,7 +105,7 @@ static bool is_extra(const cay_create *c, const cay__env *v)
 /* *value: malloc'ed. 1: there is none, and that is right. */
 static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_err *err)
 {
-    const char *text = v->value ? v->value : find_given(f->given, v->name);
+    const char *text = CAY_OR(v->value, find_given(f->given, v->name));
     if (text) {
         *value = (cay__value){ cay__strdup(text), strlen(text) };
         return 0;
@@ -135,7 +135,13 @@ static int read_extra(cay_client *client, const cay_create *c, cay__arena *mem, 
     for (size_t i = 0; i < all; i++) {
         const cay__env *v = &f->m->env[i];
         cay__value *value = &want[i].value;
-        int got = rc < 0 || !is_extra(c, v) ? 1 : v->source ? 0 : plain_value(f, v, value, err);
+        int got;
+        if (rc < 0 || !is_extra(c, v))
+            got = 1;
+        else if (v->source)
+            got = 0;
+        else
+            got = plain_value(f, v, value, err);
         if (got == 0) {
             char *copy = cay__arena_take(mem, value->len + 1);
             memcpy(copy, value->data, value->len);
@@ -190,8 +196,11 @@ static int add_bind(grants *g, const cay_mount_target *t)
     if (*source != '/' && !g->f->base)
         return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
                         "source %.80s is relative, and the manifest has no directory", source);
-    bool fits = *source == '/' ? cay__str_copy(whole, sizeof whole, source)
-                               : cay__str_join(whole, sizeof whole, base, "/", source, NULL);
+    bool fits;
+    if (*source == '/')
+        fits = cay__str_copy(whole, sizeof whole, source);
+    else
+        fits = cay__str_join(whole, sizeof whole, base, "/", source, NULL);
     if (!fits || !realpath(whole, real))
         return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found",
                         "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
@@ -232,8 +241,10 @@ static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, 
     CAY_AUTOFREE char *own = cay__json_text(m->services, CAY_MANIFEST_BYTES);
     char *both = NULL;
     CAY_TRY(cay_services_merge(c->services, own, &both, err));
-    c->services = both ? cay__arena_adopt(mem, both)
-                       : "{}"; /* none, and those of the template do not come back in a fork */
+    if (both)
+        c->services = cay__arena_adopt(mem, both);
+    else
+        c->services = "{}"; /* none, and those of the template do not come back in a fork */
     return 0;
 }
 
@@ -373,8 +384,8 @@ static int make_layer(cay_client *client, const cay_call *call, cay_create *c, c
     if (c->root && !realpath(c->root, template_))
         return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
     if (!c->root)
-        CAY_TRY(cay__layer_template(client->home_fd, c->template_ ? c->template_ : "host",
-                                    template_, sizeof template_, err));
+        CAY_TRY(cay__layer_template(client->home_fd, CAY_OR(c->template_, "host"), template_,
+                                    sizeof template_, err));
     key_more(c, &f->plan, template_, more, sizeof more);
     CAY_TRY(cay__plan_name(&f->plan, more, name, err));
     if (!cay__mani_there(client, name, true)) {
@@ -434,10 +445,14 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     f->planned = true;
     if (f->done) {
         bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
-        return kept ? 0 : cay__kept_put(client, f, c->manifest, mem, &c->manifest, err);
+        if (kept)
+            return 0;
+        return cay__kept_put(client, f, c->manifest, mem, &c->manifest, err);
     }
     f->apply = !CAY__TREES(ops);
-    int rc = f->apply ? 0 : make_layer(client, call, c, mem, f, &own);
+    int rc = 0;
+    if (!f->apply)
+        rc = make_layer(client, call, c, mem, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
         f->apply = true;
     else if (rc < 0) {
@@ -474,8 +489,9 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
 static int find_key(const cay_row *row, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
-    const char *key =
-        cay__json_object("", row->spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    const char *key = NULL;
+    if (cay__json_object("", row->spec, &o, NULL) == 0)
+        key = cay__json_str(o, "manifest", NULL);
     if (key)
         cay__str_copy(arg, CAY_ID_LEN + 1, key);
     return 0;
@@ -510,7 +526,10 @@ int cay__mani_text(cay_client *client, const char *key, char **text, cay_err *er
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     if (!key || !cay__id_valid(key, 't')) {
-        *text = key ? cay__strdup(key) : NULL;
+        if (key)
+            *text = cay__strdup(key);
+        else
+            *text = NULL;
         return 0;
     }
     CAY_TRY(cay__kept_get(client, key, false, &mem, &f, err));
@@ -535,7 +554,9 @@ static int remove_path(const char *path, void *arg)
     whole = cay__alloc(n);
     cay__str_join(whole, n, h->m->root, "/", path, NULL);
     int rc = cay_file_remove(h->sb, h->call, whole, true, h->err);
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
@@ -561,7 +582,9 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
 
 int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
 {
-    int rc = f->planned && f->plan.ephemeral ? cay__plan_apply(&f->plan, sb, call, true, err) : 0;
+    int rc = 0;
+    if (f->planned && f->plan.ephemeral)
+        rc = cay__plan_apply(&f->plan, sb, call, true, err);
     cay__mani_clear(f);
     return rc;
 }
@@ -607,7 +630,9 @@ static int edit_spec(const cay_row *row, void *arg)
     json_object_set_new(o, "manifest", json_string(r->key));
     r->version = row->version;
     r->spec = cay__json_text(o, 4u << 20);
-    return r->spec ? 0 : CAY_ETOOBIG;
+    if (r->spec)
+        return 0;
+    return CAY_ETOOBIG;
 }
 
 static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_err *err)
@@ -653,5 +678,7 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     if (rc == 0 && x.n)
         rc = cay__plan_apply(&new_.plan, sb, call, false, err);
     free(x.paths);
-    return rc == 0 && sb->owner ? record_new(sb, &new_, &mem, err) : rc;
+    if (rc == 0 && sb->owner)
+        return record_new(sb, &new_, &mem, err);
+    return rc;
 }

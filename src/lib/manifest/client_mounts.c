@@ -172,7 +172,9 @@ const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
 /* root, 0, 00, 0:0, root:wheel. Which other names an image has for it is asked inside. */
 bool cay__mounts_is_root(const char *user)
 {
-    size_t n = user ? strcspn(user, ":") : 0;
+    size_t n = 0;
+    if (user)
+        n = strcspn(user, ":");
     return n && (strspn(user, "0") == n || (n == 4 && !strncmp(user, "root", 4)));
 }
 
@@ -184,7 +186,9 @@ static int check_keys(const list *l, const cay_create *c, cay_err *err)
     bool root = c->sudo || cay__mounts_is_root(c->user);
     for (size_t i = 0; i < c->nservices; i++)
         root |= cay__mounts_is_root(c->service_list[i].user);
-    return key && root ? cay__mounts_refuse(entry, key, err) : 0;
+    if (key && root)
+        return cay__mounts_refuse(entry, key, err);
+    return 0;
 }
 
 /* What a container itself stands on. */
@@ -194,10 +198,11 @@ static int check_target(const cay__storage_mount *m, cay_err *err)
     bool bad = !strcmp(m->target, "/");
     for (size_t i = 0; i < CAY_LEN(own); i++)
         bad |= cay__path_below(m->target, own[i]);
-    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target",
-                              "entry %.60s: %.120s is the system's own; mount it elsewhere",
-                              m->entry, m->target)
-               : 0;
+    if (bad)
+        return cay_fail_why(err, CAY_EINVAL, "mount_target",
+                            "entry %.60s: %.120s is the system's own; mount it elsewhere", m->entry,
+                            m->target);
+    return 0;
 }
 
 /* "kernel": mounting takes a capability alone; "fuse": /dev/fuse as well. */
@@ -207,7 +212,9 @@ static const char *needs_of(const cay__storage_mount *m)
         json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
     bool kernel = !strcmp(cay__json_str(pattern, "type", ""), "s3files") ||
                   !strcmp(cay__json_str(pattern, "mode", ""), "nfs");
-    return kernel ? "kernel" : "fuse";
+    if (kernel)
+        return "kernel";
+    return "fuse";
 }
 
 static int check_network(const cay__storage_mount *m, cay_err *err)
@@ -237,7 +244,10 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
             continue;
         if (!net)
             CAY_TRY(check_network(&l->m[i], err));
-        needs = needs && !strcmp(needs, "fuse") ? needs : needs_of(&l->m[i]);
+        if (needs && !strcmp(needs, "fuse"))
+            needs = needs;
+        else
+            needs = needs_of(&l->m[i]);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));
     cay_pair *all = cay__arena_take(mem, (n + 3) * sizeof *all);

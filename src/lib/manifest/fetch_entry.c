@@ -39,7 +39,9 @@ static const char **read_strings(cay__arena *mem, const json_t *list)
     const char **v = cay__arena_take(mem, (n + 1) * sizeof *v);
     for (size_t i = 0; i < n; i++)
         v[i] = json_string_value(json_array_get(list, i));
-    return n ? v : NULL;
+    if (n)
+        return v;
+    return NULL;
 }
 
 static const cay_pair *read_headers(cay__arena *mem, json_t *map)
@@ -105,7 +107,7 @@ static int entry_hash(const cay__fetch_ask *ask, char hex[CAY__SHA256_HEX], cay_
 {
     CAY_AUTOBUF b = CAY__BUF(16u << 20);
     CAY_AUTOFREE char *text = json_dumps(ask->fields, JSON_COMPACT | JSON_SORT_KEYS);
-    cay__buf_fmt(&b, "%s %s", ask->type, text ? text : "");
+    cay__buf_fmt(&b, "%s %s", ask->type, CAY_OR(text, ""));
     if (!text || b.full)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big",
                             "entry %.100s: its text is too long", ask->entry);
@@ -132,7 +134,7 @@ static int fetch_content(cay_client *client, const cay_call *call, const cay__so
         return rc;
     }
     cay__fetched f = { .fd = -1, .own = o, .drop = free_fetched };
-    rc = cay__source_bring(client, call, s, known && *known ? known : NULL, o->stage.fd, &got, err);
+    rc = cay__source_bring(client, call, s, cay__text_or(known, NULL), o->stage.fd, &got, err);
     CAY_FAULT("fetch.brought");
     if (rc == 0) {
         f.fd = openat(o->stage.fd, s->kind == CAY__SOURCE_FILE ? "file" : ".",

@@ -51,7 +51,9 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
         "%.120s: which kind of archive is it? Name the scheme, tar or zip, or end its name so",
         x->path);
     CAY_AUTOJSON *detail = json_pack("{s:s, s:s?}", "path", x->path, "scheme", given);
-    CAY_AUTOFREE char *text = detail ? cay__json_text(detail, sizeof err->detail - 1) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (detail)
+        text = cay__json_text(detail, sizeof err->detail - 1);
     if (err && text)
         cay__str_copy(err->detail, sizeof err->detail, text);
     return rc;
@@ -129,8 +131,11 @@ static int upload_file(placing *p, int from, const char *path, uint32_t mode, ui
     for (ssize_t n; (n = read(from, buf, PIECE)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
-        int rc = n < 0 ? cay_fail_sys(p->err, CAY_ESYS, "read a member")
-                       : cay__call_check(p->call, "extracting", p->err);
+        int rc;
+        if (n < 0)
+            rc = cay_fail_sys(p->err, CAY_ESYS, "read a member");
+        else
+            rc = cay__call_check(p->call, "extracting", p->err);
         if (rc == 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
             rc = cay_fail_sys(p->err, CAY_ESYS, "write %.150s", path);
         if (rc < 0) {
@@ -160,7 +165,10 @@ static int on_entry(const cay__fs_entry *e, void *arg)
     placing *p = arg;
     char path[BASE_MAX + CAY__ITEM_PATH + 2];
     snprintf(path, sizeof path, "%s%s%s", p->base, *p->base ? "/" : "", e->path);
-    p->rc = p->look ? check_existing(p, e, path) : write_entry(p, e, path);
+    if (p->look)
+        p->rc = check_existing(p, e, path);
+    else
+        p->rc = write_entry(p, e, path);
     return p->rc;
 }
 
@@ -169,10 +177,14 @@ static int walk_entries(placing *p, int dir)
     int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     cay__fs_walk w = { .fn = on_entry, .arg = p };
     p->rc = 0;
-    int rc = fd < 0 ? -1 : cay__fs_walk_fd(fd, &w);
-    return p->rc < 0 ? p->rc
-           : rc < 0  ? cay_fail_sys(p->err, CAY_ESYS, "look through the archive")
-                     : 0;
+    int rc = -1;
+    if (fd >= 0)
+        rc = cay__fs_walk_fd(fd, &w);
+    if (p->rc < 0)
+        return p->rc;
+    if (rc < 0)
+        return cay_fail_sys(p->err, CAY_ESYS, "look through the archive");
+    return 0;
 }
 
 static int unpack_archive(cay_client *client, const cay_call *call, const char *scheme,
@@ -201,11 +213,9 @@ static int unpack_archive(cay_client *client, const cay_call *call, const char *
 static int limits_of(const cay_extract *x, cay_archive_limits *out, cay_err *err)
 {
     CAY_TRY(cay__spec_take(out, sizeof *out, x->limits, "cay_archive_limits", err));
-    out->max_input_bytes =
-        CAY_MIN(out->max_input_bytes ? out->max_input_bytes : INPUT_MOST, INPUT_MOST);
-    out->max_extracted_bytes =
-        CAY_MIN(out->max_extracted_bytes ? out->max_extracted_bytes : OUTPUT_MOST, OUTPUT_MOST);
-    out->max_members = CAY_MIN(out->max_members ? out->max_members : MEMBERS_MOST, MEMBERS_MOST);
+    out->max_input_bytes = CAY_MIN(CAY_OR(out->max_input_bytes, INPUT_MOST), INPUT_MOST);
+    out->max_extracted_bytes = CAY_MIN(CAY_OR(out->max_extracted_bytes, OUTPUT_MOST), OUTPUT_MOST);
+    out->max_members = CAY_MIN(CAY_OR(out->max_members, MEMBERS_MOST), MEMBERS_MOST);
     return 0;
 }
 
@@ -221,7 +231,7 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
         return cay_fail(
             err, CAY_EINVAL,
             "\"%.100s\" names no archive; its members are put into the directory that it is in",
-            x.path ? x.path : "");
+            CAY_OR(x.path, ""));
     CAY_TRY(scheme_of(&x, &scheme, err));
     CAY_TRY(limits_of(&x, &most, err));
     CAY_TRY(cay__back_none(sb->owner, "extract", err));

@@ -246,7 +246,7 @@ static int fetch_commit(const git *g, const char *commit, cay_err *err)
     const char *ref = g->f->ref && !whole_commit(g->f->ref) ? g->f->ref : NULL, *args[16];
     int code;
     size_t n = 0;
-    snprintf(depth, sizeof depth, "--depth=%u", g->f->depth ? g->f->depth : 1);
+    snprintf(depth, sizeof depth, "--depth=%u", CAY_OR(g->f->depth, 1));
     args[n++] = "fetch";
     args[n++] = "-q";
     args[n++] = "--no-tags";
@@ -263,7 +263,7 @@ static int fetch_commit(const git *g, const char *commit, cay_err *err)
     if (code == 0)
         return 0;
     /* Some servers give commits only by the names they have. */
-    args[n - 1] = ref ? ref : "HEAD";
+    args[n - 1] = CAY_OR(ref, "HEAD");
     CAY_TRY(run_git(g, args, REPO, NULL, said, &code, err));
     if (code)
         return cay_fail_why(err, CAY_EUPSTREAM, "git_clone_error", "git fetch of %.80s: %.120s",
@@ -306,7 +306,9 @@ static int on_items(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
 {
     const cay__source *f = arg;
     (void)items;
-    return f->progress ? f->progress(bytes, f->arg, err) : 0;
+    if (f->progress)
+        return f->progress(bytes, f->arg, err);
+    return 0;
 }
 
 static int copy_tree(const git *g, int dir, cay__brought *out, cay_err *err)

@@ -43,7 +43,7 @@ typedef struct ask {
 
 static uint64_t body_limit(const cay__source *f)
 {
-    return f->max_bytes ? f->max_bytes : f->kind == CAY__SOURCE_FILE ? FILE_BYTES : ARCHIVE_BYTES;
+    return CAY_OR(f->max_bytes, f->kind == CAY__SOURCE_FILE ? FILE_BYTES : ARCHIVE_BYTES);
 }
 
 static bool is_source(const char *v)
@@ -245,8 +245,10 @@ int cay__remote_identity(cay_client *client, const cay_call *call, const cay__so
     CAY_TRY(cay__url_parse(f->url, &url, err));
     if (f->sha256) {
         snprintf(identity, CAY__IDENTITY, "sha256:%.64s", f->sha256);
-        for (char *p = identity; *p; p++)
-            *p = *p >= 'A' && *p <= 'F' ? (char)(*p + 32) : *p;
+        for (char *p = identity; *p; p++) {
+            if (*p >= 'A' && *p <= 'F')
+                *p = (char)(*p + 32);
+        }
         return 0;
     }
     ask *a = cay__alloc(sizeof *a);
@@ -265,7 +267,9 @@ static int check_digest(const cay__source *f, int fd, uint64_t size, cay__brough
                         cay_err *err)
 {
     char hex[CAY__SHA256_HEX];
-    void *map = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    void *map = NULL;
+    if (size)
+        map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "read what came");
     cay__sha256_hex(map, size, hex);
@@ -307,7 +311,7 @@ static int put_file(int from, int dir, cay_err *err)
 static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
 {
     CAY_AUTOPTR(cay__oneshot) o = NULL;
-    const char *const args[] = { "tree", a->f->format ? a->f->format : "auto", NULL };
+    const char *const args[] = { "tree", CAY_OR(a->f->format, "auto"), NULL };
     const char *sub = a->f->subpath;
     cay__sink sink = { .root = dir,
                        .threads = 1,
@@ -348,8 +352,9 @@ static int fetch_source(ask *a, const char *known, int dir, cay__brought *out, c
     CAY_TRY(as_known(a->f, &r, known, out, err));
     out->bytes = r.bytes;
     out->items = 1;
-    return a->f->kind == CAY__SOURCE_FILE ? put_file(body, dir, err)
-                                          : put_tree(a, body, dir, out, err);
+    if (a->f->kind == CAY__SOURCE_FILE)
+        return put_file(body, dir, err);
+    return put_tree(a, body, dir, out, err);
 }
 
 int cay__remote_fetch(cay_client *client, const cay_call *call, const cay__source *f,
@@ -412,10 +417,10 @@ static int upload_url(ask *a, void *arg, cay_err *err)
     reply r;
     CAY_TRY(start_sandbox(a, err));
     CAY_TRY(send_request(a, "put", m->bytes, m->fd, &r, -1, err));
-    return r.status >= 200 && r.status < 300
-               ? 0
-               : cay_fail_why(err, CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u",
-                              a->f->url, r.status);
+    if (r.status >= 200 && r.status < 300)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u",
+                        a->f->url, r.status);
 }
 
 int cay_url_put(cay_client *client, const cay_call *call, const cay_url *spec, int fd, uint64_t len,

@@ -79,7 +79,9 @@ int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__sou
 
 int cay__source_wrap(const cay__source *f, int rc, cay_err *err)
 {
-    return rc < 0 && f->entry ? cay_wrap(err, rc, "entry %.100s", f->entry) : rc;
+    if (rc < 0 && f->entry)
+        return cay_wrap(err, rc, "entry %.100s", f->entry);
+    return rc;
 }
 
 const char *cay__source_last_line(char *text)
@@ -88,14 +90,19 @@ const char *cay__source_last_line(char *text)
     while (n && (text[n - 1] == '\n' || text[n - 1] == ' ' || text[n - 1] == '\r'))
         text[--n] = 0;
     char *last = strrchr(text, '\n');
-    return last ? last + 1 : text;
+    if (last)
+        return last + 1;
+    return text;
 }
 
 int cay__source_identity(cay_client *client, const cay_call *call, const cay__source *f,
                          char identity[CAY__IDENTITY], cay_err *err)
 {
-    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_identity(client, call, f, identity, err)
-                                        : cay__remote_identity(client, call, f, identity, err);
+    int rc;
+    if (f->kind == CAY__SOURCE_GIT)
+        rc = cay__git_identity(client, call, f, identity, err);
+    else
+        rc = cay__remote_identity(client, call, f, identity, err);
     return cay__source_wrap(f, rc, err);
 }
 
@@ -103,8 +110,10 @@ int cay__source_bring(cay_client *client, const cay_call *call, const cay__sourc
                       const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     *out = (cay__brought){ 0 };
-    int rc = f->kind == CAY__SOURCE_GIT
-                 ? cay__git_fetch(client, call, f, identity, dir, out, err)
-                 : cay__remote_fetch(client, call, f, identity, dir, out, err);
+    int rc;
+    if (f->kind == CAY__SOURCE_GIT)
+        rc = cay__git_fetch(client, call, f, identity, dir, out, err);
+    else
+        rc = cay__remote_fetch(client, call, f, identity, dir, out, err);
     return cay__source_wrap(f, rc, err);
 }

@@ -24,7 +24,9 @@ static void remove_stage(int home, const char *name)
 static void remove_stale(int home, int all)
 {
     int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = again < 0 ? NULL : fdopendir(again);
+    DIR *d = NULL;
+    if (again >= 0)
+        d = fdopendir(again);
     if (!d) {
         cay__close_fd(&again);
         return;
@@ -46,7 +48,9 @@ int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, client->home);
     CAY_AUTOFD all =
         openat(client->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    CAY_AUTOFD gate = all < 0 ? -1 : openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD gate = -1;
+    if (all >= 0)
+        gate = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Between making one and locking it nobody may sweep. */
     if (gate < 0 || flock(gate, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, client->home);

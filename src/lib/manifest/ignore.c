@@ -42,7 +42,7 @@ bool cay__ignore_text(cay__ignore *ig, const char *text, size_t len)
 {
     for (const char *s = text, *end = text + len, *e; s < end; s = e + 1) {
         e = memchr(s, '\n', (size_t)(end - s));
-        e = e ? e : end;
+        e = CAY_OR(e, end);
         if (!cay__ignore_add(ig, s, (size_t)(e - s)))
             return false;
     }
@@ -63,7 +63,9 @@ static const char *in_set(const char *p, unsigned char c, bool *yes)
         hit |= a <= c && c <= b;
     }
     *yes = hit != not ;
-    return *p ? p + 1 : NULL;
+    if (*p)
+        return p + 1;
+    return NULL;
 }
 
 /* Goes back only to the last star of one name and the last pair of stars: no pattern takes longer

@@ -135,7 +135,9 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
     }
     if (cay__json_int(e->fields, "depth", 0) > 1000000)
         return cay__bad(err, "manifest_invalid", e->path, "depth", "depth is 0 (all) to 1000000");
-    return from ? cay__reference_check(m, e->path, from, err) : 0;
+    if (from)
+        return cay__reference_check(m, e->path, from, err);
+    return 0;
 }
 
 #define REMOTE                                                                                     \
@@ -160,7 +162,11 @@ static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
     json_t *v;
     json_object_foreach(json_object_get(e->fields, "headers"), name, v)
     {
-        const char *s = json_is_object(v) ? cay__member(v, "source") : json_string_value(v);
+        const char *s;
+        if (json_is_object(v))
+            s = cay__member(v, "source");
+        else
+            s = json_string_value(v);
         if (!is_safe_text(name, "-_") || strlen(name) > 100)
             return cay__bad(err, "manifest_invalid", e->path, "headers",
                             "\"%.60s\" is not the name of a header", name);
@@ -178,7 +184,13 @@ static int check_remote(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *url = cay__member(e->fields, "url"), *sha = cay__member(e->fields, "sha256"),
                *format = cay__member(e->fields, "format"), *sub = cay__member(e->fields, "subpath");
-    size_t skip = cay__str_starts(url, "https://") ? 8 : cay__str_starts(url, "http://") ? 7 : 0;
+    size_t skip;
+    if (cay__str_starts(url, "https://"))
+        skip = 8;
+    else if (cay__str_starts(url, "http://"))
+        skip = 7;
+    else
+        skip = 0;
     const char *host = url + skip;
     size_t n = strcspn(host, "/?#");
     if (!skip || !n || memchr(host, '@', n) || strchr(url, ' ') || strchr(url, '\\') ||

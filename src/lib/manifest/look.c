@@ -13,8 +13,8 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
                                         "bucket", "container", "file_system_id",
                                         "path" };
     if (repo) {
-        cay__str_join(buf, cap, host ? host : "github.com", "/", repo, ref ? "@" : "",
-                      ref ? ref : "", NULL);
+        cay__str_join(buf, cap, CAY_OR(host, "github.com"), "/", repo, ref ? "@" : "",
+                      CAY_OR(ref, ""), NULL);
         return buf;
     }
     for (size_t i = 0; i < CAY_LEN(keys); i++)
@@ -33,8 +33,8 @@ int cay_manifest_entries(const cay_manifest *m, int (*fn)(const cay_entry_info *
             .size = sizeof info,
             .path = e->path,
             .type = e->kind->name,
-            .description = e->description ? e->description : "",
-            .group = e->group ? e->group : "",
+            .description = CAY_OR(e->description, ""),
+            .group = CAY_OR(e->group, ""),
             .source = source_of(e, source, sizeof source),
             .mode = e->mode,
             .depth = e->depth,
@@ -71,7 +71,12 @@ static int deepest_first(const void *a, const void *b)
 {
     const cay_mount_target *x = a, *y = b;
     size_t nx = count_slashes(x->path), ny = count_slashes(y->path);
-    return nx != ny ? (nx < ny ? 1 : -1) : strcmp(x->path, y->path);
+    if (nx != ny) {
+        if (nx < ny)
+            return 1;
+        return -1;
+    }
+    return strcmp(x->path, y->path);
 }
 
 int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target *t, void *arg),
@@ -112,7 +117,9 @@ typedef struct skips {
 static int skip_mount(const cay_mount_target *t, void *arg)
 {
     const skips *s = arg;
-    return cay__path_below(t->path, s->root) ? s->fn(t->path + strlen(s->root) + 1, s->arg) : 0;
+    if (cay__path_below(t->path, s->root))
+        return s->fn(t->path + strlen(s->root) + 1, s->arg);
+    return 0;
 }
 
 int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *arg), void *arg)
@@ -122,7 +129,7 @@ int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *
     for (size_t i = 0; i < m->n && rc == 0; i++)
         if (m->entries[i].ephemeral && !cay__is_mount(&m->entries[i]))
             rc = fn(m->entries[i].path, arg);
-    return rc ? rc : cay_manifest_mounts(m, skip_mount, &s);
+    return CAY_OR(rc, cay_manifest_mounts(m, skip_mount, &s));
 }
 
 /* A part of a path, which may have no entry of its own: "src" of "src/main.c". */
@@ -161,10 +168,10 @@ static branch *build_tree(cay__arena *mem, const cay_manifest *m, unsigned depth
             e = s + strcspn(s, "/");
             at = child_of(mem, at, s, (size_t)(e - s));
         }
-        if (!*e || !*s)
-            at->entry = at->path && !strcmp(at->path + strlen(m->root) + 1, m->entries[i].path)
-                            ? &m->entries[i]
-                            : at->entry;
+        if (!*e || !*s) {
+            if (at->path && !strcmp(at->path + strlen(m->root) + 1, m->entries[i].path))
+                at->entry = &m->entries[i];
+        }
     }
     return root;
 }
@@ -206,7 +213,7 @@ static void draw_tree(cay__buf *out, const branch *b, const char *indent, size_t
             cay__buf_fmt(out, " — %s", c->entry->description);
         cay__buf_str(out, "\n");
         cay__buf_fmt(&next, "%s%s", indent, c->next ? "│   " : "    ");
-        draw_tree(out, c, next.data ? next.data : "", column);
+        draw_tree(out, c, CAY_OR(next.data, ""), column);
     }
 }
 
@@ -214,7 +221,7 @@ char *cay_manifest_describe(const cay_manifest *m, unsigned depth)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_AUTOBUF b = CAY__BUF(256u << 20), cut = CAY__BUF(4 * SHOWN_MAX + 400);
-    branch *root = build_tree(&mem, m, depth ? depth : 1);
+    branch *root = build_tree(&mem, m, CAY_OR(depth, 1));
     cay__buf_fmt(&b, "%s\n", m->root);
     draw_tree(&b, root, "", CAY_MIN(tree_width(root, 0), 100));
     size_t all = text_width(b.data), shown = 0, at = 0;

@@ -88,7 +88,9 @@ typedef struct cay__dir {
 static inline bool cay__near(cay__dir *k, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    size_t len = slash ? (size_t)(slash - path) : 0;
+    size_t len = 0;
+    if (slash)
+        len = (size_t)(slash - path);
     if (k->path && k->len == len && !memcmp(k->path, path, len))
         return true;
     *k = (cay__dir){ path, len, false };

@@ -95,7 +95,7 @@ static int put_large(cay_client *client, const cay__mani *f, const char *given, 
     CAY_AUTOFD dir = -1;
     char hex[CAY__SEEN_KEY];
     size_t len = strlen(given);
-    cay__buf_fmt(&what, "%s %d %s", f->print, f->trusted, f->base ? f->base : "");
+    cay__buf_fmt(&what, "%s %d %s", f->print, f->trusted, CAY_OR(f->base, ""));
     cay__sha256_hex(what.data, what.len, hex);
     *key = key_of(hex, mem);
     CAY_TRY(take_up(client, *key, &dir, err));
@@ -125,9 +125,9 @@ int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay
     cay__sha256_hex(text, strlen(text), hex);
     *key = key_of(hex, mem);
     CAY_TRY(take_up(client, *key, &dir, err));
-    return has_manifest(client, *key)
-               ? 0
-               : client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, text, err);
+    if (has_manifest(client, *key))
+        return 0;
+    return client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
 static int fail_missing(const char *key, cay_err *err)
@@ -164,18 +164,24 @@ int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *m
     CAY_AUTOFREE char *note = NULL, *text = NULL;
     CAY_AUTOJSON *o = NULL;
     int rc = client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, copy_text, &note, err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? fail_missing(key, err) : rc;
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return fail_missing(key, err);
+        return rc;
+    }
     CAY_TRY(cay__json_object("record: manifest", note, &o, err));
     char *base = cay__json_to_bytes(json_object_get(o, "base"));
-    f->base = base ? cay__arena_adopt(mem, base) : NULL;
+    if (base)
+        f->base = cay__arena_adopt(mem, base);
+    else
+        f->base = NULL;
     f->trusted = cay__json_bool(o, "trusted", false);
     int64_t bytes = cay__json_int(o, "bytes", 0);
     if (bytes > 0 && !brief)
         CAY_TRY(read_file(client, key, (size_t)bytes, &text, err));
     else
         text = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
-    return cay_manifest_parse(text ? text : "", text ? strlen(text) : 0,
+    return cay_manifest_parse(CAY_OR(text, ""), text ? strlen(text) : 0,
                               f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
 }
 
@@ -183,7 +189,9 @@ int cay__kept_alone(cay_client *client, int *dir)
 {
     cay_err why = CAY_ERR_INIT;
     int rc = open_dir(client, LOCK_EX | LOCK_NB, dir, &why);
-    return why.sys == ENOENT ? 0 : rc; /* no such text was ever kept */
+    if (why.sys == ENOENT)
+        return 0;
+    return rc; /* no such text was ever kept */
 }
 
 void cay__kept_drop(cay_client *client, int dir, const char *key)
@@ -196,8 +204,12 @@ void cay__kept_drop(cay_client *client, int dir, const char *key)
 /* Files whose writer died before the note. Nobody writes one now. */
 void cay__kept_strays(cay_client *client, int dir)
 {
-    int own = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = own < 0 ? NULL : fdopendir(own);
+    int own = -1;
+    if (dir >= 0)
+        own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = NULL;
+    if (own >= 0)
+        d = fdopendir(own);
     if (!d) {
         cay__close_fd(&own);
         return;

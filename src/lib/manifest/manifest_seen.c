@@ -128,8 +128,9 @@ static bool has_key(const keys *k, const char *key)
 static void use_spec(const char *spec, keys *used)
 {
     CAY_AUTOJSON *o = NULL;
-    const char *key =
-        cay__json_object("", spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    const char *key = NULL;
+    if (cay__json_object("", spec, &o, NULL) == 0)
+        key = cay__json_str(o, "manifest", NULL);
     if (key && strlen(key) < 65)
         add_key(used, key);
 }
@@ -155,8 +156,9 @@ static int judge_seen(const char *key, const char *value, void *arg)
 {
     sweep *s = arg;
     CAY_AUTOJSON *o = NULL;
-    const char *layer =
-        cay__json_object("", value, &o, NULL) == 0 ? cay__json_str(o, "layer", "") : "";
+    const char *layer = "";
+    if (cay__json_object("", value, &o, NULL) == 0)
+        layer = cay__json_str(o, "layer", "");
     if (!cay__id_valid(layer, 'm') || !cay__mani_there(s->client, layer, false))
         add_key(&s->gone, key);
     else

@@ -27,11 +27,12 @@ static int check_target(const char *target, cay_err *err)
         size_t n = strlen(system_places[i]);
         bad = !strncmp(target, system_places[i], n) && (!target[n] || target[n] == '/');
     }
-    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target",
-                              "\"%.100s\" is no absolute path, without dots, outside of the "
-                              "system's own directories",
-                              target ? target : "")
-               : 0;
+    if (bad)
+        return cay_fail_why(err, CAY_EINVAL, "mount_target",
+                            "\"%.100s\" is no absolute path, without dots, outside of the "
+                            "system's own directories",
+                            CAY_OR(target, ""));
+    return 0;
 }
 
 int cay_mount_check(const cay_mount *spec, cay_err *err)
@@ -69,8 +70,8 @@ int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *gi
     cay_box_status now = { .size = sizeof now };
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_mount", err));
     CAY_TRY(check_mountable(sb, call, spec.target, err));
-    CAY_TRY(cay__json_object("fields", spec.fields ? spec.fields : "{}", &fields, err));
-    const cay__storage_mount m = { .type = spec.type ? spec.type : "",
+    CAY_TRY(cay__json_object("fields", CAY_OR(spec.fields, "{}"), &fields, err));
+    const cay__storage_mount m = { .type = CAY_OR(spec.type, ""),
                                    .target = spec.target,
                                    .entry = spec.target,
                                    .rw = spec.rw,
@@ -89,8 +90,8 @@ int cay_sandbox_unmount(cay_sandbox *sb, const cay_call *call, const char *targe
     CAY_TRY(check_mountable(sb, call, target, err));
     name_of(sb->id, target, name);
     int rc = cay__storage_hide(client->home, name, call, err);
-    return rc == CAY_ENOENT
-               ? cay_fail_why(err, CAY_ENOENT, "mount_unknown",
-                              "nothing is mounted on %.150s of sandbox %s", target, sb->id)
-               : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_ENOENT, "mount_unknown",
+                            "nothing is mounted on %.150s of sandbox %s", target, sb->id);
+    return rc;
 }

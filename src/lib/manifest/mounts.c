@@ -183,8 +183,8 @@ const char *cay__mount_strategy(const cay__entry *e, const char **pattern)
     const char *type = cay__member(s, "type"),
                *p = cay__member(json_object_get(s, "pattern"), "type");
     if (pattern)
-        *pattern = p ? p : "";
-    return type ? type : "local_bind";
+        *pattern = CAY_OR(p, "");
+    return CAY_OR(type, "local_bind");
 }
 
 static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
@@ -221,7 +221,7 @@ static int check_pattern(cay__entry *e, json_t *strategy, cay_err *err)
                             e->kind->patterns);
     if (!is_in_list(type, e->kind->patterns))
         return fail_invalid(e, "pattern", err, "this pattern does not go with it; there are ",
-                            *e->kind->patterns ? e->kind->patterns : "none");
+                            cay__text_or(e->kind->patterns, "none"));
     for (size_t i = 0; i < CAY_LEN(patterns); i++)
         if (!strcmp(patterns[i].name, type))
             CAY_TRY(cay__fields_check("mount_config_invalid", e->path, p, patterns[i].fields, err));
@@ -252,10 +252,15 @@ static int check_strategy(cay__entry *e, cay_err *err)
             "its mount_strategy has no type; there are in_container, docker_volume, "
             "local_bind and hosted ones",
             "");
-    const cay__field *table = !strcmp(type, "in_container")    ? in_container
-                              : !strcmp(type, "docker_volume") ? docker_volume
-                              : !strcmp(type, "local_bind")    ? local_bind
-                                                               : NULL;
+    const cay__field *table;
+    if (!strcmp(type, "in_container"))
+        table = in_container;
+    else if (!strcmp(type, "docker_volume"))
+        table = docker_volume;
+    else if (!strcmp(type, "local_bind"))
+        table = local_bind;
+    else
+        table = NULL;
     if (!table && !is_in_list(type, hosted))
         return fail_invalid(
             e, "strategy", err,
@@ -267,7 +272,7 @@ static int check_strategy(cay__entry *e, cay_err *err)
         return fail_invalid(e, "strategy", err, "this strategy does not go with it: ", type);
     if (table == docker_volume && !is_in_list(cay__member(s, "driver"), e->kind->drivers))
         return fail_invalid(e, "driver", err, "this driver does not go with it; there are ",
-                            *e->kind->drivers ? e->kind->drivers : "none");
+                            cay__text_or(e->kind->drivers, "none"));
     if (table == in_container)
         CAY_TRY(check_pattern(e, s, err));
     json_object_set(e->fields, "mount_strategy", s);

@@ -184,10 +184,10 @@ static int run_pid1_storage(const inside *in, const cay__storage_mount *m, const
                             "entry %.60s: a part of %.120s is a link or no directory; take it "
                             "away, and start the sandbox again",
                             m->entry, m->target);
-    return code
-               ? cay_fail_why(err, CAY_ESYS, "mount_failed",
-                              "entry %.60s: storage cannot be shown at %.120s", m->entry, m->target)
-               : 0;
+    if (code)
+        return cay_fail_why(err, CAY_ESYS, "mount_failed",
+                            "entry %.60s: storage cannot be shown at %.120s", m->entry, m->target);
+    return 0;
 }
 
 /* mountinfo writes blanks and backslashes as octal numbers. */
@@ -213,7 +213,10 @@ bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t
         end = line + strcspn(line, "\n");
         for (size_t i = 1; i < CAY_LEN(f); i++) {
             const char *blank = memchr(f[i - 1], ' ', (size_t)(end - f[i - 1]));
-            f[i] = blank ? blank + 1 : end;
+            if (blank)
+                f[i] = blank + 1;
+            else
+                f[i] = end;
         }
         const char *type = memmem(f[5], (size_t)(end - f[5]), " - ", 3);
         if (!type || (size_t)(f[5] - f[4]) != want.len + 1 ||
@@ -240,7 +243,7 @@ static int tell_failed(const cay__storage_mount *m, const char *who, char *said,
     cay__storage_redact(m, said);
     cay__buf_safe(&safe, said, CAY_MIN(strlen(said), (size_t)140), false);
     return cay_fail_why(err, CAY_ESYS, "mount_failed", "entry %.60s: %s: %s", m->entry, who,
-                        safe.data && *safe.data ? safe.data : "it did not mount");
+                        cay__text_or(safe.data, "it did not mount"));
 }
 
 static int fail_helper(const cay__storage_mount *m, cay_proc *p, const helper *h, cay_err *err)
@@ -286,7 +289,9 @@ static int mount_served(const inside *in, const cay__storage_mount *m, const hel
                  res.errout);
     bool ok = res.exit.code == 0 && !res.exit.signal;
     cay_result_clear(&res);
-    return ok ? 0 : tell_failed(m, h->then[attempt][0], said, err);
+    if (ok)
+        return 0;
+    return tell_failed(m, h->then[attempt][0], said, err);
 }
 
 /* Until it is there, it ended, or the time is over. */

@@ -111,7 +111,9 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
     if (own.full)
         return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
                             "entry %.60s: nfs_mount_options are too long", m->entry);
-    const char *mode = m->rw ? "rw" : "ro";
+    const char *mode = "ro";
+    if (m->rw)
+        mode = "rw";
     snprintf(usual, sizeof usual,
              "vers=4.1,tcp,port=%u,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s", h->port, mode);
     snprintf(
@@ -152,7 +154,9 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
             "entry %.60s: nfs_addr %.60s: give 127.0.0.1:PORT; elsewhere others could mount it",
             m->entry, addr);
     CAY_TRY(cay__storage_conf(m, in->id, in->index, CAY__INSIDE_PLACE, &plan, err));
-    int rc = *file ? take_file(in, m, file, &plan, err) : 0;
+    int rc = 0;
+    if (*file)
+        rc = take_file(in, m, file, &plan, err);
     if (rc < 0) {
         cay__storage_plan_clear(&plan);
         return rc;
@@ -161,7 +165,10 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     snprintf(cache, sizeof cache, "%srclone-%zu", in->cache, in->index);
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, plan.config);
-    h->second = plan.file && *plan.file ? cay__arena_str(in->mem, plan.file) : NULL;
+    if (plan.file && *plan.file)
+        h->second = cay__arena_str(in->mem, plan.file);
+    else
+        h->second = NULL;
     const char *const first[] = { "rclone",
                                   nfs ? "serve" : "mount",
                                   nfs ? "nfs" : "--allow-other",
@@ -198,7 +205,9 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     cay__storage_plan_clear(&plan);
     h->tools[0] = "rclone";
     h->tools[1] = "fusermount3|fusermount";
-    return nfs ? by_nfs(in, m, pattern, addr, h, err) : 0;
+    if (nfs)
+        return by_nfs(in, m, pattern, addr, h, err);
+    return 0;
 }
 
 static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
@@ -267,7 +276,8 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
         if (strpbrk(values[i], "\r\n\"\\"))
             return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
                                 "entry %.80s: a value has a quote or a line break", m->entry);
-    at = *at == '/' ? at : cache;
+    if (*at != '/')
+        at = cache;
     cay__buf_fmt(&b,
                  "allow-other: true\nlogging:\n  type: %s\n  level: %s\ncomponents:\n  - libfuse\n "
                  " - %s\n  - attr_cache\n  - azstorage\n",
@@ -354,8 +364,9 @@ int cay__inside_plan(cay__inside *in, const cay__storage_mount *m, cay__helper *
     snprintf(in->name, sizeof in->name, "m%zu", in->index);
     snprintf(in->at, sizeof in->at, CAY__INSIDE_PLACE "/%s", in->name);
     CAY_TRY(patterns[i].make(in, m, pattern, h, err));
-    return h->over ? cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
-                                  "entry %.80s: more than %d words for %s", m->entry,
-                                  CAY__INSIDE_WORDS - 1, h->argv[0])
-                   : 0;
+    if (h->over)
+        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                            "entry %.80s: more than %d words for %s", m->entry,
+                            CAY__INSIDE_WORDS - 1, h->argv[0]);
+    return 0;
 }

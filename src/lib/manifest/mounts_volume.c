@@ -46,8 +46,10 @@ static void add_line(json_t *o, char *line, const char **word)
         return;
     }
     snprintf(name, sizeof name, "%s-%s", *word, line);
-    for (char *s = name; *s; s++)
-        *s = *s == '_' ? '-' : *s;
+    for (char *s = name; *s; s++) {
+        if (*s == '_')
+            *s = '-';
+    }
     json_object_set_new(o, name, json_string(eq + 3));
 }
 

@@ -35,8 +35,7 @@ int cay__oneshot_open(cay_client *client, const cay_call *call, const cay__onesh
                      .net = spec->net,
                      .secrets = spec->secrets,
                      .nsecrets = spec->nsecrets,
-                     .limits = { .memory = spec->memory ? spec->memory : 256u << 20,
-                                 .pids = 128 } };
+                     .limits = { .memory = CAY_OR(spec->memory, 256u << 20), .pids = 128 } };
     int rc = cay_client_create(client, call, &c, &sb, err);
     if (rc < 0)
         return cay_wrap(err, rc, "a sandbox to read it in");
@@ -163,11 +162,17 @@ int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *give
     cay_spawn spec = *given;
     cay__feed *f = cay__alloc(sizeof *f);
     *f = (cay__feed){ .in = in, .out = -1, .errs = -1, .stop = eventfd(0, EFD_CLOEXEC) };
-    spec.stdin_mode = in >= 0 ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
+    if (in >= 0)
+        spec.stdin_mode = CAY_STDIN_PIPE;
+    else
+        spec.stdin_mode = CAY_STDIN_NULL;
     spec.on_full = CAY_FULL_BLOCK;
     spec.attach = true;
-    int rc = f->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd")
-                         : cay_sandbox_spawn(o->sb, call, &spec, &f->p, err);
+    int rc;
+    if (f->stop < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+    else
+        rc = cay_sandbox_spawn(o->sb, call, &spec, &f->p, err);
     if (rc == 0)
         rc = cay_proc_output(f->p, call, CAY_STDOUT, CAY_FROM_START, &f->out, err);
     if (rc == 0)
@@ -235,9 +240,13 @@ int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const
             end.signal == SIGABRT ? "; an archive may need 64 MiB of memory to be read" : "");
     if (rc < 0 && err)
         *err = why;
-    if (rc < 0 || ended < 0)
-        return rc < 0 ? rc : ended;
-    return end.code == 0 ? 0
-                         : cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
-                                        "cay-unpack ended with status %d", end.code);
+    if (rc < 0 || ended < 0) {
+        if (rc < 0)
+            return rc;
+        return ended;
+    }
+    if (end.code == 0)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "cay-unpack ended with status %d",
+                        end.code);
 }

@@ -12,8 +12,11 @@ int cay__bad(cay_err *err, const char *reason, const char *entry, const char *wo
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    int rc = *entry ? cay_fail_why(err, CAY_EINVAL, reason, "entry %.80s: %s", entry, why)
-                    : cay_fail_why(err, CAY_EINVAL, reason, "manifest: %s", why);
+    int rc;
+    if (*entry)
+        rc = cay_fail_why(err, CAY_EINVAL, reason, "entry %.80s: %s", entry, why);
+    else
+        rc = cay_fail_why(err, CAY_EINVAL, reason, "manifest: %s", why);
     if (!err)
         return rc;
     CAY_AUTOBUF d = CAY__BUF(sizeof err->detail - 1);
@@ -27,7 +30,7 @@ int cay__bad(cay_err *err, const char *reason, const char *entry, const char *wo
 
 static int bad_path(cay_err *err, const char *key, const char *word, const char *why)
 {
-    return cay__bad(err, "invalid_manifest_path", *key ? key : "\"\"", word, "%s", why);
+    return cay__bad(err, "invalid_manifest_path", cay__text_or(key, "\"\""), word, "%s", why);
 }
 
 static bool drive_letter(const char *s)
@@ -136,10 +139,10 @@ int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e,
     if (given && *given == '/')
         cay__str_copy(whole, n, given);
     else
-        cay__str_join(whole, n, m->root, "/", given ? given : e->path, NULL);
+        cay__str_join(whole, n, m->root, "/", CAY_OR(given, e->path), NULL);
     if (!cay__path_normal(whole, &normal))
         return cay__bad(err, "invalid_manifest_path", e->path, "escape_root",
-                        "mount_path \"%.60s\" climbs out", given ? given : e->path);
+                        "mount_path \"%.60s\" climbs out", CAY_OR(given, e->path));
     if (!strcmp(normal, "/") || !strcmp(normal, m->root) || cay__path_below(m->root, normal))
         return cay__bad(err, "invalid_manifest_path", e->path, "root_itself",
                         "a mount would cover the root %.60s", m->root);

@@ -55,7 +55,8 @@ static bool from_letters(const char *s, uint32_t *mode)
 static bool from_octal(const char *s, uint32_t *mode)
 {
     uint32_t m = 0;
-    s += s[0] == '0' && (s[1] == 'o' || s[1] == 'O') ? 2 : 0;
+    if (s[0] == '0' && (s[1] == 'o' || s[1] == 'O'))
+        s += 2;
     size_t n = strlen(s);
     for (size_t i = 0; i < n; i++) {
         if (s[i] < '0' || s[i] > '7')
@@ -69,7 +70,9 @@ static bool from_octal(const char *s, uint32_t *mode)
 int cay__mode_read(const char *entry, const json_t *j, uint32_t *mode, cay_err *err)
 {
     const char *s = json_string_value(j);
-    size_t n = s ? json_string_length(j) : 0;
+    size_t n = 0;
+    if (s)
+        n = json_string_length(j);
     if (json_is_object(j))
         return from_object(entry, j, mode, err);
     if (json_is_integer(j) && json_integer_value(j) >= 0 && json_integer_value(j) <= 07777) {

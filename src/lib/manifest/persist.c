@@ -21,7 +21,7 @@ int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err)
         if (!s || *s != '/' || strlen(s) != json_string_length(json_array_get(j, i)) ||
             strstr(s, "/..") || !cay__path_normal(s, &normal))
             return fail_invalid(
-                err, s ? s : "extra_persisted_roots",
+                err, CAY_OR(s, "extra_persisted_roots"),
                 "each is an absolute path inside, without \"..\", such as /home/user");
         cay__arena_adopt(&m->mem, normal);
         for (size_t k = 0; k < CAY_LEN(passing); k++)

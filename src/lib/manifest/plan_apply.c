@@ -45,7 +45,9 @@ static int group_id(apply *a, const char *name, uint32_t *gid, cay_err *err)
     if (!a->groups)
         CAY_TRY(cay_file_get(a->sb, a->call, "/etc/group", 1 << 20, &a->groups, &len, err));
     for (const char *s = a->groups; *s; s = strchrnul(s, '\n'), s += *s == '\n') {
-        const char *c = !strncmp(s, name, n) && s[n] == ':' ? strchr(s + n + 1, ':') : NULL;
+        const char *c = NULL;
+        if (!strncmp(s, name, n) && s[n] == ':')
+            c = strchr(s + n + 1, ':');
         if (c) {
             *gid = (uint32_t)strtoul(c + 1, NULL, 10);
             return 0;

@@ -20,7 +20,10 @@ static void index_grow(cay__plan *p)
 {
     if (2 * (p->n + 1) < p->nindex)
         return;
-    p->nindex = p->nindex ? 2 * p->nindex : 256;
+    if (p->nindex)
+        p->nindex = 2 * p->nindex;
+    else
+        p->nindex = 256;
     free(p->index);
     p->index = cay__alloc(p->nindex * sizeof *p->index);
     for (size_t i = 0; i < p->n; i++)
@@ -91,7 +94,7 @@ bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e)
     for (char *slash; !e->ephemeral && (slash = strrchr(up, '/'));) {
         *slash = 0;
         const cay__entry *above = cay__entry_find(p->m, up);
-        e = above ? above : e;
+        e = CAY_OR(above, e);
     }
     return e->ephemeral;
 }
@@ -138,8 +141,7 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
     if (base && cay__path_below(normal, real))
         *dir = cay__arena_str(&p->mem, real);
     for (size_t i = 0; i < p->m->ngrants; i++) {
-        const char *g =
-            p->m->grants[i].host_path ? p->m->grants[i].host_path : p->m->grants[i].path;
+        const char *g = CAY_OR(p->m->grants[i].host_path, p->m->grants[i].path);
         if (cay__path_below(normal, g) && (!*dir || strlen(g) > strlen(*dir)))
             *dir = g;
     }
@@ -171,11 +173,17 @@ static int open_source(cay__plan *p, const cay__entry *e, const char *base, cons
                           (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), 0,
                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (*fd < 0) {
-        const char *word = errno == ENOENT    ? "path_not_found"
-                           : errno == ELOOP   ? "symlink_not_supported"
-                           : errno == ENOTDIR ? "not_a_directory"
-                           : errno == EXDEV   ? "outside_base_dir"
-                                              : "unreadable";
+        const char *word;
+        if (errno == ENOENT)
+            word = "path_not_found";
+        else if (errno == ELOOP)
+            word = "symlink_not_supported";
+        else if (errno == ENOTDIR)
+            word = "not_a_directory";
+        else if (errno == EXDEV)
+            word = "outside_base_dir";
+        else
+            word = "unreadable";
         /* O_DIRECTORY on a link says ENOTDIR. */
         if (errno == ENOTDIR && fstatat(top, *rel, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISLNK(st.st_mode))
@@ -218,9 +226,13 @@ static int read_ignore(const cay__entry *e, int dir, cay__ignore *ig, cay_err *e
         if (fd < 0 && errno != ENOENT)
             return cay__local_bad(err, e, name,
                                   errno == ELOOP ? "symlink_not_supported" : "unreadable", errno);
-        ssize_t n = fd < 0                                       ? 0
-                    : fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -1
-                                                                 : cay__fd_read_all(fd, text, MOST);
+        ssize_t n;
+        if (fd < 0)
+            n = 0;
+        else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+            n = -1;
+        else
+            n = cay__fd_read_all(fd, text, MOST);
         if (n < 0 || n == MOST || !cay__ignore_text(ig, text, (size_t)n))
             return cay__bad(err, "local_dir_read_error", e->path, "ignore_file",
                             "%.60s is no text of at most 1 MiB and 10,000 patterns", name);
@@ -267,7 +279,9 @@ static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay_
     n->len = strlen(n->text);
     p->fetched = cay__more(p->fetched, p->nfetched, sizeof f);
     p->fetched[p->nfetched++] = f;
-    return cay__plan_add(p, n, err) ? 0 : CAY_EINVAL;
+    if (cay__plan_add(p, n, err))
+        return 0;
+    return CAY_EINVAL;
 }
 
 static bool is_ephemeral(cay__plan *p, const cay__entry *e)
@@ -288,7 +302,7 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
                     .mode = e->mode,
                     .entry = (uint32_t)(e - p->m->entries) + 1,
                     .path = path,
-                    .group = e->group ? e->group : "",
+                    .group = CAY_OR(e->group, ""),
                     .text = "" };
     if (cay__is_mount(e) || (ask->want && !ask->want(p, e, ask->arg)))
         return 0;
@@ -303,9 +317,14 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
         n.len = e->len;
         p->files++;
         p->bytes += n.len;
-        return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
+        if (cay__plan_add(p, &n, err))
+            return 0;
+        return CAY_EINVAL;
     case CAY__LOCAL_FILE: return add_local_file(p, e, ask->base, path, err);
-    case CAY__DIR: return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
+    case CAY__DIR:
+        if (cay__plan_add(p, &n, err))
+            return 0;
+        return CAY_EINVAL;
     case CAY__LOCAL_DIR:
         if (!cay__plan_add(p, &n, err))
             return CAY_EINVAL;

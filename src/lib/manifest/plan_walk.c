@@ -10,23 +10,31 @@
 
 int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const char *word, int sys)
 {
-    const char *reason =
-        e->kind->id == CAY__LOCAL_FILE ? "local_file_read_error" : "local_dir_read_error";
-    const char *why =
-        !strcmp(word, "symlink_not_supported") ? "it is a link that leaves the source"
-        : !strcmp(word, "outside_base_dir")
-            ? "it is outside the manifest's directory; grant it with extra_path_grants"
-        : !strcmp(word, "path_changed_during_copy")
-            ? "it changed while it was being read; try again when it is at rest"
-        : !strcmp(word, "not_a_file")      ? "it is not a regular file"
-        : !strcmp(word, "not_a_directory") ? "it is not a directory"
-                                           : strerror(sys);
+    const char *reason = "local_dir_read_error";
+    if (e->kind->id == CAY__LOCAL_FILE)
+        reason = "local_file_read_error";
+    const char *why;
+    if (!strcmp(word, "symlink_not_supported"))
+        why = "it is a link that leaves the source";
+    else if (!strcmp(word, "outside_base_dir"))
+        why = "it is outside the manifest's directory; grant it with extra_path_grants";
+    else if (!strcmp(word, "path_changed_during_copy"))
+        why = "it changed while it was being read; try again when it is at rest";
+    else if (!strcmp(word, "not_a_file"))
+        why = "it is not a regular file";
+    else if (!strcmp(word, "not_a_directory"))
+        why = "it is not a directory";
+    else
+        why = strerror(sys);
     int rc = cay__bad(err, reason, e->path, word, "%.100s: %s", what, why);
     if (err && sys) {
         err->sys = sys;
-        err->code = rc = !strcmp(word, "path_not_found") ? CAY_ENOENT
-                         : sys == EACCES || sys == EPERM ? CAY_EPERM
-                                                         : rc;
+        if (!strcmp(word, "path_not_found"))
+            err->code = rc = CAY_ENOENT;
+        else if (sys == EACCES || sys == EPERM)
+            err->code = rc = CAY_EPERM;
+        else
+            err->code = rc = rc;
     }
     return rc;
 }
@@ -61,12 +69,14 @@ int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const cha
                     .entry = (uint32_t)(e - p->m->entries) + 1,
                     .root = source,
                     .path = path,
-                    .group = e->group ? e->group : "",
+                    .group = CAY_OR(e->group, ""),
                     .text = rel,
                     .len = strlen(rel) };
     fill_ident(&n.id, st);
     CAY_TRY(count_file(p, e, n.id.size, err));
-    return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
+    if (cay__plan_add(p, &n, err))
+        return 0;
+    return CAY_EINVAL;
 }
 
 /* Kept when it leads to somewhere inside; one that leads nowhere is judged by its words. */
@@ -82,9 +92,12 @@ static bool link_stays(int top, const char *rel, const char *target)
         depth += *s == '/';
     for (const char *s = target, *e; *s; s = e + (*e == '/')) {
         e = s + strcspn(s, "/");
-        depth += e - s == 2 && s[0] == '.' && s[1] == '.' ? -1
-                 : e == s || (e - s == 1 && *s == '.')    ? 0
-                                                          : 1;
+        if (e - s == 2 && s[0] == '.' && s[1] == '.')
+            depth += -1;
+        else if (e == s || (e - s == 1 && *s == '.'))
+            depth += 0;
+        else
+            depth += 1;
         if (depth < 0)
             return false;
     }
@@ -127,11 +140,13 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
                        .mode = 0777,
                        .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
                        .path = to,
-                       .group = w->e->group ? w->e->group : "",
+                       .group = CAY_OR(w->e->group, ""),
                        .text = cay__arena_str(&w->p->mem, target),
                        .len = (size_t)n };
     CAY_TRY(count_file(w->p, w->e, 0, err));
-    return cay__plan_add(w->p, &node, err) ? 0 : CAY_EINVAL;
+    if (cay__plan_add(w->p, &node, err))
+        return 0;
+    return CAY_EINVAL;
 }
 
 static int on_dir(const walk *w, int dir, const char *name, const char *rel, const char *to,
@@ -151,7 +166,7 @@ static int on_dir(const walk *w, int dir, const char *name, const char *rel, con
                        .mode = (st->st_mode & 0777) | 0700,
                        .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
                        .path = to,
-                       .group = w->e->group ? w->e->group : "",
+                       .group = CAY_OR(w->e->group, ""),
                        .text = "" };
     if (!cay__plan_add(w->p, &node, err)) {
         close(fd);
@@ -166,7 +181,11 @@ static int on_name(const walk *w, int dir, const char *up, const char *name, uns
     struct stat st;
     if (strpbrk(name, "\n\r"))
         return cay__local_bad(err, w->e, name, "control_character", EINVAL);
-    const char *rel = *up ? join_path(w->p, up, "/", name) : cay__arena_str(&w->p->mem, name);
+    const char *rel;
+    if (*up)
+        rel = join_path(w->p, up, "/", name);
+    else
+        rel = cay__arena_str(&w->p->mem, name);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return cay__local_bad(err, w->e, rel, "path_changed_during_copy", errno);
     if (cay__ignored(w->ignore, rel, S_ISDIR(st.st_mode)))
@@ -210,7 +229,9 @@ static int read_names(const walk *w, int fd, const char *rel, char ***names, siz
     closedir(d);
     if (*n)
         qsort(*names, *n, sizeof **names, by_name);
-    return e ? cay__local_bad(err, w->e, rel, "unreadable", e) : 0;
+    if (e)
+        return cay__local_bad(err, w->e, rel, "unreadable", e);
+    return 0;
 }
 
 static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_err *err)

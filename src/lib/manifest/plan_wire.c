@@ -85,7 +85,7 @@ static size_t estimate_size(const cay__plan *p)
     }
     for (size_t i = 0; i < p->n; i++)
         n += p->nodes[i].len + strlen(p->nodes[i].path) + strlen(p->nodes[i].group) + 128;
-    return n + strlen(p->m->run_as ? p->m->run_as : "");
+    return n + strlen(CAY_OR(p->m->run_as, ""));
 }
 
 static int too_much(cay_err *err)
@@ -101,9 +101,11 @@ static int write_memfd(const cay__plan *p, const cay__sha256 *begun, wire *w, ca
     if (cap > WIRE_MAX)
         return too_much(err);
     CAY_AUTOFD to = memfd_create("cay-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    char *map = to < 0 || ftruncate(to, (off_t)cap + 2) < 0
-                    ? MAP_FAILED
-                    : mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
+    char *map;
+    if (to < 0 || ftruncate(to, (off_t)cap + 2) < 0)
+        map = MAP_FAILED;
+    else
+        map = mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
     cay__buf b = { .data = map, .cap = cap + 2, .max = cap }; /* it never has to grow */

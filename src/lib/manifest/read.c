@@ -99,7 +99,7 @@ static int fail_unknown_field(const char *reason, const char *entry, const char 
         cay__buf_fmt(&known, "%s%s", f == fields ? "" : ", ", f->name);
     return cay__bad(err, reason, entry, "unknown_field",
                     "field %.40s is not known here; there are %s%s", key,
-                    known.data ? known.data : "none", known.full ? ", …" : "");
+                    CAY_OR(known.data, "none"), known.full ? ", …" : "");
 }
 
 static int check_type(const char *reason, const char *entry, const json_t *v, const cay__field *f,
@@ -108,9 +108,9 @@ static int check_type(const char *reason, const char *entry, const json_t *v, co
     static const char *const wants[] = { "text of one line, not empty", "true or false",
                                          "a whole number, 0 or more",   "a list of texts",
                                          "an object of texts",          "an object" };
-    return is_type_match(v, f)
-               ? 0
-               : cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
+    if (is_type_match(v, f))
+        return 0;
+    return cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
 }
 
 int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields,
@@ -149,7 +149,10 @@ static void index_grow(cay_manifest *m)
 {
     if (2 * (m->n + 1) < m->nindex)
         return;
-    m->nindex = m->nindex ? 2 * m->nindex : 64;
+    if (m->nindex)
+        m->nindex = 2 * m->nindex;
+    else
+        m->nindex = 64;
     free(m->index);
     m->index = cay__alloc(m->nindex * sizeof *m->index);
     for (size_t i = 0; i < m->n; i++)
@@ -158,8 +161,12 @@ static void index_grow(cay_manifest *m)
 
 cay__entry *cay__entry_find(const cay_manifest *m, const char *path)
 {
-    uint32_t i = m->nindex ? *find_slot(m, path) : 0;
-    return i ? &m->entries[i - 1] : NULL;
+    uint32_t i = 0;
+    if (m->nindex)
+        i = *find_slot(m, path);
+    if (i)
+        return &m->entries[i - 1];
+    return NULL;
 }
 
 static const cay__field common[] = {
@@ -170,9 +177,13 @@ static const cay__field common[] = {
 
 static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *err)
 {
-    const char *name = json_is_object(j)  ? cay__member(j, "name")
-                       : plain_text(j, 0) ? json_string_value(j)
-                                          : NULL;
+    const char *name;
+    if (json_is_object(j))
+        name = cay__member(j, "name");
+    else if (plain_text(j, 0))
+        name = json_string_value(j);
+    else
+        name = NULL;
     if (!name)
         return cay__bad(err, "manifest_invalid", e->path, "group",
                         "group is a name, or an object with one");
@@ -209,9 +220,12 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
         if (!json_is_null(v)) {
             if (!f->name && !group && !mode)
                 continue;
-            CAY_TRY(group  ? read_group(m, e, v, err)
-                    : mode ? cay__mode_read(e->path, v, &e->mode, err)
-                           : read_field(m, e, f, v, err));
+            if (group)
+                CAY_TRY(read_group(m, e, v, err));
+            else if (mode)
+                CAY_TRY(cay__mode_read(e->path, v, &e->mode, err));
+            else
+                CAY_TRY(read_field(m, e, f, v, err));
             e->has_mode |= mode;
         }
         json_object_del(o, key);
@@ -291,7 +305,10 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__entry_path(&m->mem, base, key, &e.path, err));
     const char *slash = strrchr(e.path, '/');
-    e.name = slash ? slash + 1 : e.path;
+    if (slash)
+        e.name = slash + 1;
+    else
+        e.name = e.path;
     if (e.depth > CAY_MANIFEST_DEPTH)
         return cay__bad(err, "manifest_invalid", e.path, "too_deep",
                         "directories stand in each other at most %u deep", CAY_MANIFEST_DEPTH);
@@ -302,7 +319,9 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
                               e.path, o, e.kind->fields, err));
     CAY_TRY(check_place(m, e.path, err));
     e.fields = o;
-    int rc = e.kind->check ? e.kind->check(m, &e, err) : 0;
+    int rc = 0;
+    if (e.kind->check)
+        rc = e.kind->check(m, &e, err);
     if (rc < 0)
         return rc;
     json_t *children = json_object_get(o, "children");
@@ -315,5 +334,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     m->entries[m->n] = e;
     *find_slot(m, e.path) = (uint32_t)m->n + 1;
     m->n++;
-    return below ? read_children(m, e.path, m->n - 1, below, err) : 0;
+    if (below)
+        return read_children(m, e.path, m->n - 1, below, err);
+    return 0;
 }

@@ -164,7 +164,9 @@ static const char *find_json(const words *w, const char *name)
 
 static json_t *parse_json(const char *text)
 {
-    return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    if (text)
+        return json_loads(text, JSON_DECODE_ANY, NULL);
+    return NULL;
 }
 
 static json_t *parse_words(const words *w)
@@ -217,13 +219,14 @@ static json_t *of_field(const cay__kind *k, const cay__field *f)
     const char *about = find_json(fields, f->name), *some = find_json(choices, f->name);
     if (!strcmp(f->name, "children"))
         return parse_json(ENTRIES);
-    json_t *o =
-        !strcmp(f->name, "mount_strategy")
-            ? make_strategy(k)
-            : parse_json(f->flags & CAY__HIDDEN
-                             ? "{\"type\":[\"string\",\"object\",\"null\"],\"description\":\"a "
-                               "secret: better {source: env:…}\"}"
-                             : types[f->type]);
+    json_t *o;
+    if (!strcmp(f->name, "mount_strategy"))
+        o = make_strategy(k);
+    else
+        o = parse_json(f->flags & CAY__HIDDEN
+                           ? "{\"type\":[\"string\",\"object\",\"null\"],\"description\":\"a "
+                             "secret: better {source: env:…}\"}"
+                           : types[f->type]);
     if (some) {
         json_t *l = list_of(some);
         json_array_append_new(l, json_null());
@@ -238,7 +241,7 @@ static json_t *of_kind(const cay__kind *k)
 {
     const char *about = find_json(kinds, k->name);
     json_t *props = json_pack("{s:{s:s,s:s}}", "type", "const", k->name, "description",
-                              about ? about : ""),
+                              CAY_OR(about, "")),
            *need = json_pack("[s]", "type"), *more = parse_words(common);
     for (const cay__field *f = k->fields; f->name; f++) {
         json_object_set_new(props, f->name, of_field(k, f));
@@ -247,7 +250,7 @@ static json_t *of_kind(const cay__kind *k)
     }
     json_object_update_missing(props, more);
     json_decref(more);
-    return json_pack("{s:s,s:s,s:o,s:b,s:o}", "type", "object", "description", about ? about : "",
+    return json_pack("{s:s,s:s,s:o,s:b,s:o}", "type", "object", "description", CAY_OR(about, ""),
                      "required", need, "additionalProperties", 0, "properties", props);
 }
 
@@ -256,7 +259,7 @@ char *cay_manifest_schema(void)
     json_t *props = json_object(), *entry = json_array(), *below = parse_words(defs);
     for (size_t i = 0; cay__top_field(i); i++) {
         json_t *o = parse_json(find_json(tops, cay__top_field(i)));
-        json_object_set_new(props, cay__top_field(i), o ? o : json_object());
+        json_object_set_new(props, cay__top_field(i), CAY_OR(o, json_object()));
     }
     for (const cay__kind *k = cay__kinds; k->name; k++)
         json_array_append_new(entry, of_kind(k));

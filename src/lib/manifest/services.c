@@ -24,9 +24,11 @@ static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure",
 
 static int fail_invalid(cay_err *err, const char *name, const char *word, const char *why)
 {
-    int rc = *name
-                 ? cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why)
-                 : cay_fail_why(err, CAY_EINVAL, "services_invalid", "services: %s", why);
+    int rc;
+    if (*name)
+        rc = cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why);
+    else
+        rc = cay_fail_why(err, CAY_EINVAL, "services_invalid", "services: %s", why);
     CAY_AUTOBUF d = CAY__BUF(sizeof err->detail - 1);
     cay__buf_str(&d, "{\"service\":");
     cay__buf_json(&d, name, CAY_MIN(strlen(name), 100));
@@ -38,7 +40,9 @@ static int fail_invalid(cay_err *err, const char *name, const char *word, const 
 
 static bool name_good(const char *s)
 {
-    size_t n = s ? strlen(s) : 0;
+    size_t n = 0;
+    if (s)
+        n = strlen(s);
     if (!n || n >= CAY_SERVICE_NAME || !islower((unsigned char)*s))
         return false;
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-") == n;
@@ -56,7 +60,9 @@ typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const 
 static const char *get_string(const json_t *j)
 {
     const char *s = json_string_value(j);
-    return s && strlen(s) == json_string_length(j) ? s : NULL;
+    if (s && strlen(s) == json_string_length(j))
+        return s;
+    return NULL;
 }
 
 static int read_command(cay_services *u, const char *name, const json_t *j, const char *field,
@@ -79,7 +85,9 @@ static int read_command(cay_services *u, const char *name, const json_t *j, cons
         list[i] = copy_text(u, s);
     }
     *argv = list;
-    return n ? 0 : fail_invalid(err, name, "command", why);
+    if (n)
+        return 0;
+    return fail_invalid(err, name, "command", why);
 }
 
 static int read_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
@@ -190,7 +198,9 @@ static int read_restart(cay_services *u, cay_service *one, const json_t *j, cons
 static int read_after(cay_services *u, cay_service *one, const json_t *j, const char *field,
                       cay_err *err)
 {
-    size_t n = json_is_string(j) ? 1 : json_array_size(j);
+    size_t n = 1;
+    if (!json_is_string(j))
+        n = json_array_size(j);
     (void)field;
     if (!n && !json_is_array(j))
         return fail_invalid(err, one->name, "after", "after is a name or a list of names");
@@ -269,7 +279,7 @@ static int read_unit(cay_services *u, const char *name, const json_t *j, cay_err
 {
     if (!name_good(name))
         return fail_invalid(
-            err, name ? name : "", "name",
+            err, CAY_OR(name, ""), "name",
             "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
     for (size_t i = 0; i < u->n; i++)
         if (!strcmp(u->list[i].name, name))
@@ -416,12 +426,18 @@ static void set_field(json_t *o, const char *key, json_t *v)
 
 static json_t *number_json(uint32_t v)
 {
-    return v ? json_integer(v) : NULL;
+    if (v)
+        return json_integer(v);
+    return NULL;
 }
 
 static json_t *command_json(const char *const *argv, const char *shell)
 {
-    return argv ? list_json(argv) : shell ? json_string(shell) : NULL;
+    if (argv)
+        return list_json(argv);
+    if (shell)
+        return json_string(shell);
+    return NULL;
 }
 
 static json_t *service_json(const cay_service *one)
@@ -506,5 +522,7 @@ int cay_services_merge(const char *below, const char *above, char **json, cay_er
     CAY_AUTOPTR(cay_services) u = NULL;
     CAY_TRY(cay__services_read(a, false, &u, err));
     *json = NULL;
-    return u->n ? cay_services_json(u, json, err) : 0;
+    if (u->n)
+        return cay_services_json(u, json, err);
+    return 0;
 }

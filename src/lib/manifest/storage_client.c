@@ -22,7 +22,7 @@ static bool in_path(const char *program)
 {
     char path[PATH_MAX];
     const char *list = getenv("PATH");
-    for (const char *s = list && *list ? list : "/usr/bin:/bin"; *s; s += strspn(s, ":")) {
+    for (const char *s = cay__text_or(list, "/usr/bin:/bin"); *s; s += strspn(s, ":")) {
         size_t n = strcspn(s, ":");
         snprintf(path, sizeof path, "%.*s/%s", (int)CAY_MIN(n, sizeof path), s, program);
         if (access(path, X_OK) == 0)
@@ -99,8 +99,9 @@ static int spawn_helper(const char *path, const char *home, int sock, cay_err *e
         return cay_fail_sys(err, CAY_ESYS, "start %s", path);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* the one that stays is its child */
         ;
-    return status ? cay_fail_why(err, CAY_ESYS, "mount_failed", "cay-mount could not be started")
-                  : 0;
+    if (status)
+        return cay_fail_why(err, CAY_ESYS, "mount_failed", "cay-mount could not be started");
+    return 0;
 }
 
 static int receive_answer(int sock, const cay_call *call, cay_mount_answer *a, int *fd,
@@ -109,7 +110,10 @@ static int receive_answer(int sock, const cay_call *call, cay_mount_answer *a, i
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     CAY_TRY(cay__call_wait(call, sock, POLLIN, "mount", err));
     ssize_t n = cay__fd_recv(sock, a, sizeof *a, fds, &nfds, 0);
-    *fd = n == sizeof *a && nfds == 1 ? fds[0] : -1;
+    if (n == sizeof *a && nfds == 1)
+        *fd = fds[0];
+    else
+        *fd = -1;
     for (int i = *fd >= 0; n > 0 && i < nfds; i++)
         close(fds[i]);
     if (n != sizeof *a)
@@ -127,14 +131,15 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
     cay_mount_answer a = { 0 };
     CAY_AUTOBUF b = CAY__BUF(CAY_MOUNT_MAX);
     cay__buf_add(&b, &head, sizeof head);
-    const char *texts[] = { p->config, p->file, p->remote, m->target ? m->target : "" };
+    const char *texts[] = { p->config, p->file, p->remote, CAY_OR(m->target, "") };
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
     for (size_t i = 0; i < p->nargs; i++)
         cay__buf_add(&b, p->args[i], strlen(p->args[i]) + 1);
-    int rc = b.full ? cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
-                                   "entry %.80s: its configuration is too long", m->entry)
-                    : 0;
+    int rc = 0;
+    if (b.full)
+        rc = cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
+                          "entry %.80s: its configuration is too long", m->entry);
     if (rc == 0 && cay__fd_send(sock, b.data, b.len, NULL, 0, 0) < 0)
         rc = cay_fail_sys(err, CAY_EUPSTREAM, "entry %.80s: ask cay-mount", m->entry);
     if (b.data)
@@ -148,7 +153,7 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
         return fail_missing_tool(m, "the program that serves it cannot be started",
                                  "install rclone", err);
     rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "entry %.60s: %.170s", m->entry,
-                      a.msg[0] ? a.msg : strerror(a.sys ? a.sys : EIO));
+                      a.msg[0] ? a.msg : strerror(CAY_OR(a.sys, EIO)));
     if (err)
         err->sys = a.sys;
     return rc;
@@ -196,10 +201,11 @@ int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
     CAY_TRY(receive_answer(s->sock, NULL, &a, &fd, err));
     cay__close_fd(&fd);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
-                                "the storage cannot be bound to the sandbox's life: %s",
-                                strerror(a.sys))
-                 : 0;
+    if (a.sys)
+        return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                            "the storage cannot be bound to the sandbox's life: %s",
+                            strerror(a.sys));
+    return 0;
 }
 
 void cay__storage_close(cay__storage *s)
@@ -231,10 +237,11 @@ int cay__storage_show(cay__storage *s, int pid, const char *name, const char *ta
     if (a.sys == ENOENT || a.sys == ENOTDIR || a.sys == ELOOP)
         return cay_fail_why(err, CAY_ENOENT, "mount_target",
                             "%.150s is no directory of the sandbox, or behind a link", target);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
-                                "%.150s: the kernel does not take the mount: %s", target,
-                                strerror(a.sys))
-                 : 0;
+    if (a.sys)
+        return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                            "%.150s: the kernel does not take the mount: %s", target,
+                            strerror(a.sys));
+    return 0;
 }
 
 int cay__storage_hide(const char *home, const char *name, const cay_call *call, cay_err *err)
@@ -254,7 +261,8 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
         return cay_fail_sys(err, CAY_EUPSTREAM, "ask cay-mount");
     CAY_TRY(receive_answer(sock, call, &a, &fd, err));
     cay__close_fd(&fd);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
-                                "the kernel does not let go of the mount: %s", strerror(a.sys))
-                 : 0;
+    if (a.sys)
+        return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                            "the kernel does not let go of the mount: %s", strerror(a.sys));
+    return 0;
 }

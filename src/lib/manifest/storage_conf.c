@@ -81,7 +81,7 @@ static int write_s3(const cay__storage_mount *m, cay__buf *b, const char *file, 
     const char *provider = get_field(m, "s3_provider");
     (void)file, (void)err;
     add_line(b, "type", "s3");
-    add_line(b, "provider", *provider ? provider : "AWS");
+    add_line(b, "provider", cay__text_or(provider, "AWS"));
     s3_keys(m, b, "access_key_id", "secret_access_key");
     add_line(b, "session_token", get_field(m, "session_token"));
     add_line(b, "region", get_field(m, "region"));
@@ -100,7 +100,7 @@ static int write_gcs(const cay__storage_mount *m, cay__buf *b, const char *file,
         add_line(b, "provider", "GCS");
         s3_keys(m, b, "access_id", "secret_access_key");
         add_line(b, "region", get_field(m, "region"));
-        add_line(b, "endpoint", *endpoint ? endpoint : "https://storage.googleapis.com");
+        add_line(b, "endpoint", cay__text_or(endpoint, "https://storage.googleapis.com"));
         add_line(b, "no_check_bucket", "true");
         return 0;
     }
@@ -112,8 +112,10 @@ static int write_gcs(const cay__storage_mount *m, cay__buf *b, const char *file,
     CAY_TRY(json_line(m, b, "service_account_credentials", "service_account_credentials", err));
     if (*token) {
         CAY_AUTOJSON *o = json_pack("{s:s, s:s}", "access_token", token, "token_type", "Bearer");
-        CAY_AUTOFREE char *text = o ? cay__json_text(o, VALUE_MAX) : NULL;
-        add_line(b, "token", text ? text : "");
+        CAY_AUTOFREE char *text = NULL;
+        if (o)
+            text = cay__json_text(o, VALUE_MAX);
+        add_line(b, "token", CAY_OR(text, ""));
     }
     if (!*token && !*get_field(m, "service_account_file") &&
         !*get_field(m, "service_account_credentials"))
@@ -130,7 +132,7 @@ static int write_r2(const cay__storage_mount *m, cay__buf *b, const char *file, 
         return fail_invalid(m, "account_id", "is not an account's id", err);
     if (!cay__str_join(
             url, sizeof url, *domain ? (strstr(domain, "://") ? "" : "https://") : "https://",
-            *domain ? domain : account, *domain ? "" : ".r2.cloudflarestorage.com", NULL))
+            cay__text_or(domain, account), *domain ? "" : ".r2.cloudflarestorage.com", NULL))
         return fail_invalid(m, "custom_domain", "is too long", err);
     add_line(b, "type", "s3");
     add_line(b, "provider", "Cloudflare");
@@ -360,7 +362,9 @@ void cay__storage_redact(const cay__storage_mount *m, char *text)
     {
         const char *s = json_string_value(v);
         char word[64];
-        size_t n = s ? strlen(s) : 0;
+        size_t n = 0;
+        if (s)
+            n = strlen(s);
         if (n < 4 || !cay__str_join(word, sizeof word, " ", key, " ", NULL) ||
             !strstr(secret_fields, word))
             continue;

@@ -16,7 +16,9 @@ static int fail_invalid(cay_err *err, const char *word, const char *what, const 
 
 static const char *copy_text(cay_manifest *m, const char *s)
 {
-    return s ? cay__arena_str(&m->mem, s) : NULL;
+    if (s)
+        return cay__arena_str(&m->mem, s);
+    return NULL;
 }
 
 int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
@@ -158,7 +160,9 @@ static bool account_name(const char *s)
 
 static const char *name_of(const json_t *j)
 {
-    return json_is_object(j) ? cay__member(j, "name") : json_string_value(j);
+    if (json_is_object(j))
+        return cay__member(j, "name");
+    return json_string_value(j);
 }
 
 static bool known_user(const cay_manifest *m, const char *name)
@@ -173,7 +177,7 @@ int cay__user_add(cay_manifest *m, const char *name, cay_err *err)
 {
     if (!account_name(name))
         return fail_invalid(
-            err, "account", name ? name : "users",
+            err, "account", CAY_OR(name, "users"),
             "a name of a user has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     if (!strcmp(name, "root"))
         return fail_invalid(err, "account", name, "this account is the system's");
@@ -181,17 +185,21 @@ int cay__user_add(cay_manifest *m, const char *name, cay_err *err)
         return 0;
     m->users = cay__more(m->users, m->nusers, sizeof *m->users);
     m->users[m->nusers++] = copy_text(m, name);
-    return m->nusers <= 1000 ? 0 : fail_invalid(err, "too_many", "users", "at most 1000");
+    if (m->nusers <= 1000)
+        return 0;
+    return fail_invalid(err, "too_many", "users", "at most 1000");
 }
 
 int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
 {
     const char *name = name_of(j);
-    const json_t *users = json_is_object(j) ? json_object_get(j, "users") : NULL;
+    const json_t *users = NULL;
+    if (json_is_object(j))
+        users = json_object_get(j, "users");
     cay__mgroup g = { .name = copy_text(m, name) };
     if (!account_name(name) || !strcmp(name, "root"))
         return fail_invalid(
-            err, "account", name ? name : "groups",
+            err, "account", CAY_OR(name, "groups"),
             "a name of a group has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     for (size_t i = 0; i < m->ngroups; i++)
         if (!strcmp(m->groups[i].name, name))
@@ -205,21 +213,27 @@ int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
     }
     m->groups = cay__more(m->groups, m->ngroups, sizeof g);
     m->groups[m->ngroups++] = g;
-    return m->ngroups <= 1000 ? 0 : fail_invalid(err, "too_many", "groups", "at most 1000");
+    if (m->ngroups <= 1000)
+        return 0;
+    return fail_invalid(err, "too_many", "groups", "at most 1000");
 }
 
 static int read_users(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__user_add(m, name_of(json_array_get(j, i)), err));
-    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", "users", "it is a list");
+    if (json_is_array(j))
+        return 0;
+    return fail_invalid(err, "field_type", "users", "it is a list");
 }
 
 static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__group_read(m, json_array_get(j, i), err));
-    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", "groups", "it is a list");
+    if (json_is_array(j))
+        return 0;
+    return fail_invalid(err, "field_type", "groups", "it is a list");
 }
 
 static const cay__field grant_fields[] = {
@@ -249,22 +263,28 @@ int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
         return fail_invalid(err, "grant_root", p, "a grant of / would be a grant of everything");
     if (h && (strstr(h, "..") || !cay__path_normal(h, &host)))
         return fail_invalid(err, "grant", h, "host_path is absolute, without \"..\"");
-    g.host_path = host ? cay__arena_adopt(&m->mem, host) : NULL;
+    if (host)
+        g.host_path = cay__arena_adopt(&m->mem, host);
+    else
+        g.host_path = NULL;
     if (host && !strcmp(host, "/"))
         return fail_invalid(err, "grant_root", h, "a grant of / would be a grant of everything");
     g.read_only = cay__json_bool(o, "read_only", false);
     g.description = copy_text(m, cay__member(o, "description"));
     m->grants = cay__more(m->grants, m->ngrants, sizeof g);
     m->grants[m->ngrants++] = g;
-    return m->ngrants <= 64 ? 0 : fail_invalid(err, "too_many", "extra_path_grants", "at most 64");
+    if (m->ngrants <= 64)
+        return 0;
+    return fail_invalid(err, "too_many", "extra_path_grants", "at most 64");
 }
 
 static int read_grants(cay_manifest *m, const json_t *j, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++)
         CAY_TRY(cay__grant_read(m, json_array_get(j, i), err));
-    return json_is_array(j) ? 0
-                            : fail_invalid(err, "field_type", "extra_path_grants", "it is a list");
+    if (json_is_array(j))
+        return 0;
+    return fail_invalid(err, "field_type", "extra_path_grants", "it is a list");
 }
 
 static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list,
@@ -277,7 +297,9 @@ static int read_texts(cay_manifest *m, const char *what, const json_t *j, const 
         *list = cay__more(*list, *n, sizeof **list);
         (*list)[(*n)++] = copy_text(m, s);
     }
-    return json_is_array(j) ? 0 : fail_invalid(err, "field_type", what, "it is a list of texts");
+    if (json_is_array(j))
+        return 0;
+    return fail_invalid(err, "field_type", what, "it is a list of texts");
 }
 
 static int read_allow(cay_manifest *m, const json_t *j, cay_err *err)
@@ -297,9 +319,9 @@ static int read_acks(cay_manifest *m, const json_t *j, cay_err *err)
 static int read_version(cay_manifest *m, const json_t *j, cay_err *err)
 {
     (void)m;
-    return json_is_integer(j) && json_integer_value(j) == 1
-               ? 0
-               : fail_invalid(err, "version", "version", "it is 1");
+    if (json_is_integer(j) && json_integer_value(j) == 1)
+        return 0;
+    return fail_invalid(err, "version", "version", "it is 1");
 }
 
 static int read_root(cay_manifest *m, const json_t *j, cay_err *err)
@@ -338,11 +360,16 @@ static int read_policy(cay_manifest *m, const json_t *j, cay_err *err)
         cay_policy_free(p);
     } else {
         CAY_AUTOFREE char *json = cay__json_text(j, CAY_MANIFEST_BYTES);
-        rc = json ? cay_policy_from_json(json, &text, err) : CAY_EINVAL;
+        if (json)
+            rc = cay_policy_from_json(json, &text, err);
+        else
+            rc = CAY_EINVAL;
     }
     if (text)
         m->policy = cay__arena_adopt(&m->mem, text);
-    return rc < 0 ? cay_wrap(err, rc, "manifest: policy") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "manifest: policy");
+    return 0;
 }
 
 static int read_limit(const json_t *o, const char *key, unsigned *out, cay_err *err)
@@ -420,8 +447,10 @@ static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_er
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__canonical("", j, &o, err));
-    CAY_AUTOFREE char *dest = cay__member(o, "dest") ? cay__strdup(cay__member(o, "dest")) : NULL;
-    const char *type = cay__member(o, "type"), *to = dest ? dest : key;
+    CAY_AUTOFREE char *dest = NULL;
+    if (cay__member(o, "dest"))
+        dest = cay__strdup(cay__member(o, "dest"));
+    const char *type = cay__member(o, "type"), *to = CAY_OR(dest, key);
     json_t *path = json_object_get(o, "path");
     bool dir = type && !strcmp(type, "dir");
     if (!to)
@@ -457,11 +486,15 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
         return 0;
     }
     json_object_foreach((json_t *)j, key, v)
-        CAY_TRY(has_own_path(v) ? read_spoken(m, key, v, err)
-                                : cay__entry_read(m, "", SIZE_MAX, key, v, err));
-    return json_is_object(j)
-               ? 0
-               : fail_invalid(err, "field_type", "entries", "it is an object by path, or a list");
+    {
+        if (has_own_path(v))
+            CAY_TRY(read_spoken(m, key, v, err));
+        else
+            CAY_TRY(cay__entry_read(m, "", SIZE_MAX, key, v, err));
+    }
+    if (json_is_object(j))
+        return 0;
+    return fail_invalid(err, "field_type", "entries", "it is an object by path, or a list");
 }
 
 /* In this order: entries need the root, and groups need their users. */
@@ -488,7 +521,9 @@ static const struct {
 
 const char *cay__top_field(size_t i)
 {
-    return i < CAY_LEN(tops) ? tops[i].name : NULL;
+    if (i < CAY_LEN(tops))
+        return tops[i].name;
+    return NULL;
 }
 
 int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
@@ -576,7 +611,10 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
                 return cay__bad(err, "invalid_manifest_path", e->path, "not_a_directory",
                                 "entry %.60s above it is a %s", up, p->kind->name);
             slash = strrchr(up, '/');
-            n = slash ? (size_t)(slash - up) : 0;
+            if (slash)
+                n = (size_t)(slash - up);
+            else
+                n = 0;
         }
     }
     for (size_t i = 0; i < m->nacks; i++)

@@ -16,7 +16,15 @@ static json_t *mode_json(uint32_t mode, bool dir)
     for (int k = 0; k < 3; k++)
         if (mode >> (11 - k) & 1) {
             bool x = text[3 * k + 2] == 'x';
-            text[3 * k + 2] = k == 2 ? (x ? 't' : 'T') : (x ? 's' : 'S');
+            if (k == 2) {
+                if (x)
+                    text[3 * k + 2] = 't';
+                else
+                    text[3 * k + 2] = 'T';
+            } else if (x)
+                text[3 * k + 2] = 's';
+            else
+                text[3 * k + 2] = 'S';
         }
     return json_string(text);
 }
@@ -72,7 +80,7 @@ json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets)
     write_own(o, e, secrets);
     for (size_t i = at + 1; i < m->n && m->entries[i].depth > e->depth; i++)
         if (m->entries[i].up == at) {
-            children = children ? children : json_object();
+            children = CAY_OR(children, json_object());
             json_object_set_new(children, m->entries[i].path + strlen(e->path) + 1,
                                 cay__entry_json(m, i, secrets));
         }
@@ -84,9 +92,13 @@ json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets)
 static json_t *env_json(const cay__env *v, bool secrets)
 {
     bool hide = v->ephemeral && !secrets;
-    json_t *value = v->source           ? json_pack("{s:s,s:s}", "type", "ref", "source", v->source)
-                    : v->value && !hide ? json_string(v->value)
-                                        : NULL;
+    json_t *value;
+    if (v->source)
+        value = json_pack("{s:s,s:s}", "type", "ref", "source", v->source);
+    else if (v->value && !hide)
+        value = json_string(v->value);
+    else
+        value = NULL;
     if (value && !v->ephemeral && !v->description)
         return value;
     json_t *o = json_object();
@@ -134,7 +146,9 @@ static void write_accounts(json_t *o, const cay_manifest *m)
 
 static void write_grants(json_t *o, const cay_manifest *m)
 {
-    json_t *a = m->ngrants ? json_array() : NULL;
+    json_t *a = NULL;
+    if (m->ngrants)
+        a = json_array();
     for (size_t i = 0; i < m->ngrants; i++) {
         const cay__mgrant *g = &m->grants[i];
         json_t *one = json_pack("{s:s,s:b}", "path", g->path, "read_only", g->read_only);
@@ -150,7 +164,9 @@ static void write_grants(json_t *o, const cay_manifest *m)
 
 static json_t *limit_json(unsigned n)
 {
-    return n ? json_integer(n) : json_null();
+    if (n)
+        return json_integer(n);
+    return json_null();
 }
 
 static void write_acks(json_t *o, const cay_manifest *m)

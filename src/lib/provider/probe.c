@@ -4,15 +4,15 @@
 
 static const char *pack_string(char **at, const char *s)
 {
-    size_t n = strlen(s ? s : "") + 1;
-    char *p = memcpy(*at, s ? s : "", n);
+    size_t n = strlen(CAY_OR(s, "")) + 1;
+    char *p = memcpy(*at, CAY_OR(s, ""), n);
     *at += n;
     return p;
 }
 
 static size_t measure_string(const char *s)
 {
-    return strlen(s ? s : "") + 1;
+    return strlen(CAY_OR(s, "")) + 1;
 }
 
 cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_wall *layers, size_t n)

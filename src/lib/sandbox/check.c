@@ -18,8 +18,8 @@ static int fail_spec(const char *field, const char *value, const char *remedy, c
 {
     CAY_AUTOBUF b = CAY__BUF(120);
     cay__buf_safe(&b, value, CAY_MIN(strlen(value), (size_t)60), false);
-    return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s \"%s\": %s", field,
-                        b.data ? b.data : "", remedy);
+    return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s \"%s\": %s", field, CAY_OR(b.data, ""),
+                        remedy);
 }
 
 static bool is_text(const char *s)
@@ -87,7 +87,9 @@ static int check_template(const cay_create *c, int home_fd, const char *run, cay
                             "there is no template %.60s; use host, one of `cay template ls`, or a "
                             "directory by root",
                             c->template_);
-    return c->root ? cay__source_check("root", c->root, home_fd, run, NULL, err) : 0;
+    if (c->root)
+        return cay__source_check("root", c->root, home_fd, run, NULL, err);
+    return 0;
 }
 
 static int check_env(const cay_pair *env, cay_err *err)
@@ -98,7 +100,7 @@ static int check_env(const cay_pair *env, cay_err *err)
             return fail_spec(
                 "env", env->key,
                 "a variable's name is not empty and has neither '=' nor control characters", err);
-        if (strlen(env->key) + strlen(env->value ? env->value : "") + 1 > ENV_BYTES)
+        if (strlen(env->key) + strlen(CAY_OR(env->value, "")) + 1 > ENV_BYTES)
             return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
                                 "env %.60s is longer than %d bytes; put it in a file", env->key,
                                 ENV_BYTES);
@@ -158,7 +160,7 @@ static int check_target(const char *target, cay_err *err)
 {
     static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
     if (!target || !is_inside_path(target))
-        return fail_spec("mount target", target ? target : "",
+        return fail_spec("mount target", CAY_OR(target, ""),
                          "give an absolute path inside, without . or ..", err);
     for (size_t k = 0; k < CAY_LEN(taken); k++) {
         size_t n = strlen(taken[k]);
@@ -180,7 +182,7 @@ static int check_volumes(const cay_create *c, cay_err *err)
         const cay_volume_use *v = &c->volumes[i];
         if (!cay__volume_name(v->name))
             return fail_spec(
-                "volume", v->name ? v->name : "",
+                "volume", CAY_OR(v->name, ""),
                 "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
         CAY_TRY(check_target(v->target, err));
         for (size_t k = 0; k < c->ngrants; k++)

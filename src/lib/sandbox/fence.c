@@ -11,7 +11,9 @@ enum { LINKS = 40 };
 
 const cay_fence *cay__fence_of(const cay_call *call)
 {
-    return call && call->size > offsetof(cay_call, fence) ? call->fence : NULL;
+    if (call && call->size > offsetof(cay_call, fence))
+        return call->fence;
+    return NULL;
 }
 
 /* Every link on the way, and the last one where the call would follow it, is replaced by where it
@@ -40,7 +42,10 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
             at = 1;
             continue;
         }
-        at = path[end] ? end + 1 : end;
+        if (path[end])
+            at = end + 1;
+        else
+            at = end;
         if (!path[end])
             return 0;
     }
@@ -66,7 +71,7 @@ int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, boo
     char whole[PATH_MAX];
     if (!f || !(write ? f->write : f->read))
         return 0;
-    if (!cay__path_clean(f->workdir ? f->workdir : "/workspace", path, whole, sizeof whole))
+    if (!cay__path_clean(CAY_OR(f->workdir, "/workspace"), path, whole, sizeof whole))
         return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: too long a path", path);
     CAY_TRY(look_through(sb, call, whole, err));
     if (is_within_list(f->write, whole) || (!write && is_within_list(f->read, whole)))

@@ -26,7 +26,7 @@ int cay_net_fetch_open(cay_sandbox *sb, const char *url, cay_net_fetch **out, ca
     if (!CAY__HAS(sb->ops, dial))
         return cay__no_such_op(sb, "fetch under its network policy", err);
     cay_net_fetch *f = cay__alloc(sizeof *f);
-    int rc = cay__url_parse(url ? url : "", &f->at, err);
+    int rc = cay__url_parse(CAY_OR(url, ""), &f->at, err);
     if (rc < 0) {
         free(f);
         return rc;
@@ -58,7 +58,9 @@ static int dial_host(cay_sandbox *sb, const cay_call *call, const char *host, ui
     CAY_TRY(cay__call_check(call, "dial", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
     int rc = sb->ops->dial(sb->box, call, host, port, implicit, fd, err);
-    return rc < 0 ? cay_wrap(err, rc, "%.80s:%d", host, (int)port) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "%.80s:%d", host, (int)port);
+    return 0;
 }
 
 int cay_net_fetch_dial(cay_net_fetch *f, const cay_call *call, int *fd, cay_err *err)
@@ -74,7 +76,7 @@ int cay_net_fetch_redirect(cay_net_fetch *f, const char *location, cay_err *err)
     if (f->hops >= REDIRECTS)
         return cay_fail_why(err, CAY_EUPSTREAM, "too_many_redirects",
                             "%.80s: more than %d redirects", f->first.host, REDIRECTS);
-    CAY_TRY(cay__url_join(&f->at, location ? location : "", &to, err));
+    CAY_TRY(cay__url_join(&f->at, CAY_OR(location, ""), &to, err));
     if (f->at.tls && !to.tls)
         return cay_fail_why(err, CAY_EUPSTREAM, "redirect_refused",
                             "%.80s redirects from https to http; that is refused", f->at.host);

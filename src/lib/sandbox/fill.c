@@ -41,9 +41,12 @@ static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item 
     }
     if (!left)
         return cay_upload_commit(up, call, err);
-    int rc = got ? cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path)
-                 : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
-                                "write %.120s: its source became shorter", it->path);
+    int rc;
+    if (got)
+        rc = cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path);
+    else
+        rc = cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
+                          "write %.120s: its source became shorter", it->path);
     cay_upload_abort(up);
     return rc;
 }
@@ -73,9 +76,10 @@ static int write_item(cay_sandbox *sb, const cay_call *call, const cay_fill_item
     if (it->gid == UINT32_MAX)
         return 0;
     CAY_TRY(cay_file_chown(sb, call, it->path, UINT32_MAX, it->gid, err));
-    return it->type == 'l' ? 0
-                           : cay_file_chmod(sb, call, it->path, it->mode,
-                                            err); /* a new group takes set-id bits away */
+    if (it->type == 'l')
+        return 0;
+    return cay_file_chmod(sb, call, it->path, it->mode,
+                          err); /* a new group takes set-id bits away */
 }
 
 static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
@@ -86,8 +90,13 @@ static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, 
         int rc = write_item(sb, call, &it, err);
         if (rc < 0)
             rc = cay_wrap(err, rc, "%.120s", it.path);
-        int done = f->done ? f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL) : 0;
-        CAY_TRY(rc < 0 ? rc : done);
+        int done = 0;
+        if (f->done)
+            done = f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL);
+        if (rc < 0)
+            CAY_TRY(rc);
+        else
+            CAY_TRY(done);
     }
     return 0;
 }

@@ -77,7 +77,11 @@ int cay__frame_feed(cay__frame *f, const char *data, size_t len,
     for (size_t at = 0; at < len;) {
         if (!f->held) {
             const char *rs = memchr(data + at, RS, len - at);
-            size_t n = rs ? (size_t)(rs - data) - at : len - at;
+            size_t n;
+            if (rs)
+                n = (size_t)(rs - data) - at;
+            else
+                n = len - at;
             deliver_output(f, &s, data + at, n);
             at += n;
             if (rs) {

@@ -68,7 +68,9 @@ static int check_ready(cay_sandbox *sb, bool files, cay_err *err)
         }
     }
     if (!can_use(state, files)) {
-        size_t i = state >= 0 && (size_t)state < CAY_LEN(refusals) ? (size_t)state : 0;
+        size_t i = 0;
+        if (state >= 0 && (size_t)state < CAY_LEN(refusals))
+            i = (size_t)state;
         bool remedy = i == CAY_PAUSED || i == CAY_STOPPED || i == CAY_DAMAGED;
         return cay_fail_why(err, refusals[i].code, refusals[i].reason, "sandbox %s %s%s%s", sb->id,
                             refusals[i].text, remedy ? " " : "", remedy ? sb->id : "");

@@ -122,7 +122,7 @@ static int check_xattr(const char *name, cay_err *err)
         strchr(name, '\n'))
         return cay_fail_why(err, CAY_EINVAL, "xattr_invalid",
                             "attribute \"%.60s\": names begin with user. and have at most %d bytes",
-                            name ? name : "", XATTR_NAME_MAX);
+                            CAY_OR(name, ""), XATTR_NAME_MAX);
     return 0;
 }
 

@@ -56,7 +56,7 @@ int cay_policy_text(const cay_policy *given, char **text, cay_err *err)
     CAY_TRY(take_rules(&c, &p, err));
     CAY_TRY(take_numbers(&c, &p, err));
     for (const cay_bind *b = c.bindings; b && b->name; b++)
-        CAY_TRY(cay__binding_add(&p, b->name, b->destination ? b->destination : "", err));
+        CAY_TRY(cay__binding_add(&p, b->name, CAY_OR(b->destination, ""), err));
     CAY_TRY(cay__policy_check(&p, err));
     return cay__policy_write(&p, text, &len, err);
 }

@@ -46,15 +46,18 @@ static int on_published(const cay_endpoint *e, void *arg)
             p->found = *e;
         return 0;
     }
-    return e->host_port ? p->fn(e, p->arg) : 0;
+    if (e->host_port)
+        return p->fn(e, p->arg);
+    return 0;
 }
 
 static int each_published(cay_sandbox *sb, const cay_call *call, published *p, cay_err *err)
 {
     CAY_TRY(cay__call_check(call, "endpoints", err));
     CAY_TRY(cay__sandbox_files(sb, err));
-    return CAY__HAS(sb->ops, endpoints) ? sb->ops->endpoints(sb->box, call, on_published, p, err)
-                                        : 0;
+    if (CAY__HAS(sb->ops, endpoints))
+        return sb->ops->endpoints(sb->box, call, on_published, p, err);
+    return 0;
 }
 
 int cay_port_endpoints(cay_sandbox *sb, const cay_call *call,
@@ -75,17 +78,21 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
     CAY_TRY(each_published(sb, call, &p, err));
     bool there = p.found.host_port;
     if (!there) {
-        int rc =
-            p.found.port
-                ? cay_fail_why(err, CAY_EUPSTREAM, "exposed_port_unavailable",
-                               "port %u of %s is not published now; does its network still exist?",
-                               port, sb->id)
-                : cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable",
-                               "port %u of %s is not published; ask for it when it is made (option "
-                               "publish of docker), or use cay port forward",
-                               port, sb->id);
+        int rc;
+        if (p.found.port)
+            rc = cay_fail_why(err, CAY_EUPSTREAM, "exposed_port_unavailable",
+                              "port %u of %s is not published now; does its network still exist?",
+                              port, sb->id);
+        else
+            rc = cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable",
+                              "port %u of %s is not published; ask for it when it is made (option "
+                              "publish of docker), or use cay port forward",
+                              port, sb->id);
         if (err) {
-            err->retry = p.found.port ? CAY_RETRY_YES : CAY_RETRY_NO;
+            if (p.found.port)
+                err->retry = CAY_RETRY_YES;
+            else
+                err->retry = CAY_RETRY_NO;
             snprintf(err->detail, sizeof err->detail,
                      "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port,
                      p.found.port ? "backend_unavailable" : "not_configured", p.asked);

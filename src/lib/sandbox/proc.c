@@ -53,7 +53,9 @@ int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_
 
 unsigned cay_proc_breaks(const cay_proc *p)
 {
-    return p->sb->ops->proc_breaks ? p->sb->ops->proc_breaks(p->obj) : 0;
+    if (p->sb->ops->proc_breaks)
+        return p->sb->ops->proc_breaks(p->obj);
+    return 0;
 }
 
 int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
@@ -97,7 +99,9 @@ int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t l
     cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(cay__call_check(call, "write", err));
     touch_sandbox(p);
-    return len ? p->sb->ops->proc_write(p->obj, call, data, len, err) : 0;
+    if (len)
+        return p->sb->ops->proc_write(p->obj, call, data, len, err);
+    return 0;
 }
 
 int cay_proc_close_stdin(cay_proc *p, const cay_call *call, cay_err *err)
@@ -154,7 +158,9 @@ static void tell_end(cay_proc *p)
 int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err)
 {
     cay_err *why = atomic_exchange(&sb->ended_err, NULL);
-    int rc = why ? why->code : 0;
+    int rc = 0;
+    if (why)
+        rc = why->code;
     if (why && err)
         *err = *why;
     free(why);
@@ -190,7 +196,7 @@ static int on_listed_process(const cay_proc_info *info, void *arg)
     static const cay_pair none = { NULL, NULL };
     const teller *t = arg;
     cay_proc_info i = *info;
-    i.labels = i.labels ? i.labels : &none;
+    i.labels = CAY_OR(i.labels, &none);
     return t->fn(&i, t->arg);
 }
 

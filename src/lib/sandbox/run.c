@@ -36,7 +36,9 @@ static void *feed_stdin(void *arg)
 {
     feeder *f = arg;
     cay_call call = { .size = sizeof call, .cancel_fd = f->stop };
-    const cay_call *c = f->stop > 0 ? &call : NULL;
+    const cay_call *c = NULL;
+    if (f->stop > 0)
+        c = &call;
     if (cay_proc_write(f->p, c, f->data, f->len, NULL) != CAY_ECANCELED)
         cay_proc_close_stdin(f->p, c, NULL);
     return NULL;
@@ -169,11 +171,14 @@ int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec
     CAY_AUTOPTR(cay_proc) p = NULL;
     cay_result r = { .size = sizeof r, .exit.size = sizeof r.exit };
     cay_spawn sp;
-    size_t max = max_output ? max_output : OUTPUT_DEFAULT;
+    size_t max = CAY_OR(max_output, OUTPUT_DEFAULT);
     sink s[2] = { { .fd = -1, .max = max }, { .fd = -1, .max = max } };
 
     CAY_TRY(cay__spec_take(&sp, sizeof sp, spec, "cay_spawn", err));
-    sp.stdin_mode = input_len ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
+    if (input_len)
+        sp.stdin_mode = CAY_STDIN_PIPE;
+    else
+        sp.stdin_mode = CAY_STDIN_NULL;
     sp.on_full = CAY_FULL_BLOCK; /* we read all the time, so nothing need be dropped */
     sp.attach = true;
     CAY_TRY(cay_sandbox_spawn(sb, call, &sp, &p, err));

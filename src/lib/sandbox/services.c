@@ -10,7 +10,9 @@ const char *cay_service_state_name(cay_service_state s)
 {
     static const char *const names[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
                                          "done",    "failed",   "stopping", "stopped" };
-    return (unsigned)s < CAY_LEN(names) ? names[s] : "?";
+    if ((unsigned)s < CAY_LEN(names))
+        return names[s];
+    return "?";
 }
 
 static int check_call(cay_sandbox *sb, const cay_call *call, const char *what, cay_err *err)

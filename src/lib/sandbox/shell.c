@@ -101,7 +101,9 @@ static int read_available(cay_shell *sh, int i, const cay_call *call,
         sh->lost |= lost > 0;
         cay__frame_feed(&sh->frame[i], buf, n, fn, arg);
     } while (n);
-    return eof ? CAY_EGONE : 0;
+    if (eof)
+        return CAY_EGONE;
+    return 0;
 }
 
 static int fail_ended(cay_shell *sh, cay_err *err)
@@ -119,8 +121,11 @@ static int await_shell(cay_shell *sh, const cay_call *call, bool idle, cay_err *
         int rc = read_available(sh, 0, call, NULL, NULL, err);
         if (rc == 0)
             rc = read_available(sh, 1, call, NULL, NULL, err);
-        if (rc < 0)
-            return rc == CAY_EGONE ? fail_ended(sh, err) : rc;
+        if (rc < 0) {
+            if (rc == CAY_EGONE)
+                return fail_ended(sh, err);
+            return rc;
+        }
         bool there = sh->frame[0].any || sh->lost;
         if (there && (!idle || (sh->frame[0].any && !sh->frame[0].open[0])))
             return 0;
@@ -141,18 +146,20 @@ static int write_shell(cay_shell *sh, const cay_call *call, const char *text, si
         CAY_TRY(cay__call_check(call, "shell", err));
         poll(NULL, 0, LOOK_MS);
     }
-    return rc == CAY_ESTATE ? fail_ended(sh, err) : rc;
+    if (rc == CAY_ESTATE)
+        return fail_ended(sh, err);
+    return rc;
 }
 
 static int check_name(const char *name, cay_err *err)
 {
-    size_t n =
-        name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-             : 0;
+    size_t n = 0;
+    if (name)
+        n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (!n || name[n] || n > NAME_MAX_LEN)
         return cay_fail_why(err, CAY_EINVAL, "shell_name",
                             "shell \"%.40s\": a name is 1 to %d letters, digits, '.', '_' or '-'",
-                            name ? name : "", NAME_MAX_LEN);
+                            CAY_OR(name, ""), NAME_MAX_LEN);
     return 0;
 }
 
@@ -191,9 +198,10 @@ static int find_shell(cay_sandbox *sb, const cay_call *call, const char *name, c
         return 0;
     }
     cay_shell_unref(sh);
-    return rc == CAY_EGONE ? cay_fail_why(err, CAY_ENOENT, "shell_not_found",
-                                          "no shell %s runs in this sandbox", name)
-                           : rc;
+    if (rc == CAY_EGONE)
+        return cay_fail_why(err, CAY_ENOENT, "shell_not_found", "no shell %s runs in this sandbox",
+                            name);
+    return rc;
 }
 
 static int start_shell(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s,
@@ -415,7 +423,9 @@ static int reopen_stream(job *j, int i, cay_err *err)
     if (rc == 0)
         return cay_proc_output(sh->p, NULL, i ? CAY_STDERR : CAY_STDOUT, sh->at[i], &j->fd[i], err);
     j->over[i] = true;
-    return rc == CAY_EGONE || rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_EGONE || rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 static int pull_stream(job *j, int i, cay_err *err)
@@ -440,7 +450,9 @@ static int run_due_steps(job *j, const cay_call *call)
     cay__frame *f = &j->sh->frame[0];
     if (f->begun && !j->ends && j->cmd->timeout_ms)
         j->ends = now + (int64_t)j->cmd->timeout_ms;
-    int rc = j->next ? 0 : cay__call_check(call, "shell command", NULL);
+    int rc = 0;
+    if (!j->next)
+        rc = cay__call_check(call, "shell command", NULL);
     if (rc < 0 || (j->ends && now >= j->ends && !j->next))
         interrupt_job(j, rc);
     else if (j->next && now >= j->next)
@@ -523,7 +535,7 @@ int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec
                             strlen(cmd.line), CAY_SHELL_LINE_MAX);
     CAY_TRY(cay__call_check(call, "shell command", err));
     CAY_TRY(cay__sandbox_ready(sh->sb, err));
-    size_t max = cmd.max_output ? cmd.max_output : OUTPUT_DEFAULT;
+    size_t max = CAY_OR(cmd.max_output, OUTPUT_DEFAULT);
     job j = { .sh = sh,
               .cmd = &cmd,
               .fd = { -1, -1 },

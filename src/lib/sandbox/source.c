@@ -80,7 +80,9 @@ int cay__on_dir(const char *path, int flags, int *out, cay_err *err)
                             "on %.120s: it, or a directory around it, is a symbolic link now; put "
                             "the directory itself back",
                             path);
-    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "on %.120s", path) : 0;
+    if (*out < 0)
+        return cay_fail_sys(err, CAY_ESYS, "on %.120s", path);
+    return 0;
 }
 
 static int open_source(const char *what, const char *path, int *fd, cay_err *err)
@@ -88,7 +90,9 @@ static int open_source(const char *what, const char *path, int *fd, cay_err *err
     if (!strcmp(what, CAY__SOURCE_ON))
         return cay__on_dir(path, O_PATH, fd, err);
     *fd = open(path, O_PATH | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path) : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
+    return 0;
 }
 
 int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out,

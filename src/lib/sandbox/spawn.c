@@ -173,7 +173,7 @@ int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref, c
     if (!ref || !*ref || strlen(ref) > TAG_MAX || has_control(ref))
         return cay_fail_why(err, CAY_EINVAL, "process_invalid",
                             "process \"%.48s\": give its id, its pid inside, or its tag",
-                            ref ? ref : "");
+                            CAY_OR(ref, ""));
     CAY_TRY(cay__call_check(call, "attach", err));
     if (!sb->box)
         return cay_fail_why(

@@ -70,7 +70,10 @@ static int on_file_change(const cay_file_change *c, void *arg)
     if (!is_below(a, c->path))
         return 0;
     if (a->n == a->cap) {
-        a->cap = a->cap ? 2 * a->cap : 64;
+        if (a->cap)
+            a->cap = 2 * a->cap;
+        else
+            a->cap = 64;
         a->v = reallocarray(a->v, a->cap, sizeof *a->v);
         if (!a->v)
             abort();
@@ -79,7 +82,10 @@ static int on_file_change(const cay_file_change *c, void *arg)
     *x = (choice){ .c = *c };
     x->c.path = cay__strdup(c->path);
     x->c.from = "";
-    x->c.old_digest = c->old_digest ? cay__strdup(c->old_digest) : NULL;
+    if (c->old_digest)
+        x->c.old_digest = cay__strdup(c->old_digest);
+    else
+        x->c.old_digest = NULL;
     if (c->text) {
         char *text = cay__alloc(c->text_len + 1);
         memcpy(text, c->text, c->text_len);
@@ -132,7 +138,9 @@ static int choose_all(applying *a, cay_err *err)
                           "tools obey it without being asked; name it to have it");
             continue;
         }
-        int yes = a->spec->choose ? a->spec->choose(&x->c, a->spec->arg) : 1;
+        int yes = 1;
+        if (a->spec->choose)
+            yes = a->spec->choose(&x->c, a->spec->arg);
         if (yes < 0)
             return cay_fail(err, CAY_ECANCELED, "stopped; nothing was written");
         x->taken = yes;
@@ -150,8 +158,12 @@ static int by_path(const void *x, const void *y)
 static choice *find_choice(const applying *a, const char *path)
 {
     choice key = { .c.path = path }, *k = &key;
-    choice **hit = a->n ? bsearch(&k, a->by_path, a->n, sizeof *a->by_path, by_path) : NULL;
-    return hit ? *hit : NULL;
+    choice **hit = NULL;
+    if (a->n)
+        hit = bsearch(&k, a->by_path, a->n, sizeof *a->by_path, by_path);
+    if (hit)
+        return *hit;
+    return NULL;
 }
 
 static int send_items(applying *a, cay__layer_conn *conn, cay_err *err)
@@ -240,8 +252,11 @@ static int put_far(applying *a, cay__apply_far *f, cay_err *err)
                 continue;
             CAY_TRY(cay__call_check(f->call, "apply", err));
             cay__apply_change c = { .c = &x->c, .named = is_named(a, x->c.path) };
-            cay_apply_result r =
-                x->c.kind == 'D' ? cay__apply_remove(f, &c) : cay__apply_put(f, &c);
+            cay_apply_result r;
+            if (x->c.kind == 'D')
+                r = cay__apply_remove(f, &c);
+            else
+                r = cay__apply_put(f, &c);
             report_result(a, x, r, c.why);
         }
     return 0;
@@ -266,7 +281,7 @@ static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err
 {
     const cay_apply *s = a->spec;
     cay_diff d = { .size = sizeof d,
-                   .a = s->since ? s->since : sb->id,
+                   .a = CAY_OR(s->since, sb->id),
                    .b = s->since ? sb->id : NULL,
                    .digest = true,
                    .patch = s->text };
@@ -292,7 +307,7 @@ static int apply_here(cay_sandbox *sb, const cay_call *call, applying *a, cay_er
             err, CAY_ESTATE, "on_missing",
             "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id,
             sb->id);
-    CAY_TRY(cay__on_open(s->dir ? s->dir : p.on, sb->id, &dir, err));
+    CAY_TRY(cay__on_open(CAY_OR(s->dir, p.on), sb->id, &dir, err));
     cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
     const char *words[] = { "on", "every", "no-renames", word, "patch" };
     CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL,
@@ -311,11 +326,15 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
                    .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
     for (size_t i = 0; i < spec.npaths; i++)
         a.paths[i] = normalize_path(spec.paths[i], &mem);
-    int rc = cay__back_of(sb->owner) ? apply_far(sb, call, &a, err) : apply_here(sb, call, &a, err);
+    int rc;
+    if (cay__back_of(sb->owner))
+        rc = apply_far(sb, call, &a, err);
+    else
+        rc = apply_here(sb, call, &a, err);
     clear_choices(&a);
     if (rc == 0 && out) {
         a.sum.size = sizeof a.sum;
-        memcpy(out, &a.sum, CAY_MIN(out->size ? out->size : sizeof *out, sizeof a.sum));
+        memcpy(out, &a.sum, CAY_MIN(CAY_OR(out->size, sizeof *out), sizeof a.sum));
     }
     return rc;
 }

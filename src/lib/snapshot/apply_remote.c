@@ -32,8 +32,9 @@ static cay_apply_result says_errno(cay__apply_change *x, const char *what)
              e == ELOOP   ? "a link is on the way"
              : e == EXDEV ? "another filesystem is mounted there"
                           : strerror(e));
-    return e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY_APPLY_CONFLICT
-                                                                        : CAY_APPLY_REFUSED;
+    if (e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST)
+        return CAY_APPLY_CONFLICT;
+    return CAY_APPLY_REFUSED;
 }
 
 static bool make_way(void *arg, int at, const char *name)
@@ -55,9 +56,9 @@ static void digest_of(int parent, const char *name, const struct stat *st,
             cay__sha256_hex(buf, (size_t)n, out);
         return;
     }
-    CAY_AUTOFD fd = S_ISREG(st->st_mode)
-                        ? openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                        : -1;
+    CAY_AUTOFD fd = -1;
+    if (S_ISREG(st->st_mode))
+        fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = -1;
     cay__sha256_begin(&sum);
     while (fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
@@ -71,7 +72,7 @@ static bool is_unchanged(const cay__apply_change *x, int parent, const char *nam
                          const struct stat *st)
 {
     char now[CAY__SHA256_HEX];
-    const char *was = x->c->old_digest ? x->c->old_digest : "";
+    const char *was = CAY_OR(x->c->old_digest, "");
     if (((x->c->old_mode ^ st->st_mode) & S_IFMT) != 0 || !*was)
         return false;
     digest_of(parent, name, st, now);
@@ -90,14 +91,14 @@ static cay_apply_result fetch_file(cay__apply_far *a, cay__apply_change *x, int 
     ssize_t n = 0;
     if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
         cay_file_open_read(a->sb, a->call, path, NULL, &in, &why) < 0)
-        return set_result(x, CAY_APPLY_GONE, *why.msg ? why.msg : "its path is too long");
+        return set_result(x, CAY_APPLY_GONE, cay__text_or(why.msg, "its path is too long"));
     if (!a->dry)
         unlinkat(parent, TEMP, 0);
     /* To look is to digest: nothing of what a server sends is kept, however much it is. */
-    CAY_AUTOFD out =
-        a->dry ? -1
-               : openat(parent, TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                        x->c->new_mode & 0777);
+    CAY_AUTOFD out = -1;
+    if (!a->dry)
+        out = openat(parent, TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     x->c->new_mode & 0777);
     struct stat st;
     if (!a->dry && (out < 0 || fstat(out, &st) < 0))
         return says_errno(x, "write");
@@ -160,7 +161,7 @@ static cay_apply_result put_link(cay__apply_far *a, cay__apply_change *x, int pa
     if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
         cay_file_stat(a->sb, a->call, path, false, st, &why) < 0 || st->type != CAY_LINK ||
         !*st->target)
-        return set_result(x, CAY_APPLY_GONE, *why.msg ? why.msg : "it changed meanwhile");
+        return set_result(x, CAY_APPLY_GONE, cay__text_or(why.msg, "it changed meanwhile"));
     if (cay__link_leaves(x->c->path, st->target) && !x->named)
         return set_result(x, CAY_APPLY_REFUSED,
                           "a link that leaves the directory; name it to have it");
@@ -226,8 +227,11 @@ cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
     char name[256];
     struct stat old;
     CAY_AUTOFD parent = cay__fd_parent(a->dir, x->c->path, NULL, NULL, name);
-    if (parent < 0)
-        return errno == ENOENT ? CAY_APPLY_DONE : says_errno(x, "enter its directory");
+    if (parent < 0) {
+        if (errno == ENOENT)
+            return CAY_APPLY_DONE;
+        return says_errno(x, "enter its directory");
+    }
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
         return CAY_APPLY_DONE;
     if (!S_ISDIR(old.st_mode) && !a->force && !is_unchanged(x, parent, name, &old))
@@ -235,9 +239,11 @@ cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
                           "your directory has it otherwise than the sandbox began with");
     if (a->dry)
         return CAY_APPLY_DONE;
-    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
-        return errno == ENOTEMPTY ? set_result(x, CAY_APPLY_CONFLICT, "it holds files that stay")
-                                  : says_errno(x, "remove");
+    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0) {
+        if (errno == ENOTEMPTY)
+            return set_result(x, CAY_APPLY_CONFLICT, "it holds files that stay");
+        return says_errno(x, "remove");
+    }
     return CAY_APPLY_DONE;
 }
 

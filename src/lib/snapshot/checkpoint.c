@@ -26,7 +26,10 @@ static int on_snapshot_row(const cay_snap_row *row, void *arg)
     if (!row->automatic || *row->label || strcmp(row->state, "ready") != 0)
         return 0;
     if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 32;
+        if (p->cap)
+            p->cap = 2 * p->cap;
+        else
+            p->cap = 32;
         p->at = realloc(p->at, p->cap * sizeof *p->at);
         if (!p->at)
             abort();
@@ -67,7 +70,9 @@ static int prune_checkpoints(cay_client *client, const char *sandbox, const char
         }
     }
     for (size_t i = 0; i < p.n; i++) {
-        int rc = p.at[i] ? client->store->snap_remove(client->db, p.at[i]->row.id, err) : 0;
+        int rc = 0;
+        if (p.at[i])
+            rc = client->store->snap_remove(client->db, p.at[i]->row.id, err);
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
     }
@@ -89,7 +94,10 @@ static int make_checkpoint(cay_sandbox *sb, cay_err *err)
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
 {
     sb->checkpoint = keep;
-    sb->ended = keep ? make_checkpoint : NULL;
+    if (keep)
+        sb->ended = make_checkpoint;
+    else
+        sb->ended = NULL;
 }
 
 void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row)
@@ -121,7 +129,9 @@ int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "make " CAY__MARKS_DIR);
     CAY_AUTOFD fd =
         openat(client->home_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make %s", path) : 0;
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make %s", path);
+    return 0;
 }
 
 void cay__checkpoint_unmark(cay_client *client, const char *id)

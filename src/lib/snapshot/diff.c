@@ -32,11 +32,14 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
     const cay_create *c = &spec->create;
     int rc = cay__stack_of(c->layers, c->nlayers, &out->stack, err);
     cay__str_copy(out->id, sizeof out->id, id);
-    cay__str_copy(out->root, sizeof out->root, c->root ? c->root : "");
-    cay__str_copy(out->base, sizeof out->base, c->template_ ? c->template_ : "host");
-    cay__str_copy(out->on, sizeof out->on, c->on ? c->on : "");
+    cay__str_copy(out->root, sizeof out->root, CAY_OR(c->root, ""));
+    cay__str_copy(out->base, sizeof out->base, CAY_OR(c->template_, "host"));
+    cay__str_copy(out->on, sizeof out->on, CAY_OR(c->on, ""));
     cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
-    out->created_ms = c->on_since_ms ? (int64_t)c->on_since_ms : row->row.created_ms;
+    if (c->on_since_ms)
+        out->created_ms = (int64_t)c->on_since_ms;
+    else
+        out->created_ms = row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
     size_t used = 0;
     for (size_t i = 0; i < c->ngrants; i++)
@@ -85,9 +88,15 @@ int cay__point_find(cay_client *client, const cay_call *call, const char *ref, c
         return cay_fail_why(
             err, CAY_ENOENT, "sandbox_not_found",
             "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
-    if (err)
-        *err = is_box == CAY_ENOENT ? no_snap : no_box;
-    return is_box == CAY_ENOENT ? is_snap : is_box;
+    if (err) {
+        if (is_box == CAY_ENOENT)
+            *err = no_snap;
+        else
+            *err = no_box;
+    }
+    if (is_box == CAY_ENOENT)
+        return is_snap;
+    return is_box;
 }
 
 static int copy_text(const char *value, void *arg)
@@ -175,7 +184,10 @@ static int flush_change(feed *f)
     f->now.path = f->path.data;
     f->now.from = f->from.data;
     f->now.old_digest = f->digest.data;
-    f->now.text = f->text.len ? f->text.data : NULL;
+    if (f->text.len)
+        f->now.text = f->text.data;
+    else
+        f->now.text = NULL;
     f->now.text_len = f->text.len;
     return f->fn(&f->now, f->arg);
 }
@@ -269,7 +281,7 @@ static void add_manner(words *w, const cay_diff *d)
     }
     if (!d->patch)
         return;
-    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3),
+    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, CAY_OR(d->context, 3)),
                   NULL);
     add_word(w, context, "");
     add_word(w, "patch", "");
@@ -322,7 +334,7 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
         return cay_fail_why(
             err, CAY_EINVAL, "diff_roots",
             "the two stand on different roots (%.60s, %.60s) and cannot be compared",
-            *q->a.root ? q->a.root : q->a.base, *q->b.root ? q->b.root : q->b.base);
+            cay__text_or(q->a.root, q->a.base), cay__text_or(q->b.root, q->b.base));
     add_stack(&w, "a=", template_, &q->a);
     add_stack(&w, "b=", template_, &q->b);
     if (*q->a.root)
@@ -345,7 +357,9 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
 int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
 {
     int rc = cay__on_dir(dir, O_RDONLY | O_DIRECTORY, fd, err);
-    return rc < 0 ? cay_wrap(err, rc, "the directory that %s stands on", *id ? id : "it") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "the directory that %s stands on", cay__text_or(id, "it"));
+    return 0;
 }
 
 int cay__on_ask(cay_client *client, const cay_call *call, const char *verb, const char *id,
@@ -368,7 +382,11 @@ static int diff_on(asked *q, cay_err *err)
 {
     words w = { .n = 0 };
     CAY_AUTOFD dir = -1;
-    const cay__point *p = *q->b.on ? &q->b : &q->a;
+    const cay__point *p;
+    if (*q->b.on)
+        p = &q->b;
+    else
+        p = &q->a;
     if (*q->a.on && *q->b.on && strcmp(q->a.on, q->b.on) != 0)
         return cay_fail_why(err, CAY_EINVAL, "diff_roots",
                             "the two were made on different directories (%.90s, %.90s)", q->a.on,
@@ -376,7 +394,11 @@ static int diff_on(asked *q, cay_err *err)
     CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
     add_word(&w, "on", "");
     for (int i = 0; i < 2; i++) {
-        const cay__point *side = i ? &q->b : &q->a;
+        const cay__point *side;
+        if (i)
+            side = &q->b;
+        else
+            side = &q->a;
         if (*side->on)
             add_word(&w, i ? "b-top=" : "a-top=", side->on_top);
     }
@@ -413,7 +435,13 @@ int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *gi
         q.b = q.a;
     /* Nobody turns what it writes into a layer between our look at the record and at the
      * directories. */
-    cay__point *box = *q.b.id ? &q.b : *q.a.id ? &q.a : NULL;
+    cay__point *box;
+    if (*q.b.id)
+        box = &q.b;
+    else if (*q.a.id)
+        box = &q.a;
+    else
+        box = NULL;
     if (box) {
         char id[CAY_ID_LEN + 1];
         cay__str_copy(id, sizeof id, box->id);
@@ -426,5 +454,7 @@ int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *gi
     bool on = *q.a.on || *q.b.on;
     if (!on || d.all)
         CAY_TRY(diff_roots(&q, &lock, err));
-    return on ? diff_on(&q, err) : 0;
+    if (on)
+        return diff_on(&q, err);
+    return 0;
 }

@@ -203,7 +203,9 @@ static int verify_layer(work *k, const char *layer, cay_err *err)
     if (in_below(k, layer) || !read_digest(k, layer, want))
         return 0;
     CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
-    return strcmp(hex, want) ? fail_damaged(layer, hex, want, err) : 0;
+    if (strcmp(hex, want))
+        return fail_damaged(layer, hex, want, err);
+    return 0;
 }
 
 static void *verify_all(void *arg)
@@ -262,9 +264,9 @@ static int pack_layer(work *k, int fd, cay_archived *out, cay_err *err)
     int rc = run_pack(k, fd, out, err);
     k->w.n--;
     CAY_TRY(rc);
-    return read_digest(k, layer, want) && strcmp(want, k->as_layer)
-               ? fail_damaged(layer, k->as_layer, want, err)
-               : 0;
+    if (read_digest(k, layer, want) && strcmp(want, k->as_layer))
+        return fail_damaged(layer, k->as_layer, want, err);
+    return 0;
 }
 
 /* Several, or what only a comparison tells: their digests are taken beside. */
@@ -279,7 +281,9 @@ static int pack_many(work *k, int fd, cay_archived *out, cay_err *err)
         pthread_join(c.thread, NULL);
     if (c.rc < 0 && err)
         *err = c.err;
-    return c.rc < 0 ? c.rc : rc;
+    if (c.rc < 0)
+        return c.rc;
+    return rc;
 }
 
 static int copy_out(int from, int to, cay_err *err)
@@ -299,7 +303,9 @@ static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *e
     off_t start = lseek(fd, 0, SEEK_CUR);
     if (start < 0)
         return cay_fail_sys(err, CAY_ESYS, "write the archive");
-    int rc = k->one && !formats[format].workspace ? pack_layer(k, fd, out, err) : CAY_ENOTSUP;
+    int rc = CAY_ENOTSUP;
+    if (k->one && !formats[format].workspace)
+        rc = pack_layer(k, fd, out, err);
     if (rc != CAY_ENOTSUP)
         return rc;
     if (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) != start)
@@ -349,7 +355,9 @@ static void work_clear(work *k)
 
 static int copy_digest(const char *value, void *arg)
 {
-    return cay__str_copy(arg, 72, value) ? 0 : CAY_EINVAL;
+    if (cay__str_copy(arg, 72, value))
+        return 0;
+    return CAY_EINVAL;
 }
 
 int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *snap,
@@ -423,7 +431,7 @@ int cay_client_export(cay_client *client, const cay_call *call, const cay_export
     int rc = find_source(k, taken, err);
     if (rc == 0 && spec.since)
         rc = cay__snap_find(client, spec.since, &k->since, err);
-    cay_archived own = { .size = sizeof own }, *got = out ? out : &own;
+    cay_archived own = { .size = sizeof own }, *got = CAY_OR(out, &own);
     if (rc == 0)
         rc = export_row(k, format, fd, got, err);
     /* Whoever exports a difference from here later need not make all of it once more, only to name
@@ -435,5 +443,7 @@ int cay_client_export(cay_client *client, const cay_call *call, const cay_export
     free(k->snap);
     free(k->since);
     work_clear(k);
-    return rc < 0 ? cay_wrap(err, rc, "export %.40s", spec.ref) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "export %.40s", spec.ref);
+    return 0;
 }

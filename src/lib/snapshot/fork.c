@@ -30,7 +30,7 @@ static void host_name(const char *was, char out[64])
 {
     char id[CAY_ID_LEN + 1];
     cay__id_make(id, 'c');
-    snprintf(out, 64, "%.50s-%.6s", was && *was ? was : "cay", id + 1);
+    snprintf(out, 64, "%.50s-%.6s", cay__text_or(was, "cay"), id + 1);
 }
 
 /* A program that asked for one before the snapshot must not share it with its twin; who never had
@@ -99,7 +99,9 @@ static void *run_worker(void *arg)
 static size_t count_cpus(void)
 {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (size_t)CPU_COUNT(&set);
+    return 1;
 }
 
 static int make_all(forking *f, cay_err *err)
@@ -177,9 +179,15 @@ static int find_source(cay_client *client, const cay_call *call, const char *fro
         return cay_fail_why(
             err, CAY_ENOENT, "fork_not_found",
             "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
-    if (err)
-        *err = is_box != CAY_ENOENT ? box : kept;
-    return is_box != CAY_ENOENT ? is_box : is_snap;
+    if (err) {
+        if (is_box != CAY_ENOENT)
+            *err = box;
+        else
+            *err = kept;
+    }
+    if (is_box != CAY_ENOENT)
+        return is_box;
+    return is_snap;
 }
 
 static int fork_from(forking *f, const char *snapshot, cay_err *err)
@@ -191,8 +199,12 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
     f->base = base->create;
     if (f->spec->labels)
         f->base.labels = f->spec->labels;
-    if (f->spec->ttl_ms)
-        f->base.ttl_ms = f->spec->ttl_ms == CAY_UNLIMITED ? 0 : f->spec->ttl_ms;
+    if (f->spec->ttl_ms) {
+        if (f->spec->ttl_ms == CAY_UNLIMITED)
+            f->base.ttl_ms = 0;
+        else
+            f->base.ttl_ms = f->spec->ttl_ms;
+    }
     int rc = make_all(f, err);
     cay__spec_free(base);
     return rc;
@@ -218,7 +230,7 @@ int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
     forking f = { .client = client,
                   .call = call,
                   .spec = &spec,
-                  .n = spec.n ? spec.n : 1,
+                  .n = CAY_OR(spec.n, 1),
                   .lock = PTHREAD_MUTEX_INITIALIZER };
     CAY_TRY(find_source(client, call, from, spec.once, snapshot, &fresh, err));
     f.made = cay__alloc(f.n * sizeof *f.made);
@@ -231,5 +243,7 @@ int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
         cay_sandbox_unref(f.made[i]);
     }
     free(f.made);
-    return rc < 0 ? cay_wrap(err, rc, "fork %s", from) : rc;
+    if (rc < 0)
+        return cay_wrap(err, rc, "fork %s", from);
+    return rc;
 }

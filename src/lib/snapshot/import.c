@@ -46,7 +46,9 @@ static int find_imported(const work *k, const char *id, const char *digest, cay_
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, id, *digest ? "/" : "", digest, NULL);
     int rc = k->client->store->note_get(k->client->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
-    return rc < 0 ? rc : cay__snap_row(k->client, here, row, NULL);
+    if (rc < 0)
+        return rc;
+    return cay__snap_row(k->client, here, row, NULL);
 }
 
 /* An id is a word that anybody may write into an archive: what stands there has to be what the
@@ -146,11 +148,15 @@ static int read_meta(work *k, const char *text, cay_err *err)
     json_t *md = json_object_get(o, "metadata");
     if (!k->spec->metadata && json_is_object(md)) {
         char *own = cay__json_text(md, 65536);
-        k->row.metadata = own ? cay__arena_adopt(&k->mem, own) : "";
+        if (own)
+            k->row.metadata = cay__arena_adopt(&k->mem, own);
+        else
+            k->row.metadata = "";
     }
-    return k->whole ? 0
-                    : find_parent(k, cay__json_str(o, "parent", ""),
-                                  cay__json_str(o, "parent_digest", ""), err);
+    if (k->whole)
+        return 0;
+    return find_parent(k, cay__json_str(o, "parent", ""), cay__json_str(o, "parent_digest", ""),
+                       err);
 }
 
 static int record_snapshot(work *k, const char *meta, cay_err *err)
@@ -194,9 +200,10 @@ static int exchange_records(work *k, cay__layer_conn *c, cay_err *err)
             cay__str_join(k->digest, sizeof k->digest, "sha256:", cay__rec_get_str(&r), NULL);
             k->items = cay__rec_get_num(&r);
             k->bytes = cay__rec_get_num(&r);
-            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
-                                        "cay-pack answered in a wrong form")
-                         : 0;
+            if (r.bad)
+                return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                    "cay-pack answered in a wrong form");
+            return 0;
         } else {
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                 "cay-pack: a record that was not asked for");
@@ -244,7 +251,9 @@ static int make_layer(work *k, int fd, cay_err *err)
 static void note_origin(const work *k)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    const char *digest = k->whole ? k->digest : "";
+    const char *digest = "";
+    if (k->whole)
+        digest = k->digest;
     char key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, k->origin, *digest ? "/" : "", digest, NULL);
     if (*k->origin && find_imported(k, k->origin, digest, &row) < 0)
@@ -276,7 +285,7 @@ int cay_client_import(cay_client *client, const cay_call *call, const cay_import
     CAY_AUTOJSON *md = NULL;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_import", err));
     CAY_TRY(cay__call_check(call, "import", err));
-    spec.label = spec.label && *spec.label ? spec.label : NULL;
+    spec.label = cay__text_or(spec.label, NULL);
     CAY_TRY(cay__snap_label_check(spec.label, err));
     if (spec.metadata)
         CAY_TRY(cay__json_object("metadata", spec.metadata, &md, err));
@@ -307,5 +316,7 @@ int cay_client_import(cay_client *client, const cay_call *call, const cay_import
         rc = cay_client_snapshot(client, call, k->id, out, err);
     cay__arena_clear(&k->mem);
     free(k);
-    return rc < 0 ? cay_wrap(err, rc, "import") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "import");
+    return 0;
 }

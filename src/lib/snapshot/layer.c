@@ -52,10 +52,16 @@ static int spawn_program(const char *path, const char *verb, const int *fds, siz
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     for (; n < nfds && rc == 0; n++) {
-        high[n] = fds[n] < 0 ? -1 : fcntl(fds[n], F_DUPFD_CLOEXEC, FD_ABOVE);
-        if (fds[n] >= 0)
-            rc = high[n] < 0 ? errno
-                             : posix_spawn_file_actions_adddup2(&acts, high[n], FD_SOCK + (int)n);
+        if (fds[n] < 0)
+            high[n] = -1;
+        else
+            high[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, FD_ABOVE);
+        if (fds[n] >= 0) {
+            if (high[n] < 0)
+                rc = errno;
+            else
+                rc = posix_spawn_file_actions_adddup2(&acts, high[n], FD_SOCK + (int)n);
+        }
     }
     if (rc == 0)
         rc = posix_spawn(pid, path, &acts, &attr, argv, env);
@@ -64,7 +70,9 @@ static int spawn_program(const char *path, const char *verb, const int *fds, siz
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = rc;
-    return rc ? cay_fail_sys(err, CAY_ESYS, "start %s", path) : 0;
+    if (rc)
+        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+    return 0;
 }
 
 static int send_request(int sock, const cay__layer_ask *ask, cay_err *err)
@@ -98,8 +106,8 @@ static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call
 {
     char path[PATH_MAX];
     CAY_AUTOFD user = -1;
-    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path,
-                              sizeof path, err));
+    CAY_TRY(
+        cay__libexec_find(at->libexec, CAY_OR(ask->program, "cay-layer"), path, sizeof path, err));
     CAY_TRY(cay__native_userns(at->home, at->libexec, call, &user, err));
     int fds[FD_VERB - FD_SOCK + CAY__LAYER_FDS] = { sock, home_fd, user };
     for (size_t i = 0; i < ask->nfds; i++)
@@ -123,8 +131,10 @@ int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__la
     mine = pair[0];
     theirs = pair[1];
     *out = (cay__layer_conn){ .sock = -1, .leash = -1 };
-    CAY_TRY(cay__hand_there(home_fd) ? start_by_hand(home_fd, call, ask, theirs, &out->leash, err)
-                                     : start_here(at, home_fd, call, ask, theirs, &out->pid, err));
+    if (cay__hand_there(home_fd))
+        CAY_TRY(start_by_hand(home_fd, call, ask, theirs, &out->leash, err));
+    else
+        CAY_TRY(start_here(at, home_fd, call, ask, theirs, &out->pid, err));
     out->sock = CAY_STEAL_FD(mine);
     cay__str_copy(out->verb, sizeof out->verb, ask->verb);
     cay__close_fd(&theirs); /* or its death would not be seen */
@@ -157,14 +167,16 @@ int cay__layer_next(cay__layer_conn *c, const cay_call *call, cay__rec *out, cay
                             c->verb);
     if (n < 0)
         return cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: its answer", c->verb);
-    return out->type == CAY__REC_FAIL ? as_error(out, c->verb, err) : 0;
+    if (out->type == CAY__REC_FAIL)
+        return as_error(out, c->verb, err);
+    return 0;
 }
 
 int cay__layer_send(cay__layer_conn *c, uint32_t type, cay__buf *b, cay_err *err)
 {
-    return cay__rec_send_buf(c->sock, type, b)
-               ? 0
-               : cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
+    if (cay__rec_send_buf(c->sock, type, b))
+        return 0;
+    return cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
 }
 
 void cay__layer_close(cay__layer_conn *c)

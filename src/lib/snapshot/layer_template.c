@@ -8,6 +8,7 @@ int cay__layer_template(int home_fd, const char *template_, char *name, size_t c
     if (*template_ == '/')
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_template",
                             "%.200s is a directory of the host and no layer", template_);
-    return strcmp(template_, "image") ? cay__host_layer(home_fd, name, cap, err)
-                                      : cay__image_layer(home_fd, name, cap, err);
+    if (strcmp(template_, "image"))
+        return cay__host_layer(home_fd, name, cap, err);
+    return cay__image_layer(home_fd, name, cap, err);
 }

@@ -86,12 +86,12 @@ int cay__snap_label_check(const char *label, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "label_invalid",
                             "label \"%s\": 1 to 63 letters, digits, '.', '_' or '-', beginning "
                             "with a letter or digit",
-                            b.data ? b.data : "");
+                            CAY_OR(b.data, ""));
     }
-    return label && cay__id_valid(label, 0)
-               ? cay_fail_why(err, CAY_EINVAL, "label_invalid",
-                              "label %s looks like an id; choose a word", label)
-               : 0;
+    if (label && cay__id_valid(label, 0))
+        return cay_fail_why(err, CAY_EINVAL, "label_invalid",
+                            "label %s looks like an id; choose a word", label);
+    return 0;
 }
 
 static int copy_row(const cay_snap_row *row, void *arg)
@@ -111,7 +111,7 @@ static int not_found(const char *ref, cay_err *err)
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)64), false);
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
                         "there is no snapshot %s; cay snapshots shows those there are",
-                        b.data ? b.data : "without a name");
+                        CAY_OR(b.data, "without a name"));
 }
 
 static int resolve_ref(cay_client *client, const char *tenant, const char *ref, char *id,
@@ -205,7 +205,7 @@ static int on_snapshot_row(const cay_snap_row *row, void *arg)
     int rc = l->fn(s, l->arg);
     cay_snapshot_free(s);
     l->enough = l->filter->limit && ++l->n == l->filter->limit;
-    return rc ? rc : l->enough;
+    return CAY_OR(rc, l->enough);
 }
 
 int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_snapshot_filter *given,
@@ -216,7 +216,9 @@ int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_sna
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
     int rc = client->store->snap_list(client->db, f.sandbox, f.after, on_snapshot_row, &l, err);
-    return l.enough ? 0 : rc;
+    if (l.enough)
+        return 0;
+    return rc;
 }
 
 int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *ref,
@@ -226,7 +228,7 @@ int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *re
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "rename", err));
     CAY_TRY(cay__snap_find(client, ref, &row, err));
-    label = label ? label : "";
+    label = CAY_OR(label, "");
     if (*label)
         CAY_TRY(cay__snap_label_check(label, err));
     return client->store->snap_label(client->db, row->row.id, label, err);

@@ -54,8 +54,7 @@ static cay__layer_at locate_layers(const cay_client *client)
 int cay__layers_place(cay_client *client, const char *provider, cay__place **place, void **self,
                       cay_err *err)
 {
-    CAY_TRY(
-        cay__client_place(client, provider && *provider ? provider : client->provider, place, err));
+    CAY_TRY(cay__client_place(client, cay__text_or(provider, client->provider), place, err));
     if (!CAY__HAS((*place)->ops, layer_remove))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no layers",
                             (*place)->ops->name);
@@ -88,10 +87,12 @@ static int remove_job(const cay_layer_job *job, void *arg)
         if (rc == 0 && !used)
             s->client->store->note_put(s->client->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
-    if (rc == 0 && !used)
-        rc = cay__layer_removable(job->subject)
-                 ? cay__layer_drop(s->client, s->call, job->subject, job->detail, &err)
-                 : 0;
+    if (rc == 0 && !used) {
+        if (cay__layer_removable(job->subject))
+            rc = cay__layer_drop(s->client, s->call, job->subject, job->detail, &err);
+        else
+            rc = 0;
+    }
     CAY_FAULT("settle.removed");
     if (rc == 0)
         rc = s->client->store->layer_job_drop(s->client->db, "remove", job->subject, &err);
@@ -116,7 +117,9 @@ int cay__layers_sweep(cay_client *client, const cay_call *call, size_t *removed,
 {
     cay__blobs_sweep(client);
     int fd = openat(client->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     int rc = 0;
     if (!d)
         cay__close_fd(&fd);
@@ -180,7 +183,9 @@ static int settle_snapshot(settling *s, const char *id, cay_err *err)
     /* On the disk it is, with or without a digest. */
     int put = s->client->store->snap_settled(s->client->db, id, digest, true, bytes, files,
                                              rc == 0 ? err : NULL);
-    return rc < 0 ? rc : put;
+    if (rc < 0)
+        return rc;
+    return put;
 }
 
 static int settle_young(settling *s)
@@ -195,7 +200,9 @@ static int settle_young(settling *s)
     for (size_t i = 0; rc == 0 && i < y.n; i++) {
         cay_err err = CAY_ERR_INIT;
         rc = cay__call_check(s->call, "settle", s->err);
-        int one = rc == 0 ? settle_snapshot(s, y.ids[i], &err) : 0;
+        int one = 0;
+        if (rc == 0)
+            one = settle_snapshot(s, y.ids[i], &err);
         if (one < 0 && one != CAY_ENOENT) /* removed meanwhile */
             record_failure(s, one, &err);
         s->done++;
@@ -280,9 +287,9 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
     CAY_TRY(cay__layers_merged_bytes(s->client, &stack, to, err));
     /* Before the old ones may go. */
-    return syncfs(s->client->home_fd) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk")
-               : 0;
+    if (syncfs(s->client->home_fd) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk");
+    return 0;
 }
 
 /* From the intent on; any part of it may have been done by somebody who was killed. */
@@ -311,7 +318,9 @@ static int end_merged(settling *s, const char *layer, cay_err *err)
     bool used = true;
     CAY_TRY(s->client->store->layer_job_drop(s->client->db, "merged", layer, err));
     CAY_TRY(s->client->store->layer_used(s->client->db, layer, &used, err));
-    return used ? 0 : s->client->store->layer_job_put(s->client->db, "remove", layer, "", err);
+    if (used)
+        return 0;
+    return s->client->store->layer_job_put(s->client->db, "remove", layer, "", err);
 }
 
 /* Whoever can changes over; when nobody is left the old layers are nobody's. */
@@ -346,9 +355,12 @@ static int begin_merge(settling *s)
         int known = st->layer_job_list(s->client->db, "merge", known_merge, d.layers, s->err);
         if (known == 0)
             known = st->layer_job_list(s->client->db, "merged", known_merge, d.layers, s->err);
-        rc = known < 0 ? known
-             : known   ? 0
-                       : st->layer_job_put(s->client->db, "merge", name, d.layers, s->err);
+        if (known < 0)
+            rc = known;
+        else if (known)
+            rc = 0;
+        else
+            rc = st->layer_job_put(s->client->db, "merge", name, d.layers, s->err);
         CAY_FAULT("settle.intended");
     }
     free(d.layers);
@@ -390,7 +402,9 @@ int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
         if (!s.done)
             break;
     }
-    return rc < 0 ? rc : s.rc;
+    if (rc < 0)
+        return rc;
+    return s.rc;
 }
 
 bool cay_client_unsettled(cay_client *client)

@@ -163,7 +163,7 @@ cay__snaprow *cay__snaprow_copy(const cay_snap_row *r)
                          .total_us = (int64_t)r->total_us,
                          .users = (int64_t)r->users };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
-        c.text[i] = text[i] ? text[i] : "";
+        c.text[i] = CAY_OR(text[i], "");
         c.len[i] = strlen(c.text[i]);
     }
     cay__snaprow *copy = pack_row(&c);

@@ -106,7 +106,7 @@ static int check_spec(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOJSON *meta = NULL;
     CAY_TRY(cay__call_check(call, "snapshot", err));
-    s->label = s->label && *s->label ? s->label : NULL;
+    s->label = cay__text_or(s->label, NULL);
     CAY_TRY(cay__snap_label_check(s->label, err));
     if (s->metadata && strlen(s->metadata) > META_BYTES)
         return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big",
@@ -115,7 +115,9 @@ static int check_spec(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *
         CAY_TRY(cay__json_object("metadata", s->metadata, &meta, err));
     if (s->quiet && s->stop)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "quiet and stop exclude each other");
-    int rc = sb->owner ? cay__client_row(sb->owner, sb->id, &row, err) : CAY_ENOENT;
+    int rc = CAY_ENOENT;
+    if (sb->owner)
+        rc = cay__client_row(sb->owner, sb->id, &row, err);
     if (rc == CAY_ENOENT)
         return no_record(sb, err);
     CAY_TRY(rc);
@@ -139,9 +141,10 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
     if (json_object_get(o, "on") && !json_object_get(o, "on_since_ms"))
         json_object_set_new(o, "on_since_ms", json_integer(row->created_ms));
     *out = cay__json_text(o, 2 * CAY__SPEC_MAX);
-    return *out ? 0
-                : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big",
-                               "the record of sandbox %s is too big", row->id);
+    if (*out)
+        return 0;
+    return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the record of sandbox %s is too big",
+                        row->id);
 }
 
 /* It is there: its stack is the sandbox's with it on top. */
@@ -188,7 +191,7 @@ static int make_snapshot(cay_client *client, const cay_call *call, const cay_pro
     client->store->snap_last(client->db, row->sandbox, row->layers, last, NULL);
     cay_snap want = { .size = sizeof want,
                       .layer = row->id,
-                      .last = *last ? last : NULL,
+                      .last = cay__text_or(last, NULL),
                       .how = s->quiet  ? CAY_SNAP_QUIET
                              : s->stop ? CAY_SNAP_STOP
                                        : CAY_SNAP_ANY,
@@ -196,8 +199,11 @@ static int make_snapshot(cay_client *client, const cay_call *call, const cay_pro
                       .nlayers = below ? below->n : 0 };
     CAY_TRY(client->store->snap_insert(client->db, row, err));
     CAY_FAULT("snapshot.recorded");
-    int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot")
-                                              : ops->snapshot(box, call, &want, &made, err);
+    int rc;
+    if (CAY_FAULT_FAILS("snapshot.make"))
+        rc = cay_fail_sys(err, CAY_ESYS, "make the snapshot");
+    else
+        rc = ops->snapshot(box, call, &want, &made, err);
     CAY_FAULT("snapshot.made");
     if (rc == 0)
         rc = complete_row(client, row, &made, err);
@@ -238,9 +244,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
                              .parent = c->from,
                              .label = s->label,
                              .provider = sb->ops->name,
-                             .template_ = c->root        ? c->root
-                                          : c->template_ ? c->template_
-                                                         : "host",
+                             .template_ = CAY_OR(c->root, CAY_OR(c->template_, "host")),
                              .state = "making",
                              .boot = boot,
                              .mark = mark,
@@ -276,8 +280,11 @@ static int taken_before(cay_client *client, const char *id, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     int rc = cay__snap_row(client, id, &row, NULL);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? 0 : rc;
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
+    }
     if (strcmp(row->row.state, "making") == 0)
         return cay_fail_why(err, CAY_EBUSY, "snapshot_busy",
                             "snapshot %s was begun and not finished; try again", id);
@@ -304,19 +311,23 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     if (rc == 0 && s.once) {
         rc = taken_before(sb->owner, id, err);
         before = rc > 0;
-        rc = before ? 0 : rc;
+        if (before)
+            rc = 0;
     }
     if (rc == 0 && !before)
         rc = cay__mani_hide(sb, call, &passing, err);
     if (rc == 0 && !before)
         rc = record_and_take(sb, call, box, &s, automatic, id, err);
     int back = cay__mani_unhide(sb, call, &passing, rc == 0 ? err : NULL);
-    rc = rc < 0 ? rc : back;
+    if (rc >= 0)
+        rc = back;
     sb->ops->release(box);
     cay__close_fd(&lock);
     if (started)
         cay_sandbox_kill(sb, NULL, NULL);
-    return rc < 0 ? cay_wrap(err, rc, "snapshot %s", sb->id) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "snapshot %s", sb->id);
+    return 0;
 }
 
 int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
@@ -326,7 +337,9 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
     CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
-    return out ? cay_client_snapshot(sb->owner, call, id, out, err) : 0;
+    if (out)
+        return cay_client_snapshot(sb->owner, call, id, out, err);
+    return 0;
 }
 
 static bool at_it(const cay_client *client, const char *id)
@@ -429,7 +442,9 @@ static int settle_undo(const cay_layer_job *job, void *arg)
                                       NULL) != 1)
         return 0;
     int rc = cay__json_object("job", job->detail, &o, NULL);
-    CAY_AUTOFREE char *layers = rc == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
+    CAY_AUTOFREE char *layers = NULL;
+    if (rc == 0)
+        layers = cay__json_text(json_object_get(o, "layers"), 8192);
     cay__upper_path(upper, sizeof upper, job->subject);
     cay__upper_mark(client, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */

@@ -17,10 +17,14 @@ static int other_template(const cay_snap_row *s, const char *given, cay_err *err
 static int match_provider(cay_client *client, const cay_snap_row *s, cay_create *c, cay__arena *mem,
                           cay_err *err)
 {
-    const char *provider = c->provider && *c->provider ? c->provider
-                           : client->named             ? client->provider
-                                                       : NULL;
-    const char *given = c->root ? c->root : c->template_;
+    const char *provider;
+    if (c->provider && *c->provider)
+        provider = c->provider;
+    else if (client->named)
+        provider = client->provider;
+    else
+        provider = NULL;
+    const char *given = CAY_OR(c->root, c->template_);
     cay__place *to, *of;
     /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
     if (provider && strcmp(provider, s->provider) != 0 && !given &&
@@ -46,9 +50,10 @@ int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
-    CAY_AUTOFREE char *on =
-        json_object_get(o, "on") ? cay__json_to_bytes(json_object_get(o, "on")) : NULL;
-    if (!cay__str_copy(dir, cap, on ? on : ""))
+    CAY_AUTOFREE char *on = NULL;
+    if (json_object_get(o, "on"))
+        on = cay__json_to_bytes(json_object_get(o, "on"));
+    if (!cay__str_copy(dir, cap, CAY_OR(on, "")))
         return cay_fail_why(err, CAY_EINVAL, "snapshot_on",
                             "snapshot %s: the path of its directory is too long", s->id);
     *since_ms = cay__json_int(o, "on_since_ms", 0);
@@ -89,7 +94,9 @@ int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_e
     int rc = match_provider(client, &row->row, c, mem, err);
     if (rc != 0) {
         c->from = cay__arena_str(mem, row->row.id);
-        return rc < 0 ? rc : 0;
+        if (rc < 0)
+            return rc;
+        return 0;
     }
     CAY_TRY(match_on(&row->row, c, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
@@ -111,8 +118,12 @@ static int put_lease(cay_client *client, const char *id, const cay_create *c, ca
     cay__creator_now(client, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
-    CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
-    return text ? client->store->note_put(client->db, CAY__NOTE_LEASE, id, text, err) : rc;
+    CAY_AUTOFREE char *text = NULL;
+    if (rc == 0)
+        text = cay__json_text(o, 16384);
+    if (text)
+        return client->store->note_put(client->db, CAY__NOTE_LEASE, id, text, err);
+    return rc;
 }
 
 static int any_template(const cay_template_row *row, void *arg)
@@ -143,10 +154,10 @@ int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay
 static int copy_layers(const char *value, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_AUTOFREE char *text = cay__json_object("", value, &o, NULL) == 0
-                                  ? cay__json_text(json_object_get(o, "layers"), 8192)
-                                  : NULL;
-    return cay__stack_read(text ? text : "", arg, NULL);
+    CAY_AUTOFREE char *text = NULL;
+    if (cay__json_object("", value, &o, NULL) == 0)
+        text = cay__json_text(json_object_get(o, "layers"), 8192);
+    return cay__stack_read(CAY_OR(text, ""), arg, NULL);
 }
 
 void cay__stack_release(cay_client *client, const char *id)

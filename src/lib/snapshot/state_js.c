@@ -37,7 +37,10 @@ static json_t *convert_names(const json_t *v, bool names, int deep)
     size_t i;
     if (!deep || (!json_is_object(v) && !json_is_array(v)))
         return json_deep_copy(v);
-    to = json_is_array(v) ? json_array() : json_object();
+    if (json_is_array(v))
+        to = json_array();
+    else
+        to = json_object();
     json_array_foreach(v, i, member)
         json_array_append_new(to, convert_names(member, false, deep - 1));
     json_object_foreach((json_t *)v, key, member)
@@ -68,7 +71,7 @@ static json_t *entry_js(const json_t *e, int deep)
     if (coded)
         json_object_set_new(to, "content",
                             json_pack("{s:s,s:O}", "type", "base64", "data",
-                                      data ? data : json_object_get(e, "content")));
+                                      CAY_OR(data, json_object_get(e, "content"))));
     if (children)
         json_object_set_new(to, "children", entries_js(children, deep - 1));
     return to;
@@ -149,10 +152,14 @@ int cay__state_from_js(const json_t *envelope, json_t **out, cay_err *err)
     if (whole &&
         (!json_is_object(whole) || strcmp(cay__json_str(whole, "session_id", ""), id) != 0))
         return fail_invalid("providerState.cay is not of providerState.sandboxId", err);
-    *out = whole ? json_incref((json_t *)whole)
-                 : json_pack("{s:s,s:i,s:s,s:s,s:i,s:{s:s},s:b,s:{}}", "type", CAY__STATE_TYPE,
-                             "version", CAY__STATE_VERSION, "session_id", id, "provider", "native",
-                             "isolation", 0, "snapshot", "type", "noop", "workspace_root_ready",
-                             true, "sandbox");
-    return *out ? 0 : fail_invalid("providerState.sandboxId is not an id", err);
+    if (whole)
+        *out = json_incref((json_t *)whole);
+    else
+        *out =
+            json_pack("{s:s,s:i,s:s,s:s,s:i,s:{s:s},s:b,s:{}}", "type", CAY__STATE_TYPE, "version",
+                      CAY__STATE_VERSION, "session_id", id, "provider", "native", "isolation", 0,
+                      "snapshot", "type", "noop", "workspace_root_ready", true, "sandbox");
+    if (*out)
+        return 0;
+    return fail_invalid("providerState.sandboxId is not an id", err);
 }

@@ -108,9 +108,10 @@ static int redact_manifest(const char *json, cay__state_manifest *m, cay_err *er
     m->policy = json_object_get(o, "policy") != NULL;
     json_object_del(o, "policy"); /* what it may reach is given, not believed */
     m->text = cay__json_text(o, CAY_STATE_BYTES);
-    return m->text ? 0
-                   : cay_fail_why(err, CAY_ETOOBIG, "state_too_big",
-                                  "the manifest has more than %u bytes", CAY_STATE_BYTES);
+    if (m->text)
+        return 0;
+    return cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "the manifest has more than %u bytes",
+                        CAY_STATE_BYTES);
 }
 
 static int on_target(const cay_mount_target *t, void *arg)
@@ -138,7 +139,9 @@ int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *
     cay_manifest_mounts(m, on_target, out->targets);
     int rc = cay_manifest_to_json(m, &json, err);
     cay_manifest_free(m);
-    return rc < 0 ? rc : redact_manifest(json, out, err);
+    if (rc < 0)
+        return rc;
+    return redact_manifest(json, out, err);
 }
 
 void cay__state_manifest_clear(cay__state_manifest *m)
@@ -203,8 +206,8 @@ static int same_entries(const json_t *a, const json_t *b, const char *above, uns
 int cay__state_topology(const char *state, const char *given, cay_err *err)
 {
     CAY_AUTOJSON *a = NULL, *b = NULL;
-    CAY_TRY(cay__json_object("state: manifest", state ? state : "{}", &a, err));
-    CAY_TRY(cay__json_object("manifest", given ? given : "{}", &b, err));
+    CAY_TRY(cay__json_object("state: manifest", CAY_OR(state, "{}"), &a, err));
+    CAY_TRY(cay__json_object("manifest", CAY_OR(given, "{}"), &b, err));
     if (strcmp(cay__json_str(a, "root", "/workspace"), cay__json_str(b, "root", "/workspace")) != 0)
         return fail_differs("root", "is another", err);
     return same_entries(json_object_get(a, "entries"), json_object_get(b, "entries"), "", 0, err);

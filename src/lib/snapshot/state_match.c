@@ -96,7 +96,7 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
                      cay_err *err)
 {
     static const cay_create nothing = { .size = sizeof nothing };
-    const cay_create *w = with ? with : &nothing;
+    const cay_create *w = CAY_OR(with, &nothing);
     CAY_AUTOBUF text = CAY__BUF(200), detail = CAY__BUF(sizeof err->detail - 4);
     list l = { .text = text, .detail = detail };
     if (s->root && !w->root)
@@ -116,7 +116,7 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
         return 0;
     cay_fail_why(err, CAY_EINVAL, "state_incomplete",
                  "the state leaves out what gives rights; give again: %s",
-                 text.data ? text.data : "see the details");
+                 CAY_OR(text.data, "see the details"));
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
         cay__str_copy(err->detail, sizeof err->detail, detail.data);

@@ -32,8 +32,11 @@ static int take_text(const json_t *o, const char *key, bool must, cay__arena *me
                      cay_err *err)
 {
     const json_t *v = json_object_get(o, key);
-    if (!v || json_is_null(v))
-        return must ? fail_invalid(key, "is missing", err) : 0;
+    if (!v || json_is_null(v)) {
+        if (must)
+            return fail_invalid(key, "is missing", err);
+        return 0;
+    }
     const char *s = cay__json_str(o, key, NULL);
     if (!s || strlen(s) > TEXT_MAX)
         return fail_invalid(key, "is not a short string", err);
@@ -163,9 +166,9 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
     if (cay__spec_read(&row, &s->spec, &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
     int rc = cay__create_check(&s->spec->create, -1, "", &why);
-    return rc < 0
-               ? cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg)
-               : 0;
+    if (rc < 0)
+        return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
+    return 0;
 }
 
 static int take_redacted(const json_t *o, cay__state *s, cay_err *err)
@@ -252,7 +255,7 @@ int cay__state_read(const char *text, size_t len, cay__state **out, cay_err *err
     if (cay__state_is_js(o))
         CAY_TRY(cay__state_from_js(o, &inner, err));
     cay__state *s = cay__alloc(sizeof *s);
-    int rc = read_all(inner ? inner : o, s, err);
+    int rc = read_all(CAY_OR(inner, o), s, err);
     if (rc < 0)
         cay__state_free(s);
     else
@@ -272,7 +275,7 @@ void cay__state_free(cay__state *s)
 void cay__state_fingerprint(const char *snapshot, const char *manifest, char out[65])
 {
     char inner[CAY__SHA256_HEX], both[CAY__SHA256_HEX + 64];
-    const char *m = manifest ? manifest : "";
+    const char *m = CAY_OR(manifest, "");
     cay__sha256_hex(m, strlen(m), inner);
     cay__str_join(both, sizeof both, snapshot, "\n", inner, NULL);
     cay__sha256_hex(both, strlen(both), out);

@@ -36,14 +36,15 @@ typedef struct way {
 const char *cay_resumed_name(cay_resumed how)
 {
     static const char *const names[] = { "", "alive", "kept", "restored", "rebuilt" };
-    return (size_t)how < CAY_LEN(names) ? names[how] : "";
+    if ((size_t)how < CAY_LEN(names))
+        return names[how];
+    return "";
 }
 
 /* Never a weaker wall because a text says so. */
 static int check_provider(const way *w, cay_err *err)
 {
-    const char *want =
-        w->with->provider && *w->with->provider ? w->with->provider : w->client->provider;
+    const char *want = cay__text_or(w->with->provider, w->client->provider);
     if (!strcmp(w->s->provider, want) ||
         (!w->client->named && !w->with->provider && !strcmp(w->s->provider, "native")))
         return 0;
@@ -71,7 +72,7 @@ static bool is_unchanged(const way *w, const cay_row *row)
         if (rc < 0)
             return false;
     }
-    cay__state_fingerprint(w->s->snapshot, w->given.text ? w->given.text : own.text, print);
+    cay__state_fingerprint(w->s->snapshot, CAY_OR(w->given.text, own.text), print);
     return !strcmp(print, w->s->fingerprint) &&
            cay__state_same_files(w->client, w->call, w->s, NULL);
 }
@@ -140,7 +141,9 @@ static int reconnect_sandbox(const way *w, const cay_row *row, cay_sandbox **out
                             row->provider, w->s->provider);
     CAY_TRY(cay_client_find(w->client, w->call, w->s->id, &sb, err));
     int rc = cay_sandbox_describe(sb, w->call, &info, err);
-    cay_state state = rc == 0 ? info->state : CAY_STATE_NONE;
+    cay_state state = CAY_STATE_NONE;
+    if (rc == 0)
+        state = info->state;
     if (rc == 0 && info->level < (cay_level)w->s->level && cay__state_live(state))
         rc = cay_fail_why(err, CAY_EISOLATION, "level_missing",
                           "sandbox %s has level %d and its state says %d", row->id,
@@ -148,9 +151,12 @@ static int reconnect_sandbox(const way *w, const cay_row *row, cay_sandbox **out
     if (rc == 0)
         cay_info_free(info);
     *how = CAY_RESUMED_ALIVE;
-    if (rc == 0)
-        rc = state == CAY_STOPPED ? start_stopped(w, row, sb, how, err)
-                                  : cay_sandbox_resume(sb, w->call, err);
+    if (rc == 0) {
+        if (state == CAY_STOPPED)
+            rc = start_stopped(w, row, sb, how, err);
+        else
+            rc = cay_sandbox_resume(sb, w->call, err);
+    }
     if (rc < 0)
         cay_sandbox_unref(sb);
     else
@@ -183,9 +189,10 @@ static int check_snapshot(const way *w, cay_err *err)
     bool ours = !strcmp(snap->sandbox, w->s->id) && !strcmp(snap->provider, w->s->provider);
     cay_snapshot_free(snap);
     /* Somebody else's files do not come by a state that names them. */
-    return ours ? 0
-                : cay_fail_why(err, CAY_EPERM, "state_refused",
-                               "snapshot %s is not one of sandbox %s", w->s->snapshot, w->s->id);
+    if (ours)
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "state_refused", "snapshot %s is not one of sandbox %s",
+                        w->s->snapshot, w->s->id);
 }
 
 /* The plain variables of the state, then those given. */
@@ -238,7 +245,9 @@ static int check_given(way *w, cay_err *err)
     /* Rights of a mount are bound anew at every resume, or not at all. */
     if (w->s->mounts && !w->with->manifest)
         return cay__state_match(w->s, w->with, NULL, err);
-    return w->s->mounts ? cay__state_topology(w->s->manifest, w->given.text, err) : 0;
+    if (w->s->mounts)
+        return cay__state_topology(w->s->manifest, w->given.text, err);
+    return 0;
 }
 
 int cay_client_resume_state(cay_client *client, const cay_call *call, const cay_resume_state *given,
@@ -254,7 +263,7 @@ int cay_client_resume_state(cay_client *client, const cay_call *call, const cay_
     if (r.with)
         CAY_TRY(cay__spec_take(&with, sizeof with, r.with, "cay_create", err));
     CAY_TRY(cay__call_check(call, "resume", err));
-    CAY_TRY(cay__state_read(r.state ? r.state : "", r.state ? r.len : 0, &s, err));
+    CAY_TRY(cay__state_read(CAY_OR(r.state, ""), r.state ? r.len : 0, &s, err));
     way w = { .client = client, .call = call, .s = s, .with = &with };
     int rc = check_provider(&w, err);
     if (rc == 0)

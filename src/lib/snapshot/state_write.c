@@ -81,7 +81,7 @@ static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest 
     cay_pair *env = cay__arena_take(mem, (n + 1) * sizeof *env);
     for (size_t i = 0; i < n; i++)
         if (!has_secret(c, c->env[i].key) &&
-            !cay__str_starts(c->env[i].value ? c->env[i].value : "", "/etc/cay/") &&
+            !cay__str_starts(CAY_OR(c->env[i].value, ""), "/etc/cay/") &&
             !cay__state_has(m->variables, c->env[i].key))
             env[k++] = c->env[i];
     return env;
@@ -181,19 +181,21 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
     json_object_set_new(o, "session_id", json_string(sb->id));
     json_object_set_new(o, "provider", json_string(row->provider));
     json_object_set_new(o, "isolation", json_integer(info->level));
-    json_object_set_new(o, "template", json_string(c->template_ ? c->template_ : "host"));
+    json_object_set_new(o, "template", json_string(CAY_OR(c->template_, "host")));
     put_snapshot(o, snapshot, m->text);
     json_object_set_new(o, "workspace_root_ready", json_true());
     CAY_TRY(put_manifest(o, m, err));
     json_object_set(o, "exposed_ports", ports);
     json_object_set(o, "sandbox", sandbox);
     json_object_set_new(o, "redacted", redacted_json(c, m));
-    CAY_AUTOJSON *envelope = js ? cay__state_to_js(o) : NULL;
-    *json = cay__json_text(envelope ? envelope : o, CAY_STATE_BYTES);
-    return *json ? 0
-                 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big",
-                                "the state of %s would have more than %u bytes", sb->id,
-                                CAY_STATE_BYTES);
+    CAY_AUTOJSON *envelope = NULL;
+    if (js)
+        envelope = cay__state_to_js(o);
+    *json = cay__json_text(CAY_OR(envelope, o), CAY_STATE_BYTES);
+    if (*json)
+        return 0;
+    return cay_fail_why(err, CAY_ETOOBIG, "state_too_big",
+                        "the state of %s would have more than %u bytes", sb->id, CAY_STATE_BYTES);
 }
 
 int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save_state *given,

@@ -24,10 +24,13 @@ typedef struct asked {
 
 static cay_file_type type_of(uint64_t mode)
 {
-    return S_ISREG(mode)   ? CAY_FILE
-           : S_ISDIR(mode) ? CAY_DIR
-           : S_ISLNK(mode) ? CAY_LINK
-                           : CAY_OTHER;
+    if (S_ISREG(mode))
+        return CAY_FILE;
+    if (S_ISDIR(mode))
+        return CAY_DIR;
+    if (S_ISLNK(mode))
+        return CAY_LINK;
+    return CAY_OTHER;
 }
 
 static int on_record(cay__rec *r, void *arg, cay_err *err)
@@ -52,7 +55,9 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     if (r->type != CAY__REC_ENTRY || r->bad)
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                             "cay-layer look: a record has a wrong form");
-    return q->fn ? q->fn(&e, q->arg) : 0;
+    if (q->fn)
+        return q->fn(&e, q->arg);
+    return 0;
 }
 
 static int run_look(asked *q, const cay_call *call, const cay__point *p, cay_err *err)

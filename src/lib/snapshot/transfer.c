@@ -28,22 +28,26 @@ typedef enum place { PLACE_PATH, PLACE_HTTP, PLACE_S3 } place;
 
 static place place_of(const char *url)
 {
-    return cay__str_starts(url, "http://") || cay__str_starts(url, "https://") ? PLACE_HTTP
-           : cay__str_starts(url, "s3://")                                     ? PLACE_S3
-                                                                               : PLACE_PATH;
+    if (cay__str_starts(url, "http://") || cay__str_starts(url, "https://"))
+        return PLACE_HTTP;
+    if (cay__str_starts(url, "s3://"))
+        return PLACE_S3;
+    return PLACE_PATH;
 }
 
 static int open_temp_file(cay_client *client, int *out, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR"),
-               *there = tmp && *tmp
-                            ? tmp
-                            : "/tmp"; /* a server's snapshots have no state directory here */
-    *out = client->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
-                        : openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
-                                   client->back ? there : client->home)
-                    : 0;
+               *there = cay__text_or(
+                   tmp, "/tmp"); /* a server's snapshots have no state directory here */
+    if (client->back)
+        *out = open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    else
+        *out = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*out < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
+                            client->back ? there : client->home);
+    return 0;
 }
 
 typedef struct program {
@@ -78,7 +82,9 @@ static int spawn_program(program *p, char **env, cay_err *err)
     errno = e;
     if (e == ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "program_missing", "%s is not installed", p->argv[0]);
-    return e ? cay_fail_sys(err, CAY_ESYS, "start %s", p->argv[0]) : 0;
+    if (e)
+        return cay_fail_sys(err, CAY_ESYS, "start %s", p->argv[0]);
+    return 0;
 }
 
 /* Its status; a call that is over ends it. */
@@ -91,7 +97,10 @@ static int await_program(program *p, const cay_call *call, int *status, cay_err 
         kill(p->pid, SIGKILL);
     while (waitpid(p->pid, &st, 0) < 0 && errno == EINTR)
         ;
-    *status = WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
+    if (WIFEXITED(st))
+        *status = WEXITSTATUS(st);
+    else
+        *status = 128 + WTERMSIG(st);
     return rc;
 }
 
@@ -198,8 +207,8 @@ static int transfer_s3(const cay_call *call, const char *url, bool put, int file
         return cay_fail_why(err, CAY_EINVAL, "store_url", "AWS_ENDPOINT_URL is no URL");
     snprintf(remote, sizeof remote,
              ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
-             endpoint ? "Other" : "AWS", endpoint ? ",endpoint=\"" : "", endpoint ? endpoint : "",
-             endpoint ? "\"" : "", region ? ",region=" : "", region ? region : "", path);
+             endpoint ? "Other" : "AWS", endpoint ? ",endpoint=\"" : "", CAY_OR(endpoint, ""),
+             endpoint ? "\"" : "", region ? ",region=" : "", CAY_OR(region, ""), path);
     s3_env(env, CAY_LEN(env));
     const char *const up[] = { "rclone", "rcat", "--quiet", "--", remote, NULL }, *const down[] = {
         "rclone", "cat", "--quiet", "--", remote, NULL
@@ -228,14 +237,18 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
                  : cay__str_copy(path, cap, url)))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "%.100s: the path is too long", url);
     char *slash = strrchr(path, '/');
-    *name = slash ? slash + 1 : path;
+    if (slash)
+        *name = slash + 1;
+    else
+        *name = path;
     if (slash)
         *slash = 0;
-    *dir = open(!slash ? "." : *path ? path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *dir = open(!slash ? "." : cay__text_or(path, "/"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (slash)
         *slash = '/';
-    return *dir < 0 || !**name ? cay_fail_sys(err, CAY_ESYS, "open the directory of %.150s", path)
-                               : 0;
+    if (*dir < 0 || !**name)
+        return cay_fail_sys(err, CAY_ESYS, "open the directory of %.150s", path);
+    return 0;
 }
 
 /* On the disk, then under its name, at once. */
@@ -265,8 +278,11 @@ static int push_path(cay_client *client, const cay_call *call, const cay_export 
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD dir = -1;
     /* A sandbox has no id for its archive before it is taken; its own will do. */
-    const char *id =
-        cay_client_snapshot(client, call, spec->ref, &s, NULL) == 0 ? s->id : spec->ref;
+    const char *id;
+    if (cay_client_snapshot(client, call, spec->ref, &s, NULL) == 0)
+        id = s->id;
+    else
+        id = spec->ref;
     CAY_TRY(path_open(url, id, path, sizeof path, &dir, &name, err));
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
@@ -303,8 +319,10 @@ int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, true, file, err)
-                                          : transfer_s3(call, t.url, true, file, err));
+    if (place_of(t.url) == PLACE_HTTP)
+        CAY_TRY(transfer_http(client, call, &t, true, file, err));
+    else
+        CAY_TRY(transfer_s3(call, t.url, true, file, err));
     if (where)
         *where = cay__strdup(t.url);
     return 0;
@@ -323,8 +341,10 @@ int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import
         return cay_client_import(client, call, spec, file, out, err);
     }
     CAY_TRY(open_temp_file(client, &file, err));
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, false, file, err)
-                                          : transfer_s3(call, t.url, false, file, err));
+    if (place_of(t.url) == PLACE_HTTP)
+        CAY_TRY(transfer_http(client, call, &t, false, file, err));
+    else
+        CAY_TRY(transfer_s3(call, t.url, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
@@ -351,8 +371,9 @@ int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *
         return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
-    return place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, true, file, err)
-                                         : transfer_s3(call, t.url, true, file, err);
+    if (place_of(t.url) == PLACE_HTTP)
+        return transfer_http(client, call, &t, true, file, err);
+    return transfer_s3(call, t.url, true, file, err);
 }
 
 int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *given, size_t max,
@@ -364,14 +385,18 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
     CAY_TRY(check_spec(given, &t, err));
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (file < 0)
-            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "store_failed",
-                                                  "there is nothing at %.150s", t.url)
-                                   : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+        if (file < 0) {
+            if (errno == ENOENT)
+                return cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.150s",
+                                    t.url);
+            return cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+        }
     } else {
         CAY_TRY(open_temp_file(client, &file, err));
-        CAY_TRY(place_of(t.url) == PLACE_HTTP ? transfer_http(client, call, &t, false, file, err)
-                                              : transfer_s3(call, t.url, false, file, err));
+        if (place_of(t.url) == PLACE_HTTP)
+            CAY_TRY(transfer_http(client, call, &t, false, file, err));
+        else
+            CAY_TRY(transfer_s3(call, t.url, false, file, err));
     }
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_why(err, CAY_ETYPE, "store_failed", "%.150s is no file", t.url);

@@ -28,9 +28,13 @@ static int find_last(cay_sandbox *sb, const char *from, cay__snaprow **out, cay_
     if (rc < 0 || !(*out)->row.automatic)
         return rc;
     CAY_AUTOFREE cay__snaprow *after = CAY_STEAL(*out);
-    rc = *after->row.parent ? cay__snap_find(client, after->row.parent, out, err) : CAY_ENOENT;
-    return rc == CAY_ENOENT ? fail_nothing(sb, "nothing is kept from before the last command", err)
-                            : rc;
+    if (*after->row.parent)
+        rc = cay__snap_find(client, after->row.parent, out, err);
+    else
+        rc = CAY_ENOENT;
+    if (rc == CAY_ENOENT)
+        return fail_nothing(sb, "nothing is kept from before the last command", err);
+    return rc;
 }
 
 /* Is `id` of this sandbox, or before what it stands on? */
@@ -39,7 +43,7 @@ static int check_ancestry(cay_sandbox *sb, const cay_snap_row *to, const char *f
     char at[CAY_ID_LEN + 1];
     if (!strcmp(to->sandbox, sb->id))
         return 0;
-    for (cay__str_copy(at, sizeof at, from ? from : ""); *at;) {
+    for (cay__str_copy(at, sizeof at, CAY_OR(from, "")); *at;) {
         CAY_AUTOFREE cay__snaprow *row = NULL;
         if (!strcmp(at, to->id))
             return 0;
@@ -58,8 +62,11 @@ static int choose_target(cay_sandbox *sb, const char *to, cay__snaprow **out, ca
     cay__spec *spec = NULL;
     CAY_TRY(cay__client_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
-    int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err)
-                : find_last(sb, spec->create.from, out, err);
+    int rc;
+    if (to)
+        rc = cay__snap_find_of(sb->owner, row->row.tenant, to, out, err);
+    else
+        rc = find_last(sb, spec->create.from, out, err);
     if (rc == 0 && to)
         rc = check_ancestry(sb, &(*out)->row, spec->create.from, err);
     cay__spec_free(spec);
@@ -172,8 +179,12 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
     if (rc == 0)
         rc = go_back_on(sb, call, &(*target)->row, err);
     cay__close_fd(&lock);
-    int again = ran ? cay_sandbox_resume(sb, call, rc == 0 ? err : NULL) : 0;
-    return rc < 0 ? rc : again;
+    int again = 0;
+    if (ran)
+        again = cay_sandbox_resume(sb, call, rc == 0 ? err : NULL);
+    if (rc < 0)
+        return rc;
+    return again;
 }
 
 static bool is_on(const cay_row *row)
@@ -210,7 +221,9 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     bool started = false;
     cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "undo", err));
-    int rc = client ? cay__client_row(client, sb->id, &row, err) : CAY_ENOENT;
+    int rc = CAY_ENOENT;
+    if (client)
+        rc = cay__client_row(client, sb->id, &row, err);
     if (rc == CAY_ENOENT)
         return fail_nothing(sb, "this sandbox keeps no record", err);
     CAY_TRY(rc);

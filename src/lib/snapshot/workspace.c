@@ -67,7 +67,8 @@ static int on_entry(const cay_dirent *e, void *arg)
         return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit",
                             "the names of the files have more than %d MiB together",
                             NAMES_MOST >> 20);
-    s->bytes += e->st.type == CAY_FILE ? e->st.size : 0;
+    if (e->st.type == CAY_FILE)
+        s->bytes += e->st.size;
     s->twigs = grow_array(s->twigs, s->n, sizeof *s->twigs);
     s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE  ? '0'
                                        : e->st.type == CAY_DIR ? '5'
@@ -100,13 +101,17 @@ static int put_bytes(saving *s, const twig *w)
         CAY_TRY(cay__call_check(s->call, "export", s->err));
         size_t want = (size_t)CAY_MIN(left, (uint64_t)CHUNK);
         char *room = cay__buf_room(&s->buf, want);
-        ssize_t n = room ? read(fd, room, want) : -1;
+        ssize_t n = -1;
+        if (room)
+            n = read(fd, room, want);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 ? cay_fail_sys(s->err, CAY_ESYS, "read %.200s", path)
-                         : cay_fail_why(s->err, CAY_EBUSY, "workspace_changed",
-                                        "%.200s was changed while it was read; try again", path);
+        if (n <= 0) {
+            if (n < 0)
+                return cay_fail_sys(s->err, CAY_ESYS, "read %.200s", path);
+            return cay_fail_why(s->err, CAY_EBUSY, "workspace_changed",
+                                "%.200s was changed while it was read; try again", path);
+        }
         cay__buf_used(&s->buf, (size_t)n);
         left -= (uint64_t)n;
         if (s->buf.len > CHUNK)
@@ -137,7 +142,9 @@ static int put_member(saving *s, const twig *w, cay__member *m)
     if (s->spec && s->spec->progress && s->got.files % 256 == 0 &&
         s->spec->progress(s->got.files, s->got.bytes, s->spec->arg))
         return cay_fail(s->err, CAY_ECANCELED, "export was stopped");
-    return s->buf.len > CHUNK ? flush_output(s) : 0;
+    if (s->buf.len > CHUNK)
+        return flush_output(s);
+    return 0;
 }
 
 static int put_all(saving *s)
@@ -181,10 +188,12 @@ int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
 static const char *root_of(const char *spec, cay__arena *mem)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_AUTOFREE char *at = cay__json_object("spec", spec, &o, NULL) == 0
-                                ? cay__json_to_bytes(json_object_get(o, "workdir"))
-                                : NULL;
-    return at && *at == '/' && at[1] ? cay__arena_str(mem, at) : USUAL_ROOT;
+    CAY_AUTOFREE char *at = NULL;
+    if (cay__json_object("spec", spec, &o, NULL) == 0)
+        at = cay__json_to_bytes(json_object_get(o, "workdir"));
+    if (at && *at == '/' && at[1])
+        return cay__arena_str(mem, at);
+    return USUAL_ROOT;
 }
 
 /* Without a record, so that it ends with this program: whatever becomes of that, nothing is left.
@@ -300,8 +309,9 @@ static int get_member(size_t i, cay_fill_item *out, void *arg, cay_err *err)
     if (m->item.type != 'f')
         return 0;
     out->fd = f->fd;
-    return lseek(f->fd, m->at, SEEK_SET) == m->at ? 0
-                                                  : cay_fail_sys(err, CAY_ESYS, "read the archive");
+    if (lseek(f->fd, m->at, SEEK_SET) == m->at)
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "read the archive");
 }
 
 typedef struct clearing {
@@ -336,7 +346,9 @@ static int clear_workspace(cay_sandbox *sb, const cay_call *call, const char *ro
     free(c.paths);
     if (rc < 0 && rc != CAY_ENOENT && err)
         *err = own;
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root, int fd,
@@ -371,8 +383,10 @@ int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_c
     CAY_TRY(cay_client_export(client, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
-    int rc = cay__workspace_fill(sb, call, c->workdir ? c->workdir : USUAL_ROOT, file, err);
+    int rc = cay__workspace_fill(sb, call, CAY_OR(c->workdir, USUAL_ROOT), file, err);
     sb->box = NULL; /* the caller's */
     cay_sandbox_unref(sb);
-    return rc < 0 ? cay_wrap(err, rc, "snapshot %s", c->from) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "snapshot %s", c->from);
+    return 0;
 }

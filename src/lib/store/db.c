@@ -369,13 +369,22 @@ void cay__db_done(sqlite3_stmt **st)
 int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err)
 {
     int rc = sqlite3_step(st);
-    return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : cay__db_fail(db, what, err);
+    if (rc == SQLITE_ROW)
+        return 1;
+    if (rc == SQLITE_DONE)
+        return 0;
+    return cay__db_fail(db, what, err);
 }
 
 static int run_query(cay__db *db, enum cay__query q, const char *what, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    return !st ? err ? err->code : CAY_ESYS : cay__db_step(db, st, what, err);
+    if (!st) {
+        if (err)
+            return err->code;
+        return CAY_ESYS;
+    }
+    return cay__db_step(db, st, what, err);
 }
 
 static void roll_back(cay__db *db)
@@ -402,8 +411,13 @@ static int set_durable(cay__db *db, bool on, cay_err *err)
     if (db->full == on)
         return 0;
     int rc = run_query(db, on ? CAY__Q_FULL : CAY__Q_NORMAL, "set up the store", err);
-    db->full = rc < 0 ? -1 : on;
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        db->full = -1;
+    else
+        db->full = on;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int try_transaction(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_err *),

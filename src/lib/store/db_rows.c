@@ -6,7 +6,7 @@
 
 void cay__db_text(sqlite3_stmt *st, int i, const char *s)
 {
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, i, CAY_OR(s, ""), -1, SQLITE_STATIC);
 }
 
 int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
@@ -44,7 +44,10 @@ int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *w
 void cay__db_rows_add(cay__db_rows *r, void *row)
 {
     if (r->n == r->cap) {
-        r->cap = r->cap ? r->cap * 2 : 32;
+        if (r->cap)
+            r->cap = r->cap * 2;
+        else
+            r->cap = 32;
         r->at = realloc(r->at, r->cap * sizeof *r->at);
         if (!r->at)
             abort();
@@ -82,7 +85,9 @@ int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const ch
     cay_err own = CAY_ERR_INIT;
     size_t got = 0;
     pthread_mutex_lock(&db->lock);
-    int rc = *ref ? resolve_ref(db, q, tenant, ref, what, ids, max, &got, err ? err : &own) : 0;
+    int rc = 0;
+    if (*ref)
+        rc = resolve_ref(db, q, tenant, ref, what, ids, max, &got, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     if (rc == 0)
         *n = got;

@@ -10,7 +10,9 @@ static const char *check_object(const char *text, bool may_be_empty, const char 
     CAY_AUTOJSON *j = NULL;
     if (may_be_empty && !*text)
         return NULL;
-    return cay__json_object("", text, &j, NULL) < 0 ? why : NULL;
+    if (cay__json_object("", text, &j, NULL) < 0)
+        return why;
+    return NULL;
 }
 
 bool cay__tenant_valid(const char *name)
@@ -35,9 +37,9 @@ static const char *check_row(const cay__cols *c, const cay_row *r)
     if (!cay__tenant_valid(r->tenant) && strcmp(r->tenant, CAY__WARM_TENANT) != 0)
         return "record: the tenant is no name";
     const char *why = check_object(r->spec, false, "record: spec is not a JSON object");
-    why = why ? why : check_object(r->box, true, "record: box is not a JSON object");
-    why = why ? why : check_object(r->labels, false, "record: labels are not a JSON object");
-    return why ? why : check_object(r->metadata, true, "record: metadata is not a JSON object");
+    why = CAY_OR(why, check_object(r->box, true, "record: box is not a JSON object"));
+    why = CAY_OR(why, check_object(r->labels, false, "record: labels are not a JSON object"));
+    return CAY_OR(why, check_object(r->metadata, true, "record: metadata is not a JSON object"));
 }
 
 /* A copy of the texts; state and reason are as given. */
@@ -99,7 +101,7 @@ cay__row *cay__row_copy(const cay_row *row)
                     .changed_ms = row->changed_ms,
                     .version = row->version };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
-        c.text[i] = text[i] ? text[i] : "";
+        c.text[i] = CAY_OR(text[i], "");
         c.len[i] = strlen(c.text[i]);
     }
     return pack_row(&c);
@@ -122,7 +124,7 @@ bool cay__row_matches(const cay_row *row, const cay_filter *f)
         return false;
     for (const cay_pair *p = f->labels; p->key; p++) {
         const char *v = cay__json_str(j, p->key, NULL);
-        if (!v || strcmp(v, p->value ? p->value : "") != 0)
+        if (!v || strcmp(v, CAY_OR(p->value, "")) != 0)
             return false;
     }
     return true;

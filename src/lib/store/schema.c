@@ -149,7 +149,9 @@ static int read_kind(int dir, kind *out, cay_err *err)
     CAY_AUTOFD fd = openat(dir, "store.db", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, "open store.db");
-    ssize_t n = fd < 0 ? 0 : cay__fd_read_all(fd, h, sizeof h);
+    ssize_t n = 0;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, h, sizeof h);
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "read store.db");
     *out = STORE_NEW;
@@ -165,15 +167,18 @@ static int read_kind(int dir, kind *out, cay_err *err)
                             "store.db was made by another program; set CAY_HOME");
     if (version > CAY__SCHEMA)
         return fail_newer(version, err);
-    *out =
-        version == CAY__SCHEMA && h[18] == 2 && h[19] == 2 ? STORE_READY : STORE_OLD; /* 2: WAL */
+    if (version == CAY__SCHEMA && h[18] == 2 && h[19] == 2)
+        *out = STORE_READY;
+    else
+        *out = STORE_OLD; /* 2: WAL */
     return 0;
 }
 
 static int exec_sql(cay__db *db, const char *sql, const char *what, cay_err *err)
 {
-    return sqlite3_exec(db->sql, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
-                                                                     : cay__db_fail(db, what, err);
+    if (sqlite3_exec(db->sql, sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    return cay__db_fail(db, what, err);
 }
 
 /* SQLite gives up its write-ahead log only to the last who has the file open. */
@@ -217,7 +222,9 @@ static int version_of(cay__db *db, long *out, cay_err *err)
 static int make_file(int dir, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, "store.db", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd >= 0 && fchmod(fd, 0600) == 0 ? 0 : cay_fail_sys(err, CAY_ESYS, "make store.db");
+    if (fd >= 0 && fchmod(fd, 0600) == 0)
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "make store.db");
 }
 
 static int connect_to(const char *where, cay__db *db, cay_err *err)
@@ -227,9 +234,11 @@ static int connect_to(const char *where, cay__db *db, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long");
     int rc = sqlite3_open_v2(
         path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-    if (rc != SQLITE_OK)
-        return db->sql ? cay__db_fail(db, "open store.db", err)
-                       : cay_fail(err, CAY_ENOSPACE, "open store.db: out of memory");
+    if (rc != SQLITE_OK) {
+        if (db->sql)
+            return cay__db_fail(db, "open store.db", err);
+        return cay_fail(err, CAY_ENOSPACE, "open store.db: out of memory");
+    }
     sqlite3_busy_timeout(db->sql, WAIT_MS);
     /* A refused newer store stays as it is, and a short command does not pay for a checkpoint. */
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -299,7 +308,11 @@ static int read_instance(cay__db *db, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSTANCE, &own);
-    int rc = st ? cay__db_step(db, st, "read the instance of store.db", &own) : own.code;
+    int rc;
+    if (st)
+        rc = cay__db_step(db, st, "read the instance of store.db", &own);
+    else
+        rc = own.code;
     if (rc == 1) {
         cay__str_copy(db->instance, sizeof db->instance, (const char *)sqlite3_column_text(st, 0));
         return 0;
@@ -317,7 +330,10 @@ static int open_ready(const char *where, cay__db *db, cay_err *err)
     kind k;
     long v = 0;
     CAY_TRY(read_kind(db->dir, &k, err));
-    CAY_TRY(k == STORE_READY ? connect_to(where, db, err) : set_up(where, db, err));
+    if (k == STORE_READY)
+        CAY_TRY(connect_to(where, db, err));
+    else
+        CAY_TRY(set_up(where, db, err));
     CAY_TRY(version_of(db, &v, err)); /* the newest may still be in the log alone */
     if (v > CAY__SCHEMA)
         return fail_newer(v, err);

@@ -12,7 +12,9 @@
 
 int64_t cay__quota_amount(uint64_t v)
 {
-    return v < (uint64_t)NO_LIMIT ? (int64_t)v : NO_LIMIT;
+    if (v < (uint64_t)NO_LIMIT)
+        return (int64_t)v;
+    return NO_LIMIT;
 }
 
 static int no_tenant(const char *name, cay_err *err)
@@ -43,7 +45,7 @@ static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
     cay__db_text(st, 1, tenant);
     int rc = cay__db_step(db, st, "read the tenant", err);
     if (rc <= 0)
-        return rc ? rc : no_tenant(tenant, err);
+        return CAY_OR(rc, no_tenant(tenant, err));
     for (int i = 0; i < KINDS; i++)
         b->most[i] = sqlite3_column_int64(st, i);
     b->creates = sqlite3_column_int64(st, KINDS);
@@ -145,7 +147,9 @@ int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], boo
     CAY_TRY(budget_of(db, tenant, &b, err));
     if (b.most[SANDBOXES] || b.most[CPU] || b.most[MEMORY] || b.most[DISK])
         CAY_TRY(check_amounts(db, tenant, &b, uses, fresh, err));
-    return fresh && b.creates ? spend_create(db, tenant, &b, err) : 0;
+    if (fresh && b.creates)
+        return spend_create(db, tenant, &b, err);
+    return 0;
 }
 
 int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
@@ -157,8 +161,11 @@ int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
     int rc = cay__db_step(db, st, "count what the tenant's templates have", err);
     int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0,
             used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
-    if (rc < 0 || !most || used <= most)
-        return rc < 0 ? rc : 0;
+    if (rc < 0 || !most || used <= most) {
+        if (rc < 0)
+            return rc;
+        return 0;
+    }
     return cay__quota_templates(tenant, most, used, err);
 }
 
@@ -203,7 +210,9 @@ static int keep_once(cay__db *db, const cay_tenant *t, cay_err *err)
 
 static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
 {
-    CAY_AUTOSTMT *st = t->once ? cay__db_query(db, CAY__Q_NOTE_GET, err) : NULL;
+    CAY_AUTOSTMT *st = NULL;
+    if (t->once)
+        st = cay__db_query(db, CAY__Q_NOTE_GET, err);
     if (!st)
         return false;
     cay__db_text(st, 1, ONCE_SPACE);
@@ -235,7 +244,11 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
         return cay_fail_why(err, rc, "tenant_exists",
                             "tenant %s is there already; cay tenant set changes its quotas",
                             c->t->name);
-    return rc < 0 ? rc : c->fresh || sqlite3_changes(db->sql) ? 0 : no_tenant(c->t->name, err);
+    if (rc < 0)
+        return rc;
+    if (c->fresh || sqlite3_changes(db->sql))
+        return 0;
+    return no_tenant(c->t->name, err);
 }
 
 int cay__s_tenant_put(void *self, const cay_tenant *t, bool fresh, cay_err *err)
@@ -272,7 +285,11 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
     }
     CAY_TRY(drop_rows(db, CAY__Q_KEYS_DROP, name, err));
     int n = drop_rows(db, CAY__Q_TENANT_DROP, name, err);
-    return n < 0 ? n : n ? 0 : no_tenant(name, err);
+    if (n < 0)
+        return n;
+    if (n)
+        return 0;
+    return no_tenant(name, err);
 }
 
 int cay__s_tenant_drop(void *self, const char *name, cay_err *err)
@@ -336,7 +353,7 @@ int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant 
     cay_err own = CAY_ERR_INIT;
     __attribute__((cleanup(tenants_free))) tenants all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = tenants_locked(db, name, &all, err ? err : &own);
+    int rc = tenants_locked(db, name, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     if (rc == 0 && name && !all.n)
         return no_tenant(name, err);
@@ -364,12 +381,16 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__db_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 8, k->port);
-    sqlite3_bind_int64(st, 9, k->created_ms ? k->created_ms : cay__clock_ms());
+    sqlite3_bind_int64(st, 9, CAY_OR(k->created_ms, cay__clock_ms()));
     sqlite3_bind_int64(st, 10, k->expires_ms);
     int rc = cay__db_step(db, st, "record the key", err);
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "key_exists", "key %s is there already", k->id);
-    return rc < 0 ? rc : sqlite3_changes(db->sql) ? 0 : no_tenant(k->tenant, err);
+    if (rc < 0)
+        return rc;
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return no_tenant(k->tenant, err);
 }
 
 int cay__s_key_put(void *self, const cay_key_row *row, cay_err *err)
@@ -448,7 +469,7 @@ static int each_key(cay__db *db, enum cay__query q, const char *what, bool one,
     cay_err own = CAY_ERR_INIT;
     __attribute__((cleanup(keys_free))) keys all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = keys_locked(db, q, what, &all, err ? err : &own);
+    int rc = keys_locked(db, q, what, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     if (rc == 0 && one && !all.n)
         return no_key(what, err);
@@ -483,7 +504,9 @@ static int revoke_key(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 1, r->id);
     sqlite3_bind_int64(st, 2, r->at_ms);
     CAY_TRY(cay__db_step(db, st, "revoke the key", err));
-    return sqlite3_changes(db->sql) ? 0 : no_key(r->id, err);
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return no_key(r->id, err);
 }
 
 int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
@@ -532,10 +555,12 @@ static int once_locked(cay__db *db, const char *tenant, const char *once, char *
     int rc = cay__db_step(db, st, "look up the sandbox", err);
     if (rc == 1)
         cay__str_copy(id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
-    return rc == 0  ? cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
-                                   "no sandbox was made with that word")
-           : rc < 0 ? rc
-                    : 0;
+    if (rc == 0)
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                            "no sandbox was made with that word");
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 int cay__s_once_find(void *self, const char *tenant, const char *once, char *id, cay_err *err)
@@ -543,7 +568,7 @@ int cay__s_once_find(void *self, const char *tenant, const char *once, char *id,
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
-    int rc = once_locked(db, tenant, once, id, err ? err : &own);
+    int rc = once_locked(db, tenant, once, id, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     return rc;
 }

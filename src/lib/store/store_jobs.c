@@ -117,9 +117,9 @@ static int check_waiting(cay__db *db, const cay_job *t, cay_err *err)
     if (rc < 0)
         return rc;
     int64_t n = sqlite3_column_int64(st, 0);
-    return n < t->waiting_most
-               ? 0
-               : cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
+    if (n < t->waiting_most)
+        return 0;
+    return cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
 }
 
 static int insert_job(cay__db *db, void *arg, cay_err *err)
@@ -129,9 +129,16 @@ static int insert_job(cay__db *db, void *arg, cay_err *err)
     const char *texts[] = { p->id, t->kind, t->subject, t->tenant, t->key, t->detail };
     int64_t now = cay__clock_ms();
     if (t->key && *t->key) {
-        int rc = p->how == CAY_JOB_REPLACE ? replace_job(db, t, err) : find_same(db, p, err);
-        if (rc)
-            return rc < 0 ? rc : 0; /* it stays */
+        int rc;
+        if (p->how == CAY_JOB_REPLACE)
+            rc = replace_job(db, t, err);
+        else
+            rc = find_same(db, p, err);
+        if (rc) {
+            if (rc < 0)
+                return rc;
+            return 0;
+        } /* it stays */
     }
     CAY_TRY(check_waiting(db, t, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
@@ -139,7 +146,7 @@ static int insert_job(cay__db *db, void *arg, cay_err *err)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__db_text(st, (int)i + 1, texts[i]);
-    sqlite3_bind_int64(st, 7, t->due_ms ? t->due_ms : now);
+    sqlite3_bind_int64(st, 7, CAY_OR(t->due_ms, now));
     sqlite3_bind_int64(st, 8, t->most);
     sqlite3_bind_int64(st, 9, (int64_t)t->backoff_ms);
     sqlite3_bind_int64(st, 10, now);
@@ -204,8 +211,11 @@ static int claim_job(cay__db *db, void *arg, cay_err *err)
     c->got = (tasks){ 0 };
     CAY_TRY(mark_dead_jobs(db, c->now_ms, err));
     int rc = find_due(db, c, err);
-    if (rc <= 0)
-        return rc < 0 ? rc : find_next(db, c, err);
+    if (rc <= 0) {
+        if (rc < 0)
+            return rc;
+        return find_next(db, c, err);
+    }
     cay_job *t = &c->got.at[0].task;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_TAKE, err);
     if (!st)
@@ -235,7 +245,7 @@ static int find_next_locked(cay__db *db, claim *c, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
-    int rc = find_next(db, c, err ? err : &own);
+    int rc = find_next(db, c, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     return rc;
 }
@@ -258,7 +268,9 @@ static int claim_by(void *self, enum cay__query which, const char *kinds, const 
         return nothing_due(&c, next_ms, err);
     CAY_TRY(cay__db_write(self, CAY__TX_DURABLE, claim_job, &c, err));
     CAY_FAULT("task.claimed");
-    return c.got.n ? fn(&c.got.at[0].task, arg) : nothing_due(&c, next_ms, err);
+    if (c.got.n)
+        return fn(&c.got.at[0].task, arg);
+    return nothing_due(&c, next_ms, err);
 }
 
 int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms,
@@ -294,10 +306,10 @@ static int end_job(cay__db *db, void *arg, cay_err *err)
     bind_some(st, 5, e->error);
     sqlite3_bind_int64(st, 6, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the end of the job", err));
-    return sqlite3_changes(db->sql)
-               ? 0
-               : cay_fail_why(err, CAY_ESTATE, "task_lost",
-                              "job %.20s was canceled, or another has it", e->id);
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return cay_fail_why(err, CAY_ESTATE, "task_lost", "job %.20s was canceled, or another has it",
+                        e->id);
 }
 
 int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
@@ -316,7 +328,11 @@ static int state_of(cay__db *db, const char *id, char *out, size_t cap, cay_err 
     int rc = cay__db_step(db, st, "look up the job", err);
     if (rc == 1)
         cay__str_copy(out, cap, (const char *)sqlite3_column_text(st, 0));
-    return rc == 0 ? no_task(id, err) : rc < 0 ? rc : 0;
+    if (rc == 0)
+        return no_task(id, err);
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int wrong_state(cay__db *db, const char *id, const char *what, cay_err *err)
@@ -346,7 +362,9 @@ static int cancel_jobs(cay__db *db, void *arg, cay_err *err)
         CAY_TRY(cay__db_step(db, st, "cancel the job", err));
     }
     c->n = (size_t)sqlite3_changes(db->sql);
-    return c->n || !c->id ? 0 : wrong_state(db, c->id, "canceled", err);
+    if (c->n || !c->id)
+        return 0;
+    return wrong_state(db, c->id, "canceled", err);
 }
 
 int cay__s_task_cancel(void *self, const char *id, const char *kind, const char *subject, size_t *n,
@@ -370,12 +388,19 @@ static int replay_job(cay__db *db, void *arg, cay_err *err)
         cay__db_text(st, 1, e->id);
         sqlite3_bind_int64(st, 2, e->when_ms);
         rc = cay__db_step(db, st, "replay the job", err);
-        changed = rc == 0 ? sqlite3_changes(db->sql) : 0;
+        if (rc == 0)
+            changed = sqlite3_changes(db->sql);
+        else
+            changed = 0;
     }
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already",
                             e->id);
-    return rc < 0 ? rc : changed ? 0 : wrong_state(db, e->id, "replayed", err);
+    if (rc < 0)
+        return rc;
+    if (changed)
+        return 0;
+    return wrong_state(db, e->id, "replayed", err);
 }
 
 int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
@@ -427,7 +452,7 @@ int cay__s_task_list(void *self, const cay_job_filter *f, int (*fn)(const cay_jo
     cay_err own = CAY_ERR_INIT;
     AUTOTASKS all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, f, &all, err ? err : &own);
+    int rc = list_locked(db, f, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(&all.at[i].task, arg);

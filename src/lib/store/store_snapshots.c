@@ -59,9 +59,9 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
     cay__stack stack;
     CAY_TRY(layers_of(db, sandbox, &layers, &provider, err));
     /* What is no list of layers names none that could be freed. */
-    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n
-               ? 0
-               : free_layers(db, layers, sandbox, provider, err);
+    if (cay__stack_read(layers, &stack, NULL) < 0 || !stack.n)
+        return 0;
+    return free_layers(db, layers, sandbox, provider, err);
 }
 
 static int insert_snapshot(cay__db *db, void *arg, cay_err *err)
@@ -71,7 +71,7 @@ static int insert_snapshot(cay__db *db, void *arg, cay_err *err)
                             r->template_, r->method,   r->digest, r->state, r->boot,
                             r->mark,      r->metadata, r->layers, r->spec,  r->tenant };
     const int64_t numbers[] = {
-        r->automatic,        r->durable,        r->created_ms ? r->created_ms : cay__clock_ms(),
+        r->automatic,        r->durable,        CAY_OR(r->created_ms, cay__clock_ms()),
         (int64_t)r->bytes,   (int64_t)r->files, (int64_t)r->frozen_us,
         (int64_t)r->total_us
     };
@@ -109,9 +109,9 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
     cay__db_text(st, 3, from);
     sqlite3_bind_int64(st, 4, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the layers", err));
-    return sqlite3_changes(db->sql)
-               ? 0
-               : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
 
 /* All of `old`, and more on top: then nothing of it is free, and asking who uses what takes time
@@ -157,7 +157,9 @@ static int record_ready(cay__db *db, void *arg, cay_err *err)
     if (rc == 0 && a->stacked && *old &&
         !is_layer_extension(r->layers, old)) /* it changed over to a merged one */
         rc = free_layers(db, old, "", provider, err);
-    return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc; /* removed meanwhile; the snapshot outlives it */
 }
 
 int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err *err)
@@ -178,7 +180,7 @@ static int record_settled(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     cay__db_text(st, 1, s->id);
-    cay__db_text(st, 2, s->digest ? s->digest : "");
+    cay__db_text(st, 2, CAY_OR(s->digest, ""));
     cay__db_text(st, 3, s->durable ? "1" : "0");
     sqlite3_bind_int64(st, 4, (int64_t)s->bytes);
     sqlite3_bind_int64(st, 5, (int64_t)s->files);
@@ -196,7 +198,13 @@ static int label_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const char *const *to = arg; /* id, label */
     int n = cay__db_change(db, CAY__Q_SNAP_LABEL, to[0], to[1], NULL, "record the label", err);
-    return n == CAY_EEXIST ? in_use(to[1], err) : n < 0 ? n : n ? 0 : no_snapshot(to[0], err);
+    if (n == CAY_EEXIST)
+        return in_use(to[1], err);
+    if (n < 0)
+        return n;
+    if (n)
+        return 0;
+    return no_snapshot(to[0], err);
 }
 
 int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *err)
@@ -211,7 +219,10 @@ static cay__snaprow *take_row(sqlite3_stmt *st)
                                  &c.files,     &c.frozen_us, &c.total_us,   &c.users };
     for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
         c.text[i] = (const char *)sqlite3_column_text(st, i);
-        c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
+        if (c.text[i])
+            c.len[i] = (size_t)sqlite3_column_bytes(st, i);
+        else
+            c.len[i] = 0;
     }
     for (int i = 0; i < (int)CAY_LEN(numbers); i++)
         *numbers[i] = sqlite3_column_int64(st, (int)CAY_LEN(c.text) + i);
@@ -227,7 +238,11 @@ static int get_locked(cay__db *db, const char *id, cay__snaprow **out, cay_err *
     int rc = cay__db_step(db, st, "read the snapshot", err);
     if (rc == 1)
         *out = take_row(st);
-    return rc == 0 ? no_snapshot(id, err) : rc < 0 ? rc : 0;
+    if (rc == 0)
+        return no_snapshot(id, err);
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
@@ -242,7 +257,9 @@ static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
                   NULL); /* one that was being made is not in its list */
     CAY_TRY(free_layers(db, own, "", row->row.provider, err));
     own[2] = 'o'; /* what was written above a directory of the host, if there was one */
-    return strstr(row->row.spec, "\"on\"") ? free_layers(db, own, "", row->row.provider, err) : 0;
+    if (strstr(row->row.spec, "\"on\""))
+        return free_layers(db, own, "", row->row.provider, err);
+    return 0;
 }
 
 int cay__s_snap_remove(void *self, const char *id, cay_err *err)
@@ -262,7 +279,9 @@ static int restack_box(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
     CAY_TRY(
         cay__db_change(db, CAY__Q_LAYER_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
-    return *old ? free_layers(db, old, "", provider, err) : 0;
+    if (*old)
+        return free_layers(db, old, "", provider, err);
+    return 0;
 }
 
 int cay__s_restack(void *self, const char *id, const char *layers, const char *from, cay_err *err)
@@ -306,7 +325,7 @@ int cay__s_layers_merge(void *self, const char *layers, const char *merged, cons
 {
     size_t none;
     return cay__db_write(self, CAY__TX_DURABLE, merge_layers,
-                         &(merge){ layers, merged, provider, id, left ? left : &none }, err);
+                         &(merge){ layers, merged, provider, id, CAY_OR(left, &none) }, err);
 }
 
 int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
@@ -316,9 +335,11 @@ int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, 
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE cay__snaprow *row = NULL;
     pthread_mutex_lock(&db->lock);
-    int rc = get_locked(db, id, &row, err ? err : &own);
+    int rc = get_locked(db, id, &row, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
-    return rc < 0 ? rc : fn(&row->row, arg);
+    if (rc < 0)
+        return rc;
+    return fn(&row->row, arg);
 }
 
 static int list_locked(cay__db *db, const char *sandbox, const char *after, cay__db_rows *out,
@@ -327,8 +348,11 @@ static int list_locked(cay__db *db, const char *sandbox, const char *after, cay_
     int64_t seq = INT64_MIN;
     int rc;
     if (after &&
-        (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0)
-        return rc < 0 ? rc : no_snapshot(after, err);
+        (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0) {
+        if (rc < 0)
+            return rc;
+        return no_snapshot(after, err);
+    }
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LIST, err);
     if (!st)
         return err->code;
@@ -347,7 +371,7 @@ int cay__s_snap_list(void *self, const char *sandbox, const char *after,
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, sandbox, after, &all, err ? err : &own);
+    int rc = list_locked(db, sandbox, after, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(&((cay__snaprow *)all.at[i])->row, arg);
@@ -370,7 +394,9 @@ static int last_locked(cay__db *db, const char *sandbox, const char *layers, cha
     cay__db_text(st, 2, layers);
     int rc = cay__db_step(db, st, "look up the last copy", err);
     cay__str_copy(id, CAY_ID_LEN + 1, rc == 1 ? (const char *)sqlite3_column_text(st, 0) : "");
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 int cay__s_snap_last(void *self, const char *sandbox, const char *layers, char *id, cay_err *err)
@@ -378,7 +404,7 @@ int cay__s_snap_last(void *self, const char *sandbox, const char *layers, char *
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
-    int rc = last_locked(db, sandbox, layers, id, err ? err : &own);
+    int rc = last_locked(db, sandbox, layers, id, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     return rc;
 }
@@ -406,7 +432,9 @@ static int query_number(cay__db *db, enum cay__query q, const char *a, const cha
     int rc = cay__db_step(db, st, "read the store", err);
     if (rc == 1)
         *out = sqlite3_column_int64(st, 0);
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 int cay__s_layer_used(void *self, const char *layer, bool *used, cay_err *err)
@@ -415,7 +443,7 @@ int cay__s_layer_used(void *self, const char *layer, bool *used, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     int64_t n = 1;
     pthread_mutex_lock(&db->lock);
-    int rc = query_number(db, CAY__Q_LAYER_USED, layer, "", &n, err ? err : &own);
+    int rc = query_number(db, CAY__Q_LAYER_USED, layer, "", &n, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     *used = n != 0;
     return rc;
@@ -427,7 +455,7 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     int64_t n = 0;
     pthread_mutex_lock(&db->lock);
-    int rc = query_number(db, CAY__Q_UNSETTLED, boot, NULL, &n, err ? err : &own);
+    int rc = query_number(db, CAY__Q_UNSETTLED, boot, NULL, &n, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     *what = (unsigned)n;
     return rc;
@@ -458,7 +486,9 @@ static int drop_layer_job(cay__db *db, void *arg, cay_err *err)
     const cay_layer_job *j = arg;
     int n =
         cay__db_change(db, CAY__Q_LAYER_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
-    return n < 0 ? n : 0;
+    if (n < 0)
+        return n;
+    return 0;
 }
 
 int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
@@ -510,7 +540,7 @@ int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_layer_job 
     cay_err own = CAY_ERR_INIT;
     __attribute__((cleanup(job_rows_free))) job_rows all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = jobs_locked(db, kind, &all, err ? err : &own);
+    int rc = jobs_locked(db, kind, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++) {
         const jobs *j = &all.at[i];

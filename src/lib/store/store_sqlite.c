@@ -38,9 +38,9 @@ static int insert_row(cay__db *db, void *arg, cay_err *err)
 {
     const cay_row *r = arg;
     const char *texts[] = { r->id,      r->name, r->provider, cay_state_name(r->state),
-                            r->reason,  r->spec, r->box,      r->labels ? r->labels : "{}",
+                            r->reason,  r->spec, r->box,      CAY_OR(r->labels, "{}"),
                             r->metadata };
-    const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
+    const char *tenant = cay__text_or(r->tenant, CAY_TENANT_DEFAULT);
     const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
                              cay__quota_amount(r->disk) };
     int64_t now = cay__clock_ms();
@@ -51,8 +51,8 @@ static int insert_row(cay__db *db, void *arg, cay_err *err)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__db_text(st, (int)i + 1, texts[i]);
-    sqlite3_bind_int64(st, 10, r->created_ms ? r->created_ms : now);
-    sqlite3_bind_int64(st, 11, r->changed_ms ? r->changed_ms : now);
+    sqlite3_bind_int64(st, 10, CAY_OR(r->created_ms, now));
+    sqlite3_bind_int64(st, 11, CAY_OR(r->changed_ms, now));
     cay__db_text(st, 12, tenant);
     cay__db_text(st, 13, r->once);
     for (int i = 0; i < (int)CAY_LEN(uses); i++)
@@ -60,9 +60,9 @@ static int insert_row(cay__db *db, void *arg, cay_err *err)
     int rc = cay__db_step(db, st, "record the sandbox", err);
     if (rc == CAY_EEXIST && strstr(sqlite3_errmsg(db->sql), "once"))
         return cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once);
-    return rc == CAY_EEXIST
-               ? cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id)
-               : rc;
+    if (rc == CAY_EEXIST)
+        return cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id);
+    return rc;
 }
 
 static int s_insert(void *self, const cay_row *row, cay_err *err)
@@ -82,7 +82,9 @@ typedef struct move {
 static cay_state as_state(const char *text)
 {
     cay_state s = cay_state_parse(text);
-    return s == CAY_STATE_NONE || s >= CAY_GONE ? CAY_DAMAGED : s;
+    if (s == CAY_STATE_NONE || s >= CAY_GONE)
+        return CAY_DAMAGED;
+    return s;
 }
 
 static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
@@ -151,9 +153,10 @@ static int update_spec(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 3, r->spec);
     sqlite3_bind_int64(st, 4, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
-    return sqlite3_changes(db->sql) ? 0
-                                    : cay_fail_why(err, CAY_ESTATE, "state_changed",
-                                                   "sandbox %s was changed meanwhile", r->id);
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile",
+                        r->id);
 }
 
 typedef struct words {
@@ -205,7 +208,9 @@ static int remove_row(cay__db *db, void *arg, cay_err *err)
         return err->code;
     cay__db_text(st, 1, arg);
     CAY_TRY(cay__db_step(db, st, "remove the record", err));
-    return sqlite3_changes(db->sql) ? 0 : no_row(arg, err);
+    if (sqlite3_changes(db->sql))
+        return 0;
+    return no_row(arg, err);
 }
 
 static int s_remove(void *self, const char *id, cay_err *err)
@@ -218,7 +223,10 @@ static cay__row *take_row(sqlite3_stmt *st)
     cay__cols c;
     for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
         c.text[i] = (const char *)sqlite3_column_text(st, i);
-        c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
+        if (c.text[i])
+            c.len[i] = (size_t)sqlite3_column_bytes(st, i);
+        else
+            c.len[i] = 0;
     }
     c.created_ms = sqlite3_column_int64(st, 10);
     c.changed_ms = sqlite3_column_int64(st, 11);
@@ -235,7 +243,11 @@ static int get_locked(cay__db *db, const char *id, cay__row **out, cay_err *err)
     int rc = cay__db_step(db, st, "read the record", err);
     if (rc == 1)
         *out = take_row(st);
-    return rc == 0 ? no_row(id, err) : rc < 0 ? rc : 0;
+    if (rc == 0)
+        return no_row(id, err);
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg,
@@ -245,9 +257,11 @@ static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *),
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE cay__row *row = NULL;
     pthread_mutex_lock(&db->lock);
-    int rc = get_locked(db, id, &row, err ? err : &own);
+    int rc = get_locked(db, id, &row, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
-    return rc < 0 ? rc : fn(&row->row, arg);
+    if (rc < 0)
+        return rc;
+    return fn(&row->row, arg);
 }
 
 static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_err *err)
@@ -255,8 +269,11 @@ static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_
     int64_t seq = INT64_MIN;
     int rc;
     if (f && f->after &&
-        (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0)
-        return rc < 0 ? rc : no_row(f->after, err);
+        (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0) {
+        if (rc < 0)
+            return rc;
+        return no_row(f->after, err);
+    }
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LIST, err);
     if (!st)
         return err->code;
@@ -285,7 +302,7 @@ static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row 
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, filter, &all, err ? err : &own);
+    int rc = list_locked(db, filter, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(&((cay__row *)all.at[i])->row, arg);
@@ -311,7 +328,7 @@ static int s_version(void *self, uint64_t out[2], cay_err *err)
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
     pthread_mutex_lock(&db->lock);
-    int rc = version_locked(db, out, err ? err : &own);
+    int rc = version_locked(db, out, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     return rc;
 }
@@ -373,9 +390,11 @@ static int s_note_get(void *self, const char *space, const char *key,
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE char *value = NULL;
     pthread_mutex_lock(&db->lock);
-    int rc = note_locked(db, &(note){ space, key, NULL }, &value, err ? err : &own);
+    int rc = note_locked(db, &(note){ space, key, NULL }, &value, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
-    return rc < 0 ? rc : fn(value, arg);
+    if (rc < 0)
+        return rc;
+    return fn(value, arg);
 }
 
 typedef struct pair {
@@ -421,7 +440,7 @@ static int s_note_list(void *self, const char *space, const char *prefix,
     cay_err own = CAY_ERR_INIT;
     __attribute__((cleanup(pairs_free))) pairs all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = notes_locked(db, space, prefix ? prefix : "", &all, err ? err : &own);
+    int rc = notes_locked(db, space, CAY_OR(prefix, ""), &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(all.at[i].key, all.at[i].value, arg);

@@ -35,7 +35,7 @@ static int change_template(cay__db *db, enum cay__query q, const char *a, const 
 static int put_names(cay__db *db, const cay_template_row *r, cay_err *err)
 {
     CAY_AUTOJSON *names = NULL;
-    CAY_TRY(cay__json_any("names", r->names ? r->names : "[]", &names, err));
+    CAY_TRY(cay__json_any("names", CAY_OR(r->names, "[]"), &names, err));
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_string_value(json_array_get(names, i));
         if (!name)
@@ -50,7 +50,7 @@ static int insert_template(cay__db *db, void *arg, cay_err *err)
     const cay_template_row *r = arg;
     const char *texts[] = { r->id, r->tenant, r->base, r->source, r->digest, r->layers, r->config };
     const int64_t numbers[] = { r->shared, (int64_t)r->bytes, (int64_t)r->files,
-                                r->created_ms ? r->created_ms : cay__clock_ms() };
+                                CAY_OR(r->created_ms, cay__clock_ms()) };
     {
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_INSERT, err);
         if (!st)
@@ -60,15 +60,19 @@ static int insert_template(cay__db *db, void *arg, cay_err *err)
         for (size_t i = 0; i < CAY_LEN(numbers); i++)
             sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
         int rc = cay__db_step(db, st, "record the template", err);
-        if (rc < 0)
-            return rc == CAY_EEXIST ? cay_fail_why(err, rc, "template_exists",
-                                                   "template %s is there already", r->id)
-                                    : rc;
+        if (rc < 0) {
+            if (rc == CAY_EEXIST)
+                return cay_fail_why(err, rc, "template_exists", "template %s is there already",
+                                    r->id);
+            return rc;
+        }
     }
     CAY_TRY(cay__quota_check_template(db, r->tenant, err));
     CAY_TRY(put_names(db, r, err));
     int n = change_template(db, CAY__Q_NOTE_DROP, "lease", r->id, NULL, err);
-    return n < 0 ? n : 0;
+    if (n < 0)
+        return n;
+    return 0;
 }
 
 int cay__s_template_insert(void *self, const cay_template_row *row, cay_err *err)
@@ -76,7 +80,7 @@ int cay__s_template_insert(void *self, const cay_template_row *row, cay_err *err
     cay__stack stack;
     if (!row->id || !cay__id_valid(row->id, 't') || !row->tenant)
         return cay_fail(err, CAY_EINVAL, "a record of a template needs its id and tenant");
-    CAY_TRY(cay__stack_read(row->layers ? row->layers : "", &stack, err));
+    CAY_TRY(cay__stack_read(CAY_OR(row->layers, ""), &stack, err));
     return cay__db_write(self, CAY__TX_DURABLE, insert_template, (void *)row, err);
 }
 
@@ -90,17 +94,20 @@ static int remove_template(cay__db *db, void *arg, cay_err *err)
             return err->code;
         cay__db_text(st, 1, id);
         int rc = cay__db_step(db, st, "read the template", err);
-        if (rc <= 0)
-            return rc < 0 ? rc : no_template(id, err);
+        if (rc <= 0) {
+            if (rc < 0)
+                return rc;
+            return no_template(id, err);
+        }
         layers = cay__strdup((const char *)sqlite3_column_text(st, 0));
     }
     cay__stack stack;
     CAY_TRY(change_template(db, CAY__Q_TPL_REMOVE, id, NULL, NULL, err));
     CAY_TRY(change_template(db, CAY__Q_TPL_UNNAME_ALL, id, NULL, NULL, err));
     /* What is no list of layers names none that could be freed. */
-    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n
-               ? 0
-               : cay__layers_free(db, layers, "", err);
+    if (cay__stack_read(layers, &stack, NULL) < 0 || !stack.n)
+        return 0;
+    return cay__layers_free(db, layers, "", err);
 }
 
 int cay__s_template_remove(void *self, const char *id, cay_err *err)
@@ -135,7 +142,9 @@ static int name_template(cay__db *db, void *arg, cay_err *err)
     int done;
     if (!n->id) {
         done = change_template(db, CAY__Q_TPL_UNNAME, n->tenant, n->name, NULL, err);
-        return done < 0 ? done : 0;
+        if (done < 0)
+            return done;
+        return 0;
     }
     {
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LAYERS, err);
@@ -143,11 +152,16 @@ static int name_template(cay__db *db, void *arg, cay_err *err)
             return err->code;
         cay__db_text(st, 1, n->id);
         int rc = cay__db_step(db, st, "read the template", err);
-        if (rc <= 0)
-            return rc < 0 ? rc : no_template(n->id, err);
+        if (rc <= 0) {
+            if (rc < 0)
+                return rc;
+            return no_template(n->id, err);
+        }
     }
     done = change_template(db, CAY__Q_TPL_NAME, n->tenant, n->name, n->id, err);
-    return done < 0 ? done : check_names(db, n->id, err);
+    if (done < 0)
+        return done;
+    return check_names(db, n->id, err);
 }
 
 int cay__s_template_name(void *self, const char *tenant, const char *name, const char *id,
@@ -165,7 +179,11 @@ static int share_template(cay__db *db, void *arg, cay_err *err)
 {
     const sharing *s = arg;
     int n = change_template(db, CAY__Q_TPL_SHARE, s->id, s->shared ? "1" : "0", NULL, err);
-    return n < 0 ? n : n ? 0 : no_template(s->id, err);
+    if (n < 0)
+        return n;
+    if (n)
+        return 0;
+    return no_template(s->id, err);
 }
 
 int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
@@ -184,7 +202,10 @@ static kept *copy_row(sqlite3_stmt *st)
     size_t len[TEXTS], need = 0;
     for (int i = 0; i < TEXTS; i++) {
         text[i] = (const char *)sqlite3_column_text(st, i);
-        len[i] = text[i] ? strlen(text[i]) : 0;
+        if (text[i])
+            len[i] = strlen(text[i]);
+        else
+            len[i] = 0;
         need += len[i] + 1;
     }
     kept *k = cay__alloc(sizeof *k + need);
@@ -218,8 +239,11 @@ static int list_locked(cay__db *db, const char *tenant, const char *id, const ch
     int64_t seq = INT64_MIN;
     int rc;
     if (after &&
-        (rc = cay__db_seq(db, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err)) <= 0)
-        return rc < 0 ? rc : no_template(after, err);
+        (rc = cay__db_seq(db, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err)) <= 0) {
+        if (rc < 0)
+            return rc;
+        return no_template(after, err);
+    }
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LIST, err);
     if (!st)
         return err->code;
@@ -240,7 +264,7 @@ int cay__s_template_list(void *self, const char *tenant, const char *id, const c
     cay_err own = CAY_ERR_INIT;
     CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, tenant, id, after, &all, err ? err : &own);
+    int rc = list_locked(db, tenant, id, after, &all, CAY_OR(err, &own));
     pthread_mutex_unlock(&db->lock);
     if (rc == 0 && id && !all.n)
         rc = no_template(id, err);

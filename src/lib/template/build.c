@@ -17,8 +17,9 @@ static const char *const files[] = { "template.json", "Dockerfile", NULL };
 static int read_text(cay__recipe *r, const char *name, const char *text, size_t len, cay_err *err)
 {
     size_t i = strspn(text, " \t\r\n");
-    return text[i] == '{' ? cay__recipe_read(r, name, text, len, err)
-                          : cay__dockerfile_read(r, name, text, len, err);
+    if (text[i] == '{')
+        return cay__recipe_read(r, name, text, len, err);
+    return cay__dockerfile_read(r, name, text, len, err);
 }
 
 static int fail_missing(const char *file, cay_err *err)
@@ -40,7 +41,7 @@ static int read_dir_file(const cay_build *spec, cay__recipe *r, const char **nam
         return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", spec->dir);
     CAY_AUTOFREE char *text = cay__alloc(CAY__RECIPE_BYTES + 2);
     for (const char *const *f = files; *f; f++) {
-        *name = spec->file ? spec->file : *f;
+        *name = CAY_OR(spec->file, *f);
         ssize_t n = cay__fd_read_file(dir, *name, text, CAY__RECIPE_BYTES + 2);
         if (n >= 0)
             return read_text(r, *name, text, (size_t)n, err);
@@ -61,11 +62,13 @@ int cay_build_check(const cay_build *given, char **json, cay_err *err)
     if (!spec.text && !spec.dir)
         return cay_fail_why(err, CAY_EINVAL, "build_context",
                             "there is nothing to build: give a directory or a text");
-    name = spec.file                                                     ? spec.file
-           : spec.text && spec.text[strspn(spec.text, " \t\r\n")] == '{' ? files[0]
-                                                                         : files[1];
-    CAY_TRY(spec.text ? read_text(&r, name, spec.text, strlen(spec.text), err)
-                      : read_dir_file(&spec, &r, &name, err));
+    name =
+        CAY_OR(spec.file,
+               spec.text && spec.text[strspn(spec.text, " \t\r\n")] == '{' ? files[0] : files[1]);
+    if (spec.text)
+        CAY_TRY(read_text(&r, name, spec.text, strlen(spec.text), err));
+    else
+        CAY_TRY(read_dir_file(&spec, &r, &name, err));
     if (json) {
         CAY_AUTOJSON *o = json_object();
         json_t *stages = json_array();
@@ -102,7 +105,7 @@ static int open_tar(cay__builder *b, cay_err *err)
     for (const char *const *f = files; *f; f++) {
         CAY_AUTOFREE char *text = NULL;
         size_t n;
-        b->file = b->spec->file ? b->spec->file : *f;
+        b->file = CAY_OR(b->spec->file, *f);
         if (cay__tree_find(&o->tree, b->file)) {
             CAY_TRY(cay__tree_get(&o->tree, b->file, CAY__RECIPE_BYTES, &b->call, &text, &n, err));
             return read_text(&b->recipe, b->file, text, n, err);
@@ -116,9 +119,8 @@ static int open_tar(cay__builder *b, cay_err *err)
 static int read_recipe(cay__builder *b, cay_err *err)
 {
     const cay_build *s = b->spec;
-    b->file = s->file                                                 ? s->file
-              : s->text && s->text[strspn(s->text, " \t\r\n")] == '{' ? files[0]
-                                                                      : files[1];
+    b->file = CAY_OR(s->file,
+                     s->text && s->text[strspn(s->text, " \t\r\n")] == '{' ? files[0] : files[1]);
     if (s->tar > 0)
         CAY_TRY(open_tar(b, err));
     if (s->text)
@@ -189,7 +191,11 @@ static void services_list(json_t *config)
     json_t *list = json_array();
     json_object_foreach(by_name, name, v)
     {
-        json_t *one = json_is_object(v) ? json_copy(v) : json_pack("{s:O}", "command", v);
+        json_t *one;
+        if (json_is_object(v))
+            one = json_copy(v);
+        else
+            one = json_pack("{s:O}", "command", v);
         json_object_set_new(one, "name", json_string(name));
         json_array_append_new(list, one);
     }
@@ -226,7 +232,7 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
         }
     CAY_AUTOFREE char *wait = cay__alloc(strlen(r->ready) + 64);
     snprintf(wait, strlen(r->ready) + 64, "until ( %s\n); do sleep 0.1; done", r->ready);
-    json_t *one = json_pack("{s:s, s:s}", "name", START, "command", *r->start ? r->start : wait);
+    json_t *one = json_pack("{s:s, s:s}", "name", START, "command", cay__text_or(r->start, wait));
     if (*r->start && *r->ready)
         json_object_set_new(one, "health", json_pack("{s:s}", "command", r->ready));
     if (!*r->start)
@@ -240,7 +246,9 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
 static int services_sound(const json_t *config, cay_err *err)
 {
     const json_t *list = json_object_get(config, "services");
-    CAY_AUTOFREE char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (list)
+        text = json_dumps(list, JSON_COMPACT);
     cay_services *u = NULL;
     if (!text)
         return 0;
@@ -272,8 +280,9 @@ static int final_config(cay__builder *b, cay_err *err)
     else if (r->steps_as_root && *base_user && !json_object_get(c, "user"))
         json_object_set_new(c, "user", json_string(base_user));
     CAY_AUTOFREE char *text = cay__json_text(c, CAY__RECIPE_BYTES);
-    return text ? cay_template_config_check(text, err)
-                : 0; /* what is too long is told when it is recorded */
+    if (text)
+        return cay_template_config_check(text, err);
+    return 0; /* what is too long is told when it is recorded */
 }
 
 static int find_names(cay__builder *b, const char ***out, cay_err *err)
@@ -335,7 +344,7 @@ static int publish_template(cay__builder *b, const char *const *names, const cha
                                .tenant = b->spec->tenant,
                                .hidden = b->spec->hidden,
                                .from = b->stages[b->target].done,
-                               .config = text ? text : "{}",
+                               .config = CAY_OR(text, "{}"),
                                .source = source };
     CAY_TRY(cay_template_publish(b->client, &b->call, &spec, &t, err));
     CAY_FAULT("build.published");
@@ -378,7 +387,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
             cay__str_copy(before[nbefore++], sizeof before[0], t->id);
     }
     same s = { .source = source,
-               .tenant = b->spec->tenant ? b->spec->tenant : "default",
+               .tenant = CAY_OR(b->spec->tenant, "default"),
                .config = st->config };
     if (!b->spec->no_cache)
         CAY_TRY(
@@ -528,7 +537,10 @@ int cay_build_run(cay_client *client, const cay_call *call, const cay_build *giv
         cay__str_copy(b->who, sizeof b->who, b->report.id);
         if (spec.id)
             sweep_of(client, b->who); /* of an attempt before this one */
-        rc = spec.pull ? cay__build_get(b, id, &why) : build_all(b, id, &why);
+        if (spec.pull)
+            rc = cay__build_get(b, id, &why);
+        else
+            rc = build_all(b, id, &why);
         note_end(b, rc, id, &why);
     }
     if (out && out->size >= sizeof *out) {

@@ -65,10 +65,16 @@ static int look_up(putting *p, const char *file, const char *name, uint32_t *id,
 static int find_owner(putting *p, cay_err *err)
 {
     char user[128];
-    const char *colon = p->t->chown ? strchr(p->t->chown, ':') : NULL;
+    const char *colon = NULL;
+    if (p->t->chown)
+        colon = strchr(p->t->chown, ':');
     if (!p->t->chown || !*p->t->chown)
         return 0;
-    size_t n = colon ? (size_t)(colon - p->t->chown) : strlen(p->t->chown);
+    size_t n;
+    if (colon)
+        n = (size_t)(colon - p->t->chown);
+    else
+        n = strlen(p->t->chown);
     if (n >= sizeof user)
         return cay_fail_why(err, CAY_EINVAL, "build_owner", "%.60s is no owner", p->t->chown);
     memcpy(user, p->t->chown, n);
@@ -79,7 +85,9 @@ static int find_owner(putting *p, cay_err *err)
         if (*user >= '0' && *user <= '9')
             p->gid = p->uid;
     }
-    return colon && colon[1] ? look_up(p, "/etc/group", colon + 1, &p->gid, NULL, err) : 0;
+    if (colon && colon[1])
+        return look_up(p, "/etc/group", colon + 1, &p->gid, NULL, err);
+    return 0;
 }
 
 static int set_owner(const putting *p, const cay__twig *w, const char *path, cay_err *err)
@@ -90,7 +98,9 @@ static int set_owner(const putting *p, const cay__twig *w, const char *path, cay
              gid = p->chown    ? p->gid
                    : p->owners ? w->gid
                                : 0;
-    return uid || gid ? cay_file_chown(p->sb, &p->b->call, path, uid, gid, err) : 0;
+    if (uid || gid)
+        return cay_file_chown(p->sb, &p->b->call, path, uid, gid, err);
+    return 0;
 }
 
 static int fail_changed(const cay__twig *w, cay_err *err)
@@ -135,7 +145,7 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
 {
     CAY_AUTOFD fd = -1;
     char got[CAY__SHA256_HEX];
-    uint32_t mode = p->t->mode ? p->t->mode : w->mode;
+    uint32_t mode = CAY_OR(p->t->mode, w->mode);
     CAY_TRY(cay__tree_open(p->tree, w, &p->b->call, &fd, err));
     if (w->size < SMALL) {
         CAY_AUTOFREE char *buf = cay__alloc((size_t)w->size + 2);
@@ -153,7 +163,9 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
     }
     CAY_TRY(set_owner(p, w, path, err));
     /* A change of the owner takes these bits away; without one they may not have come through. */
-    return mode & 07000 ? cay_file_chmod(p->sb, &p->b->call, path, mode, err) : 0;
+    if (mode & 07000)
+        return cay_file_chmod(p->sb, &p->b->call, path, mode, err);
+    return 0;
 }
 
 static int put_dir(const putting *p, const cay__twig *w, const char *path, cay_err *err)
@@ -164,9 +176,11 @@ static int put_dir(const putting *p, const cay__twig *w, const char *path, cay_e
     CAY_TRY(cay_file_mkdir(p->sb, &p->b->call, path, w ? w->mode & 0777 : 0755, true, err));
     if (w && w->mode & 07000)
         CAY_TRY(cay_file_chmod(p->sb, &p->b->call, path, w->mode, err));
-    return w          ? set_owner(p, w, path, err)
-           : p->chown ? cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err)
-                      : 0;
+    if (w)
+        return set_owner(p, w, path, err);
+    if (p->chown)
+        return cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err);
+    return 0;
 }
 
 static int put_link(const putting *p, const cay__twig *w, const char *path, cay_err *err)
@@ -195,9 +209,11 @@ static int put_leaf(const putting *p, const cay__leaf *l, cay_err *err)
     if (strlen(path) > 4095)
         return cay_fail_why(err, CAY_ETOOBIG, "build_copy",
                             "%.100s…: the path is longer than 4095 bytes", path);
-    return l->twig->type == 'f'   ? put_file(p, l->twig, l->digest, path, err)
-           : l->twig->type == 'd' ? put_dir(p, l->twig, path, err)
-                                  : put_link(p, l->twig, path, err);
+    if (l->twig->type == 'f')
+        return put_file(p, l->twig, l->digest, path, err);
+    if (l->twig->type == 'd')
+        return put_dir(p, l->twig, path, err);
+    return put_link(p, l->twig, path, err);
 }
 
 static int put_all(putting *p, const cay__pick *pick, cay_err *err)
@@ -311,10 +327,14 @@ static int from_url(putting *p, cay_err *err)
     const char *url = p->t->words[0], *path = strchr(strstr(url, "://") + 3, '/'),
                *name = path ? path + 1 : "";
     char file[300];
-    size_t n = strcspn(path ? path : "", "?#");
-    for (size_t i = 0; path && i < n; i++)
-        name = path[i] == '/' ? path + i + 1 : name;
-    size_t len = path ? (size_t)(path + n - name) : 0;
+    size_t n = strcspn(CAY_OR(path, ""), "?#");
+    for (size_t i = 0; path && i < n; i++) {
+        if (path[i] == '/')
+            name = path + i + 1;
+    }
+    size_t len = 0;
+    if (path)
+        len = (size_t)(path + n - name);
     if (p->dir && (!len || len > 250 || !strncmp(name, "..", len)))
         return cay_fail_why(err, CAY_EINVAL, "build_copy",
                             "%.100s has no name for a file: give a target that does not end in '/'",
@@ -325,7 +345,7 @@ static int from_url(putting *p, cay_err *err)
     snprintf(full, sizeof full, "%s%s%s", p->dest, p->dir && strcmp(p->dest, "/") ? "/" : "", file);
     if (lseek(p->t->fetched, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "rewind what was fetched");
-    CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, p->t->mode ? p->t->mode : w.mode, err));
+    CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, CAY_OR(p->t->mode, w.mode), err));
     return set_owner(p, &w, full, err);
 }
 
@@ -355,7 +375,7 @@ static int put_bytes(putting *p, cay_err *err)
 {
     const cay__step *s = p->t->step;
     char path[4600];
-    uint32_t mode = p->t->mode ? p->t->mode : 0644;
+    uint32_t mode = CAY_OR(p->t->mode, 0644);
     const cay__twig w = { .type = 'f' };
     snprintf(path, sizeof path, "%s%s%s", p->dest,
              p->dir && s->name && strcmp(p->dest, "/") ? "/" : "",
@@ -388,12 +408,16 @@ int cay__task_put(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
         others |= t->pick.leaves[i].twig != NULL;
     if (others || !tars)
         CAY_TRY(put_all(p, &t->pick, err));
-    return tars ? put_tars(p, err) : 0;
+    if (tars)
+        return put_tars(p, err);
+    return 0;
 }
 
 int cay__task_workdir(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
     bool there = false;
     CAY_TRY(cay_file_exists(sb, &b->call, t->words[0], &there, err));
-    return there ? 0 : cay_file_mkdir(sb, &b->call, t->words[0], 0755, true, err);
+    if (there)
+        return 0;
+    return cay_file_mkdir(sb, &b->call, t->words[0], 0755, true, err);
 }

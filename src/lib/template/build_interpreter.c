@@ -26,7 +26,10 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
         s->words = words;
         s->nwords = 1;
         s->literal = true;
-        s->chmod = files[i].mode == 0755 ? "0755" : "0644";
+        if (files[i].mode == 0755)
+            s->chmod = "0755";
+        else
+            s->chmod = "0644";
         s->data = files[i].data;
         s->len = files[i].len;
         cay__str_join(line, sizeof line, cay__step_name(s->kind), " ", path, NULL);
@@ -67,7 +70,9 @@ static int make_service(const char *wanted, json_t **out, cay_err *err)
 int cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base, cay_err *err)
 {
     json_t *list = json_object_get(config, "services");
-    CAY_AUTOJSON *one = *r->interpreter ? NULL : json_incref(base);
+    CAY_AUTOJSON *one = NULL;
+    if (!*r->interpreter)
+        one = json_incref(base);
     if (*r->interpreter)
         CAY_TRY(make_service(r->interpreter, &one, err));
     if (!one)

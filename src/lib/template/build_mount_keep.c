@@ -137,11 +137,13 @@ static int take_tenant(const cay_tenant *t, void *arg)
 static uint64_t get_quota_left(cay__builder *b)
 {
     cay_tenant t = { 0 };
-    if (cay_tenant_get(b->client, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT,
-                       take_tenant, &t, NULL) < 0 ||
+    if (cay_tenant_get(b->client, CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT), take_tenant, &t,
+                       NULL) < 0 ||
         !t.most.templates)
         return UINT64_MAX;
-    return t.most.templates > t.used.templates ? t.most.templates - t.used.templates : 0;
+    if (t.most.templates > t.used.templates)
+        return t.most.templates - t.used.templates;
+    return 0;
 }
 
 /* A tree is walked for its bytes, so only where somebody asks for them. */
@@ -165,7 +167,7 @@ void cay__cache_used(cay__builder *b, const cay__bmount *m)
         cay__report_say(&b->report, CAY_BUILD_WARN, false,
                         "the cache %.60s does not fit what tenant %s may have of templates and "
                         "caches, and is forgotten",
-                        m->id, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT);
+                        m->id, CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT));
 }
 
 void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy, size_t *n)
@@ -180,7 +182,7 @@ void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy,
 
 static int write_note(cay__builder *b, const char *name, const char *id, bool cache, cay_err *err)
 {
-    const char *tenant = b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
+    const char *tenant = CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT);
     CAY_AUTOJSON *o =
         json_pack("{s:s, s:s, s:O?, s:O?}", "tenant", tenant, "build", cache ? "" : b->report.id,
                   "pid", json_object_get(b->report.record, "pid"), "pid_start",
@@ -210,7 +212,7 @@ static int write_note(cay__builder *b, const char *name, const char *id, bool ca
 int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUME_NAME + 1],
                       cay_err *err)
 {
-    const char *tenant = b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
+    const char *tenant = CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT);
     char whose[CAY__SHA256_HEX], what[CAY__SHA256_HEX];
     bool cache = m->type == 'c';
     cay__sha256_hex(tenant, strlen(tenant), whose);
@@ -220,8 +222,9 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
         cay__id_make(what, 'v');
     snprintf(name, CAY_VOLUME_NAME + 1, CAY__VOLUME_BUILD "%.16s.%.24s", whose, what);
     CAY_TRY(write_note(b, name, m->id, cache, err));
-    uint64_t most =
-        b->spec->limits.disk && b->spec->limits.disk < LIMIT ? b->spec->limits.disk : LIMIT;
+    uint64_t most = LIMIT;
+    if (b->spec->limits.disk && b->spec->limits.disk < LIMIT)
+        most = b->spec->limits.disk;
     if (cache)
         most = CAY_MAX(CAY_MIN(most, get_quota_left(b)),
                        1u << 20); /* one that is there keeps what it was made with */
@@ -230,5 +233,7 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
         &(cay_volume_spec){
             .size = sizeof(cay_volume_spec), .name = name, .limit = most, .once = "build" },
         err);
-    return rc < 0 ? cay_wrap(err, rc, "--mount %.60s", m->target) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "--mount %.60s", m->target);
+    return 0;
 }

@@ -18,7 +18,9 @@ static int fail_invalid(cay_err *err, const char *what, const char *value)
 static int expand_word(const words *w, const char *raw, const char **out, cay_err *err)
 {
     *out = NULL;
-    return raw ? w->fn(w->arg, raw, out, err) : 0;
+    if (raw)
+        return w->fn(w->arg, raw, out, err);
+    return 0;
 }
 
 static int expand_flag(const words *w, const char *raw, bool *out, cay_err *err)
@@ -76,7 +78,7 @@ static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay
     CAY_TRY(expand_word(w, m->source, &source, err));
     if (m->from && (!source || !strcmp(source, "/")))
         return fail_invalid(err, "name a source: nobody wants all files of", m->from);
-    list[0] = source ? source : ".";
+    list[0] = CAY_OR(source, ".");
     list[1] = out->target;
     *s = (cay__step){ .kind = CAY__STEP_COPY,
                       .words = list,
@@ -116,7 +118,12 @@ static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, cons
         return fail_invalid(err, "sharing is shared, locked or private, and not", sharing);
     out->locked = sharing && *sharing != 's';
     if (!out->id && out->target) /* of a cache the whole path, of a secret the last name */
-        out->id = m->type == 's' ? strrchr(out->target, '/') + 1 : out->target;
+    {
+        if (m->type == 's')
+            out->id = strrchr(out->target, '/') + 1;
+        else
+            out->id = out->target;
+    }
     if (m->type == 's' &&
         (!*out->id || strlen(out->id) > 200 || strchr(out->id, '/') || out->id[0] == '.'))
         return fail_invalid(err, "this is no id of a secret:", out->id);
@@ -137,15 +144,17 @@ static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, cons
     cay__plan_sum(sum, out->target);
     cay__plan_sum(sum, out->id);
     cay__plan_sum(sum, out->env);
-    return m->type == 'b' ? plan_bind(b, st, w, m, out, sum, err) : 0;
+    if (m->type == 'b')
+        return plan_bind(b, st, w, m, out, sum, err);
+    return 0;
 }
 
 /* One that is below another comes after it. */
 static void by_depth(cay__bmount *v, size_t n)
 {
     for (size_t i = 1; i < n; i++)
-        for (size_t k = i; k && strlen(v[k - 1].target ? v[k - 1].target : "") >
-                                    strlen(v[k].target ? v[k].target : "");
+        for (size_t k = i;
+             k && strlen(v[k - 1].target ? v[k - 1].target : "") > strlen(CAY_OR(v[k].target, ""));
              k--) {
             cay__bmount x = v[k];
             v[k] = v[k - 1];
@@ -190,8 +199,12 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
 
 const cay_build_secret *cay__mount_secret(const cay__builder *b, const cay__bmount *m)
 {
-    const cay_build_secret *s = m->type == 's' ? b->spec->secrets : NULL;
+    const cay_build_secret *s = NULL;
+    if (m->type == 's')
+        s = b->spec->secrets;
     while (s && s->id && strcmp(s->id, m->id) != 0)
         s++;
-    return s && s->id ? s : NULL;
+    if (s && s->id)
+        return s;
+    return NULL;
 }

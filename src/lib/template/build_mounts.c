@@ -23,7 +23,7 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
 {
     char path[4200];
     bool told = false;
-    uint64_t at = 0, most = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS;
+    uint64_t at = 0, most = CAY_OR(b->spec->step_ms, CAY__STEP_MS);
     int64_t began = cay__now_ms();
     for (const char *s = m->volume; *s; s++)
         at = at * 131 + (unsigned char)*s;
@@ -94,15 +94,17 @@ static int stat_source(cay__builder *b, cay__bmount *m, cay_err *err)
     int rc = cay_file_stat(sb, &b->call, path, true, &st, err);
     cay__builder_throw(b, sb);
     m->dir = st.type == CAY_DIR;
-    return rc == CAY_ENOENT
-               ? cay_fail_why(err, rc, "build_copy", "%.100s is not there", c->words[0])
-               : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, rc, "build_copy", "%.100s is not there", c->words[0]);
+    return rc;
 }
 
 static const char *strip_dir(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
-    return path && !strncmp(path, dir, n) && path[n] == '/' ? path + n : NULL;
+    if (path && !strncmp(path, dir, n) && path[n] == '/')
+        return path + n;
+    return NULL;
 }
 
 /* In a sandbox of its own, so that the step's may have it read-only. */
@@ -258,7 +260,9 @@ static int own_cache(cay__builder *b, cay_sandbox *sb, const cay__bmount *m, cay
     CAY_TRY(cay_file_stat(sb, &b->call, m->target, true, &st, err));
     if (st.uid != m->uid || st.gid != m->gid)
         CAY_TRY(cay_file_chown(sb, &b->call, m->target, m->uid, m->gid, err));
-    return (st.mode & 07777) != m->mode ? cay_file_chmod(sb, &b->call, m->target, m->mode, err) : 0;
+    if ((st.mode & 07777) != m->mode)
+        return cay_file_chmod(sb, &b->call, m->target, m->mode, err);
+    return 0;
 }
 
 int cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
@@ -282,7 +286,9 @@ int cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_er
 
 static int ignore_missing(int rc)
 {
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
@@ -296,7 +302,8 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
         if (m->bytes) {
             snprintf(path, sizeof path, SECRETS "/%s", m->id);
             own = ignore_missing(cay_file_remove(sb, NULL, path, false, err));
-            rc = rc < 0 ? rc : own;
+            if (rc >= 0)
+                rc = own;
         }
         m->bytes = false;
         if (!m->placed)
@@ -316,7 +323,8 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
                 break;
         }
         m->aside[0] = 0;
-        rc = rc < 0 ? rc : own;
+        if (rc >= 0)
+            rc = own;
     }
     return rc;
 }

@@ -17,7 +17,10 @@ void cay__pick_clear(cay__pick *p)
 static void add_leaf(cay__pick *p, const cay__twig *w, const char *name, bool file)
 {
     if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 64;
+        if (p->cap)
+            p->cap = 2 * p->cap;
+        else
+            p->cap = 64;
         p->leaves = realloc(p->leaves, p->cap * sizeof *p->leaves);
         if (!p->leaves)
             abort();
@@ -73,7 +76,7 @@ static void pick_twig(const cay__tree *t, const cay__twig *w, cay__pick *out)
     const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
     const cay__twig *real = follow_link(t, w);
     if (!real || real->type != 'd') {
-        add_leaf(out, real ? real : w, name, true);
+        add_leaf(out, CAY_OR(real, w), name, true);
         return;
     }
     size_t n = strlen(real->path);
@@ -106,7 +109,9 @@ static const cay__twig *find_through_links(const cay__tree *t, const char *path)
             else
                 n += keep == '/';
         }
-        const cay__twig *dir = way ? follow_link(t, way) : NULL;
+        const cay__twig *dir = NULL;
+        if (way)
+            dir = follow_link(t, way);
         if (!dir || dir->type != 'd')
             return NULL;
         cay__str_copy(rest, sizeof rest, at + n);

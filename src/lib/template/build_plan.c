@@ -31,7 +31,7 @@ int cay__plan_bad(const cay__builder *b, const cay__step *s, int rc, cay_err *er
 
 void cay__plan_sum(cay__sha256 *sum, const char *text)
 {
-    cay__sha256_add(sum, text ? text : "", strlen(text ? text : "") + 1);
+    cay__sha256_add(sum, CAY_OR(text, ""), strlen(CAY_OR(text, "")) + 1);
 }
 
 static json_t *env_of(const pass *p)
@@ -47,9 +47,13 @@ static json_t *env_of(const pass *p)
 static const char *get_var(const char *name, void *arg)
 {
     pass *p = arg;
-    const char *v = p->st ? cay__json_str(env_of(p), name, NULL) : NULL;
-    v = v ? v : cay__json_str(p->args, name, NULL);
-    return v || strcmp(name, "PATH") || !p->st ? v : USUAL_PATH;
+    const char *v = NULL;
+    if (p->st)
+        v = cay__json_str(env_of(p), name, NULL);
+    v = CAY_OR(v, cay__json_str(p->args, name, NULL));
+    if (v || strcmp(name, "PATH") || !p->st)
+        return v;
+    return USUAL_PATH;
 }
 
 static int expand_word(pass *p, const cay__step *s, const char *word, const char **out,
@@ -74,7 +78,7 @@ static const char *arg_given(const cay__builder *b, const char *name)
 {
     for (const cay_pair *a = b->spec->args; a && a->key; a++)
         if (!strcmp(a->key, name))
-            return a->value ? a->value : "";
+            return CAY_OR(a->value, "");
     return NULL;
 }
 
@@ -90,7 +94,9 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
         } else {
             v = cay__json_str(p->globals, name, NULL);
         }
-        json_t *text = v ? json_string(v) : NULL;
+        json_t *text = NULL;
+        if (v)
+            text = json_string(v);
         if (v && !text)
             return cay_fail_why(err, CAY_EINVAL, "build_arg", "the value of %.60s is no UTF-8",
                                 name);
@@ -104,9 +110,13 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
 static json_t *make_platform_args(void)
 {
     struct utsname u;
-    const char *arch = uname(&u) < 0 || !strcmp(u.machine, "x86_64") ? "amd64"
-                       : !strcmp(u.machine, "aarch64")               ? "arm64"
-                                                                     : u.machine;
+    const char *arch;
+    if (uname(&u) < 0 || !strcmp(u.machine, "x86_64"))
+        arch = "amd64";
+    else if (!strcmp(u.machine, "aarch64"))
+        arch = "arm64";
+    else
+        arch = u.machine;
     char both[80];
     snprintf(both, sizeof both, "linux/%s", arch);
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "TARGETPLATFORM", both, "TARGETOS",
@@ -154,7 +164,11 @@ static int set_text(pass *p, const char *name, const char *text, cay_err *err)
 static int on_pairs(pass *p, const cay__step *s, cay_err *err)
 {
     bool env = s->kind == CAY__STEP_ENV;
-    json_t *to = env ? env_of(p) : json_object_get(p->st->config, "labels");
+    json_t *to;
+    if (env)
+        to = env_of(p);
+    else
+        to = json_object_get(p->st->config, "labels");
     CAY_AUTOJSON *fresh = json_object(); /* all of one line see what was before it */
     if (!to) {
         to = json_object();
@@ -255,7 +269,7 @@ static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
 static const char *step_user(const pass *p, const cay__step *s)
 {
     const char *u = cay__json_str(p->st->config, "user", "");
-    return s->user ? s->user : !*u || *u == ':' ? "root" : cay__arena_str(&p->b->mem, u);
+    return CAY_OR(s->user, !*u || *u == ':' ? "root" : cay__arena_str(&p->b->mem, u));
 }
 
 static int words_known(pass *p, cay__task *t, cay_err *err)
@@ -328,11 +342,14 @@ static int on_work(pass *p, const cay__step *s, cay_err *err)
         CAY_TRY(words_known(p, t, err));
         t->no = ++p->b->steps;
     }
-    t->cwd = cay__arena_str(&p->b->mem, s->cwd ? s->cwd
-                                               : cay__json_str(p->st->config, "workdir",
-                                                               p->st->host ? "/workspace" : "/"));
+    t->cwd = cay__arena_str(
+        &p->b->mem,
+        CAY_OR(s->cwd, cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/")));
     t->user = step_user(p, s);
-    t->env = s->kind == CAY__STEP_RUN ? pairs_of(p) : NULL;
+    if (s->kind == CAY__STEP_RUN)
+        t->env = pairs_of(p);
+    else
+        t->env = NULL;
     return work_key(p, t, err);
 }
 
@@ -366,7 +383,7 @@ static void base_sum(cay__bstage *st, const cay__builder *b, const char *word,
     cay__sha256_begin(&sum);
     cay__plan_sum(&sum, "cay build 1");
     /* What one tenant's step left is nobody else's. */
-    cay__plan_sum(&sum, b->spec->tenant ? b->spec->tenant : "default");
+    cay__plan_sum(&sum, CAY_OR(b->spec->tenant, "default"));
     cay__plan_sum(&sum, word);
     for (; layers && *layers; layers++)
         cay__plan_sum(&sum, *layers);
@@ -387,8 +404,7 @@ static int base_template(cay__builder *b, cay__bstage *st, const char *name, cay
     st->host = !strcmp(t->base, CAY__BUILD_HOST);
     st->ref = cay__arena_str(&b->mem, t->id);
     base_sum(st, b, t->base, t->layers);
-    return cay__json_object("the base's config", t->config && *t->config ? t->config : "{}",
-                            &st->config, err);
+    return cay__json_object("the base's config", cay__text_or(t->config, "{}"), &st->config, err);
 }
 
 /* What FROM and --from name: numbers and names of stages before names of templates. */
@@ -422,7 +438,9 @@ static void want_stage(cay__builder *b, size_t i);
 static void want_from(cay__builder *b, size_t i, const char *from)
 {
     uint64_t no;
-    long s = from ? stage_named(b, from, i) : -1;
+    long s = -1;
+    if (from)
+        s = stage_named(b, from, i);
     if (from && s < 0 && cay__str_to_u64(from, &no) && no < i)
         s = (long)no;
     if (s >= 0)
@@ -474,7 +492,10 @@ static int plan_stage(pass *p, size_t i, cay_err *err)
     st->base_user = cay__arena_str(&b->mem, cay__json_str(st->config, "user", ""));
     p->cmd_set = false;
     const json_t *shell = json_object_get(st->config, "shell");
-    p->shell = json_array_size(shell) ? words_list(p, shell) : usual;
+    if (json_array_size(shell))
+        p->shell = words_list(p, shell);
+    else
+        p->shell = usual;
     json_object_clear(p->args);
     memcpy(p->key, st->base_key, sizeof p->key);
     if (b->recipe.steps_as_root) /* whoever it is for afterwards */
@@ -533,7 +554,9 @@ static int plan_all(pass *p, cay_err *err)
     CAY_TRY(find_target(b, err));
     want_stage(b, b->target);
     for (size_t i = 0; i < b->nstages; i++) {
-        int rc = b->stages[i].wanted ? plan_stage(p, i, err) : 0;
+        int rc = 0;
+        if (b->stages[i].wanted)
+            rc = plan_stage(p, i, err);
         if (rc < 0 && !strstr(err ? err->msg : "", b->file))
             return from_bad(b, i, rc, err);
         CAY_TRY(rc);
@@ -549,8 +572,10 @@ int cay__plan_stages(cay__builder *b, cay_err *err)
     b->stages = cay__arena_take(&b->mem, b->nstages * sizeof *b->stages);
     for (size_t i = 0; i < b->nstages; i++)
         b->stages[i] = (cay__bstage){ .st = &b->recipe.stages[i], .base = -1 };
-    for (size_t i = 0; i < b->recipe.nsteps; i++)
-        most += b->recipe.steps[i].kind == CAY__STEP_ARG ? b->recipe.steps[i].nwords : 0;
+    for (size_t i = 0; i < b->recipe.nsteps; i++) {
+        if (b->recipe.steps[i].kind == CAY__STEP_ARG)
+            most += b->recipe.steps[i].nwords;
+    }
     for (size_t i = 0; i < b->recipe.nglobals; i++)
         most += b->recipe.globals[i].nwords;
     b->used = cay__arena_take(&b->mem, (most + 1) * sizeof *b->used);

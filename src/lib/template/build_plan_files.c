@@ -23,7 +23,10 @@ int cay__plan_context(cay__builder *b, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", b->spec->dir);
     ignore = cay__alloc(IGNORE_MAX + 1);
     ssize_t n = cay__fd_read_file(fd, ".dockerignore", ignore, IGNORE_MAX);
-    len = n > 0 ? (size_t)n : 0;
+    if (n > 0)
+        len = (size_t)n;
+    else
+        len = 0;
     CAY_TRY(cay__tree_dir(&b->context, fd, ignore, len, &b->call, err));
     b->has_context = true;
     return 0;
@@ -200,7 +203,9 @@ int cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *
     }
     if (s->checksum)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "--checksum is for a URL");
-    return s->archive ? take_archive(b, t, sum, err)
-           : s->from  ? take_from(b, st, t, sum, err)
-                      : take_context(b, t, sum, err);
+    if (s->archive)
+        return take_archive(b, t, sum, err);
+    if (s->from)
+        return take_from(b, st, t, sum, err);
+    return take_context(b, t, sum, err);
 }

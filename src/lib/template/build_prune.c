@@ -30,7 +30,10 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     if (!cay__bstage_saved(s) || json_object_get(p->busy, s->tenant))
         return 0;
     if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 64;
+        if (p->cap)
+            p->cap = 2 * p->cap;
+        else
+            p->cap = 64;
         p->ids = realloc(p->ids, p->cap * sizeof *p->ids);
         if (!p->ids)
             abort();
@@ -56,9 +59,8 @@ int cay_build_prune(cay_client *client, const cay_call *call, const char *tenant
     for (size_t i = 0; rc == 0 && i < p.n; i++) {
         rc = cay_snapshot_remove(client, call, p.ids[i], NULL, err);
         gone += rc == 0;
-        rc = rc == CAY_ENOENT || rc == CAY_EBUSY
-                 ? 0
-                 : rc; /* gone meanwhile, or in use: the next time */
+        if (rc == CAY_ENOENT || rc == CAY_EBUSY)
+            rc = 0; /* gone meanwhile, or in use: the next time */
     }
     free(p.ids);
     if (rc == 0)

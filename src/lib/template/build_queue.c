@@ -37,13 +37,16 @@ static int make_dir(cay_client *client, cay_err *err)
 {
     CAY_AUTOFREE char *dir = path_of(client, "", "");
     dir[strlen(dir) - 1] = 0;
-    return mkdir(dir, 0700) < 0 && errno != EEXIST ? cay_fail_sys(err, CAY_ESYS, "make %s", dir)
-                                                   : 0;
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
+    return 0;
 }
 
 static int write_all(int to, const char *text, size_t len)
 {
-    return cay__fd_write_all(to, text, len) ? 0 : -1;
+    if (cay__fd_write_all(to, text, len))
+        return 0;
+    return -1;
 }
 
 /* Under its name only when it is whole. */
@@ -84,13 +87,15 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
 static int archive_path(cay_client *client, const char *tenant, const char *hash, char **out,
                         cay_err *err)
 {
-    size_t n = hash ? strspn(hash, "0123456789abcdef") : 0;
+    size_t n = 0;
+    if (hash)
+        n = strspn(hash, "0123456789abcdef");
     char name[160];
     if (n != 64 || hash[n])
         return cay_fail_why(
             err, CAY_EINVAL, "build_archive",
             "an archive is called by a SHA-256: 64 hexadecimal digits in lower case");
-    if (!cay__str_join(name, sizeof name, "files-", tenant ? tenant : "default", "-", hash, NULL) ||
+    if (!cay__str_join(name, sizeof name, "files-", CAY_OR(tenant, "default"), "-", hash, NULL) ||
         strchr(name, '/'))
         return cay_fail_why(err, CAY_EINVAL, "tenant_invalid", "that is no tenant");
     *out = path_of(client, name, "");
@@ -164,7 +169,7 @@ static char *request_text(const cay_build *s)
 {
     CAY_AUTOJSON *args = json_object();
     for (const cay_pair *p = s->args; p && p->key; p++)
-        json_object_set_new(args, p->key, json_string(p->value ? p->value : ""));
+        json_object_set_new(args, p->key, json_string(CAY_OR(p->value, "")));
     CAY_AUTOJSON *o = json_pack(
         "{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, "
         "s:b}",
@@ -173,7 +178,9 @@ static char *request_text(const cay_build *s)
         (json_int_t)s->step_ms, "no_cache", s->no_cache, "memory", (json_int_t)s->limits.memory,
         "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli, "pull",
         s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
-    return o ? cay__json_text(o, 8u << 20) : NULL;
+    if (o)
+        return cay__json_text(o, 8u << 20);
+    return NULL;
 }
 
 typedef struct request {
@@ -231,7 +238,7 @@ static int on_job_count(const cay_job *t, void *arg)
 int cay_build_room(cay_client *client, const char *tenant, cay_err *err)
 {
     const cay_job_filter f = {
-        .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default"
+        .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = CAY_OR(tenant, "default")
     };
     unsigned n = 0;
     CAY_TRY(cay_job_list(client, &f, on_job_count, &n, err));
@@ -374,7 +381,9 @@ static int finish_job(cay_client *client, const cay_call *call, const cay_job *t
         return cay_job_fail(client, t, why->msg, err);
     }
     remove_request(client, t->subject);
-    return lost ? 0 : cay_job_done(client, t, err);
+    if (lost)
+        return 0;
+    return cay_job_done(client, t, err);
 }
 
 int cay_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
@@ -388,7 +397,9 @@ int cay_build_work(cay_client *client, const cay_call *call, const char *owner, 
     if (rc < 0) {
         if (rc != CAY_ENOENT && err)
             *err = why;
-        return rc == CAY_ENOENT ? 0 : rc;
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
     }
     rc = request_read(client, t->subject, &q, &why);
     if (rc == 0) {
@@ -396,7 +407,10 @@ int cay_build_work(cay_client *client, const cay_call *call, const char *owner, 
         CAY_AUTOFD tar = open(context, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         asked a = { client, q.spec.tenant };
         q.spec.id = t->subject;
-        q.spec.tar = tar > 0 ? tar : 0;
+        if (tar > 0)
+            q.spec.tar = tar;
+        else
+            q.spec.tar = 0;
         q.spec.archive = open_archive;
         q.spec.arg = &a;
         rc = with_lease(client, call, t, &q.spec, &lost, &why);
@@ -405,5 +419,7 @@ int cay_build_work(cay_client *client, const cay_call *call, const char *owner, 
     json_decref(q.o);
     cay__arena_clear(&q.mem);
     cay_job_free(t);
-    return ended < 0 && ended != CAY_ESTATE ? ended : 1;
+    if (ended < 0 && ended != CAY_ESTATE)
+        return ended;
+    return 1;
 }

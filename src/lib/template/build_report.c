@@ -23,7 +23,9 @@ static const char *const kinds[] = {
 
 const char *cay_build_event_name(cay_build_event_kind k)
 {
-    return (size_t)k < CAY_LEN(kinds) && kinds[k] ? kinds[k] : "";
+    if ((size_t)k < CAY_LEN(kinds) && kinds[k])
+        return kinds[k];
+    return "";
 }
 
 static char *log_path(cay_client *client, const char *id)
@@ -48,8 +50,9 @@ void cay__report_set(cay__report *r, const char *key, json_t *value)
 int cay__report_save(cay__report *r, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(r->record, 60000);
-    return text ? cay_note_put(r->client, SPACE, r->id, text, err)
-                : cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
+    if (text)
+        return cay_note_put(r->client, SPACE, r->id, text, err);
+    return cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
 }
 
 bool cay__report_canceled(cay__report *r)
@@ -101,7 +104,11 @@ static int on_old(const char *key, const char *text, void *arg)
 static int newest_first(const void *a, const void *b)
 {
     int64_t x = ((const old *)a)->started, y = ((const old *)b)->started;
-    return x < y ? 1 : x > y ? -1 : 0;
+    if (x < y)
+        return 1;
+    if (x > y)
+        return -1;
+    return 0;
 }
 
 static int collect_records(cay_client *client, olds *o, cay_err *err)
@@ -131,7 +138,7 @@ static int record_new(cay_client *client, const char *id, const char *state, con
     char all[2000];
     CAY_TRY(names_text(names, all, sizeof all, err));
     json_t *o =
-        json_pack("{s:s, s:s, s:s, s:I}", "state", state, "tenant", tenant ? tenant : "default",
+        json_pack("{s:s, s:s, s:s, s:I}", "state", state, "tenant", CAY_OR(tenant, "default"),
                   "names", all, "started_ms", (json_int_t)cay__clock_ms());
     if (!o)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a name of the template is no text");
@@ -185,7 +192,9 @@ int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, 
     CAY_TRY(cay__report_save(r, err));
     CAY_AUTOFREE char *path = log_path(client, r->id);
     r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return r->fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
+    if (r->fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    return 0;
 }
 
 void cay__report_close(cay__report *r)
@@ -242,7 +251,7 @@ static void emit_line(cay__report *r, cay_build_event_kind kind)
     cay__buf *l = &r->line[kind == CAY_BUILD_ERR];
     while (l->len && l->data[l->len - 1] == '\r')
         l->data[--l->len] = 0;
-    emit_event(r, kind, false, l->data ? l->data : "", l->len);
+    emit_event(r, kind, false, CAY_OR(l->data, ""), l->len);
     if (l->len) {
         cay__buf_add(&r->tail, l->data, CAY_MIN(l->len, (size_t)300));
         cay__buf_str(&r->tail, "\n");
@@ -345,10 +354,10 @@ int cay_build_get(cay_client *client, const char *tenant, const char *ref,
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
     CAY__BACK(client, build_get, client, ref, fn, arg, err);
     CAY_TRY(list_builds(client, &l, false, err));
-    return l.found
-               ? 0
-               : cay_fail_why(err, CAY_ENOENT, "build_not_found",
-                              "there is no build %.60s, and none of a template of that name", ref);
+    if (l.found)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                        "there is no build %.60s, and none of a template of that name", ref);
 }
 
 int cay_build_list(cay_client *client, const char *tenant,
@@ -415,7 +424,9 @@ static int log_line(const char *line, int (*fn)(const cay_build_event *, void *)
     for (size_t i = 1; i < CAY_LEN(kinds); i++)
         if (!strcmp(kinds[i], kind))
             e.kind = (cay_build_event_kind)i;
-    return e.kind ? fn(&e, arg) : 0;
+    if (e.kind)
+        return fn(&e, arg);
+    return 0;
 }
 
 int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
@@ -428,8 +439,11 @@ int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
     CAY__BACK(client, build_log, client, id, offset, fn, arg, err);
     CAY_TRY(cay_build_log_path(client, id, &path, err));
     FILE *f = fopen(path, "re");
-    if (!f)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    if (!f) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    }
     if (fseeko(f, (off_t)*offset, SEEK_SET) == 0)
         while (rc == 0 && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n') {
             rc = log_line(line, fn, arg);

@@ -89,7 +89,7 @@ static const char *last_line(const cay__buf *tail, cay__buf *out)
         ;
     if (end > begin)
         cay__buf_safe(out, tail->data + begin, CAY_MIN(end - begin, (size_t)100), false);
-    return out->data ? out->data : "";
+    return CAY_OR(out->data, "");
 }
 
 static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, cay_err *err)
@@ -100,7 +100,7 @@ static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, c
     bool late = !strcmp(end->reason, "time");
     int rc = cay_fail_why(err, late ? CAY_ETIMEOUT : CAY_EINVAL, "build_failed", "%s %d%s%s",
                           end->signal ? "ended by signal" : "exit code",
-                          end->signal ? end->signal : end->code, *last ? ": " : "", last);
+                          CAY_OR(end->signal, end->code), *last ? ": " : "", last);
     if (!err)
         return rc;
     for (size_t from = 0; from <= b->report.tail.len; from += 60) { /* as much of its end as fits */
@@ -134,7 +134,9 @@ static const cay_pair *env_of(cay__builder *b, const cay__task *t)
     cay_pair *out = cay__arena_take(&b->mem, (n + more + 1) * sizeof *out);
     memcpy(out, t->env, n * sizeof *out);
     for (size_t i = 0; i < t->nmounts; i++) {
-        const cay_build_secret *s = t->mounts[i].env ? cay__mount_secret(b, &t->mounts[i]) : NULL;
+        const cay_build_secret *s = NULL;
+        if (t->mounts[i].env)
+            s = cay__mount_secret(b, &t->mounts[i]);
         if (s) {
             char *v = cay__arena_take(&b->mem, s->len + 1);
             memcpy(v, s->value, s->len);
@@ -164,7 +166,7 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
                     .profile = is_root(t->user) ? "root" : NULL,
                     .attach = true,
                     .on_full = CAY_FULL_BLOCK,
-                    .timeout_ms = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS };
+                    .timeout_ms = CAY_OR(b->spec->step_ms, CAY__STEP_MS) };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));
     CAY_TRY(follow_process(b, p, &end, err));

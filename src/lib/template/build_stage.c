@@ -54,8 +54,12 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
         .volumes = volumes,
         .nvolumes = t ? cay__lent_volumes(t, volumes) : 0
     }; /* what the template starts is for its sandboxes, not for steps */
-    if (!snapshot)
-        c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
+    if (!snapshot) {
+        if (!strcmp(st->ref, CAY__BUILD_SCRATCH))
+            c.template_ = "image";
+        else
+            c.template_ = st->ref;
+    }
     CAY_FAULT("build.box");
     return cay_client_create(b->client, &b->call, &c, out, err);
 }
@@ -71,9 +75,13 @@ int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot
 static bool find_cached(cay__builder *b, const char *key, char *id, size_t cap)
 {
     char label[64];
-    const char *whose = CAY__MUTANT("build-cache") ? NULL
-                        : b->spec->tenant          ? b->spec->tenant
-                                                   : CAY_TENANT_DEFAULT;
+    const char *whose;
+    if (CAY__MUTANT("build-cache"))
+        whose = NULL;
+    else if (b->spec->tenant)
+        whose = b->spec->tenant;
+    else
+        whose = CAY_TENANT_DEFAULT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     label_of(key, label);
     if (cay_client_snapshot_of(b->client, &b->call, whose, label, &s, NULL) < 0)
@@ -92,7 +100,9 @@ static int save_snapshot(cay__builder *b, cay_sandbox *sb, const cay__task *t, c
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOJSON *meta =
         json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
-    CAY_AUTOFREE char *text = meta ? cay__json_text(meta, 4096) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (meta)
+        text = cay__json_text(meta, 4096);
     if (!text) { /* a step of many words */
         CAY_AUTOJSON *brief = json_pack("{s:s, s:s}", "build", b->report.id, "step", "");
         text = cay__json_text(brief, 4096);
@@ -103,7 +113,9 @@ static int save_snapshot(cay__builder *b, cay_sandbox *sb, const cay__task *t, c
     if (key)
         label_of(key, label);
     CAY_FAULT("build.save");
-    int rc = key ? cay_sandbox_snapshot(sb, &b->call, &spec, &s, err) : CAY_EEXIST;
+    int rc = CAY_EEXIST;
+    if (key)
+        rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
     if (rc == CAY_EEXIST) { /* somebody builds the same, or it is only to go on from */
         spec.label = NULL;
         rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
@@ -132,7 +144,9 @@ static int run_mounted(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay
     if (rc == 0)
         rc = cay__task_run(b, sb, t, err);
     int after = cay__lent_clear(sb, t, rc < 0 ? NULL : err);
-    return rc < 0 ? rc : after;
+    if (rc < 0)
+        return rc;
+    return after;
 }
 
 static int run_task(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
@@ -143,7 +157,9 @@ static int run_task(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_er
         if (t->step->offline)
             CAY_TRY(cay_sandbox_set_policy(sb, &b->call, "cay-net 1\nmode off\n", NULL, err));
         CAY_TRY(run_mounted(b, sb, t, err));
-        return t->step->offline ? cay_sandbox_set_policy(sb, &b->call, b->net, NULL, err) : 0;
+        if (t->step->offline)
+            return cay_sandbox_set_policy(sb, &b->call, b->net, NULL, err);
+        return 0;
     case CAY__STEP_WORKDIR: return cay__task_workdir(b, sb, t, err);
     default: return cay__task_put(b, sb, t, err);
     }
@@ -172,7 +188,9 @@ static void close_bench(cay__builder *b, bench *w)
 static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t,
                       cay_err *err)
 {
-    const char *who = t->step->kind == CAY__STEP_RUN && strchr(t->user, ':') ? t->user : "root";
+    const char *who = "root";
+    if (t->step->kind == CAY__STEP_RUN && strchr(t->user, ':'))
+        who = t->user;
     cay_sandbox *next = NULL;
     if (!strcmp(who, w->who) && !w->with && !t->nmounts)
         return 0;
@@ -180,7 +198,7 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
         CAY_TRY(save_snapshot(b, w->sb, t, NULL, w->at, sizeof w->at, err));
     int rc = cay__lent_open(b, t, err);
     if (rc == 0)
-        rc = open_box(b, st, *w->at ? w->at : NULL, true, who, t, &next, err);
+        rc = open_box(b, st, cay__text_or(w->at, NULL), true, who, t, &next, err);
     if (rc < 0) {
         cay__lent_close(b, t);
         return rc;
@@ -188,7 +206,10 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
     close_bench(b, w);
     w->sb = next;
     w->who = who;
-    w->with = t->nmounts ? t : NULL;
+    if (t->nmounts)
+        w->with = t;
+    else
+        w->with = NULL;
     w->moved = false;
     return 0;
 }
@@ -214,8 +235,9 @@ static int finish_tasks(cay__builder *b, cay__bstage *st, bench *w, size_t from,
         if (rc < 0)
             return cay__plan_bad(b, t->step, rc, err);
     }
-    return st->ntasks ? 0
-                      : save_snapshot(b, w->sb, NULL, st->base_key, st->done, sizeof st->done, err);
+    if (st->ntasks)
+        return 0;
+    return save_snapshot(b, w->sb, NULL, st->base_key, st->done, sizeof st->done, err);
 }
 
 /* The stages that it takes from, but for those that are there already. */
@@ -262,7 +284,7 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     }
     if (!st->ntasks && find_cached(b, st->base_key, st->done, sizeof st->done))
         return 0;
-    CAY_TRY(cay__bstage_box(b, st, *below ? below : NULL, true, &w.sb, err));
+    CAY_TRY(cay__bstage_box(b, st, cay__text_or(below, NULL), true, &w.sb, err));
     cay__str_copy(w.at, sizeof w.at, below);
     int rc = finish_tasks(b, st, &w, from, err);
     if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {

@@ -25,7 +25,7 @@ static int ignore_read(ignore *ig, const char *text, size_t len, cay_err *err)
     for (const char *s = text, *end = text + len, *e; text && s < end; s = e + 1) {
         char line[4100];
         e = memchr(s, '\n', (size_t)(end - s));
-        e = e ? e : end;
+        e = CAY_OR(e, end);
         while (s < e && (*s == ' ' || *s == '\t'))
             s++;
         if (s == e || *s == '#')
@@ -71,7 +71,10 @@ static int add_twig(cay__tree *t, const cay__twig *w, cay_err *err)
                             "more than %u files to choose from; leave some out with .dockerignore",
                             CAY__TREE_FILES);
     if (t->n == t->cap) {
-        t->cap = t->cap ? 2 * t->cap : 256;
+        if (t->cap)
+            t->cap = 2 * t->cap;
+        else
+            t->cap = 256;
         t->twigs = realloc(t->twigs, t->cap * sizeof *t->twigs);
         if (!t->twigs)
             abort();
@@ -80,7 +83,8 @@ static int add_twig(cay__tree *t, const cay__twig *w, cay_err *err)
     *to = *w;
     to->path = cay__arena_str(&t->mem, w->path);
     to->target = cay__arena_str(&t->mem, w->target);
-    t->bytes += w->type == 'f' ? w->size : 0;
+    if (w->type == 'f')
+        t->bytes += w->size;
     return 0;
 }
 
@@ -92,7 +96,9 @@ static int by_path(const void *a, const void *b)
 const cay__twig *cay__tree_find(const cay__tree *t, const char *path)
 {
     cay__twig key = { .path = path };
-    return t->n ? bsearch(&key, t->twigs, t->n, sizeof *t->twigs, by_path) : NULL;
+    if (t->n)
+        return bsearch(&key, t->twigs, t->n, sizeof *t->twigs, by_path);
+    return NULL;
 }
 
 void cay__tree_clear(cay__tree *t)
@@ -121,8 +127,11 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
 {
     struct stat st;
     bool out = left_out(w->ig, w->path);
-    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
+    }
     cay__twig twig = { .type = S_ISREG(st.st_mode)   ? 'f'
                                : S_ISDIR(st.st_mode) ? 'd'
                                : S_ISLNK(st.st_mode) ? 'l'
@@ -157,11 +166,12 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
 static int walk_dir(walk *w, int fd, unsigned depth)
 {
     int rc = cay__call_check(w->call, "build", w->err);
-    DIR *d = rc == 0 ? fdopendir(fd) : NULL;
+    DIR *d = NULL;
+    if (rc == 0)
+        d = fdopendir(fd);
     if (!d) {
-        rc = rc ? rc
-                : cay_fail_sys(w->err, CAY_ESYS, "list %.*s", (int)CAY_MIN(w->len, (size_t)200),
-                               w->path);
+        rc = CAY_OR(rc, cay_fail_sys(w->err, CAY_ESYS, "list %.*s",
+                                     (int)CAY_MIN(w->len, (size_t)200), w->path));
         close(fd);
         return rc;
     }
@@ -188,8 +198,11 @@ int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_
     ignore ig = { 0 };
     *t = (cay__tree){ .dir = fd };
     int top = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = top < 0 ? cay_fail_sys(err, CAY_ESYS, "open the context")
-                     : ignore_read(&ig, text, len, err);
+    int rc;
+    if (top < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "open the context");
+    else
+        rc = ignore_read(&ig, text, len, err);
     if (rc == 0) {
         CAY_AUTOFREE walk *w = cay__alloc(sizeof *w);
         *w = (walk){ .t = t, .ig = &ig, .call = call, .err = err };

@@ -48,10 +48,10 @@ static int extract_archive(cay__builder *b, cay_sandbox *sb, int fd, bool owners
     int rc = 0;
     if (res.exit.code) {
         CAY_AUTOBUF why = CAY__BUF(1024);
-        cay__buf_safe(&why, res.errout ? res.errout : "",
-                      CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)120), false);
+        cay__buf_safe(&why, CAY_OR(res.errout, ""),
+                      CAY_MIN(strcspn(CAY_OR(res.errout, ""), "\n"), (size_t)120), false);
         rc = cay_fail_why(err, CAY_EINVAL, "build_archive", "the archive cannot be unpacked: %s",
-                          why.data ? why.data : "tar failed");
+                          CAY_OR(why.data, "tar failed"));
     }
     cay_result_clear(&res);
     return rc;
@@ -82,7 +82,7 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
         cay__builder_throw(b, sb);
         return rc;
     }
-    cay__str_copy(o->hash, sizeof o->hash, hash ? hash : "");
+    cay__str_copy(o->hash, sizeof o->hash, CAY_OR(hash, ""));
     o->sb = sb;
     o->next = b->opened;
     b->opened = o;

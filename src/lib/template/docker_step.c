@@ -94,7 +94,11 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
         if (n < 3 || s[0] != '-' || s[1] != '-')
             return 0;
         const char *word = copy_text(r, s, (size_t)n), *eq = strchr(word, '=');
-        size_t len = eq ? (size_t)(eq - word) : (size_t)n;
+        size_t len;
+        if (eq)
+            len = (size_t)(eq - word);
+        else
+            len = (size_t)n;
         const flag *f = known;
         while (f->name && (strlen(f->name) != len - 2 || strncmp(f->name, word + 2, len - 2)))
             f++;
@@ -108,8 +112,12 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
                                        CAY__RECIPE_MOUNTS);
         if (f->all)
             f->all->w[f->all->n++] = eq ? eq + 1 : "";
-        if (f->value)
-            *f->value = eq ? eq + 1 : "true";
+        if (f->value) {
+            if (eq)
+                *f->value = eq + 1;
+            else
+                *f->value = "true";
+        }
         *rest = s + n;
         *rest += strspn(*rest, " \t");
     }
@@ -143,7 +151,9 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
     CAY_TRY(words_of(r, l, rest, &w, err));
     if ((w.n != 1 && w.n != 3) || (w.n == 3 && strcasecmp(w.w[1], "as")))
         return fail_invalid(err, l, "it is FROM IMAGE or FROM IMAGE AS NAME");
-    char *name = w.n == 3 ? copy_text(r, w.w[2], strlen(w.w[2])) : NULL;
+    char *name = NULL;
+    if (w.n == 3)
+        name = copy_text(r, w.w[2], strlen(w.w[2]));
     for (char *c = name; c && *c; c++) {
         *c = (char)tolower((unsigned char)*c);
         if (!isalnum((unsigned char)*c) && (c == name || !strchr("_.-", *c)))
@@ -221,7 +231,9 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
 static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *texts,
                       const cay__run_mount **out, cay_err *err)
 {
-    cay__run_mount *m = texts->n ? cay__arena_take(&r->mem, texts->n * sizeof *m) : NULL;
+    cay__run_mount *m = NULL;
+    if (texts->n)
+        m = cay__arena_take(&r->mem, texts->n * sizeof *m);
     for (size_t i = 0; i < texts->n; i++)
         CAY_TRY(cay__mount_read(r, l, texts->w[i], &m[i], err));
     *out = m;
@@ -259,14 +271,18 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
     }
     s->words = w.w;
     s->nwords = w.n;
-    return w.n ? 0 : fail_invalid(err, l, "there is no command");
+    if (w.n)
+        return 0;
+    return fail_invalid(err, l, "there is no command");
 }
 
 /* CMD and ENTRYPOINT: [] is fine, and takes what the base has away. */
 static int on_command(cay__recipe *r, const cay__line *l, cay_err *err)
 {
     cay__words w = { 0 };
-    cay__step_kind kind = *l->name == 'C' ? CAY__STEP_CMD : CAY__STEP_ENTRYPOINT;
+    cay__step_kind kind = CAY__STEP_ENTRYPOINT;
+    if (*l->name == 'C')
+        kind = CAY__STEP_CMD;
     bool exec = exec_form(r, l->rest, &w);
     if (!exec && !*l->rest)
         return fail_invalid(err, l, "there is no command");
@@ -401,12 +417,16 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
     const char **out = cay__arena_take(&r->mem, (2 * w.n + 1) * sizeof *out);
     for (size_t i = 0; i < w.n; i++) {
         const char *eq = strchr(w.w[i], '=');
-        size_t n = eq ? (size_t)(eq - w.w[i]) : strlen(w.w[i]);
+        size_t n;
+        if (eq)
+            n = (size_t)(eq - w.w[i]);
+        else
+            n = strlen(w.w[i]);
         if (!name_ok(w.w[i], n))
             return cay__dockerfile_bad(err, l, "dockerfile_invalid",
                                        "%.60s is no name of a variable", w.w[i]);
         out[2 * i] = copy_text(r, w.w[i], n);
-        out[2 * i + 1] = eq ? eq : "";
+        out[2 * i + 1] = CAY_OR(eq, "");
     }
     if (r->nstages)
         return with_words(r, l, CAY__STEP_ARG, &(cay__words){ out, 2 * w.n }, false, err);

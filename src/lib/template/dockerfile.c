@@ -38,12 +38,15 @@ static bool read_line(reader *rd, const char **s, size_t *n)
 {
     if (rd->p >= rd->end)
         return false;
-    const char *nl = memchr(rd->p, '\n', (size_t)(rd->end - rd->p)), *stop = nl ? nl : rd->end;
+    const char *nl = memchr(rd->p, '\n', (size_t)(rd->end - rd->p)), *stop = CAY_OR(nl, rd->end);
     *s = rd->p;
     *n = (size_t)(stop - rd->p);
     if (*n && (*s)[*n - 1] == '\r')
         --*n;
-    rd->p = nl ? nl + 1 : rd->end;
+    if (nl)
+        rd->p = nl + 1;
+    else
+        rd->p = rd->end;
     rd->no++;
     return true;
 }
@@ -184,8 +187,12 @@ static int parse_instruction(reader *rd, char *text, unsigned no)
     cay__line l = { .what = rd->what, .no = no, .docs = docs, .lens = lens };
     while (text[n] && text[n] != ' ' && text[n] != '\t')
         n++;
-    for (size_t i = 0; i < n && i < sizeof l.name - 1; i++)
-        l.name[i] = isalpha((unsigned char)text[i]) ? (char)toupper((unsigned char)text[i]) : '?';
+    for (size_t i = 0; i < n && i < sizeof l.name - 1; i++) {
+        if (isalpha((unsigned char)text[i]))
+            l.name[i] = (char)toupper((unsigned char)text[i]);
+        else
+            l.name[i] = '?';
+    }
     l.rest = text + n + count_blanks(text + n, strlen(text + n));
     for (size_t k = strlen(text); k > n && (text[k - 1] == ' ' || text[k - 1] == '\t'); k--)
         text[k - 1] = 0;

@@ -17,14 +17,17 @@ long cay__word_next(const char **s, char escape)
     for (; *p; p++) {
         if (*p == escape && quote != '\'' && p[1])
             p++;
-        else if (quote)
-            quote = *p == quote ? 0 : quote;
-        else if (*p == '"' || *p == '\'')
+        else if (quote) {
+            if (*p == quote)
+                quote = 0;
+        } else if (*p == '"' || *p == '\'')
             quote = *p;
         else if (*p == ' ' || *p == '\t' || *p == '\n')
             break;
     }
-    return quote ? -1 : p - *s;
+    if (quote)
+        return -1;
+    return p - *s;
 }
 
 bool cay__heredoc_word(const char *w, size_t len, cay__heredoc *out)
@@ -81,7 +84,7 @@ static int expand_braced(expand *x, const char *name, bool skip)
     char op = *x->p;
     if (op == '}' && !colon) {
         x->p++;
-        append_text(x, v ? v : "", v ? strlen(v) : 0, skip);
+        append_text(x, CAY_OR(v, ""), v ? strlen(v) : 0, skip);
         return 0;
     }
     if (!op || !strchr("-+?", op))
@@ -91,7 +94,9 @@ static int expand_braced(expand *x, const char *name, bool skip)
             name);
     x->p++;
     size_t at = x->out.len;
-    bool use = op == '+' ? set : !set;
+    bool use = set;
+    if (op != '+')
+        use = !set;
     if (op != '+' && set)
         append_text(x, v, strlen(v), skip);
     CAY_TRY(expand_pieces(x, "}", false, skip || !use));
@@ -193,6 +198,6 @@ int cay__recipe_expand(const char *word, char escape, cay__recipe_get get, void 
         cay__buf_clear(&x.out);
         return rc;
     }
-    *out = x.out.data ? x.out.data : cay__strdup("");
+    *out = CAY_OR(x.out.data, cay__strdup(""));
     return 0;
 }

@@ -136,7 +136,7 @@ static int on_template(const cay_template_row *row, void *arg)
 
 static const char *tenant_of(const work *k)
 {
-    return k->spec->tenant ? k->spec->tenant : CAY_TENANT_DEFAULT;
+    return CAY_OR(k->spec->tenant, CAY_TENANT_DEFAULT);
 }
 
 static int see_all(work *k, cay_err *err)
@@ -185,7 +185,9 @@ static int report_progress(work *k, const char *what, uint64_t done)
     cay_template_progress p = {
         .size = sizeof p, .what = what, .layer = k->at + 1, .layers = k->im->n, .done = done
     };
-    return k->spec->progress ? k->spec->progress(&p, k->spec->progress_arg) : 0;
+    if (k->spec->progress)
+        return k->spec->progress(&p, k->spec->progress_arg);
+    return 0;
 }
 
 static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80], cay_err *err)
@@ -205,9 +207,10 @@ static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80],
             made->bytes = cay__rec_get_num(&r);
             made->opaque = cay__rec_get_num(&r) != 0;
             cay__str_join(diff, 80, "sha256:", cay__rec_get_str(&r), NULL);
-            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
-                                        "cay-pack answered in a wrong form")
-                         : 0;
+            if (r.bad)
+                return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                    "cay-pack answered in a wrong form");
+            return 0;
         } else {
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                 "cay-pack: a record that was not asked for");
@@ -346,8 +349,12 @@ static int write_lease(work *k, cay_err *err)
     int rc = cay__json_object("creator", creator, &o, err);
     if (rc == 0)
         json_object_set_new(o, "layers", list);
-    CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
-    return text ? k->client->store->note_put(k->client->db, CAY__NOTE_LEASE, k->id, text, err) : rc;
+    CAY_AUTOFREE char *text = NULL;
+    if (rc == 0)
+        text = cay__json_text(o, 16384);
+    if (text)
+        return k->client->store->note_put(k->client->db, CAY__NOTE_LEASE, k->id, text, err);
+    return rc;
 }
 
 static int record_template(work *k, cay_template **out, cay_err *err)
@@ -364,7 +371,7 @@ static int record_template(work *k, cay_template **out, cay_err *err)
                              .tenant = tenant_of(k),
                              .base = CAY__BASE_IMAGE,
                              .layers = layers,
-                             .config = k->im->text ? k->im->text : "{}",
+                             .config = CAY_OR(k->im->text, "{}"),
                              .source = k->spec->source,
                              .digest = k->im->digest,
                              .shared = !k->spec->hidden,

@@ -64,11 +64,16 @@ void cay__image_platform(char *out, size_t cap)
 {
     struct utsname u;
     const char *arch = "amd64";
-    if (uname(&u) == 0)
-        arch = !strcmp(u.machine, "aarch64")   ? "arm64"
-               : !strcmp(u.machine, "riscv64") ? "riscv64"
-               : !strcmp(u.machine, "x86_64")  ? "amd64"
-                                               : u.machine;
+    if (uname(&u) == 0) {
+        if (!strcmp(u.machine, "aarch64"))
+            arch = "arm64";
+        else if (!strcmp(u.machine, "riscv64"))
+            arch = "riscv64";
+        else if (!strcmp(u.machine, "x86_64"))
+            arch = "amd64";
+        else
+            arch = u.machine;
+    }
     snprintf(out, cap, "linux/%.40s", arch);
 }
 
@@ -113,7 +118,7 @@ static int pick_platform(const json_t *list, const char *platform, cay__image *o
     if (!best)
         return cay_fail_why(err, CAY_ENOENT, "image_platform",
                             "the image is not made for %.40s; it has %.120s", platform,
-                            there.data ? there.data : "nothing");
+                            CAY_OR(there.data, "nothing"));
     out->index = true;
     return take_blob(best, &out->next, err);
 }
@@ -141,7 +146,7 @@ static int take_layers(const json_t *list, cay__image *out, cay_err *err)
             return cay_fail_why(
                 err, CAY_ENOTSUP, "image_layer_type",
                 "layer %zu of the image is a %.80s, which is none that can be unpacked", i + 1,
-                *type ? type : "thing without a type");
+                cay__text_or(type, "thing without a type"));
         CAY_TRY(take_blob(d, &out->layers[i], err));
     }
     out->n = json_array_size(list);
@@ -166,11 +171,15 @@ int cay__image_read(const char *text, size_t len, const char *platform, cay__ima
         return fail_invalid(err,
                             "manifest is an index and a manifest at once"); /* whoever reads it one
                                                                       way sees another image */
-    if (list)
-        return json_is_array(list) ? pick_platform(list, platform, out, err)
-                                   : fail_invalid(err, "index has no list of manifests");
-    CAY_TRY(json_is_object(config) ? take_blob(config, &out->config, err)
-                                   : fail_invalid(err, "manifest has no config"));
+    if (list) {
+        if (json_is_array(list))
+            return pick_platform(list, platform, out, err);
+        return fail_invalid(err, "index has no list of manifests");
+    }
+    if (json_is_object(config))
+        CAY_TRY(take_blob(config, &out->config, err));
+    else
+        CAY_TRY(fail_invalid(err, "manifest has no config"));
     if (out->config.size > CAY__IMAGE_DOC_MAX)
         return fail_invalid(err, "config is too long");
     return take_layers(json_object_get(o, "layers"), out, err);

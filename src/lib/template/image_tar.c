@@ -45,8 +45,12 @@ static bool header_ok(const uint8_t *b)
 {
     uint64_t want;
     unsigned sum = 0;
-    for (size_t i = 0; i < BLOCK; i++)
-        sum += i >= SUM && i < SUM + 8 ? ' ' : b[i];
+    for (size_t i = 0; i < BLOCK; i++) {
+        if (i >= SUM && i < SUM + 8)
+            sum += ' ';
+        else
+            sum += b[i];
+    }
     return !memcmp(b + MAGIC, "ustar", 5) && parse_octal(b + SUM, 8, &want) && want == sum;
 }
 
@@ -60,7 +64,11 @@ static bool name_of(const uint8_t *b, char out[256])
         memcpy(prefix, b + PREFIX, 155);
         prefix[155] = 0;
     }
-    const char *n = !strncmp(name, "./", 2) ? name + 2 : name;
+    const char *n;
+    if (!strncmp(name, "./", 2))
+        n = name + 2;
+    else
+        n = name;
     return cay__str_join(out, 256, prefix, *prefix ? "/" : "", n, NULL);
 }
 

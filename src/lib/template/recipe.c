@@ -23,7 +23,10 @@ cay__step *cay__recipe_step(cay__recipe *r, cay__step_kind kind, unsigned line)
     if (r->nsteps >= CAY__RECIPE_STEPS)
         return NULL;
     if (r->nsteps == r->cap) {
-        r->cap = r->cap ? 2 * r->cap : 32;
+        if (r->cap)
+            r->cap = 2 * r->cap;
+        else
+            r->cap = 32;
         r->steps = realloc(r->steps, r->cap * sizeof *r->steps);
         if (!r->steps)
             abort();
@@ -81,12 +84,12 @@ static bool parse_port(const char *s, size_t n, unsigned *out)
 
 bool cay__recipe_port(const char *text, unsigned *first, unsigned *last, bool *udp)
 {
-    const char *slash = strchr(text, '/'), *end = slash ? slash : text + strlen(text),
+    const char *slash = strchr(text, '/'), *end = CAY_OR(slash, text + strlen(text)),
                *dash = memchr(text, '-', (size_t)(end - text));
     if (slash && strcasecmp(slash, "/tcp") && strcasecmp(slash, "/udp"))
         return false;
     *udp = slash && !strcasecmp(slash, "/udp");
-    if (!parse_port(text, (size_t)((dash ? dash : end) - text), first))
+    if (!parse_port(text, (size_t)((CAY_OR(dash, end)) - text), first))
         return false;
     *last = *first;
     return !dash || (parse_port(dash + 1, (size_t)(end - dash - 1), last) && *last >= *first);

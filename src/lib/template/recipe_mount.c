@@ -46,9 +46,10 @@ static size_t measure_part(const char *s, char escape)
     for (; s[n] && (quote || s[n] != ','); n++) {
         if (s[n] == escape && s[n + 1])
             n++;
-        else if (quote)
-            quote = s[n] == quote ? 0 : quote;
-        else if (s[n] == '"' || s[n] == '\'')
+        else if (quote) {
+            if (s[n] == quote)
+                quote = 0;
+        } else if (s[n] == '"' || s[n] == '\'')
             quote = s[n];
     }
     return n;
@@ -100,7 +101,11 @@ static int read_option(cay__recipe *r, const cay__line *l, const char *s, size_t
     bool flag = keys[k].at == AT(ro) || keys[k].at == AT(rw) || keys[k].at == AT(required);
     if (!flag && (!eq || eq + 1 == s + n))
         return fail_unsupported(err, l, "there is no value behind ", s, name);
-    char *v = eq ? value_of(r, eq + 1, (size_t)(s + n - eq - 1)) : value_of(r, "", 0);
+    char *v;
+    if (eq)
+        v = value_of(r, eq + 1, (size_t)(s + n - eq - 1));
+    else
+        v = value_of(r, "", 0);
     *(const char **)(void *)((char *)out + keys[k].at) = v;
     return 0;
 }

@@ -56,7 +56,13 @@ static bool is_loopback(const char *host)
 /* "host[:port]" of a URL, in small letters; false: it is none that we follow. */
 static bool host_of(const char *url, bool *tls, char out[300])
 {
-    size_t skip = !strncasecmp(url, "https://", 8) ? 8 : !strncasecmp(url, "http://", 7) ? 7 : 0;
+    size_t skip;
+    if (!strncasecmp(url, "https://", 8))
+        skip = 8;
+    else if (!strncasecmp(url, "http://", 7))
+        skip = 7;
+    else
+        skip = 0;
     size_t n = strcspn(url + skip, "/?#");
     if (!skip || !n || n >= 300 || memchr(url + skip, '@', n))
         return false;
@@ -78,8 +84,14 @@ static bool conf_private(const cay__tconf *c, const char *host)
 /* Takes "host[:port]" apart; false: it is neither a name nor an address with a port. */
 static bool parse_host(const char *host, bool tls, char out[300], uint16_t *port)
 {
-    const char *end = *host == '[' ? strchr(host, ']') : host + strcspn(host, ":");
-    uint64_t n = tls ? 443 : 80;
+    const char *end;
+    if (*host == '[')
+        end = strchr(host, ']');
+    else
+        end = host + strcspn(host, ":");
+    uint64_t n = 80;
+    if (tls)
+        n = 443;
     if (!end)
         return false;
     size_t len = (size_t)(end - host) - (*host == '[');
@@ -115,7 +127,9 @@ static int judge_operator(trip *t, const char *host, bool tls, cay_err *err)
     bool spelling = !strcmp(v.reason, "default_deny") && t->r->op->mode == CAY__NET_ALL;
     bool later = spelling || !strcmp(v.reason, "blocked_range") ||
                  !strcmp(v.reason, "off"); /* off: a service line, which is for sandboxes */
-    return v.allow || later || CAY__MUTANT("registry-operator") ? 0 : operator_says_no(t, err);
+    if (v.allow || later || CAY__MUTANT("registry-operator"))
+        return 0;
+    return operator_says_no(t, err);
 }
 
 /* Judges a URL that the registry names. */
@@ -175,7 +189,9 @@ static int on_head(int status, const char *type, void *arg, cay_err *err)
 static int on_data(const char *p, size_t n, void *arg, cay_err *err)
 {
     trip *t = arg;
-    return t->want ? t->fn(p, n, t->arg, err) : 0;
+    if (t->want)
+        return t->fn(p, n, t->arg, err);
+    return 0;
 }
 
 static int send_request(trip *t, const cay_call *call, const char *url, const char *auth,
@@ -195,7 +211,7 @@ static int send_request(trip *t, const cay_call *call, const char *url, const ch
     cay__http_req q = { .method = "GET",
                         .url = url,
                         .headers = headers,
-                        .idle_ms = t->r->conf->idle_ms ? t->r->conf->idle_ms : 60000,
+                        .idle_ms = CAY_OR(t->r->conf->idle_ms, 60000),
                         .max_body = max + 4096,
                         .on_head = on_head,
                         .on_data = on_data,
@@ -223,8 +239,13 @@ static int make_basic_auth(const char *login, char **out)
     CAY_AUTOBUF b = CAY__BUF(8192);
     cay__buf_str(&b, "Authorization: Basic ");
     cay__base64_put(&b, login, strlen(login));
-    *out = b.full ? NULL : cay__strdup(b.data);
-    return *out ? 0 : CAY_ETOOBIG;
+    if (b.full)
+        *out = NULL;
+    else
+        *out = cay__strdup(b.data);
+    if (*out)
+        return 0;
+    return CAY_ETOOBIG;
 }
 
 static void put_query(cay__buf *b, const char *key, const char *value)
@@ -239,9 +260,10 @@ static int on_body_data(const char *p, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, p, n);
-    return b->full ? cay_fail_why(err, CAY_ETOOBIG, "registry_answer",
-                                  "the registry's answer is too long")
-                   : 0;
+    if (b->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "registry_answer",
+                            "the registry's answer is too long");
+    return 0;
 }
 
 static int fail_denied(const cay__reg *r, cay_err *err)
@@ -298,7 +320,9 @@ static int log_in(cay__reg *r, const cay_call *call, const cay__challenge *c, ca
         return fail_denied(r, err);
     free(r->token);
     r->token = NULL;
-    return make_basic_auth(r->login, &r->token) < 0 ? fail_denied(r, err) : 0;
+    if (make_basic_auth(r->login, &r->token) < 0)
+        return fail_denied(r, err);
+    return 0;
 }
 
 /* Relative to where it was found. */
@@ -353,8 +377,12 @@ static int fail_status(const cay__reg *r, const trip *t, const char *what, cay_e
         return fail_denied(r, err);
     int rc = cay_fail_why(err, t->status == 429 ? CAY_ERATE : CAY_EUPSTREAM, "registry_answer",
                           "%s answered %d for %s:%.80s", r->host, t->status, r->name.path, what);
-    if (err)
-        err->retry = t->status == 429 || t->status >= 500 ? CAY_RETRY_YES : CAY_RETRY_NO;
+    if (err) {
+        if (t->status == 429 || t->status >= 500)
+            err->retry = CAY_RETRY_YES;
+        else
+            err->retry = CAY_RETRY_NO;
+    }
     return rc;
 }
 
@@ -367,7 +395,7 @@ int cay__reg_manifest(cay__reg *r, const cay_call *call, const char *what, cay__
     CAY_TRY(fetch_path(r, call, path, ACCEPT, CAY__IMAGE_DOC_MAX, &t, err));
     if (t.status != 200)
         return fail_status(r, &t, what, err);
-    cay__sha256_hex(out->data ? out->data : "", out->len, hex);
+    cay__sha256_hex(CAY_OR(out->data, ""), out->len, hex);
     cay__str_join(digest, 72, "sha256:", hex, NULL);
     if (cay__digest_ok(what) && strcmp(what, digest))
         return cay_fail_why(err, CAY_EINVAL, "image_digest",
@@ -385,7 +413,9 @@ int cay__reg_blob(cay__reg *r, const cay_call *call, const char *digest, uint64_
     snprintf(path, sizeof path, "/v2/%s/blobs/%s", r->name.path, digest);
     snprintf(range, sizeof range, "Range: bytes=%llu-", (unsigned long long)from);
     CAY_TRY(fetch_path(r, call, path, from ? range : NULL, max, &t, err));
-    return t.want ? 0 : fail_status(r, &t, digest, err);
+    if (t.want)
+        return 0;
+    return fail_status(r, &t, digest, err);
 }
 
 int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tname *name,
@@ -402,7 +432,10 @@ int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tnam
             r->lan = conf->registries[i].lan;
         }
     snprintf(r->base, sizeof r->base, "%s://%s", r->plain ? "http" : "https", r->host);
-    r->login = login ? cay__strdup(login) : NULL;
+    if (login)
+        r->login = cay__strdup(login);
+    else
+        r->login = NULL;
     int rc = cay__http_open(&r->http, err);
     if (rc < 0)
         cay__reg_close(r);

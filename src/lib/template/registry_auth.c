@@ -42,7 +42,12 @@ static size_t value_at(const char *p, size_t n, char *out, size_t cap)
                 out[k++] = p[i];
         }
     out[fits ? k : 0] = 0;
-    return quoted ? (i < n ? i + 1 : 0) : i;
+    if (quoted) {
+        if (i < n)
+            return i + 1;
+        return 0;
+    }
+    return i;
 }
 
 void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
@@ -88,7 +93,10 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
                                                                          : CAY__AUTH_NONE };
         }
     }
-    *out = now.kind > best.kind ? now : best;
+    if (now.kind > best.kind)
+        *out = now;
+    else
+        *out = best;
     if (out->kind == CAY__AUTH_BEARER && !*out->realm)
         out->kind = CAY__AUTH_NONE;
 }
@@ -96,7 +104,9 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
 static const char *host_of(const char *key)
 {
     const char *p = strstr(key, "://");
-    return p ? p + 3 : key;
+    if (p)
+        return p + 3;
+    return key;
 }
 
 bool cay__reg_docker_login(const char *text, size_t len, const char *host, char **out)

@@ -20,14 +20,14 @@ static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *
                                         "registry.hub.docker.com" };
     char ref[300];
     cay__tname n;
-    tenant = tenant ? tenant : CAY_TENANT_DEFAULT;
+    tenant = CAY_OR(tenant, CAY_TENANT_DEFAULT);
     CAY_TRY(cay__tenant_check(tenant, err));
     if (!host || strchr(host, '/') || !cay__str_join(ref, sizeof ref, host, "/x", NULL) ||
         cay__tname_parse(ref, &n, NULL) < 0 || !n.named_host)
         return cay_fail_why(err, CAY_EINVAL, "registry_host",
                             "\"%.60s\" is no registry: HOST or HOST:PORT as images name it, such "
                             "as docker.io or registry.lan:5000",
-                            host ? host : "");
+                            CAY_OR(host, ""));
     for (size_t i = 0; i < CAY_LEN(same); i++)
         if (!strcmp(n.host, same[i]))
             cay__str_copy(n.host, sizeof n.host, "docker.io");
@@ -63,12 +63,11 @@ static int has_room(cay_client *client, const char *key, cay_err *err)
     cay__str_copy(prefix, sizeof prefix, key);
     prefix[strcspn(prefix, "/") + 1] = 0;
     CAY_TRY(client->store->note_list(client->db, SPACE, prefix, on_other, &o, err));
-    return o.n < MOST
-               ? 0
-               : cay_fail_why(
-                     err, CAY_EINVAL, "registry_logins_many",
-                     "a tenant has at most %d log-ins at registries; forget one that is not needed",
-                     MOST);
+    if (o.n < MOST)
+        return 0;
+    return cay_fail_why(
+        err, CAY_EINVAL, "registry_logins_many",
+        "a tenant has at most %d log-ins at registries; forget one that is not needed", MOST);
 }
 
 int cay_registry_login(cay_client *client, const char *tenant, const char *host, const char *user,
@@ -85,7 +84,9 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
     cay__str_join(login, sizeof login, user, ":", password, NULL);
     int rc = cay__vault_put(client, SPACE, key, login, strlen(login), err);
     explicit_bzero(login, sizeof login);
-    return rc < 0 ? cay_wrap(err, rc, "log-in at %.100s", host) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "log-in at %.100s", host);
+    return 0;
 }
 
 static int on_ignored_note(const char *value, void *arg)
@@ -121,8 +122,9 @@ static int on_note(const char *key, const char *value, void *arg)
         return 0;
     memcpy(tenant, key, (size_t)(slash - key));
     tenant[slash - key] = 0;
-    int64_t when =
-        cay__json_object("log-in", value, &o, NULL) == 0 ? cay__json_int(o, "changed_ms", 0) : 0;
+    int64_t when = 0;
+    if (cay__json_object("log-in", value, &o, NULL) == 0)
+        when = cay__json_int(o, "changed_ms", 0);
     return l->fn(tenant, slash + 1, when, l->arg);
 }
 

@@ -24,7 +24,9 @@ bool cay__setting_value_ok(const char *s)
 const char *cay__setting_text(const json_t *j)
 {
     const char *s = json_string_value(j);
-    return s && strlen(s) == json_string_length(j) ? s : NULL;
+    if (s && strlen(s) == json_string_length(j))
+        return s;
+    return NULL;
 }
 
 static const char *value_of(const cay_pair *p, const char *name)
@@ -51,7 +53,7 @@ static int given_ok(const json_t *settings, const cay_pair *p, cay_err *err)
 {
     CAY_AUTOBUF known = CAY__BUF(200);
     const json_t *s = json_object_get(settings, p->key), *choices = json_object_get(s, "choices");
-    const char *key, *value = p->value ? p->value : "";
+    const char *key, *value = CAY_OR(p->value, "");
     json_t *v;
     json_object_foreach((json_t *)settings, key, v)
         cay__buf_fmt(&known, "%s%s", known.len ? ", " : "", key);
@@ -81,10 +83,13 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
     json_object_foreach((json_t *)settings, name, s)
     {
         const char *v = value_of(given, name), *old = value_of(before, name);
-        v = v ? v : old ? old : cay__json_str(s, "default", "");
+        v = CAY_OR(v, CAY_OR(old, cay__json_str(s, "default", "")));
         all[n++] = (cay_pair){ cay__arena_str(mem, name), cay__arena_str(mem, v) };
     }
-    *out = n ? all : NULL;
+    if (n)
+        *out = all;
+    else
+        *out = NULL;
     return 0;
 }
 
@@ -123,7 +128,11 @@ static int put_word(const render *r, const char *word)
 {
     char name[CAY__SETTING_NAME + 1];
     const char *dot = strchr(word, '.');
-    size_t n = dot ? (size_t)(dot - word) : strlen(word);
+    size_t n;
+    if (dot)
+        n = (size_t)(dot - word);
+    else
+        n = strlen(word);
     if (!strcmp(word, "random")) {
         cay__buf_str(r->out, r->random);
         return 0;
@@ -170,9 +179,10 @@ static int put_text(const render *r, const char *text)
         at = end + 1;
     }
     cay__buf_str(r->out, text);
-    return r->out->full ? cay_fail_why(r->err, CAY_ETOOBIG, "template_config",
-                                       "the file becomes larger than %d bytes", RENDERED)
-                        : 0;
+    if (r->out->full)
+        return cay_fail_why(r->err, CAY_ETOOBIG, "template_config",
+                            "the file becomes larger than %d bytes", RENDERED);
+    return 0;
 }
 
 int cay__settings_render(const json_t *settings, const cay_pair *values, const char *random,
@@ -230,7 +240,9 @@ int cay__settings_prepare(cay_create *c, const cay_pair *before, cay__arena *mem
     CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, mem,
                                  &c->settings, err));
     /* What stands on a snapshot has the files of then, unless somebody wants others. */
-    return c->settings_off || (c->from && !asked) ? 0 : make_files(config, c, mem, err);
+    if (c->settings_off || (c->from && !asked))
+        return 0;
+    return make_files(config, c, mem, err);
 }
 
 /* They belong to the user that the template is made for, whoever the request's commands run as. */
@@ -256,7 +268,7 @@ int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const 
                           &(cay_write){ .size = sizeof(cay_write),
                                         .mode = s->mode,
                                         .parents = true,
-                                        .user = *user ? user : NULL },
+                                        .user = cay__text_or(user, NULL) },
                           err);
         if (rc < 0)
             cay_wrap(err, rc, "setting_files.%.60s", s->path);

@@ -48,9 +48,9 @@ static int check_choices(const char *name, const json_t *s, cay_err *err)
                                                                  "values, each an object of texts");
     if (!none || !json_object_get(choices, none))
         return fail_invalid(err, "settings", name, "default is one of its choices");
-    return json_object_get(s, "texts")
-               ? fail_invalid(err, "settings", name, "it has choices or texts, not both")
-               : 0;
+    if (json_object_get(s, "texts"))
+        return fail_invalid(err, "settings", name, "it has choices or texts, not both");
+    return 0;
 }
 
 static int check_setting(const char *name, const json_t *s, cay_err *err)
@@ -83,8 +83,9 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
         return fail_invalid(err, "settings", name,
                             "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
     v = json_object_get(s, "texts");
-    return v && !texts_ok(v) ? fail_invalid(err, "settings", name, "texts is an object of texts")
-                             : 0;
+    if (v && !texts_ok(v))
+        return fail_invalid(err, "settings", name, "texts is an object of texts");
+    return 0;
 }
 
 /* What the sandbox has of its own at every start is no place for a file. */
@@ -109,7 +110,9 @@ static int try_render(const json_t *settings, const cay_pair *given, const char 
     const cay_pair *all = NULL;
     CAY_TRY(cay__settings_values(settings, given, NULL, &mem, &all, err));
     int rc = cay__settings_render(settings, all, "", content, &out, err);
-    return rc < 0 ? cay_wrap(err, rc, "config: setting_files.%.60s", path) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "config: setting_files.%.60s", path);
+    return 0;
 }
 
 static int check_file(const json_t *settings, const char *path, const json_t *f, cay_err *err)

@@ -55,7 +55,7 @@ cay_template *cay__template_new(const cay_template_row *r)
     t->source = cay__arena_str(&f->mem, r->source);
     t->digest = cay__arena_str(&f->mem, r->digest);
     t->config = cay__arena_str(&f->mem, r->config);
-    t->names = parse_strings(&f->mem, r->names ? r->names : "[]", NULL);
+    t->names = parse_strings(&f->mem, CAY_OR(r->names, "[]"), NULL);
     t->layers = parse_strings(&f->mem, r->layers, &t->nlayers);
     return t;
 }
@@ -75,7 +75,7 @@ static int not_found(const char *ref, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                         "there is no template %s; cay template ls shows those there are, cay "
                         "template pull gets an image",
-                        b.data ? b.data : "without a name");
+                        CAY_OR(b.data, "without a name"));
 }
 
 /* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that
@@ -91,8 +91,11 @@ static int resolve_ref(cay_client *client, const char *tenant, const char *ref,
                             "no template is named; give a name or an id");
     if (!cay__id_valid(ref, 't') && cay__tname_clean(ref, name, err) == 0) {
         CAY_TRY(client->store->template_resolve(client->db, tenant, name, ids, SHOWN, &n, err));
-        if (n)
-            return cay__str_copy(id, CAY_ID_LEN + 1, ids[0]) ? 0 : CAY_EINVAL;
+        if (n) {
+            if (cay__str_copy(id, CAY_ID_LEN + 1, ids[0]))
+                return 0;
+            return CAY_EINVAL;
+        }
     }
     *name = 0;
     if (*ref != 't' || strlen(ref) > CAY_ID_LEN)
@@ -122,7 +125,9 @@ static int by_alias(cay_client *client, const char *tenant, const char *ref,
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_TRY(cay__tconf_read(client, &conf, err));
     const char *other = cay__tconf_alias(&conf, ref);
-    int rc = other == ref ? none : resolve_ref(client, tenant, other, id, name, err);
+    int rc = none;
+    if (other != ref)
+        rc = resolve_ref(client, tenant, other, id, name, err);
     cay__tconf_clear(&conf);
     return rc;
 }
@@ -171,7 +176,7 @@ static int on_template_row(const cay_template_row *row, void *arg)
         return 0;
     int rc = l->fn(t, l->arg);
     l->enough = l->filter->limit && ++l->n == l->filter->limit;
-    return rc ? rc : l->enough;
+    return CAY_OR(rc, l->enough);
 }
 
 int cay_template_list(cay_client *client, const cay_call *call, const cay_template_filter *given,
@@ -183,7 +188,9 @@ int cay_template_list(cay_client *client, const cay_call *call, const cay_templa
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
     int rc =
         client->store->template_list(client->db, f.tenant, NULL, f.after, on_template_row, &l, err);
-    return l.enough ? 0 : rc;
+    if (l.enough)
+        return 0;
+    return rc;
 }
 
 /* One that the tenant sees may still be somebody else's. */
@@ -360,7 +367,9 @@ static int clean_names(const char *const *names, char **out, cay_err *err)
         json_array_append_new(list, json_string(name));
     }
     *out = cay__json_text(list, 64 << 10);
-    return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "too many names");
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "too many names");
 }
 
 static int layers_there(const cay_client *client, const char *layers, cay_err *err)
@@ -399,7 +408,9 @@ int cay__template_record(cay_client *client, const cay_call *call, cay_template_
         client->store->template_remove(client->db, row->id, NULL);
         return rc;
     }
-    return out ? cay_template_find(client, call, NULL, row->id, out, err) : 0;
+    if (out)
+        return cay_template_find(client, call, NULL, row->id, out, err);
+    return 0;
 }
 
 /* A snapshot by its own name, or one of a sandbox, which is then nobody's. */
@@ -449,19 +460,20 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
                   ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
     cay_template_row row = { .size = sizeof row,
                              .id = id,
-                             .tenant = spec.tenant ? spec.tenant : snap->row.tenant,
+                             .tenant = CAY_OR(spec.tenant, snap->row.tenant),
                              .base = snap->row.template_,
                              .layers = snap->row.layers,
-                             .source = spec.source ? spec.source : source,
-                             .digest = spec.digest ? spec.digest : "",
+                             .source = CAY_OR(spec.source, source),
+                             .digest = CAY_OR(spec.digest, ""),
                              .shared = !spec.hidden,
-                             .config =
-                                 spec.config ? spec.config : cay__json_str(behind, "image", "{}"),
+                             .config = CAY_OR(spec.config, cay__json_str(behind, "image", "{}")),
                              .bytes = snap->row.bytes,
                              .files = snap->row.files };
     if (rc == 0)
         rc = cay__template_record(client, call, &row, spec.names, out, err);
     if (ours)
         client->store->snap_remove(client->db, snap->row.id, NULL);
-    return rc < 0 ? cay_wrap(err, rc, "template") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "template");
+    return 0;
 }

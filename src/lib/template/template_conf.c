@@ -101,8 +101,11 @@ static int read_file(int dir, const char *path, cay__tconf *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__alloc(FILE_MAX + 1);
     CAY_AUTOFD fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+    if (fd < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+    }
     ssize_t n = cay__fd_read_all(fd, text, FILE_MAX);
     if (n < 0 || (size_t)n == FILE_MAX)
         return cay_fail_why(err, CAY_EINVAL, "templates_conf",
@@ -119,9 +122,11 @@ int cay__tconf_read(const cay_client *client, cay__tconf *out, cay_err *err)
     int rc = read_file(client->home_fd, NAME, out, err);
     if (rc == 0)
         rc = read_file(AT_FDCWD, "/etc/cay/" NAME, out, err);
-    bool fits = config && *config == '/'
-                    ? cay__str_join(path, sizeof path, config, "/cay/" NAME, NULL)
-                    : home && cay__str_join(path, sizeof path, home, "/.config/cay/" NAME, NULL);
+    bool fits;
+    if (config && *config == '/')
+        fits = cay__str_join(path, sizeof path, config, "/cay/" NAME, NULL);
+    else
+        fits = home && cay__str_join(path, sizeof path, home, "/.config/cay/" NAME, NULL);
     if (rc == 0 && geteuid() != 0 && fits)
         rc = read_file(AT_FDCWD, path, out, err);
     if (rc < 0)

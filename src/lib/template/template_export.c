@@ -39,7 +39,9 @@ static void write_octal(char *to, size_t n, uint64_t v)
 
 static int write_bytes(work *k, const void *p, size_t n, cay_err *err)
 {
-    return cay__fd_write_all(k->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
+    if (cay__fd_write_all(k->fd, p, n))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
 
 /* POSIX.1-2017 pax, "ustar Interchange Format". A size that does not fit is told in base 256, as
@@ -75,7 +77,9 @@ static int put_head(work *k, const char *name, char type, uint64_t size, cay_err
 static int put_pad(work *k, uint64_t size, cay_err *err)
 {
     static const char none[BLOCK];
-    return size % BLOCK ? write_bytes(k, none, BLOCK - (size_t)(size % BLOCK), err) : 0;
+    if (size % BLOCK)
+        return write_bytes(k, none, BLOCK - (size_t)(size % BLOCK), err);
+    return 0;
 }
 
 static int put_text(work *k, const char *name, const char *text, cay_err *err)
@@ -303,7 +307,7 @@ static int write_documents(work *k, cay_err *err)
     CAY_AUTOJSON *index = json_pack("{s:i,s:s,s:[o]}", "schemaVersion", 2, "mediaType",
                                     "application/vnd.oci.image.index.v1+json", "manifests", d);
     CAY_AUTOFREE char *text = cay__json_text(index, 65536);
-    CAY_TRY(put_text(k, "index.json", text ? text : "{}", err));
+    CAY_TRY(put_text(k, "index.json", CAY_OR(text, "{}"), err));
     return put_text(k, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", err);
 }
 
@@ -341,7 +345,9 @@ static int to_path(work *k, cay_err *err)
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%.200s: name a file", path);
     CAY_AUTOFD dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CAY_AUTOFD file = dir < 0 ? -1 : openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
+    CAY_AUTOFD file = -1;
+    if (dir >= 0)
+        file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
     k->fd = file;
@@ -360,7 +366,13 @@ int cay_template_export(cay_client *client, const cay_call *call, const cay_temp
     CAY_TRY(cay_template_find(client, call, spec.tenant, spec.ref, &t, err));
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
-    int rc = spec.path ? to_path(k, err) : write_image(k, err);
+    int rc;
+    if (spec.path)
+        rc = to_path(k, err);
+    else
+        rc = write_image(k, err);
     free(k);
-    return rc < 0 ? cay_wrap(err, rc, "export %.100s", spec.ref) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "export %.100s", spec.ref);
+    return 0;
 }

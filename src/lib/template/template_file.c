@@ -27,7 +27,7 @@ void cay__tfile_at(cay__tfile *f, const char *fmt, ...)
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     cay__buf_safe(&safe, raw, strlen(raw), false);
-    snprintf(f->at, sizeof f->at, "%s", safe.data ? safe.data : "");
+    snprintf(f->at, sizeof f->at, "%s", CAY_OR(safe.data, ""));
 }
 
 const char *cay__tfile_text(const cay__tfile *f, const json_t *j)
@@ -63,7 +63,9 @@ void cay__tfile_tell(cay__tfile *f, cay__step *s)
 
 int cay__tfile_list(const cay__tfile *f, const json_t *j, cay__words *out)
 {
-    size_t n = json_is_array(j) ? json_array_size(j) : 1;
+    size_t n = 1;
+    if (json_is_array(j))
+        n = json_array_size(j);
     if (n > CAY__RECIPE_WORDS)
         return cay__tfile_bad(f, "it has more than %d members", CAY__RECIPE_WORDS);
     *out = (cay__words){ .w = cay__arena_take(&f->r->mem, (n + !CAY__MUTANT("fuzz-template_file")) *
@@ -95,9 +97,12 @@ int cay__tfile_pairs(cay__tfile *f, const json_t *j, cay__step_kind kind)
         cay__tfile_at(f, "%.80s.%.60s", where, key);
         size_t len = strlen(key);
         bool ok = len && len < 128 && (kind == CAY__STEP_LABEL || !isdigit((unsigned char)*key));
-        for (size_t i = 0; ok && i < len; i++)
-            ok = kind == CAY__STEP_LABEL ? (unsigned char)key[i] > ' '
-                                         : isalnum((unsigned char)key[i]) || key[i] == '_';
+        for (size_t i = 0; ok && i < len; i++) {
+            if (kind == CAY__STEP_LABEL)
+                ok = (unsigned char)key[i] > ' ';
+            else
+                ok = isalnum((unsigned char)key[i]) || key[i] == '_';
+        }
         if (!ok)
             return cay__tfile_bad(f, "that is no name of a %s",
                                   kind == CAY__STEP_LABEL ? "label" : "variable");
@@ -137,8 +142,11 @@ static int on_ports(cay__tfile *f, const json_t *j)
         unsigned a, b;
         bool udp;
         snprintf(num, sizeof num, "%lld", (long long)json_integer_value(e));
-        const char *t =
-            json_is_integer(e) ? cay__arena_str(&f->r->mem, num) : cay__tfile_text(f, e);
+        const char *t;
+        if (json_is_integer(e))
+            t = cay__arena_str(&f->r->mem, num);
+        else
+            t = cay__tfile_text(f, e);
         if (!t)
             return CAY_EINVAL;
         if (!cay__recipe_port(t, &a, &b, &udp))
@@ -226,7 +234,10 @@ static int on_net(cay__tfile *f, const json_t *j)
 
 static int text_field(cay__tfile *f, const json_t *j, const char **to)
 {
-    return (*to = cay__tfile_text(f, j)) ? 0 : CAY_EINVAL;
+    *to = cay__tfile_text(f, j);
+    if (!*to)
+        return CAY_EINVAL;
+    return 0;
 }
 static int on_name(cay__tfile *f, const json_t *j)
 {
@@ -247,7 +258,9 @@ static int on_user(cay__tfile *f, const json_t *j)
 static int on_sudo(cay__tfile *f, const json_t *j)
 {
     f->r->sudo = json_is_true(j);
-    return json_is_boolean(j) ? 0 : cay__tfile_bad(f, "it is true or false");
+    if (json_is_boolean(j))
+        return 0;
+    return cay__tfile_bad(f, "it is true or false");
 }
 static int on_from(cay__tfile *f, const json_t *j)
 {
@@ -255,11 +268,15 @@ static int on_from(cay__tfile *f, const json_t *j)
 }
 static int on_version(cay__tfile *f, const json_t *j)
 {
-    return json_is_integer(j) && json_integer_value(j) == 1 ? 0 : cay__tfile_bad(f, "it is 1");
+    if (json_is_integer(j) && json_integer_value(j) == 1)
+        return 0;
+    return cay__tfile_bad(f, "it is 1");
 }
 static int on_comment(cay__tfile *f, const json_t *j)
 {
-    return cay__tfile_text(f, j) ? 0 : CAY_EINVAL;
+    if (cay__tfile_text(f, j))
+        return 0;
+    return CAY_EINVAL;
 }
 
 /* In the order in which they take effect, whatever the file's. */
@@ -311,9 +328,10 @@ static int read_fields(cay__tfile *f, const json_t *top)
             CAY_TRY(fields[i].on(f, v));
         }
     cay__tfile_at(f, "from");
-    return *f->r->stages[0].from ? 0
-                                 : cay__tfile_bad(f, "it is missing: the template that this one "
-                                                     "stands on, \"host\" or \"scratch\"");
+    if (*f->r->stages[0].from)
+        return 0;
+    return cay__tfile_bad(f, "it is missing: the template that this one "
+                             "stands on, \"host\" or \"scratch\"");
 }
 
 int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t len, cay_err *err)
@@ -325,8 +343,11 @@ int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t 
                             "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
     CAY_AUTOFREE char *z = cay__alloc(len + 1);
     memcpy(z, text, len);
-    int rc = strlen(z) == len ? cay__json_object(what, z, &top, err)
-                              : cay_fail(err, CAY_EINVAL, "%.60s: there is a NUL byte in it", what);
+    int rc;
+    if (strlen(z) == len)
+        rc = cay__json_object(what, z, &top, err);
+    else
+        rc = cay_fail(err, CAY_EINVAL, "%.60s: there is a NUL byte in it", what);
     if (rc < 0) {
         if (err)
             snprintf(err->reason, sizeof err->reason, "template_file_invalid");

@@ -14,7 +14,11 @@ static int on_command(cay__tfile *f, const json_t *j)
 {
     cay__step *s;
     cay__words w;
-    const json_t *cmd = json_is_object(j) ? json_object_get(j, "command") : j;
+    const json_t *cmd;
+    if (json_is_object(j))
+        cmd = json_object_get(j, "command");
+    else
+        cmd = j;
     const char *user = NULL, *cwd = NULL, *key;
     bool offline = false;
     if (json_is_object(j)) {
@@ -143,15 +147,23 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
 /* The members that COPY and files share; false: it is none of them. */
 static bool read_option(cay__tfile *f, cay__step *s, const char *key, const json_t *v, int *rc)
 {
-    const char **to = !strcmp(key, "owner") ? &s->chown : !strcmp(key, "mode") ? &s->chmod : NULL;
+    const char **to;
+    if (!strcmp(key, "owner"))
+        to = &s->chown;
+    else if (!strcmp(key, "mode"))
+        to = &s->chmod;
+    else
+        to = NULL;
     unsigned mode;
     if (!to)
         return false;
     *to = cay__tfile_text(f, v);
-    *rc = !*to ? CAY_EINVAL
-          : to == &s->chmod && !cay__recipe_mode(*to, &mode)
-              ? cay__tfile_bad(f, "mode %.20s: it is octal digits, such as \"0755\"", *to)
-              : 0;
+    if (!*to)
+        *rc = CAY_EINVAL;
+    else if (to == &s->chmod && !cay__recipe_mode(*to, &mode))
+        *rc = cay__tfile_bad(f, "mode %.20s: it is octal digits, such as \"0755\"", *to);
+    else
+        *rc = 0;
     return true;
 }
 
@@ -180,7 +192,7 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
         } else if (!strcmp(key, "base64") && json_is_string(v) && !s.data && !src) {
             if (!cay__base64_get(&raw, json_string_value(v), json_string_length(v)))
                 return cay__tfile_bad(f, "base64: it cannot be read");
-            s.data = raw.data ? raw.data : "";
+            s.data = CAY_OR(raw.data, "");
             s.len = raw.len;
         } else if (!strcmp(key, "src") && !s.data && !src) {
             if (!(src = cay__tfile_text(f, v)))
@@ -193,7 +205,7 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
         return cay__tfile_bad(f, "it has neither content, base64 nor src");
     CAY_TRY(cay__tfile_step(f, src ? CAY__STEP_COPY : CAY__STEP_FILE, &out));
     const char **w = cay__arena_take(&f->r->mem, 3 * sizeof *w);
-    w[0] = src ? src : cay__arena_str(&f->r->mem, path);
+    w[0] = CAY_OR(src, cay__arena_str(&f->r->mem, path));
     if (src)
         w[1] = cay__arena_str(&f->r->mem, path);
     char *data = NULL;
@@ -276,11 +288,17 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
         } else if (!strcmp(key, "src")) {
             CAY_TRY(cay__tfile_list(f, v, &src));
         } else {
-            const char **to = !strcmp(key, "dest")                                ? &dest
-                              : !strcmp(key, "from") && kind == CAY__STEP_COPY    ? &s.from
-                              : !strcmp(key, "archive") && kind == CAY__STEP_COPY ? &s.archive
-                              : !strcmp(key, "checksum") && kind == CAY__STEP_ADD ? &s.checksum
-                                                                                  : NULL;
+            const char **to;
+            if (!strcmp(key, "dest"))
+                to = &dest;
+            else if (!strcmp(key, "from") && kind == CAY__STEP_COPY)
+                to = &s.from;
+            else if (!strcmp(key, "archive") && kind == CAY__STEP_COPY)
+                to = &s.archive;
+            else if (!strcmp(key, "checksum") && kind == CAY__STEP_ADD)
+                to = &s.checksum;
+            else
+                to = NULL;
             if (!to)
                 return cay__tfile_bad(f, "%.40s: it has src, dest, owner, mode%s", key,
                                       kind == CAY__STEP_COPY ? ", from and archive"

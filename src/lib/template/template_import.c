@@ -64,7 +64,9 @@ static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_
     *fd = fcntl(o->file, F_DUPFD_CLOEXEC, 3);
     *at = m->at;
     *size = m->size;
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %.100s", name) : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %.100s", name);
+    return 0;
 }
 
 /* A small one as text; checked when its digest is known. */
@@ -74,7 +76,9 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
     uint64_t at, size;
     char hex[CAY__SHA256_HEX];
     CAY_TRY(part_open(o, name, &fd, &at, &size, err));
-    char *p = size > CAY__IMAGE_DOC_MAX ? NULL : cay__buf_room(out, (size_t)size + 1);
+    char *p = NULL;
+    if (size <= CAY__IMAGE_DOC_MAX)
+        p = cay__buf_room(out, (size_t)size + 1);
     if (!p)
         return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "%.100s is longer than %u bytes",
                             name, CAY__IMAGE_DOC_MAX);
@@ -168,7 +172,7 @@ static const char *ref_of(const json_t *d)
 {
     const json_t *a = json_object_get(d, "annotations");
     const char *whole = cay__json_str(a, "io.containerd.image.name", NULL);
-    return whole ? whole : cay__json_str(a, "org.opencontainers.image.ref.name", NULL);
+    return CAY_OR(whole, cay__json_str(a, "org.opencontainers.image.ref.name", NULL));
 }
 
 /* Which of an index: the one that is asked for, else the only one; several for different platforms
@@ -258,7 +262,7 @@ static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
             return one;
     }
     cay_fail_why(err, CAY_ENOENT, "image_unknown", "there is no image %.80s in it",
-                 want ? want : "");
+                 CAY_OR(want, ""));
     return NULL;
 }
 
@@ -303,8 +307,11 @@ static int read_docker(origin *o, cay_err *err)
     CAY_TRY(part_text(o, "manifest.json", NULL, &text, err));
     CAY_TRY(cay__json_any("manifest.json", text.data, &list, err));
     const json_t *one = docker_pick(o, list, err);
-    if (!one)
-        return err ? err->code : CAY_EINVAL;
+    if (!one) {
+        if (err)
+            return err->code;
+        return CAY_EINVAL;
+    }
     const json_t *layers = json_object_get(one, "Layers"), *tags = json_object_get(one, "RepoTags");
     const char *conf = cay__json_str(one, "Config", "");
     if (!json_is_array(layers) || json_array_size(layers) > CAY__IMAGE_LAYERS || !*conf)
@@ -339,8 +346,9 @@ static int tree_blob(void *arg, size_t i, int *fd, cay_err *err)
     origin *o = arg;
     (void)i;
     *fd = fcntl(o->whole, F_DUPFD_CLOEXEC, 3);
-    return *fd < 0 || lseek(*fd, 0, SEEK_SET) != 0 ? cay_fail_sys(err, CAY_ESYS, "read the archive")
-                                                   : 0;
+    if (*fd < 0 || lseek(*fd, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    return 0;
 }
 
 /* tar(1) reads the directory, with our rights. Without root every file is shown as root's, as in
@@ -383,15 +391,17 @@ static int pack_dir(origin *o, const char *path, cay_err *err)
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = e;
-    if (e)
-        return e == ENOENT
-                   ? cay_fail_why(err, CAY_ENOENT, "program_missing", "tar is not installed")
-                   : cay_fail_sys(err, CAY_ESYS, "start tar");
+    if (e) {
+        if (e == ENOENT)
+            return cay_fail_why(err, CAY_ENOENT, "program_missing", "tar is not installed");
+        return cay_fail_sys(err, CAY_ESYS, "start tar");
+    }
     while (waitpid(pid, &st, 0) < 0 && errno == EINTR)
         ;
-    return st ? cay_fail_why(err, CAY_EINVAL, "import_read",
-                             "%.150s: tar could not read all of it; see its words above", path)
-              : 0;
+    if (st)
+        return cay_fail_why(err, CAY_EINVAL, "import_read",
+                            "%.150s: tar could not read all of it; see its words above", path);
+    return 0;
 }
 
 static int copy_file(origin *o, cay_err *err)
@@ -412,13 +422,16 @@ static int read_tree(origin *o, cay_err *err)
     o->whole = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (o->whole < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
-    CAY_TRY(o->dir >= 0 ? pack_dir(o, o->spec->path, err) : copy_file(o, err));
+    if (o->dir >= 0)
+        CAY_TRY(pack_dir(o, o->spec->path, err));
+    else
+        CAY_TRY(copy_file(o, err));
     o->im.n = 1;
     off_t size = lseek(o->whole, 0, SEEK_END);
     CAY_TRY(digest_of(o->whole, 0, (uint64_t)CAY_MAX(size, (off_t)0), &o->im.layers[0], err));
     if (!o->im.layers[0].size)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is empty");
-    o->im.text = cay__strdup(o->spec->config ? o->spec->config : "{}");
+    o->im.text = cay__strdup(CAY_OR(o->spec->config, "{}"));
     return cay_template_config_check(o->im.text, err);
 }
 
@@ -435,8 +448,9 @@ static const struct kind {
 static bool has_member(origin *o, const char *name)
 {
     struct stat st;
-    return o->dir >= 0 ? fstatat(o->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
-                       : cay__members_find(&o->members, name) != NULL;
+    if (o->dir >= 0)
+        return fstatat(o->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+    return cay__members_find(&o->members, name) != NULL;
 }
 
 static const struct kind *kind_of(origin *o)
@@ -475,7 +489,7 @@ static int import_template(origin *o, cay_template **out, cay_err *err)
              k->has        ? k->name
              : o->dir >= 0 ? "dir"
                            : "tar",
-             o->spec->source ? o->spec->source : o->spec->path);
+             CAY_OR(o->spec->source, o->spec->path));
     for (char *p = o->source; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
@@ -487,7 +501,7 @@ static int import_template(origin *o, cay_template **out, cay_err *err)
     for (size_t i = 0; i < o->nnames; i++)
         o->list[i] = o->names[i];
     cay__image_spec spec = { .tenant = o->spec->tenant,
-                             .names = o->spec->names ? o->spec->names : o->list,
+                             .names = CAY_OR(o->spec->names, o->list),
                              .hidden = o->spec->hidden,
                              .source = o->source,
                              .blob = k->blob,
@@ -515,9 +529,7 @@ int cay_template_import(cay_client *client, const cay_call *call, const cay_temp
     cay__members_clear(&o->members);
     free(o->im.text);
     free(o);
-    return rc < 0 ? cay_wrap(err, rc, "import %.100s",
-                             spec.source ? spec.source
-                             : spec.path ? spec.path
-                                         : "")
-                  : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "import %.100s", CAY_OR(spec.source, CAY_OR(spec.path, "")));
+    return 0;
 }

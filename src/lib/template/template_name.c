@@ -10,8 +10,8 @@ static int fail_invalid(const char *ref, const char *why, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(240);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)80), false);
-    return cay_fail_why(err, CAY_EINVAL, "template_name", "template \"%s\": %s",
-                        b.data ? b.data : "", why);
+    return cay_fail_why(err, CAY_EINVAL, "template_name", "template \"%s\": %s", CAY_OR(b.data, ""),
+                        why);
 }
 
 static bool is_lower_alnum(char c)
@@ -107,7 +107,7 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
         out->named_host = true;
         rest = slash + 1;
     }
-    char *last = strrchr(rest, '/'), *colon = strchr(last ? last : rest, ':');
+    char *last = strrchr(rest, '/'), *colon = strchr(CAY_OR(last, rest), ':');
     if (colon) {
         *colon++ = 0;
         if (!tag_ok(colon))
@@ -138,7 +138,7 @@ void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1])
     if (hub && cay__str_starts(path, "library/"))
         path += 8;
     if (!cay__str_join(out, CAY_TEMPLATE_NAME + 1, hub ? "" : host, hub ? "" : "/", path,
-                       *n->digest ? "@" : ":", *n->digest ? n->digest : n->tag, NULL))
+                       *n->digest ? "@" : ":", cay__text_or(n->digest, n->tag), NULL))
         *out = 0;
 }
 

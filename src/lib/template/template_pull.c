@@ -72,9 +72,9 @@ static int restart_blob(blob *b, cay_err *err)
     atomic_fetch_sub(&b->p->done, b->have);
     b->have = b->from = 0;
     cay__sha256_begin(&b->sum);
-    return ftruncate(b->fd, 0) < 0 || lseek(b->fd, 0, SEEK_SET) != 0
-               ? cay_fail_sys(err, CAY_ESYS, "begin a blob anew")
-               : 0;
+    if (ftruncate(b->fd, 0) < 0 || lseek(b->fd, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "begin a blob anew");
+    return 0;
 }
 
 static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
@@ -111,7 +111,9 @@ static int resume_blob(blob *b, cay_err *err)
     atomic_fetch_add(&b->p->done, b->have);
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "read a blob");
-    return b->have > b->want->size ? restart_blob(b, err) : 0;
+    if (b->have > b->want->size)
+        return restart_blob(b, err);
+    return 0;
 }
 
 static int try_again(const cay_err *e)
@@ -172,9 +174,9 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
     }
     CAY_TRY(check_sum(&b, part, err));
     CAY_FAULT("pull.checked");
-    return renameat(p->blobs, part, p->blobs, whole) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "keep a blob")
-               : 0;
+    if (renameat(p->blobs, part, p->blobs, whole) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "keep a blob");
+    return 0;
 }
 
 static void give_up(pulling *p, int rc, const cay_err *why)
@@ -218,7 +220,9 @@ static int report_progress(const pulling *p)
     cay_template_progress now = {
         .size = sizeof now, .what = "fetch", .layers = p->im.n, .done = p->done, .total = p->total
     };
-    return p->spec->progress && p->total ? p->spec->progress(&now, p->spec->arg) : 0;
+    if (p->spec->progress && p->total)
+        return p->spec->progress(&now, p->spec->arg);
+    return 0;
 }
 
 static int fetch_begin(pulling *p, cay_err *err)
@@ -240,7 +244,9 @@ static int fetch_begin(pulling *p, cay_err *err)
     }
     pthread_mutex_unlock(&p->lock);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return need && !p->nthreads ? cay_fail(err, CAY_ESYS, "no thread can be started") : 0;
+    if (need && !p->nthreads)
+        return cay_fail(err, CAY_ESYS, "no thread can be started");
+    return 0;
 }
 
 /* Until the blob of this layer is whole. */
@@ -262,7 +268,13 @@ static int fetch_wait(pulling *p, size_t i, cay_err *err)
         pthread_mutex_lock(&p->lock);
         give_up(p, rc, &e);
     }
-    int rc = !p->missing[i] || p->here[i] ? 0 : p->rc < 0 ? p->rc : CAY_ECANCELED;
+    int rc;
+    if (!p->missing[i] || p->here[i])
+        rc = 0;
+    else if (p->rc < 0)
+        rc = p->rc;
+    else
+        rc = CAY_ECANCELED;
     if (rc < 0 && err)
         *err = p->err;
     pthread_mutex_unlock(&p->lock);
@@ -284,24 +296,23 @@ static int on_doc(const char *data, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, data, n);
-    return b->full
-               ? cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long")
-               : 0;
+    if (b->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long");
+    return 0;
 }
 
 static int fetch_documents(pulling *p, cay__reg *reg, cay_err *err)
 {
     char what[140], digest[72], hex[CAY__SHA256_HEX];
     bool whole;
-    cay__str_copy(what, sizeof what, *p->name.digest ? p->name.digest : p->name.tag);
+    cay__str_copy(what, sizeof what, cay__text_or(p->name.digest, p->name.tag));
     for (int depth = 0;; depth++) {
         CAY_AUTOBUF text = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
         if (depth == 4)
             return cay_fail_why(err, CAY_EINVAL, "image_invalid",
                                 "the image's index leads to another, and that to another");
         CAY_TRY(cay__reg_manifest(reg, p->call, what, &text, digest, err));
-        CAY_TRY(
-            cay__image_read(text.data ? text.data : "", text.len, p->spec->platform, &p->im, err));
+        CAY_TRY(cay__image_read(CAY_OR(text.data, ""), text.len, p->spec->platform, &p->im, err));
         if (!p->im.index)
             break;
         cay__str_copy(what, sizeof what, p->im.next.digest);
@@ -310,7 +321,7 @@ static int fetch_documents(pulling *p, cay__reg *reg, cay_err *err)
     CAY_AUTOBUF config = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
     CAY_TRY(cay__reg_blob(reg, p->call, p->im.config.digest, 0, p->im.config.size, &whole, on_doc,
                           &config, err));
-    cay__sha256_hex(config.data ? config.data : "", config.len, hex);
+    cay__sha256_hex(CAY_OR(config.data, ""), config.len, hex);
     if (strcmp(hex, p->im.config.digest + 7))
         return cay_fail_why(
             err, CAY_EINVAL, "image_digest",
@@ -329,17 +340,21 @@ static int find_login(pulling *p, cay_err *err)
         CAY_TRY(cay__secret_read(p->client, "auth", p->spec->auth, &v, err));
         bool ok = v.len < 2048 && memchr(v.data, ':', v.len) && !memchr(v.data, '\n', v.len) &&
                   !memchr(v.data, 0, v.len);
-        p->login = ok ? strndup(v.data, v.len) : NULL;
+        if (ok)
+            p->login = strndup(v.data, v.len);
+        else
+            p->login = NULL;
         cay__value_wipe(&v);
-        return p->login ? 0
-                        : cay_fail_why(err, CAY_EINVAL, "registry_auth",
-                                       "%.60s is not USER:PASSWORD in one line", p->spec->auth);
+        if (p->login)
+            return 0;
+        return cay_fail_why(err, CAY_EINVAL, "registry_auth",
+                            "%.60s is not USER:PASSWORD in one line", p->spec->auth);
     }
-    if (p->spec->user)
-        return asprintf(&p->login, "%s:%s", p->spec->user,
-                        p->spec->password ? p->spec->password : "") < 0
-                   ? CAY_ENOSPACE
-                   : 0;
+    if (p->spec->user) {
+        if (asprintf(&p->login, "%s:%s", p->spec->user, CAY_OR(p->spec->password, "")) < 0)
+            return CAY_ENOSPACE;
+        return 0;
+    }
     CAY_TRY(cay__reg_login_of(p->client, p->spec->tenant, p->name.host, &p->login, err));
     if (p->login || !p->spec->trusted ||
         !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL)
@@ -347,7 +362,9 @@ static int find_login(pulling *p, cay_err *err)
         return 0;
     CAY_AUTOFREE char *text = cay__alloc(256 << 10);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, 256 << 10);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text, 256 << 10);
     if (n > 0)
         cay__reg_docker_login(text, (size_t)n, p->name.host, &p->login);
     explicit_bzero(text, 256 << 10);
@@ -408,7 +425,9 @@ static int open_blobs(pulling *p, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "make blobs/");
     p->blobs =
         openat(p->client->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return p->blobs < 0 ? cay_fail_sys(err, CAY_ESYS, "open blobs/") : 0;
+    if (p->blobs < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open blobs/");
+    return 0;
 }
 
 static int pull_image(pulling *p, cay_template **out, cay_err *err)
@@ -422,7 +441,7 @@ static int pull_image(pulling *p, cay_template **out, cay_err *err)
             err, CAY_ENOENT, "template_not_found",
             "it is not here, and templates.conf says `pull never`; `cay template pull` gets it");
     CAY_TRY(cay__operator_read(p->client, &p->op, err));
-    const char *ref = cay__tconf_alias(&p->conf, p->spec->ref ? p->spec->ref : "");
+    const char *ref = cay__tconf_alias(&p->conf, CAY_OR(p->spec->ref, ""));
     CAY_TRY(cay__tname_parse(p->spec->ref, &given, err));
     if (given.named_tag)
         given.digest[0] = 0;
@@ -434,15 +453,18 @@ static int pull_image(pulling *p, cay_template **out, cay_err *err)
                              err)); /* what is here now stays until we stand on it */
     CAY_TRY(cay__image_missing(p->client, p->spec->tenant, &p->im, p->missing, err));
     uint64_t more = 0;
-    for (size_t i = 0; i < p->im.n; i++)
-        more += p->missing[i] ? p->im.layers[i].size : 0;
+    for (size_t i = 0; i < p->im.n; i++) {
+        if (p->missing[i])
+            more += p->im.layers[i].size;
+    }
     CAY_TRY(cay__template_fits(
         p->client, p->spec->tenant, more - more / 128,
         err)); /* packed they are hardly larger: what does not fit so never will */
     CAY_TRY(fetch_begin(p, err));
+    const char *const own_name[] = { name, NULL };
+    const char *const *names = CAY_OR(p->spec->names, own_name);
     cay__image_spec spec = { .tenant = p->spec->tenant,
-                             .names = p->spec->names ? p->spec->names
-                                                     : (const char *const[]){ name, NULL },
+                             .names = names,
                              .hidden = p->spec->hidden,
                              .source = source,
                              .blob = layer_blob,
@@ -478,7 +500,7 @@ int cay_template_pull(cay_client *client, const cay_call *call, const cay_templa
                     .blobs = -1,
                     .lock = PTHREAD_MUTEX_INITIALIZER,
                     .moved = PTHREAD_COND_INITIALIZER };
-    const char *tenant = spec.tenant ? spec.tenant : CAY_TENANT_DEFAULT;
+    const char *tenant = CAY_OR(spec.tenant, CAY_TENANT_DEFAULT);
     cay__sha256_hex(tenant, strlen(tenant), p->whose);
     int rc = pull_image(p, out, err);
     if (p->login)
@@ -491,14 +513,18 @@ int cay_template_pull(cay_client *client, const cay_call *call, const cay_templa
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->moved);
     free(p);
-    return rc < 0 ? cay_wrap(err, rc, "pull %.100s", spec.ref ? spec.ref : "") : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "pull %.100s", CAY_OR(spec.ref, ""));
+    return 0;
 }
 
 void cay__blobs_sweep(cay_client *client)
 {
     int fd =
         openat(client->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
         if (*e->d_name != '.' && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&

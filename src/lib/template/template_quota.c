@@ -57,7 +57,7 @@ int cay__template_left(cay_client *client, const char *tenant, uint64_t *most, u
                        cay_err *err)
 {
     cay_tenant t = { 0 };
-    CAY_TRY(client->store->tenant_list(client->db, tenant ? tenant : CAY_TENANT_DEFAULT, on_tenant,
+    CAY_TRY(client->store->tenant_list(client->db, CAY_OR(tenant, CAY_TENANT_DEFAULT), on_tenant,
                                        &t, err));
     *most = t.most.templates;
     *used = t.used.templates;
@@ -68,10 +68,10 @@ int cay__template_fits(cay_client *client, const char *tenant, uint64_t more, ca
 {
     uint64_t most, used;
     CAY_TRY(cay__template_left(client, tenant, &most, &used, err));
-    return !most || used + more <= most
-               ? 0
-               : cay__quota_templates(tenant ? tenant : CAY_TENANT_DEFAULT, (int64_t)most,
-                                      (int64_t)(used + more), err);
+    if (!most || used + more <= most)
+        return 0;
+    return cay__quota_templates(CAY_OR(tenant, CAY_TENANT_DEFAULT), (int64_t)most,
+                                (int64_t)(used + more), err);
 }
 
 int cay__template_measure(cay_client *client, const cay_call *call, const char *tenant,
@@ -100,7 +100,9 @@ int cay__layers_merged_bytes(cay_client *client, const cay__stack *s, const char
     uint64_t sum = 0;
     for (size_t i = 0; i < s->n; i++)
         sum += size_of(client, s->name[i]).bytes;
-    return sum ? save_size(client, to, sum, err) : 0;
+    if (sum)
+        return save_size(client, to, sum, err);
+    return 0;
 }
 
 void cay__layer_bytes_forget(cay_client *client, const char *layer)

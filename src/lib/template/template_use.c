@@ -69,16 +69,21 @@ static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
         *colon = 0;
     if (colon && colon[1] && !c->group)
         c->group = colon + 1;
-    c->user = *said ? said : strcmp(c->template_, CAY__BASE_IMAGE) ? NULL : "root";
+    if (*said)
+        c->user = said;
+    else if (strcmp(c->template_, CAY__BASE_IMAGE))
+        c->user = NULL;
+    else
+        c->user = "root";
 }
 
 /* Those that the request has are all there are; what is wrong with them is told when they are read.
  */
 static void take_services(const json_t *services, cay_create *c, cay__arena *mem)
 {
-    char *text = !c->services && services && !json_is_null(services)
-                     ? cay__json_text(services, CAY_MANIFEST_BYTES)
-                     : NULL;
+    char *text = NULL;
+    if (!c->services && services && !json_is_null(services))
+        text = cay__json_text(services, CAY_MANIFEST_BYTES);
     if (text)
         c->services = cay__arena_adopt(mem, text);
 }
@@ -110,9 +115,18 @@ static int from_snapshot(cay_client *client, cay_create *c, cay__arena *mem,
     const char *image = cay__json_str(o, "image", NULL),
                *id = cay__json_str(o, "template_id", NULL),
                *name = cay__json_str(o, "template_name", NULL);
-    c->image = image ? cay__arena_str(mem, image) : NULL;
-    c->template_id = id ? cay__arena_str(mem, id) : NULL;
-    c->template_name = name ? cay__arena_str(mem, name) : NULL;
+    if (image)
+        c->image = cay__arena_str(mem, image);
+    else
+        c->image = NULL;
+    if (id)
+        c->template_id = cay__arena_str(mem, id);
+    else
+        c->template_id = NULL;
+    if (name)
+        c->template_name = cay__arena_str(mem, name);
+    else
+        c->template_name = NULL;
     take_services(json_object_get(o, "services"), c, mem);
     *settings = cay__pairs_read(mem, json_object_get(o, "settings"));
     return 0;
@@ -147,7 +161,9 @@ int cay__template_prepare(cay_client *client, const cay_call *call, cay_create *
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(client, call, c, mem, err));
     CAY_TRY(cay__settings_prepare(c, before, mem, err));
-    return c->image ? apply_image(c, mem, err) : 0;
+    if (c->image)
+        return apply_image(c, mem, err);
+    return 0;
 }
 
 /* Of a server's: what its template says; a snapshot's is known there alone. */
@@ -174,6 +190,6 @@ int cay_template_told(cay_client *client, const cay_call *call, const cay_create
     if (client->back)
         return told_there(client, call, &c, config, err);
     CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
-    *config = cay__strdup(c.image ? c.image : "{}");
+    *config = cay__strdup(CAY_OR(c.image, "{}"));
     return 0;
 }

@@ -18,8 +18,11 @@ int cay__ss_str(const json_t *body, const char *name, bool needed, const char **
 {
     const json_t *v = json_object_get(body, name);
     *out = NULL;
-    if (!v || json_is_null(v))
-        return needed ? cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", name) : 0;
+    if (!v || json_is_null(v)) {
+        if (needed)
+            return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", name);
+        return 0;
+    }
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
         return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a string without NUL",
                             name);
@@ -30,10 +33,13 @@ int cay__ss_str(const json_t *body, const char *name, bool needed, const char **
 int cay__ss_bool(const json_t *body, const char *name, bool none, bool *out, cay_err *err)
 {
     const json_t *v = json_object_get(body, name);
-    *out = v && !json_is_null(v) ? json_is_true(v) : none;
-    return !v || json_is_null(v) || json_is_boolean(v)
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be true or false", name);
+    if (v && !json_is_null(v))
+        *out = json_is_true(v);
+    else
+        *out = none;
+    if (!v || json_is_null(v) || json_is_boolean(v))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be true or false", name);
 }
 
 int cay__ss_int(const json_t *body, const char *name, int64_t min, int64_t max, int64_t *out,
@@ -56,9 +62,9 @@ json_t *cay__ss_text(const char *s, size_t n)
     if (plain)
         return plain;
     CAY_AUTOBUF b = CAY__BUF(3 * n + 1);
-    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+    for (size_t i = 0, k; i < n; i += CAY_OR(k, 1)) {
         k = cay__utf8_len(s + i, n - i);
-        cay__buf_add(&b, k ? s + i : "\xef\xbf\xbd", k ? k : 3);
+        cay__buf_add(&b, k ? s + i : "\xef\xbf\xbd", CAY_OR(k, 3));
     }
     return json_stringn(b.data, b.len);
 }
@@ -101,7 +107,7 @@ static bool is_uuid(const char *s)
 static int save_note(cay__req *r, const char *uuid, const json_t *note, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
-    return cay_note_put(r->client, SPACE, uuid, text ? text : "{}", err);
+    return cay_note_put(r->client, SPACE, uuid, CAY_OR(text, "{}"), err);
 }
 
 static int not_found(const char *id, cay_err *err)
@@ -161,7 +167,9 @@ static int state_of(cay__req *r, cay_sandbox *sb, cay_info **out, cay_err *err)
 
 static const char *state_word(cay_state s)
 {
-    return s == CAY_CREATING ? "initializing" : cay_state_name(s);
+    if (s == CAY_CREATING)
+        return "initializing";
+    return cay_state_name(s);
 }
 
 int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
@@ -218,7 +226,7 @@ static int on_create(cay__req *r, cay_err *err)
                                 { "sandbox-server.user", user },
                                 { NULL, NULL } };
     cay_create spec = { .size = sizeof spec,
-                        .template_ = template_ && *template_ ? template_ : NULL,
+                        .template_ = cay__text_or(template_, NULL),
                         .labels = labels,
                         .ttl_ms = TIMEOUT * 1000ull,
                         .on_expiry = CAY_EXPIRE_PAUSE,
@@ -234,7 +242,9 @@ static int on_create(cay__req *r, cay_err *err)
     if (rc < 0) /* nobody would find it */
         cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
-    return rc < 0 ? rc : reply_sandbox(r, uuid, own, "Sandbox created successfully");
+    if (rc < 0)
+        return rc;
+    return reply_sandbox(r, uuid, own, "Sandbox created successfully");
 }
 
 static int on_connect(cay__req *r, cay_err *err)

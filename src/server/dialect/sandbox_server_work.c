@@ -24,7 +24,9 @@ static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box 
 {
     CAY_TRY(cay__ss_begin(r, body, b, err));
     CAY_TRY(cay__ss_str(*body, name, true, path, err));
-    return **path ? 0 : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s is empty", name);
+    if (**path)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s is empty", name);
 }
 
 static int spawn_background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_err *err)
@@ -58,7 +60,7 @@ int cay__ss_run(cay__req *r, cay_err *err)
     cay__buf_add(&both, res.errout, res.errout_len);
     bool over = !strcmp(res.exit.reason, "time");
     json_t *answer = json_pack("{s:b,s:o,s:s,s:o,s:o,s:i,s:b,s:b}", "success", 1, "output",
-                               cay__ss_text(both.data ? both.data : "", both.len), "message",
+                               cay__ss_text(CAY_OR(both.data, ""), both.len), "message",
                                over ? "Command timed out" : "Command executed", "stdout",
                                cay__ss_text(res.out, res.out_len), "stderr",
                                cay__ss_text(res.errout, res.errout_len), "exit_code", res.exit.code,
@@ -220,8 +222,9 @@ static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid", "file comes twice");
     if (!f->id || !f->path) { /* clients are free to send it first */
         f->spool = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        return f->spool < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded")
-                            : part_to_fd(r, m, f->spool, SPOOL_MAX, err);
+        if (f->spool < 0)
+            return cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded");
+        return part_to_fd(r, m, f->spool, SPOOL_MAX, err);
     }
     CAY_TRY(connect_form(r, f, err));
     CAY_TRY(cay_file_open_write(f->box.sb, &r->call, f->path, &in_place, &up, err));
@@ -238,9 +241,13 @@ static int take_parts(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     cay__form_part part;
     int rc;
     while ((rc = cay__multipart_next(m, &part, err)) == 1) {
-        char **field = !strcmp(part.name, "sandbox_id")  ? &f->id
-                       : !strcmp(part.name, "file_path") ? &f->path
-                                                         : NULL;
+        char **field;
+        if (!strcmp(part.name, "sandbox_id"))
+            field = &f->id;
+        else if (!strcmp(part.name, "file_path"))
+            field = &f->path;
+        else
+            field = NULL;
         if (field && !*field) {
             CAY_TRY(cay__multipart_text(m, 8192, field, err));
             cay__arena_adopt(&r->arena, *field);
@@ -260,14 +267,17 @@ int cay__ss_upload(cay__req *r, cay_err *err)
     cay__multipart_close(m);
     if (rc == 0)
         rc = connect_form(r, &f, err);
-    if (rc == 0 && f.spool >= 0)
-        rc = lseek(f.spool, 0, SEEK_SET) == 0
-                 ? copy_in(r, f.box.sb, f.path, f.spool, err)
-                 : cay_fail_sys(err, CAY_ESYS, "read what is uploaded");
-    else if (rc == 0 && !f.placed)
+    if (rc == 0 && f.spool >= 0) {
+        if (lseek(f.spool, 0, SEEK_SET) == 0)
+            rc = copy_in(r, f.box.sb, f.path, f.spool, err);
+        else
+            rc = cay_fail_sys(err, CAY_ESYS, "read what is uploaded");
+    } else if (rc == 0 && !f.placed)
         rc = cay_fail_why(err, CAY_EINVAL, "field_missing", "file is required");
     cay__close_fd(&f.spool);
-    return rc < 0 ? rc : cay__ss_done(r, "File uploaded");
+    if (rc < 0)
+        return rc;
+    return cay__ss_done(r, "File uploaded");
 }
 
 /* The sandbox's own rules say where redirects may lead; one without rules follows none to another
@@ -275,16 +285,19 @@ int cay__ss_upload(cay__req *r, cay_err *err)
 static const char *rules_of(cay__req *r, cay_sandbox *sb)
 {
     char *text = NULL;
-    return cay_sandbox_get_policy(sb, &r->call, &text, NULL, NULL) == 0
-               ? cay__arena_adopt(&r->arena, text)
-               : NULL;
+    if (cay_sandbox_get_policy(sb, &r->call, &text, NULL, NULL) == 0)
+        return cay__arena_adopt(&r->arena, text);
+    return NULL;
 }
 
 static cay_call limit_deadline(const cay__req *r)
 {
     cay_call c = r->call;
     int64_t end = cay__now_ms() + URL_MS;
-    c.deadline_ms = c.deadline_ms ? CAY_MIN(c.deadline_ms, end) : end;
+    if (c.deadline_ms)
+        c.deadline_ms = CAY_MIN(c.deadline_ms, end);
+    else
+        c.deadline_ms = end;
     return c;
 }
 
@@ -354,7 +367,7 @@ static int port_url(cay__req *r, cay_sandbox *sb, uint16_t port, json_t **url, c
     if (colon && strchr(colon, ']')) /* of [::1] alone */
         colon = NULL;
     *url = json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", r->tls ? "https" : "http", port,
-                        cay_sandbox_id(sb), cay__server_conf(r->server)->domain, colon ? colon : "",
+                        cay_sandbox_id(sb), cay__server_conf(r->server)->domain, CAY_OR(colon, ""),
                         e.token);
     return 0;
 }

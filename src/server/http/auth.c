@@ -57,23 +57,35 @@ static int identify_actor(cay__req *r, cay_err *err)
     int rc = 0;
     if (page)
         key = cay__login_text(r, &rc, err);
-    if (rc < 0)
-        return open ? 0 : rc;
+    if (rc < 0) {
+        if (open)
+            return 0;
+        return rc;
+    }
     if (!key && CAY__MUTANT("api-key")) {
         set_tenant(r, CAY_TENANT_DEFAULT);
         r->who.scope = CAY__SCOPE_ADMIN;
         return 0;
     }
-    if (!key)
-        return open ? 0
-                    : cay_fail_why(
-                          err, CAY_EAUTH, "key_missing",
-                          "show a key: Authorization: Bearer e2b_…; cay key create makes one");
-    rc = page ? cay__auth_session(r, key, err) : cay__auth_key(r, key, err);
-    r->shown = rc == 0 ? key : NULL;
+    if (!key) {
+        if (open)
+            return 0;
+        return cay_fail_why(err, CAY_EAUTH, "key_missing",
+                            "show a key: Authorization: Bearer e2b_…; cay key create makes one");
+    }
+    if (page)
+        rc = cay__auth_session(r, key, err);
+    else
+        rc = cay__auth_key(r, key, err);
+    if (rc == 0)
+        r->shown = key;
+    else
+        r->shown = NULL;
     if (rc == 0 && page)
         CAY_TRY(cay__login_upgrade(r, err));
-    return rc == CAY_EAUTH && open ? 0 : rc;
+    if (rc == CAY_EAUTH && open)
+        return 0;
+    return rc;
 }
 
 /* The path that a file's route speaks of, at or below what the key opens, without detours. */
@@ -97,7 +109,7 @@ static bool path_fits(const char *path, const char *root)
 static bool narrow_fits(cay__req *r)
 {
     static const char of_box[] = "/sandboxes/{", of_files[] = "/sandboxes/{id}/files";
-    const char *path = r->route->path ? r->route->path : "";
+    const char *path = CAY_OR(r->route->path, "");
     if (!cay__str_starts(path, of_box) || !r->param[0] || strcmp(r->param[0], r->who.sandbox) != 0)
         return false;
     if (r->who.scope == CAY__SCOPE_SANDBOX)
@@ -130,16 +142,22 @@ int cay__auth(cay__req *r, cay_err *err)
         CAY_TRY(cay__gate_origin(gate, r->head.host, cay__head_field(&r->head, "origin"), err));
     CAY_TRY(identify_actor(r, err));
     if (r->who.scope != CAY__SCOPE_NOBODY)
-        CAY_TRY(cay__gate_rate(gate, *r->who.key ? r->who.key : r->who.tenant, cay__now_us(), err));
+        CAY_TRY(cay__gate_rate(gate, cay__text_or(r->who.key, r->who.tenant), cay__now_us(), err));
     CAY_TRY(check_scope(r, err));
-    r->call.actor = cay__arena_str(&r->arena, *r->who.key ? r->who.key : r->who.tenant);
+    r->call.actor = cay__arena_str(&r->arena, cay__text_or(r->who.key, r->who.tenant));
     return 0;
 }
 
 const char *cay__req_tenant(cay__req *r)
 {
-    const char *named = r->who.scope == CAY__SCOPE_ADMIN ? cay__req_query(r, "tenant") : NULL;
-    return r->who.scope != CAY__SCOPE_ADMIN ? r->who.tenant : named && *named ? named : NULL;
+    const char *named = NULL;
+    if (r->who.scope == CAY__SCOPE_ADMIN)
+        named = cay__req_query(r, "tenant");
+    if (r->who.scope != CAY__SCOPE_ADMIN)
+        return r->who.tenant;
+    if (named && *named)
+        return named;
+    return NULL;
 }
 
 static void give_back(void *sb)

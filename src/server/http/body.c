@@ -22,7 +22,9 @@ const char *cay__req_query(cay__req *r, const char *name)
             !memcmp(word, name, want)) {
             if (key >= n)
                 return "";
-            return cay__url_decode(p + key + 1, n - key - 1, true, word) ? word : NULL;
+            if (cay__url_decode(p + key + 1, n - key - 1, true, word))
+                return word;
+            return NULL;
         }
         p += n + (p[n] == '&');
     }
@@ -50,7 +52,10 @@ int cay__req_number(cay__req *r, const char *name, uint64_t none, uint64_t max, 
 /* Bytes of the connection that are here already. */
 static size_t at_hand(const cay__conn *c, const char **data)
 {
-    *data = c->in.data ? c->in.data + c->in_at : "";
+    if (c->in.data)
+        *data = c->in.data + c->in_at;
+    else
+        *data = "";
     return c->in.len - c->in_at;
 }
 
@@ -177,8 +182,9 @@ int cay__req_read(cay__req *r, void *buf, size_t cap, size_t *n, cay_err *err)
         a->body_left = r->head.length;
     if (r->head.body == CAY__BODY_NONE || a->body_done || !cap)
         return 0;
-    return r->head.body == CAY__BODY_LENGTH ? read_length(r, buf, cap, n, err)
-                                            : read_chunked(r, buf, cap, n, err);
+    if (r->head.body == CAY__BODY_LENGTH)
+        return read_length(r, buf, cap, n, err);
+    return read_chunked(r, buf, cap, n, err);
 }
 
 int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
@@ -216,7 +222,7 @@ bool cay__body_settle(cay__req *r)
     if (r->head.expect_continue && !a->continued)
         return false; /* nobody knows whether it will come */
     if (r->head.body == CAY__BODY_LENGTH) {
-        uint64_t left = a->body_left ? a->body_left : r->head.length;
+        uint64_t left = CAY_OR(a->body_left, r->head.length);
         if (left > CAY__SKIP)
             return false;
         have = (size_t)CAY_MIN((uint64_t)at_hand(c, &data), left);
@@ -269,7 +275,9 @@ static int check_complexity(const char *s, size_t n, cay_err *err)
 
 static int read_all(cay__req *r, size_t max, cay__buf *b, cay_err *err)
 {
-    uint64_t told = r->head.body == CAY__BODY_LENGTH ? r->head.length : 0;
+    uint64_t told = 0;
+    if (r->head.body == CAY__BODY_LENGTH)
+        told = r->head.length;
     b->max = max;
     for (;;) {
         size_t room = told ? (size_t)CAY_MIN(told - b->len, (uint64_t)PIECE * 4) : PIECE, got;
@@ -287,7 +295,9 @@ static int read_all(cay__req *r, size_t max, cay__buf *b, cay_err *err)
 /* "application/json", "application/anything+json", with or without parameters. */
 static bool is_json(const char *type)
 {
-    size_t n = type ? strcspn(type, "; \t") : 0;
+    size_t n = 0;
+    if (type)
+        n = strcspn(type, "; \t");
     return (n == 16 && !strncasecmp(type, "application/json", n)) ||
            (n > 5 && !strncasecmp(type + n - 5, "+json", 5));
 }
@@ -301,8 +311,8 @@ int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(0);
     json_t *j = NULL;
-    CAY_TRY(read_all(r, max ? max : JSON_MOST, &b, err));
-    CAY_TRY(cay__once_begin(r, b.data ? b.data : "", b.len, err));
+    CAY_TRY(read_all(r, CAY_OR(max, JSON_MOST), &b, err));
+    CAY_TRY(cay__once_begin(r, CAY_OR(b.data, ""), b.len, err));
     if (b.len && !is_json(cay__head_field(&r->head, "content-type")))
         return cay_fail_why(err, CAY_EINVAL, "content_type",
                             "a body needs Content-Type: application/json");

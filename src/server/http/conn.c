@@ -135,8 +135,11 @@ void cay__conn_sweep(cay__conn *c, int64_t now)
         return;
     }
     /* Who came just now is about to ask, and would be refused without an answer. */
-    int64_t over = c->served ? c->until - CAY__IDLE_MS + LAST_MS
-                             : c->until - c->lane->server->conf.head_ms + NEW_MS;
+    int64_t over;
+    if (c->served)
+        over = c->until - CAY__IDLE_MS + LAST_MS;
+    else
+        over = c->until - c->lane->server->conf.head_ms + NEW_MS;
     if (now >= c->until || (c->lane->draining && idle && now >= over))
         cay__conn_close(c);
 }

@@ -27,7 +27,7 @@ static int on_preflight(cay__req *r, cay_err *err)
     const char *fields = cay__head_field(&r->head, "access-control-request-headers");
     (void)err;
     cay__reply_field(r, "Access-Control-Allow-Methods", "HEAD, GET, POST, PUT, PATCH, DELETE");
-    cay__reply_field(r, "Access-Control-Allow-Headers", fields ? fields : "*");
+    cay__reply_field(r, "Access-Control-Allow-Headers", CAY_OR(fields, "*"));
     cay__reply_field(r, "Access-Control-Max-Age", "7200");
     return cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -37,5 +37,7 @@ const cay__route *cay__cors_preflight(cay__req *r)
     static const cay__route row = { "OPTIONS", NULL, on_preflight, CAY__ROUTE_OPEN };
     bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") &&
                 cay__head_field(&r->head, "access-control-request-method");
-    return asks && is_any_origin_allowed(r) ? &row : NULL;
+    if (asks && is_any_origin_allowed(r))
+        return &row;
+    return NULL;
 }

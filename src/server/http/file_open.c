@@ -14,11 +14,11 @@ int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, con
         return 0;
     if (nth < CAY__FILE_TRIES)
         return 1;
-    return same
-               ? 0
-               : cay_fail_why(err, CAY_EBUSY, "file_changing",
-                              "%.200s: another file is put in its place again and again; try again",
-                              path);
+    if (same)
+        return 0;
+    return cay_fail_why(err, CAY_EBUSY, "file_changing",
+                        "%.200s: another file is put in its place again and again; try again",
+                        path);
 }
 
 int cay__file_open(cay__req *r, cay_sandbox *sb, const char *path, const char *user, cay_stat *st,

@@ -9,9 +9,10 @@
 
 const char *cay__req_once(cay__req *r)
 {
-    const char *key =
-        (r->route->flags & CAY__ROUTE_CREATE) ? cay__head_field(&r->head, "idempotency-key") : NULL;
-    return key && *key ? key : NULL;
+    const char *key = NULL;
+    if (r->route->flags & CAY__ROUTE_CREATE)
+        key = cay__head_field(&r->head, "idempotency-key");
+    return cay__text_or(key, NULL);
 }
 
 /* The same, whose it is as well: of things that all tenants have in common. */
@@ -84,11 +85,12 @@ int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX + 128);
     if (!cay__req_once(r))
         return 0;
-    void *all = len ? mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0)
-                    : NULL; /* nobody else has this file */
+    void *all = NULL;
+    if (len)
+        all = mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0); /* nobody else has this file */
     if (all == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "look at the body");
-    cay_answer_hash(all ? all : "", (size_t)len, hash);
+    cay_answer_hash(CAY_OR(all, ""), (size_t)len, hash);
     if (all)
         munmap(all, (size_t)len);
     cay__buf_fmt(&b, "%s?%s", hash, r->head.query);
@@ -112,7 +114,7 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
     }
     if (good) {
         a->status = status;
-        a->type = type ? type : "";
+        a->type = CAY_OR(type, "");
         a->body = data;
         a->len = len;
     }
@@ -125,7 +127,7 @@ bool cay__once_replay(cay__req *r)
     if (!r->reply->replay || r->reply->status)
         return false;
     cay__reply_field(r, "Idempotent-Replayed", "true");
-    cay__reply(r, a->status, *a->type ? a->type : NULL, a->body, a->len);
+    cay__reply(r, a->status, cay__text_or(a->type, NULL), a->body, a->len);
     return true;
 }
 

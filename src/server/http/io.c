@@ -14,7 +14,11 @@ ssize_t cay__io_read(cay__conn *c, void *buf, size_t n)
     do
         got = recv(c->w.fd, buf, n, 0);
     while (got < 0 && errno == EINTR);
-    return got >= 0 ? got : errno == EAGAIN ? BLOCKED : BROKEN;
+    if (got >= 0)
+        return got;
+    if (errno == EAGAIN)
+        return BLOCKED;
+    return BROKEN;
 }
 
 ssize_t cay__io_write(cay__conn *c, const void *buf, size_t n)
@@ -25,7 +29,11 @@ ssize_t cay__io_write(cay__conn *c, const void *buf, size_t n)
     do
         put = send(c->w.fd, buf, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (put < 0 && errno == EINTR);
-    return put >= 0 ? put : errno == EAGAIN ? BLOCKED : BROKEN;
+    if (put >= 0)
+        return put;
+    if (errno == EAGAIN)
+        return BLOCKED;
+    return BROKEN;
 }
 
 int cay__io_flush(cay__conn *c)
@@ -51,5 +59,7 @@ int cay__io_flush(cay__conn *c)
     if (c->out.cap > KEEP)
         cay__buf_clear(&c->out);
     c->out.len = c->out_at = 0;
-    return c->cut ? -1 : 1;
+    if (c->cut)
+        return -1;
+    return 1;
 }

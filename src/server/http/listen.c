@@ -108,7 +108,9 @@ static int take_apart(const char *addr, char *host, size_t cap, char *port, size
                       cay_err *err)
 {
     const char *colon = strrchr(addr, ':'), *digits = colon ? colon + 1 : addr;
-    size_t n = colon ? (size_t)(colon - addr) : 0;
+    size_t n = 0;
+    if (colon)
+        n = (size_t)(colon - addr);
     uint64_t v;
     if (n >= 2 && addr[0] == '[' && addr[n - 1] == ']') {
         addr++;
@@ -141,12 +143,14 @@ static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err 
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     bool ok = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
     freeaddrinfo(list);
-    if (!ok)
-        return errno == EADDRINUSE ? cay_fail_why(err, CAY_EEXIST, "address_in_use",
-                                                  "--listen %s: another program listens there; "
-                                                  "--listen :0 takes a free port",
-                                                  addr)
-                                   : cay_fail_sys(err, CAY_ESYS, "--listen %s", addr);
+    if (!ok) {
+        if (errno == EADDRINUSE)
+            return cay_fail_why(err, CAY_EEXIST, "address_in_use",
+                                "--listen %s: another program listens there; "
+                                "--listen :0 takes a free port",
+                                addr);
+        return cay_fail_sys(err, CAY_ESYS, "--listen %s", addr);
+    }
     CAY_TRY(name_tcp(s, fd, l, err));
     l->fd = CAY_STEAL_FD(fd);
     return 0;
@@ -160,9 +164,12 @@ int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, cons
                         CAY_LEN(s->listeners));
     cay__listener *l = &s->listeners[s->nlisteners];
     *l = (cay__listener){ .fd = -1, .root = root, .as = as };
-    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(s, addr + 5, l, err)
-            : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err)
-                                           : open_tcp(s, addr, l, err));
+    if (cay__str_starts(addr, "unix:"))
+        CAY_TRY(open_unix(s, addr + 5, l, err));
+    else if (cay__str_starts(addr, "fd:"))
+        CAY_TRY(take_fd(s, addr + 3, l, err));
+    else
+        CAY_TRY(open_tcp(s, addr, l, err));
     s->nlisteners++;
     if (as && !l->local)
         return cay_fail_why(

@@ -118,7 +118,9 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
     pthread_attr_setstacksize(&attr, STACK);
     errno = pthread_create(&l->thread, &attr, run_lane, l);
     pthread_attr_destroy(&attr);
-    return errno ? cay_fail_sys(err, CAY_ESYS, "a thread") : 0;
+    if (errno)
+        return cay_fail_sys(err, CAY_ESYS, "a thread");
+    return 0;
 }
 
 void cay__lane_close(cay__lane *l)

@@ -41,8 +41,9 @@ static const struct {
 
 static size_t row_of(const cay_err *err)
 {
-    return err->code < 0 && (size_t)-err->code < CAY_LEN(by_code) ? (size_t)-err->code
-                                                                  : (size_t)-CAY_ESYS;
+    if (err->code < 0 && (size_t)-err->code < CAY_LEN(by_code))
+        return (size_t)-err->code;
+    return (size_t)-CAY_ESYS;
 }
 
 int cay__status_of(const cay_err *err)
@@ -59,7 +60,9 @@ static const char *retry_word(const cay_err *err, size_t row, int status)
     if (err->retry == CAY_RETRY_YES || status == 503 ||
         (err->retry == CAY_RETRY_UNKNOWN && by_code[row].retry))
         return "yes";
-    return err->retry == CAY_RETRY_NO || (status >= 400 && status < 500) ? "no" : "unknown";
+    if (err->retry == CAY_RETRY_NO || (status >= 400 && status < 500))
+        return "no";
+    return "unknown";
 }
 
 int cay__reply_problem(cay__req *r, const cay_err *err)
@@ -68,7 +71,9 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
     size_t row = row_of(err);
     int status = cay__status_of(err);
     bool hide = row == (size_t)-CAY_ESYS; /* it may name paths of the host */
-    const char *text = hide ? "the server's log tells more, under this request's id" : err->msg;
+    const char *text = "the server's log tells more, under this request's id";
+    if (!hide)
+        text = err->msg;
     cay__buf_fmt(&b,
                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\","
                  "\"reason\":\"%s\",\"detail\":",
@@ -79,7 +84,9 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
         cay__buf_fmt(&b, ",\"errno\":%d", err->sys);
     if (err->retry_after_ms)
         cay__buf_fmt(&b, ",\"retry_after_ms\":%u", err->retry_after_ms);
-    json_t *info = *err->detail && !hide ? json_loads(err->detail, 0, NULL) : NULL;
+    json_t *info = NULL;
+    if (*err->detail && !hide)
+        info = json_loads(err->detail, 0, NULL);
     if (info)
         cay__buf_fmt(&b, ",\"info\":%s", err->detail);
     json_decref(info);

@@ -19,7 +19,10 @@ static void on_beat(cay__timer *t);
 cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing framing)
 {
     cay__stream *s = cay__alloc(sizeof *s);
-    s->raw.pump = pump ? *pump : (cay__pump){ .fd = { -1, -1, -1 } };
+    if (pump)
+        s->raw.pump = *pump;
+    else
+        s->raw.pump = (cay__pump){ .fd = { -1, -1, -1 } };
     s->framing = framing;
     s->fd = -1;
     s->left = -1;
@@ -63,9 +66,12 @@ int cay__reply_raw(cay__req *r, const cay__raw *raw)
     s->raw = *raw;
     s->hearing = CAY__HEARS_BODY;
     s->proxied = true;
-    a->status = raw->status ? raw->status : 200;
+    a->status = CAY_OR(raw->status, 200);
     a->body_done = r->head.body == CAY__BODY_NONE;
-    a->body_left = r->head.body == CAY__BODY_LENGTH ? r->head.length : 0;
+    if (r->head.body == CAY__BODY_LENGTH)
+        a->body_left = r->head.length;
+    else
+        a->body_left = 0;
     if (r->head.expect_continue)
         cay__buf_str(&r->conn->out, "HTTP/1.1 100 Continue\r\n\r\n");
     return 0;
@@ -77,8 +83,10 @@ static void on_source(cay__watch *w, uint32_t events)
     unsigned ready = 0;
     if (events & ~(uint32_t)EPOLLOUT)
         ready |= 1u << src->i;
-    if ((events & EPOLLOUT) || (events & (EPOLLERR | EPOLLHUP)))
-        ready |= w->events & EPOLLOUT ? 1u << (WRITES + src->i) : 0;
+    if ((events & EPOLLOUT) || (events & (EPOLLERR | EPOLLHUP))) {
+        if (w->events & EPOLLOUT)
+            ready |= 1u << (WRITES + src->i);
+    }
     advance_stream(src->c, true, ready);
 }
 
@@ -91,7 +99,9 @@ void cay__source_lend(cay__source *src, cay__conn *c)
 /* A connection that outlives the stream is known to the loop by itself. */
 static cay__source *source_at(cay__stream *s, unsigned i)
 {
-    return i == 0 && s->raw.pump.kept ? (cay__source *)s->raw.pump.kept : &s->source[i];
+    if (i == 0 && s->raw.pump.kept)
+        return (cay__source *)s->raw.pump.kept;
+    return &s->source[i];
 }
 
 /* Watches what the pump names now, for reading while there is room, and for writing where it waits
@@ -102,9 +112,12 @@ static void watch_sources(cay__conn *c, bool on, bool room)
     cay__loop *loop = &c->lane->loop;
     for (unsigned i = 0; i < 3; i++) {
         cay__source *src = source_at(s, i);
-        uint32_t events =
-            !on ? 0 : (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
-        int fd = events ? s->raw.pump.fd[i] : -1;
+        uint32_t events = 0;
+        if (on)
+            events = (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
+        int fd = -1;
+        if (events)
+            fd = s->raw.pump.fd[i];
         if (src->on && src->w.fd != fd) {
             cay__loop_del(loop, &src->w);
             src->on = false;
@@ -154,7 +167,9 @@ static int apply_result(cay__conn *c, cay__stream *s, int rc)
     if (rc == CAY__PUMP_END)
         s->ended = true;
     s->working = rc == CAY__PUMP_WORK;
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int pull_some(cay__conn *c, cay__stream *s, unsigned ready)
@@ -162,14 +177,18 @@ static int pull_some(cay__conn *c, cay__stream *s, unsigned ready)
     cay__pump *p = &s->raw.pump;
     if (p->beat_ms)
         cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + p->beat_ms);
-    return p->pull ? apply_result(c, s, p->pull(p, ready, &s->stage)) : 0;
+    if (p->pull)
+        return apply_result(c, s, p->pull(p, ready, &s->stage));
+    return 0;
 }
 
 int cay__stream_push(cay__conn *c, int kind, const char *data, size_t len)
 {
     cay__stream *s = c->stream;
     cay__pump *p = &s->raw.pump;
-    return p->push && !s->ended ? apply_result(c, s, p->push(p, kind, data, len, &s->stage)) : 0;
+    if (p->push && !s->ended)
+        return apply_result(c, s, p->push(p, kind, data, len, &s->stage));
+    return 0;
 }
 
 bool cay__stream_wants_work(const cay__conn *c)
@@ -181,7 +200,10 @@ void cay__stream_work(cay__conn *c)
 {
     cay__stream *s = c->stream;
     cay__pump *p = &s->raw.pump;
-    s->result = p->work ? p->work(p, &s->stage) : -1;
+    if (p->work)
+        s->result = p->work(p, &s->stage);
+    else
+        s->result = -1;
 }
 
 /* All is said: on to the next request, if there may be one. */
@@ -190,7 +212,7 @@ static void finish_stream(cay__conn *c)
     cay__stream *s = c->stream;
     cay__req *r = c->req;
     if (s->proxied) {
-        r->reply->status = s->raw.status ? s->raw.status : r->reply->status;
+        r->reply->status = CAY_OR(s->raw.status, r->reply->status);
         c->keep = s->raw.keep && !s->raw.tunnel && r->reply->body_done && r->head.keep_alive &&
                   !c->lane->server->draining;
     } else if (s->hearing != CAY__DEAF || (s->framing == CAY__RAW && s->left < 0)) {
@@ -290,7 +312,9 @@ static int hear_peer(cay__conn *c)
     c->until = cay__now_ms() + c->lane->server->conf.body_ms;
     if (n > 0)
         return cay__hear(c, c->lane->scratch, (size_t)n);
-    return n == 0 ? cay__hear_end(c) : -1;
+    if (n == 0)
+        return cay__hear_end(c);
+    return -1;
 }
 
 void cay__stream_event(cay__conn *c, uint32_t events)
@@ -311,7 +335,10 @@ void cay__stream_event(cay__conn *c, uint32_t events)
         s->working = false;
         if (s->raw.pump.beat_ms && !s->beat.prev) /* it was due meanwhile */
             cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + s->raw.pump.beat_ms);
-        rc = c->gone && !cay__hear_listens(c) ? -1 : apply_result(c, s, s->result);
+        if (c->gone && !cay__hear_listens(c))
+            rc = -1;
+        else
+            rc = apply_result(c, s, s->result);
     } else if ((events & EPOLLIN) && cay__hear_more(c)) {
         rc = hear_peer(c);
     } else if ((events & (EPOLLERR | EPOLLHUP)) ||

@@ -8,7 +8,9 @@ int cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len
 {
     char a[24], b[24];
     uint64_t first, last;
-    const char *dash = s && !strncmp(s, "bytes=", 6) ? strchr(s + 6, '-') : NULL;
+    const char *dash = NULL;
+    if (s && !strncmp(s, "bytes=", 6))
+        dash = strchr(s + 6, '-');
     if (!dash || strchr(s, ',') || (size_t)(dash - s - 6) >= sizeof a ||
         strlen(dash + 1) >= sizeof b)
         return 0;

@@ -63,11 +63,21 @@ static bool is_name(const char *s, size_t n)
 
 static bool is_origin(const char *s)
 {
-    const char *at = cay__str_starts(s, "http://")    ? s + 7
-                     : cay__str_starts(s, "https://") ? s + 8
-                                                      : "";
-    size_t n = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
-    size_t digits = at[0] && at[n] == ':' ? strspn(at + n + 1, "0123456789") : 0;
+    const char *at;
+    if (cay__str_starts(s, "http://"))
+        at = s + 7;
+    else if (cay__str_starts(s, "https://"))
+        at = s + 8;
+    else
+        at = "";
+    size_t n;
+    if (*at == '[')
+        n = strcspn(at, "]") + 1;
+    else
+        n = strcspn(at, ":/");
+    size_t digits = 0;
+    if (at[0] && at[n] == ':')
+        digits = strspn(at + n + 1, "0123456789");
     return *at && (*at == '[' || is_name(at, n)) &&
            (at[n] == ':' ? digits && !at[n + 1 + digits] : !at[n]);
 }
@@ -94,8 +104,8 @@ int cay__gate_check(const cay__gate_conf *c, cay_err *err)
 cay__gate *cay__gate_new(const cay__gate_conf *c)
 {
     cay__gate *g = cay__alloc(sizeof *g);
-    int64_t rate = c->rate ? c->rate : RATE, burst = c->burst ? c->burst : BURST;
-    g->domain = cay__strdup(c->domain && *c->domain ? c->domain : "localhost");
+    int64_t rate = CAY_OR(c->rate, RATE), burst = CAY_OR(c->burst, BURST);
+    g->domain = cay__strdup(cay__text_or(c->domain, "localhost"));
     g->hosts = copy_list(c->hosts);
     g->origins = copy_list(c->origins);
     g->step_us_1024 = (int64_t)1024 * 1000000 / rate;

@@ -15,7 +15,11 @@ void cay__reply_field(cay__req *r, const char *name, const char *value)
     cay__buf_str(b, name);
     cay__buf_str(b, ": ");
     for (const char *p = value; *p; p++) {
-        char c = ((unsigned char)*p < 0x20 && *p != '\t') || *p == 0x7f ? ' ' : *p;
+        char c;
+        if (((unsigned char)*p < 0x20 && *p != '\t') || *p == 0x7f)
+            c = ' ';
+        else
+            c = *p;
         cay__buf_add(b, &c, 1);
     }
     cay__buf_str(b, "\r\n");
@@ -149,7 +153,9 @@ int cay__reply(cay__req *r, int status, const char *type, const void *data, size
 
 int cay__reply_json(cay__req *r, int status, json_t *j)
 {
-    CAY_AUTOFREE char *text = j ? cay__json_text(j, CAY__OUT_MAX / 2) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (j)
+        text = cay__json_text(j, CAY__OUT_MAX / 2);
     json_decref(j);
     if (!text) {
         cay_err err = CAY_ERR_INIT;

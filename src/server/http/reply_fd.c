@@ -34,22 +34,28 @@ int cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t len
  * is slow, -2 broken, -3 nothing is there. */
 static ssize_t splice_data(cay__conn *c, cay__stream *s, size_t n)
 {
-    ssize_t got = s->file
-                      ? sendfile(c->w.fd, s->fd, NULL, n)
-                      : splice(s->fd, NULL, c->w.fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    ssize_t got;
+    if (s->file)
+        got = sendfile(c->w.fd, s->fd, NULL, n);
+    else
+        got = splice(s->fd, NULL, c->w.fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (got >= 0)
         return got;
     if (errno != EAGAIN)
         return -2;
     int there = 0;
-    return !s->file && ioctl(s->fd, FIONREAD, &there) == 0 && !there ? -3 : -1;
+    if (!s->file && ioctl(s->fd, FIONREAD, &there) == 0 && !there)
+        return -3;
+    return -1;
 }
 
 /* By way of a buffer, framed. */
 static ssize_t copy_data(cay__conn *c, cay__stream *s, size_t n)
 {
     char *room = cay__buf_room(&c->out, n + CHUNK_HEAD + 2);
-    size_t head = s->framing == CAY__CHUNKS ? CHUNK_HEAD : 0;
+    size_t head = 0;
+    if (s->framing == CAY__CHUNKS)
+        head = CHUNK_HEAD;
     if (!room)
         return -2;
     struct pollfd there = { .fd = s->fd, .events = POLLIN };
@@ -57,8 +63,13 @@ static ssize_t copy_data(cay__conn *c, cay__stream *s, size_t n)
         poll(&there, 1, 0) == 0) /* the descriptor may be one that waits: the lane never does */
         return -3;
     ssize_t got = read(s->fd, room + head, n);
-    if (got <= 0)
-        return got == 0 ? 0 : errno == EAGAIN || errno == EINTR ? -3 : -2;
+    if (got <= 0) {
+        if (got == 0)
+            return 0;
+        if (errno == EAGAIN || errno == EINTR)
+            return -3;
+        return -2;
+    }
     size_t all = (size_t)got + head;
     if (head) {
         char line[24];
@@ -80,10 +91,16 @@ int cay__fd_produce(cay__conn *c, cay__stream *s, bool *more)
             *more = true; /* after what was said before */
             return 0;
         }
-        size_t n = direct ? budget : PIECE;
+        size_t n = PIECE;
+        if (direct)
+            n = budget;
         if (s->left > 0 && (int64_t)n > s->left)
             n = (size_t)s->left;
-        ssize_t got = direct ? splice_data(c, s, n) : copy_data(c, s, n);
+        ssize_t got;
+        if (direct)
+            got = splice_data(c, s, n);
+        else
+            got = copy_data(c, s, n);
         if (got == -1 || got == -3) {
             *more = got == -1;
             return 0;

@@ -143,7 +143,10 @@ static int match_pattern(cay__req *r, const char *pattern, const char *path, cay
         }
         size_t name = strcspn(pattern, "}"), n;
         bool rest = pattern[name - 1] == '*';
-        n = rest ? strlen(path) : strcspn(path, "/");
+        if (rest)
+            n = strlen(path);
+        else
+            n = strcspn(path, "/");
         if (!rest && !n)
             return 0;
         if (np == CAY_LEN(r->param))
@@ -238,7 +241,9 @@ static int authorize_request(cay__req *r, cay_err *err)
     if (r->dialect == &cay__preview_dialect)
         return 0;
     CAY_TRY(cay__auth(r, err));
-    return r->reply->status ? 0 : sound_query(r, err);
+    if (r->reply->status)
+        return 0;
+    return sound_query(r, err);
 }
 
 /* A worker would have to wait for its body. */
@@ -251,7 +256,9 @@ static bool is_upload(const cay__req *r)
 bool cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
-    int rc = r->reply->turn ? 0 : authorize_request(r, &err);
+    int rc = 0;
+    if (!r->reply->turn)
+        rc = authorize_request(r, &err);
     if (rc == 0 && !r->reply->status && !r->reply->turn && is_upload(r) && !cay__uploads_enter(r))
         return false;
     if (rc == 0 && !r->reply->status)

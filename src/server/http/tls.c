@@ -13,9 +13,13 @@ static int fail_ssl(cay_err *err, const char *what, const char *path)
 {
     unsigned long e = ERR_peek_error();
     bool file = ERR_SYSTEM_ERROR(e);
-    const char *why = file ? strerror(ERR_GET_REASON(e)) : ERR_reason_error_string(e);
+    const char *why;
+    if (file)
+        why = strerror(ERR_GET_REASON(e));
+    else
+        why = ERR_reason_error_string(e);
     cay_fail_why(err, CAY_EINVAL, "tls_files", "--tls: %s %s: %s%s", what, path,
-                 why ? why : "refused",
+                 CAY_OR(why, "refused"),
                  file ? "" : "; want a certificate and its own key, both as PEM");
     ERR_clear_error();
     return CAY_EINVAL;
@@ -28,10 +32,10 @@ static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *n,
     static const unsigned char ours[] = "\x08http/1.1";
     (void)ssl;
     (void)arg;
-    return SSL_select_next_proto((unsigned char **)out, n, ours, sizeof ours - 1, in, len) ==
-                   OPENSSL_NPN_NEGOTIATED
-               ? SSL_TLSEXT_ERR_OK
-               : SSL_TLSEXT_ERR_NOACK;
+    if (SSL_select_next_proto((unsigned char **)out, n, ours, sizeof ours - 1, in, len) ==
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_OK;
+    return SSL_TLSEXT_ERR_NOACK;
 }
 
 int cay__tls_load(cay__server *s, cay_err *err)
@@ -86,24 +90,34 @@ static ssize_t map_ssl_error(cay__conn *c, int rc)
 {
     int why = SSL_get_error(c->tls, rc);
     ERR_clear_error();
-    return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? BLOCKED
-           : why == SSL_ERROR_ZERO_RETURN                            ? 0
-                                                                     : BROKEN;
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+        return BLOCKED;
+    if (why == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    return BROKEN;
 }
 
 ssize_t cay__tls_read(cay__conn *c, void *buf, size_t n)
 {
     size_t got = 0;
     int rc = SSL_read_ex(c->tls, buf, n, &got);
-    return rc == 1 ? (ssize_t)got : map_ssl_error(c, rc);
+    if (rc == 1)
+        return (ssize_t)got;
+    return map_ssl_error(c, rc);
 }
 
 ssize_t cay__tls_write(cay__conn *c, const void *buf, size_t n)
 {
     size_t put = 0;
     int rc = SSL_write_ex(c->tls, buf, n, &put);
-    ssize_t r = rc == 1 ? (ssize_t)put : map_ssl_error(c, rc);
-    return r == 0 ? BROKEN : r;
+    ssize_t r;
+    if (rc == 1)
+        r = (ssize_t)put;
+    else
+        r = map_ssl_error(c, rc);
+    if (r == 0)
+        return BROKEN;
+    return r;
 }
 
 bool cay__tls_waiting(const cay__conn *c)

@@ -38,13 +38,21 @@ static ssize_t hear_some(cay__conn *c, const char *data, size_t n)
 {
     cay__stream *s = c->stream;
     bool tunnel = s->hearing == CAY__HEARS_BYTES || s->raw.tunnel;
-    if (s->hearing == CAY__HEARS_FRAMES)
-        return cay__ws_hear(c, data, n) < 0 ? -1 : (ssize_t)n;
-    if (tunnel)
-        return !n || !cay__stream_open(s)            ? 0
-               : cay__stream_push(c, 0, data, n) < 0 ? -1
-                                                     : (ssize_t)n;
-    return s->hearing == CAY__HEARS_BODY ? hear_body(c, data, n) : 0;
+    if (s->hearing == CAY__HEARS_FRAMES) {
+        if (cay__ws_hear(c, data, n) < 0)
+            return -1;
+        return (ssize_t)n;
+    }
+    if (tunnel) {
+        if (!n || !cay__stream_open(s))
+            return 0;
+        if (cay__stream_push(c, 0, data, n) < 0)
+            return -1;
+        return (ssize_t)n;
+    }
+    if (s->hearing == CAY__HEARS_BODY)
+        return hear_body(c, data, n);
+    return 0;
 }
 
 int cay__hear(cay__conn *c, const char *data, size_t n)
@@ -67,7 +75,9 @@ int cay__hear(cay__conn *c, const char *data, size_t n)
         cay__buf_clear(&c->in);
         c->in_at = 0;
     }
-    return c->in.full ? -1 : 0;
+    if (c->in.full)
+        return -1;
+    return 0;
 }
 
 bool cay__hear_listens(const cay__conn *c)

@@ -74,7 +74,10 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
     if (m->opcode != WSLAY_TEXT_FRAME && m->opcode != WSLAY_BINARY_FRAME)
         return;
     message *q = cay__alloc(sizeof *q + m->msg_length + 1);
-    q->kind = m->opcode == WSLAY_TEXT_FRAME ? CAY__WS_TEXT : CAY__WS_BINARY;
+    if (m->opcode == WSLAY_TEXT_FRAME)
+        q->kind = CAY__WS_TEXT;
+    else
+        q->kind = CAY__WS_BINARY;
     q->len = m->msg_length;
     if (q->len)
         memcpy(q->data, m->msg, q->len);
@@ -130,8 +133,14 @@ static void send_frame(cay__buf *out, unsigned opcode, const void *data, size_t 
     if (len < 126) {
         head[1] = (unsigned char)len;
     } else {
-        n = len < 65536 ? 4 : 10;
-        head[1] = n == 4 ? 126 : 127;
+        if (len < 65536)
+            n = 4;
+        else
+            n = 10;
+        if (n == 4)
+            head[1] = 126;
+        else
+            head[1] = 127;
         for (size_t i = 2; i < n; i++)
             head[i] = (unsigned char)(len >> 8 * (n - 1 - i));
     }
@@ -147,7 +156,7 @@ void cay__ws_send(cay__buf *out, int kind, const void *data, size_t len)
 void cay__ws_close(cay__buf *out, unsigned code, const char *why)
 {
     char text[125];
-    size_t n = strnlen(why ? why : "", sizeof text - 2);
+    size_t n = strnlen(CAY_OR(why, ""), sizeof text - 2);
     text[0] = (char)(code >> 8);
     text[1] = (char)code;
     if (n)

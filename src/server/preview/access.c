@@ -32,7 +32,9 @@ static const char *find_secret(const cay__head *h, const char *kind)
     if (!v || strncasecmp(v, "bearer ", 7) != 0)
         return NULL;
     v += 7 + strspn(v + 7, " ");
-    return cay__str_starts(v, kind) ? v : NULL;
+    if (cay__str_starts(v, kind))
+        return v;
+    return NULL;
 }
 
 const char *cay__preview_token(const cay__head *h)
@@ -100,9 +102,10 @@ int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *toke
         CAY_TRY(cay__auth_key(r, key, err));
         bool other = r->who.scope == CAY__SCOPE_FILE ||
                      (r->who.scope == CAY__SCOPE_PORT && r->who.port != at->port);
-        return other ? cay_fail_why(err, CAY_EPERM, "token_refused",
-                                    "that key does not open this port")
-                     : 0;
+        if (other)
+            return cay_fail_why(err, CAY_EPERM, "token_refused",
+                                "that key does not open this port");
+        return 0;
     }
     cay__preview_cookie(r, name);
     if (!at->by_path && grant_by_dialect(r, at))

@@ -125,7 +125,9 @@ void cay__upstream_give(cay__pump *p)
     k->src.lane = l;
     k->src.c = NULL;
     k->since_ms = cay__now_ms();
-    bool known = k->src.on ? cay__loop_set(&l->loop, &k->src.w, EPOLLIN) : false;
+    bool known = false;
+    if (k->src.on)
+        known = cay__loop_set(&l->loop, &k->src.w, EPOLLIN);
     if (!known || l->draining) {
         if (k->src.on)
             cay__loop_del(&l->loop, &k->src.w);

@@ -148,7 +148,9 @@ static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
     case CAY__BODY_TO_END: f->phase = TO_END; break;
     case CAY__BODY_NONE: return finish_response(p, f);
     }
-    return f->phase == LENGTH && !f->left ? finish_response(p, f) : CAY__PUMP_ON;
+    if (f->phase == LENGTH && !f->left)
+        return finish_response(p, f);
+    return CAY__PUMP_ON;
 }
 
 /* 0 and *h: the real one; 1: there is none yet. */
@@ -156,8 +158,11 @@ static int next_head(flow *f, cay__head *h, cay_err *err)
 {
     for (;;) {
         int n = cay__answer_read(f->in.data, f->in.len, &f->scanned, f->s.back.head_only, h, err);
-        if (n <= 0)
-            return n < 0 ? n : 1;
+        if (n <= 0) {
+            if (n < 0)
+                return n;
+            return 1;
+        }
         memmove(f->in.data, f->in.data + n, f->in.len - (size_t)n);
         f->in.len -= (size_t)n;
         f->scanned = 0;
@@ -178,13 +183,15 @@ static int take_head(cay__pump *p, flow *f, const char *data, size_t n, cay__buf
     cay__head *h = cay__alloc(sizeof *h);
     cay_err err = CAY_ERR_INIT;
     cay__buf_add(&f->in, data, n);
-    int rc = f->in.full ? CAY_ETOOBIG : next_head(f, h, &err);
+    int rc = CAY_ETOOBIG;
+    if (!f->in.full)
+        rc = next_head(f, h, &err);
     if (rc == 0 && h->status == 101 &&
         !(f->s.back.websocket && h->upgrade && !strcasecmp(h->upgrade, "websocket"))) {
         rc = cay_fail(&err, CAY_EUPSTREAM, "an upgrade that nobody asked for");
     }
     if (rc < 0)
-        rc = broken_by(p, f, *err.msg ? err.msg : "its head is too long", out);
+        rc = broken_by(p, f, cay__text_or(err.msg, "its head is too long"), out);
     else if (rc == 1)
         rc = CAY__PUMP_ON;
     else if (h->status == 101) {
@@ -257,7 +264,9 @@ static int process_data(cay__pump *p, flow *f, const char *data, size_t n, cay__
         n = (size_t)CAY_MIN(n, f->left);
         cay__buf_add(out, data, n);
         f->left -= n;
-        return f->left ? CAY__PUMP_ON : finish_response(p, f);
+        if (f->left)
+            return CAY__PUMP_ON;
+        return finish_response(p, f);
     case TO_END: write_piece(f, data, n, out); return CAY__PUMP_ON;
     case TUNNEL: cay__buf_add(out, data, n); return CAY__PUMP_ON;
     case DONE: break;
@@ -272,7 +281,9 @@ static int commit_bytes(cay__pump *p, flow *f, size_t n, cay__buf *out)
     if (f->phase == TUNNEL)
         return CAY__PUMP_ON;
     f->left -= n;
-    return f->left ? CAY__PUMP_ON : finish_response(p, f);
+    if (f->left)
+        return CAY__PUMP_ON;
+    return finish_response(p, f);
 }
 
 static int at_end(cay__pump *p, flow *f, cay__buf *out)
@@ -328,8 +339,12 @@ static int pull_response(cay__pump *p, unsigned ready, cay__buf *out)
         char buf[READ];
         bool plain = f->phase == TUNNEL ||
                      (f->phase == LENGTH && f->left >= READ); /* from the socket into the answer */
-        char *to = plain ? cay__buf_room(out, READ) : buf;
-        ssize_t n = to ? cay__uplink_recv(&f->up, to, READ) : 0;
+        char *to = buf;
+        if (plain)
+            to = cay__buf_room(out, READ);
+        ssize_t n = 0;
+        if (to)
+            n = cay__uplink_recv(&f->up, to, READ);
         if (!to)
             return CAY_ETOOBIG;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
@@ -337,11 +352,18 @@ static int pull_response(cay__pump *p, unsigned ready, cay__buf *out)
                 flush_up(p, f);
             return CAY__PUMP_ON;
         }
-        int rc = n <= 0  ? at_end(p, f, out)
-                 : plain ? commit_bytes(p, f, (size_t)n, out)
-                         : process_data(p, f, buf, (size_t)n, out);
-        if (rc != CAY__PUMP_ON || out->full)
-            return out->full ? CAY_ETOOBIG : rc;
+        int rc;
+        if (n <= 0)
+            rc = at_end(p, f, out);
+        else if (plain)
+            rc = commit_bytes(p, f, (size_t)n, out);
+        else
+            rc = process_data(p, f, buf, (size_t)n, out);
+        if (rc != CAY__PUMP_ON || out->full) {
+            if (out->full)
+                return CAY_ETOOBIG;
+            return rc;
+        }
         all += (size_t)n;
         if (n < READ && !f->up.tls)
             break;
@@ -365,8 +387,8 @@ static int connect_upstream(cay__pump *p, cay__buf *out)
     cay__upstream_free(p);
     p->fd[0] = -1;
     f->may_again = f->may_take = f->reused = false;
-    int rc = (f->s.dial ? f->s.dial : cay_port_connect)(f->s.sb, &call, f->s.back.at.port,
-                                                        &f->up.fd, &err);
+    int rc =
+        (CAY_OR(f->s.dial, cay_port_connect))(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
     if (rc < 0)
         return fail_response(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
@@ -388,7 +410,9 @@ static int on_server_drain(cay__pump *p, cay__buf *out)
 {
     const flow *f = p->self;
     (void)out;
-    return f->phase == TUNNEL || f->events ? CAY_ECANCELED : CAY__PUMP_ON;
+    if (f->phase == TUNNEL || f->events)
+        return CAY_ECANCELED;
+    return CAY__PUMP_ON;
 }
 
 static void close_flow(cay__pump *p)

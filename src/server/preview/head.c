@@ -173,7 +173,9 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
 static const char *skip_own_origin(const char *value, uint16_t port, bool tls)
 {
     static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]", "0.0.0.0" };
-    const char *scheme = tls ? "https://" : "http://";
+    const char *scheme = "http://";
+    if (tls)
+        scheme = "https://";
     char text[8];
     if (strncasecmp(value, scheme, strlen(scheme)) != 0)
         return NULL;
@@ -204,7 +206,7 @@ static void write_location(const cay__preview_back *b, const char *value, cay__b
     } else if (b->at.by_path && value[0] == '/' && value[1] != '/' && value[1] != '\\') {
         write_prefix(out, &b->at);
     }
-    cay__buf_str(out, rest ? rest : value);
+    cay__buf_str(out, CAY_OR(rest, value));
     cay__buf_str(out, "\r\n");
 }
 
@@ -232,7 +234,9 @@ cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__h
         return CAY__FRAME_NONE;
     if (answer->body == CAY__BODY_LENGTH)
         return CAY__FRAME_LENGTH;
-    return b->http10 ? CAY__FRAME_CLOSE : CAY__FRAME_CHUNKED;
+    if (b->http10)
+        return CAY__FRAME_CLOSE;
+    return CAY__FRAME_CHUNKED;
 }
 
 /* In a page of ours a script of the sandbox would be us: by path it gets an origin of its own,

@@ -31,10 +31,13 @@ const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, b
     if (!cay__preview_host(h->host, cay__server_domain(s), &at) &&
         !(by_path && (path = cay__preview_path(h->path, &at))))
         return NULL;
-    const char *token = path < 0 ? NULL : cay__preview_token(h);
-    cay_sandbox *sb = token ? cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s),
-                                                  &at, token, false)
-                            : NULL;
+    const char *token = NULL;
+    if (path >= 0)
+        token = cay__preview_token(h);
+    cay_sandbox *sb = NULL;
+    if (token)
+        sb = cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s), &at, token,
+                                 false);
     if (!sb)
         return &preview_route;
     cay_sandbox_unref(sb);
@@ -69,9 +72,10 @@ static int judge_path(const cay__req *r, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(code); i++)
         bad |= has_field_value(r, "sec-fetch-site", "same-origin") &&
                has_field_value(r, "sec-fetch-dest", code[i]);
-    return bad ? cay_fail_why(err, CAY_EPERM, "preview_foreign_page",
-                              "by path a preview is for programs; open it by its host name")
-               : 0;
+    if (bad)
+        return cay_fail_why(err, CAY_EPERM, "preview_foreign_page",
+                            "by path a preview is for programs; open it by its host name");
+    return 0;
 }
 
 /* This address without the token: whole, so that a path like //elsewhere stays a path. */
@@ -161,7 +165,10 @@ static int connect_port(cay__req *r, cay_sandbox *sb, const cay__preview_at *at,
 {
     cay_call call = r->call;
     int64_t limit = cay__now_ms() + CONNECT_MS;
-    call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
+    if (call.deadline_ms)
+        call.deadline_ms = CAY_MIN(call.deadline_ms, limit);
+    else
+        call.deadline_ms = limit;
     *fd = -1;
     if (!r->head.upgrade && !r->as_tls && is_sandbox_running(sb, &call))
         return 0;
@@ -218,7 +225,7 @@ static int on_preview(cay__req *r, cay_err *err)
     CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
     CAY_TRY(find_target(r, &at, err));
     cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
-    const char *rest = query.data ? query.data : "";
+    const char *rest = CAY_OR(query.data, "");
     if (at.by_path)
         CAY_TRY(judge_path(r, err));
     CAY_TRY(cay__preview_access(r, &at, token, err));
@@ -250,5 +257,5 @@ static int on_known(cay__req *r, cay_err *err)
     r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at.port };
     memcpy(r->who.sandbox, at.id, sizeof at.id);
     cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
-    return pass_on(r, &at, query.data ? query.data : "", sb, err);
+    return pass_on(r, &at, CAY_OR(query.data, ""), sb, err);
 }

@@ -35,7 +35,10 @@ void cay__uplink_flush(cay__uplink *u, cay__pump *p, unsigned which)
     }
     size_t waits = u->wait.len - u->sent;
     bool go = (waits && !u->hears) || u->tells;
-    p->write = go ? p->write | 1u << which : p->write & ~(1u << which);
+    if (go)
+        p->write = p->write | 1u << which;
+    else
+        p->write = p->write & ~(1u << which);
     p->hold = waits > HOLD;
 }
 
@@ -62,7 +65,9 @@ static int push_bytes(cay__pump *p, int kind, const char *data, size_t len, cay_
     else
         t->up_done = true;
     flush_uplink(t, p);
-    return t->up.wait.full ? CAY_ETOOBIG : CAY__PUMP_ON;
+    if (t->up.wait.full)
+        return CAY_ETOOBIG;
+    return CAY__PUMP_ON;
 }
 
 static int pull_bytes(cay__pump *p, unsigned ready, cay__buf *out)
@@ -72,7 +77,9 @@ static int pull_bytes(cay__pump *p, unsigned ready, cay__buf *out)
         flush_uplink(t, p);
     for (size_t all = 0; ready & 1u && all < ROUND;) {
         char *room = cay__buf_room(out, READ);
-        ssize_t n = room ? recv(t->up.fd, room, READ, MSG_DONTWAIT) : -1;
+        ssize_t n = -1;
+        if (room)
+            n = recv(t->up.fd, room, READ, MSG_DONTWAIT);
         if (!room)
             return CAY_ETOOBIG;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

@@ -30,7 +30,9 @@ void cay__uplink_tls_free(struct ssl_ctx_st *ctx)
 
 bool cay__uplink_tls(cay__uplink *u, struct ssl_ctx_st *ctx)
 {
-    SSL *s = ctx ? SSL_new(ctx) : NULL;
+    SSL *s = NULL;
+    if (ctx)
+        s = SSL_new(ctx);
     if (!s || SSL_set_fd(s, u->fd) != 1 || SSL_set_tlsext_host_name(s, "localhost") != 1) {
         SSL_free(s);
         return false;
@@ -45,7 +47,9 @@ static int map_ssl_error(cay__uplink *u, int rc)
 {
     int why = SSL_get_error(u->tls, rc);
     ERR_clear_error();
-    return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : EPROTO;
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+        return EAGAIN;
+    return EPROTO;
 }
 
 ssize_t cay__uplink_recv(cay__uplink *u, void *p, size_t n)
@@ -61,7 +65,9 @@ ssize_t cay__uplink_recv(cay__uplink *u, void *p, size_t n)
     if (SSL_get_error(u->tls, rc) == SSL_ERROR_ZERO_RETURN)
         return 0;
     errno = map_ssl_error(u, rc);
-    return errno == EAGAIN ? -1 : 0; /* what is broken has ended */
+    if (errno == EAGAIN)
+        return -1;
+    return 0; /* what is broken has ended */
 }
 
 ssize_t cay__uplink_send(cay__uplink *u, const void *p, size_t n)

@@ -41,8 +41,12 @@ static json_t *read_config(void)
             : !home || !cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL))
         return NULL;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CAY_AUTOFREE char *text = fd < 0 ? NULL : cay__alloc(CONFIG_MAX + 1);
-    ssize_t n = text ? cay__fd_read_all(fd, text, CONFIG_MAX) : -1;
+    CAY_AUTOFREE char *text = NULL;
+    if (fd >= 0)
+        text = cay__alloc(CONFIG_MAX + 1);
+    ssize_t n = -1;
+    if (text)
+        n = cay__fd_read_all(fd, text, CONFIG_MAX);
     json_t *o = NULL;
     if (n <= 0)
         return NULL;
@@ -57,17 +61,22 @@ static char *encode_base64url(const char *s)
 {
     cay__buf b = CAY__BUF(256u << 10);
     cay__base64_put(&b, s, strlen(s));
-    for (char *p = b.data; p && *p; p++)
-        *p = *p == '+' ? '-' : *p == '/' ? '_' : *p;
-    return b.data ? b.data : cay__strdup("");
+    for (char *p = b.data; p && *p; p++) {
+        if (*p == '+')
+            *p = '-';
+        else if (*p == '/')
+            *p = '_';
+    }
+    return CAY_OR(b.data, cay__strdup(""));
 }
 
 /* The configuration keeps base64 of USER:PASSWORD; the engine wants both apart. */
 static bool take_password(json_t *o, const char *auth)
 {
     CAY_AUTOBUF pair = CAY__BUF(64u << 10);
-    char *colon =
-        cay__base64_get(&pair, auth, strlen(auth)) && pair.len ? strchr(pair.data, ':') : NULL;
+    char *colon = NULL;
+    if (cay__base64_get(&pair, auth, strlen(auth)) && pair.len)
+        colon = strchr(pair.data, ':');
     if (!colon)
         return false;
     *colon = 0;
@@ -141,13 +150,17 @@ static int read_helper(int out, const cay_call *call, cay__buf *text, cay_err *e
     for (;;) {
         char *room = cay__buf_room(text, 4096);
         CAY_TRY(cay__call_wait(&mine, out, POLLIN, "credential helper", err));
-        ssize_t n = room ? read(out, room, 4096) : -1;
+        ssize_t n = -1;
+        if (room)
+            n = read(out, room, 4096);
         if (n < 0 && room && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                        "the credential helper says too much")
-                         : 0;
+        if (n <= 0) {
+            if (n < 0)
+                return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                    "the credential helper says too much");
+            return 0;
+        }
         cay__buf_used(text, (size_t)n);
     }
 }
@@ -172,10 +185,12 @@ static int ask_helper(const char *name, const char *registry, const cay_call *ca
     CAY_TRY(rc);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         return helper_failed(name, "it cannot be run", err);
-    const char *words = text.data ? text.data : "";
+    const char *words = CAY_OR(text.data, "");
     if (!WIFEXITED(status) || WEXITSTATUS(status)) {
         *known = false;
-        return strstr(words, "credentials not found") ? 0 : helper_failed(name, "it failed", err);
+        if (strstr(words, "credentials not found"))
+            return 0;
+        return helper_failed(name, "it failed", err);
     }
     if (cay__json_object("credentials", words, &said, NULL) < 0)
         return helper_failed(name, "it answers with something that is not JSON", err);
@@ -197,7 +212,9 @@ static bool from_file(json_t *o, const json_t *conf, const char *registry)
     json_t *mine = json_object_get(json_object_get(conf, "auths"), registry);
     const char *token = cay__json_str(mine, "identitytoken", "");
     bool known = take_password(o, cay__json_str(mine, "auth", ""));
-    return *token ? json_object_set_new(o, "identitytoken", json_string(token)) == 0 : known;
+    if (*token)
+        return json_object_set_new(o, "identitytoken", json_string(token)) == 0;
+    return known;
 }
 
 int cay__docker_auth(const cay_call *call, const char *image, char **out, cay_err *err)
@@ -213,7 +230,12 @@ int cay__docker_auth(const cay_call *call, const char *image, char **out, cay_er
         CAY_TRY(ask_helper(helper, registry, call, o, &known, err));
     else
         known = from_file(o, conf, registry);
-    CAY_AUTOFREE char *text = known ? cay__json_text(o, 64 << 10) : NULL;
-    *out = text ? encode_base64url(text) : cay__strdup("");
+    CAY_AUTOFREE char *text = NULL;
+    if (known)
+        text = cay__json_text(o, 64 << 10);
+    if (text)
+        *out = encode_base64url(text);
+    else
+        *out = cay__strdup("");
     return 0;
 }

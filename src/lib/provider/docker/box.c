@@ -31,14 +31,20 @@ int cay__docker_noted(const cay__docker_box *b, char *container, size_t cap)
 {
     char text[128];
     uint64_t pid = 0;
-    ssize_t n = b->dir < 0 ? -1 : cay__fd_read_file(b->dir, "container", text, sizeof text);
-    char *blank = n > 0 ? strchr(text, ' ') : NULL;
+    ssize_t n = -1;
+    if (b->dir >= 0)
+        n = cay__fd_read_file(b->dir, "container", text, sizeof text);
+    char *blank = NULL;
+    if (n > 0)
+        blank = strchr(text, ' ');
     if (!blank || strspn(text, "0123456789abcdef") != (size_t)(blank - text))
         return 0;
     *blank++ = 0;
     blank[strcspn(blank, "\n")] = 0;
     cay__str_copy(container, cap, text);
-    return cay__str_to_u64(blank, &pid) && pid < INT32_MAX ? (int)pid : 0;
+    if (cay__str_to_u64(blank, &pid) && pid < INT32_MAX)
+        return (int)pid;
+    return 0;
 }
 
 int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
@@ -62,9 +68,10 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
     cay__link_open(&b->link, cay__docker_dial, b, "container");
     cay__sessions_open(&b->sessions, open_session, b);
     b->sessions.ready = cay__docker_ready;
-    b->dir = cay__id_valid(id, 'c') && d->boxes >= 0
-                 ? openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-                 : -1;
+    if (cay__id_valid(id, 'c') && d->boxes >= 0)
+        b->dir = openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    else
+        b->dir = -1;
     if (b->dir >= 0)
         b->ctl = openat(b->dir, "ctl", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (b->ctl < 0) {
@@ -85,7 +92,7 @@ void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
     cay__docker_noted(b, container,
                       sizeof container); /* each time: undo puts another one in its place */
     cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-",
-                 *container ? container : b->id, rest);
+                 cay__text_or(container, b->id), rest);
 }
 
 /* One that was made without a network has none for ever: a container of our name that has got one
@@ -122,9 +129,12 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
                             "the container of %s is gone; one of that name is not ours", b->id);
     *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0),
                                .oom = cay__json_bool(st, "OOMKilled", false) };
-    out->state = cay__json_bool(st, "Paused", false)    ? CAY_PAUSED
-                 : cay__json_bool(st, "Running", false) ? CAY_RUNNING
-                                                        : CAY_STOPPED;
+    if (cay__json_bool(st, "Paused", false))
+        out->state = CAY_PAUSED;
+    else if (cay__json_bool(st, "Running", false))
+        out->state = CAY_RUNNING;
+    else
+        out->state = CAY_STOPPED;
     cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
     out->all = json_incref(j);
     return 0;
@@ -173,8 +183,11 @@ static int make_dir(cay__docker *d, const char *id, const cay_create *spec,
     if (mkdirat(d->boxes, tmp, 0700) < 0 || mkdirat(d->boxes, ctl, 0700) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
     CAY_AUTOFD dir = openat(d->boxes, ctl, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = dir < 0 ? cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id)
-                     : write_file(dir, "config", config.data, config.len, err);
+    int rc;
+    if (dir < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    else
+        rc = write_file(dir, "config", config.data, config.len, err);
     if (rc == 0)
         rc = cay__local_meta_write(dir, &m, err);
     CAY_AUTOFD top = openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -287,9 +300,12 @@ static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
     if (spec->nlayers)
         CAY_TRY(
             cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
-    else
-        CAY_TRY(o.dockerfile ? cay__docker_build(d, call, &o, spec, image, err)
-                             : cay__docker_image_find(e, call, &o, spec, image, err));
+    else {
+        if (o.dockerfile)
+            CAY_TRY(cay__docker_build(d, call, &o, spec, image, err));
+        else
+            CAY_TRY(cay__docker_image_find(e, call, &o, spec, image, err));
+    }
     if (!image->of)
         image->of = cay__strdup(o.image);
     cay__docker_know(d, info);
@@ -399,14 +415,18 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
     /* Without its directory it is known by its name. */
     cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
     cay__str_copy(named.id, sizeof named.id, id);
-    int rc =
-        cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_find(b, call, &v, err) : CAY_EGONE;
+    int rc = CAY_EGONE;
+    if (cay__docker_box_open(d, id, &b, NULL) == 0)
+        rc = cay__docker_find(b, call, &v, err);
     if (rc == CAY_EGONE) /* one of its name and labels is its own as well, whoever made it */
         rc = cay__docker_find(&named, call, &v, err);
     if (b)
         cay__docker_release(b);
-    if (rc < 0)
-        return rc == CAY_EGONE ? 0 : rc;
+    if (rc < 0) {
+        if (rc == CAY_EGONE)
+            return 0;
+        return rc;
+    }
     json_decref(v.all);
     cay__buf_fmt(&path, "/containers/%s?force=true&v=true", v.container);
     rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
@@ -415,7 +435,9 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
         usleep(10000);
         rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
     }
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay_err *err)

@@ -113,11 +113,15 @@ static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int ou
         CAY_TRY(cay__call_check(call, "read the build's context", err));
         size_t want = (size_t)CAY_MIN(left, (uint64_t)CHUNK);
         char *room = cay__buf_room(b, want);
-        ssize_t n = room ? read(fd, room, want) : -1;
-        if (n <= 0)
-            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path)
-                         : cay_fail_why(err, CAY_EBUSY, "build_context",
-                                        "%.200s was changed while it was read; try again", w->path);
+        ssize_t n = -1;
+        if (room)
+            n = read(fd, room, want);
+        if (n <= 0) {
+            if (n < 0)
+                return cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path);
+            return cay_fail_why(err, CAY_EBUSY, "build_context",
+                                "%.200s was changed while it was read; try again", w->path);
+        }
         cay__buf_used(b, (size_t)n);
         left -= (uint64_t)n;
         CAY_TRY(flush_buffer(b, out, err));
@@ -141,7 +145,7 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
                             .mode = w->mode,
                             .size = w->type == 'f' ? w->size : 0 };
         if (!cay__str_join(m->name, sizeof m->name, w->path, w->type == 'd' ? "/" : "", NULL) ||
-            !cay__str_copy(m->target, sizeof m->target, w->target ? w->target : ""))
+            !cay__str_copy(m->target, sizeof m->target, CAY_OR(w->target, "")))
             return cay_fail_why(err, CAY_EINVAL, "build_context",
                                 "%.200s is longer than a tar can tell", w->path);
         cay__tar_head(&b, m);
@@ -159,7 +163,9 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
 static int with_own(const char *rules, const source *s, cay__buf *out)
 {
     cay__buf_fmt(out, "%s\n!%s\n!" IGNORE "\n", rules, s->file);
-    return out->full ? -1 : 0;
+    if (out->full)
+        return -1;
+    return 0;
 }
 
 static int make_context(cay__docker *d, const cay_call *call, const source *s, int *out,
@@ -175,8 +181,11 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
     bool some = n > 0 && with_own(own, s, &rules) == 0;
     CAY_TRY(cay__tree_dir(&tree, at, some ? rules.data : NULL, some ? rules.len : 0, call, err));
     CAY_AUTOFD fd = openat(d->boxes, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    int rc = fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file in %.200s", d->dir)
-                    : put_tree(&tree, fd, call, err);
+    int rc;
+    if (fd < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "make a file in %.200s", d->dir);
+    else
+        rc = put_tree(&tree, fd, call, err);
     cay__tree_clear(&tree);
     CAY_TRY(rc);
     off_t size = lseek(fd, 0, SEEK_CUR);
@@ -226,21 +235,35 @@ static int registry_config(const cay_call *call, const char *text, char **out, c
             continue;
         CAY_TRY(cay__docker_auth(call, image, &auth, err));
         for (char *p = auth; *p; p++) /* of the URL's alphabet */
-            *p = *p == '-' ? '+' : *p == '_' ? '/' : *p;
+        {
+            if (*p == '-')
+                *p = '+';
+            else if (*p == '_')
+                *p = '/';
+        }
         if (*auth && cay__base64_get(&plain, auth, strlen(auth)) &&
             cay__json_object("auth", plain.data, &o, NULL) == 0)
             json_object_set(all, registry, o);
     }
-    CAY_AUTOFREE char *json = json_object_size(all) ? cay__json_text(all, 256 << 10) : NULL;
+    CAY_AUTOFREE char *json = NULL;
+    if (json_object_size(all))
+        json = cay__json_text(all, 256 << 10);
     CAY_AUTOBUF b = CAY__BUF(512u << 10);
     if (json) {
         cay__buf_str(&b, "X-Registry-Config: ");
         cay__base64_put(&b, json, strlen(json));
         cay__buf_str(&b, "\r\n");
-        for (char *p = b.data + strlen("X-Registry-Config: "); p && *p; p++)
-            *p = *p == '+' ? '-' : *p == '/' ? '_' : *p;
+        for (char *p = b.data + strlen("X-Registry-Config: "); p && *p; p++) {
+            if (*p == '+')
+                *p = '-';
+            else if (*p == '/')
+                *p = '_';
+        }
     }
-    *out = b.data && !b.full ? cay__strdup(b.data) : NULL;
+    if (b.data && !b.full)
+        *out = cay__strdup(b.data);
+    else
+        *out = NULL;
     return 0;
 }
 
@@ -265,7 +288,7 @@ static int fail_build(const building *b, const char *said, cay_err *err)
                 strcasestr(said, "no build stage");
     return cay_fail_why(err, CAY_EINVAL, form ? "dockerfile_invalid" : "build_failed",
                         "build %.80s: %s", b->dir,
-                        text.data ? text.data : "the engine does not say why");
+                        CAY_OR(text.data, "the engine does not say why"));
 }
 
 static int on_line(const json_t *line, void *arg, cay_err *err)
@@ -299,8 +322,7 @@ static void add_query(cay__buf *path, const char *key, const char *value)
 /* What RUN may use is what the sandbox may. */
 static void add_limits(cay__buf *path, const cay_create *c, const cay__engine_info *engine)
 {
-    uint64_t memory = c->limits.memory ? c->limits.memory : 2ull << 30,
-             cpu = c->limits.cpu_milli ? c->limits.cpu_milli : 2000;
+    uint64_t memory = CAY_OR(c->limits.memory, 2ull << 30), cpu = CAY_OR(c->limits.cpu_milli, 2000);
     if (engine->memory && memory != CAY_UNLIMITED)
         cay__buf_fmt(path, "&memory=%llu&memswap=%llu", (unsigned long long)memory,
                      (unsigned long long)memory);
@@ -323,7 +345,7 @@ static int run_build(cay__docker *d, const cay_call *call, const cay__docker_opt
     cay__buf_str(&path, "/build?rm=true&forcerm=true");
     add_query(&path, "t", tag);
     add_query(&path, "dockerfile", s->file);
-    add_query(&path, "buildargs", text ? text : "{}");
+    add_query(&path, "buildargs", CAY_OR(text, "{}"));
     if (o->platform)
         add_query(&path, "platform", o->platform);
     if (strcmp(o->network, "none") != 0)
@@ -354,8 +376,8 @@ int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_op
     if (rc == 0) {
         /* One name for each directory, file and choice: what is built anew takes it over. */
         CAY_AUTOBUF all = CAY__BUF(128u << 10);
-        cay__buf_fmt(&all, "%s\n%s\n%s\n%s", s.dir, s.file, o->platform ? o->platform : "",
-                     o->build_args ? o->build_args : "");
+        cay__buf_fmt(&all, "%s\n%s\n%s\n%s", s.dir, s.file, CAY_OR(o->platform, ""),
+                     CAY_OR(o->build_args, ""));
         snprintf(tag, sizeof tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len),
                  cay__hash(s.dir, strlen(s.dir)));
         rc = run_build(d, call, o, c, &s, tag, err);

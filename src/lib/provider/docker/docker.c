@@ -78,11 +78,12 @@ int cay__docker_home(cay__docker *d, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "write %s/owner", d->dir);
     if (d->boxes < 0)
         d->boxes = CAY_STEAL_FD(boxes);
-    return read_owner(d) < 0 ? cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
-                                            "%s/owner is damaged; restore it, or remove the "
-                                            "directory and its containers by hand",
-                                            d->dir)
-                             : 0;
+    if (read_owner(d) < 0)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
+                            "%s/owner is damaged; restore it, or remove the "
+                            "directory and its containers by hand",
+                            d->dir);
+    return 0;
 }
 
 /* Ours alone, and by this very program's layout: another size is another program's. */
@@ -195,7 +196,9 @@ static int docker_destroy(void *box, const cay_call *call, cay_err *err)
 static int docker_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
 {
     cay__docker *d = self;
-    return d->boxes < 0 ? 0 : cay__docker_remove(d, call, id, err);
+    if (d->boxes < 0)
+        return 0;
+    return cay__docker_remove(d, call, id, err);
 }
 
 static int docker_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
@@ -233,8 +236,9 @@ static int docker_fill(void *box, const cay_call *call, const cay_fill *spec, ca
 static int docker_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__docker_box *b = box;
-    return b->walls.far ? cay__docker_far_connect(b, call, port, fd, err)
-                        : cay__nf_connect(SESSIONS(box), call, port, fd, err);
+    if (b->walls.far)
+        return cay__docker_far_connect(b, call, port, fd, err);
+    return cay__nf_connect(SESSIONS(box), call, port, fd, err);
 }
 
 static int docker_services(void *box, const cay_call *call,
@@ -308,7 +312,7 @@ static int on_dir(const cay__fs_entry *e, void *arg)
     if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
         return CAY__FS_SKIP;
     int rc = k->fn(e->name, k->arg);
-    return rc ? rc : CAY__FS_SKIP;
+    return CAY_OR(rc, CAY__FS_SKIP);
 }
 
 static int docker_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
@@ -321,7 +325,9 @@ static int docker_list(void *self, const cay_call *call, int (*fn)(const char *i
     if (d->boxes < 0)
         return 0;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
-    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s", d->dir) : rc;
+    if (rc == -1)
+        return cay_fail_sys(err, CAY_ESYS, "list %s", d->dir);
+    return rc;
 }
 
 typedef struct stray {
@@ -402,8 +408,10 @@ static int event_reach(void *arg, const char *id, int *sock)
     int pid, rc = cay__docker_box_open(arg, id, &b, NULL);
     if (rc < 0)
         return rc;
-    rc = b->walls.far ? cay__docker_far_dial(b, &soon, &fd, NULL)
-                      : cay__docker_reach(b, &fd, &pid, NULL);
+    if (b->walls.far)
+        rc = cay__docker_far_dial(b, &soon, &fd, NULL);
+    else
+        rc = cay__docker_reach(b, &fd, &pid, NULL);
     if (rc == 0 && !b->walls.far)
         rc = cay__docker_judge(b, &soon, pid, NULL); /* nobody else tells what happens in it */
     if (rc == 0)

@@ -86,7 +86,10 @@ static int fail_unreachable(const cay__engine *e, cay_err *err)
                           sys ? strerror(sys) : "it hung up");
     if (err) {
         err->sys = sys;
-        err->retry = sys == EACCES ? CAY_RETRY_NO : CAY_RETRY_YES;
+        if (sys == EACCES)
+            err->retry = CAY_RETRY_NO;
+        else
+            err->retry = CAY_RETRY_YES;
     }
     return rc;
 }
@@ -96,18 +99,24 @@ static int unreachable_tcp(const cay__engine *e, const cay_err *why, cay_err *er
 {
     bool tls =
         !strcmp(why->reason, "net_tls") || (*e->where.certs && !strcmp(why->reason, "net_cut"));
-    int rc =
-        tls ? cay_fail_why(err, CAY_EUPSTREAM, "engine_tls",
-                           "the engine at %.60s and we do not trust each other: %.90s; look at "
-                           "ca.pem, cert.pem and key.pem in %.60s",
-                           e->where.path, why->msg, e->where.certs)
-            : cay_fail_why(err, CAY_EUPSTREAM, "engine_down",
-                           "the engine at %.60s does not answer: %.100s; is it running, and does "
-                           "it listen there%s?",
-                           e->where.path, why->msg,
-                           *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
-    if (err)
-        err->retry = tls ? CAY_RETRY_NO : CAY_RETRY_YES;
+    int rc;
+    if (tls)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_tls",
+                          "the engine at %.60s and we do not trust each other: %.90s; look at "
+                          "ca.pem, cert.pem and key.pem in %.60s",
+                          e->where.path, why->msg, e->where.certs);
+    else
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down",
+                          "the engine at %.60s does not answer: %.100s; is it running, and does "
+                          "it listen there%s?",
+                          e->where.path, why->msg,
+                          *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
+    if (err) {
+        if (tls)
+            err->retry = CAY_RETRY_NO;
+        else
+            err->retry = CAY_RETRY_YES;
+    }
     return rc;
 }
 
@@ -134,7 +143,7 @@ static int read_error(cay__answer *a, const cay_call *call, cay_err *err)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "engine_tls",
             "the engine speaks TLS alone; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH");
-    cay__json_object("answer", text.data ? text.data : "", &o, NULL);
+    cay__json_object("answer", CAY_OR(text.data, ""), &o, NULL);
     return cay__engine_error(cay__answer_head(a)->status, cay__json_str(o, "message", ""), err);
 }
 
@@ -145,8 +154,11 @@ static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q,
     cay_err why = CAY_ERR_INIT;
     int rc = cay__http_client_ask(e->client, call, q, &a, &why);
     if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") ||
-                                !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
-        return e->where.tcp ? unreachable_tcp(e, &why, err) : fail_unreachable(e, err);
+                                !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls"))) {
+        if (e->where.tcp)
+            return unreachable_tcp(e, &why, err);
+        return fail_unreachable(e, err);
+    }
     if (rc < 0) {
         if (err)
             *err = why;
@@ -168,7 +180,7 @@ static int take_json(cay__answer *a, const cay_call *call, json_t **out, cay_err
     CAY_TRY(read_all(a, call, &text, err));
     if (!out)
         return 0;
-    if (cay__json_any("answer", text.data ? text.data : "", out, err) < 0)
+    if (cay__json_any("answer", CAY_OR(text.data, ""), out, err) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine answers with something that is not JSON");
     return 0;
@@ -178,7 +190,9 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
                     json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOJSON *own = body;
-    CAY_AUTOFREE char *text = body ? cay__json_text(body, ANSWER_MAX) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (body)
+        text = cay__json_text(body, ANSWER_MAX);
     cay__answer *a = NULL;
     if (body && !text)
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
@@ -195,7 +209,9 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
 static int parse_minor(const char *api)
 {
     uint64_t n;
-    return cay__str_starts(api, "1.") && cay__str_to_u64(api + 2, &n) && n < 1000 ? (int)n : 0;
+    if (cay__str_starts(api, "1.") && cay__str_to_u64(api + 2, &n) && n < 1000)
+        return (int)n;
+    return 0;
 }
 
 static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
@@ -228,7 +244,9 @@ static void take_info(cay__engine_info *i, const json_t *o)
     size_t k;
     json_array_foreach(list, k, v)
     {
-        const char *s = json_string_value(v) ? json_string_value(v) : "";
+        const char *s = "";
+        if (json_string_value(v))
+            s = json_string_value(v);
         i->rootless |= strstr(s, "rootless") != NULL;
         i->userns |= strstr(s, "userns") != NULL;
         i->seccomp |= strstr(s, "seccomp") != NULL;
@@ -281,9 +299,10 @@ static int build_target(cay__engine *e, const cay_call *call, const char *path, 
     const cay__engine_info *i;
     CAY_TRY(cay__engine_meet(e, call, &i, err));
     cay__buf_fmt(target, "/v%s%s", i->api, path);
-    return target->full ? cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
-                                       "the request to the engine is too long")
-                        : 0;
+    if (target->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
+                            "the request to the engine is too long");
+    return 0;
 }
 
 int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, const char *path,

@@ -69,7 +69,7 @@ int cay__engine_error(int status, const char *said, cay_err *err)
     CAY_AUTOBUF text = CAY__BUF(220);
     size_t n = CAY_MIN(strlen(said), (size_t)150);
     cay__buf_safe(&text, said, n, false);
-    const char *safe = text.data ? text.data : "it does not say why";
+    const char *safe = CAY_OR(text.data, "it does not say why");
     /* A container that is not there is told by the status alone: its name may hold any of the
      * words. */
     bool container = status == 404 && (!strncasecmp(said, "no such container", 17) ||

@@ -21,11 +21,11 @@ static int inspect_image(cay__engine *e, const cay_call *call, const char *ref, 
     cay__buf_fmt(&path, "/images/%s/json",
                  ref); /* Podman does not decode it; options.c lets nothing through that needs it */
     int rc = cay__engine_ask(e, call, "GET", path.data, NULL, out, err);
-    return rc == CAY_ENOENT
-               ? cay_fail_why(
-                     err, rc, "image_not_found",
-                     "the engine has no image %.120s; pull it, or give option pull=missing", ref)
-               : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, rc, "image_not_found",
+                            "the engine has no image %.120s; pull it, or give option pull=missing",
+                            ref);
+    return rc;
 }
 
 static bool is_other(const cay_create *c)
@@ -73,7 +73,7 @@ void cay__docker_making(const cay_create *c, const char *what, const char *text,
     cay__buf_safe(&safe, text, CAY_MIN(n, (size_t)400), false);
     c->making(&(cay_making){ .size = sizeof(cay_making),
                              .what = what,
-                             .text = safe.data ? safe.data : "",
+                             .text = CAY_OR(safe.data, ""),
                              .brief = brief },
               c->making_arg);
 }
@@ -117,7 +117,7 @@ static int pull_image(cay__engine *e, const cay_call *call, const cay__docker_op
     cay__buf_str(&path, "/images/create?fromImage=");
     cay__engine_encode(&path, o->image);
     if (!strchr(o->image, '@') &&
-        !strchr(last ? last : o->image, ':')) /* without one all tags would come */
+        !strchr(CAY_OR(last, o->image), ':')) /* without one all tags would come */
         cay__buf_str(&path, "&tag=latest");
     if (o->platform) {
         cay__buf_str(&path, "&platform=");
@@ -148,7 +148,10 @@ static int parse_image(const json_t *j, const char *ref, const cay__engine_info 
     if (*cay__json_str(json_object_get(config, "Labels"), CAY__DOCKER_LAYER, ""))
         return cay_fail_why(err, CAY_ENOENT, "image_not_found",
                             "there is no image %.100s; a snapshot is used by --from", ref);
-    out->config = json_is_object(config) ? json_incref(config) : json_object();
+    if (json_is_object(config))
+        out->config = json_incref(config);
+    else
+        out->config = json_object();
     return 0;
 }
 
@@ -181,7 +184,9 @@ int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__dock
                                 o->image);
         always = true;
     }
-    int rc = always ? CAY_ENOENT : inspect_image(e, call, o->image, &j, err);
+    int rc = CAY_ENOENT;
+    if (!always)
+        rc = inspect_image(e, call, o->image, &j, err);
     if (rc == CAY_ENOENT && !by_id && strcmp(o->pull, "never") != 0) {
         CAY_TRY(pull_image(e, call, o, &p, err));
         rc = inspect_image(e, call, o->image, &j, err);

@@ -15,23 +15,31 @@ static int post_action(cay__docker_box *b, const cay_call *call, const char *wha
     CAY_TRY(cay__docker_engine(b->d, &e, err));
     cay__docker_at(b, &path, what);
     int rc = cay__engine_ask(e, call, "POST", path.data, NULL, NULL, err);
-    return rc == CAY_ENOENT
-               ? cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id)
-               : rc;
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id);
+    return rc;
 }
 
 /* Why it is as it is: pid 1's own word where it had the time to write one. What it says is the
  * tenant's word, too, and only shown. */
 static void take_reason(cay__docker_box *b, const local_meta *m, const cay__docker_view *v)
 {
-    const char *why = v->state != CAY_STOPPED                 ? m->reason
-                      : v->oom                                ? "oom"
-                      : m->state == CAY_STOPPED && *m->reason ? m->reason
-                                                              : "exited";
+    const char *why;
+    if (v->state != CAY_STOPPED)
+        why = m->reason;
+    else if (v->oom)
+        why = "oom";
+    else if (m->state == CAY_STOPPED && *m->reason)
+        why = m->reason;
+    else
+        why = "exited";
     size_t n = 0;
-    for (; why[n] && n + 1 < sizeof b->reason; n++)
-        b->reason[n] =
-            (why[n] >= 'a' && why[n] <= 'z') || why[n] == '_' || why[n] == '-' ? why[n] : '_';
+    for (; why[n] && n + 1 < sizeof b->reason; n++) {
+        if ((why[n] >= 'a' && why[n] <= 'z') || why[n] == '_' || why[n] == '-')
+            b->reason[n] = why[n];
+        else
+            b->reason[n] = '_';
+    }
     b->reason[n] = 0;
 }
 
@@ -53,8 +61,11 @@ static int read_freezer(int pid)
                                 NULL)
                : !cay__str_join(at, sizeof at, "/sys/fs/cgroup", line + 3, "/cgroup.events", NULL))
             return -1;
-        if (cay__fd_read_file(AT_FDCWD, at, word, sizeof word) > 0)
-            return v1 ? strncmp(word, "THAWED", 6) != 0 : strstr(word, "frozen 1") != NULL;
+        if (cay__fd_read_file(AT_FDCWD, at, word, sizeof word) > 0) {
+            if (v1)
+                return strncmp(word, "THAWED", 6) != 0;
+            return strstr(word, "frozen 1") != NULL;
+        }
     }
     return -1;
 }
@@ -221,7 +232,10 @@ int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err 
         cay__docker_view v;
         int rc = cay__docker_look(b, call, &v, err);
         if (rc == CAY_EGONE || (rc == 0 && v.state == CAY_STOPPED)) {
-            *state = rc == CAY_EGONE ? CAY_GONE : CAY_STOPPED;
+            if (rc == CAY_EGONE)
+                *state = CAY_GONE;
+            else
+                *state = CAY_STOPPED;
             if (rc == 0)
                 json_decref(v.all);
             return 0;

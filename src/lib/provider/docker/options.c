@@ -130,7 +130,7 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
             return cay_fail_why(
                 err, CAY_EINVAL, "option_unknown",
                 "option %.40s is not known to this provider; docs/docker.md has them all", p->key);
-        const char *v = p->value ? p->value : "";
+        const char *v = CAY_OR(p->value, "");
         if (!rows[i].ok(v))
             return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %s=%.60s: give %s",
                                 rows[i].name, v, rows[i].what);
@@ -151,7 +151,7 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
     if (out->dockerfile)
         return 0;
     if (!out->image)
-        out->image = usual && *usual ? usual : NULL;
+        out->image = cay__text_or(usual, NULL);
     if (!out->image || !is_image(out->image))
         return cay_fail_why(
             err, CAY_EINVAL, "image_missing",

@@ -32,8 +32,9 @@ static int connect_socket(int fd, int at)
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
     if (!CAY__MUTANT("docker-queue"))
         cay__fd_nonblock(fd, true);
-    return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false) ? -1
-                                                                                            : 0;
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false))
+        return -1;
+    return 0;
 }
 
 /* What is in the socket's place is looked at all the same, a link is not followed, and who listens
@@ -49,7 +50,10 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "socket");
     *pid = 0;
     if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect_socket(fd, at) < 0) {
-        *pid = at >= 0 && errno == EAGAIN ? -1 : 0;
+        if (at >= 0 && errno == EAGAIN)
+            *pid = -1;
+        else
+            *pid = 0;
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s",
                             b->id);
     }

@@ -92,7 +92,9 @@ int cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err)
                             "what is put into the container is too long");
     cay__docker_at(b, &path, "/archive?path=/");
     int rc = cay__engine_put(b->d->engine, call, path.data, fd, tar.len, err);
-    return rc < 0 ? cay_wrap(err, rc, "put pid 1 into the container of %s", b->id) : 0;
+    if (rc < 0)
+        return cay_wrap(err, rc, "put pid 1 into the container of %s", b->id);
+    return 0;
 }
 
 typedef struct source {
@@ -182,7 +184,9 @@ static int start_tunnel(way *w, cay_err *err)
     errno = pthread_create(&thread, &attr, run_tunnel, w);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
+    if (errno)
+        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+    return 0;
 }
 
 /* Until the relay says that it has who was asked for. */
@@ -204,7 +208,7 @@ static int await_relay(way *w, int wire, const cay_call *call, const char *what,
     if (safe.data && strstr(safe.data, "nobody listens"))
         return cay_fail_why(err, CAY_ENOENT, "port_not_found", "%s: nobody listens there", what);
     return cay_fail_why(err, CAY_EUPSTREAM, "init_unreachable", "%s: %s", what,
-                        safe.data ? safe.data : "the engine's exec ended without a word");
+                        CAY_OR(safe.data, "the engine's exec ended without a word"));
 }
 
 /* An exec of the relay, and its stream. */

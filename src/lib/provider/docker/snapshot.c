@@ -51,8 +51,9 @@ static int write_json(int dir, const char *name, const json_t *o, cay_err *err)
     char tmp[CAY_LAYER_NAME + 8];
     CAY_AUTOFREE char *text = cay__json_text(o, RECORD_MAX);
     cay__str_join(tmp, sizeof tmp, ".", name, NULL);
-    CAY_AUTOFD fd =
-        text ? openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    CAY_AUTOFD fd = -1;
+    if (text)
+        fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(dir, tmp, dir, name) < 0)
         return cay_fail_sys(err, CAY_ESYS, "write %s", name);
     return 0;
@@ -63,8 +64,9 @@ int cay__docker_request_write(int dir, const cay__docker_image *image, json_t *b
 {
     CAY_AUTOJSON *r =
         json_pack("{s:s,s:O,s:O}", "of", image->of, "config", image->config, "body", body);
-    return r ? write_json(dir, "request", r, err)
-             : cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
+    if (r)
+        return write_json(dir, "request", r, err);
+    return cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
 }
 
 static int open_records(const cay__docker *d, bool make)
@@ -98,11 +100,12 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
     cay__str_join(tmp, sizeof tmp, ".new-", layer, NULL);
     CAY_AUTOFD to = open_layers(d, true);
     cay__fs_remove(&boxes, tmp, true);
-    CAY_AUTOFD at = mkdirat(d->boxes, tmp, 0700) < 0
-                        ? -1
-                        : openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    CAY_AUTOFD fd =
-        at < 0 ? -1 : openat(at, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CAY_AUTOFD at = -1;
+    if (mkdirat(d->boxes, tmp, 0700) >= 0)
+        at = openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_AUTOFD fd = -1;
+    if (at >= 0)
+        fd = openat(at, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = to >= 0 && fd >= 0 && cay__fd_write_all(fd, image, strlen(image));
     if (ok && renameat2(d->boxes, tmp, to, layer, RENAME_NOREPLACE) == 0)
         return 0;
@@ -161,11 +164,11 @@ static int one_runs(const cay_proc_info *p, void *arg)
 /* Where pid 1 was put into the container it would be in the image, with its directory. */
 static int not_far(const cay__docker_box *b, cay_err *err)
 {
-    return b->walls.far
-               ? cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
-                              "no snapshots of %s: the engine does not see this machine's files",
-                              b->id)
-               : 0;
+    if (b->walls.far)
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
+                            "no snapshots of %s: the engine does not see this machine's files",
+                            b->id);
+    return 0;
 }
 
 static int check_snapshot(cay__docker_box *b, const cay_call *call, const cay_snap *spec,
@@ -184,9 +187,10 @@ static int check_snapshot(cay__docker_box *b, const cay_call *call, const cay_sn
                             b->id);
     if (spec->how == CAY_SNAP_QUIET)
         CAY_TRY(cay__procs_all(&b->link, &b->sessions, b->id, call, one_runs, &busy, err));
-    return busy ? cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of %s are running",
-                               b->id)
-                : 0;
+    if (busy)
+        return cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of %s are running",
+                            b->id);
+    return 0;
 }
 
 /* Held still for the moment, pid 1 included; the image gets what was written, and none of the
@@ -207,7 +211,11 @@ static int commit_container(cay__docker_box *b, const cay_call *call, const char
                               "=none"); /* what somebody runs from it is no sandbox of ours */
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_object(), &j, err));
     const char *got = cay__json_str(j, "Id", "");
-    const char *hex = cay__str_starts(got, "sha256:") ? got + 7 : got;
+    const char *hex;
+    if (cay__str_starts(got, "sha256:"))
+        hex = got + 7;
+    else
+        hex = got;
     if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64 ||
         !cay__str_join(id, cap, "sha256:", hex, NULL))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
@@ -264,7 +272,9 @@ static int remove_image(cay__docker *d, const cay_call *call, const char *layer,
         cay__buf_str(&path, "?force=true");
         rc = cay__engine_ask(e, call, "DELETE", path.data, NULL, NULL, err);
     }
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err)

@@ -27,7 +27,11 @@ static const char *const caps[] = { "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID",
 
 static uint64_t resolve_limit(uint64_t asked, uint64_t usual)
 {
-    return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
+    if (asked == CAY_UNLIMITED)
+        return 0;
+    if (asked)
+        return asked;
+    return usual;
 }
 
 static bool is_given(const char *s)
@@ -87,7 +91,7 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported",
                             "the engine's storage (%s on %s) has no quota; leave the disk limit "
                             "out, or keep its data on xfs with pquota",
-                            engine->driver, *engine->backing ? engine->backing : "unknown");
+                            engine->driver, cay__text_or(engine->backing, "unknown"));
     if (engine->userns && !engine->rootless && !strcmp(o->transport, "socket"))
         return cay_fail_why(
             err, CAY_ENOTSUP, "engine_userns",
@@ -177,7 +181,9 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
         const char *driver = NULL;
         CAY_AUTOJSON *more = json_object();
         for (size_t i = 2; i < n; i++) {
-            char *eq = cay__str_starts(part[i], "opt.") ? strchr(part[i], '=') : NULL;
+            char *eq = NULL;
+            if (cay__str_starts(part[i], "opt."))
+                eq = strchr(part[i], '=');
             if (eq && eq > part[i] + 4) { /* for the driver */
                 *eq = 0;
                 bad |= names_the_host(part[i] + 4, eq + 1);
@@ -202,7 +208,7 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
         if (driver || json_object_size(more))
             json_object_set_new(m, "VolumeOptions",
                                 json_pack("{s:{s:s,s:O}}", "DriverConfig", "Name",
-                                          driver ? driver : "local", "Options", more));
+                                          CAY_OR(driver, "local"), "Options", more));
         json_array_append_new(mounts, m);
     }
     return 0;
@@ -272,7 +278,9 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
     CAY_AUTOFREE char *text = cay__alloc(PROFILE_MAX + sizeof word);
     CAY_AUTOFD fd = open(o->seccomp, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     memcpy(text, word, sizeof word - 1);
-    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text + sizeof word - 1, PROFILE_MAX);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text + sizeof word - 1, PROFILE_MAX);
     if (n <= 0 || json_array_append_new(opt, json_string(text)) < 0)
         return cay_fail_why(err, CAY_EINVAL, "option_invalid",
                             "option seccomp: %.120s cannot be read as a profile", o->seccomp);
@@ -292,7 +300,9 @@ static void add_limits(json_t *host, const cay_create *c, const cay__engine_info
              nofile = resolve_limit(c->limits.nofile, 4096);
     /* A rootless engine without delegated groups has none of them; layers tell it. */
     if (engine->memory && memory) {
-        uint64_t swap = c->limits.swap == CAY_UNLIMITED ? 0 : c->limits.swap;
+        uint64_t swap = 0;
+        if (c->limits.swap != CAY_UNLIMITED)
+            swap = c->limits.swap;
         json_object_set_new(host, "Memory", json_integer((json_int_t)memory));
         json_object_set_new(
             host, "MemorySwap",
@@ -338,7 +348,7 @@ static json_t *build_labels(const cay_create *c, const cay__docker_place *at)
     json_t *o = json_pack("{s:s,s:s}", CAY__DOCKER_OWNER, at->owner, CAY__DOCKER_SANDBOX, at->id);
     for (const cay_pair *p = c->labels; p && p->key; p++)
         if (!cay__str_starts(p->key, "io.cay."))
-            json_object_set_new(o, p->key, json_string(p->value ? p->value : ""));
+            json_object_set_new(o, p->key, json_string(CAY_OR(p->value, "")));
     return o;
 }
 
@@ -384,9 +394,13 @@ static const char *default_user(const cay_create *c, const json_t *config, char 
     size_t n = strcspn(image, ":"); /* USER, or USER:GROUP, which is then its only one */
     bool root = !n || (n == 1 && *image == '0') || (n == 4 && !strncmp(image, "root", 4));
     /* An image that says nothing means root; we do not. */
-    const char *user = is_given(c->user)              ? c->user
-                       : root || strlen(image) >= cap ? USUAL_USER
-                                                      : image;
+    const char *user;
+    if (is_given(c->user))
+        user = c->user;
+    else if (root || strlen(image) >= cap)
+        user = USUAL_USER;
+    else
+        user = image;
     if (!is_given(c->group))
         return user;
     snprintf(buf, cap, "%.*s:%s", (int)strcspn(user, ":"), user, c->group);
@@ -414,11 +428,12 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
     for (const cay_pair *e = c->env; e && e->key; e++) {
         cay__buf_str(b, e->key);
         cay__buf_str(b, "=");
-        cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
+        cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
     }
     bool storage = cay__docker_storage(c);
     cay__services_wire(b, c, c->services_wait || storage, storage);
-    return b->full || b->len > CONFIG_MAX ? cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
-                                                         "the environment is longer than 4 MiB")
-                                          : 0;
+    if (b->full || b->len > CONFIG_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
+                            "the environment is longer than 4 MiB");
+    return 0;
 }

@@ -40,7 +40,9 @@ void cay__docker_volumes_show(json_t *mounts, const char *storage, const char *i
 int cay__docker_volumes_mark(int dir, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "note the volumes of the sandbox") : 0;
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "note the volumes of the sandbox");
+    return 0;
 }
 
 /* Where a text holds a value, or as much of its beginning as was left when it was cut. */
@@ -114,7 +116,7 @@ static int ask_list(cay__docker *d, const cay_call *call, const char *id, json_t
     char filter[200];
     int n = snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"", d->owner);
     snprintf(filter + n, sizeof filter - (size_t)n, "%s%s%s]}",
-             id ? ",\"" CAY__DOCKER_SANDBOX "=" : "", id ? id : "", id ? "\"" : "");
+             id ? ",\"" CAY__DOCKER_SANDBOX "=" : "", CAY_OR(id, ""), id ? "\"" : "");
     cay__buf_str(&path, "/volumes?filters=");
     cay__engine_encode(&path, filter);
     return cay__engine_ask(d->engine, call, "GET", path.data, NULL, out, NULL);

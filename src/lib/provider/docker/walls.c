@@ -58,7 +58,7 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
     *out = (cay__docker_walls){ 0 };
     /* More than fits is still more: the list is cut, and what was opened stays opened. */
     snprintf(out->caps, sizeof out->caps, "%s%s%s", o->mounts ? "SYS_ADMIN" : "",
-             o->mounts && o->cap_add ? "," : "", o->cap_add ? o->cap_add : "");
+             o->mounts && o->cap_add ? "," : "", CAY_OR(o->cap_add, ""));
     snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
     snprintf(out->network, sizeof out->network, "%s", o->network);
     describe_walls(out);
@@ -101,14 +101,21 @@ void cay__docker_walls_load(int dir, cay__docker_walls *out)
  * left. */
 cay_level cay__docker_level(const cay__engine_info *i, const cay__docker_walls *w)
 {
-    if (w && w->opened)
-        return i->rootless ? CAY_LEVEL_PROCESS : CAY_LEVEL_NONE;
-    return i->rootless ? CAY_LEVEL_ROOTLESS : CAY_LEVEL_PROCESS;
+    if (w && w->opened) {
+        if (i->rootless)
+            return CAY_LEVEL_PROCESS;
+        return CAY_LEVEL_NONE;
+    }
+    if (i->rootless)
+        return CAY_LEVEL_ROOTLESS;
+    return CAY_LEVEL_PROCESS;
 }
 
 static cay_wall if_on(bool on, const char *name, const char *why, const char *remedy)
 {
-    return on ? (cay_wall){ name, "on", "", "" } : (cay_wall){ name, "off", why, remedy };
+    if (on)
+        return (cay_wall){ name, "on", "", "" };
+    return (cay_wall){ name, "off", why, remedy };
 }
 
 static cay_wall build_seccomp_wall(const cay__engine_info *i, const cay__docker_walls *w)
@@ -130,8 +137,9 @@ static cay_wall build_seccomp_wall(const cay__engine_info *i, const cay__docker_
 
 static cay_wall build_capabilities_wall(const cay__docker_walls *w)
 {
-    return *w->caps ? (cay_wall){ "capabilities", "soft", w->why_caps, "leave option cap_add out" }
-                    : (cay_wall){ "capabilities", "on", w->why_caps, "" };
+    if (*w->caps)
+        return (cay_wall){ "capabilities", "soft", w->why_caps, "leave option cap_add out" };
+    return (cay_wall){ "capabilities", "on", w->why_caps, "" };
 }
 
 size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_wall *out,
@@ -143,7 +151,7 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         .why_caps = "seven for root inside, none for others",
         .why_net = "none by default; option network opens it, without a policy"
     };
-    w = w ? w : &whole;
+    w = CAY_OR(w, &whole);
     const cay_wall rows[] = {
         { "engine", "on",
           i->podman ? "Podman's container; the engine is the wall's maker"

@@ -31,9 +31,11 @@ static int find_certs(cay__engine_where *w, cay_err *err)
     const char *dir = getenv("DOCKER_CERT_PATH"), *home = getenv("HOME");
     char ca[600];
     struct stat st;
-    bool fits = dir && *dir
-                    ? cay__str_copy(w->certs, sizeof w->certs, dir)
-                    : home && cay__str_join(w->certs, sizeof w->certs, home, "/.docker", NULL);
+    bool fits;
+    if (dir && *dir)
+        fits = cay__str_copy(w->certs, sizeof w->certs, dir);
+    else
+        fits = home && cay__str_join(w->certs, sizeof w->certs, home, "/.docker", NULL);
     if (!fits || w->certs[0] != '/' || !cay__str_join(ca, sizeof ca, w->certs, "/ca.pem", NULL) ||
         stat(ca, &st) < 0)
         return cay_fail_why(err, CAY_EINVAL, "engine_certs",
@@ -47,7 +49,7 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
 {
     bool tls = is_set("DOCKER_TLS_VERIFY") || is_set("DOCKER_TLS") || is_set("DOCKER_CERT_PATH");
     const char *end = rest + strcspn(rest, "/"), *last = strrchr(rest, ']');
-    const char *colon = strchr(last ? last : rest, ':');
+    const char *colon = strchr(CAY_OR(last, rest), ':');
     if (!*rest || *rest == ':' || (*end && strcmp(end, "/") != 0) || (size_t)(end - rest) > 90)
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: give tcp://HOST:PORT",
                             url);

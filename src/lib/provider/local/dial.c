@@ -90,7 +90,10 @@ static int spawn_local(local_box *b, int listener, int lock, cay_err *err)
     for (int i = 0; i < 3 && !e;
          i++) { /* first out of the way, so that no target covers a source */
         high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
-        e = high[i] < 0 ? errno : posix_spawn_file_actions_adddup2(&acts, high[i], 3 + i);
+        if (high[i] < 0)
+            e = errno;
+        else
+            e = posix_spawn_file_actions_adddup2(&acts, high[i], 3 + i);
     }
     if (!e)
         e = posix_spawn(&pid, prog, &acts, NULL, argv, env);

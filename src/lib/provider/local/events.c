@@ -70,7 +70,9 @@ static source *find_source(listener *t, const char *id)
 
 static void add_source(listener *t, const char *id, bool fresh)
 {
-    source *s = cay__id_valid(id, 'c') ? find_source(t, id) : NULL;
+    source *s = NULL;
+    if (cay__id_valid(id, 'c'))
+        s = find_source(t, id);
     if (!s)
         return;
     s->tries = TRIES;
@@ -207,7 +209,9 @@ static int start_thread(listener *t, cay_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
     errno = pthread_create(&thread, &attr, listener_main, t);
-    int rc = errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
+    int rc = 0;
+    if (errno)
+        rc = cay_fail_sys(err, CAY_ESYS, "start a thread");
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return rc;
@@ -225,7 +229,7 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
     listener *t = cay__alloc(sizeof *t);
     t->from = *from;
     cay__str_copy(t->run, sizeof t->run, from->run);
-    cay__str_copy(t->only, sizeof t->only, id ? id : "");
+    cay__str_copy(t->only, sizeof t->only, CAY_OR(id, ""));
     snprintf(boxes, sizeof boxes, "/proc/self/fd/%d", from->boxes);
     t->at = cay__alloc(BOXES_MAX * sizeof *t->at);
     t->wd_run = inotify_add_watch(notify, from->run, IN_CREATE);

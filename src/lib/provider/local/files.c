@@ -14,7 +14,9 @@ static const char *translate_path(const local_box *b, const char *path)
     size_t n = strlen(b->path);
     if (strncmp(path, b->path, n) != 0 || (path[n] && path[n] != '/'))
         return path;
-    return path[n] ? path + n : "/";
+    if (path[n])
+        return path + n;
+    return "/";
 }
 
 int cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,

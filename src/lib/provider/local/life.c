@@ -116,7 +116,10 @@ int cay__local_wait(void *box, const cay_call *call, cay_state *state, cay_err *
         if (rc == 0 && st.state != CAY_STOPPED)
             rc = call_box(b, call, CAY_MSG_BOX_WAIT, 0, 0, NULL, err);
         else if (rc == CAY_EGONE || rc == 0) {
-            *state = rc == 0 ? CAY_STOPPED : CAY_GONE;
+            if (rc == 0)
+                *state = CAY_STOPPED;
+            else
+                *state = CAY_GONE;
             return 0;
         }
         if (rc < 0 && rc != CAY_ESTATE && rc != CAY_EGONE)

@@ -101,9 +101,10 @@ static int check_outside(const cay_create *s, cay_err *err)
             "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
     if (stat(dir, &st) < 0)
         return cay_fail_sys(err, CAY_ENOENT, "option root_dir %.200s", dir);
-    return S_ISDIR(st.st_mode) ? 0
-                               : cay_fail_why(err, CAY_ETYPE, "spec_invalid",
-                                              "option root_dir %.200s is no directory", dir);
+    if (S_ISDIR(st.st_mode))
+        return 0;
+    return cay_fail_why(err, CAY_ETYPE, "spec_invalid", "option root_dir %.200s is no directory",
+                        dir);
 }
 
 /* What cannot be kept is refused before anything is made. */
@@ -147,7 +148,7 @@ static int check_spec(local *l, const cay_create *s, cay_err *err)
 static int write_config(int dir, const cay_create *s, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(4 << 20);
-    const char *workdir = s->workdir && *s->workdir ? s->workdir : "/workspace";
+    const char *workdir = cay__text_or(s->workdir, "/workspace");
     const char *home = getenv("HOME");
     if (!root_dir(s) || !home || home[0] != '/')
         home = "/home";
@@ -181,13 +182,13 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     cay__fs in = { .root = dir };
     char workdir[300];
     cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT,
-                  s->workdir && *s->workdir ? s->workdir : "/workspace", NULL);
+                  cay__text_or(s->workdir, "/workspace"), NULL);
     bool outside = root_dir(s) != NULL;
     if (outside)
         cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);
-    CAY_AUTOFD mark = outside && dir >= 0 ? openat(dir, CAY__LOCAL_OUTSIDE,
-                                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
-                                          : -1;
+    CAY_AUTOFD mark = -1;
+    if (outside && dir >= 0)
+        mark = openat(dir, CAY__LOCAL_OUTSIDE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int rc = 0;
     if (dir < 0 || (outside && mark < 0) || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/home", 0755, true) < 0 ||
@@ -231,17 +232,23 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
     cay__str_copy(b->id, sizeof b->id, id);
     cay__link_open(&b->link, cay__local_dial, b, "cay-local");
     cay__sessions_open(&b->sessions, cay__local_session, b);
-    b->dir = cay__id_valid(id, 'c')
-                 ? openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-                 : -1;
-    int rc = b->dir < 0 ? cay_fail_why(err, CAY_EGONE, "sandbox_gone",
-                                       "sandbox %.24s: its directory is gone", id)
-                        : cay__local_meta_read(b->dir, &m, err);
+    if (cay__id_valid(id, 'c'))
+        b->dir = openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    else
+        b->dir = -1;
+    int rc;
+    if (b->dir < 0)
+        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
+                          id);
+    else
+        rc = cay__local_meta_read(b->dir, &m, err);
     if (rc == 0)
         rc = find_path(b, err);
     if (rc < 0) {
         cay__local_release(b);
-        return rc == CAY_ENOENT ? CAY_EGONE : rc;
+        if (rc == CAY_ENOENT)
+            return CAY_EGONE;
+        return rc;
     }
     *out = b;
     return 0;
@@ -361,7 +368,7 @@ static int on_dir(const cay__fs_entry *e, void *arg)
     if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
         return CAY__FS_SKIP;
     int rc = k->fn(e->name, k->arg);
-    return rc ? rc : CAY__FS_SKIP;
+    return CAY_OR(rc, CAY__FS_SKIP);
 }
 
 int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
@@ -372,7 +379,9 @@ int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, 
     cay__fs boxes = { .root = l->boxes };
     (void)call;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
-    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir) : rc;
+    if (rc == -1)
+        return cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir);
+    return rc;
 }
 
 static int on_leftover(const cay__fs_entry *e, void *arg)

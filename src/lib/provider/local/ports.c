@@ -20,7 +20,9 @@ enum { SOCKETS_MAX = 16384, TCP_LISTENS = 0x0a };
 static pid_t find_holder_pid(local_box *b, const cay_call *call)
 {
     cay_box_status st = { .size = sizeof st };
-    return cay__local_status(b, call, &st, NULL) == 0 ? st.pid : 0;
+    if (cay__local_status(b, call, &st, NULL) == 0)
+        return st.pid;
+    return 0;
 }
 
 typedef struct owned {
@@ -141,7 +143,11 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     CAY_AUTOFD fd =
         socket(l.v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr *a = l.v4 ? (struct sockaddr *)&a4 : (struct sockaddr *)&a6;
+    struct sockaddr *a;
+    if (l.v4)
+        a = (struct sockaddr *)&a4;
+    else
+        a = (struct sockaddr *)&a6;
     int e = 0;
     socklen_t n = sizeof e;
     if (fd < 0)
@@ -270,7 +276,9 @@ static int show_ended(roll *r, kept *e, const cay_call *call)
         return 0; /* forgotten meanwhile */
     int rc = cay__proc_wait(proc, call, &i.exit, NULL);
     cay__proc_release(proc);
-    return rc < 0 ? 0 : r->fn(&i, r->arg);
+    if (rc < 0)
+        return 0;
+    return r->fn(&i, r->arg);
 }
 
 int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
@@ -279,7 +287,9 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
     local_box *b = box;
     roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__clock_ms() - cay__boot_ms() };
     int rc = cay__procs_kept(&b->link, b->id, call, copy_process, &r, err);
-    pid_t root = rc == 0 ? find_holder_pid(b, call) : 0;
+    pid_t root = 0;
+    if (rc == 0)
+        root = find_holder_pid(b, call);
     if (root)
         rc = cay__tree_walk(root, show_live, &r);
     for (size_t i = 0; rc == 0 && i < r.len; i++)

@@ -61,7 +61,9 @@ static const cay_wall no_scope = { "signal-scope", "off",
 static int landlock_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-    return abi > 0 ? (int)abi : 0;
+    if (abi > 0)
+        return (int)abi;
+    return 0;
 }
 
 static const cay_wall *list_layers(size_t *n)
@@ -148,8 +150,10 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
             *err = why;
         return rc;
     }
-    *out = rc < 0 ? cay__probe_new(CAY_LEVEL_NONE, "none", &bad, 1)
-                  : cay__probe_new(CAY_LEVEL_PROCESS, "process", all, n);
+    if (rc < 0)
+        *out = cay__probe_new(CAY_LEVEL_NONE, "none", &bad, 1);
+    else
+        *out = cay__probe_new(CAY_LEVEL_PROCESS, "process", all, n);
     return 0;
 }
 

@@ -56,8 +56,11 @@ static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
     while (r.type == CAY_MSG_BOX) {
         r.box.id[sizeof r.box.id - 1] = r.box.reason[sizeof r.box.reason - 1] = 0;
         int rc = fn(&r.box, arg);
-        if (rc)
-            return rc < 0 ? rc : 0;
+        if (rc) {
+            if (rc < 0)
+                return rc;
+            return 0;
+        }
         CAY_TRY(cay__link_died(&n->link, cay__link_next(sock, call, CAY_MSG_BOX, &r, err), err));
     }
     cay__link_give(&n->link, CAY_STEAL_FD(sock));
@@ -116,9 +119,9 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
  */
 static int name_user(const cay__nbox *b, const cay_spawn *spec, int rc, cay_err *err)
 {
-    return rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5)
-               ? cay_wrap(err, rc, "user %.60s", b->user)
-               : rc;
+    if (rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5))
+        return cay_wrap(err, rc, "user %.60s", b->user);
+    return rc;
 }
 
 int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
@@ -306,7 +309,10 @@ int cay__nbox_connect(void *box, const cay_call *call, uint16_t port, int *fd, c
     cay__nbox *b = box;
     cay__look l = { .n = 0 };
     CAY_TRY(cay__nbox_look_up(b->n, call, b->id, &l, err));
-    b->sessions.netns = l.n ? l.info.cookie : 0;
+    if (l.n)
+        b->sessions.netns = l.info.cookie;
+    else
+        b->sessions.netns = 0;
     return cay__nf_connect(&b->sessions, call, port, fd, err);
 }
 

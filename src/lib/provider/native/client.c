@@ -32,7 +32,7 @@ static uint16_t answer_of(uint16_t request)
 
 static uint16_t get_awaited_type(const cay__ask *ask)
 {
-    return ask->answer ? ask->answer : answer_of(ask->type);
+    return CAY_OR(ask->answer, answer_of(ask->type));
 }
 
 static size_t body_of(uint16_t type)
@@ -166,7 +166,9 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
     bool forever = cay__call_cancel(call) < 0 && cay__call_left(call) < 0;
     for (bool reset = false;;) {
         ssize_t n = recvmsg(sock, &m, (forever ? 0 : MSG_DONTWAIT) | MSG_CMSG_CLOEXEC);
-        struct cmsghdr *c = n > 0 && out->fd ? CMSG_FIRSTHDR(&m) : NULL;
+        struct cmsghdr *c = NULL;
+        if (n > 0 && out->fd)
+            c = CMSG_FIRSTHDR(&m);
         if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
             memcpy(out->fd, CMSG_DATA(c), sizeof(int));
         if (n < 0 && errno == ECONNRESET &&
@@ -193,7 +195,9 @@ static int as_error(const cay_m_error *e, cay_err *err)
     memcpy(msg, e->msg, sizeof e->msg);
     memcpy(reason, e->reason, sizeof e->reason);
     msg[sizeof e->msg] = reason[sizeof e->reason] = 0;
-    int code = e->code < 0 && e->code >= CAY_ESYS ? e->code : CAY_EUPSTREAM;
+    int code = CAY_EUPSTREAM;
+    if (e->code < 0 && e->code >= CAY_ESYS)
+        code = e->code;
     cay_fail_why(err, code, reason, "%s", msg);
     if (err)
         err->sys = e->sys;
@@ -208,12 +212,16 @@ static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, c
     CAY_TRY(recv_reply(sock, call, get_awaited_type(ask), peer, &r, err));
     if (r.type == get_awaited_type(ask))
         return 0;
-    int rc = r.type == CAY_MSG_ERROR
-                 ? as_error(&r.error, err)
-                 : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
+    int rc;
+    if (r.type == CAY_MSG_ERROR)
+        rc = as_error(&r.error, err);
+    else
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
     if (rc == CAY_EGONE && err) /* the peer itself is not gone */
         err->code = CAY_EUPSTREAM;
-    return rc == CAY_EGONE ? CAY_EUPSTREAM : rc;
+    if (rc == CAY_EGONE)
+        return CAY_EUPSTREAM;
+    return rc;
 }
 
 /* One try. *sent tells whether the peer may have begun the work. */

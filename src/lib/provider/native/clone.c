@@ -35,11 +35,16 @@ static int spawn_clone(const char *path, const char *const argv[], const int *fd
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        high[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
-        if (fds[i] >= 0)
-            rc = high[i] < 0
-                     ? errno
-                     : posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
+        if (fds[i] < 0)
+            high[i] = -1;
+        else
+            high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+        if (fds[i] >= 0) {
+            if (high[i] < 0)
+                rc = errno;
+            else
+                rc = posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
+        }
     }
     if (rc == 0)
         rc = posix_spawn(pid, path, &acts, &attr, (char *const *)argv, environ);
@@ -48,7 +53,9 @@ static int spawn_clone(const char *path, const char *const argv[], const int *fd
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = rc;
-    return rc ? cay_fail_sys(err, CAY_ESYS, "start %s", path) : 0;
+    if (rc)
+        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+    return 0;
 }
 
 /* A late or canceled call ends it: it takes back what it began, and the sandbox goes on. */
@@ -114,7 +121,9 @@ static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
 static int as_error(clone_answer *a, cay_err *err)
 {
     a->reason[sizeof a->reason - 1] = a->msg[sizeof a->msg - 1] = 0;
-    int code = a->code < 0 && a->code >= CAY_ESYS ? a->code : CAY_EUPSTREAM;
+    int code = CAY_EUPSTREAM;
+    if (a->code < 0 && a->code >= CAY_ESYS)
+        code = a->code;
     cay_fail_why(err, code, a->reason, "snapshot: %s", a->msg);
     if (err)
         err->sys = a->sys;

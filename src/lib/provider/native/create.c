@@ -38,7 +38,7 @@ static int add_target(cay__buf *b, const char *t, cay_err *err)
         return cay_fail_why(
             err, CAY_EINVAL, "grant_target",
             "grant target %s: give an absolute path below /, at most 255 bytes, without ..",
-            t ? t : "(none)");
+            CAY_OR(t, "(none)"));
     cay__buf_add(b, t, strlen(t) + 1);
     return 0;
 }
@@ -71,8 +71,8 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
                                       NULL)) /* as daemon/init/user.c reads it */
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
                             "user %.64s with group %.64s: too long", user, spec->group);
-    const char *fields[] = { spec->group ? who : user, spec->workdir ? spec->workdir : "/workspace",
-                             spec->hostname ? spec->hostname : "", "" };
+    const char *fields[] = { spec->group ? who : user, CAY_OR(spec->workdir, "/workspace"),
+                             CAY_OR(spec->hostname, ""), "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
     for (const cay_pair *e = spec->env; e && e->key; e++) {
@@ -82,7 +82,7 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
                 "environment variable %s: a name is not empty and has no =", e->key);
         cay__buf_str(b, e->key);
         cay__buf_str(b, "=");
-        cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
+        cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
     }
     cay__services_wire(b, spec, spec->services_wait || spec->net,
                        false); /* what they may reach is settled before they start */
@@ -98,10 +98,11 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
 static int open_dir(const cay__native *n, const char *path, const char *what, int *out,
                     cay_err *err)
 {
-    if (CAY__MUTANT("grant-race"))
-        return (*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0
-                   ? cay_fail_sys(err, CAY_ESYS, "%s %s", what, path)
-                   : 0;
+    if (CAY__MUTANT("grant-race")) {
+        if ((*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+        return 0;
+    }
     return cay__source_check(what, path, n->home_fd, n->run, out, err);
 }
 
@@ -132,16 +133,20 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
             int rc = n->volume_disk(n->home_fd, v->name, &fd, err);
             if (rc < 0 && rc != CAY_ENOENT)
                 return rc;
-            m->grants_mount |= rc == 0 ? bit : 0;
+            if (rc == 0)
+                m->grants_mount |= bit;
             errno = ENOENT;
         }
-        if (fd < 0)
-            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "volume_not_found",
-                                                  "volume %s has no files here", v->name)
-                                   : cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);
+        if (fd < 0) {
+            if (errno == ENOENT)
+                return cay_fail_why(err, CAY_ENOENT, "volume_not_found",
+                                    "volume %s has no files here", v->name);
+            return cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);
+        }
         s->fds[s->n++] = fd;
         m->grants_store |= bit;
-        m->grants_rw |= v->rw ? bit : 0;
+        if (v->rw)
+            m->grants_rw |= bit;
     }
     m->ngrants += (uint32_t)spec->nvolumes;
     return 0;
@@ -156,9 +161,7 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
         return cay_fail_why(err, CAY_ENOTSUP, "grant_refused",
                             "%s: a server that is not root grants no directory of the host; root's "
                             "own cay does, or a server without --root-keeper",
-                            spec->root ? spec->root
-                            : on       ? spec->on
-                                       : spec->grants[0].source);
+                            CAY_OR(spec->root, on ? spec->on : spec->grants[0].source));
     if (on + spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
         return cay_fail_why(err, CAY_EINVAL, "too_many_grants",
                             "%zu directories and volumes: at most %d",
@@ -211,8 +214,11 @@ static const char *default_user(const cay__native *n, const cay_create *spec)
 {
     if (spec->user)
         return spec->user;
-    if (spec->root)
-        return n->hello.mode == CAY_MODE_SINGLE ? "user" : "root";
+    if (spec->root) {
+        if (n->hello.mode == CAY_MODE_SINGLE)
+            return "user";
+        return "root";
+    }
     if (spec->on && n->hello.mode == CAY_MODE_RANGE)
         return "root";
     for (size_t i = 0; i < spec->ngrants; i++)
@@ -267,7 +273,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
                             "template %.60s has files of several users: add a range for you in "
                             "/etc/subuid and /etc/subgid, or run as root",
-                            spec->template_name ? spec->template_name : "image");
+                            CAY_OR(spec->template_name, "image"));
     cay__str_copy(m.id, sizeof m.id, id);
     m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) |
               (spec->no_pin ? CAY_CREATE_NO_PIN : 0) | (spec->durable ? CAY_CREATE_DURABLE : 0) |
@@ -289,12 +295,15 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     const char *user = default_user(n, spec);
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));
-    if (!spec->root)
-        CAY_TRY(image ? cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err)
-                      : cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+    if (!spec->root) {
+        if (image)
+            CAY_TRY(cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err));
+        else
+            CAY_TRY(cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+    }
     if (can_wait(n, spec, &fds)) {
         *out = cay__nbox_new(n, id);
-        cay__str_copy((*out)->user, sizeof(*out)->user, spec->user ? spec->user : "");
+        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(spec->user, ""));
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
@@ -312,12 +321,15 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
                      tail.len,       fds.fds, fds.n,    together ? CAY_MSG_NET : 0 };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
-    int rc = spec->ephemeral ? cay__link_begin(&n->link, call, &ask, &r, &sock, err)
-                             : cay__link_call(&n->link, call, &ask, &r, err);
+    int rc;
+    if (spec->ephemeral)
+        rc = cay__link_begin(&n->link, call, &ask, &r, &sock, err);
+    else
+        rc = cay__link_call(&n->link, call, &ask, &r, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
     cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
-    cay__str_copy(b->user, sizeof b->user, spec->user ? spec->user : "");
+    cay__str_copy(b->user, sizeof b->user, CAY_OR(spec->user, ""));
     CAY_FAULT("client.create.answered");
     if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
         cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
@@ -328,7 +340,9 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     /* One that ran before still has its former policy: what the request says takes its place,
      * nothing means off. */
     uint64_t revision = 0;
-    const char *net = together ? NULL : spec->net;
+    const char *net = NULL;
+    if (!together)
+        net = spec->net;
     if (rc == 0 && kept && !net &&
         (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
         net = "cay-net 1\nmode off\n";

@@ -17,7 +17,10 @@ static void drop_native(cay_sandbox *sb)
 static cay_sandbox *create_handle(cay__native *n, cay__nbox *b)
 {
     cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->id, b);
-    sb->state = b->info.state ? (int)b->info.state : CAY_RUNNING;
+    if (b->info.state)
+        sb->state = (int)b->info.state;
+    else
+        sb->state = CAY_RUNNING;
     sb->owner = n;
     sb->drop = drop_native;
     return sb;
@@ -29,8 +32,11 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
     cay__nbox *b = NULL;
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_open(home, NULL, &n, err));
-    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix)
-                                            : cay__native_meet(n, NULL, err);
+    int rc;
+    if (strlen(id_prefix) > CAY_ID_LEN)
+        rc = cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix);
+    else
+        rc = cay__native_meet(n, NULL, err);
     if (rc == 0)
         rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
     if (rc == 0 && l.n != 1)

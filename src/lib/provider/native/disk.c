@@ -69,7 +69,11 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
     for (int fd = 0; fd < 3; fd++)
         posix_spawn_file_actions_addopen(&acts, fd, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&acts, high, IMAGE_FD);
-    int rc = high < 0 ? errno : posix_spawn(&pid, find_mkfs(), &acts, &attr, argv, env);
+    int rc;
+    if (high < 0)
+        rc = errno;
+    else
+        rc = posix_spawn(&pid, find_mkfs(), &acts, &attr, argv, env);
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = rc;
@@ -77,11 +81,12 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return status ? cay_fail_why(err, CAY_ESYS, "disk_image",
-                                 "mkfs.ext4 could not make the disk image (status %d); is there "
-                                 "room in the state directory?",
-                                 status)
-                  : 0;
+    if (status)
+        return cay_fail_why(err, CAY_ESYS, "disk_image",
+                            "mkfs.ext4 could not make the disk image (status %d); is there "
+                            "room in the state directory?",
+                            status);
+    return 0;
 }
 
 static int mount_image(int image, int *mnt, cay_err *err)
@@ -134,7 +139,10 @@ static int format_image(int image, const cay_limits *l, bool journal, int *mnt, 
             *mnt = CAY_STEAL_FD(at);
             return 0;
         }
-        size = room > l->disk ? size - off : size + off;
+        if (room > l->disk)
+            size = size - off;
+        else
+            size = size + off;
     }
     return 0;
 }
@@ -142,9 +150,9 @@ static int format_image(int image, const cay_limits *l, bool journal, int *mnt, 
 static int set_spare(int mnt, cay_err *err)
 {
     CAY_AUTOFD spare = openat(mnt, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0
-               ? cay_fail_sys(err, CAY_ESYS, "disk image")
-               : 0;
+    if (spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "disk image");
+    return 0;
 }
 
 static int box_dir(int home_fd, const char *id, bool make)
@@ -166,7 +174,9 @@ bool cay__disk_kept(int home_fd, const char *id)
 int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt,
                    cay_err *err)
 {
-    CAY_AUTOFD dir = ephemeral ? -1 : box_dir(home_fd, id, true);
+    CAY_AUTOFD dir = -1;
+    if (!ephemeral)
+        dir = box_dir(home_fd, id, true);
     CAY_AUTOFD image =
         ephemeral ? openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
         : dir < 0 ? -1
@@ -256,10 +266,11 @@ int cay__disk_volume_mount(int home_fd, const char *name, int *mnt, cay_err *err
     char path[96];
     volume_path(path, ".image-", name);
     CAY_AUTOFD image = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
-        return errno == ENOENT
-                   ? CAY_ENOENT
-                   : cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
+    if (image < 0) {
+        if (errno == ENOENT)
+            return CAY_ENOENT;
+        return cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
+    }
     return mount_image(image, mnt, err);
 }
 

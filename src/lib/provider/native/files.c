@@ -120,7 +120,9 @@ typedef struct walker {
 static int record_stop(walker *w, int rc)
 {
     w->stop = rc;
-    return rc ? CAY__SES_STOP : 0;
+    if (rc)
+        return CAY__SES_STOP;
+    return 0;
 }
 
 /* What every list shares: room for names on the heap, and the caller's function. */
@@ -161,10 +163,14 @@ static bool take_stat(cay__ses_rd *r, cay_ses_stat *in, cay_stat *out)
     mode_t t = in->mode & S_IFMT;
     out->size_of = sizeof *out; /* field by field: a page for a link's target is not cleared for
                                    each file of a list */
-    out->type = t == S_IFREG   ? CAY_FILE
-                : t == S_IFDIR ? CAY_DIR
-                : t == S_IFLNK ? CAY_LINK
-                               : CAY_OTHER;
+    if (t == S_IFREG)
+        out->type = CAY_FILE;
+    else if (t == S_IFDIR)
+        out->type = CAY_DIR;
+    else if (t == S_IFLNK)
+        out->type = CAY_LINK;
+    else
+        out->type = CAY_OTHER;
     out->mode = in->mode & 07777;
     out->uid = in->uid;
     out->gid = in->gid;
@@ -225,8 +231,8 @@ static int take_match(cay__ses_rd *r, void *arg)
 int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const cay_grep *spec,
                  int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
 {
-    const char *include = spec->include ? spec->include : "";
-    uint64_t max = spec->max ? spec->max : 10000;
+    const char *include = CAY_OR(spec->include, "");
+    uint64_t max = CAY_OR(spec->max, 10000);
     if (strlen(include) >= 256)
         return cay_fail_why(err, CAY_EINVAL, "include_invalid",
                             "include: a pattern of more than 255 bytes");

@@ -43,10 +43,12 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
         ssize_t n = read(it->fd, o->buf + o->n, CAY_MIN(left, sizeof o->buf - o->n));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "write %s: read its source", it->path)
-                         : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
-                                        "write %s: its source became shorter", it->path);
+        if (n <= 0) {
+            if (n < 0)
+                return cay_fail_sys(err, CAY_ESYS, "write %s: read its source", it->path);
+            return cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
+                                "write %s: its source became shorter", it->path);
+        }
         o->n += (size_t)n;
         left -= (size_t)n;
     }
@@ -66,14 +68,18 @@ static int send_item(stream *o, const cay_fill_item *it, cay_err *err)
                             it->path, CAY_SES_PATH - 1);
     CAY_TRY(send_bytes(o, &w, sizeof w, err));
     CAY_TRY(send_bytes(o, it->path, path, err));
-    return it->fd >= 0 ? send_file(o, it, err) : send_bytes(o, it->data, (size_t)w.len, err);
+    if (it->fd >= 0)
+        return send_file(o, it, err);
+    return send_bytes(o, it->data, (size_t)w.len, err);
 }
 
 /* By the directory that it is in, so that those of one come in their order. */
 static size_t way_of(const char *path, size_t ways)
 {
     const char *slash = strrchr(path, '/');
-    return ways == 1 || !slash ? 0 : cay__hash(path, (size_t)(slash - path)) % ways;
+    if (ways == 1 || !slash)
+        return 0;
+    return cay__hash(path, (size_t)(slash - path)) % ways;
 }
 
 static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places, cay_err *err)
@@ -84,8 +90,13 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
         size_t w = way_of(it.path, ways);
         places[i] = (uint32_t)w;
         int rc = send_item(&o[w], &it, err);
-        int done = f->done ? f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL) : 0;
-        CAY_TRY(rc < 0 ? rc : done);
+        int done = 0;
+        if (f->done)
+            done = f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL);
+        if (rc < 0)
+            CAY_TRY(rc);
+        else
+            CAY_TRY(done);
     }
     for (size_t w = 0; w < ways; w++)
         CAY_TRY(flush_stream(&o[w], err));
@@ -130,9 +141,10 @@ static int begin_stream(cay__sessions *s, const cay_call *call, stream *o, cay_e
         return rc;
     }
     cay__ses_give(s, &o->c);
-    return buf.sys == ENOSYS ? cay_fail_why(err, CAY_ENOTSUP, "fill_unsupported",
-                                            "write: the worker inside takes files one by one")
-                             : rc;
+    if (buf.sys == ENOSYS)
+        return cay_fail_why(err, CAY_ENOTSUP, "fill_unsupported",
+                            "write: the worker inside takes files one by one");
+    return rc;
 }
 
 /* The socket first: a pipe that ends while it is still there looks complete. */

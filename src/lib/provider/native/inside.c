@@ -36,7 +36,9 @@ static int take_port(cay__ses_rd *r, void *arg)
     p.pid = in.pid;
     inet_ntop(in.family, in.addr, p.address, sizeof p.address);
     l->stop = l->port(&p, l->arg);
-    return l->stop ? CAY__SES_STOP : 0;
+    if (l->stop)
+        return CAY__SES_STOP;
+    return 0;
 }
 
 int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *),
@@ -69,7 +71,9 @@ static int take_proc(cay__ses_rd *r, void *arg)
                         .rss = in.rss,
                         .started_ms = in.started_ms };
     l->stop = l->proc(&p, l->arg);
-    return l->stop ? CAY__SES_STOP : 0;
+    if (l->stop)
+        return CAY__SES_STOP;
+    return 0;
 }
 
 int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
@@ -84,7 +88,9 @@ static int read_socket_option(int fd, int name)
 {
     int v = -1;
     socklen_t n = sizeof v;
-    return getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0 ? -1 : v;
+    if (getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0)
+        return -1;
+    return v;
 }
 
 /* The socket must be what was asked for: a fresh TCP socket of the box's own network, connected to
@@ -116,8 +122,16 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
                                .sin6_port = htons(port),
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    const struct sockaddr *sa = family == AF_INET ? (const void *)&a4 : (const void *)&a6;
-    socklen_t n = family == AF_INET ? sizeof a4 : sizeof a6;
+    const struct sockaddr *sa;
+    if (family == AF_INET)
+        sa = (const void *)&a4;
+    else
+        sa = (const void *)&a6;
+    socklen_t n;
+    if (family == AF_INET)
+        n = sizeof a4;
+    else
+        n = sizeof a6;
     if (!cay__fd_nonblock(fd, true))
         return cay_fail_sys(err, CAY_ESYS, "port %u", port);
     if (connect(fd, sa, n) < 0) {
@@ -128,12 +142,15 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
         }
         if (e) {
             errno = e;
-            return e == ECONNREFUSED ? cay_fail_why(err, CAY_ENOENT, "port_not_found",
-                                                    "port %u: nobody listens there", port)
-                                     : cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
+            if (e == ECONNREFUSED)
+                return cay_fail_why(err, CAY_ENOENT, "port_not_found",
+                                    "port %u: nobody listens there", port);
+            return cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
         }
     }
-    return cay__fd_nonblock(fd, false) ? 0 : cay_fail_sys(err, CAY_ESYS, "port %u", port);
+    if (cay__fd_nonblock(fd, false))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "port %u", port);
 }
 
 /* A hundred who come at once take turns with the few sessions that stay: a worker answers in less
@@ -189,7 +206,9 @@ static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int
     end_turn(s);
     if (rc < 0)
         return rc;
-    int family = rep->a == AF_INET ? AF_INET : AF_INET6;
+    int family = AF_INET6;
+    if (rep->a == AF_INET)
+        family = AF_INET;
     if (fd < 0 || (rep->a != AF_INET && rep->a != AF_INET6) || !socket_ok(s, fd, family))
         return cay__ses_lied(&ask, err);
     CAY_TRY(connect_lo(call, fd, family, port, err));
@@ -205,5 +224,7 @@ int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *
     if (rc != CAY_ENOENT)
         return rc;
     int second = connect_by(s, call, port, AF_INET6, out, NULL);
-    return second == 0 || second == CAY_ENOENT ? second : rc; /* without IPv6 there is no second */
+    if (second == 0 || second == CAY_ENOENT)
+        return second;
+    return rc; /* without IPv6 there is no second */
 }

@@ -165,11 +165,15 @@ static bool copy_entry(int from, const char *name, int to, unsigned depth)
     if (!S_ISDIR(st.st_mode) || !(st.st_mode & 0005) || depth > 8)
         return true;
     int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = in < 0 ? NULL : fdopendir(in);
+    DIR *d = NULL;
+    if (in >= 0)
+        d = fdopendir(in);
     if (!d)
         return true;
     bool ok = put_dir(to, name, 0755);
-    CAY_AUTOFD out = ok ? openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    CAY_AUTOFD out = -1;
+    if (ok)
+        out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     ok = out >= 0;
     for (struct dirent *e; ok && (e = readdir(d));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
@@ -199,7 +203,9 @@ static bool copy_path(int etc, int out, const char *path)
 static bool copy_etc(int out)
 {
     int etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = etc < 0 ? NULL : fdopendir(etc);
+    DIR *d = NULL;
+    if (etc >= 0)
+        d = fdopendir(etc);
     if (!d)
         return false;
     bool ok = true;
@@ -235,7 +241,9 @@ static int host_links(int at, cay_err *err)
                 "template host needs a merged /usr, but %s is a directory; use --root DIR instead",
                 path);
         target[n] = 0;
-        const char *rel = target[0] == '/' ? target + 1 : target;
+        const char *rel = target;
+        if (target[0] == '/')
+            rel = target + 1;
         if (symlinkat(rel, at, names[i]) < 0 || !chown_to_store(at, names[i]))
             return cay_fail_sys(err, CAY_ESYS, "layer link %s", path);
     }
@@ -377,7 +385,9 @@ static int fill_image(int at, cay_err *err)
     bool ok = chown_to_store(at, ".") && put_dir(at, "tmp", 01777) && put_dir(at, "etc", 0755);
     for (size_t i = 0; ok && i < CAY_LEN(places); i++)
         ok = put_dir(at, places[i], 0755);
-    return ok ? 0 : cay_fail_sys(err, CAY_ESYS, "layer image");
+    if (ok)
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "layer image");
 }
 
 int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err)

@@ -77,21 +77,30 @@ int cay__proc_conn(void *proc)
 static uint32_t flags_of(const cay_spawn *s)
 {
     uint32_t f = CAY_SPAWN_WAIT;
-    f |= s->tty ? CAY_SPAWN_TTY : 0;
-    f |= s->tty || s->stdin_mode == CAY_STDIN_PIPE ? CAY_SPAWN_STDIN : 0;
-    f |= s->shell ? CAY_SPAWN_SHELL : 0;
-    f |= s->login ? CAY_SPAWN_LOGIN : 0;
-    f |= s->env_mode == CAY_ENV_ONLY ? CAY_SPAWN_ENV_ONLY : 0;
-    f |= s->profile && strcmp(s->profile, "root") == 0 ? CAY_SPAWN_ROOT : 0;
-    f |= s->on_full == CAY_FULL_BLOCK ? CAY_SPAWN_BLOCK : 0;
-    f |= s->fence ? CAY_SPAWN_FENCE : 0;
-    f |= s->attach && !(f & CAY_SPAWN_STDIN) ? CAY_SPAWN_LATE : 0;
+    if (s->tty)
+        f |= CAY_SPAWN_TTY;
+    if (s->tty || s->stdin_mode == CAY_STDIN_PIPE)
+        f |= CAY_SPAWN_STDIN;
+    if (s->shell)
+        f |= CAY_SPAWN_SHELL;
+    if (s->login)
+        f |= CAY_SPAWN_LOGIN;
+    if (s->env_mode == CAY_ENV_ONLY)
+        f |= CAY_SPAWN_ENV_ONLY;
+    if (s->profile && strcmp(s->profile, "root") == 0)
+        f |= CAY_SPAWN_ROOT;
+    if (s->on_full == CAY_FULL_BLOCK)
+        f |= CAY_SPAWN_BLOCK;
+    if (s->fence)
+        f |= CAY_SPAWN_FENCE;
+    if (s->attach && !(f & CAY_SPAWN_STDIN))
+        f |= CAY_SPAWN_LATE;
     return f;
 }
 
 static void add_string(cay__buf *b, const char *s)
 {
-    cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
+    cay__buf_add(b, CAY_OR(s, ""), strlen(CAY_OR(s, "")) + 1);
 }
 
 /* What may be done where, a letter before each path; proto/landlock.h has them. A list that is not
@@ -102,9 +111,9 @@ static void add_fence(const cay_fence *f, cay__buf *b)
     const struct {
         const char *letter;
         const char *const *list;
-    } rows[] = { { "r", f->read ? f->read : all },
-                 { f->write ? "w" : "c", f->write ? f->write : all },
-                 { f->exec ? "x" : "e", f->exec ? f->exec : all } };
+    } rows[] = { { "r", CAY_OR(f->read, all) },
+                 { f->write ? "w" : "c", CAY_OR(f->write, all) },
+                 { f->exec ? "x" : "e", CAY_OR(f->exec, all) } };
     /* Without these nothing runs: programs and libraries, settings of the system, harmless devices.
      */
     static const char *const system[] = {
@@ -174,7 +183,7 @@ cay_pair *cay__labels_make(const char *text, size_t n)
 /* What people are shown of it; the peer hands the rest on unread. */
 static void make_title(const cay_spawn *s, char *out, size_t cap)
 {
-    cay__str_copy(out, cap, s->shell ? s->shell : s->argv[0]);
+    cay__str_copy(out, cap, CAY_OR(s->shell, s->argv[0]));
     for (size_t i = 1; !s->shell && s->argv[i]; i++) {
         size_t n = strlen(out);
         if (!cay__str_join(out + n, cap - n, " ", s->argv[i], NULL))
@@ -222,7 +231,10 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     for (int i = 0; rc == 0 && s->attach && i < (s->tty ? 1 : 2); i++) {
         rc = make_reader(&p->first[i], &fds[n], err);
         n += rc == 0;
-        m->flags |= i ? CAY_SPAWN_ERR : CAY_SPAWN_OUT;
+        if (i)
+            m->flags |= CAY_SPAWN_ERR;
+        else
+            m->flags |= CAY_SPAWN_OUT;
     }
     if (rc == 0 && blob->len > CAY_TAIL_MAX) {
         rc = seal_blob(blob, &fds[n], err);
@@ -271,7 +283,7 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     p->tty = spec->tty;
     cay__str_copy(m.id, sizeof m.id, box);
     cay__str_copy(m.proc, sizeof m.proc, p->id);
-    cay__str_copy(m.tag, sizeof m.tag, spec->tag ? spec->tag : "");
+    cay__str_copy(m.tag, sizeof m.tag, CAY_OR(spec->tag, ""));
     make_title(spec, m.title, sizeof m.title);
     make_blob(spec, &blob, &m);
     if (blob.full || blob.len > CAY_BLOB_MAX)
@@ -283,11 +295,12 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     /* The peer does not read the strings it hands on, so it cannot name what failed. */
     if (rc < 0 && err && spec->user && !strncmp(err->reason, "user_", 5))
         return cay_wrap(err, rc, "user %.60s", spec->user);
-    if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE)
-        return spec->cwd
-                   ? cay_wrap(err, rc, "start %.60s in %.120s",
-                              spec->shell ? "a shell" : spec->argv[0], spec->cwd)
-                   : cay_wrap(err, rc, "start %.120s", spec->shell ? "a shell" : spec->argv[0]);
+    if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE) {
+        if (spec->cwd)
+            return cay_wrap(err, rc, "start %.60s in %.120s",
+                            spec->shell ? "a shell" : spec->argv[0], spec->cwd);
+        return cay_wrap(err, rc, "start %.120s", spec->shell ? "a shell" : spec->argv[0]);
+    }
     CAY_TRY(rc);
     *out = CAY_STEAL(p);
     return 0;
@@ -387,8 +400,12 @@ int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64
     *lost = r.data.lost;
     *eof = r.data.eof;
     *offset = r.data.offset + r.tail_len;
-    if (time_ms)
-        *time_ms = r.data.ms ? p->started_ms + r.data.ms - 1 : 0;
+    if (time_ms) {
+        if (r.data.ms)
+            *time_ms = p->started_ms + r.data.ms - 1;
+        else
+            *time_ms = 0;
+    }
     return 0;
 }
 
@@ -495,7 +512,9 @@ static int poll_exit(nproc *p, const cay_call *call, cay_err *err)
         return 1;
     if (rc == CAY_EGONE) {
         CAY_TRY(reconnect_process(p, call, err));
-        return p->ended ? 0 : 1;
+        if (p->ended)
+            return 0;
+        return 1;
     }
     if (rc < 0) {
         if (err)
@@ -513,7 +532,9 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
         pthread_mutex_lock(&p->lock);
         int rc = poll_exit(p, call, err);
         /* Another thread may take the exit and give the connection away: wait on a copy. */
-        int fd = rc == 1 ? fcntl(p->conn, F_DUPFD_CLOEXEC, 3) : -1;
+        int fd = -1;
+        if (rc == 1)
+            fd = fcntl(p->conn, F_DUPFD_CLOEXEC, 3);
         if (rc == 0)
             *out = p->exit;
         pthread_mutex_unlock(&p->lock);
@@ -539,7 +560,9 @@ int cay__proc_exit_fd(void *proc, cay_err *err)
     p->exposed = true;
     int fd = p->conn;
     pthread_mutex_unlock(&p->lock);
-    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : fd;
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "eventfd");
+    return fd;
 }
 
 unsigned cay__proc_breaks(void *proc)

@@ -15,7 +15,10 @@ static int on_kept(const cay__kept *k, void *arg)
 {
     kept_list *l = arg;
     if (l->n == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 32;
+        if (l->cap)
+            l->cap = l->cap * 2;
+        else
+            l->cap = 32;
         l->v = realloc(l->v, l->cap * sizeof *l->v);
         l->text = realloc(l->text, l->cap * sizeof *l->text);
         if (!l->v || !l->text)
@@ -30,10 +33,16 @@ static int on_kept(const cay__kept *k, void *arg)
     cay__str_copy(l->text[l->n][1], sizeof l->text[0][1], k->command);
     i->size = sizeof *i;
     i->pid = k->p.pid;
-    i->state = k->p.ended ? 'X' : 'S';
+    if (k->p.ended)
+        i->state = 'X';
+    else
+        i->state = 'S';
     i->tty = k->p.flags & CAY_SPAWN_TTY;
     i->started_ms = k->p.started_ms;
-    i->ended_ms = k->p.ended ? k->p.started_ms + k->p.ended - 1 : 0;
+    if (k->p.ended)
+        i->ended_ms = k->p.started_ms + k->p.ended - 1;
+    else
+        i->ended_ms = 0;
     i->labels = k->labels;
     i->exit =
         (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };

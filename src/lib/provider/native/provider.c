@@ -114,8 +114,11 @@ static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, v
     cay__native *n = self;
     int fd = openat(n->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     (void)call;
-    if (fd < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "list sandboxes");
+    if (fd < 0) {
+        if (errno == ENOENT)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "list sandboxes");
+    }
     DIR *d = fdopendir(fd);
     if (!d) {
         close(fd);
@@ -150,7 +153,7 @@ static int op_events(void *self, const char *id, int *fd, cay_err *err)
     cay__native *n = self;
     cay_m_box m = { 0 };
     cay__reply r = { 0 };
-    cay__str_copy(m.id, sizeof m.id, id ? id : "");
+    cay__str_copy(m.id, sizeof m.id, CAY_OR(id, ""));
     cay__ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
     return cay__link_begin(&n->link, NULL, &ask, &r, fd, err);
 }

@@ -91,7 +91,9 @@ static int end_keeper(const cay__native *n, cay_err *err)
 static void remove_run_dir(const cay__native *n)
 {
     int fd = open(n->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return;

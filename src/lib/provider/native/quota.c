@@ -39,7 +39,9 @@ bool cay__quota_there(int home_fd)
     if (cay__hand_there(home_fd))
         return by_hand(home_fd, HAND_QUOTA_THERE, "", 0, 0, &a, NULL) == 0 && a.value;
     struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
-    CAY_AUTOFD fd = geteuid() ? -1 : openat(home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD fd = -1;
+    if (!geteuid())
+        fd = openat(home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd >= 0 && control_quota(fd, Q_XGETQSTATV, 0, &st) == 0 &&
            (st.qs_flags & FS_QUOTA_PDQ_ENFD);
 }
@@ -59,7 +61,9 @@ static bool mark_inode(int fd, uint32_t project)
  */
 static bool mark_tree(int fd, uint32_t project, unsigned depth)
 {
-    DIR *d = mark_inode(fd, project) ? fdopendir(fd) : NULL;
+    DIR *d = NULL;
+    if (mark_inode(fd, project))
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return false;
@@ -141,7 +145,9 @@ int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *er
     if (cay__hand_there(home_fd))
         return by_hand(home_fd, HAND_QUOTA_VOLUME, name, bytes, 0, NULL, err);
     CAY_AUTOFD dir = open_volume(home_fd, name);
-    CAY_AUTOFD tree = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD tree = -1;
+    if (dir >= 0)
+        tree = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) ||
         !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
         control_quota(dir, Q_SETQUOTA, project, &q) < 0)

@@ -24,7 +24,9 @@ static int connect_helper(int home_fd)
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     char n[21];
     CAY_AUTOFD tree = openat(home_fd, "layers/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    CAY_AUTOFD sock = tree < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CAY_AUTOFD sock = -1;
+    if (tree >= 0)
+        sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (sock < 0 ||
         !cay__str_join(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/",
                        cay__str_u64(n, (uint64_t)tree), "/" HAND_SOCK, NULL) ||
@@ -42,7 +44,9 @@ bool cay__hand_gone(int home_fd)
 static int as_error(hand_answer *a, cay_err *err)
 {
     a->reason[sizeof a->reason - 1] = a->msg[sizeof a->msg - 1] = 0;
-    int code = a->code < 0 && a->code >= CAY_ESYS ? a->code : CAY_EUPSTREAM;
+    int code = CAY_EUPSTREAM;
+    if (a->code < 0 && a->code >= CAY_ESYS)
+        code = a->code;
     cay_fail_why(err, code, a->reason, "%s", a->msg);
     if (err)
         err->sys = a->sys;
@@ -65,7 +69,9 @@ int cay__hand_ask(int home_fd, const cay_call *call, const hand_ask *ask, const 
         CAY_TRY(cay__call_wait(call, sock, POLLIN, "ask root's part of the server", err));
         len = cay__fd_recv(sock, &a, sizeof a, came, &n, 0);
     }
-    CAY_AUTOFD got = len == sizeof a && n == 1 ? came[0] : -1;
+    CAY_AUTOFD got = -1;
+    if (len == sizeof a && n == 1)
+        got = came[0];
     if (len != sizeof a)
         return cay_fail_why(err, CAY_EUPSTREAM, "hand_gone",
                             "root's part of the server ended in the middle");

@@ -12,7 +12,7 @@
 
 static void add_string(cay__buf *b, const char *s)
 {
-    cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
+    cay__buf_add(b, CAY_OR(s, ""), strlen(CAY_OR(s, "")) + 1);
 }
 
 /* user NUL cwd NUL tag NUL argv… env…, as a spawn has it. */
@@ -74,9 +74,9 @@ void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait, bool eac
                             .port = u->port,
                             .tcp = u->health_tcp,
                             .restart = (uint32_t)u->restart,
-                            .interval_ms = u->interval_ms ? u->interval_ms : 10000,
-                            .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000,
-                            .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
+                            .interval_ms = CAY_OR(u->interval_ms, 10000),
+                            .timeout_ms = CAY_OR(u->timeout_ms, 5000),
+                            .stop_ms = CAY_OR(u->stop_ms, 5000) };
         CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
         cay__str_copy(w.name, sizeof w.name, u->name);
         build_title(u, w.title, sizeof w.title);
@@ -103,7 +103,7 @@ static int open_services(cay__link *link, const char *id, const cay_call *call, 
         return cay_fail_sys(err, CAY_ESYS, "socket for services");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
     cay__str_copy(m.id, sizeof m.id, id);
-    cay__str_copy(m.proc, sizeof m.proc, name ? name : "");
+    cay__str_copy(m.proc, sizeof m.proc, CAY_OR(name, ""));
     cay__ask ask = {
         .type = CAY_MSG_SERVICES, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
     };
@@ -122,7 +122,10 @@ static int read_service(int sock, const cay_call *call, cay_g_told *t, cay_err *
                             "the sandbox ended, or has too many who ask for its services");
     t->name[sizeof t->name - 1] = t->proc[sizeof t->proc - 1] = t->reason[sizeof t->reason - 1] = 0;
     for (char *s = t->reason; *s; s++) /* all of it comes from inside */
-        *s = (unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s;
+    {
+        if ((unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e)
+            *s = '?';
+    }
     return 0;
 }
 
@@ -208,9 +211,10 @@ int cay__services_order(cay__link *link, const char *id, const cay_call *call, c
     for (size_t i = 0; i < n; i++)
         if (!name || !strcmp(list[i].name, name))
             return 0;
-    return name ? cay_fail_why(err, CAY_ENOENT, "service_not_found",
-                               "service %.40s: there is none of this name", name)
-                : 0;
+    if (name)
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                            "service %.40s: there is none of this name", name);
+    return 0;
 }
 
 int cay__nbox_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),

@@ -37,12 +37,14 @@ static const struct {
 
 static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
 {
-    const char *path = ask->path ? ask->path : "";
-    const char *gap = *path ? " " : "";
+    const char *path = CAY_OR(ask->path, "");
+    const char *gap = "";
+    if (*path)
+        gap = " ";
     for (size_t i = 0; i < CAY_LEN(meanings); i++) {
         if (meanings[i].sys != sys)
             continue;
-        const char *text = meanings[i].text ? meanings[i].text : strerror(sys);
+        const char *text = CAY_OR(meanings[i].text, strerror(sys));
         cay_fail_why(err, meanings[i].code, meanings[i].reason, "%s%s%s: %s", ask->what, gap, path,
                      text);
         if (err)
@@ -134,7 +136,7 @@ static int take_idle(cay__sessions *s, const char *user)
 int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *ask, cay_err *err)
 {
     static atomic_uint seq;
-    const char *path = ask->path ? ask->path : "", *second = ask->second ? ask->second : "";
+    const char *path = CAY_OR(ask->path, ""), *second = CAY_OR(ask->second, "");
     size_t np = strlen(path), ns = strlen(second);
     if (np >= CAY_SES_PATH || ns >= CAY_SES_PATH)
         return cay_fail_why(err, CAY_EINVAL, "path_too_long", "%s: a path of more than %u bytes",
@@ -172,8 +174,8 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *a
         CAY_TRY(s->ready(s->arg, err));
     CAY_TRY(cay__call_check(call, ask->what, err));
     *c = (cay__ses_conn){ .sock = -1 };
-    const char *user = ask->user ? ask->user : cay__call_user(call);
-    if (!cay__str_copy(c->user, sizeof c->user, user ? user : ""))
+    const char *user = CAY_OR(ask->user, cay__call_user(call));
+    if (!cay__str_copy(c->user, sizeof c->user, CAY_OR(user, "")))
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
                             "%s: a user name of more than %d bytes", ask->what,
                             CAY__SESSION_USER - 1);
@@ -198,7 +200,9 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
 {
     CAY_TRY(cay__call_wait(call, c->sock, POLLIN, ask->what, err));
     CAY_AUTOFD got = -1;
-    int nfds = fd ? 1 : 0;
+    int nfds = 0;
+    if (fd)
+        nfds = 1;
     ssize_t n = cay__fd_recv(c->sock, buf, cap, &got, &nfds, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE)))
         return fail_worker_gone(ask, err);
@@ -284,7 +288,9 @@ static int read_packet(cay__ses_rd *r, uint32_t count, const cay__ses_ask *ask,
         if (rc)
             return rc;
     }
-    return r->left ? cay__ses_lied(ask, err) : 0;
+    if (r->left)
+        return cay__ses_lied(ask, err);
+    return 0;
 }
 
 int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
@@ -306,11 +312,15 @@ int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *
         cay__ses_rd r = { buf + sizeof *rep, rep->len };
         more = rep->flags & CAY_SES_MORE;
         /* an empty packet that promises more would be a way to keep us here for ever */
-        rc = more && !rep->count ? cay__ses_lied(ask, err)
-                                 : read_packet(&r, rep->count, ask, each, arg, err);
+        if (more && !rep->count)
+            rc = cay__ses_lied(ask, err);
+        else
+            rc = read_packet(&r, rep->count, ask, each, arg, err);
         if (rc) {
             cay__ses_hang_up(&c);
-            return rc == CAY__SES_STOP ? *stop : rc;
+            if (rc == CAY__SES_STOP)
+                return *stop;
+            return rc;
         }
     }
     cay__ses_give(s, &c);

@@ -13,7 +13,7 @@ static int check_name(const char *layer, cay_err *err)
         return 0;
     return cay_fail_why(err, CAY_EINVAL, "layer_name",
                         "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -",
-                        layer ? layer : "(none)");
+                        CAY_OR(layer, "(none)"));
 }
 
 static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_err *err)
@@ -94,7 +94,8 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     bool image = !strcmp(why.reason, "snapshot_image");
     if (rc < 0 && (image || !strcmp(why.reason, "snapshot_on"))) {
         CAY_TRY(copy_both(box, call, spec, out, err));
-        out->method = image ? "image" : out->method;
+        if (image)
+            out->method = "image";
         return 0;
     }
     bool runs =

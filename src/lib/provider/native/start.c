@@ -126,7 +126,9 @@ static void listen_to(int fd, char *line, size_t cap)
         uint64_t pid;
         if (!cay__str_starts(line, "map ") || !cay__str_to_u64(line + 4, &pid))
             return;
-        const char *answer = cay__subid_map((int)pid) ? "y" : "n";
+        const char *answer = "n";
+        if (cay__subid_map((int)pid))
+            answer = "y";
         if (send(fd, answer, 1, MSG_NOSIGNAL) != 1)
             return;
     }
@@ -262,7 +264,7 @@ int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay_
     cay__native *n = cay__alloc(sizeof *n);
     n->home_fd = home_fd;
     cay__str_copy(n->home, sizeof n->home, home);
-    cay__str_copy(n->libexec, sizeof n->libexec, libexec ? libexec : "");
+    cay__str_copy(n->libexec, sizeof n->libexec, CAY_OR(libexec, ""));
     int rc = cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err);
     if (rc < 0) {
         cay__close_fd(&n->home_fd);
@@ -344,7 +346,10 @@ static int open_userns(int sock, int *fd)
     CAY_AUTOFD ns = open(path, O_RDONLY | O_CLOEXEC);
     if (ns < 0 || ioctl(ns, NS_GET_OWNER_UID, &owner) < 0)
         return -1;
-    errno = owner == geteuid() ? ESRCH : EPERM;
+    if (owner == geteuid())
+        errno = ESRCH;
+    else
+        errno = EPERM;
     if (owner != geteuid() || recv(sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
         return -1;
     *fd = CAY_STEAL_FD(ns);

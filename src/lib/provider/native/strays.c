@@ -20,7 +20,9 @@ enum { DEPTH = 4, AGE_S = 3600, SOCKETS = 1 << 20 };
 static DIR *open_list(int at, const char *name)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d)
         cay__close_fd(&fd);
     return d;
@@ -31,7 +33,9 @@ static bool has_processes(int at, const char *name, int depth)
 {
     char one;
     DIR *d = open_list(at, name);
-    CAY_AUTOFD procs = d ? openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
+    CAY_AUTOFD procs = -1;
+    if (d)
+        procs = openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC);
     bool any = depth > DEPTH || procs < 0 || read(procs, &one, 1) != 0;
     for (struct dirent *e; !any && (e = readdir(d));)
         any = e->d_type == DT_DIR && e->d_name[0] != '.' &&
@@ -43,7 +47,9 @@ static bool has_processes(int at, const char *name, int depth)
 
 static void remove_group(int at, const char *name, int depth)
 {
-    DIR *d = depth > DEPTH ? NULL : open_list(at, name);
+    DIR *d = NULL;
+    if (depth <= DEPTH)
+        d = open_list(at, name);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_type == DT_DIR && e->d_name[0] != '.')
             remove_group(dirfd(d), e->d_name, depth + 1);
@@ -61,7 +67,9 @@ static bool is_ours(const char *name)
 
 static void groups_below(const char *base)
 {
-    DIR *d = *base ? open_list(AT_FDCWD, base) : NULL;
+    DIR *d = NULL;
+    if (*base)
+        d = open_list(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!is_ours(e->d_name))
             continue;
@@ -102,7 +110,9 @@ static bool has_listener(const char *sockets, const char *dir, const char *name)
 static bool is_locked(int at, const char *name, int *fd)
 {
     *fd = openat(at, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? errno != ENOENT : flock(*fd, LOCK_EX | LOCK_NB) < 0;
+    if (*fd < 0)
+        return errno != ENOENT;
+    return flock(*fd, LOCK_EX | LOCK_NB) < 0;
 }
 
 static bool is_unused(DIR *d, const char *dir, const char *sockets)

@@ -77,7 +77,7 @@ int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
                        const cay_write *spec, void **up, int *fd, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
-    spec = spec ? spec : &none;
+    spec = CAY_OR(spec, &none);
     CAY_AUTOFD rd = -1, wr = -1;
     cay__ses_conn c;
     cay_ses_rep buf = { 0 }, *rep;
@@ -144,7 +144,8 @@ int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, ca
         ssize_t n = write(fd, data + at, len - at);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "write");
-        at += n > 0 ? (size_t)n : 0;
+        if (n > 0)
+            at += (size_t)n;
     }
     return 0;
 }
@@ -153,7 +154,7 @@ int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const 
                 size_t len, const cay_write *spec, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
-    spec = spec ? spec : &none;
+    spec = CAY_OR(spec, &none);
     if (len <= CAY_SES_INLINE)
         return cay__ses_simple(s, call,
                                &(cay__ses_ask){ .op = CAY_SES_PUT,
@@ -216,10 +217,16 @@ int cay__nf_watch_next(void *arg, const cay_call *call, cay_watch_event *out, ca
     if (rep->count != 1 || !cay__ses_take(&r, &in, sizeof in) || !in.change ||
         !strchr("cwrmpo", in.change))
         return cay__ses_lied(&ask, err);
-    bool top =
-        in.change == CAY_CHANGE_OVERFLOW ? in.path == 0 : in.path == 1 && r.left && r.p[0] == '.';
-    bool ok = top ? cay__ses_take_str(&r, in.path, w->path, sizeof w->path)
-                  : cay__ses_take_path(&r, in.path, w->path, sizeof w->path);
+    bool top;
+    if (in.change == CAY_CHANGE_OVERFLOW)
+        top = in.path == 0;
+    else
+        top = in.path == 1 && r.left && r.p[0] == '.';
+    bool ok;
+    if (top)
+        ok = cay__ses_take_str(&r, in.path, w->path, sizeof w->path);
+    else
+        ok = cay__ses_take_path(&r, in.path, w->path, sizeof w->path);
     ok = ok && (in.from ? cay__ses_take_path(&r, in.from, w->from, sizeof w->from)
                         : cay__ses_take_str(&r, 0, w->from, sizeof w->from));
     if (!ok || r.left || (in.change == CAY_CHANGE_RENAME) != (in.from > 0))

@@ -16,9 +16,12 @@ static bool mount_of(int fd, char *type, char *source, size_t cap)
     size_t room = 0;
     bool found = false;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    const char *id =
-        cay__fd_read_file(AT_FDCWD, path, info, sizeof info) > 0 ? strstr(info, "mnt_id:\t") : NULL;
-    FILE *f = id ? fopen("/proc/self/mountinfo", "re") : NULL;
+    const char *id = NULL;
+    if (cay__fd_read_file(AT_FDCWD, path, info, sizeof info) > 0)
+        id = strstr(info, "mnt_id:\t");
+    FILE *f = NULL;
+    if (id)
+        f = fopen("/proc/self/mountinfo", "re");
     while (f && !found && getline(&line, &room, f) > 0) {
         char *dash = strstr(line, " - ");
         if (!dash || strtoull(line, NULL, 10) != strtoull(id + strlen("mnt_id:\t"), NULL, 10))

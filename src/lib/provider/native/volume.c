@@ -31,9 +31,10 @@ static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *
     }
     bool bad = done.rec.bad;
     cay__layer_done_clear(&done);
-    return bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
-                              "cay-layer volume answered in a wrong form")
-               : 0;
+    if (bad)
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer volume answered in a wrong form");
+    return 0;
 }
 
 /* *there: it has an image of its own; then what that holds is the answer, and no walk is made. */
@@ -43,8 +44,11 @@ static int look_disk(const cay__native *n, cay_volume_ask *ask, bool *there, cay
     CAY_AUTOFD mnt = -1;
     int rc = cay__disk_volume_mount(n->home_fd, ask->name, &mnt, err);
     *there = rc == 0;
-    if (rc < 0)
-        return rc == CAY_ENOENT ? 0 : rc;
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
+    }
     if (fstatfs(mnt, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "look at the disk image");
     ask->used = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
@@ -89,7 +93,7 @@ int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, ca
         cay__disk_volume_remove(n->home_fd, ask->name);
     }
     CAY_TRY(ask_tool(n, call, ask, err));
-    return ask->op == CAY_VOLUME_MAKE && ask->limit && ask->hard
-               ? cay__quota_volume(n->home_fd, ask->name, ask->limit, err)
-               : 0;
+    if (ask->op == CAY_VOLUME_MAKE && ask->limit && ask->hard)
+        return cay__quota_volume(n->home_fd, ask->name, ask->limit, err);
+    return 0;
 }

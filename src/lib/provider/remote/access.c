@@ -21,9 +21,9 @@ int cay__remote_key_create(cay_client *client, const cay_key *given, char *text,
             json_integer((json_int_t)CAY_MAX(k.expires_ms - cay__clock_ms(), (int64_t)1)));
     cay__buf_str(&target, CAY__FAR_API "/keys");
     CAY_TRY(cay__far_json(cay__remote_far(client), NULL, "POST", &target, body, &o, err));
-    return cay__str_copy(text, CAY_KEY_LEN + 1, cay__far_word(o, "key"))
-               ? 0
-               : cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no key");
+    if (cay__str_copy(text, CAY_KEY_LEN + 1, cay__far_word(o, "key")))
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no key");
 }
 
 typedef struct keys {
@@ -94,7 +94,7 @@ int cay__remote_tenant_put(cay_client *client, const cay_tenant *given, bool fre
     cay__buf_str(&target, CAY__FAR_API "/tenants");
     return cay__far_json(
         cay__remote_far(client), NULL, "POST", &target,
-        json_pack("{s:s, s:o}", "name", t.name ? t.name : "", "most", quota_json(&t.most)), NULL,
+        json_pack("{s:s, s:o}", "name", CAY_OR(t.name, ""), "most", quota_json(&t.most)), NULL,
         err);
 }
 
@@ -131,9 +131,9 @@ int cay__remote_tenant_list(cay_client *client, const char *only,
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/tenants");
     CAY_TRY(cay__remote_each(client, NULL, &target, on_tenant, &w, err));
-    return only && !w.found
-               ? cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", only)
-               : 0;
+    if (only && !w.found)
+        return cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", only);
+    return 0;
 }
 
 typedef struct tasks {
@@ -145,13 +145,15 @@ static int on_task(const json_t *o, void *arg)
 {
     const tasks *w = arg;
     const json_t *detail = json_object_get(o, "detail");
-    CAY_AUTOFREE char *text = detail ? cay__json_text(detail, 1u << 20) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (detail)
+        text = cay__json_text(detail, 1u << 20);
     cay_job t = { .size = sizeof t,
                   .kind = cay__far_word(o, "kind"),
                   .subject = cay__far_word(o, "subject"),
                   .tenant = cay__far_word(o, "tenant"),
                   .key = cay__far_word(o, "key"),
-                  .detail = text ? text : "",
+                  .detail = CAY_OR(text, ""),
                   .due_ms = cay__json_int(o, "due_ms", 0),
                   .most = (unsigned)cay__json_int(o, "most", 0),
                   .id = cay__far_word(o, "id"),
@@ -247,8 +249,8 @@ int cay__remote_audit_verify(cay_client *client, const char *head, cay_audit_pro
     cay__str_copy(p.head, sizeof p.head, cay__far_word(o, "head"));
     cay__str_copy(p.why, sizeof p.why, cay__far_word(o, "why"));
     cay__answer_give(out, &p, sizeof p);
-    return cay__json_bool(o, "sound", false)
-               ? 0
-               : cay_fail_why(err, CAY_ESTATE, "audit_broken", "%s",
-                              *p.why ? p.why : "the audit log is not as it was");
+    if (cay__json_bool(o, "sound", false))
+        return 0;
+    return cay_fail_why(err, CAY_ESTATE, "audit_broken", "%s",
+                        cay__text_or(p.why, "the audit log is not as it was"));
 }

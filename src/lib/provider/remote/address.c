@@ -11,7 +11,7 @@
 static const char *read_env(const char *name)
 {
     const char *v = getenv(name);
-    return v && *v ? v : NULL;
+    return cay__text_or(v, NULL);
 }
 
 /* "box", "box:8100", "http://box": with a scheme, and with the port if there is none. */
@@ -22,7 +22,7 @@ static char *whole_url(const char *host, const char *port)
     const char *name = strstr(host, "://") ? strstr(host, "://") + 3 : host,
                *close = strchr(name, ']');
     bool ported =
-        strchr(close ? close : name, ':') || strchr(name, '/') || cay__str_starts(host, "unix:");
+        strchr(CAY_OR(close, name), ':') || strchr(name, '/') || cay__str_starts(host, "unix:");
     if (!port && !schemed)
         port = PORT;
     if (asprintf(&url, "%s%s%s%s", schemed ? "" : "http://", host, port && !ported ? ":" : "",
@@ -51,10 +51,11 @@ static int key_of(const char *url, char **out, cay_err *err)
              : !home || !cay__str_join(path, sizeof path, home, "/.config/cay/hosts", NULL))
         return 0;
     FILE *f = fopen(path, "re");
-    if (!f)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES
-                   ? 0
-                   : cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+    if (!f) {
+        if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+    }
     if (fstat(fileno(f), &st) == 0 && (st.st_mode & 077)) {
         fclose(f);
         return cay_fail_why(err, CAY_EPERM, "hosts_readable",
@@ -82,7 +83,9 @@ int cay__where_find(const char *given, cay__where *out, cay_err *err)
     cay__where w = { .url =
                          host ? whole_url(host, NULL) : whole_url(other, read_env("SANDBOX_PORT")),
                      .key = key ? cay__strdup(key) : NULL };
-    int rc = w.key ? 0 : key_of(w.url, &w.key, err);
+    int rc = 0;
+    if (!w.key)
+        rc = key_of(w.url, &w.key, err);
     if (rc < 0)
         cay__where_clear(&w);
     else

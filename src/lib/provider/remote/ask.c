@@ -53,31 +53,38 @@ static int parse_failure(cay__far *f, int status, const char *text, cay_err *err
     int code = 0, retry = CAY_RETRY_UNKNOWN;
     if (text)
         cay__json_object("answer", text, &o, NULL);
-    code = o ? code_of(cay__json_str(o, "code", "")) : 0;
+    if (o)
+        code = code_of(cay__json_str(o, "code", ""));
+    else
+        code = 0;
     for (size_t i = 0; !code && i < CAY_LEN(statuses); i++)
         if (statuses[i].status == status)
             code = statuses[i].code;
     const char *reason = o ? cay__json_str(o, "reason", "") : "",
                *word = o ? cay__json_str(o, "retry", "") : "";
-    const char *said = o ? cay__json_str(o, "detail", cay__json_str(o, "title", "")) : "";
+    const char *said = "";
+    if (o)
+        said = cay__json_str(o, "detail", cay__json_str(o, "title", ""));
     if (!code || !*said)
-        return cay_fail_why(err, code ? code : CAY_EUPSTREAM, *reason ? reason : "net_answer",
+        return cay_fail_why(err, CAY_OR(code, CAY_EUPSTREAM), cay__text_or(reason, "net_answer"),
                             "%.120s answered with status %d", cay__http_client_url(f->client),
                             status);
-    retry = !strcmp(word, "yes")  ? CAY_RETRY_YES
-            : !strcmp(word, "no") ? CAY_RETRY_NO
-                                  : CAY_RETRY_UNKNOWN;
+    if (!strcmp(word, "yes"))
+        retry = CAY_RETRY_YES;
+    else if (!strcmp(word, "no"))
+        retry = CAY_RETRY_NO;
+    else
+        retry = CAY_RETRY_UNKNOWN;
     cay_fail(err, code, "%.250s", said);
     if (err) {
         cay__str_copy(err->reason, sizeof err->reason, reason);
         err->retry = retry;
         err->sys = (int)cay__json_int(o, "errno", 0);
         err->retry_after_ms = (uint32_t)CAY_MAX(cay__json_int(o, "retry_after_ms", 0), 0);
-        CAY_AUTOFREE char *info =
-            json_object_get(o, "info")
-                ? cay__json_text(json_object_get(o, "info"), sizeof err->detail - 1)
-                : NULL;
-        cay__str_copy(err->detail, sizeof err->detail, info ? info : "");
+        CAY_AUTOFREE char *info = NULL;
+        if (json_object_get(o, "info"))
+            info = cay__json_text(json_object_get(o, "info"), sizeof err->detail - 1);
+        cay__str_copy(err->detail, sizeof err->detail, CAY_OR(info, ""));
     }
     return code;
 }
@@ -110,8 +117,11 @@ int cay__far_ask(cay__far *f, const cay_call *call, const cay__ask *ask, cay__an
         return 0;
     }
     CAY_AUTOBUF text = CAY__BUF(1u << 20);
-    int rc = read_all(a, call, &text, NULL) < 0 ? parse_failure(f, status, NULL, err)
-                                                : parse_failure(f, status, text.data, err);
+    int rc;
+    if (read_all(a, call, &text, NULL) < 0)
+        rc = parse_failure(f, status, NULL, err);
+    else
+        rc = parse_failure(f, status, text.data, err);
     cay__answer_end(a);
     return rc;
 }
@@ -122,7 +132,7 @@ static int take_json(cay__far *f, cay__answer *a, const cay_call *call, json_t *
     CAY_TRY(read_all(a, call, &text, err));
     if (!out)
         return 0;
-    if (cay__json_object("answer", text.data ? text.data : "", out, err) < 0)
+    if (cay__json_object("answer", CAY_OR(text.data, ""), out, err) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "%.120s answers with something that is not JSON",
                             cay__http_client_url(f->client));
@@ -144,7 +154,9 @@ int cay__far_json_with(cay__far *f, const cay_call *call, const char *method,
                        cay_err *err)
 {
     CAY_AUTOJSON *own = body;
-    CAY_AUTOFREE char *text = body ? cay__json_text(body, 64u << 20) : NULL;
+    CAY_AUTOFREE char *text = NULL;
+    if (body)
+        text = cay__json_text(body, 64u << 20);
     if (target->full || (body && !text))
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request is too long");
     cay__ask ask = { .method = method,

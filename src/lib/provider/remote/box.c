@@ -25,7 +25,7 @@ static int far_open(const cay_provider_conf *conf, void **self, cay_err *err)
         free(f);
         return rc;
     }
-    cay__str_copy(f->instance, sizeof f->instance, conf->instance ? conf->instance : "");
+    cay__str_copy(f->instance, sizeof f->instance, CAY_OR(conf->instance, ""));
     *self = f;
     return 0;
 }
@@ -44,7 +44,10 @@ int cay__far_box_new(cay__far *f, const char *id, const char *remote, const char
     b->far = f;
     cay__str_copy(b->id, sizeof b->id, id);
     cay__str_copy(b->remote, sizeof b->remote, remote);
-    b->home = home ? cay__strdup(home) : NULL;
+    if (home)
+        b->home = cay__strdup(home);
+    else
+        b->home = NULL;
     pthread_mutex_init(&b->lock, NULL);
     *out = b;
     return 0;
@@ -81,7 +84,7 @@ static int for_each_sandbox(cay__far *f, const cay_call *call, const char *id,
 {
     char label[256], after[CAY__FAR_MARK] = "";
     snprintf(label, sizeof label, "%s=%s", id ? CAY__FAR_ID : CAY__FAR_INSTANCE,
-             id ? id : f->instance);
+             CAY_OR(id, f->instance));
     for (;;) {
         CAY__FAR_TARGET(target);
         CAY_AUTOJSON *answer = NULL;
@@ -128,7 +131,9 @@ static int far_attach(void *self, const cay_call *call, const char *id, const ca
 {
     cay__far *f = self;
     CAY_AUTOJSON *o = NULL;
-    const char *remote = state ? cay__far_word(state, "remote") : "";
+    const char *remote = "";
+    if (state)
+        remote = cay__far_word(state, "remote");
     if (!cay__id_valid(remote, 'c')) {
         CAY_TRY(find_sandbox(f, call, id, &o, err));
         return box_of(f, id, o, box, err);
@@ -216,7 +221,9 @@ static int on_listed_sandbox(const json_t *o, void *arg)
 {
     lister *l = arg;
     const char *id = cay__far_word(json_object_get(o, "labels"), CAY__FAR_ID);
-    return cay__id_valid(id, 'c') ? l->fn(id, l->arg) : 0;
+    if (cay__id_valid(id, 'c'))
+        return l->fn(id, l->arg);
+    return 0;
 }
 
 static int far_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
@@ -243,7 +250,9 @@ static int far_gc(void *self, const cay_call *call, int (*known)(const char *id,
                   void *arg, size_t *removed, cay_err *err)
 {
     sweep s = { .known = known, .arg = arg, .ids = CAY__BUF(4u << 20) };
-    int rc = ((cay__far *)self)->client ? far_list(self, call, note_unknown, &s, err) : 0;
+    int rc = 0;
+    if (((cay__far *)self)->client)
+        rc = far_list(self, call, note_unknown, &s, err);
     *removed = 0;
     for (size_t at = 0; rc == 0 && at < s.ids.len; at += CAY_ID_LEN + 1) {
         rc = far_remove_files(self, call, s.ids.data + at, err);
@@ -339,8 +348,9 @@ static int far_start(void *self, const cay_call *call, const char *id, const cay
 
 static json_t *time_left(uint64_t ms)
 {
-    return ms == CAY_UNLIMITED ? json_string("unlimited")
-                               : json_integer((json_int_t)CAY_MIN(ms, (uint64_t)INT64_MAX));
+    if (ms == CAY_UNLIMITED)
+        return json_string("unlimited");
+    return json_integer((json_int_t)CAY_MIN(ms, (uint64_t)INT64_MAX));
 }
 
 static int far_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
@@ -392,7 +402,10 @@ static int far_wait(void *box, const cay_call *call, cay_state *state, cay_err *
         int rc = cay__far_json(b->far, call, "GET", &target, NULL, &o, err);
         if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE)
             return rc;
-        *state = rc < 0 ? CAY_GONE : cay_state_parse(cay__far_word(o, "state"));
+        if (rc < 0)
+            *state = CAY_GONE;
+        else
+            *state = cay_state_parse(cay__far_word(o, "state"));
         if (*state == CAY_STOPPED || *state == CAY_GONE)
             return 0;
     }
@@ -512,9 +525,10 @@ static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned 
                          size_t cap)
 {
     hearing *h = arg;
-    CAY_AUTOJSON *own = name ? NULL
-                             : json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__clock_ms(),
-                                         "kind", "lost", "code", (int)lost);
+    CAY_AUTOJSON *own = NULL;
+    if (!name)
+        own = json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__clock_ms(), "kind", "lost",
+                        "code", (int)lost);
     if (own)
         o = own;
     const char *sandbox = cay__far_word(o, "sandbox");

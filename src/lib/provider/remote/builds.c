@@ -22,8 +22,10 @@ enum { IGNORE_MAX = 1 << 20, TRIES = 30, AGAIN_MS = 1000, LINE = 128 << 10 };
 static int open_tmpfile(int *fd, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR");
-    *fd = open(tmp && *tmp ? tmp : "/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive") : 0;
+    *fd = open(cay__text_or(tmp, "/tmp"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
+    return 0;
 }
 
 static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err *err)
@@ -42,9 +44,9 @@ static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err 
         return cay_fail_why(err, CAY_EBUSY, "build_context",
                             "%.150s became shorter while it was read", path);
     cay__tar_pad(&pad, size);
-    return !pad.len || cay__fd_write_all(to, pad.data, pad.len)
-               ? 0
-               : cay_fail_sys(err, CAY_ESYS, "pack %.150s", path);
+    if (!pad.len || cay__fd_write_all(to, pad.data, pad.len))
+        return 0;
+    return cay_fail_sys(err, CAY_ESYS, "pack %.150s", path);
 }
 
 static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call, int to,
@@ -107,7 +109,9 @@ static int pack_dir(int dir, const char *path, bool ignores, const char *file, c
     CAY_AUTOFD to = -1;
     cay__tree t = { 0 };
     struct stat st;
-    ssize_t n = ignores ? cay__fd_read_file(dir, ".dockerignore", ignore, IGNORE_MAX) : 0;
+    ssize_t n = 0;
+    if (ignores)
+        n = cay__fd_read_file(dir, ".dockerignore", ignore, IGNORE_MAX);
     CAY_TRY(open_tmpfile(&to, err));
     int own = dup(dir);
     if (own < 0)
@@ -164,7 +168,7 @@ static void add_build_query(cay__buf *target, const cay_build *s)
             cay__far_query_u64(target, numbers[i].name, numbers[i].value);
     for (const cay_pair *a = s->args; a && a->key; a++) {
         CAY_AUTOBUF one = CAY__BUF(64u << 10);
-        cay__buf_fmt(&one, "%s=%s", a->key, a->value ? a->value : "");
+        cay__buf_fmt(&one, "%s=%s", a->key, CAY_OR(a->value, ""));
         cay__far_query(target, "arg", one.data);
     }
 }
@@ -287,7 +291,9 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
         return 0;
     if (h->event)
         h->event(h->arg, &e);
-    return h->line ? h->line(&e, h->arg) : 0;
+    if (h->line)
+        return h->line(&e, h->arg);
+    return 0;
 }
 
 static int read_log(cay_client *client, const cay_call *call, const char *id, bool follow,
@@ -326,10 +332,12 @@ static int follow_log(cay_client *client, const cay_call *call, const char *id, 
             tries = 0;
         if (h->over)
             break;
-        if (tries == TRIES)
-            return rc < 0 ? rc
-                          : cay_fail_why(err, CAY_EUPSTREAM, "net_cut",
-                                         "the log of build %s is cut again and again", id);
+        if (tries == TRIES) {
+            if (rc < 0)
+                return rc;
+            return cay_fail_why(err, CAY_EUPSTREAM, "net_cut",
+                                "the log of build %s is cut again and again", id);
+        }
         cay_call nap = cay__call_within(call, AGAIN_MS);
         rc = cay__call_wait(&nap, -1, POLLIN, "build", NULL);
         CAY_TRY(cay__call_check(call, "build", err));
@@ -352,8 +360,10 @@ int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_bu
     CAY_AUTOJSON *begun = NULL, *end = NULL;
     hearing h = { .event = s->event, .arg = s->arg };
     cay_built b = { .size = sizeof b };
-    CAY_TRY(s->pull ? submit_pull(client, call, s, &begun, err)
-                    : submit_build(client, call, s, &begun, err));
+    if (s->pull)
+        CAY_TRY(submit_pull(client, call, s, &begun, err));
+    else
+        CAY_TRY(submit_build(client, call, s, &begun, err));
     if (!cay__id_valid(cay__far_word(begun, "id"), 'b'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "the server tells no id of the build");
@@ -369,7 +379,8 @@ int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_bu
         keep_end(end, &b);
         if (strcmp(state, "ready") != 0)
             rc = cay_fail_why(err, !strcmp(state, "canceled") ? CAY_ECANCELED : CAY_EINVAL,
-                              *reason ? reason : "build_failed", "%.200s", *why ? why : state);
+                              cay__text_or(reason, "build_failed"), "%.200s",
+                              cay__text_or(why, state));
     }
     if (out)
         cay__answer_give(out, &b, sizeof b);
@@ -418,7 +429,7 @@ static int on_build(const json_t *o, void *arg)
         return 0;
     l->found = true;
     int rc = l->fn(&b, l->arg);
-    return rc ? rc : l->ref != NULL;
+    return CAY_OR(rc, l->ref != NULL);
 }
 
 int cay__remote_build_list(cay_client *client, int (*fn)(const cay_build_info *b, void *arg),
@@ -445,11 +456,10 @@ int cay__remote_build_get(cay_client *client, const char *ref,
     int rc = cay__remote_each(client, NULL, &target, on_build, &l, err);
     if (rc < 0)
         return rc;
-    return l.found
-               ? 0
-               : cay_fail_why(err, CAY_ENOENT, "build_not_found",
-                              "the server has no build %.60s, and none of a template of that name",
-                              ref);
+    if (l.found)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                        "the server has no build %.60s, and none of a template of that name", ref);
 }
 
 int cay__remote_build_log(cay_client *client, const char *id, uint64_t *offset,

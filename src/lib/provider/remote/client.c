@@ -42,13 +42,16 @@ static int far_open(const cay_open *spec, void **self, cay_err *err)
     cay__where w;
     CAY_TRY(cay__where_find(spec->host, &w, err));
     remote *r = cay__alloc(sizeof *r);
-    int rc = cay__http_client_open(w.url, spec->key ? spec->key : w.key, &r->far.client, err);
+    int rc = cay__http_client_open(w.url, CAY_OR(spec->key, w.key), &r->far.client, err);
     cay__where_clear(&w);
     if (rc < 0) {
         free(r);
         return rc;
     }
-    r->provider = r->own = spec->provider && *spec->provider ? cay__strdup(spec->provider) : NULL;
+    if (spec->provider && *spec->provider)
+        r->provider = r->own = cay__strdup(spec->provider);
+    else
+        r->provider = r->own = NULL;
     *self = r;
     return 0;
 }
@@ -88,7 +91,7 @@ static int far_create(cay_client *client, const cay_call *call, const cay_create
     if (c.ephemeral && !c.idle_ms && !c.ttl_ms)
         c.idle_ms = RUN_IDLE_MS;
     CAY_TRY(cay__far_create_json(&c, true, &body, err));
-    const char *provider = c.provider && *c.provider ? c.provider : r->provider;
+    const char *provider = cay__text_or(c.provider, r->provider);
     if (provider)
         json_object_set_new(body, "provider", json_string(provider));
     cay__id_make(key, 'j'); /* an answer that is lost is no second sandbox */
@@ -104,7 +107,7 @@ static int for_each_sandbox(cay_client *client, const cay_call *call, const cay_
 {
     char after[CAY__FAR_MARK] = "", label[1400];
     size_t n = 0;
-    cay__str_copy(after, sizeof after, f->after ? f->after : "");
+    cay__str_copy(after, sizeof after, CAY_OR(f->after, ""));
     for (;;) {
         CAY__FAR_TARGET(target);
         CAY_AUTOJSON *answer = NULL;
@@ -202,7 +205,9 @@ static const cay_pair *pairs_of(cay__arena *mem, const json_t *o)
 static uint64_t parse_limit(const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
-    return json_is_string(v) ? CAY_UNLIMITED : (uint64_t)json_integer_value(v);
+    if (json_is_string(v))
+        return CAY_UNLIMITED;
+    return (uint64_t)json_integer_value(v);
 }
 
 static int info_of(const json_t *o, cay_info **out, cay_err *err)
@@ -242,8 +247,8 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
                     .state = cay_state_parse(cay__far_word(o, "state")),
                     .spec = spec,
                     .box = "",
-                    .labels = labels ? labels : "{}",
-                    .metadata = metadata ? metadata : "",
+                    .labels = CAY_OR(labels, "{}"),
+                    .metadata = CAY_OR(metadata, ""),
                     .tenant = cay__far_word(o, "tenant"),
                     .created_ms = cay__json_int(o, "created_ms", 0),
                     .changed_ms = cay__json_int(o, "changed_ms", 0) };
@@ -306,10 +311,15 @@ static int far_order(cay_sandbox *sb, const cay_call *call, cay_state to, cay_er
 {
     cay__far_box *b = box_of(sb);
     CAY__FAR_TARGET(target);
-    const char *verb = to == CAY_PAUSED    ? "/pause"
-                       : to == CAY_RUNNING ? "/resume"
-                       : to == CAY_STOPPED ? "/kill"
-                                           : "";
+    const char *verb;
+    if (to == CAY_PAUSED)
+        verb = "/pause";
+    else if (to == CAY_RUNNING)
+        verb = "/resume";
+    else if (to == CAY_STOPPED)
+        verb = "/kill";
+    else
+        verb = "";
     cay__far_at(&target, b, verb);
     CAY_TRY(cay__far_json(b->far, call, *verb ? "POST" : "DELETE", &target, NULL, NULL, err));
     atomic_store(&sb->state, to);
@@ -353,9 +363,9 @@ int cay__remote_order(cay_client *client, const char *method, const char *what, 
 static cay_snapshot *snapshot_of(const json_t *o)
 {
     char boot[64];
-    CAY_AUTOFREE char *metadata = json_object_get(o, "metadata")
-                                      ? cay__json_text(json_object_get(o, "metadata"), 1u << 20)
-                                      : NULL;
+    CAY_AUTOFREE char *metadata = NULL;
+    if (json_object_get(o, "metadata"))
+        metadata = cay__json_text(json_object_get(o, "metadata"), 1u << 20);
     cay__boot_id(boot, sizeof boot);
 #define W(name) cay__far_word(o, name)
 #define N(name) (uint64_t) cay__json_int(o, name, 0)
@@ -372,7 +382,7 @@ static cay_snapshot *snapshot_of(const json_t *o)
                        .mark = "",
                        .layers = "[]",
                        .spec = "{}",
-                       .metadata = metadata ? metadata : "",
+                       .metadata = CAY_OR(metadata, ""),
                        .boot = cay__json_bool(o, "maybe_incomplete", false) ? "" : boot,
                        .tenant = W("tenant"),
                        .automatic = cay__json_bool(o, "automatic", false),
@@ -412,7 +422,7 @@ static int far_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsho
 void cay__far_ref(cay__buf *target, const char *what, const char *ref)
 {
     cay__buf_fmt(target, CAY__FAR_API "/%s/", what);
-    for (const char *p = ref ? ref : ""; *p; p++)
+    for (const char *p = CAY_OR(ref, ""); *p; p++)
         cay__buf_fmt(target,
                      (*p >= '0' && *p <= '9') || ((*p | 32) >= 'a' && (*p | 32) <= 'z') ||
                              strchr("-._", *p)
@@ -439,7 +449,7 @@ static int far_snapshots(cay_client *client, const cay_call *call, const cay_sna
     char after[CAY__FAR_MARK] = "";
     size_t n = 0;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
-    cay__str_copy(after, sizeof after, f.after ? f.after : "");
+    cay__str_copy(after, sizeof after, CAY_OR(f.after, ""));
     for (;;) {
         CAY__FAR_TARGET(target);
         CAY_AUTOJSON *answer = NULL;
@@ -485,7 +495,7 @@ static int far_snapshot_rename(cay_client *client, const cay_call *call, const c
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
     return cay__far_json(&get_remote(client)->far, call, "PATCH", &target,
-                         json_pack("{s:s}", "label", label ? label : ""), &o, err);
+                         json_pack("{s:s}", "label", CAY_OR(label, "")), &o, err);
 }
 
 static int far_fork(cay_client *client, const cay_call *call, const char *from,
@@ -499,7 +509,7 @@ static int far_fork(cay_client *client, const cay_call *call, const char *from,
     size_t i;
     json_t *o;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_fork", err));
-    json_t *body = json_pack("{s:I,s:s*}", "count", (json_int_t)(f.n ? f.n : 1), "name", f.name);
+    json_t *body = json_pack("{s:I,s:s*}", "count", (json_int_t)(CAY_OR(f.n, 1)), "name", f.name);
     if (f.labels)
         json_object_set_new(body, "labels", cay__far_pairs(f.labels));
     if (f.ttl_ms)
@@ -517,7 +527,9 @@ static int far_fork(cay_client *client, const cay_call *call, const char *from,
     json_array_foreach(json_object_get(answer, "items"), i, o)
     {
         CAY_TRY(open_handle(client, o, &sb, err));
-        int rc = fn ? fn(sb, arg) : 0;
+        int rc = 0;
+        if (fn)
+            rc = fn(sb, arg);
         cay_sandbox_unref(sb);
         if (rc)
             return rc;
@@ -618,7 +630,7 @@ static int far_net_why(cay_sandbox *sb, const cay_call *call, const char *host, 
     CAY__FAR_TARGET(target);
     cay_net_verdict v = { .size = sizeof v };
     cay__far_at(&target, b, "/net/why");
-    cay__far_query(&target, "host", host ? host : "");
+    cay__far_query(&target, "host", CAY_OR(host, ""));
     if (port)
         cay__far_query_u64(&target, "port", port);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &o, err));
@@ -645,8 +657,9 @@ static int far_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_
     cay__far_at(&target, b, "/manifest/text");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &o, err));
     *json = cay__json_text(o, CAY_MANIFEST_BYTES);
-    return *json ? 0
-                 : cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no manifest");
+    if (*json)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no manifest");
 }
 
 /* Local sources are of this machine: the server refuses them by name. */

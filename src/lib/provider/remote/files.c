@@ -14,7 +14,7 @@ enum { SMALL = 65536 };
 
 static void as_user(cay__buf *target, const cay_call *call, const char *user)
 {
-    user = user ? user : cay__call_user(call);
+    user = CAY_OR(user, cay__call_user(call));
     if (user)
         cay__far_query(target, "user", user);
 }
@@ -30,7 +30,9 @@ static void at_path(cay__buf *target, const cay__far_box *b, const char *rest, c
 static int memory_file(int *out, cay_err *err)
 {
     *out = memfd_create("file", MFD_CLOEXEC);
-    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "memory for a file") : 0;
+    if (*out < 0)
+        return cay_fail_sys(err, CAY_ESYS, "memory for a file");
+    return 0;
 }
 
 /* A short one without a thread. */
@@ -167,14 +169,12 @@ int cay__far_open_write(void *box, const cay_call *call, const char *path, const
     cay__far_box *b = box;
     CAY_TRY(check_write(b, call, path, spec, err));
     const char *tmp = getenv("TMPDIR");
-    CAY_AUTOFD file = open(b->home       ? b->home
-                           : tmp && *tmp ? tmp
-                                         : "/tmp",
-                           O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD file =
+        open(CAY_OR(b->home, cay__text_or(tmp, "/tmp")), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         CAY_TRY(memory_file(&file, err));
     upload *u = cay__alloc(sizeof *u);
-    const char *user = spec->user ? spec->user : cay__call_user(call);
+    const char *user = CAY_OR(spec->user, cay__call_user(call));
     *u = (upload){ .box = b,
                    .path = cay__strdup(path),
                    .user = user ? cay__strdup(user) : NULL,
@@ -190,9 +190,9 @@ int cay__far_commit_write(void *up, const cay_call *call, cay_err *err)
 {
     upload *u = up;
     struct stat st;
-    int rc = fstat(u->fd, &st) < 0 || lseek(u->fd, 0, SEEK_SET) < 0
-                 ? cay_fail_sys(err, CAY_ESYS, "read what was written")
-                 : 0;
+    int rc = 0;
+    if (fstat(u->fd, &st) < 0 || lseek(u->fd, 0, SEEK_SET) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "read what was written");
     if (rc == 0)
         rc = put_file(u->box, call, u->path, &u->spec,
                       &(cay__ask){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size }, err);
@@ -301,7 +301,8 @@ int cay__far_getxattr(void *box, const cay_call *call, const char *path, const c
         cay__far_ask(b->far, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     while (rc == 0 && k && n < sizeof value) {
         rc = cay__answer_bytes(a, call, value + n, sizeof value - n, &k, err);
-        n += rc == 0 ? k : 0;
+        if (rc == 0)
+            n += k;
     }
     cay__answer_end(a);
     CAY_TRY(rc);
@@ -344,7 +345,10 @@ int cay__far_listxattr(void *box, const cay_call *call, const char *path,
     at_path(&target, b, "/files/xattrs", path, call, NULL);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     json_array_foreach(json_object_get(answer, "items"), i, o)
-        CAY_TRY(json_is_string(o) ? fn(json_string_value(o), arg) : 0);
+    {
+        if (json_is_string(o))
+            CAY_TRY(fn(json_string_value(o), arg));
+    }
     return 0;
 }
 
@@ -450,7 +454,10 @@ static size_t pack_change(void *arg, const char *name, const json_t *o, unsigned
     for (size_t i = 0; i < CAY_LEN(kinds); i++)
         if (!strcmp(kinds[i].word, cay__far_word(o, "change")))
             packet[0] = (char)kinds[i].change;
-    packet[1] = cay__json_bool(o, "directory", false) ? 'd' : 'f';
+    if (cay__json_bool(o, "directory", false))
+        packet[1] = 'd';
+    else
+        packet[1] = 'f';
     if (2 + np + nf > cap)
         return 0;
     memcpy(packet + 2, path, np);

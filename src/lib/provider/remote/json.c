@@ -14,23 +14,25 @@ const char *cay__far_word(const json_t *j, const char *name)
 const char *cay__far_id(const json_t *j, const char *name, char kind)
 {
     const char *id = cay__far_word(j, name);
-    return cay__id_valid(id, kind) ? id : "";
+    if (cay__id_valid(id, kind))
+        return id;
+    return "";
 }
 
 static int set_str(json_t *o, const char *name, const char *value, cay_err *err)
 {
     if (!value)
         return 0;
-    return json_object_set_new(o, name, json_string(value)) == 0
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
+    if (json_object_set_new(o, name, json_string(value)) == 0)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
 }
 
 json_t *cay__far_pairs(const cay_pair *p)
 {
     json_t *o = json_object();
     for (; p && p->key; p++)
-        if (json_object_set_new(o, p->key, json_string(p->value ? p->value : "")) < 0) {
+        if (json_object_set_new(o, p->key, json_string(CAY_OR(p->value, ""))) < 0) {
             json_decref(o);
             return NULL;
         }
@@ -41,9 +43,9 @@ static int set_pairs(json_t *o, const char *name, const cay_pair *p, cay_err *er
 {
     if (!p || !p->key)
         return 0;
-    return json_object_set_new(o, name, cay__far_pairs(p)) == 0
-               ? 0
-               : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
+    if (json_object_set_new(o, name, cay__far_pairs(p)) == 0)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
 }
 
 static int set_strs(json_t *o, const char *name, const char *const *list, cay_err *err)
@@ -155,7 +157,7 @@ static int fill_create(json_t *o, const cay_create *c, bool whole, cay_err *err)
     CAY_TRY(set_pairs(o, "labels", c->labels, err));
     CAY_TRY(set_pairs(o, "options", c->options, err));
     CAY_TRY(set_pairs(o, "settings", c->settings, err));
-    CAY_TRY(set_text(o, "metadata", c->metadata && *c->metadata ? c->metadata : NULL, err));
+    CAY_TRY(set_text(o, "metadata", cay__text_or(c->metadata, NULL), err));
     CAY_TRY(set_strs(o, "require", c->require, err));
     CAY_TRY(set_net(o, c->net, err));
     set_limits(o, &c->limits);
@@ -167,7 +169,9 @@ static int fill_create(json_t *o, const cay_create *c, bool whole, cay_err *err)
         CAY_TRY(set_str(o, "on_expiry", "pause", err));
     set_bool(o, "durable", c->durable);
     set_bool(o, "no_pin", c->no_pin);
-    return whole ? set_whole(o, c, err) : 0;
+    if (whole)
+        return set_whole(o, c, err);
+    return 0;
 }
 
 int cay__far_create_json(const cay_create *c, bool whole, json_t **out, cay_err *err)
@@ -240,7 +244,11 @@ void cay__far_exit(const json_t *j, cay_exit *out)
 
 static int parse_hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
 }
 
 char *cay__far_path(const json_t *j, const char *name)

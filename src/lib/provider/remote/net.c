@@ -31,7 +31,7 @@ int cay__far_policy_get(void *box, const cay_call *call, char **text, size_t *le
     cay__far_at(&target, b, "/net");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     CAY_AUTOFREE char *json = cay__json_text(json_object_get(answer, "policy"), 4u << 20);
-    CAY_TRY(cay_policy_from_json(json ? json : "{}", text, err));
+    CAY_TRY(cay_policy_from_json(CAY_OR(json, "{}"), text, err));
     *len = strlen(*text);
     if (revision)
         *revision = (uint64_t)cay__json_int(answer, "revision", 0);

@@ -46,7 +46,7 @@ int cay__remote_warm_remove(cay_client *client, const cay_call *call, const char
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/pools");
-    cay__far_query(&target, "template", template_ ? template_ : "");
+    cay__far_query(&target, "template", CAY_OR(template_, ""));
     if (tenant)
         cay__far_query(&target, "tenant", tenant);
     return cay__far_json(cay__remote_far(client), call, "DELETE", &target, NULL, NULL, err);

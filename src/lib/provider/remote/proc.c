@@ -96,7 +96,9 @@ static uint64_t field_u64(const cay__answer *a, const char *name, uint64_t none)
 {
     const char *v = cay__head_field(cay__answer_head(a), name);
     uint64_t n;
-    return v && cay__str_to_u64(v, &n) ? n : none;
+    if (v && cay__str_to_u64(v, &n))
+        return n;
+    return none;
 }
 
 static int output_again(void *arg, uint64_t offset, cay__answer **out)
@@ -135,7 +137,8 @@ int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint6
     int rc = 0;
     while (rc == 0 && k && got < cap) {
         rc = cay__answer_bytes(a, call, (char *)buf + got, cap - got, &k, err);
-        got += rc == 0 ? k : 0;
+        if (rc == 0)
+            got += k;
     }
     bool all = at + got == field_u64(a, "x-cay-next", UINT64_MAX);
     bool over = all && field_u64(a, "x-cay-eof", 0) == 1;
@@ -171,7 +174,9 @@ static int post_stdin(cay__far_proc *p, const cay_call *call, const char *rest, 
 int cay__far_proc_write(void *proc, const cay_call *call, const void *data, size_t len,
                         cay_err *err)
 {
-    return len ? post_stdin(proc, call, "/stdin", data, len, err) : 0;
+    if (len)
+        return post_stdin(proc, call, "/stdin", data, len, err);
+    return 0;
 }
 
 int cay__far_proc_close_stdin(void *proc, const cay_call *call, cay_err *err)

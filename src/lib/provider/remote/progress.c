@@ -76,7 +76,9 @@ int cay__far_create_watched(cay__far *f, const cay_call *call, const cay_create 
 {
     cay__answer *events = NULL;
     pthread_t thread;
-    CAY_AUTOFD done = c->manifest && c->progress ? eventfd(0, EFD_CLOEXEC) : -1;
+    CAY_AUTOFD done = -1;
+    if (c->manifest && c->progress)
+        done = eventfd(0, EFD_CLOEXEC);
     asking a = { .far = f,
                  .call = call,
                  .target = target,

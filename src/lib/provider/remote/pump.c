@@ -25,7 +25,9 @@ int cay__far_thread(void *(*fn)(void *), void *arg, cay_err *err)
     errno = pthread_create(&thread, &attr, fn, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
+    if (errno)
+        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+    return 0;
 }
 
 /* What is here; CAY_ETIMEOUT when that is nothing: what came may be a frame alone. */
@@ -56,8 +58,10 @@ static bool send_all(int fd, const char *p, size_t n)
         ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
         if (k < 0 && errno != EINTR)
             return false;
-        p += k > 0 ? k : 0;
-        n -= k > 0 ? (size_t)k : 0;
+        if (k > 0)
+            p += k;
+        if (k > 0)
+            n -= (size_t)k;
     }
     return true;
 }

@@ -41,8 +41,8 @@ static int on_change(const json_t *o, void *arg)
     CAY_AUTOBUF bytes = CAY__BUF(128u << 20);
     cay_file_change c = { .size = sizeof c,
                           .kind = *cay__far_word(o, "kind"),
-                          .path = path ? path : "",
-                          .from = from ? from : "",
+                          .path = CAY_OR(path, ""),
+                          .from = CAY_OR(from, ""),
                           .old_mode = mode_of(old),
                           .new_mode = mode_of(new),
                           .old_size = (uint64_t)cay__json_int(old, "size", 0),
@@ -55,7 +55,7 @@ static int on_change(const json_t *o, void *arg)
         c.text = json_string_value(patch);
         c.text_len = json_string_length(patch);
     } else if (packed && cay__base64_get(&bytes, packed, strlen(packed))) {
-        c.text = bytes.data ? bytes.data : "";
+        c.text = CAY_OR(bytes.data, "");
         c.text_len = bytes.len;
     }
     return d->fn(&c, d->arg);
@@ -82,7 +82,7 @@ int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *g
     CAY__FAR_TARGET(target);
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));
     cay__buf_str(&target, CAY__FAR_API "/diff");
-    add_point(client, call, &target, "a", d.a ? d.a : "");
+    add_point(client, call, &target, "a", CAY_OR(d.a, ""));
     add_point(client, call, &target, "b", d.b);
     const struct {
         const char *name;
@@ -109,7 +109,7 @@ static int on_record(const json_t *o, void *arg)
 {
     const recorder *r = arg;
     CAY_AUTOFREE char *line = cay__json_text(o, 65536);
-    cay_net_record rec = cay__net_record_of(o, line ? line : "{}");
+    cay_net_record rec = cay__net_record_of(o, CAY_OR(line, "{}"));
     return r->fn(&rec, r->arg);
 }
 
@@ -130,9 +130,9 @@ int cay__remote_secret_put(cay_client *client, const char *name, const void *val
     if (packed.full)
         return cay_fail_why(err, CAY_ETOOBIG, "secret_invalid", "secret %.60s: too long to be sent",
                             name);
-    int rc = cay__remote_order(client, "PUT", "secrets", name, "",
-                               json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""),
-                               NULL, err);
+    int rc =
+        cay__remote_order(client, "PUT", "secrets", name, "",
+                          json_pack("{s:s}", "value_base64", CAY_OR(packed.data, "")), NULL, err);
     if (packed.data)
         explicit_bzero(packed.data, packed.len);
     return rc;
@@ -238,7 +238,7 @@ int cay__remote_volume_create(cay_client *client, const cay_volume_spec *spec, c
     cay_volume_spec s;
     CAY__FAR_TARGET(target);
     CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_volume_spec", err));
-    json_t *body = json_pack("{s:s, s:s*}", "name", s.name ? s.name : "", "provider", s.provider);
+    json_t *body = json_pack("{s:s, s:s*}", "name", CAY_OR(s.name, ""), "provider", s.provider);
     if (body && s.limit && s.limit != CAY_UNLIMITED)
         json_object_set_new(body, "limit", json_integer((json_int_t)s.limit));
     if (body && s.hard)
@@ -316,7 +316,7 @@ static int export_snapshot(cay_client *client, const cay_call *call, const cay_e
     const char *digest = cay__head_field(h, "x-cay-digest"),
                *files = cay__head_field(h, "x-cay-files"),
                *bytes = cay__head_field(h, "x-cay-bytes");
-    cay__str_copy(done->digest, sizeof done->digest, digest ? digest : "");
+    cay__str_copy(done->digest, sizeof done->digest, CAY_OR(digest, ""));
     if (files)
         cay__str_to_u64(files, &done->files);
     if (bytes)
@@ -336,7 +336,7 @@ int cay__remote_export(cay_client *client, const cay_call *call, const cay_expor
     cay_sandbox *sb = NULL;
     bool taken = false;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_export", err));
-    int rc = cay_client_snapshot(client, call, spec.ref ? spec.ref : "", &s, err);
+    int rc = cay_client_snapshot(client, call, CAY_OR(spec.ref, ""), &s, err);
     if (rc == CAY_ENOENT && cay_client_find(client, call, spec.ref, &sb, NULL) == 0) {
         rc = cay_sandbox_snapshot(sb, call, NULL, &s, err);
         taken = rc == 0;
@@ -360,11 +360,13 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && at >= 0) {
         *out = dup(fd);
         *len = (uint64_t)CAY_MAX(st.st_size - at, (off_t)0);
-        return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "archive") : 0;
+        if (*out < 0)
+            return cay_fail_sys(err, CAY_ESYS, "archive");
+        return 0;
     }
     CAY_AUTOFREE char *buf = cay__alloc(65536);
     const char *tmp = getenv("TMPDIR");
-    CAY_AUTOFD to = open(tmp && *tmp ? tmp : "/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    CAY_AUTOFD to = open(cay__text_or(tmp, "/tmp"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
     if (to < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
     for (ssize_t n; (n = read(fd, buf, 65536)) != 0;) {
@@ -411,8 +413,10 @@ int cay__remote_import(cay_client *client, const cay_call *call, const cay_impor
         cay__buf_add(&text, buf, n);
     cay__answer_end(a);
     if (rc == 0)
-        rc = cay__json_object("answer", text.data ? text.data : "", &o, err);
-    return rc < 0 ? rc
-           : out  ? cay_client_snapshot(client, call, cay__far_word(o, "id"), out, err)
-                  : 0;
+        rc = cay__json_object("answer", CAY_OR(text.data, ""), &o, err);
+    if (rc < 0)
+        return rc;
+    if (out)
+        return cay_client_snapshot(client, call, cay__far_word(o, "id"), out, err);
+    return 0;
 }

@@ -15,9 +15,9 @@ static cay_template *template_of(const json_t *o)
     const char *id = cay__far_word(o, "id");
     CAY_AUTOFREE char *names = cay__json_text(json_object_get(o, "names"), 1u << 20),
                       *layers = cay__json_text(json_object_get(o, "layers"), 1u << 20);
-    CAY_AUTOFREE char *config = json_is_object(json_object_get(o, "config"))
-                                    ? cay__json_text(json_object_get(o, "config"), 1u << 20)
-                                    : NULL;
+    CAY_AUTOFREE char *config = NULL;
+    if (json_is_object(json_object_get(o, "config")))
+        config = cay__json_text(json_object_get(o, "config"), 1u << 20);
 #define W(name) cay__far_word(o, name)
 #define N(name) cay__json_int(o, name, 0)
     cay_template_row r = { .size = sizeof r,
@@ -26,9 +26,9 @@ static cay_template *template_of(const json_t *o)
                            .base = W("base"),
                            .source = W("source"),
                            .digest = W("digest"),
-                           .names = names ? names : "[]",
-                           .layers = layers ? layers : "[]",
-                           .config = config ? config : "{}",
+                           .names = CAY_OR(names, "[]"),
+                           .layers = CAY_OR(layers, "[]"),
+                           .config = CAY_OR(config, "{}"),
                            .shared = cay__json_bool(o, "shared", false),
                            .bytes = (uint64_t)N("bytes"),
                            .files = (uint64_t)N("files"),
@@ -45,7 +45,7 @@ int cay__remote_template_list(cay_client *client, const cay_call *call,
 {
     char after[CAY__FAR_MARK] = "";
     size_t n = 0;
-    cay__str_copy(after, sizeof after, f->after ? f->after : "");
+    cay__str_copy(after, sizeof after, CAY_OR(f->after, ""));
     for (;;) {
         CAY__FAR_TARGET(target);
         CAY_AUTOJSON *answer = NULL;
@@ -94,24 +94,32 @@ static int path_name(cay_client *client, const cay_call *call, const char *ref, 
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "template_name",
                             "no template is named; give a name or an id");
-    if (!strchr(ref, '/'))
-        return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, ref)
-                   ? 0
-                   : cay_fail_why(err, CAY_EINVAL, "template_name", "the name is too long");
+    if (!strchr(ref, '/')) {
+        if (cay__str_copy(id, CAY_TEMPLATE_NAME + 1, ref))
+            return 0;
+        return cay_fail_why(err, CAY_EINVAL, "template_name", "the name is too long");
+    }
     CAY_TRY(cay__tname_clean(ref, name, err));
     if (!strchr(name, '/')) /* docker.io/library/ is left out of names */
-        return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, name) ? 0 : CAY_EINVAL;
+    {
+        if (cay__str_copy(id, CAY_TEMPLATE_NAME + 1, name))
+            return 0;
+        return CAY_EINVAL;
+    }
     search s = { .name = name };
     int rc = cay__remote_template_list(
         client, call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .name = name },
         has_name, &s, err);
-    if (rc > 0)
-        return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, s.id) ? 0 : CAY_EINVAL;
-    return rc < 0
-               ? rc
-               : cay_fail_why(
-                     err, CAY_ENOENT, "template_not_found",
-                     "the server has no template %.150s; cay template ls shows those it has", ref);
+    if (rc > 0) {
+        if (cay__str_copy(id, CAY_TEMPLATE_NAME + 1, s.id))
+            return 0;
+        return CAY_EINVAL;
+    }
+    if (rc < 0)
+        return rc;
+    return cay_fail_why(err, CAY_ENOENT, "template_not_found",
+                        "the server has no template %.150s; cay template ls shows those it has",
+                        ref);
 }
 
 int cay__remote_template_find(cay_client *client, const cay_call *call, const char *ref,
@@ -132,7 +140,7 @@ int cay__remote_template_remove(cay_client *client, const cay_call *call, const 
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/templates");
-    cay__far_query(&target, "name", ref ? ref : "");
+    cay__far_query(&target, "name", CAY_OR(ref, ""));
     return cay__far_json(cay__remote_far(client), call, "DELETE", &target, NULL, NULL, err);
 }
 
@@ -178,11 +186,9 @@ int cay__remote_template_publish(cay_client *client, const cay_call *call,
     /* The server takes whole ids of sandboxes; people write names. */
     if (s->from && !cay__id_valid(s->from, 'c') && !cay__id_valid(s->from, 's'))
         cay_client_find(client, call, s->from, &sb, NULL);
-    json_t *body = json_pack("{s:s, s:o, s:b}", "from",
-                             sb        ? cay_sandbox_id(sb)
-                             : s->from ? s->from
-                                       : "",
-                             "names", build_string_array(s->names), "hidden", s->hidden);
+    json_t *body =
+        json_pack("{s:s, s:o, s:b}", "from", sb ? cay_sandbox_id(sb) : CAY_OR(s->from, ""), "names",
+                  build_string_array(s->names), "hidden", s->hidden);
     cay_sandbox_unref(sb);
     if (config)
         json_object_set(body, "config", config);
@@ -272,11 +278,17 @@ int cay__remote_template_export(cay_client *client, const cay_call *call, const 
     const char *name = NULL;
     if (s->path) {
         const char *slash = strrchr(s->path, '/');
-        name = slash ? slash + 1 : s->path;
+        if (slash)
+            name = slash + 1;
+        else
+            name = s->path;
         snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash == s->path ? 1 : slash - s->path) : 1,
                  slash ? s->path : ".");
         at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        file = at < 0 ? -1 : openat(at, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
+        if (at < 0)
+            file = -1;
+        else
+            file = openat(at, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
         if (file < 0 || !*name)
             return cay_fail_sys(err, CAY_ESYS, "make a file in %.150s", dir);
     }
@@ -287,7 +299,9 @@ int cay__remote_template_export(cay_client *client, const cay_call *call, const 
                          &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     int rc = copy_out(a, call, s->path ? file : s->fd, s, err);
     cay__answer_end(a);
-    return rc < 0 || !s->path ? rc : cay__path_put(at, name, file, err);
+    if (rc < 0 || !s->path)
+        return rc;
+    return cay__path_put(at, name, file, err);
 }
 
 typedef struct known {
@@ -328,7 +342,7 @@ int cay__remote_template_pull(cay_client *client, const cay_call *call,
         return cay_fail_why(
             err, CAY_ENOTSUP, "remote_unsupported",
             "--auth names a place on this machine: say --login USER, or `cay template login` once");
-    CAY_TRY(cay__tname_parse(s->ref ? s->ref : "", &name, err));
+    CAY_TRY(cay__tname_parse(CAY_OR(s->ref, ""), &name, err));
     bool login = s->user && s->password, had = false;
     if (login) {
         CAY_TRY(had_login(client, call, name.host, &had, err));
@@ -343,7 +357,9 @@ int cay__remote_template_pull(cay_client *client, const cay_call *call,
     if (rc < 0 && login && !had) /* what was there before is not told, so it cannot be put back */
         cay__remote_registry_logout(client, NULL, name.host, NULL);
     CAY_TRY(rc);
-    return out ? cay__remote_template_find(client, call, built.template_, out, err) : 0;
+    if (out)
+        return cay__remote_template_find(client, call, built.template_, out, err);
+    return 0;
 }
 
 static void add_registry_path(cay__buf *target, const char *host, const char *tenant)
@@ -361,10 +377,10 @@ int cay__remote_registry_login(cay_client *client, const char *tenant, const cha
                                const char *user, const char *password, cay_err *err)
 {
     CAY__FAR_TARGET(target);
-    add_registry_path(&target, host ? host : "", tenant);
+    add_registry_path(&target, CAY_OR(host, ""), tenant);
     return cay__far_json(
         cay__remote_far(client), NULL, "PUT", &target,
-        json_pack("{s:s, s:s}", "username", user ? user : "", "password", password ? password : ""),
+        json_pack("{s:s, s:s}", "username", CAY_OR(user, ""), "password", CAY_OR(password, "")),
         NULL, err);
 }
 
@@ -372,7 +388,7 @@ int cay__remote_registry_logout(cay_client *client, const char *tenant, const ch
                                 cay_err *err)
 {
     CAY__FAR_TARGET(target);
-    add_registry_path(&target, host ? host : "", tenant);
+    add_registry_path(&target, CAY_OR(host, ""), tenant);
     return cay__far_json(cay__remote_far(client), NULL, "DELETE", &target, NULL, NULL, err);
 }
 

@@ -34,7 +34,7 @@ static void tell_bytes(cay__buf *out, const char *name, const char *data, size_t
 static void tell_json(cay__buf *out, const char *name, json_t *j)
 {
     CAY_AUTOFREE char *text = cay__json_text(j, 4096);
-    cay__sse_event(out, NULL, name, text ? text : "{}", text ? strlen(text) : 2);
+    cay__sse_event(out, NULL, name, CAY_OR(text, "{}"), text ? strlen(text) : 2);
     json_decref(j);
 }
 
@@ -48,8 +48,11 @@ static size_t count_partial_bytes(const char *s, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)s[n - k];
-        if (c >= 0xc0)
-            return k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u) ? k : 0;
+        if (c >= 0xc0) {
+            if (k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u))
+                return k;
+            return 0;
+        }
         if (c < 0x80)
             return 0;
     }
@@ -66,7 +69,9 @@ void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, si
         memcpy(buf, s->carry, s->n);
         if (some)
             memcpy(buf + s->n, from, some);
-        size_t keep = over ? 0 : count_partial_bytes(buf, n);
+        size_t keep = 0;
+        if (!over)
+            keep = count_partial_bytes(buf, n);
         tell_bytes(out, name, buf, n - keep);
         memcpy(s->carry, buf + n - keep, keep);
         s->n = keep;
@@ -201,5 +206,7 @@ int cf_exec(cay__req *r, cay_err *err)
         tell_json(&out, "exit", json_pack("{s:i}", "exit_code", 127));
         return cay__reply(r, 200, "text/event-stream", out.data, out.len);
     }
-    return rc < 0 ? rc : stream_output(r, p, err);
+    if (rc < 0)
+        return rc;
+    return stream_output(r, p, err);
 }

@@ -46,7 +46,7 @@ int cf_openapi_page(cay__req *r, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
     cay__buf_str(
         &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
-    for (const char *c = text ? text : ""; *c; c++)
+    for (const char *c = CAY_OR(text, ""); *c; c++)
         cay__buf_fmt(&b, *c == '<' ? "&lt;" : *c == '&' ? "&amp;" : "%c", *c);
     cay__buf_str(&b, "</pre>");
     if (b.full)

@@ -59,10 +59,16 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
         return cay_fail(err, CAY_EINVAL,
                         "bucket and options.endpoint are needed; a binding of R2 is known to "
                         "Cloudflare's Workers alone");
-    const char *host = cay__str_starts(endpoint, "https://")  ? endpoint + 8
-                       : cay__str_starts(endpoint, "http://") ? endpoint + 7
-                                                              : NULL;
-    size_t n = host ? strcspn(host, "/:?#") : 0;
+    const char *host;
+    if (cay__str_starts(endpoint, "https://"))
+        host = endpoint + 8;
+    else if (cay__str_starts(endpoint, "http://"))
+        host = endpoint + 7;
+    else
+        host = NULL;
+    size_t n = 0;
+    if (host)
+        n = strcspn(host, "/:?#");
     if (!n)
         return cay_fail(err, CAY_EINVAL, "options.endpoint is an http or https URL");
     if (json_array_size(more))
@@ -73,19 +79,29 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
                  !cay__json_str(keys, "secretAccessKey", NULL)))
         return cay_fail(err, CAY_EINVAL,
                         "options.credentials has accessKeyId and secretAccessKey, both texts");
-    const char *provider = has_suffix(host, n, ".amazonaws.com") ? "AWS"
-                           : !strcmp(kind, "r2")                 ? "Cloudflare"
-                           : !strcmp(kind, "gcs")                ? "GCS"
-                                                                 : "Other";
+    const char *provider;
+    if (has_suffix(host, n, ".amazonaws.com"))
+        provider = "AWS";
+    else if (!strcmp(kind, "r2"))
+        provider = "Cloudflare";
+    else if (!strcmp(kind, "gcs"))
+        provider = "GCS";
+    else
+        provider = "Other";
     while (*prefix == '/')
         prefix++;
     CAY_AUTOJSON *f = json_pack(
         "{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "bucket", bucket, "endpoint_url", endpoint,
-        "s3_provider", provider, "prefix", *prefix ? prefix : NULL, "access_key_id",
+        "s3_provider", provider, "prefix", cay__text_or(prefix, NULL), "access_key_id",
         cay__json_str(keys, "accessKeyId", NULL), "secret_access_key",
         cay__json_str(keys, "secretAccessKey", NULL), "region", region_of(&r->arena, host, n));
-    *text = f ? cay__json_text(f, 65536) : NULL;
-    return *text ? 0 : cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
+    if (f)
+        *text = cay__json_text(f, 65536);
+    else
+        *text = NULL;
+    if (*text)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
 }
 
 /* Places of mounts are anywhere, as in the bridge, whose commands are root's. */
@@ -96,9 +112,9 @@ static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/", .user = "root" };
     cay_result res = { .size = sizeof res };
     CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 1024, &res, err));
-    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "%.150s",
-                                          res.errout ? res.errout : program)
-                           : 0;
+    int rc = 0;
+    if (res.exit.code)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "%.150s", CAY_OR(res.errout, program));
     cay_result_clear(&res);
     return rc;
 }

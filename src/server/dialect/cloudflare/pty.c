@@ -54,7 +54,9 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
     }
     if (p->fd[0] < 0)
         t->ended = true;
-    return t->ended || t->in.len || t->cols ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (t->ended || t->in.len || t->cols)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 static int say_end(terminal *t, cay__buf *out)
@@ -105,7 +107,9 @@ static int push_input(cay__pump *p, int kind, const char *data, size_t len, cay_
         return CAY__PUMP_ON;
     if (kind == CAY__WS_BINARY) {
         cay__buf_add(&t->in, data, len);
-        return t->in.full ? CAY_ETOOBIG : CAY__PUMP_WORK;
+        if (t->in.full)
+            return CAY_ETOOBIG;
+        return CAY__PUMP_WORK;
     }
     CAY_AUTOJSON *o = json_loadb(data, len, 0, NULL);
     int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);
@@ -149,7 +153,7 @@ static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, cons
                          uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
 {
     char tag[64];
-    const char *argv[] = { shell ? shell : "/bin/bash", NULL };
+    const char *argv[] = { CAY_OR(shell, "/bin/bash"), NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
     if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 &&
         attach_terminal(r, sb, tag, out))
@@ -187,7 +191,7 @@ int cf_pty(cay__req *r, cay_err *err)
                        .work = forward_input,
                        .push = push_input,
                        .close = close_terminal };
-    int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL,
+    int rc = open_terminal(r, sb, session && *session ? name : NULL, cay__text_or(shell, NULL),
                            (uint16_t)cols, (uint16_t)rows, &t->p, err);
     if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the
                                                   terminal, as the bridge does */

@@ -147,9 +147,10 @@ static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const 
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = CF_ROOT };
     cay_result res = { .size = sizeof res };
     CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, err));
-    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s",
-                                          res.exit.code, res.errout)
-                           : 0;
+    int rc = 0;
+    if (res.exit.code)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s", res.exit.code,
+                          res.errout);
     cay_result_clear(&res);
     return rc;
 }
@@ -161,7 +162,7 @@ static int on_persist(cay__req *r, cay_err *err)
     char file[64];
     const char *argv[128] = { "tar", "-C", CF_ROOT, "--one-file-system", "-c", "-f", file },
                *q = cay__req_query(r, "excludes");
-    char *s = cay__arena_str(&r->arena, q ? q : ""), *save = NULL;
+    char *s = cay__arena_str(&r->arena, CAY_OR(q, "")), *save = NULL;
     size_t n = 7;
     cay_stat st = { .size_of = sizeof st };
     int fd;
@@ -185,7 +186,9 @@ static int on_persist(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = cay_file_open_read(sb, &r->call, file, NULL, &fd, err);
     cay_file_remove(sb, &r->call, file, false, NULL); /* what is open is read to its end */
-    return rc < 0 ? rc : cay__reply_fd(r, 200, "application/x-tar", fd, (int64_t)st.size);
+    if (rc < 0)
+        return rc;
+    return cay__reply_fd(r, 200, "application/x-tar", fd, (int64_t)st.size);
 }
 
 /* Unpacked inside, where names that leave reach nothing of ours. */
@@ -204,13 +207,17 @@ static int on_hydrate(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
     cay_file_remove(sb, &r->call, file, false, NULL);
-    return rc < 0 ? rc : cf_ok(r);
+    if (rc < 0)
+        return rc;
+    return cf_ok(r);
 }
 
 static int read_port(cay__req *r, uint16_t *port, cay_err *err)
 {
     char *end;
-    unsigned long p = isdigit((unsigned char)*r->param[1]) ? strtoul(r->param[1], &end, 10) : 0;
+    unsigned long p = 0;
+    if (isdigit((unsigned char)*r->param[1]))
+        p = strtoul(r->param[1], &end, 10);
     if (p < 1024 || p > 65535 || *end || p == 3000) /* that one is the bridge's own */
         return cay_fail(err, CAY_EINVAL, "a port is a number from 1024 to 65535, and not 3000");
     *port = (uint16_t)p;
@@ -224,7 +231,9 @@ static int tunnel_name(cay__req *r, const char **out, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const json_t *v = json_object_get(in, "name");
     const char *s = *out = json_string_value(v);
-    size_t n = s ? strlen(s) : 0;
+    size_t n = 0;
+    if (s)
+        n = strlen(s);
     if (!v || json_is_null(v))
         return 0;
     if (n < 1 || n > 63 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || s[0] == '-' ||
@@ -249,7 +258,7 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(tunnel_name(r, &name, err));
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
-             conf->domain ? conf->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
+             CAY_OR(conf->domain, "localhost"), colon && !strchr(colon, ']') ? colon : "");
     snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host,
              e.token);
     return cay__reply_json(r, 200,
@@ -265,8 +274,9 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     int rc = cay_port_unexpose(sb, port, err);
-    return rc < 0 && rc != CAY_ENOENT ? cf_as(rc, "tunnel_error", err)
-                                      : cay__reply(r, 204, NULL, NULL, 0);
+    if (rc < 0 && rc != CAY_ENOENT)
+        return cf_as(rc, "tunnel_error", err);
+    return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 #define J "application/json"
@@ -382,10 +392,14 @@ static int reply_error(cay__req *r, const cay_err *err)
  * route alone. */
 static const char *read_query_key(cay__req *r)
 {
-    const char *q = r->route && r->route->fn == cf_pty ? cay__req_query(r, "authorization") : NULL;
+    const char *q = NULL;
+    if (r->route && r->route->fn == cf_pty)
+        q = cay__req_query(r, "authorization");
     if (r->route && (r->route->fn == cf_openapi || r->route->fn == cf_openapi_page))
         return cay__req_query(r, "token");
-    return q && !strncasecmp(q, "bearer ", 7) ? q + 7 : NULL;
+    if (q && !strncasecmp(q, "bearer ", 7))
+        return q + 7;
+    return NULL;
 }
 
 static bool is_own_path(cay__req *r)

@@ -121,11 +121,12 @@ static int register_run(run *w, const char *tenant, cay_err *err)
         runs = w;
     }
     pthread_mutex_unlock(&lock);
-    return room ? 0
-                : cay_fail(err, CAY_EBUSY,
-                           "%d commands of this tenant and %d of all run in sessions; at most %d "
-                           "and %d do at once",
-                           own, all, RUNS_TENANT, RUNS_MAX);
+    if (room)
+        return 0;
+    return cay_fail(err, CAY_EBUSY,
+                    "%d commands of this tenant and %d of all run in sessions; at most %d "
+                    "and %d do at once",
+                    own, all, RUNS_TENANT, RUNS_MAX);
 }
 
 static void release_run(run *w)
@@ -177,7 +178,9 @@ static int on_output(cay_stream which, const void *data, size_t len, void *arg)
     run *w = arg;
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
     cf_tell(&b, &w->s[which == CAY_STDERR], which, data, len);
-    return write_output(w, b.data, b.len) ? 0 : CAY_ECANCELED;
+    if (write_output(w, b.data, b.len))
+        return 0;
+    return CAY_ECANCELED;
 }
 
 static void *run_thread(void *arg)
@@ -238,11 +241,16 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
         return CAY__PUMP_ON;
     }
     ssize_t n = read(p->fd[0], buf, sizeof buf);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? CAY__PUMP_ON : CAY_ESYS;
+    if (n < 0) {
+        if (errno == EAGAIN || errno == EINTR)
+            return CAY__PUMP_ON;
+        return CAY_ESYS;
+    }
     cay__buf_add(out, buf, (size_t)n);
     w->mid = n && !(out->len >= 2 && !memcmp(out->data + out->len - 2, "\n\n", 2));
-    return n ? CAY__PUMP_ON : CAY__PUMP_END;
+    if (n)
+        return CAY__PUMP_ON;
+    return CAY__PUMP_END;
 }
 
 static void close_run(cay__pump *p)
@@ -273,9 +281,10 @@ static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
     }
     for (const char *const *a = s->argv; *a; a++)
         quote_argument(line, *a);
-    return line->full ? cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes",
-                                 CAY_SHELL_LINE_MAX)
-                      : 0;
+    if (line->full)
+        return cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes",
+                        CAY_SHELL_LINE_MAX);
+    return 0;
 }
 
 int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,

@@ -13,7 +13,7 @@ static const char *find_field(const char *s, const char *end, unsigned n, size_t
         s++;
     }
     const char *colon = memchr(s, ':', (size_t)(end - s));
-    *len = (size_t)((colon ? colon : end) - s);
+    *len = (size_t)((CAY_OR(colon, end)) - s);
     return s;
 }
 
@@ -24,7 +24,7 @@ bool e2b_account(const char *text, size_t len, unsigned by, const char *key, uns
     size_t n;
     for (const char *s = text; s < end; s = eol + 1) {
         eol = memchr(s, '\n', (size_t)(end - s));
-        eol = eol ? eol : end;
+        eol = CAY_OR(eol, end);
         f = find_field(s, eol, by, &n);
         if (!f || !n || n != strlen(key) || memcmp(f, key, n))
             continue;

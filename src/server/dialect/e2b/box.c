@@ -113,7 +113,10 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
     if (e2b_debug(r, own))
         CAY_TRY(e2b_debug_find(r, own, err));
     cay_sandbox *sb;
-    CAY_TRY(any ? find_any(r, own, &sb, err) : cay__req_sandbox(r, own, &sb, err));
+    if (any)
+        CAY_TRY(find_any(r, own, &sb, err));
+    else
+        CAY_TRY(cay__req_sandbox(r, own, &sb, err));
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &out->info, err));
     out->sb = sb;
     read_note(r, out);

@@ -26,7 +26,9 @@ int e2b_build_dir(cay_client *client, int *fd, cay_err *err)
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, CAY_ESYS, "the directory of builds");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "the directory of builds") : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the directory of builds");
+    return 0;
 }
 
 void e2b_archive_name(const char *tenant, const char *hash, char out[200])
@@ -104,9 +106,10 @@ static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
     CAY_TRY(e2b_build_dir(j->client, &dir, err));
     e2b_archive_name(j->t->tenant, sha256, name);
     *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_why(err, CAY_ENOENT, "build_copy",
-                                  "the files %.12s… of a COPY were not sent", sha256)
-                   : 0;
+    if (*fd < 0)
+        return cay_fail_why(err, CAY_ENOENT, "build_copy",
+                            "the files %.12s… of a COPY were not sent", sha256);
+    return 0;
 }
 
 /* A step may be silent for long: what says that somebody is at it comes from beside. */
@@ -129,7 +132,7 @@ static int pull_image(job *j, const cay_call *call, const json_t *in, json_t *fi
     cay_template *t;
     if (!image)
         return 0;
-    snprintf(auth, sizeof auth, "store:%.80s", secret ? secret : "");
+    snprintf(auth, sizeof auth, "store:%.80s", CAY_OR(secret, ""));
     const cay_template_remote spec = { .size = sizeof spec,
                                        .ref = image,
                                        .tenant = j->t->tenant,
@@ -211,8 +214,11 @@ int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, 
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
     cay_job *t;
     int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? 0 : rc;
+    if (rc < 0) {
+        if (rc == CAY_ENOENT)
+            return 0;
+        return rc;
+    }
     run_build_job(client, call->cancel_fd, t);
     cay_job_free(t);
     return 1;

@@ -59,11 +59,15 @@ static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *er
     json_error_t je;
     CAY_TRY(e2b_build_dir(r->client, &dir, err));
     e2b_recipe_name(build, name);
-    fd = strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) &&
-                 strlen(build) == CAY_ID_LEN
-             ? openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
-             : -1;
-    *out = fd < 0 ? NULL : json_loadfd(fd, 0, &je);
+    if (strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) &&
+        strlen(build) == CAY_ID_LEN)
+        fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    else
+        fd = -1;
+    if (fd < 0)
+        *out = NULL;
+    else
+        *out = json_loadfd(fd, 0, &je);
     if (!*out || strcmp(cay__json_str(*out, "tenant", ""), r->who.tenant) != 0) {
         json_decref(*out);
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "build '%.40s' not found", build);
@@ -138,7 +142,9 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
     char prefix[100];
     uint64_t sum = 0;
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
         return cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
@@ -152,12 +158,13 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
             sum += (uint64_t)st.st_blocks * 512;
     }
     closedir(d);
-    return sum < ARCHIVES_MAX ? 0
-                              : cay_fail_why(err, CAY_ETOOBIG, "quota_archives",
-                                             "tenant %s has sent %" PRIu64
-                                             " GiB of files for COPY, which is the most that is "
-                                             "kept; they go after 30 days",
-                                             tenant, sum >> 30);
+    if (sum < ARCHIVES_MAX)
+        return 0;
+    return cay_fail_why(err, CAY_ETOOBIG, "quota_archives",
+                        "tenant %s has sent %" PRIu64
+                        " GiB of files for COPY, which is the most that is "
+                        "kept; they go after 30 days",
+                        tenant, sum >> 30);
 }
 
 /* By the address that was told: it has no key. */
@@ -198,7 +205,7 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
 static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull, cay_err *err)
 {
     const char *template_ = cay__json_str(in, "fromTemplate", NULL),
-               *image = cay__json_str(in, "fromImage", NULL), *ref = template_ ? template_ : image;
+               *image = cay__json_str(in, "fromImage", NULL), *ref = CAY_OR(template_, image);
     cay_template *t;
     *pull = false;
     if (!template_ == !image)
@@ -321,17 +328,18 @@ static int add_entry(const cay_build_event *e, void *to)
         [CAY_BUILD_NOTE] = "debug", [CAY_BUILD_WARN] = "warn", [CAY_BUILD_FAIL] = "error"
     };
     page *p = to;
-    const char *level =
-        (size_t)e->kind < CAY_LEN(levels) && levels[e->kind] ? levels[e->kind] : "info";
+    const char *level = "info";
+    if ((size_t)e->kind < CAY_LEN(levels) && levels[e->kind])
+        level = levels[e->kind];
     char when[32], step[16];
     if (rank_level(level) < p->level || (p->skip && p->skip--))
         return 0;
     if (json_array_size(p->list) == p->limit)
         return 1;
     CAY_AUTOFREE char *text = cay__alloc(e->len + 64);
-    int n = e->kind == CAY_BUILD_STEP
-                ? snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "")
-                : 0;
+    int n = 0;
+    if (e->kind == CAY_BUILD_STEP)
+        n = snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "");
     memcpy(text + n, e->text, e->len);
     text[(size_t)n + e->len] = 0;
     e2b_when(e->time_ms, when);
@@ -360,7 +368,7 @@ static int on_build_status(const cay_build_info *b, void *to)
     if (failed) {
         snprintf(step, sizeof step, "%u", b->step > t->offset ? b->step - t->offset : 0);
         json_object_set_new(t->o, "reason",
-                            json_pack("{s:s,s:s}", "message", *b->error ? b->error : b->state,
+                            json_pack("{s:s,s:s}", "message", cay__text_or(b->error, b->state),
                                       "step", b->step > t->offset ? step : "base"));
     }
     return 0;
@@ -371,8 +379,13 @@ static int page_of(cay__req *r, const char *skip, page *p, cay_err *err)
     const char *level = cay__req_query(r, "level");
     CAY_TRY(cay__req_number(r, skip, 0, INT64_MAX, &p->skip, err));
     CAY_TRY(cay__req_number(r, "limit", LOGS, LOGS, &p->limit, err));
-    p->level = level ? rank_level(level) : 0;
-    return p->level < 0 ? cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error") : 0;
+    if (level)
+        p->level = rank_level(level);
+    else
+        p->level = 0;
+    if (p->level < 0)
+        return cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error");
+    return 0;
 }
 
 int e2b_on_build_status(cay__req *r, cay_err *err)

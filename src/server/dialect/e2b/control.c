@@ -99,7 +99,7 @@ static int reply_error(cay__req *r, const cay_err *err)
     return cay__reply_json(r, status_of(err),
                            json_pack("{s:i,s:s,s:s}", "code", status_of(err), "message", err->msg,
                                      "error_code",
-                                     *err->reason ? err->reason : "internal_server_error"));
+                                     cay__text_or(err->reason, "internal_server_error")));
 }
 
 /* Paths that nobody else has, shown with a key: SDKs are told one address for everything. */

@@ -29,8 +29,10 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     CAY_AUTOJSON *o = NULL;
     cay__json_object("config", t->config, &o, NULL);
     c->template_ = cay__arena_str(&r->arena, t->id);
-    c->user = *cay__json_str(o, "user", "") ? NULL : c->user;
-    c->workdir = *cay__json_str(o, "workdir", "") ? NULL : c->workdir;
+    if (*cay__json_str(o, "user", ""))
+        c->user = NULL;
+    if (*cay__json_str(o, "workdir", ""))
+        c->workdir = NULL;
     *config = cay__arena_str(&r->arena, t->config);
     cay_template_free(t);
     return 0;
@@ -124,9 +126,9 @@ int e2b_check_types(const json_t *in, cay_err *err)
             return cay_fail(err, CAY_EINVAL, "%s is %s", known[i].name, known[i].what);
     }
     const json_t *on = json_object_get(json_object_get(in, "autoResume"), "enabled");
-    return on && !json_is_boolean(on)
-               ? cay_fail(err, CAY_EINVAL, "autoResume.enabled is true or false")
-               : 0;
+    if (on && !json_is_boolean(on))
+        return cay_fail(err, CAY_EINVAL, "autoResume.enabled is true or false");
+    return 0;
 }
 
 static char *note_text(const json_t *in, const char *template_, int64_t timeout)

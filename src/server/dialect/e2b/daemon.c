@@ -53,9 +53,9 @@ static bool read_sign(cay__req *r, sign *s)
 {
     const char *path = cay__req_query(r, "path"), *user = cay__req_query(r, "username");
     *s = (sign){ .sig = cay__req_query(r, "signature"),
-                 .path = path ? path : "",
+                 .path = CAY_OR(path, ""),
                  .op = strcmp(r->head.method, "POST") ? "read" : "write",
-                 .user = user ? user : "",
+                 .user = CAY_OR(user, ""),
                  .exp = cay__req_query(r, "signature_expiration") };
     return s->sig;
 }
@@ -101,8 +101,10 @@ static int check_access(cay__req *r, unsigned flags, const char *id, cay_err *er
     CAY_TRY(e2b_token(r, "envd", id, token, err));
     if (given && e2b_same(given, token))
         return 0;
-    given = flags & E2B_TRAFFIC ? cay__head_field(&r->head, "e2b-traffic-access-token") : given;
-    CAY_TRY(flags & E2B_TRAFFIC ? e2b_token(r, "traffic", id, token, err) : 0);
+    if (flags & E2B_TRAFFIC)
+        given = cay__head_field(&r->head, "e2b-traffic-access-token");
+    if (flags & E2B_TRAFFIC)
+        CAY_TRY(e2b_token(r, "traffic", id, token, err));
     if (flags & E2B_TRAFFIC && given && e2b_same(given, token))
         return 0;
     if (given || !(flags & E2B_SIGNED) || !read_sign(r, &s))
@@ -133,7 +135,12 @@ void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
     if (!user || !*user)
         return;
     d->user = r->call.user = user;
-    d->home = !strcmp(user, "root") ? "/root" : !strcmp(user, "user") ? "/home/user" : NULL;
+    if (!strcmp(user, "root"))
+        d->home = "/root";
+    else if (!strcmp(user, "user"))
+        d->home = "/home/user";
+    else
+        d->home = NULL;
 }
 
 static bool is_rpc(const cay__req *r)
@@ -161,7 +168,7 @@ static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
  * the root. */
 static const char *find_home(cay__req *r, const e2b_daemon *d)
 {
-    const char *who = d->user ? d->user : d->default_user;
+    const char *who = CAY_OR(d->user, d->default_user);
     char home[256];
     CAY_AUTOFREE char *text = NULL;
     size_t len = 0;
@@ -169,7 +176,9 @@ static const char *find_home(cay__req *r, const e2b_daemon *d)
         return "";
     bool there = e2b_account(text, len, 0, who, 5, home, sizeof home) ||
                  e2b_account(text, len, 2, who, 5, home, sizeof home);
-    return there && strcmp(home, "/") ? cay__arena_str(&r->arena, home) : "";
+    if (there && strcmp(home, "/"))
+        return cay__arena_str(&r->arena, home);
+    return "";
 }
 
 static int wake_sandbox(cay__req *r, const e2b_box *b, cay_err *err)
@@ -193,10 +202,11 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     if (e2b_debug(r, cay__head_field(&r->head, "e2b-sandbox-id"))) {
         CAY_TRY(e2b_debug_find(r, id, err));
         flags = E2B_NO_TOKEN;
-    } else if (!find_address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
-        return flags & E2B_SIGNED && cay__req_query(r, "signature")
-                   ? cay_fail(err, CAY_EAUTH, "invalid signature")
-                   : cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+    } else if (!find_address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id))) {
+        if (flags & E2B_SIGNED && cay__req_query(r, "signature"))
+            return cay_fail(err, CAY_EAUTH, "invalid signature");
+        return cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+    }
     CAY_TRY(check_access(r, flags, id, err));
     /* The token is this one sandbox's, whoever's it is. */
     r->who.scope = CAY__SCOPE_SANDBOX;
@@ -215,19 +225,23 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     char *own = cay__arena_str(&r->arena, b.info->user);
     own[strcspn(own, ":")] = 0; /* its group */
     out->default_user = own;
-    out->home = !strcmp(out->default_user, "root")                          ? "/root"
-                : !*out->default_user || !strcmp(out->default_user, "user") ? "/home/user"
-                                                                            : NULL;
+    if (!strcmp(out->default_user, "root"))
+        out->home = "/root";
+    else if (!*out->default_user || !strcmp(out->default_user, "user"))
+        out->home = "/home/user";
+    else
+        out->home = NULL;
     return read_user(r, out, err);
 }
 
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
 {
-    const char *below =
-        *path == '~' && (path[1] == '/' || !path[1]) ? path + 1 + (path[1] == '/') : path;
+    const char *below = path;
+    if (*path == '~' && (path[1] == '/' || !path[1]))
+        below = path + 1 + (path[1] == '/');
     if (*path == '/')
         return path;
-    const char *home = d->home ? d->home : find_home(r, d);
+    const char *home = CAY_OR(d->home, find_home(r, d));
     size_t n = strlen(home) + strlen(below) + 2;
     char *s = cay__arena_take(&r->arena, n);
     cay__str_join(s, n, home, *below || !*home ? "/" : "", below, NULL);
@@ -388,7 +402,7 @@ static int reply_error(cay__req *r, const cay_err *fault)
     json_t *o = json_pack("{s:i,s:s}", "code", status_of(err), "message",
                           dead ? "The sandbox was not found" : err->msg);
     if (dead)
-        json_object_set_new(o, "sandboxId", json_string(id ? id : r->who.sandbox));
+        json_object_set_new(o, "sandboxId", json_string(CAY_OR(id, r->who.sandbox)));
     return cay__reply_json(r, status_of(err), o);
 }
 
@@ -400,14 +414,17 @@ unsigned e2b_port(const cay__head *h)
     unsigned port;
     if (find_address(h, &port, id))
         return port;
-    return !strcmp(h->path, "/files") && strstr(h->query, "signature=") ? E2B_ENVD_PORT : 0;
+    if (!strcmp(h->path, "/files") && strstr(h->query, "signature="))
+        return E2B_ENVD_PORT;
+    return 0;
 }
 
 /* A browser asks before it sends such fields, without them: what it means to send tells. */
 static bool is_preflight(const cay__head *h)
 {
-    const char *fields =
-        strcmp(h->method, "OPTIONS") ? NULL : cay__head_field(h, "access-control-request-headers");
+    const char *fields = NULL;
+    if (!strcmp(h->method, "OPTIONS"))
+        fields = cay__head_field(h, "access-control-request-headers");
     return fields && strcasestr(fields, "e2b-sandbox-id");
 }
 

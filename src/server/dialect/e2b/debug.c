@@ -33,7 +33,9 @@ static int find_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
                            .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     *id = 0;
     int rc = cay_client_list(r->client, &r->call, &f, on_list_sandbox, id, err);
-    return rc < 0 ? rc : 0;
+    if (rc < 0)
+        return rc;
+    return 0;
 }
 
 static int create_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
@@ -67,5 +69,7 @@ int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "the state directory");
     CAY_TRY(find_sandbox(r, id, err));
-    return *id ? 0 : create_sandbox(r, id, err);
+    if (*id)
+        return 0;
+    return create_sandbox(r, id, err);
 }

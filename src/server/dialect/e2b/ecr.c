@@ -77,7 +77,7 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
 int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
 {
     json_error_t je;
-    CAY_AUTOJSON *o = json_loadb(body ? body : "", len, 0, &je);
+    CAY_AUTOJSON *o = json_loadb(CAY_OR(body, ""), len, 0, &je);
     const char *token = cay__json_str(json_array_get(json_object_get(o, "authorizationData"), 0),
                                       "authorizationToken", "");
     if (!*token || !cay__base64_get(out, token, strlen(token)) || !out->data ||
@@ -107,18 +107,25 @@ static int on_data(const char *p, size_t n, void *arg, cay_err *err)
 {
     trip *t = arg;
     cay__buf_add(t->body, p, n);
-    return t->body->full ? cay_fail_why(err, CAY_ETOOBIG, "registry_answer",
-                                        "ECR answers more than %d bytes", ANSWER_MAX)
-                         : 0;
+    if (t->body->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "registry_answer", "ECR answers more than %d bytes",
+                            ANSWER_MAX);
+    return 0;
 }
 
 /* "HOST[:PORT]" or "[ADDRESS][:PORT]" */
 static bool parse_address(const char *at, bool tls, trip *t)
 {
     bool six = *at == '[';
-    size_t n = six ? strcspn(at + 1, "]") : strcspn(at, ":/");
+    size_t n;
+    if (six)
+        n = strcspn(at + 1, "]");
+    else
+        n = strcspn(at, ":/");
     const char *rest = at + six + n + (six && at[1 + n]);
-    uint64_t port = tls ? 443 : 80;
+    uint64_t port = 80;
+    if (tls)
+        port = 443;
     if (!n || n >= sizeof t->host ||
         (*rest == ':' && (!cay__str_to_u64(rest + 1, &port) || !port || port > 65535)) ||
         (*rest && *rest != ':'))
@@ -175,7 +182,7 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     if (rc < 0 && t.no.code && err)
         *err = t.no;
     if (rc < 0)
-        return t.no.code ? t.no.code : rc;
+        return CAY_OR(t.no.code, rc);
     if (reply.status == 400 || reply.status == 401 || reply.status == 403)
         return cay_fail_why(err, CAY_EINVAL, "registry_auth",
                             "ECR of %.32s does not take these keys (status %d)", k->region,
@@ -219,7 +226,7 @@ static int get_gcp_login(cay_client *client, const cay_call *call, const json_t 
                         "fromImageRegistry of type gcp has serviceAccountJson, the text of a "
                         "service account's key file");
     CAY_AUTOFREE char *text = json_dumps(o, JSON_COMPACT);
-    cay__buf_fmt(out, "_json_key:%s", text ? text : "");
+    cay__buf_fmt(out, "_json_key:%s", CAY_OR(text, ""));
     return 0;
 }
 

@@ -49,13 +49,15 @@ void e2b_envelope_end(cay__buf *out, const cay_err *err)
         err ? json_pack("{s:{s:s,s:s}}", "error", "code", e2b_rpc_code(err), "message", err->msg)
             : json_object();
     CAY_AUTOFREE char *text = cay__json_text(o, E2B_MESSAGE_MAX);
-    e2b_envelope(out, 2, text ? text : "{}", text ? strlen(text) : 2);
+    e2b_envelope(out, 2, CAY_OR(text, "{}"), text ? strlen(text) : 2);
 }
 
 int e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len, cay_err *err)
 {
     const unsigned char *p = (const unsigned char *)data;
-    size_t want = n < 5 ? 0 : (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
+    size_t want = 0;
+    if (n >= 5)
+        want = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
     if (n < 5)
         return 0;
     if (p[0] & 1)
@@ -81,8 +83,9 @@ int e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_e
 {
     size_t used = 0;
     int rc = e2b_next(data, n, &used, text, len, err);
-    return rc < 0 ? rc
-           : rc && used == n
-               ? 0
-               : cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
+    if (rc < 0)
+        return rc;
+    if (rc && used == n)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
 }

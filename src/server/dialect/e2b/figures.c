@@ -18,7 +18,10 @@ int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cp
     CAY_TRY(cay_sandbox_usage(sb, call, out, err));
     clock_gettime(CLOCK_MONOTONIC, &b);
     double us = (double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3;
-    *cpu = out->cpu_us > u.cpu_us && us > 0 ? (double)(out->cpu_us - u.cpu_us) * 100 / us : 0;
+    if (out->cpu_us > u.cpu_us && us > 0)
+        *cpu = (double)(out->cpu_us - u.cpu_us) * 100 / us;
+    else
+        *cpu = 0;
     return 0;
 }
 
@@ -86,7 +89,7 @@ int e2b_on_all_metrics(cay__req *r, cay_err *err)
 {
     const char *q = cay__req_query(r, "sandbox_ids");
     CAY_AUTOJSON *all = json_object();
-    char *s = cay__arena_str(&r->arena, q ? q : ""), *save = NULL;
+    char *s = cay__arena_str(&r->arena, CAY_OR(q, "")), *save = NULL;
     int n = 0;
     for (char *id = strtok_r(s, ",", &save); id; id = strtok_r(NULL, ",", &save)) {
         E2B_AUTOBOX b = { 0 };

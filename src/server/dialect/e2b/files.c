@@ -37,9 +37,9 @@ int e2b_files_get(cay__req *r, cay_err *err)
                                                                                              : *c);
     cay__buf_str(&disposition, "\"");
     cay__reply_field(r, "Content-Disposition", disposition.full ? "inline" : disposition.data);
-    return e2b_packs(&r->head, st.size)
-               ? e2b_reply_packed(r, fd, st.size, err)
-               : cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
+    if (e2b_packs(&r->head, st.size))
+        return e2b_reply_packed(r, fd, st.size, err);
+    return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
 typedef int source(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);
@@ -179,9 +179,11 @@ static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const c
     while ((rc = cay__multipart_next(m, &part, err)) > 0) {
         if (strcmp(part.name, "file"))
             continue;
-        const char *to = path ? path : part.filename;
-        rc = *to ? store_file(r, d, e2b_path(r, d, to), read_part, m, done, err)
-                 : cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
+        const char *to = CAY_OR(path, part.filename);
+        if (*to)
+            rc = store_file(r, d, e2b_path(r, d, to), read_part, m, done, err);
+        else
+            rc = cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
         if (rc < 0)
             break;
     }
@@ -199,12 +201,12 @@ int e2b_files_post(cay__req *r, cay_err *err)
     CAY_AUTOJSON *done = json_array();
     int rc;
     if (type && !strncasecmp(type, "multipart/form-data", 19)) {
-        rc = put_parts(r, &d, type, path && *path ? path : NULL, done, err);
+        rc = put_parts(r, &d, type, cay__text_or(path, NULL), done, err);
     } else if (!type || strncasecmp(type, "application/octet-stream", 24)) {
         return cay_fail_why(
             err, CAY_EINVAL, "content_type",
             "content type %.60s: multipart/form-data and application/octet-stream are read",
-            type ? type : "none");
+            CAY_OR(type, "none"));
     } else if (!path || !*path) {
         return cay_fail(err, CAY_EINVAL, "path is missing");
     } else if (coding && !strcasecmp(coding, "gzip")) {
@@ -217,7 +219,9 @@ int e2b_files_post(cay__req *r, cay_err *err)
     } else {
         rc = store_file(r, &d, e2b_path(r, &d, path), read_body, r, done, err);
     }
-    return rc < 0 ? rc : cay__reply_json(r, 200, json_incref(done));
+    if (rc < 0)
+        return rc;
+    return cay__reply_json(r, 200, json_incref(done));
 }
 
 typedef struct parts {
@@ -305,9 +309,10 @@ int e2b_files_compose(cay__req *r, cay_err *err)
         close(p.fd);
     CAY_TRY(rc);
     json_array_foreach(p.list, i, v) /* they are in it now */
-        CAY_TRY(cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false,
-                                NULL) == CAY_EGONE
-                    ? cay_fail(err, CAY_EGONE, "the sandbox ended")
-                    : 0);
+    {
+        if (cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false, NULL) ==
+            CAY_EGONE)
+            CAY_TRY(cay_fail(err, CAY_EGONE, "the sandbox ended"));
+    }
     return cay__reply_json(r, 200, json_incref(json_array_get(done, 0)));
 }

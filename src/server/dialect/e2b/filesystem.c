@@ -13,9 +13,18 @@
 static void mode_text(const cay_stat *st, char out[11])
 {
     static const char bits[] = "rwxrwxrwx";
-    out[0] = st->type == CAY_DIR ? 'd' : st->type == CAY_LINK ? 'L' : '-';
-    for (int i = 0; i < 9; i++)
-        out[i + 1] = st->mode >> (8 - i) & 1 ? bits[i] : '-';
+    if (st->type == CAY_DIR)
+        out[0] = 'd';
+    else if (st->type == CAY_LINK)
+        out[0] = 'L';
+    else
+        out[0] = '-';
+    for (int i = 0; i < 9; i++) {
+        if (st->mode >> (8 - i) & 1)
+            out[i + 1] = bits[i];
+        else
+            out[i + 1] = '-';
+    }
     out[10] = 0;
 }
 
@@ -46,9 +55,10 @@ static json_t *describe_owner(e2b_names *n, const char *file, char **text, size_
         *text = cay__strdup(""); /* once is enough */
         *len = 0;
     }
-    json_t *found =
-        e2b_account(*text, *len, 2, number, 0, name, sizeof name) ? json_string(name) : NULL;
-    return found ? found : json_string(number);
+    json_t *found = NULL;
+    if (e2b_account(*text, *len, 2, number, 0, name, sizeof name))
+        found = json_string(name);
+    return CAY_OR(found, json_string(number));
 }
 
 typedef struct metadata {
@@ -87,10 +97,15 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
                     .mtime_ns = st->mtime_ns };
     bool link = st->type == CAY_LINK,
          broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
-    const char *type = broken                ? "FILE_TYPE_UNSPECIFIED"
-                       : to.type == CAY_DIR  ? "FILE_TYPE_DIRECTORY"
-                       : to.type == CAY_FILE ? "FILE_TYPE_FILE"
-                                             : "FILE_TYPE_UNSPECIFIED";
+    const char *type;
+    if (broken)
+        type = "FILE_TYPE_UNSPECIFIED";
+    else if (to.type == CAY_DIR)
+        type = "FILE_TYPE_DIRECTORY";
+    else if (to.type == CAY_FILE)
+        type = "FILE_TYPE_FILE";
+    else
+        type = "FILE_TYPE_UNSPECIFIED";
     mode_text(st, perms);
     time_text(to.mtime_ns, when);
     json_t *name = cay__json_bytes(slash && slash[1] ? slash + 1 : path),
@@ -137,10 +152,13 @@ int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, 
     const char *s = cay__json_str(q->in, key, "");
     if (!*s && strcmp(key, "path"))
         return cay_fail(err, CAY_EINVAL, "%s is missing", key);
-    const char *path = e2b_path(r, &q->d, *s ? s : "~");
+    const char *path = e2b_path(r, &q->d, cay__text_or(s, "~"));
     size_t n = strlen(path) + 2;
     char *clean = cay__arena_take(&r->arena, n); /* as their daemon tells it: without . and .. */
-    *out = *path == '/' && cay__path_clean("/", path, clean, n) ? clean : path;
+    if (*path == '/' && cay__path_clean("/", path, clean, n))
+        *out = clean;
+    else
+        *out = path;
     return 0;
 }
 
@@ -162,11 +180,12 @@ int e2b_fs_mkdir(cay__req *r, cay_err *err)
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
-    if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0)
-        return st.type == CAY_DIR
-                   ? cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path)
-                   : cay_fail(err, CAY_EINVAL,
-                              "path already exists but it is not a directory: %.150s", path);
+    if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0) {
+        if (st.type == CAY_DIR)
+            return cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path);
+        return cay_fail(err, CAY_EINVAL, "path already exists but it is not a directory: %.150s",
+                        path);
+    }
     CAY_TRY(cay_file_mkdir(q.d.sb, &r->call, path, 0755, true, err));
     return answer_entry(r, &q, path, err);
 }
@@ -198,7 +217,9 @@ int e2b_fs_remove(cay__req *r, cay_err *err)
     CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     int rc = cay_file_remove(q.d.sb, &r->call, path, true, err);
-    return rc < 0 && (rc != CAY_ENOENT || e2b_nobody(err)) ? rc : e2b_rpc_answer(r, json_object());
+    if (rc < 0 && (rc != CAY_ENOENT || e2b_nobody(err)))
+        return rc;
+    return e2b_rpc_answer(r, json_object());
 }
 
 typedef struct listing {
@@ -231,7 +252,10 @@ static int keep_entry(const cay_dirent *e, void *arg)
 {
     found *f = arg;
     if (f->n == f->cap) {
-        f->cap = f->cap ? 2 * f->cap : 256;
+        if (f->cap)
+            f->cap = 2 * f->cap;
+        else
+            f->cap = 256;
         f->v = realloc(f->v, f->cap * sizeof *f->v);
         if (!f->v)
             abort();
@@ -265,5 +289,7 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     for (size_t i = 0; rc == 0 && i < f.n; i++)
         add_entry(f.v[i], &l);
     free(f.v);
-    return rc < 0 ? rc : e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
+    if (rc < 0)
+        return rc;
+    return e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
 }

@@ -36,16 +36,18 @@ static int process_message(feed *f, const char *text, size_t len, cay_err *err)
     const json_t *start = json_object_get(in, "start"), *data = json_object_get(in, "data");
     if (!json_is_object(in))
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");
-    if (start)
-        return f->p ? cay_fail(err, CAY_EINVAL, "start comes once")
-                    : e2b_process_find(f->sb, &call, json_object_get(start, "process"), &f->p, err);
+    if (start) {
+        if (f->p)
+            return cay_fail(err, CAY_EINVAL, "start comes once");
+        return e2b_process_find(f->sb, &call, json_object_get(start, "process"), &f->p, err);
+    }
     if (!f->p)
         return cay_fail(err, CAY_EINVAL, "the first message is start, with the process");
     if (data)
         return e2b_process_feed(f->sb, &call, f->p, json_object_get(data, "input"), err);
-    return json_object_get(in, "keepalive")
-               ? 0
-               : cay_fail(err, CAY_EINVAL, "a message has start, data or keepalive");
+    if (json_object_get(in, "keepalive"))
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "a message has start, data or keepalive");
 }
 
 static int write_response(cay__pump *pump, const cay_err *err, cay__buf *out)
@@ -90,9 +92,11 @@ static int process_input(cay__pump *pump, cay__buf *out)
         memmove(f->in.data, f->in.data + at, f->in.len);
     if (!f->in.len)
         cay__buf_clear(&f->in); /* who is idle keeps no buffer */
-    if (rc < 0)
-        return e2b_dead(&err) || !is_sandbox_running(f->sb) ? CAY_EGONE
-                                                            : write_response(pump, &err, out);
+    if (rc < 0) {
+        if (e2b_dead(&err) || !is_sandbox_running(f->sb))
+            return CAY_EGONE;
+        return write_response(pump, &err, out);
+    }
     if (!f->all)
         return CAY__PUMP_ON;
     if (f->in.len)
@@ -114,7 +118,9 @@ static int push_input(cay__pump *pump, int kind, const char *data, size_t len, c
     len = f->in.len - before;
     if (atomic_fetch_add(&held, len) + len > HELD_MAX || f->in.full)
         return CAY_ETOOBIG;
-    return f->all || e2b_whole(f->in.data, f->in.len) ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (f->all || e2b_whole(f->in.data, f->in.len))
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 static void close_feed(cay__pump *pump)
@@ -135,7 +141,7 @@ int e2b_process_stream_input(cay__req *r, cay_err *err)
     if (!type || strncasecmp(type, "application/connect+json", 24) != 0)
         return cay_fail_why(err, CAY_EINVAL, "content_type",
                             "content type %.60s: a stream of input is application/connect+json",
-                            type ? type : "none");
+                            CAY_OR(type, "none"));
     feed *f = cay__alloc(sizeof *f);
     *f = (feed){ .sb = cay_sandbox_ref(d.sb), .in = CAY__BUF(E2B_MESSAGE_MAX + ((size_t)1 << 20)) };
     return cay__reply_raw(r, &(cay__raw){ .pump = { .fd = { -1, -1, -1 },

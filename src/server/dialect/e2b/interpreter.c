@@ -89,12 +89,19 @@ static const cay__route routes[] = {
 /* SDKs show what an error's body says as it is. */
 static int reply_error(cay__req *r, const cay_err *err)
 {
-    int status = err->code == CAY_EINVAL                       ? 400
-                 : err->code == CAY_EAUTH                      ? 401
-                 : err->code == CAY_ENOENT                     ? 404
-                 : err->code == CAY_ENOTSUP                    ? 501
-                 : err->code == CAY_EUPSTREAM || e2b_dead(err) ? 502
-                                                               : 500;
+    int status;
+    if (err->code == CAY_EINVAL)
+        status = 400;
+    else if (err->code == CAY_EAUTH)
+        status = 401;
+    else if (err->code == CAY_ENOENT)
+        status = 404;
+    else if (err->code == CAY_ENOTSUP)
+        status = 501;
+    else if (err->code == CAY_EUPSTREAM || e2b_dead(err))
+        status = 502;
+    else
+        status = 500;
     return cay__reply(r, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
 }
 

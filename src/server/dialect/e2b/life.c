@@ -45,7 +45,10 @@ int e2b_on_kill(cay__req *r, cay_err *err)
 int e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err)
 {
     const json_t *v = json_object_get(in, key);
-    *out = json_is_integer(v) ? json_integer_value(v) : none;
+    if (json_is_integer(v))
+        *out = json_integer_value(v);
+    else
+        *out = none;
     if ((v && !json_is_integer(v)) || *out < 0 || *out > 86400 * 30)
         return cay_fail(err, CAY_EINVAL, "%s is a number of seconds, at most 30 days", key);
     return 0;
@@ -140,8 +143,10 @@ int e2b_on_pause(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already paused", b.info->id);
     /* What is paused stays until it is killed. */
     CAY_TRY(cay_sandbox_extend(b.sb, &r->call, CAY_UNLIMITED, 0, err));
-    CAY_TRY(cay__json_bool(in, "memory", true) ? cay_sandbox_pause(b.sb, &r->call, err)
-                                               : cay_sandbox_kill(b.sb, &r->call, err));
+    if (cay__json_bool(in, "memory", true))
+        CAY_TRY(cay_sandbox_pause(b.sb, &r->call, err));
+    else
+        CAY_TRY(cay_sandbox_kill(b.sb, &r->call, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 

@@ -86,7 +86,10 @@ static int keep_id(const cay_info *i, void *arg)
     ids *l = arg;
     cay__listing_saw(&l->kept, i);
     if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
+        if (l->cap)
+            l->cap = 2 * l->cap;
+        else
+            l->cap = 64;
         l->v = realloc(l->v, l->cap * sizeof *l->v);
         if (!l->v)
             abort();
@@ -101,10 +104,19 @@ static int keep_id(const cay_info *i, void *arg)
 static size_t begin_of(const ids *l, bool asc, const char *after)
 {
     size_t n = strcspn(after, "."), k;
-    int64_t ms = after[n] ? strtoll(after + n + 1, NULL, 10) : asc ? INT64_MAX : 0;
+    int64_t ms;
+    if (after[n])
+        ms = strtoll(after + n + 1, NULL, 10);
+    else if (asc)
+        ms = INT64_MAX;
+    else
+        ms = 0;
     for (k = 0; k < l->n; k++)
-        if (strlen(l->v[k].id) == n && !memcmp(l->v[k].id, after, n))
-            return asc ? k + 1 : l->n - k;
+        if (strlen(l->v[k].id) == n && !memcmp(l->v[k].id, after, n)) {
+            if (asc)
+                return k + 1;
+            return l->n - k;
+        }
     for (k = 0; k < l->n && (asc ? l->v[k].ms <= ms : l->v[l->n - 1 - k].ms >= ms); k++)
         ;
     return k;
@@ -129,7 +141,9 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
     char last[CAY__LISTED_NEXT] = "";
     bool more = false;
     for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n && !more; k++) {
-        size_t i = p->asc ? k : l.n - 1 - k;
+        size_t i = k;
+        if (!p->asc)
+            i = l.n - 1 - k;
         E2B_AUTOBOX b = { 0 };
         if (e2b_find(r, l.v[i].id, false, &b, NULL) < 0 || !is_filter_match(p, &b))
             continue;

@@ -27,7 +27,9 @@ static void append_line(log_ *l, int64_t ms, const char *level, const char *logg
     if (l->n == KEPT)
         return;
     if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 256;
+        size_t cap = 256;
+        if (l->cap)
+            cap = 2 * l->cap;
         line *v = realloc(l->v, cap * sizeof *v);
         if (!v)
             abort();
@@ -38,7 +40,7 @@ static void append_line(log_ *l, int64_t ms, const char *level, const char *logg
                          .n = l->n,
                          .level = level,
                          .logger = logger,
-                         .message = cay__arena_str(l->mem, text->data ? text->data : "") };
+                         .message = cay__arena_str(l->mem, CAY_OR(text->data, "")) };
     l->n++;
 }
 
@@ -59,7 +61,7 @@ static int add_net(const cay_net_record *r, void *arg)
         return 0;
     cay__buf_fmt(&b, "%s %s", r->event, r->verdict);
     if (*r->name || *r->address)
-        cay__buf_fmt(&b, " %s", *r->name ? r->name : r->address);
+        cay__buf_fmt(&b, " %s", cay__text_or(r->name, r->address));
     if (r->port)
         cay__buf_fmt(&b, ":%u", r->port);
     if (*r->reason)
@@ -76,7 +78,7 @@ static int add_proc(const cay_proc_info *i, void *arg)
     cay__buf_fmt(&b, "process %d: %.1000s", i->pid, i->command);
     if (i->state == 'X')
         cay__buf_fmt(&b, " (ended: %s %d)", i->exit.signal ? "signal" : "code",
-                     i->exit.signal ? i->exit.signal : i->exit.code);
+                     CAY_OR(i->exit.signal, i->exit.code));
     append_line(arg, i->started_ms, "info", "process", &b);
     return 0;
 }
@@ -84,7 +86,14 @@ static int add_proc(const cay_proc_info *i, void *arg)
 static int by_time(const void *a, const void *b)
 {
     const line *x = a, *y = b;
-    return x->ms != y->ms ? x->ms < y->ms ? -1 : 1 : x->n < y->n ? -1 : x->n > y->n;
+    if (x->ms != y->ms) {
+        if (x->ms < y->ms)
+            return -1;
+        return 1;
+    }
+    if (x->n < y->n)
+        return -1;
+    return x->n > y->n;
 }
 
 static int collect_lines(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
@@ -140,7 +149,7 @@ static json_t *describe_line(const line *x)
                                 "message", cay__json_bytes(x->message), "timestamp", when);
     CAY_AUTOFREE char *text = cay__json_text(o, 65536);
     return json_pack("{s:s,s:s}", "timestamp", when, "line",
-                     text ? text : "{\"level\":\"error\",\"message\":\"a line that is too long\"}");
+                     CAY_OR(text, "{\"level\":\"error\",\"message\":\"a line that is too long\"}"));
 }
 
 static int reply_logs(cay__req *r, const want *w, bool v1, cay_err *err)

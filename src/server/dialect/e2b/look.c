@@ -42,7 +42,9 @@ int e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t 
 
 int64_t e2b_bounded(uint64_t v, int64_t none)
 {
-    return v == CAY_UNLIMITED || v > INT64_MAX ? none : (int64_t)v;
+    if (v == CAY_UNLIMITED || v > INT64_MAX)
+        return none;
+    return (int64_t)v;
 }
 
 json_t *e2b_listed(const e2b_box *b)
@@ -50,14 +52,14 @@ json_t *e2b_listed(const e2b_box *b)
     const cay_info *i = b->info;
     char started[32], end[32];
     e2b_when(i->created_ms, started);
-    e2b_when(i->deadline_ms ? i->deadline_ms : i->created_ms + 86400000LL * 365, end);
+    e2b_when(CAY_OR(i->deadline_ms, i->created_ms + 86400000LL * 365), end);
     json_t *o =
         json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:O,s:s,s:s}", "sandboxID", i->id, "templateID",
                   b->note.template_, "clientID", "cay", "startedAt", started, "endAt", end,
                   "cpuCount", (json_int_t)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000,
                   "memoryMB", (json_int_t)(e2b_bounded(i->limits.memory, 0) >> 20), "diskSizeMB",
                   (json_int_t)(e2b_bounded(i->limits.disk, 0) >> 20), "metadata",
-                  b->note.metadata ? b->note.metadata : json_null(), "state",
+                  CAY_OR(b->note.metadata, json_null()), "state",
                   e2b_running(i) ? "running" : "paused", "envdVersion", E2B_ENVD_VERSION);
     if (*i->name)
         json_object_set_new(o, "alias", json_string(i->name));

@@ -98,13 +98,19 @@ bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
     char text[E2B_HOST_MAX + 1], number[8];
     size_t n = 0, len = (size_t)snprintf(number, sizeof number, "%u", port & 0xffff);
-    for (const char *s = mask ? mask : ""; *s;) {
+    for (const char *s = CAY_OR(mask, ""); *s;) {
         bool put = cay__str_starts(s, var);
         if ((!put && !strchr(letters, *s)) || n + (put ? len : 1) > E2B_HOST_MAX)
             return false;
         memcpy(text + n, put ? number : s, put ? len : 1);
-        n += put ? len : 1;
-        s += put ? sizeof var - 1 : 1;
+        if (put)
+            n += len;
+        else
+            n += 1;
+        if (put)
+            s += sizeof var - 1;
+        else
+            s += 1;
     }
     text[n] = 0;
     return n && (!out || cay__str_copy(out, cap, text));

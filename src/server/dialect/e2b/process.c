@@ -231,14 +231,20 @@ int e2b_process_start(cay__req *r, cay_err *err)
                     .tty = json_is_object(pty),
                     .timeout_ms = q.timeout_ms,
                     .user = q.d.user,
-                    .tag = *tag ? tag : NULL,
+                    .tag = cay__text_or(tag, NULL),
                     .attach = true,
                     .on_full = CAY_FULL_BLOCK };
     if (!(s.argv = read_argv(r, process, err)))
         return CAY_EINVAL;
     CAY_TRY(read_env(r, &q.d, json_object_get(process, "envs"), &s.env, err));
-    s.cwd = *cwd || !q.d.workdir ? e2b_path(r, &q.d, *cwd ? cwd : "~") : q.d.workdir;
-    s.stdin_mode = s.tty || cay__json_bool(in, "stdin", true) ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
+    if (*cwd || !q.d.workdir)
+        s.cwd = e2b_path(r, &q.d, cay__text_or(cwd, "~"));
+    else
+        s.cwd = q.d.workdir;
+    if (s.tty || cay__json_bool(in, "stdin", true))
+        s.stdin_mode = CAY_STDIN_PIPE;
+    else
+        s.stdin_mode = CAY_STDIN_NULL;
     s.cols = (uint16_t)cay__json_int(size, "cols", 80);
     s.rows = (uint16_t)cay__json_int(size, "rows", 24);
     int rc = cay_sandbox_spawn(q.d.sb, &r->call, &s, &p, err);
@@ -261,10 +267,12 @@ int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, c
     snprintf(ref, sizeof ref, "%lld", (long long)pid);
     if (!tag && pid <= 0)
         return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
-    int rc = cay_sandbox_attach(sb, call, tag ? tag : ref, out, err);
-    if (rc == CAY_ENOENT)
-        return tag ? cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag)
-                   : cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
+    int rc = cay_sandbox_attach(sb, call, CAY_OR(tag, ref), out, err);
+    if (rc == CAY_ENOENT) {
+        if (tag)
+            return cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag);
+        return cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
+    }
     return rc;
 }
 
@@ -325,7 +333,7 @@ static json_t *config_of(const char *command)
     json_t *args = json_array();
     CAY_AUTOFREE char *copy = cay__strdup(command);
     char *save = NULL, *word = strtok_r(copy, " ", &save);
-    json_t *cmd = cay__json_bytes(word ? word : "");
+    json_t *cmd = cay__json_bytes(CAY_OR(word, ""));
     while (word && (word = strtok_r(NULL, " ", &save)))
         json_array_append_new(args, cay__json_bytes(word));
     return json_pack("{s:o,s:o}", "cmd", cmd, "args", args);
@@ -362,7 +370,9 @@ static int with_process(cay__req *r, on_process *fn, cay_err *err)
     CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
     int rc = fn(r, &q, p, err);
     cay_proc_unref(p);
-    return rc < 0 ? rc : e2b_rpc_answer(r, json_object());
+    if (rc < 0)
+        return rc;
+    return e2b_rpc_answer(r, json_object());
 }
 
 static int resize_terminal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
@@ -381,15 +391,17 @@ int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const j
 {
     const char *stdin_ = cay__json_str(input, "stdin", NULL),
                *pty = cay__json_str(input, "pty", NULL);
-    const char *text = stdin_ ? stdin_ : pty;
+    const char *text = CAY_OR(stdin_, pty);
     CAY_AUTOBUF bytes = CAY__BUF((size_t)8 << 20);
     if (!text || !cay__base64_get(&bytes, text, strlen(text)))
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
     if (stdin_ && is_tty(sb, call, p))
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
-    int rc = map_ended_error(
-        sb, call, p, cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
-    return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
+    int rc = map_ended_error(sb, call, p,
+                             cay_proc_write(p, call, CAY_OR(bytes.data, ""), bytes.len, err), err);
+    if (rc == CAY_ESTATE)
+        return cay_fail(err, CAY_ESYS, "stdin is not open");
+    return rc;
 }
 
 static int write_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
@@ -401,10 +413,16 @@ static int send_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     const json_t *s = json_object_get(q->in, "signal");
     const char *name = json_string_value(s);
-    int sig = name ? !strcmp(name, "SIGNAL_SIGTERM")   ? SIGTERM
-                     : !strcmp(name, "SIGNAL_SIGKILL") ? SIGKILL
-                                                       : 0
-                   : (int)json_integer_value(s);
+    int sig;
+    if (name) {
+        if (!strcmp(name, "SIGNAL_SIGTERM"))
+            sig = SIGTERM;
+        else if (!strcmp(name, "SIGNAL_SIGKILL"))
+            sig = SIGKILL;
+        else
+            sig = 0;
+    } else
+        sig = (int)json_integer_value(s);
     if (sig != SIGTERM && sig != SIGKILL)
         return cay_fail(err, CAY_ENOTSUP, "signal is SIGNAL_SIGTERM or SIGNAL_SIGKILL");
     return cay_proc_signal(p, &r->call, sig, CAY_SCOPE_ONE, err);
@@ -415,7 +433,9 @@ static int close_stdin(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
     if (is_tty(q->d.sb, &r->call, p))
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
     int rc = map_ended_error(q->d.sb, &r->call, p, cay_proc_close_stdin(p, &r->call, err), err);
-    return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
+    if (rc == CAY_ESTATE)
+        return cay_fail(err, CAY_ESYS, "stdin is not open");
+    return rc;
 }
 
 int e2b_process_update(cay__req *r, cay_err *err)

@@ -16,7 +16,9 @@ static uint64_t header_number(cay__req *r, const char *name, uint64_t none)
     if (!s || *s < '0' || *s > '9')
         return none;
     uint64_t v = strtoull(s, &end, 10);
-    return *end || v > UINT32_MAX ? none : v;
+    if (*end || v > UINT32_MAX)
+        return none;
+    return v;
 }
 
 static int read_all(cay__req *r, cay__buf *b, cay_err *err)
@@ -44,13 +46,17 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
         return cay_fail_why(
             err, CAY_EINVAL, "content_type",
             "content type %.60s: only application/json and application/connect+json are read",
-            type ? type : "none");
+            CAY_OR(type, "none"));
     CAY_TRY(read_all(r, &body, err));
-    text = body.data ? body.data : "";
+    text = CAY_OR(body.data, "");
     len = body.len;
     if (out->stream)
         CAY_TRY(e2b_unwrap(text, len, &text, &len, err));
-    json_t *j = len ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &je) : json_object();
+    json_t *j;
+    if (len)
+        j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+    else
+        j = json_object();
     if (!json_is_object(j)) {
         json_decref(j);
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");

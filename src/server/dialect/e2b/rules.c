@@ -35,7 +35,9 @@ static int read_value(const char *domain, const char *value, const char **form, 
         return 0;
     for (const char *s = value, *at; *s;) {
         at = strstr(s, SECRET);
-        size_t n = at ? strcspn(at, "}") : 0;
+        size_t n = 0;
+        if (at)
+            n = strcspn(at, "}");
         cay__buf_add(&b, s, at ? (size_t)(at - s) : strlen(s));
         if (!at)
             break;
@@ -112,7 +114,9 @@ static e2b_rule *find_rule_slot(reading *x, size_t first, const char *header)
     for (size_t i = first; i < x->n; i++)
         if (!strcasecmp(x->v[i].header, header))
             return &x->v[i];
-    return x->n == RULES_MAX ? NULL : &x->v[x->n++];
+    if (x->n == RULES_MAX)
+        return NULL;
+    return &x->v[x->n++];
 }
 
 static int read_header(reading *x, size_t first, const char *domain, const char *header,
@@ -157,7 +161,9 @@ static int read_domain(reading *x, const json_t *rules, const char *domain, cons
                             "network.rules.%.80s: transform.headers is an object of texts", domain);
         json_object_foreach(headers, key, v) CAY_TRY(read_header(x, first, domain, key, v, err));
     }
-    return x->n == first ? check_empty(rules, domain, err) : 0;
+    if (x->n == first)
+        return check_empty(rules, domain, err);
+    return 0;
 }
 
 int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n,
@@ -249,7 +255,7 @@ static int same_mask(const char *key, const char *json, void *arg)
 /* What stands for a value that this sandbox has: that one is meant. */
 static int find_hidden(cay__req *r, const char *sandbox, e2b_rule *one, cay_err *err)
 {
-    seek s = { .sandbox = sandbox ? sandbox : "", .mask = one->text };
+    seek s = { .sandbox = CAY_OR(sandbox, ""), .mask = one->text };
     if (sandbox)
         cay_note_list(r->client, SPACE, "", same_mask, &s, NULL);
     if (!*s.own)
@@ -279,7 +285,7 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
             v[i].own = cay__arena_str(&r->arena, own);
         }
         snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill",
-                 v[i].secret ? v[i].secret : v[i].own);
+                 CAY_OR(v[i].secret, v[i].own));
         list[i] = (cay_secret){ .name = v[i].name,
                                 .source = cay__arena_str(&r->arena, source),
                                 .destination = format_destination(&r->arena, &v[i]) };
@@ -295,7 +301,7 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
         if (!v[i].own || v[i].kept)
             continue;
         mask_of(r, v[i].text, mask, NULL);
-        CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", sandbox ? sandbox : "", "mask",
+        CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", CAY_OR(sandbox, ""), "mask",
                                        mask, "bearer", v[i].bearer);
         CAY_AUTOFREE char *text = cay__json_text(note, 1000);
         if (!sandbox)

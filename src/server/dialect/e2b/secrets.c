@@ -26,17 +26,20 @@ const char *e2b_secret_stored(cay__arena *mem, const char *name)
         if (!strchr(plain, *c) && *c != '-' && *c != '.')
             return NULL;
     snprintf(text, sizeof text, odd ? "E2BS_%s_%08X" : "%s", name, cay__hash(name, n));
-    for (char *c = text; *c; c++)
-        *c = *c == '-' || *c == '.' ? '_' : *c;
+    for (char *c = text; *c; c++) {
+        if (*c == '-' || *c == '.')
+            *c = '_';
+    }
     return cay__arena_str(mem, text);
 }
 
 static int stored_name(cay__req *r, const char *name, const char **out, cay_err *err)
 {
     *out = e2b_secret_stored(&r->arena, name);
-    return *out ? 0
-                : cay_fail(err, CAY_EINVAL,
-                           "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_EINVAL,
+                    "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
 }
 
 static int64_t wall_ms(void)
@@ -69,7 +72,7 @@ static json_t *note_of(cay__req *r, const char *name)
     json_t *o = NULL;
     if (cay_note_get(r->client, SPACE, name, &text, NULL) == 0)
         cay__json_object("note", text, &o, NULL);
-    return o ? o : json_object();
+    return CAY_OR(o, json_object());
 }
 
 static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
@@ -92,9 +95,9 @@ static int find_secret(cay__req *r, const char *name, found *out, cay_err *err)
     int rc = cay_secret_list(r->client, on_find_secret, out, err);
     if (rc < 0)
         return rc;
-    return out->there
-               ? 0
-               : cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
+    if (out->there)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
 }
 
 static int check_metadata(const json_t *m, cay_err *err)
@@ -112,9 +115,9 @@ static int check_metadata(const json_t *m, cay_err *err)
             return cay_fail(err, CAY_EINVAL, "metadata.%.60s is not a text", key);
         len += strlen(key) + json_string_length(v);
     }
-    return len <= METADATA_LEN
-               ? 0
-               : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
+    if (len <= METADATA_LEN)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
 }
 
 static int store_secret(cay__req *r, const char *name, const char *stored, const json_t *in,
@@ -165,7 +168,7 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     json_t *metadata = json_object_get(in, "metadata");
     CAY_TRY(store_secret(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
                          cay__json_int(note, "created", f.changed_ms),
-                         metadata ? metadata : json_object_get(note, "metadata"), err));
+                         CAY_OR(metadata, json_object_get(note, "metadata")), err));
     return cay__reply_json(r, 200, secret_json(r, stored, wall_ms()));
 }
 

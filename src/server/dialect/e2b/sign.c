@@ -19,7 +19,7 @@ void e2b_signature(const char *path, const char *op, const char *user, const cha
     unsigned char md[32];
     char text[48];
     EVP_MD_CTX *c = EVP_MD_CTX_new();
-    const char *part[] = { path, ":", op, ":", user, ":", token, exp ? ":" : "", exp ? exp : "" };
+    const char *part[] = { path, ":", op, ":", user, ":", token, exp ? ":" : "", CAY_OR(exp, "") };
     EVP_DigestInit_ex(c, EVP_sha256(), NULL);
     for (size_t i = 0; i < CAY_LEN(part); i++)
         EVP_DigestUpdate(c, part[i], strlen(part[i]));

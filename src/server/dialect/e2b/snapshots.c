@@ -55,8 +55,8 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
     snaps l = { .list = out, .name = cay__req_query(r, "name"), .limit = limit };
     const cay_snapshot_filter f = { .size = sizeof f,
-                                    .sandbox = sandbox && *sandbox ? sandbox : NULL,
-                                    .after = after && *after ? after : NULL,
+                                    .sandbox = cay__text_or(sandbox, NULL),
+                                    .after = cay__text_or(after, NULL),
                                     .tenant = cay__req_tenant(r) };
     int rc = cay_client_snapshots(r->client, &r->call, &f, add_snapshot, &l, err);
     if (rc < 0)

@@ -15,7 +15,7 @@ bool e2b_is_hash(const char *s)
 static const char *get_step_arg(const json_t *args, size_t i)
 {
     const char *s = json_string_value(json_array_get(args, i));
-    return s ? s : "";
+    return CAY_OR(s, "");
 }
 
 typedef struct state {
@@ -26,7 +26,7 @@ static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
 {
     const char *owner = get_step_arg(args, 2), *mode = get_step_arg(args, 3);
     json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", get_step_arg(args, 0), "dest",
-                          get_step_arg(args, 1), "owner", *owner ? owner : s->user, "archive",
+                          get_step_arg(args, 1), "owner", cay__text_or(owner, s->user), "archive",
                           cay__json_str(step, "filesHash", ""));
     if (*mode)
         json_object_set_new(c, "mode", json_string(mode));

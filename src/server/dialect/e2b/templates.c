@@ -43,11 +43,11 @@ int e2b_template_name(cay__req *r, const char *given, const char *tag, const cha
         return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s",
                         name + n + 1);
     snprintf(text, sizeof text, "%.*s:%s", (int)n, name,
-             tag       ? tag
-             : name[n] ? name + n + 1
-                       : "default");
-    for (char *c = text; *c; c++)
-        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+             CAY_OR(tag, name[n] ? name + n + 1 : "default"));
+    for (char *c = text; *c; c++) {
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + 32);
+    }
     *out = cay__arena_str(&r->arena, text);
     return 0;
 }
@@ -98,7 +98,9 @@ static json_t *template_json(const cay_template *t)
 {
     CAY_AUTOJSON *config = NULL, *names = json_array(), *aliases = json_array();
     char when[32];
-    const char *first = t->names && t->names[0] ? t->names[0] : NULL;
+    const char *first = NULL;
+    if (t->names && t->names[0])
+        first = t->names[0];
     cay__json_object("config", t->config, &config, NULL);
     for (size_t i = 0; t->names && t->names[i]; i++) {
         const char *tag = strchr(t->names[i], ':');
@@ -174,7 +176,9 @@ int e2b_on_template_delete(cay__req *r, cay_err *err)
     if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, err) == 0) {
         int rc = cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err);
         cay_snapshot_free(s);
-        return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
+        if (rc < 0)
+            return rc;
+        return cay__reply(r, 204, NULL, NULL, 0);
     }
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
     CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), t->id, err));

@@ -28,7 +28,9 @@ static int make_secret(int home, unsigned char key[32])
     int e = errno;
     unlinkat(home, tmp, 0);
     errno = e;
-    return ok ? 0 : -1;
+    if (ok)
+        return 0;
+    return -1;
 }
 
 static bool read_secret(int home, unsigned char key[32])

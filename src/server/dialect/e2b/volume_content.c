@@ -69,7 +69,10 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     while (n = strlen(full), n > 1 && full[n - 1] == '/')
         full[n - 1] = 0;
     out->path = full;
-    out->given = full[sizeof ROOT - 1] ? full + sizeof ROOT - 1 : "/";
+    if (full[sizeof ROOT - 1])
+        out->given = full + sizeof ROOT - 1;
+    else
+        out->given = "/";
     return 0;
 }
 

@@ -108,7 +108,9 @@ static int watch_work(cay__pump *p, cay__buf *out)
     int rc = drain_events(&y->at, list);
     json_array_foreach(list, i, one) write_event(out, "filesystem", json_incref(one));
     y->quiet_since = now_ms();
-    return rc < 0 ? rc : CAY__PUMP_ON;
+    if (rc < 0)
+        return rc;
+    return CAY__PUMP_ON;
 }
 
 static void watch_close(cay__pump *p)
@@ -184,8 +186,9 @@ int e2b_watcher_events(cay__req *r, cay_err *err)
     CAY_TRY(e2b_watchers_take(cay__server_watchers(r->server), watcher_id(&q), q.d.id, &at, err));
     int rc = drain_events(at, list);
     e2b_watchers_give(cay__server_watchers(r->server), at);
-    return rc < 0 ? cay_fail(err, rc, "the sandbox ended")
-                  : e2b_rpc_answer(r, json_pack("{s:O}", "events", list));
+    if (rc < 0)
+        return cay_fail(err, rc, "the sandbox ended");
+    return e2b_rpc_answer(r, json_pack("{s:O}", "events", list));
 }
 
 int e2b_watcher_remove(cay__req *r, cay_err *err)

@@ -163,5 +163,7 @@ int e2b_watchers_remove(struct e2b_watchers *all, const char *id, const char *sa
     watcher *old = sweep_watchers(all, "", &mine, &count);
     pthread_mutex_unlock(&all->lock);
     free_watchers(old);
-    return found ? 0 : fail_not_found(id, err);
+    if (found)
+        return 0;
+    return fail_not_found(id, err);
 }

@@ -85,13 +85,19 @@ int cay__on_key_create(cay__req *r, cay_err *err)
     key_made made = { 0 };
     CAY_TRY(cay__req_shape(r, &key_body_shape, &b, err));
     CAY_TRY(other_tenant(r, b.key.tenant, err));
-    b.key.scope = b.scope ? cay_key_scope_parse(b.scope) : CAY_KEY_TENANT;
+    if (b.scope)
+        b.key.scope = cay_key_scope_parse(b.scope);
+    else
+        b.key.scope = CAY_KEY_TENANT;
     if (r->who.scope != CAY__SCOPE_ADMIN && b.key.scope >= CAY_KEY_TENANT)
         return cay_fail_why(err, CAY_EPERM, "admin_only",
                             "a key of scope %s is made by one of scope admin",
                             cay_key_scope_name(b.key.scope));
-    b.key.tenant = b.key.tenant ? b.key.tenant : r->who.tenant;
-    b.key.expires_ms = b.ttl_ms ? cay__clock_ms() + (int64_t)b.ttl_ms : 0;
+    b.key.tenant = CAY_OR(b.key.tenant, r->who.tenant);
+    if (b.ttl_ms)
+        b.key.expires_ms = cay__clock_ms() + (int64_t)b.ttl_ms;
+    else
+        b.key.expires_ms = 0;
     char text[CAY_KEY_LEN + 1];
     if (cay__req_once(r)) {
         cay_key_text(text);
@@ -126,7 +132,9 @@ int cay__on_key_list(cay__req *r, cay_err *err)
     int rc = cay_key_list(r->client, cay__req_tenant(r), add_key, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 static int is_it(const cay_key *k, void *arg)
@@ -218,7 +226,9 @@ int cay__on_tenant_list(cay__req *r, cay_err *err)
     int rc = cay_tenant_list(r->client, add_tenant, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 static int take_most(const cay_tenant *t, void *arg)

@@ -54,7 +54,9 @@ int cay__on_audit_list(cay__req *r, cay_err *err)
     int rc = cay_audit_list(r->client, &f, add_line, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 typedef struct proof {

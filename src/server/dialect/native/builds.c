@@ -36,7 +36,9 @@ static const cay__shape build_shape =
 
 static const char *get_tenant_filter(const cay__req *r)
 {
-    return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
+    if (r->who.scope == CAY__SCOPE_ADMIN)
+        return NULL;
+    return r->who.tenant;
 }
 
 typedef struct answering {
@@ -47,7 +49,9 @@ typedef struct answering {
 static int on_build_info(const cay_build_info *b, void *arg)
 {
     answering *a = arg;
-    return a->status ? cay__reply_shape(a->r, a->status, &build_shape, b) : 0;
+    if (a->status)
+        return cay__reply_shape(a->r, a->status, &build_shape, b);
+    return 0;
 }
 
 static int reply_build(cay__req *r, const char *id, int status, cay_err *err)
@@ -217,7 +221,7 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
     cay_build spec = { .size = sizeof spec,
                        .pull = b.image,
                        .names = b.names,
-                       .platform = b.platform && *b.platform ? b.platform : NULL,
+                       .platform = cay__text_or(b.platform, NULL),
                        .tenant = r->who.tenant,
                        .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
     CAY_TRY(cay_build_submit(r->client, &spec, id, err));
@@ -239,7 +243,9 @@ int cay__on_build_list(cay__req *r, cay_err *err)
     int rc = cay_build_list(r->client, get_tenant_filter(r), add_build, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 #define OF(field) offsetof(cay_build_cache, field)
@@ -269,7 +275,9 @@ int cay__on_build_caches(cay__req *r, cay_err *err)
     int rc = cay_build_caches(r->client, &r->call, get_tenant_filter(r), add_cache, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 const cay__doc cay__doc_build_get = { "getBuild", "builds", "one of them",

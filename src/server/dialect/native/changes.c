@@ -25,7 +25,13 @@ typedef struct change {
 
 static const char *type_of(uint32_t mode)
 {
-    return S_ISDIR(mode) ? "directory" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
+    if (S_ISDIR(mode))
+        return "directory";
+    if (S_ISREG(mode))
+        return "file";
+    if (S_ISLNK(mode))
+        return "link";
+    return "other";
 }
 
 static const cay__field side_fields[] = {
@@ -77,8 +83,10 @@ static int on_change(const cay_file_change *c, void *arg)
 {
     walk *w = arg;
     if (w->text) {
-        cay__buf_add(&w->patch, c->text ? c->text : "", c->text ? c->text_len : 0);
-        return w->patch.full ? CAY_ETOOBIG : 0;
+        cay__buf_add(&w->patch, CAY_OR(c->text, ""), c->text ? c->text_len : 0);
+        if (w->patch.full)
+            return CAY_ETOOBIG;
+        return 0;
     }
     side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
          is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
@@ -146,7 +154,7 @@ static int compare_points(cay__req *r, bool text, cay_err *err)
         cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(digits, left));
     }
     if (rc == 0 && w.text)
-        rc = cay__reply(r, 200, "text/x-diff", w.patch.data ? w.patch.data : "", w.patch.len);
+        rc = cay__reply(r, 200, "text/x-diff", CAY_OR(w.patch.data, ""), w.patch.len);
     else if (rc == 0)
         rc = cay__items_reply(&w.l, 200, err);
     cay__items_drop(&w.l);

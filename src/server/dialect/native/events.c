@@ -11,14 +11,15 @@ static int listen_to(cay__req *r, const char *sandbox, cay_err *err)
     const char *kinds[KINDS + 1] = { 0 }, *kind;
     const char *after = cay__head_field(&r->head, "last-event-id");
     cay__listen_spec spec = { .sandbox = sandbox,
-                              .after = after ? after : cay__req_query(r, "after") };
+                              .after = CAY_OR(after, cay__req_query(r, "after")) };
     for (size_t i = 0; (kind = cay__native_query_nth(r, "kind", i)); i++) {
         if (i == KINDS)
             return cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind= comes at most %d times",
                                 KINDS);
         kinds[i] = kind;
     }
-    spec.kinds = *kinds ? kinds : NULL;
+    if (*kinds)
+        spec.kinds = kinds;
     return cay__events_reply(r, &spec, err);
 }
 

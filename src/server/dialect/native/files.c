@@ -96,7 +96,10 @@ int cay__on_file_list(cay__req *r, cay_err *err)
     const char *path;
     uint64_t depth;
     bool kept = cay__req_flag(r, "kept");
-    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
+    if (kept)
+        CAY_TRY(cay__native_sandbox(r, &sb, err));
+    else
+        CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay__req_number(r, "depth", 1, 4096, &depth, err));
     cay__items_begin(&l, r, &cay__file_shape);

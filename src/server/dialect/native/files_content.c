@@ -77,8 +77,10 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
     char etag[80], range[80];
     uint64_t from = 0, len = 0;
     int got;
-    CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err)
-                 : cay_file_stat(sb, &r->call, path, true, &st, err));
+    if (kept)
+        CAY_TRY(cay_sandbox_kept_stat(sb, &r->call, path, &st, err));
+    else
+        CAY_TRY(cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
     version_of(&st, etag, sizeof etag);
@@ -88,9 +90,9 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
         tell_version(r, &st, etag);
         return cay__reply(r, 304, NULL, NULL, 0);
     }
-    int part = !if_range || !strcmp(if_range, etag)
-                   ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len)
-                   : 0;
+    int part = 0;
+    if (!if_range || !strcmp(if_range, etag))
+        part = cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len);
     if (part < 0) {
         tell_version(r, &st, etag);
         snprintf(range, sizeof range, "bytes */%" PRIu64, st.size);
@@ -104,10 +106,14 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
                       .offset = from,
                       .length = part ? len : st.size,
                       .user = cay__req_query(r, "user") };
-    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &got, err)
-                 : cay_file_open_read(sb, &r->call, path, &spec, &got, err));
+    if (kept)
+        CAY_TRY(open_kept(r, sb, path, &spec, &got, err));
+    else
+        CAY_TRY(cay_file_open_read(sb, &r->call, path, &spec, &got, err));
     CAY_AUTOFD fd = got;
-    int rc = kept ? 0 : cay__file_again(sb, &r->call, path, &st, nth, err);
+    int rc = 0;
+    if (!kept)
+        rc = cay__file_again(sb, &r->call, path, &st, nth, err);
     if (rc)
         return rc;
     tell_version(r, &st, etag);
@@ -126,7 +132,10 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     const char *path;
     int rc = 1;
     bool kept = cay__req_flag(r, "kept");
-    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
+    if (kept)
+        CAY_TRY(cay__native_sandbox(r, &sb, err));
+    else
+        CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     for (int i = 1; rc == 1; i++)
         rc = get_once(r, sb, path, kept, i, err);
@@ -139,7 +148,9 @@ static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
     char *end = NULL;
     if (!s)
         return 0;
-    unsigned long v = *s >= '0' && *s <= '7' && strlen(s) <= 5 ? strtoul(s, &end, 8) : 0;
+    unsigned long v = 0;
+    if (*s >= '0' && *s <= '7' && strlen(s) <= 5)
+        v = strtoul(s, &end, 8);
     if (!end || *end || v > 07777)
         return cay_fail_why(err, CAY_EINVAL, "bad_query",
                             "?mode=%.20s: want permissions in octal, such as 0644", s);
@@ -170,7 +181,9 @@ static int end_upload(cay_upload *up, const cay_call *call, int rc, cay_err *err
     int told = cay_upload_commit(up, call, &why);
     if (told < 0)
         *err = why;
-    return told < 0 ? told : rc;
+    if (told < 0)
+        return told;
+    return rc;
 }
 
 /* Bytes from anywhere become a file, all at once when they are complete. */

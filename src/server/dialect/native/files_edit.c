@@ -155,7 +155,9 @@ static int begin_xattr(cay__req *r, cay_sandbox **sb, const char **path, const c
 {
     CAY_TRY(cay__native_files(r, sb, err));
     CAY_TRY(cay__native_query(r, "path", path, err));
-    return name ? cay__native_query(r, "name", name, err) : 0;
+    if (name)
+        return cay__native_query(r, "name", name, err);
+    return 0;
 }
 
 static int on_name(const char *name, void *arg)

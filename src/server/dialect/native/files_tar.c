@@ -41,10 +41,15 @@ typedef struct packer {
 static int on_entry(const cay_dirent *e, void *arg)
 {
     packer *k = arg;
-    char type = e->st.type == CAY_FILE   ? '0'
-                : e->st.type == CAY_DIR  ? '5'
-                : e->st.type == CAY_LINK ? '2'
-                                         : 0;
+    char type;
+    if (e->st.type == CAY_FILE)
+        type = '0';
+    else if (e->st.type == CAY_DIR)
+        type = '5';
+    else if (e->st.type == CAY_LINK)
+        type = '2';
+    else
+        type = 0;
     size_t a = strlen(e->path) + 1, b = e->st.type == CAY_LINK ? strlen(e->st.target) + 1 : 1;
     const char *slash = strrchr(e->path, '/');
     if (!type || a >= CAY__TAR_NAME - 1 ||
@@ -76,7 +81,8 @@ static int open_first(packer *k, const cay_call *call, const char *path, char *f
             return 1;
         if (got < 0 && errno != EINTR)
             return CAY_EGONE;
-        *n += got > 0 ? (size_t)got : 0;
+        if (got > 0)
+            *n += (size_t)got;
     }
     return 0;
 }
@@ -95,10 +101,16 @@ static int open_member(packer *k, const cay_call *call, const entry *e, char *fi
         cay__close_fd(&k->fd);
         CAY_TRY(cay_file_stat(k->sb, call, path, true, &st, NULL));
         rc = open_first(k, call, path, first, n);
-        again = rc == 0 ? cay__file_again(k->sb, call, path, &st, i, NULL) : 0;
+        if (rc == 0)
+            again = cay__file_again(k->sb, call, path, &st, i, NULL);
+        else
+            again = 0;
         CAY_TRY(again);
     }
-    *size = rc == 1 ? *n : st.size;
+    if (rc == 1)
+        *size = *n;
+    else
+        *size = st.size;
     *n = (size_t)CAY_MIN(*n, *size);
     return CAY_MIN(rc, 0);
 }
@@ -107,10 +119,14 @@ static int begin_member(packer *k, const cay_call *call, cay__buf *out)
 {
     entry *e = k->first;
     cay__member *m = cay__alloc(sizeof *m);
-    CAY_AUTOFREE char *first = e->size ? cay__alloc(FIRST) : NULL;
+    CAY_AUTOFREE char *first = NULL;
+    if (e->size)
+        first = cay__alloc(FIRST);
     size_t n = 0;
     uint64_t size = 0;
-    int rc = e->size ? open_member(k, call, e, first, &n, &size) : 0;
+    int rc = 0;
+    if (e->size)
+        rc = open_member(k, call, e, first, &n, &size);
     k->first = e->next;
     *m = (cay__member){ .type = e->type,
                         .mode = e->mode,
@@ -131,14 +147,18 @@ static int begin_member(packer *k, const cay_call *call, cay__buf *out)
         }
     }
     free(m);
-    return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    return rc;
 }
 
 static int copy_member_piece(packer *k, cay__buf *out)
 {
     size_t want = (size_t)CAY_MIN(k->left, (uint64_t)TURN / 2);
     char *room = cay__buf_room(out, want);
-    ssize_t n = room ? read(k->fd, room, want) : -1;
+    ssize_t n = -1;
+    if (room)
+        n = read(k->fd, room, want);
     if (n < 0 && errno == EINTR)
         return 0;
     if (n <= 0)
@@ -162,7 +182,10 @@ static int pack_work(cay__pump *p, cay__buf *out)
             cay__buf_add(out, end, sizeof end);
             return CAY__PUMP_END;
         }
-        CAY_TRY(k->fd >= 0 ? copy_member_piece(k, out) : begin_member(k, &call, out));
+        if (k->fd >= 0)
+            CAY_TRY(copy_member_piece(k, out));
+        else
+            CAY_TRY(begin_member(k, &call, out));
     }
     return CAY__PUMP_ON;
 }
@@ -170,7 +193,9 @@ static int pack_work(cay__pump *p, cay__buf *out)
 static int pack_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     (void)p, (void)out;
-    return ready ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (ready)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 static void pack_close(cay__pump *p)
@@ -192,14 +217,21 @@ static int collect_entries(packer *k, cay__req *r, const char *path, cay_err *er
     if (e.st.type == CAY_DIR) {
         k->base = cay__strdup(path);
         int rc = cay_dir_list(k->sb, &r->call, path, 0, on_entry, k, err);
-        return rc == CAY_ETOOBIG ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                                "%.200s has more than %d files; take a part of it",
-                                                path, ENTRIES_MAX)
-                                 : rc;
+        if (rc == CAY_ETOOBIG)
+            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                "%.200s has more than %d files; take a part of it", path,
+                                ENTRIES_MAX);
+        return rc;
     }
     const char *slash = strrchr(path, '/');
-    k->base = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : cay__strdup("");
-    e.path = slash ? slash + 1 : path;
+    if (slash)
+        k->base = strndup(path, (size_t)(slash - path) + (slash == path));
+    else
+        k->base = cay__strdup("");
+    if (slash)
+        e.path = slash + 1;
+    else
+        e.path = path;
     return on_entry(&e, k);
 }
 
@@ -224,8 +256,11 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
                     .pull = pack_pull,
                     .work = pack_work,
                     .close = pack_close };
-    int rc =
-        k->turn < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : collect_entries(k, r, path, err);
+    int rc;
+    if (k->turn < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+    else
+        rc = collect_entries(k, r, path, err);
     if (rc < 0) {
         pack_close(&p);
         return rc;

@@ -68,7 +68,9 @@ void cay__follow_close(cay__follow *f)
 static size_t count_readable(int fd)
 {
     int n = 0;
-    return ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+    if (ioctl(fd, FIONREAD, &n) == 0 && n > 0)
+        return (size_t)n;
+    return 0;
 }
 
 /* At most n bytes out of the descriptor; false when it has ended. */
@@ -112,7 +114,9 @@ static int drain_descriptor(cay__follow *f, const cay_call *call, int i, uint64_
         uint64_t stale = CAY_MIN(before, (uint64_t)count_readable(s->fd));
         alive = discard_bytes(s->fd, &stale);
     }
-    return alive && !has_fd_ended(s->fd) ? 0 : reopen_stream(f, call, i, err);
+    if (alive && !has_fd_ended(s->fd))
+        return 0;
+    return reopen_stream(f, call, i, err);
 }
 
 static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *out, cay_err *err)
@@ -163,7 +167,10 @@ static bool has_output_ended(const cay__follow *f)
 static void set_pump_fds(cay__follow *f, cay__pump *p)
 {
     bool last = has_output_ended(f);
-    p->fd[0] = last ? cay_proc_exit_fd(f->p, NULL) : f->s[0].fd;
+    if (last)
+        p->fd[0] = cay_proc_exit_fd(f->p, NULL);
+    else
+        p->fd[0] = f->s[0].fd;
     p->fd[1] = f->s[1].fd;
     p->fd[2] = f->kick;
 }

@@ -109,9 +109,6 @@ const cay__doc cay__doc_tenant_usage = { "getUsage", "about", "what a tenant has
 int cay__on_tenant_usage(cay__req *r, cay_err *err)
 {
     const char *asked = cay__req_tenant(r);
-    return cay_tenant_get(r->client,
-                          asked            ? asked
-                          : *r->who.tenant ? r->who.tenant
-                                           : CAY_TENANT_DEFAULT,
+    return cay_tenant_get(r->client, CAY_OR(asked, cay__text_or(r->who.tenant, CAY_TENANT_DEFAULT)),
                           on_tenant, r, err);
 }

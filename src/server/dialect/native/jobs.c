@@ -53,7 +53,9 @@ static int reply_job(const cay_job *t, void *arg)
 {
     answering *a = arg;
     a->found = true;
-    return a->status ? cay__reply_shape(a->r, a->status, &job_shape, t) : 0;
+    if (a->status)
+        return cay__reply_shape(a->r, a->status, &job_shape, t);
+    return 0;
 }
 
 /* Of the asker's tenant; others are not there. status 0: only looks. */
@@ -64,8 +66,9 @@ static int tell_job(cay__req *r, const char *id, int status, cay_err *err)
         r->client,
         &(cay_job_filter){ .size = sizeof(cay_job_filter), .id = id, .tenant = cay__req_tenant(r) },
         reply_job, &a, err));
-    return a.found ? 0
-                   : cay_fail_why(err, CAY_ENOENT, "task_not_found", "there is no job %.20s", id);
+    if (a.found)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "task_not_found", "there is no job %.20s", id);
 }
 
 const cay__doc cay__doc_job_create = { "createJob", "jobs", "do something to a sandbox later",
@@ -130,7 +133,9 @@ int cay__on_job_list(cay__req *r, cay_err *err)
     int rc = cay_job_list(r->client, &f, add_job, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 const cay__doc cay__doc_job_get = { "getJob", "jobs", "one of them",

@@ -47,7 +47,7 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
     CAY_TRY(cay_manifest_look(m, NULL, &j.sum, err));
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, TREE_DEPTH);
     j.root = cay_manifest_root(m);
-    j.tree = tree ? tree : "";
+    j.tree = CAY_OR(tree, "");
     return cay__reply_shape(r, 200, &judged_shape, &j);
 }
 
@@ -158,7 +158,7 @@ int cay__on_sandbox_manifest(cay__req *r, cay_err *err)
                                err)); /* it was judged when it was given */
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, TREE_DEPTH);
     return cay__reply_shape(r, 200, &given_shape,
-                            &(given){ cay_manifest_root(m), tree ? tree : "",
+                            &(given){ cay_manifest_root(m), CAY_OR(tree, ""),
                                       count_members(o, "entries"),
                                       count_members(o, "environment") });
 }

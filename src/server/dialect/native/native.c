@@ -210,7 +210,9 @@ int cay__items_add(cay__items *l, const void *obj)
     if (l->b.data[l->b.len - 1] != '[')
         cay__buf_str(&l->b, ",");
     cay__shape_put(&l->b, l->shape, obj);
-    return l->b.full ? CAY_ETOOBIG : 0;
+    if (l->b.full)
+        return CAY_ETOOBIG;
+    return 0;
 }
 
 void cay__items_drop(cay__items *l)
@@ -226,10 +228,10 @@ int cay__items_end(cay__items *l, cay_err *err)
         cay__buf_json(&l->b, l->next, strlen(l->next));
     }
     cay__buf_str(&l->b, "}");
-    return l->b.full
-               ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                              "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20)
-               : 0;
+    if (l->b.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                            "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20);
+    return 0;
 }
 
 int cay__items_reply(cay__items *l, int status, cay_err *err)
@@ -264,9 +266,9 @@ int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(cay__native_use(r, &sb, err));
     int rc = cay_sandbox_attach(sb, &r->call, r->param[1], out, err);
-    return rc < 0 && !cay__str_starts(err->msg, "process ")
-               ? cay_wrap(err, rc, "process %.60s", r->param[1])
-               : rc; /* some providers name it themselves */
+    if (rc < 0 && !cay__str_starts(err->msg, "process "))
+        return cay_wrap(err, rc, "process %.60s", r->param[1]);
+    return rc; /* some providers name it themselves */
 }
 
 void cay__native_drain(cay_events *ev)

@@ -185,14 +185,19 @@ static int on_record(const cay_net_record *rec, void *arg)
         cay__net_follow_record(w->follow, rec);
     else
         put_record(&w->b, rec);
-    return w->b.full ? CAY_ETOOBIG : 0;
+    if (w->b.full)
+        return CAY_ETOOBIG;
+    return 0;
 }
 
 static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
 {
     if (count) { /* how many there are, to know the last ones */
         CAY_TRY(cay_net_log(sb, on_record, w, err));
-        w->skip = w->seen > count ? w->seen - count : 0;
+        if (w->seen > count)
+            w->skip = w->seen - count;
+        else
+            w->skip = 0;
         w->seen = 0;
     }
     w->print = true;
@@ -219,15 +224,20 @@ int cay__on_net_log(cay__req *r, cay_err *err)
     if (cay__req_flag(r, "follow")) {
         CAY_TRY(cay__net_follow_open(r, cay_sandbox_id(sb), w.denied, &w.follow, err));
         int rc = read_log(sb, &w, count, err);
-        return rc < 0 ? (cay__net_follow_drop(w.follow), rc) : cay__net_follow_reply(w.follow);
+        if (rc < 0)
+            return (cay__net_follow_drop(w.follow), rc);
+        return cay__net_follow_reply(w.follow);
     }
     cay__buf_str(&w.b, "{\"items\":[");
     int rc = read_log(sb, &w, count, err);
     cay__buf_str(&w.b, "]}");
-    if (rc == 0)
-        rc = w.b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
-                                     "the log is too long; ask for the last ones by ?count=")
-                      : cay__reply(r, 200, "application/json", w.b.data, w.b.len);
+    if (rc == 0) {
+        if (w.b.full)
+            rc = cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                              "the log is too long; ask for the last ones by ?count=");
+        else
+            rc = cay__reply(r, 200, "application/json", w.b.data, w.b.len);
+    }
     cay__buf_clear(&w.b);
     return rc;
 }

@@ -51,14 +51,15 @@ int cay__on_pool_put(cay__req *r, cay_err *err)
 {
     cay_pool w = { .size = sizeof w, .low = 1 };
     CAY_TRY(cay__req_shape(r, &put_shape, &w, err));
-    w.tenant = w.tenant ? w.tenant : "default";
+    w.tenant = CAY_OR(w.tenant, "default");
     CAY_TRY(cay_pool_put(r->client, &r->call, &w, err));
     cay__req_about(r, w.template_);
     int rc = cay_pool_list(r->client, &r->call, reply_it, &(finding){ r, &w }, err);
-    return rc > 0 ? 0
-           : rc < 0
-               ? rc
-               : cay_fail_why(err, CAY_ENOENT, "warm_not_found", "the pool was removed meanwhile");
+    if (rc > 0)
+        return 0;
+    if (rc < 0)
+        return rc;
+    return cay_fail_why(err, CAY_ENOENT, "warm_not_found", "the pool was removed meanwhile");
 }
 
 static int add_pool(const cay_pool *w, void *arg)
@@ -76,7 +77,9 @@ int cay__on_pool_list(cay__req *r, cay_err *err)
     int rc = cay_pool_list(r->client, &r->call, add_pool, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 static const cay__query drop_query[] = { { "template", "string", "as it was put",

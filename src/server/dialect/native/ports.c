@@ -86,9 +86,9 @@ static const cay__shape exposed_shape =
 static void format_url(const cay__req *r, const char *id, exposed *x)
 {
     const char *host = r->head.host, *end = strchr(host, ']'),
-               *colon = strchr(end ? end : host, ':');
+               *colon = strchr(CAY_OR(end, host), ':');
     snprintf(x->url, sizeof x->url, "%s://%u-%s.%s%s/", r->tls ? "https" : "http", x->e.port, id,
-             cay__server_domain(r->server), colon ? colon : "");
+             cay__server_domain(r->server), CAY_OR(colon, ""));
 }
 
 static const cay__field expose_fields[] = {

@@ -209,10 +209,14 @@ int cay__on_process_run(cay__req *r, cay_err *err)
     if (b.input && b.input64)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid",
                             "input and input_base64 exclude each other");
-    const char *in = b.input ? b.input : b.input64;
-    size_t len = b.input ? strlen(b.input) : b.input_len;
-    CAY_TRY(cay_sandbox_run(sb, &r->call, &b.s, in, len,
-                            b.max_output ? b.max_output : OUTPUT_DEFAULT, &res, err));
+    const char *in = CAY_OR(b.input, b.input64);
+    size_t len;
+    if (b.input)
+        len = strlen(b.input);
+    else
+        len = b.input_len;
+    CAY_TRY(cay_sandbox_run(sb, &r->call, &b.s, in, len, CAY_OR(b.max_output, OUTPUT_DEFAULT), &res,
+                            err));
     int rc = cay__reply_shape(r, 200, &cay__result_shape, &res);
     cay_result_clear(&res);
     return rc;
@@ -230,7 +234,9 @@ static int on_listed(const cay_proc_info *i, void *arg)
 {
     looker *l = arg;
     told t = describe_process(i);
-    return i->state == 'X' && !l->ended ? 0 : cay__items_add(&l->list, &t);
+    if (i->state == 'X' && !l->ended)
+        return 0;
+    return cay__items_add(&l->list, &t);
 }
 
 static const cay__query list_query[] = {
@@ -276,10 +282,13 @@ int cay__on_process_get(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_proc(r, &p, err));
     looker l = { .list.b = CAY__BUF(1 << 20), .id = cay_proc_id(p), .pid = cay_proc_pid(p) };
     int rc = cay_sandbox_procs(sb, &r->call, on_list_process, &l, err);
-    if (rc >= 0)
-        rc = l.found ? cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len)
-                     : cay_fail_why(err, CAY_ENOENT, "process_not_found",
-                                    "process %.60s is no longer kept", r->param[1]);
+    if (rc >= 0) {
+        if (l.found)
+            rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
+        else
+            rc = cay_fail_why(err, CAY_ENOENT, "process_not_found",
+                              "process %.60s is no longer kept", r->param[1]);
+    }
     cay__buf_clear(&l.list.b);
     return rc;
 }

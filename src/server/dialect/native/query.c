@@ -21,7 +21,9 @@ const char *cay__native_query_nth(cay__req *r, const char *name, size_t nth)
         size_t n = strcspn(q, "&");
         if (n > len && !strncmp(q, name, len) && q[len] == '=' && nth-- == 0) {
             char *word = cay__arena_take(&r->arena, n - len);
-            return cay__url_decode(q + len + 1, n - len - 1, true, word) ? word : NULL;
+            if (cay__url_decode(q + len + 1, n - len - 1, true, word))
+                return word;
+            return NULL;
         }
     }
     return NULL;

@@ -24,7 +24,7 @@ static const cay__query whose_query[] = {
 static const char *get_tenant(cay__req *r)
 {
     const char *t = cay__req_tenant(r);
-    return t ? t : r->who.tenant;
+    return CAY_OR(t, r->who.tenant);
 }
 
 const cay__doc cay__doc_registry_put = {
@@ -41,7 +41,9 @@ int cay__on_registry_put(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_shape(r, &login_shape, &b, err));
     int rc = cay_registry_login(r->client, get_tenant(r), r->param[0], b.username, b.password, err);
     explicit_bzero((char *)(uintptr_t)b.password, strlen(b.password));
-    return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
+    if (rc < 0)
+        return rc;
+    return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 typedef struct login {
@@ -72,7 +74,9 @@ int cay__on_registry_list(cay__req *r, cay_err *err)
     int rc = cay_registry_logins(r->client, cay__req_tenant(r), on_login, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 const cay__doc cay__doc_registry_delete = { "deleteRegistryLogin", "templates", "forget one",

@@ -165,17 +165,24 @@ static int take_net(cay__req *r, create_body *b, cay_err *err)
                     "net[%zu]: want a rule, such as \"pypi\" or \"api.example.com\"", i);
             rules[i] = json_string_value(rule);
         }
-        rc = n ? cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &text,
-                                 err)
-               : 0;
+        if (n)
+            rc = cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &text,
+                                 err);
+        else
+            rc = 0;
     } else {
-        rc = json_is_object(j) ? cay_policy_from_json(b->net, &text, err)
-                               : cay_fail_why(err, CAY_EINVAL, "field_invalid",
-                                              "net: want a list of rules, or a policy object");
+        if (json_is_object(j))
+            rc = cay_policy_from_json(b->net, &text, err);
+        else
+            rc = cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                              "net: want a list of rules, or a policy object");
     }
     if (rc < 0)
         return rc;
-    b->c.net = text ? cay__arena_adopt(&r->arena, text) : NULL;
+    if (text)
+        b->c.net = cay__arena_adopt(&r->arena, text);
+    else
+        b->c.net = NULL;
     return 0;
 }
 
@@ -199,7 +206,9 @@ static void on_progress(const cay_manifest_progress *p, void *arg)
 
 static uint64_t no_end(uint64_t ms)
 {
-    return ms == CAY_UNLIMITED ? 0 : ms;
+    if (ms == CAY_UNLIMITED)
+        return 0;
+    return ms;
 }
 
 const cay__doc cay__doc_sandbox_create = {
@@ -216,7 +225,7 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     CAY_TRY(take_isolation(&b, err));
     CAY_TRY(check_rights(r, &b, err));
     CAY_TRY(take_net(r, &b, err));
-    b.c.tenant = b.c.tenant ? b.c.tenant : r->who.tenant;
+    b.c.tenant = CAY_OR(b.c.tenant, r->who.tenant);
     b.c.once = cay__req_once(r);
     b.c.ttl_ms = no_end(b.c.ttl_ms);
     b.c.idle_ms = no_end(b.c.idle_ms);

@@ -240,7 +240,9 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     const waiter *w = p->self;
     (void)out;
-    return ready || cay__native_now() >= w->end_ms ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (ready || cay__native_now() >= w->end_ms)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 /* The server ends: the time is over, too. */

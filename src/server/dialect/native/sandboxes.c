@@ -217,7 +217,10 @@ int cay__native_labels(cay__req *r, const cay_pair **out, cay_err *err)
         *eq = 0;
         p[i] = (cay_pair){ text, eq + 1 };
     }
-    *out = n ? p : NULL;
+    if (n)
+        *out = p;
+    else
+        *out = NULL;
     return 0;
 }
 
@@ -247,7 +250,9 @@ static int list_named(cay__req *r, cay_err *err)
     }
     if (rc < 0)
         cay__items_drop(&l);
-    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+    if (rc < 0)
+        return rc;
+    return cay__items_reply(&l, 200, err);
 }
 
 const cay__doc cay__doc_sandbox_list = {
@@ -279,7 +284,10 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
             err, CAY_EINVAL, "bad_query",
             "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
     l.limit = limit;
-    f.limit = l.states ? 0 : limit + 1;
+    if (l.states)
+        f.limit = 0;
+    else
+        f.limit = limit + 1;
     if (cay__listing_reply(&l.kept, r))
         return 0;
     cay__items_begin(&l.list, r, &cay__sandbox_shape);

@@ -87,7 +87,9 @@ int cay__on_service_act(cay__req *r, cay_err *err)
     act_body b = { .op = 0 };
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &act_shape, &b, err));
-    const char *const *n = b.names && *b.names ? b.names : all;
+    const char *const *n = all;
+    if (b.names && *b.names)
+        n = b.names;
     do
         CAY_TRY(cay_sandbox_service_act(sb, &r->call, *n,
                                         (cay_service_op)(CAY_SERVICE_START + b.op), err));
@@ -131,7 +133,7 @@ static int wait_work(cay__pump *p, cay__buf *out)
     if (!gone && w->late && !w->over && cay__native_now() < w->end_ms)
         return CAY__PUMP_ON;
     cay__buf_fmt(out, "{\"ready\":%s,\"items\":[%s]}", !gone && !w->late ? "true" : "false",
-                 w->items.data ? w->items.data : "");
+                 CAY_OR(w->items.data, ""));
     return CAY__PUMP_END;
 }
 
@@ -139,7 +141,9 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     const waiter *w = p->self;
     (void)out;
-    return ready || cay__native_now() >= w->end_ms ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (ready || cay__native_now() >= w->end_ms)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 /* The server ends: the time is over, too. */
@@ -193,7 +197,7 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     cay_events *ev;
     uint64_t ms;
-    const char *name = cay__req_query(r, "name"), *left = name ? name : "";
+    const char *name = cay__req_query(r, "name"), *left = CAY_OR(name, "");
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
     CAY_TRY(cay_sandbox_services(sb, &r->call, see_name, &left, err));

@@ -74,10 +74,12 @@ int cay__on_shell_open(cay__req *r, cay_err *err)
     CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
     lister l = { .list.b = CAY__BUF(1 << 20), .only = spec.name };
     int rc = cay_sandbox_procs(sb, &r->call, on_proc, &l, err);
-    if (rc >= 0)
-        rc = l.found
-                 ? cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len)
-                 : cay_fail_why(err, CAY_EGONE, "shell_ended", "shell %s ended at once", spec.name);
+    if (rc >= 0) {
+        if (l.found)
+            rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
+        else
+            rc = cay_fail_why(err, CAY_EGONE, "shell_ended", "shell %s ended at once", spec.name);
+    }
     cay__buf_clear(&l.list.b);
     return rc;
 }

@@ -18,7 +18,9 @@ enum { LIMIT = 100, LIMIT_MAX = 1000 };
 /* Whose snapshots are looked at: NULL for all. */
 static const char *get_tenant_filter(const cay__req *r)
 {
-    return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
+    if (r->who.scope == CAY__SCOPE_ADMIN)
+        return NULL;
+    return r->who.tenant;
 }
 
 static int find_snapshot(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
@@ -164,7 +166,9 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 static int open_scratch_file(cay__req *r, int *fd, cay_err *err)
 {
     *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file for the archive") : 0;
+    if (*fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+    return 0;
 }
 
 static void add_number_field(cay__req *r, const char *name, uint64_t v)

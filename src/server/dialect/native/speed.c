@@ -35,7 +35,9 @@ static const cay__shape speed_shape =
 static int by_size(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    if (x < y)
+        return -1;
+    return x > y;
 }
 
 static uint64_t compute_median(uint64_t us[TRIES])
@@ -79,7 +81,10 @@ int cay__native_spawn_kept(uint64_t *out, cay_err *err)
         rc = cay__native_spawn_us(&us, err);
         tried = cay__now_us();
     }
-    *out = rc == 0 ? us : 0;
+    if (rc == 0)
+        *out = us;
+    else
+        *out = 0;
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -120,5 +125,9 @@ int cay__on_doctor_speed(cay__req *r, cay_err *err)
     int gone = cay_sandbox_remove(sb, &last, rc < 0 ? NULL : err);
     s.remove_us = (uint64_t)(cay__now_us() - began);
     cay_sandbox_unref(sb);
-    return rc < 0 ? rc : gone < 0 ? gone : cay__reply_shape(r, 200, &speed_shape, &s);
+    if (rc < 0)
+        return rc;
+    if (gone < 0)
+        return gone;
+    return cay__reply_shape(r, 200, &speed_shape, &s);
 }

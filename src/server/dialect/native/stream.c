@@ -19,7 +19,7 @@ static void write_event(cay__follow *f, const char *name, const cay__buf *data, 
     char id[48];
     snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry,
              f->s[1].at - f->s[1].ncarry);
-    cay__sse_event(out, id, name, data->data ? data->data : "", data->len);
+    cay__sse_event(out, id, name, CAY_OR(data->data, ""), data->len);
 }
 
 static void tell_start(cay__follow *f, cay__buf *out)
@@ -58,10 +58,10 @@ static size_t count_partial_bytes(const char *s, size_t n)
         unsigned char c = (unsigned char)s[n - k];
         if ((c & 0xc0) == 0x80)
             continue;
-        return (c >= 0xf0 && k < 4) || (c >= 0xe0 && c < 0xf0 && k < 3) ||
-                       (c >= 0xc0 && c < 0xe0 && k < 2)
-                   ? k
-                   : 0;
+        if ((c >= 0xf0 && k < 4) || (c >= 0xe0 && c < 0xf0 && k < 3) ||
+            (c >= 0xc0 && c < 0xe0 && k < 2))
+            return k;
+        return 0;
     }
     return 0;
 }
@@ -74,7 +74,9 @@ static void tell_data(cay__follow *f, int which, uint64_t offset, const char *da
     size_t had = s->ncarry, have = had + n;
     memcpy(all, s->carry, had);
     memcpy(all + had, data, n);
-    size_t keep = last ? 0 : count_partial_bytes(all, have);
+    size_t keep = 0;
+    if (!last)
+        keep = count_partial_bytes(all, have);
     memcpy(s->carry, all + have - keep, keep);
     s->ncarry = keep;
     if (have > keep)
@@ -124,7 +126,10 @@ int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool 
 {
     cay__follow *f = cay__alloc(sizeof *f);
     cay__pump pump;
-    f->more = start ? f : NULL;
+    if (start)
+        f->more = f;
+    else
+        f->more = NULL;
     int rc = cay__follow_open(f, &r->call, p, offset, &sse, err);
     if (rc < 0) {
         free(f);
@@ -155,7 +160,9 @@ int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
         CAY_TRY(take_offset("stdout", cay__req_query(r, "stdout"), &out[0], err));
         return take_offset("stderr", cay__req_query(r, "stderr"), &out[1], err);
     }
-    char *dot = cay__str_copy(text, sizeof text, last) ? strchr(text, '.') : NULL;
+    char *dot = NULL;
+    if (cay__str_copy(text, sizeof text, last))
+        dot = strchr(text, '.');
     if (dot)
         *dot++ = 0;
     if (!dot || !cay__str_to_u64(text, &out[0]) || !cay__str_to_u64(dot, &out[1]) ||
@@ -220,7 +227,7 @@ static int reply_kept(cay__req *r, cay_proc *p, cay_stream which, uint64_t offse
     number_field(r, "X-Cay-Next", at);
     number_field(r, "X-Cay-Lost", gone);
     cay__reply_field(r, "X-Cay-Eof", eof ? "1" : "0");
-    return cay__reply(r, 200, "application/octet-stream", b.data ? b.data : "", b.len);
+    return cay__reply(r, 200, "application/octet-stream", CAY_OR(b.data, ""), b.len);
 }
 
 static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t offset, cay_err *err)

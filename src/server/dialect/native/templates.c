@@ -60,12 +60,14 @@ static const view host = {
 
 static const char *get_tenant_filter(const cay__req *r)
 {
-    return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
+    if (r->who.scope == CAY__SCOPE_ADMIN)
+        return NULL;
+    return r->who.tenant;
 }
 
 static view describe_template(const cay_template *t)
 {
-    return (view){ t->names[0] ? t->names[0] : t->id, "", *t };
+    return (view){ CAY_OR(t->names[0], t->id), "", *t };
 }
 
 typedef struct page {
@@ -113,7 +115,11 @@ int cay__on_template_list(cay__req *r, cay_err *err)
     p.limit = (size_t)limit;
     f.limit = p.limit + 1;
     cay__items_begin(&p.l, r, &template_shape);
-    int rc = f.after || f.name ? 0 : cay__items_add(&p.l, &host);
+    int rc;
+    if (f.after || f.name)
+        rc = 0;
+    else
+        rc = cay__items_add(&p.l, &host);
     if (rc == 0)
         rc = cay_template_list(r->client, &r->call, &f, on_template, &p, err);
     if (rc < 0) {

@@ -127,11 +127,17 @@ int cay__on_secret_put(cay__req *r, cay_err *err)
     if (!b.value == !b.base64)
         return cay_fail_why(err, CAY_EINVAL, "field_missing",
                             "either value or value_base64 is needed");
-    const char *v = b.value ? b.value : b.base64;
-    size_t n = b.value ? strlen(b.value) : b.base64_len;
+    const char *v = CAY_OR(b.value, b.base64);
+    size_t n;
+    if (b.value)
+        n = strlen(b.value);
+    else
+        n = b.base64_len;
     int rc = cay_secret_put(r->client, r->param[0], v, n, err);
     explicit_bzero((char *)(uintptr_t)v, n);
-    return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
+    if (rc < 0)
+        return rc;
+    return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 typedef struct secret {

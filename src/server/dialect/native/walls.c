@@ -77,8 +77,8 @@ static void judge_ns(tried *t, const char *kind)
     char path[40], host[64] = "", in[64] = "";
     snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
     ssize_t n = readlink(path, host, sizeof host - 1);
-    snprintf(in, sizeof in, "%.*s", (int)strcspn(t->res.out ? t->res.out : "", "\n"),
-             t->res.out ? t->res.out : "");
+    snprintf(in, sizeof in, "%.*s", (int)strcspn(CAY_OR(t->res.out, ""), "\n"),
+             CAY_OR(t->res.out, ""));
     t->to->ok = n > 0 && *in && strcmp(host, in) != 0;
     snprintf(t->to->found, FOUND,
              t->to->ok ? "%.40s, and the host's is another" : "%.40s: the same as the host's", in);
@@ -97,7 +97,9 @@ static void judge_ids(tried *t, const char *kind)
 static void judge_status(tried *t, const char *kind)
 {
     char v[32] = "";
-    int rc = t->res.out ? word_after(t->res.out, kind, v, sizeof v) : -1;
+    int rc = -1;
+    if (t->res.out)
+        rc = word_after(t->res.out, kind, v, sizeof v);
     bool zero = strspn(v, "0") == strlen(v);
     t->to->ok =
         rc == 0 &&
@@ -236,5 +238,9 @@ int cay__on_doctor_walls(cay__req *r, cay_err *err)
     int gone = cay_sandbox_remove(sb, &last, rc < 0 ? NULL : err);
     w->took_us = (uint64_t)(cay__now_us() - began);
     cay_sandbox_unref(sb);
-    return rc < 0 ? rc : gone < 0 ? gone : cay__reply_shape(r, 200, &walls_shape, w);
+    if (rc < 0)
+        return rc;
+    if (gone < 0)
+        return gone;
+    return cay__reply_shape(r, 200, &walls_shape, w);
 }

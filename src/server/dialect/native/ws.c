@@ -148,8 +148,11 @@ static void *feed_stdin(void *arg)
     bool close_in, alone;
     while (take_input(w, &b, &close_in, &alone)) {
         cay_err err = CAY_ERR_INIT;
-        int rc = close_in ? cay_proc_close_stdin(w->f.p, &call, &err)
-                          : cay_proc_write(w->f.p, &call, b.data, b.len, &err);
+        int rc;
+        if (close_in)
+            rc = cay_proc_close_stdin(w->f.p, &call, &err);
+        else
+            rc = cay_proc_write(w->f.p, &call, b.data, b.len, &err);
         cay__buf_clear(&b);
         pthread_mutex_lock(&w->lock);
         if (rc < 0)
@@ -181,7 +184,9 @@ static int start_feeding(ws *w)
     w->joinable = w->feeding = pthread_create(&w->thread, &attr, feed_stdin, w) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    return w->joinable ? 0 : CAY_ENOSPACE;
+    if (w->joinable)
+        return 0;
+    return CAY_ENOSPACE;
 }
 
 static int push_input(cay__pump *p, const char *data, size_t len)
@@ -191,7 +196,9 @@ static int push_input(cay__pump *p, const char *data, size_t len)
     if (!w->in_err.code)
         cay__buf_add(&w->in, data, len);
     p->hold = w->in.len > INPUT_HIGH;
-    int rc = w->in.full ? CAY_ETOOBIG : start_feeding(w);
+    int rc = CAY_ETOOBIG;
+    if (!w->in.full)
+        rc = start_feeding(w);
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
@@ -215,12 +222,16 @@ static int take_order(ws *w, cay__pump *p, const char *data, size_t len, cay_err
     if (!resize && !sig && !close_in)
         return cay_fail(err, CAY_EINVAL, "type: want resize, signal or close_stdin");
     json_object_del(j, "type");
-    o.what = resize ? RESIZE : SIGNAL;
+    if (resize)
+        o.what = RESIZE;
+    else
+        o.what = SIGNAL;
     if (close_in && json_object_size(j))
         return cay_fail(err, CAY_EINVAL, "close_stdin has no other members");
-    int rc = close_in ? 0
-                      : cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape,
-                                        resize ? (void *)&o.size : (void *)&o.sig, err);
+    int rc = 0;
+    if (!close_in)
+        rc = cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape,
+                             resize ? (void *)&o.size : (void *)&o.sig, err);
     cay__arena_clear(&mem);
     if (rc < 0)
         return rc;
@@ -250,7 +261,9 @@ static int ws_push(cay__pump *p, int kind, const char *data, size_t len, cay__bu
         cay__ws_close(out, 1008, err.msg);
         return CAY__PUMP_END;
     }
-    return w->norders ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (w->norders)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 static void apply_orders(ws *w)
@@ -324,7 +337,9 @@ int cay__on_process_ws(cay__req *r, cay_err *err)
     w->stop = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     w->in = (cay__buf)CAY__BUF(INPUT_MAX);
     pthread_mutex_init(&w->lock, NULL);
-    int rc = w->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "timerfd") : 0;
+    int rc = 0;
+    if (w->stop < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "timerfd");
     if (rc < 0)
         cay_proc_unref(proc);
     else
