@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "background.h"
+#include "controller.h"
+#include "net_lease.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>

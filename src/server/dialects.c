@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server is made of: a row per protocol, a row per part. */
-#include "background.h"
+#include "builders.h"
+#include "controller.h"
 #include <server/dialect/dialect.h>
 #include "history.h"
 #include <server/dialect/e2b/watchers.h>
 #include <server/http/connection.h>
-#include <base/base.h>
-#include <server/console.h>
-#include <server/telemetry.h>
 
 static int open_controller(cay__server *s, cay_err *err)
 {
@@ -74,29 +72,4 @@ const cay__part cay__parts[] = {
     { "watchers", open_watchers, close_watchers },
     { "figures", open_history, close_history },
     { NULL },
-};
-
-/* Paths that belong to no protocol. */
-
-static int on_health(cay__req *r, cay_err *err)
-{
-    static const char text[] = "{\"status\":\"ok\"}\n";
-    (void)err;
-    return cay__reply(r, 200, "application/json", text, sizeof text - 1);
-}
-
-static const cay__route routes[] = {
-    { "GET", "/metrics", cay__on_metrics, CAY__ROUTE_ADMIN, NULL },
-    { "GET", "/", cay__on_console, CAY__ROUTE_OPEN, NULL },
-    { "GET", "/assets/{name}", cay__on_console_asset, CAY__ROUTE_OPEN, NULL },
-    { "GET", "/console/session", cay__on_session_get, CAY__ROUTE_OPEN, NULL },
-    { "POST", "/console/session", cay__on_session_post, CAY__ROUTE_OPEN, NULL },
-    { "DELETE", "/console/session", cay__on_session_delete, 0, NULL },
-    { "POST", "/console/ticket", cay__on_ticket, 0, NULL },
-    { "GET", "/console/sample", cay__on_sample, 0, NULL },
-    { "GET", "/health", on_health, CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL },
-};
-
-const cay__dialect cay__dialect_root = {
-    .name = "root", .base = "", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true
 };

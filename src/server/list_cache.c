@@ -79,7 +79,7 @@ static void format_key(cay__listing *l, const cay__req *r)
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
     int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
                      r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', CAY_OR(tenant, ""),
-                     r->dialect->name, r->route->path, r->head.query);
+                     r->dialect->name, r->route->op->path, r->head.query);
     if (n < 0 || (size_t)n >= sizeof l->key)
         l->key[0] = 0;
 }

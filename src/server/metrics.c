@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "telemetry.h"
+#include "metrics.h"
 #include <base/base.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -70,8 +70,8 @@ static void write_labels(cay__buf *b, const row *x)
     const cay__route *route = x->route;
     const cay__dialect *d = x->dialect;
     if (route && d)
-        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->method,
-                     CAY_OR(d->base, ""), CAY_OR(route->path, "/*"));
+        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->op->method,
+                     CAY_OR(d->base, ""), CAY_OR(route->op->path, "/*"));
     else
         cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
 }

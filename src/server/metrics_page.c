@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics: the text that Prometheus reads. */
 #include <server/http/connection.h>
-#include "telemetry.h"
+#include "metrics.h"
+#include "trace.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/jobs.h>

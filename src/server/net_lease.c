@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "background.h"
+#include "net_lease.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/json.h>

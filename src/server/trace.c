@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "telemetry.h"
+#include "trace.h"
 #include <server/http/connection.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -290,7 +290,7 @@ void cay__trace_begin(cay__req *r)
 static void put_request(cay__buf *b, const cay__req *r)
 {
     const char *base = r->dialect && r->dialect->base ? r->dialect->base : "",
-               *path = CAY_OR(r->route->path, "/*");
+               *path = CAY_OR(r->route->op->path, "/*");
     CAY_AUTOBUF name = CAY__BUF(512);
     cay__buf_fmt(&name, "%s %s%s", r->head.method, base, path);
     put_text(b, "name", CAY_OR(name.data, ""));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON into a struct, by a table. */
+/* JSON into a struct, by a table: what a peer asks, every member of which is checked, and what a
+ * server answers, of which we take what we know. */
 #include "shape.h"
 #include <base/base.h>
 #include <base/base64.h>
@@ -22,7 +23,8 @@ typedef struct spot {
 
 typedef struct reader {
     cay__arena *mem;
-    cay_err *err;
+    unsigned view;
+    cay_err *err; /* NULL with CAY__F_OUT: what does not fit is skipped */
 } reader;
 
 static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__shape *s, void *out);
@@ -45,6 +47,8 @@ static int fail_field(reader *r, const spot *at, const char *reason, const char 
     CAY_AUTOBUF safe = CAY__BUF(400);
     CAY_AUTOBUF detail = CAY__BUF(700);
     va_list ap;
+    if (!r->err)
+        return CAY_EINVAL;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -54,7 +58,7 @@ static int fail_field(reader *r, const spot *at, const char *reason, const char 
     cay__buf_str(&detail, "{\"field\":");
     cay__buf_json(&detail, CAY_OR(safe.data, ""), safe.len);
     cay__buf_str(&detail, "}");
-    if (r->err && !detail.full)
+    if (!detail.full)
         cay__str_copy(r->err->detail, sizeof r->err->detail, detail.data);
     return rc;
 }
@@ -105,7 +109,9 @@ static int get_number(reader *r, const spot *at, const cay__field *f, const json
         *(uint64_t *)out = CAY_UNLIMITED;
         return 0;
     }
-    if (!json_is_integer(j) || v < 0 || (uint64_t)v < f->min || (uint64_t)v > max_value(f))
+    bool answer = r->view & CAY__F_OUT && json_is_integer(j);
+    if (!answer &&
+        (!json_is_integer(j) || v < 0 || (uint64_t)v < f->min || (uint64_t)v > max_value(f)))
         return fail_value(r, at, "a whole number from %" PRIu64 " to %" PRIu64 "%s", f->min,
                           max_value(f), f->kind == CAY__F_LIMIT ? ", or \"unlimited\"" : "");
     switch (f->kind) {
@@ -131,17 +137,19 @@ static int get_mode(reader *r, const spot *at, const json_t *j, uint32_t *out)
     return 0;
 }
 
-static int get_word(reader *r, const spot *at, const cay__field *f, const json_t *j, size_t *which)
+/* skip: letters before each word, which are not part of it. */
+static int get_word(reader *r, const spot *at, const cay__field *f, const json_t *j, size_t skip,
+                    size_t *which)
 {
     const char *const *w = f->more;
     const char *s = json_string_value(j);
     CAY_AUTOBUF list = CAY__BUF(160);
     for (size_t i = 0; w[i]; i++) {
-        if (s && !strcmp(s, w[i])) {
+        if (s && !strcmp(s, w[i] + skip)) {
             *which = i;
             return 0;
         }
-        cay__buf_fmt(&list, "%s%s", i ? ", " : "", w[i]);
+        cay__buf_fmt(&list, "%s%s", i ? ", " : "", w[i] + skip);
     }
     return fail_value(r, at, "one of %s", list.data);
 }
@@ -242,6 +250,45 @@ static int get_base64(reader *r, const spot *at, const cay__field *f, const json
     return 0;
 }
 
+static void put_letter(const cay__field *f, char letter, void *out)
+{
+    if (f->room == 1)
+        *(char *)out = letter;
+    else
+        *(int *)out = letter;
+}
+
+/* Kinds that only answers have. */
+static int get_told(reader *r, const spot *at, const cay__field *f, const json_t *j, void *base)
+{
+    void *out = (char *)base + f->at;
+    const cay__shape *inside = f->more;
+    if (!(r->view & CAY__F_OUT))
+        return fail_field(r, at, "field_unknown", "is told, never asked for");
+    switch (f->kind) {
+    case CAY__F_TEXT:
+    case CAY__F_PLACE:
+        if (json_is_string(j))
+            cay__str_copy(out, f->room, json_string_value(j));
+        return 0;
+    case CAY__F_BYTES:
+        CAY_TRY(get_str(r, at, &(cay__field){ .max = TEXT_MAX }, j, out));
+        *(size_t *)((char *)base + f->count) = json_string_length(j);
+        return 0;
+    case CAY__F_CALC:
+        if (f->get)
+            f->get(j, out);
+        return 0;
+    case CAY__F_POINT: {
+        void *v = cay__arena_take(r->mem, inside->size);
+        CAY_TRY(read_shape(r, at, j, inside, v));
+        *(void **)out = v;
+        return 0;
+    }
+    default: return 0;
+    }
+}
+
 static int get_field(reader *r, const spot *at, const cay__field *f, const json_t *j, void *base)
 {
     void *out = (char *)base + f->at;
@@ -263,11 +310,15 @@ static int get_field(reader *r, const spot *at, const cay__field *f, const json_
     case CAY__F_LIMIT: return get_number(r, at, f, j, out);
     case CAY__F_MODE: return get_mode(r, at, j, out);
     case CAY__F_WORD:
-        CAY_TRY(get_word(r, at, f, j, &which));
-        *(int *)out = (int)which;
+        CAY_TRY(get_word(r, at, f, j, 0, &which));
+        *(int *)out = (int)(which + f->min);
+        return 0;
+    case CAY__F_LETTER:
+        CAY_TRY(get_word(r, at, f, j, 1, &which));
+        put_letter(f, ((const char *const *)f->more)[which][0], out);
         return 0;
     case CAY__F_CHOICE:
-        CAY_TRY(get_word(r, at, f, j, &which));
+        CAY_TRY(get_word(r, at, f, j, 0, &which));
         *(const char **)out = ((const char *const *)f->more)[which];
         return 0;
     case CAY__F_SIGNAL:
@@ -287,7 +338,7 @@ static int get_field(reader *r, const spot *at, const cay__field *f, const json_
     case CAY__F_CALC:
     case CAY__F_POINT: break;
     }
-    return fail_field(r, at, "field_unknown", "is told, never asked for");
+    return get_told(r, at, f, j, base);
 }
 
 static const cay__field *row_of(const cay__shape *s, const char *name)
@@ -298,20 +349,99 @@ static const cay__field *row_of(const cay__shape *s, const char *name)
     return NULL;
 }
 
+/* NAME_hex has all bytes of a path that is not UTF-8, NAME_base64 those of an output. */
+static void get_encoded(reader *r, const json_t *obj, const cay__field *f, void *base)
+{
+    char name[80];
+    bool bytes = f->kind == CAY__F_BYTES;
+    if (!bytes && f->kind != CAY__F_PATH && f->kind != CAY__F_PLACE)
+        return;
+    snprintf(name, sizeof name, "%s%s", f->name, bytes ? "_base64" : "_hex");
+    const json_t *j = json_object_get(obj, name);
+    if (bytes && j) {
+        get_base64(r, NULL, f, j, base);
+        return;
+    }
+    CAY_AUTOJSON *hex = j ? json_pack("{s:O}", "hex", j) : NULL;
+    char *text = hex ? cay__json_to_bytes(hex) : NULL;
+    if (!text)
+        return;
+    cay__arena_adopt(r->mem, text);
+    if (f->kind == CAY__F_PATH)
+        *(const char **)((char *)base + f->at) = text;
+    else
+        cay__str_copy((char *)base + f->at, f->room, text);
+}
+
+/* A text or a list that is not there is empty. */
+static void fill_empty(const cay__field *f, void *base)
+{
+    static const char *const none[] = { NULL };
+    static const cay_pair no_pair[] = { { NULL, NULL } };
+    const void *empty = NULL;
+    void **out = (void **)((char *)base + f->at);
+    switch (f->kind) {
+    case CAY__F_STR:
+    case CAY__F_PATH:
+    case CAY__F_BYTES:
+    case CAY__F_CHOICE:
+    case CAY__F_JSON: empty = ""; break;
+    case CAY__F_STRS: empty = none; break;
+    case CAY__F_PAIRS: empty = no_pair; break;
+    default: return;
+    }
+    if (!*out)
+        *(const void **)out = empty;
+}
+
+static int read_answer(reader *r, const json_t *obj, const cay__shape *s, void *out)
+{
+    if (!json_is_object(obj))
+        return CAY_EINVAL;
+    for (size_t i = 0; i < s->n; i++) {
+        const cay__field *f = &s->fields[i];
+        const json_t *j = json_object_get(obj, f->name);
+        if (!cay__field_seen(s, f, r->view))
+            continue;
+        if (j && !json_is_null(j))
+            (void)get_field(r, NULL, f, j, out); /* of another type: as if it were not there */
+        get_encoded(r, obj, f, out);
+        fill_empty(f, out);
+    }
+    return 0;
+}
+
+/* An empty list asks for nothing. */
+static bool is_nothing(const json_t *j)
+{
+    return json_is_null(j) || (json_is_array(j) && json_array_size(j) == 0);
+}
+
+static int read_member(reader *r, const spot *at, const cay__shape *s, const json_t *j, void *out)
+{
+    const cay__field *f = row_of(s, at->name);
+    if (!f || !cay__field_seen(s, f, r->view | CAY__F_ADMIN))
+        return fail_field(r, at, "field_unknown", "there is no such member");
+    if (!cay__field_seen(s, f, r->view) && !is_nothing(j))
+        return cay_fail_why(r->err, CAY_EPERM, "admin_only",
+                            "%s reaches into the host; it needs a key of scope admin", f->name);
+    if (json_is_null(j))
+        return 0;
+    return get_field(r, at, f, j, out);
+}
+
 static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__shape *s, void *out)
 {
     const char *key;
     json_t *value;
+    if (r->view & CAY__F_OUT)
+        return read_answer(r, obj, s, out);
     if (!json_is_object(obj))
         return fail_value(r, CAY_OR(up, &(spot){ .name = "body" }), "an object");
     json_object_foreach((json_t *)obj, key, value)
     {
         spot at = { up, key, 0 };
-        const cay__field *f = row_of(s, key);
-        if (!f)
-            return fail_field(r, &at, "field_unknown", "there is no such member");
-        if (!json_is_null(value))
-            CAY_TRY(get_field(r, &at, f, value, out));
+        CAY_TRY(read_member(r, &at, s, value, out));
     }
     for (size_t i = 0; i < s->n; i++) {
         const json_t *j = json_object_get(obj, s->fields[i].name);
@@ -322,9 +452,16 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
     return 0;
 }
 
-int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, void *out,
-                    cay_err *err)
+int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, unsigned view,
+                    void *out, cay_err *err)
 {
-    reader r = { mem, err };
+    cay_err none = CAY_ERR_INIT;
+    if (view & CAY__F_OUT) { /* whoever asked may see all that was answered */
+        reader r = { mem, view | CAY__F_ADMIN | CAY__F_SECRET, NULL };
+        if (read_shape(&r, NULL, obj, s, out) < 0)
+            return cay_fail_why(err, CAY_EUPSTREAM, "bad_answer", "the answer is no object");
+        return 0;
+    }
+    reader r = { mem, view | CAY__F_SECRET, CAY_OR(err, &none) };
     return read_shape(&r, NULL, obj, s, out);
 }

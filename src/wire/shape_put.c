@@ -15,6 +15,14 @@ bool cay__utf8(const char *s, size_t n)
     return true;
 }
 
+bool cay__field_seen(const cay__shape *s, const cay__field *f, unsigned view)
+{
+    const unsigned uses = CAY__F_IN | CAY__F_OUT | CAY__F_KEPT | CAY__F_SHOWN;
+    unsigned use = CAY_OR(f->flags & uses, s->use);
+    unsigned needs = f->flags & (CAY__F_ADMIN | CAY__F_SECRET);
+    return (use & view) && !(needs & ~view);
+}
+
 static void put_key(cay__buf *b, const char *name, const char *tail)
 {
     char last = '{';
@@ -29,12 +37,12 @@ static void put_str(cay__buf *b, const char *s)
     cay__buf_json(b, s, strlen(s));
 }
 
-static void put_path(cay__buf *b, const cay__field *f, const char *s)
+static void put_path(cay__buf *b, const cay__field *f, unsigned view, const char *s)
 {
     s = CAY_OR(s, "");
     put_key(b, f->name, "");
     put_str(b, s);
-    if (cay__utf8(s, strlen(s)))
+    if (cay__utf8(s, strlen(s)) || view & CAY__F_IN)
         return;
     put_key(b, f->name, "_hex");
     cay__buf_str(b, "\"");
@@ -43,17 +51,21 @@ static void put_path(cay__buf *b, const cay__field *f, const char *s)
     cay__buf_str(b, "\"");
 }
 
+static void put_base64(cay__buf *b, const char *s, size_t n)
+{
+    cay__buf_str(b, "\"");
+    cay__base64_put(b, s, n);
+    cay__buf_str(b, "\"");
+}
+
 static void put_bytes(cay__buf *b, const cay__field *f, const char *s, size_t n)
 {
     bool text = cay__utf8(CAY_OR(s, ""), n);
     put_key(b, f->name, text ? "" : "_base64");
-    if (text) {
+    if (text)
         cay__buf_json(b, CAY_OR(s, ""), n);
-        return;
-    }
-    cay__buf_str(b, "\"");
-    cay__base64_put(b, s, n);
-    cay__buf_str(b, "\"");
+    else
+        put_base64(b, s, n);
 }
 
 static void put_pairs(cay__buf *b, const cay_pair *p)
@@ -78,7 +90,7 @@ static void put_strs(cay__buf *b, const char *const *v)
     cay__buf_str(b, "]");
 }
 
-static void put_list(cay__buf *b, const cay__field *f, const void *base)
+static void put_list(cay__buf *b, const cay__field *f, unsigned view, const void *base)
 {
     const cay__shape *s = f->more;
     const char *v = *(const char *const *)((const char *)base + f->at);
@@ -86,12 +98,33 @@ static void put_list(cay__buf *b, const cay__field *f, const void *base)
     cay__buf_str(b, "[");
     for (size_t i = 0; i < n; i++) {
         cay__buf_str(b, i ? "," : "");
-        cay__shape_put(b, s, v + i * s->size);
+        cay__shape_put(b, s, view, v + i * s->size);
     }
     cay__buf_str(b, "]");
 }
 
-static uint64_t load_number(cay__field_kind kind, const void *v)
+static void put_word(cay__buf *b, const cay__field *f, int value)
+{
+    const char *const *w = f->more;
+    int i = value - (int)f->min;
+    while (i > 0 && *w) {
+        w++;
+        i--;
+    }
+    put_str(b, i == 0 ? *w : NULL);
+}
+
+/* By the letter that each word begins with; the last one stands for all others. */
+static void put_letter(cay__buf *b, const cay__field *f, const void *v)
+{
+    int letter = f->room == 1 ? *(const char *)v : *(const int *)v;
+    const char *const *w = f->more;
+    while (w[1] && w[0][0] != letter)
+        w++;
+    put_str(b, *w + 1);
+}
+
+uint64_t cay__field_number(cay__field_kind kind, const void *v)
 {
     switch (kind) {
     case CAY__F_BOOL: return *(const bool *)v;
@@ -107,6 +140,32 @@ static uint64_t load_number(cay__field_kind kind, const void *v)
     case CAY__F_LIMIT: return *(const uint64_t *)v;
     default: return 0;
     }
+}
+
+static size_t count_of(const cay__field *f, const void *base)
+{
+    return *(const size_t *)((const char *)base + f->count);
+}
+
+/* Of a request: does it say anything? */
+static bool is_said(const cay__field *f, const void *base)
+{
+    const void *v = (const char *)base + f->at;
+    switch (f->kind) {
+    case CAY__F_STR:
+    case CAY__F_PATH:
+    case CAY__F_CHOICE:
+    case CAY__F_STRS:
+    case CAY__F_PAIRS:
+    case CAY__F_BASE64:
+    case CAY__F_POINT: return *(const void *const *)v;
+    case CAY__F_JSON: return *(const char *const *)v && **(const char *const *)v;
+    case CAY__F_LIST: return count_of(f, base);
+    case CAY__F_OBJECT: return true;
+    default: break;
+    }
+    uint64_t n = cay__field_number(f->kind, v);
+    return n != 0 || (f->flags & CAY__F_ZERO && n <= f->max);
 }
 
 static bool is_empty(const cay__field *f, const void *v)
@@ -126,19 +185,17 @@ static bool is_empty(const cay__field *f, const void *v)
     case CAY__F_OBJECT:
     case CAY__F_CALC:
     case CAY__F_BASE64: return false;
-    default: return !load_number(f->kind, v);
+    default: return !cay__field_number(f->kind, v);
     }
 }
 
-static void put_field(cay__buf *b, const cay__field *f, const void *base)
+static void put_field(cay__buf *b, const cay__field *f, unsigned view, const void *base)
 {
     const void *v = (const char *)base + f->at;
     switch (f->kind) {
-    case CAY__F_PATH: put_path(b, f, *(const char *const *)v); return;
-    case CAY__F_PLACE: put_path(b, f, v); return;
-    case CAY__F_BYTES:
-        put_bytes(b, f, *(const char *const *)v, *(const size_t *)((const char *)base + f->count));
-        return;
+    case CAY__F_PATH: put_path(b, f, view, *(const char *const *)v); return;
+    case CAY__F_PLACE: put_path(b, f, view, v); return;
+    case CAY__F_BYTES: put_bytes(b, f, *(const char *const *)v, count_of(f, base)); return;
     default: put_key(b, f->name, "");
     }
     switch (f->kind) {
@@ -147,34 +204,49 @@ static void put_field(cay__buf *b, const cay__field *f, const void *base)
     case CAY__F_TEXT: put_str(b, v); break;
     case CAY__F_BOOL: cay__buf_str(b, *(const bool *)v ? "true" : "false"); break;
     case CAY__F_MODE: cay__buf_fmt(b, "\"%04o\"", *(const uint32_t *)v & 07777); break;
-    case CAY__F_WORD: put_str(b, ((const char *const *)f->more)[load_number(f->kind, v)]); break;
-    case CAY__F_JSON:
-        cay__buf_str(b, *(const char *const *)v ? *(const char *const *)v : "{}");
-        break;
+    case CAY__F_WORD: put_word(b, f, *(const int *)v); break;
+    case CAY__F_LETTER: put_letter(b, f, v); break;
+    case CAY__F_BASE64: put_base64(b, *(const char *const *)v, count_of(f, base)); break;
+    case CAY__F_JSON: cay__buf_str(b, CAY_OR(*(const char *const *)v, "{}")); break;
     case CAY__F_STRS: put_strs(b, *(const char *const *const *)v); break;
     case CAY__F_PAIRS: put_pairs(b, *(const cay_pair *const *)v); break;
-    case CAY__F_OBJECT: cay__shape_put(b, f->more, v); break;
-    case CAY__F_POINT: cay__shape_put(b, f->more, *(const void *const *)v); break;
-    case CAY__F_LIST: put_list(b, f, base); break;
+    case CAY__F_OBJECT: cay__shape_put(b, f->more, view, v); break;
+    case CAY__F_POINT:
+        if (*(const void *const *)v)
+            cay__shape_put(b, f->more, view, *(const void *const *)v);
+        else
+            cay__buf_str(b, "null");
+        break;
+    case CAY__F_LIST: put_list(b, f, view, base); break;
     case CAY__F_CALC: f->put(b, v); break;
     case CAY__F_INT:
-    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)load_number(f->kind, v)); break;
+    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)cay__field_number(f->kind, v)); break;
     default:
-        if (f->kind == CAY__F_LIMIT && load_number(f->kind, v) == CAY_UNLIMITED)
+        if (f->kind == CAY__F_LIMIT && cay__field_number(f->kind, v) == CAY_UNLIMITED)
             cay__buf_str(b, "\"unlimited\"");
         else
-            cay__buf_fmt(b, "%" PRIu64, load_number(f->kind, v));
+            cay__buf_fmt(b, "%" PRIu64, cay__field_number(f->kind, v));
     }
 }
 
-void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj)
+/* A request tells what it says, an answer all that is not left out when it is empty. */
+static bool is_put(const cay__field *f, unsigned view, const void *obj)
+{
+    if (view & (CAY__F_IN | CAY__F_KEPT))
+        return f->flags & CAY__F_REQUIRED || is_said(f, obj);
+    if (f->kind == CAY__F_POINT && f->flags & CAY__F_NULL)
+        return true;
+    bool may_lack = f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT;
+    return !may_lack || !is_empty(f, (const char *)obj + f->at);
+}
+
+void cay__shape_put(cay__buf *b, const cay__shape *s, unsigned view, const void *obj)
 {
     cay__buf_str(b, "{");
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
-        if (!((f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT) &&
-              is_empty(f, (const char *)obj + f->at)))
-            put_field(b, f, obj);
+        if (cay__field_seen(s, f, view) && is_put(f, view, obj))
+            put_field(b, f, view, obj);
     }
     cay__buf_str(b, "}");
 }
@@ -186,11 +258,13 @@ static json_t *make_ref(const cay__shape *s)
     return json_pack("{s:s}", "$ref", text);
 }
 
-static json_t *make_enum(const char *const *w)
+/* skip: letters before each word, of which two may stand for the same. */
+static json_t *make_enum(const char *const *w, size_t skip)
 {
     json_t *a = json_array();
-    for (; *w; w++)
-        json_array_append_new(a, json_string(*w));
+    for (const char *last = ""; *w; last = *w++ + skip)
+        if (strcmp(last, *w + skip) != 0)
+            json_array_append_new(a, json_string(*w + skip));
     return json_pack("{s:s, s:o}", "type", "string", "enum", a);
 }
 
@@ -218,7 +292,8 @@ static json_t *schema_of(const cay__field *f)
         return json_pack("{s:[o, {s:s}]}", "oneOf", make_integer(f), "const", "unlimited");
     case CAY__F_MODE: return json_pack("{s:s, s:s}", "type", "string", "pattern", "^[0-7]{1,5}$");
     case CAY__F_WORD:
-    case CAY__F_CHOICE: return make_enum(f->more);
+    case CAY__F_CHOICE: return make_enum(f->more, 0);
+    case CAY__F_LETTER: return make_enum(f->more, 1);
     case CAY__F_SIGNAL: return json_pack("{s:[s, s]}", "type", "string", "integer");
     case CAY__F_STRS:
         return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
@@ -229,8 +304,11 @@ static json_t *schema_of(const cay__field *f)
         if (f->flags & CAY__F_ANY)
             return json_object();
         return json_pack("{s:s}", "type", "object");
-    case CAY__F_OBJECT:
-    case CAY__F_POINT: return make_ref(f->more);
+    case CAY__F_POINT:
+        if (f->flags & CAY__F_NULL)
+            return json_pack("{s:[o, {s:s}]}", "oneOf", make_ref(f->more), "type", "null");
+        return make_ref(f->more);
+    case CAY__F_OBJECT: return make_ref(f->more);
     case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", make_ref(f->more));
     case CAY__F_CALC: return json_loads(f->more, JSON_DECODE_ANY, NULL);
     case CAY__F_BASE64:

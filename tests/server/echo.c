@@ -261,22 +261,22 @@ static int on_counts(cay__req *r, cay_err *err)
 }
 
 static const cay__route routes[] = {
-    { "POST", "/json", on_json, 0, NULL },
-    { "POST", "/raw", on_raw, CAY__ROUTE_RAW, NULL },
-    { "POST", "/unread", on_unread, 0, NULL },
-    { "GET", "/pipe", on_pipe, 0, NULL },
-    { "GET", "/item/{a}/x/{b*}", on_params, 0, NULL },
-    { "GET", "/field", on_field, 0, NULL },
-    { "GET", "/text", on_text, 0, NULL },
-    { "GET", "/fault", on_fault, 0, NULL },
-    { "GET", "/stream", on_stream, 0, NULL },
-    { "GET", "/flood", on_flood, 0, NULL },
-    { "GET", "/ws", on_ws, 0, NULL },
-    { "GET", "/tunnel", on_tunnel, 0, NULL },
-    { "*", "/proxy", on_proxy, CAY__ROUTE_RAW, NULL },
-    { "GET", "/wait", on_wait, 0, NULL },
-    { "GET", "/counts", on_counts, 0, NULL },
-    { "GET", "/loop", on_unread, CAY__ROUTE_LOOP, NULL },
+    CAY__ROUTE("POST", "/json", on_json, 0),
+    CAY__ROUTE("POST", "/raw", on_raw, CAY__OP_RAW),
+    CAY__ROUTE("POST", "/unread", on_unread, 0),
+    CAY__ROUTE("GET", "/pipe", on_pipe, 0),
+    CAY__ROUTE("GET", "/item/{a}/x/{b*}", on_params, 0),
+    CAY__ROUTE("GET", "/field", on_field, 0),
+    CAY__ROUTE("GET", "/text", on_text, 0),
+    CAY__ROUTE("GET", "/fault", on_fault, 0),
+    CAY__ROUTE("GET", "/stream", on_stream, 0),
+    CAY__ROUTE("GET", "/flood", on_flood, 0),
+    CAY__ROUTE("GET", "/ws", on_ws, 0),
+    CAY__ROUTE("GET", "/tunnel", on_tunnel, 0),
+    CAY__ROUTE("*", "/proxy", on_proxy, CAY__OP_RAW),
+    CAY__ROUTE("GET", "/wait", on_wait, 0),
+    CAY__ROUTE("GET", "/counts", on_counts, 0),
+    CAY__ROUTE("GET", "/loop", on_unread, CAY__OP_LOOP),
 };
 static const cay__dialect echo = {
     .name = "echo", .base = "/t", .routes = routes, .nroutes = CAY_LEN(routes)
@@ -286,8 +286,8 @@ static int on_health(cay__req *r, cay_err *err)
     (void)err;
     return cay__reply(r, 200, "application/json", "{\"status\":\"ok\"}\n", 16);
 }
-static const cay__route health[] = { { "GET", "/health", on_health,
-                                       CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL } };
+static const cay__route health[] = { CAY__ROUTE("GET", "/health", on_health,
+                                                CAY__OP_OPEN | CAY__OP_LOOP) };
 static const cay__dialect root = { .name = "root", .base = "", .routes = health, .nroutes = 1 };
 const cay__dialect *const cay__dialects[] = { &echo, &root, NULL };
 const cay__part cay__parts[] = { { NULL } };

@@ -58,7 +58,7 @@ class Document:
             assert value == schema['const'], where
         if 'enum' in schema:
             assert value in schema['enum'], '%s: %r' % (where, value)
-        kinds = {'object': dict, 'array': list, 'string': str, 'integer': int, 'boolean': bool}
+        kinds = {'object': dict, 'array': list, 'string': str, 'integer': int, 'boolean': bool, 'null': type(None)}
         if isinstance(schema.get('type'), str):
             assert isinstance(value, kinds[schema['type']]), '%s: %r is no %s' % (where, value, schema['type'])
         if isinstance(value, list):

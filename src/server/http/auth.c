@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks, and what of ours that opens. Asked once for every request, before its handler. */
 #include "auth.h"
-#include <server/console.h>
+#include <server/login.h>
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/fd.h>
@@ -46,7 +46,7 @@ static void set_tenant(cay__req *r, const char *tenant)
 
 static int identify_actor(cay__req *r, cay_err *err)
 {
-    bool open = r->route->flags & CAY__ROUTE_OPEN;
+    bool open = r->route->op->flags & CAY__OP_OPEN;
     r->shown = NULL;
     if (r->as) {
         set_tenant(r, r->as);
@@ -103,35 +103,45 @@ static bool path_fits(const char *path, const char *root)
     return true;
 }
 
-/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body
- * that could name another. A key of files has the rights of the sandbox's own user and no other's.
- */
+/* A key of one sandbox, or of files of it. Those have the rights of the sandbox's own user and no
+ * other's, and are of no use for a body that could name another path. */
 static bool narrow_fits(cay__req *r)
 {
-    static const char of_box[] = "/sandboxes/{", of_files[] = "/sandboxes/{id}/files";
-    const char *path = CAY_OR(r->route->path, "");
-    if (!cay__str_starts(path, of_box) || !r->param[0] || strcmp(r->param[0], r->who.sandbox) != 0)
+    unsigned flags = r->route->op->flags;
+    if (!(flags & CAY__OP_BOX) || !r->param[0] || strcmp(r->param[0], r->who.sandbox) != 0)
         return false;
     if (r->who.scope == CAY__SCOPE_SANDBOX)
-        return strcmp(path, "/sandboxes/{id}/fork") != 0; /* that makes others */
-    return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path &&
-           strcmp(r->head.method, "POST") != 0 && !cay__req_query(r, "user") &&
-           path_fits(cay__req_query(r, "path"), r->who.path);
+        return true;
+    return r->who.scope == CAY__SCOPE_FILE && (flags & CAY__OP_FILE) && r->who.path &&
+           !cay__req_query(r, "user") && path_fits(cay__req_query(r, "path"), r->who.path);
+}
+
+int cay__req_shared(const cay__req *r, const char *what, cay_err *err)
+{
+    bool own = r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, CAY_TENANT_DEFAULT);
+    if (own || r->who.scope == CAY__SCOPE_ADMIN)
+        return 0;
+    return cay_fail_why(
+        err, CAY_EPERM, "admin_only",
+        "%s are the service's; this needs a key of scope admin, or of tenant default", what);
 }
 
 static int check_scope(cay__req *r, cay_err *err)
 {
-    if (r->route->flags & CAY__ROUTE_OPEN)
+    const cay__operation *op = r->route->op;
+    if (op->flags & CAY__OP_OPEN)
         return 0;
-    if ((r->route->flags & CAY__ROUTE_ADMIN) && r->who.scope != CAY__SCOPE_ADMIN)
+    if ((op->flags & CAY__OP_ADMIN) && r->who.scope != CAY__SCOPE_ADMIN)
         return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "this needs a key of scope admin");
-    if (r->who.scope >= CAY__SCOPE_TENANT)
-        return 0;
     /* Another sandbox is not there, as for another tenant; of its own one the key may see less. */
-    if (narrow_fits(r) || CAY__MUTANT("api-scope"))
-        return 0;
-    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
-                        "this key opens one sandbox, or a port or files of it, and nothing else");
+    bool fits = r->who.scope >= CAY__SCOPE_TENANT || narrow_fits(r) || CAY__MUTANT("api-scope");
+    if (!fits)
+        return cay_fail_why(
+            err, CAY_EPERM, "scope_too_narrow",
+            "this key opens one sandbox, or a port or files of it, and nothing else");
+    if (op->flags & CAY__OP_SHARED)
+        return cay__req_shared(r, op->tag, err);
+    return 0;
 }
 
 int cay__auth(cay__req *r, cay_err *err)

@@ -289,7 +289,7 @@ static bool body_ready(const cay__conn *c)
 {
     const cay__req *r = c->req;
     if (r->head.body != CAY__BODY_LENGTH || r->head.length > CAY__SOON || r->head.expect_continue ||
-        !r->route || (r->route->flags & CAY__ROUTE_RAW))
+        !r->route || (r->route->op->flags & CAY__OP_RAW))
         return true;
     return c->in.len - c->in_at >= r->head.length;
 }
@@ -317,7 +317,7 @@ static void dispatch_request(cay__conn *c)
         cay__route_find(r, &err);
         cay__route_fail(r, &err);
         cay__conn_answered(c);
-    } else if (r->route->flags & CAY__ROUTE_LOOP) {
+    } else if (r->route->op->flags & CAY__OP_LOOP) {
         cay__route_run(r);
         cay__conn_answered(c);
     } else {
@@ -343,7 +343,7 @@ static size_t read_head(cay__conn *c, const char *data, size_t n)
         return 0;
     begin_request(c, r);
     bool found = cay__route_find(r, &err) == 0;
-    bool here = r->head.body == CAY__BODY_NONE && (!found || (r->route->flags & CAY__ROUTE_LOOP));
+    bool here = r->head.body == CAY__BODY_NONE && (!found || (r->route->op->flags & CAY__OP_LOOP));
     c->heading = false;
     if (here && found) {
         cay__route_run(r);

@@ -205,7 +205,7 @@ void cay__tls_end(cay__conn *c);
 /* preview_kept.c: on the lane. */
 bool cay__upstream_sweep(cay__lane *l, int64_t now); /* false: none is left */
 void cay__upstream_end(cay__lane *l);
-/* reply.c: false: it goes as it is */
+/* gzip.c: false: it goes as it is */
 bool cay__gzip_wanted(const cay__head *h);
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);
 /* route.c */
@@ -242,7 +242,7 @@ int cay__once_begin(cay__req *r, const void *body, size_t len,
 void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len);
 bool cay__once_replay(cay__req *r);
 void cay__once_end(cay__req *r);
-/* once_seal.c: of a route with CAY__ROUTE_SECRET, under the key that was shown. */
+/* once_seal.c: of a route with CAY__OP_SECRET, under the key that was shown. */
 int cay__once_seal(cay__req *r, const struct cay_answer *a, const void *data, size_t len,
                    void **out, size_t *n, cay_err *err); /* in the arena */
 bool cay__once_open(cay__req *r,

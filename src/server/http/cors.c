@@ -32,12 +32,13 @@ static int on_preflight(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
+static const cay__route preflight_route = CAY__ROUTE("OPTIONS", NULL, on_preflight, CAY__OP_OPEN);
+
 const cay__route *cay__cors_preflight(cay__req *r)
 {
-    static const cay__route row = { "OPTIONS", NULL, on_preflight, CAY__ROUTE_OPEN };
     bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") &&
                 cay__head_field(&r->head, "access-control-request-method");
     if (asks && is_any_origin_allowed(r))
-        return &row;
+        return &preflight_route;
     return NULL;
 }

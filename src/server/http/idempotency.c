@@ -10,7 +10,7 @@
 const char *cay__req_once(cay__req *r)
 {
     const char *key = NULL;
-    if (r->route->flags & CAY__ROUTE_CREATE)
+    if (r->route->op->flags & CAY__OP_CREATE)
         key = cay__head_field(&r->head, "idempotency-key");
     return cay__text_or(key, NULL);
 }
@@ -44,7 +44,7 @@ static int on_stored_answer(const cay_answer *a, void *arg)
     mine->type = copy_bytes(r, a->type, strlen(a->type));
     mine->body = copy_bytes(r, a->body, a->len);
     mine->len = a->len;
-    if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") ||
+    if (!a->len || !(r->route->op->flags & CAY__OP_SECRET) || CAY__MUTANT("answer-seal") ||
         cay__once_open(r, mine))
         return 0;
     mine->status = 0;
@@ -57,7 +57,7 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     const char *key = cay__req_once(r);
     if (!key || r->reply->once)
         return 0;
-    if ((r->route->flags & CAY__ROUTE_SECRET) && !r->shown)
+    if ((r->route->op->flags & CAY__OP_SECRET) && !r->shown)
         return cay_fail_why(
             err, CAY_EINVAL, "idempotency_key",
             "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
@@ -108,7 +108,7 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
     a->begun = false;
     void *sealed = NULL;
     bool good = status >= 200 && status < 300;
-    if (good && (r->route->flags & CAY__ROUTE_SECRET) && !CAY__MUTANT("answer-seal")) {
+    if (good && (r->route->op->flags & CAY__OP_SECRET) && !CAY__MUTANT("answer-seal")) {
         good = cay__once_seal(r, a, data, len, &sealed, &len, NULL) == 0;
         data = sealed;
     }

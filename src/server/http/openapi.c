@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "openapi.h"
+/* The OpenAPI 3.1 document of a dialect, from the rows of its operations. */
+#include "server.h"
 #include <base/base.h>
 #include <ctype.h>
 #include <stdio.h>
-
-/* Of RFC 9457; written by problem.c. This table is for the document alone, so its offsets mean
- * nothing. */
-static const cay__field problem_fields[] = {
-    { "type", CAY__F_STR, 0, CAY__F_REQUIRED },
-    { "title", CAY__F_STR, 0, CAY__F_REQUIRED },
-    { "status", CAY__F_INT, 0, CAY__F_REQUIRED },
-    { "detail", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "one line for people" },
-    { "code", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "decide by this one: ENOENT, …" },
-    { "reason", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "a stable word" },
-    { "retry", CAY__F_STR, 0, CAY__F_REQUIRED,
-      .about = "would the same request help: yes, no or unknown" },
-    { "retry_after_ms", CAY__F_U32, 0 },
-    { "errno", CAY__F_INT, 0 },
-    { "info", CAY__F_JSON, 0 },
-    { "request", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "the request's id: it is in the log" },
-};
-static const cay__shape problem = { "Problem", problem_fields, CAY_LEN(problem_fields), 0,
-                                    "what went wrong" };
 
 static void add_schema(json_t *schemas, const cay__shape *s)
 {
@@ -71,9 +53,9 @@ static json_t *describe_answer(json_t *schemas, const cay__answer *a)
             text = names[i].text;
     json_t *j = json_pack("{s:s}", "description", text);
     if (a->status >= 400)
-        json_object_set_new(
-            j, "content",
-            describe_content("application/problem+json", reference_schema(schemas, &problem)));
+        json_object_set_new(j, "content",
+                            describe_content("application/problem+json",
+                                             reference_schema(schemas, &cay__problem_shape)));
     else if (a->type)
         json_object_set_new(j, "content", describe_content(a->type, json_object()));
     else if (a->list)
@@ -100,25 +82,56 @@ static void path_params(json_t *params, const char *path)
     }
 }
 
-static void add_query_params(json_t *params, const cay__query *q)
+static const char *query_type(const cay__field *f)
 {
-    for (; q && q->name; q++) {
-        json_t *schema = json_pack("{s:s}", "type", q->type);
-        if (q->many)
-            schema = json_pack("{s:s, s:o}", "type", "array", "items", schema);
-        json_array_append_new(params, json_pack("{s:s, s:s, s:s, s:b, s:o}", "name", q->name, "in",
-                                                "query", "description", q->about, "required",
-                                                (int)q->required, "schema", schema));
+    switch (f->kind) {
+    case CAY__F_STR:
+    case CAY__F_STRS:
+    case CAY__F_PAIRS: return "string";
+    case CAY__F_BOOL: return "boolean";
+    default: return "integer";
     }
 }
 
-static json_t *describe_operation(json_t *schemas, const cay__route *r)
+static void add_query_params(json_t *params, const cay__shape *query)
 {
-    const cay__doc *d = r->doc;
-    json_t *params = json_array(), *answers = json_object();
-    path_params(params, r->path);
-    add_query_params(params, d->query);
-    if (r->flags & CAY__ROUTE_CREATE)
+    for (size_t i = 0; query && i < query->n; i++) {
+        const cay__field *f = &query->fields[i];
+        json_t *schema = json_pack("{s:s}", "type", query_type(f));
+        if (f->kind == CAY__F_STRS || f->kind == CAY__F_PAIRS) /* it may come again */
+            schema = json_pack("{s:s, s:o}", "type", "array", "items", schema);
+        json_array_append_new(params,
+                              json_pack("{s:s, s:s, s:s, s:b, s:o}", "name", f->name, "in", "query",
+                                        "description", f->about, "required",
+                                        (f->flags & CAY__F_REQUIRED) != 0, "schema", schema));
+    }
+}
+
+static void add_answer(json_t *answers, json_t *schemas, const cay__answer *a)
+{
+    char status[12];
+    snprintf(status, sizeof status, "%d", a->status);
+    json_object_set_new(answers, status, describe_answer(schemas, a));
+}
+
+static json_t *describe_answers(json_t *schemas, const cay__operation *op)
+{
+    json_t *answers = json_object();
+    for (size_t i = 0; i < CAY_LEN(op->answers) && op->answers[i].status; i++)
+        add_answer(answers, schemas, &op->answers[i]);
+    for (size_t i = 0; cay__operation_fails[i]; i++)
+        if (op->fails & (1u << i))
+            add_answer(answers, schemas, &(cay__answer){ cay__operation_fails[i] });
+    json_object_set_new(answers, "default", describe_answer(schemas, &(cay__answer){ 500 }));
+    return answers;
+}
+
+static json_t *describe_operation(json_t *schemas, const cay__operation *op)
+{
+    json_t *params = json_array(), *body = NULL;
+    path_params(params, op->path);
+    add_query_params(params, op->query);
+    if (op->flags & CAY__OP_CREATE)
         json_array_append_new(
             params,
             json_pack(
@@ -126,23 +139,18 @@ static json_t *describe_operation(json_t *schemas, const cay__route *r)
                 "description",
                 "the same key and request give the same answer for a day, and make nothing twice",
                 "required", 0, "schema", "type", "string", "maxLength", 255));
-    for (size_t i = 0; i < CAY_LEN(d->answers) && d->answers[i].status; i++) {
-        char status[8];
-        snprintf(status, sizeof status, "%u", (unsigned)d->answers[i].status % 1000);
-        json_object_set_new(answers, status, describe_answer(schemas, &d->answers[i]));
-    }
-    json_object_set_new(answers, "default", describe_answer(schemas, &(cay__answer){ 500 }));
-    json_t *op = json_pack("{s:s, s:[s], s:s, s:o, s:o}", "operationId", d->id, "tags", d->tag,
-                           "summary", d->about, "parameters", params, "responses", answers);
-    if (d->body || d->body_type)
-        json_object_set_new(op, "requestBody",
-                            json_pack("{s:o}", "content",
-                                      d->body ? describe_content("application/json",
-                                                                 reference_schema(schemas, d->body))
-                                              : describe_content(d->body_type, json_object())));
-    if (r->flags & CAY__ROUTE_OPEN)
-        json_object_set_new(op, "security", json_array());
-    return op;
+    json_t *out =
+        json_pack("{s:s, s:[s], s:s, s:o, s:o}", "operationId", op->id, "tags", op->tag, "summary",
+                  op->about, "parameters", params, "responses", describe_answers(schemas, op));
+    if (op->body)
+        body = describe_content("application/json", reference_schema(schemas, op->body));
+    else if (op->body_type)
+        body = describe_content(op->body_type, json_object());
+    if (body)
+        json_object_set_new(out, "requestBody", json_pack("{s:o}", "content", body));
+    if (op->flags & CAY__OP_OPEN)
+        json_object_set_new(out, "security", json_array());
+    return out;
 }
 
 /* "{rest*}" is our own way to say that slashes are welcome. */
@@ -159,16 +167,16 @@ json_t *cay__openapi(const cay__dialect *d, const char *title)
 {
     json_t *paths = json_object(), *schemas = json_object();
     for (size_t i = 0; i < d->nroutes; i++) {
-        const cay__route *r = &d->routes[i];
+        const cay__operation *op = d->routes[i].op;
         char path[200], method[8] = "";
-        if (!r->doc)
+        if (!op->id)
             continue;
-        plain_path(path, sizeof path, r->path);
-        for (size_t k = 0; r->method[k] && k < sizeof method - 1; k++)
-            method[k] = (char)tolower((unsigned char)r->method[k]);
+        plain_path(path, sizeof path, op->path);
+        for (size_t k = 0; op->method[k] && k < sizeof method - 1; k++)
+            method[k] = (char)tolower((unsigned char)op->method[k]);
         if (!json_object_get(paths, path))
             json_object_set_new(paths, path, json_object());
-        json_object_set_new(json_object_get(paths, path), method, describe_operation(schemas, r));
+        json_object_set_new(json_object_get(paths, path), method, describe_operation(schemas, op));
     }
     return json_pack("{s:s, s:{s:s, s:s}, s:[{s:s}], s:[{s:[]}], s:o, s:{s:o, s:{s:{s:s, s:s}}}}",
                      "openapi", "3.1.0", "info", "title", title, "version", CAY_VERSION, "servers",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a request to the row that answers it, and from an error to its answer. */
 #include "connection.h"
-#include <server/telemetry.h>
-#include "limits.h"
+#include <server/trace.h>
+#include "upload_limit.h"
 #include <base/base.h>
 #include <stdio.h>
 #include <strings.h>
@@ -186,8 +186,8 @@ int cay__route_find(cay__req *r, cay_err *err)
         return 0;
     for (size_t i = 0; r->dialect && i < r->dialect->nroutes; i++) {
         const cay__route *row = &r->dialect->routes[i];
-        bool method = method_fits(row->method, r->head.method);
-        int fit = match_pattern(r, row->path, rest, wrong ? NULL : &first);
+        bool method = method_fits(row->op->method, r->head.method);
+        int fit = match_pattern(r, row->op->path, rest, wrong ? NULL : &first);
         if (fit > 0 && method) {
             r->route = row;
             return 0;
@@ -195,8 +195,8 @@ int cay__route_find(cay__req *r, cay_err *err)
         if (fit < 0 && method)
             wrong = fit;
         size_t used = strlen(allow);
-        if (fit > 0 && !strstr(allow, row->method))
-            snprintf(allow + used, sizeof allow - used, "%s%s", used ? ", " : "", row->method);
+        if (fit > 0 && !strstr(allow, row->op->method))
+            snprintf(allow + used, sizeof allow - used, "%s%s", used ? ", " : "", row->op->method);
     }
     if (wrong) {
         *err = first;
@@ -236,7 +236,7 @@ static int sound_query(cay__req *r, cay_err *err)
 /* Who asks, and whether he may. */
 static int authorize_request(cay__req *r, cay_err *err)
 {
-    if (!(r->route->flags & CAY__ROUTE_LOOP))
+    if (!(r->route->op->flags & CAY__OP_LOOP))
         cay__trace_begin(r);
     if (r->dialect == &cay__preview_dialect)
         return 0;
@@ -249,7 +249,7 @@ static int authorize_request(cay__req *r, cay_err *err)
 /* A worker would have to wait for its body. */
 static bool is_upload(const cay__req *r)
 {
-    return (r->route->flags & CAY__ROUTE_RAW) && r->head.body != CAY__BODY_NONE &&
+    return (r->route->op->flags & CAY__OP_RAW) && r->head.body != CAY__BODY_NONE &&
            r->dialect != &cay__preview_dialect;
 }
 

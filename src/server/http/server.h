@@ -23,31 +23,20 @@
 #include <base/json.h>
 #include <cay/cay.h>
 #include <net/head.h>
+#include <wire/op.h>
 
 typedef struct cay__server cay__server;
 typedef struct cay__req cay__req;
 
-enum {
-    CAY__ROUTE_OPEN = 1u << 0,  /* needs no key */
-    CAY__ROUTE_ADMIN = 1u << 1, /* needs scope admin */
-    CAY__ROUTE_CREATE =
-        1u << 2, /* Idempotency-Key: the same answer again for the same key and body */
-    CAY__ROUTE_LOOP = 1u << 3, /* answers on the loop: it never blocks and reads no body */
-    CAY__ROUTE_ASKS = 1u << 5, /* changes nothing, whatever its method: no line of the audit log */
-    CAY__ROUTE_SECRET = 1u << 6, /* with CREATE: the answer has a secret, and is kept such that only
-                                    who asked can have it again */
-    CAY__ROUTE_RAW = 1u << 4,    /* reads a large body in pieces: of others a short one is gathered
-                                    before a worker has to wait for it */
-};
-
+/* A row of a dialect: what is asked, and who answers. Rights are flags of the operation. */
 typedef struct cay__route {
-    const char *method; /* GET answers HEAD, too; "*": any */
-    const char *path; /* below the dialect's base: "/sandboxes/{id}/files"; a last {name*} takes the
-                         rest with its slashes; NULL: every path, as it was sent */
+    const cay__operation *op;
     int (*fn)(cay__req *r, cay_err *err);
-    unsigned flags;
-    const struct cay__doc *doc; /* what the OpenAPI document tells of it; NULL: it is not in it */
 } cay__route;
+#define CAY__ROUTE(method, path, fn, ...)                                                          \
+    {                                                                                              \
+        &(const cay__operation){ method, path, __VA_ARGS__ }, fn                                   \
+    }
 
 typedef struct cay__dialect {
     const char *name; /* "native" */
@@ -75,10 +64,13 @@ typedef struct cay__dialect {
     /* How is the program behind that port spoken to? Sets r->as_host and r->as_tls of who may look.
      */
     void (*shows)(cay__req *r, const char *sandbox, unsigned port);
-    bool pages; /* the console's pages ask for it, by their cookie: server/console.h */
+    bool pages; /* the console's pages ask for it, by their cookie: server/login.h */
 } cay__dialect;
 
 extern const cay__dialect *const cay__dialects[]; /* server/dialects.c, NULL-terminated */
+
+/* openapi.c: the OpenAPI 3.1 document of a dialect's routes. */
+json_t *cay__openapi(const cay__dialect *d, const char *title);
 
 /* Something that lives as long as the server: opened in this order before the first connection,
  * closed in the other after the last. */
@@ -126,15 +118,12 @@ typedef struct cay__actor {
 /* Fills r->who and says whether the route may be used. Called once a request, before its handler
  * and before its body is waited for; of open routes as well, where a missing key is no error. */
 int cay__auth(cay__req *r, cay_err *err);
+/* May the one who asks use what belongs to the whole service? */
+int cay__req_shared(const cay__req *r, const char *what, cay_err *err);
 /* server/http/cors.c: other origins, for dialects with any_origin. */
 bool cay__cors(cay__req *r); /* true: the origin is welcome, and the answer says so */
 const cay__route *cay__cors_preflight(
     cay__req *r); /* the row that answers a browser's question before the request, or NULL */
-/* How an address of ours begins. */
-static inline const char *cay__scheme(bool tls)
-{
-    return tls ? "https" : "http";
-}
 /* The key that the request shows: by the dialect's own way, else Authorization: Bearer, else
  * X-API-Key; NULL without. */
 const char *cay__req_key(cay__req *r);
@@ -195,11 +184,11 @@ int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err
 /* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
 const char *cay__req_once(cay__req *r);
 const char *cay__req_once_of(cay__req *r); /* with the tenant before it */
-/* Of a route with CAY__ROUTE_RAW that makes something: its body is in this file, and nothing was
+/* Of a route with CAY__OP_RAW that makes something: its body is in this file, and nothing was
  * done yet. What is not 0 is handed on: a request that was answered before, or is under way. Others
  * have that done by cay__req_json(). */
 int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err);
-/* Of a route with CAY__ROUTE_SECRET: a secret that is about to be made, text of that length, is
+/* Of a route with CAY__OP_SECRET: a secret that is about to be made, text of that length, is
  * kept for who follows if this server dies at it; if one died at it, it becomes what that had
  * chosen. */
 int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err);

@@ -13,11 +13,10 @@ static int on_preview(cay__req *r, cay_err *err);
 
 static int on_known(cay__req *r, cay_err *err);
 
-static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN | CAY__ROUTE_RAW,
-                                          NULL };
+static const cay__route preview_route = CAY__ROUTE("*", "", on_preview, CAY__OP_OPEN | CAY__OP_RAW);
 /* With a token that was good a moment ago nothing has to be asked, and no worker is needed. */
-static const cay__route known_route = { "*", "", on_known,
-                                        CAY__ROUTE_OPEN | CAY__ROUTE_RAW | CAY__ROUTE_LOOP, NULL };
+static const cay__route known_route =
+    CAY__ROUTE("*", "", on_known, CAY__OP_OPEN | CAY__OP_RAW | CAY__OP_LOOP);
 const cay__dialect cay__preview_dialect = { .name = "preview",
                                             .base = "/preview",
                                             .routes = &preview_route,
@@ -81,9 +80,8 @@ static int judge_path(const cay__req *r, cay_err *err)
 /* This address without the token: whole, so that a path like //elsewhere stays a path. */
 static void write_address(const cay__req *r, const char *path, const char *query, cay__buf *out)
 {
-    cay__buf_fmt(out, "%s://%s%s", cay__scheme(r->tls), r->head.host, *path == '/' ? path : "/");
-    if (*query)
-        cay__buf_fmt(out, "?%s", query);
+    cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host,
+                 *path == '/' ? path : "/", *query ? "?" : "", query);
 }
 
 static int reply_redirect(cay__req *r, int status, const char *where)

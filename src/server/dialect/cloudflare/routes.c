@@ -6,7 +6,6 @@
 #include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
-#include <server/http/openapi.h>
 #include <server/preview/preview.h>
 #include <stdio.h>
 #include <time.h>
@@ -259,7 +258,7 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
              CAY_OR(conf->domain, "localhost"), colon && !strchr(colon, ']') ? colon : "");
-    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host,
+    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host,
              e.token);
     return cay__reply_json(r, 200,
                            json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port",
@@ -281,77 +280,59 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
 
 #define J "application/json"
 #define B "application/octet-stream"
-static const cay__doc doc_on_health = { "health", "sandbox", "is the server well",
-                                        .answers = { { 200, .type = J } } };
-static const cay__doc doc_on_create = { "createSandbox", "sandbox", "make a sandbox",
-                                        .answers = { { 200, .type = J } } };
-static const cay__doc doc_on_delete = { "deleteSandbox", "sandbox",
-                                        "end one; fine when there is none",
-                                        .answers = { { 204 } } };
-static const cay__doc doc_on_running = { "isRunning", "sandbox", "does it run",
-                                         .answers = { { 200, .type = J }, { 404 } } };
-static const cay__doc doc_cf_exec = {
-    "exec", "sandbox", "run a command; its output and end as events",
-    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
-};
-static const cay__doc doc_on_file_get = { "readFile", "sandbox", "a file below /workspace",
-                                          .answers = { { 200, .type = B }, { 404 } } };
-static const cay__doc doc_on_file_put = { "writeFile", "sandbox", "write one, at most 32 MiB",
-                                          .answers = { { 200, .type = J }, { 404 } } };
-static const cay__doc doc_on_persist = {
-    "persist", "sandbox", "/workspace as a tar",
-    .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } }
-};
-static const cay__doc doc_on_hydrate = { "hydrate", "sandbox", "unpack a tar there",
-                                         .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_pty = { "pty", "sandbox", "a terminal, as a WebSocket",
-                                     .answers = { { 101 }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_session = { "createSession", "sandbox", "a shell that stays",
-                                         .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_session_end = { "deleteSession", "sandbox", "end it",
-                                             .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port",
-                                        .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away",
-                                            .answers = { { 204 }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_mount = {
-    "mount", "sandbox", "a bucket into a sandbox that runs",
-    .answers = { { 200, .type = J }, { 400 }, { 403 }, { 404 }, { 502 } }
-};
-static const cay__doc doc_cf_unmount = {
-    "unmount", "sandbox", "and away again, once all is written",
-    .answers = { { 200, .type = J }, { 400 }, { 404 }, { 502 } }
-};
-static const cay__doc doc_cf_pool_stats = { "poolStats", "sandbox", "how many sandboxes there are",
-                                            .answers = { { 200, .type = J } } };
-static const cay__doc doc_cf_pool_ok = {
-    "poolPrime", "sandbox", "nothing is to be done: sandboxes are made ahead of time anyway",
-    .answers = { { 200, .type = J } }
-};
 
 static const cay__route routes[] = {
-    { "GET", "/health", on_health, CAY__ROUTE_OPEN, &doc_on_health },
-    { "POST", "/v1/sandbox", on_create, CAY__ROUTE_CREATE, &doc_on_create },
-    { "DELETE", "/v1/sandbox/{id}", on_delete, 0, &doc_on_delete },
-    { "GET", "/v1/sandbox/{id}/running", on_running, 0, &doc_on_running },
-    { "POST", "/v1/sandbox/{id}/exec", cf_exec, 0, &doc_cf_exec },
-    { "GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0, &doc_on_file_get },
-    { "PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__ROUTE_RAW, &doc_on_file_put },
-    { "POST", "/v1/sandbox/{id}/persist", on_persist, 0, &doc_on_persist },
-    { "POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__ROUTE_RAW, &doc_on_hydrate },
-    { "GET", "/v1/sandbox/{id}/pty", cf_pty, 0, &doc_cf_pty },
-    { "POST", "/v1/sandbox/{id}/session", cf_session, 0, &doc_cf_session },
-    { "DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, 0, &doc_cf_session_end },
-    { "POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, &doc_on_tunnel },
-    { "DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, &doc_on_tunnel_end },
-    { "POST", "/v1/sandbox/{id}/mount", cf_mount, 0, &doc_cf_mount },
-    { "POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, &doc_cf_unmount },
-    { "GET", "/v1/pool/stats", cf_pool_stats, 0, &doc_cf_pool_stats },
-    { "POST", "/v1/pool/prime", cf_pool_ok, 0, &doc_cf_pool_ok },
-    { "POST", "/v1/pool/shutdown-prewarmed", cf_pool_ok, 0 },
-    { "GET", "/v1/openapi.json", cf_openapi, 0 },
-    { "GET", "/v1/openapi", cf_openapi, 0 },
-    { "GET", "/v1/openapi.html", cf_openapi_page, 0 },
+    CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN, "health", "sandbox", "is the server well",
+               .answers = { { 200, .type = J } }),
+    CAY__ROUTE("POST", "/v1/sandbox", on_create, CAY__OP_CREATE, "createSandbox", "sandbox",
+               "make a sandbox", .answers = { { 200, .type = J } }),
+    CAY__ROUTE("DELETE", "/v1/sandbox/{id}", on_delete, 0, "deleteSandbox", "sandbox",
+               "end one; fine when there is none", .answers = { { 204 } }),
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/running", on_running, 0, "isRunning", "sandbox",
+               "does it run", .answers = { { 200, .type = J } }, .fails = CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/exec", cf_exec, 0, "exec", "sandbox",
+               "run a command; its output and end as events",
+               .answers = { { 200, .type = "text/event-stream" } }, .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0, "readFile", "sandbox",
+               "a file below /workspace", .answers = { { 200, .type = B } }, .fails = CAY__E404),
+    CAY__ROUTE("PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__OP_RAW, "writeFile",
+               "sandbox", "write one, at most 32 MiB", .answers = { { 200, .type = J } },
+               .fails = CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/persist", on_persist, 0, "persist", "sandbox",
+               "/workspace as a tar", .answers = { { 200, .type = "application/x-tar" } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__OP_RAW, "hydrate", "sandbox",
+               "unpack a tar there", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/pty", cf_pty, 0, "pty", "sandbox",
+               "a terminal, as a WebSocket", .answers = { { 101 } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/session", cf_session, 0, "createSession", "sandbox",
+               "a shell that stays", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, 0, "deleteSession",
+               "sandbox", "end it", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, "createTunnel", "sandbox",
+               "an address for a port", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, "deleteTunnel",
+               "sandbox", "take it away", .answers = { { 204 } }, .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/mount", cf_mount, 0, "mount", "sandbox",
+               "a bucket into a sandbox that runs", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E403 | CAY__E404 | CAY__E502),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, "unmount", "sandbox",
+               "and away again, once all is written", .answers = { { 200, .type = J } },
+               .fails = CAY__E400 | CAY__E404 | CAY__E502),
+    CAY__ROUTE("GET", "/v1/pool/stats", cf_pool_stats, 0, "poolStats", "sandbox",
+               "how many sandboxes there are", .answers = { { 200, .type = J } }),
+    CAY__ROUTE("POST", "/v1/pool/prime", cf_pool_ok, 0, "poolPrime", "sandbox",
+               "nothing is to be done: sandboxes are made ahead of time anyway",
+               .answers = { { 200, .type = J } }),
+    CAY__ROUTE("POST", "/v1/pool/shutdown-prewarmed", cf_pool_ok, 0),
+    CAY__ROUTE("GET", "/v1/openapi.json", cf_openapi, 0),
+    CAY__ROUTE("GET", "/v1/openapi", cf_openapi, 0),
+    CAY__ROUTE("GET", "/v1/openapi.html", cf_openapi_page, 0),
 };
 
 static const struct {
@@ -418,61 +399,3 @@ const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
                                                .fail = reply_error,
                                                .key = read_query_key,
                                                .also = is_own_path };
-
-/* What is beside sandboxes: the pool, and the description of all of it. */
-
-static int on_list_sandbox(const cay_info *i, void *arg)
-{
-    (void)i;
-    ++*(json_int_t *)arg;
-    return 0;
-}
-
-/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks.
- */
-int cf_pool_stats(cay__req *r, cay_err *err)
-{
-    json_int_t n = 0;
-    const cay_filter f = { .size = sizeof f,
-                           .tenant = cay__req_tenant(r),
-                           .states = 1u << CAY_RUNNING };
-    CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
-    return cay__reply_json(r, 200,
-                           json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
-                                     "total", n, "config", "warmTarget", 0, "refreshInterval",
-                                     10000, "maxInstances", 0));
-}
-
-int cf_pool_ok(cay__req *r, cay_err *err)
-{
-    (void)err;
-    return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
-}
-
-int cf_openapi(cay__req *r, cay_err *err)
-{
-    (void)err;
-    return cay__reply_json(
-        r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
-}
-
-int cf_openapi_page(cay__req *r, cay_err *err)
-{
-    CAY_AUTOJSON *o = cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
-    CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
-    CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
-    cay__buf_str(
-        &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
-    for (const char *c = CAY_OR(text, ""); *c; c++) {
-        if (*c == '<')
-            cay__buf_str(&b, "&lt;");
-        else if (*c == '&')
-            cay__buf_str(&b, "&amp;");
-        else
-            cay__buf_add(&b, c, 1);
-    }
-    cay__buf_str(&b, "</pre>");
-    if (b.full)
-        return cay_fail(err, CAY_ETOOBIG, "the document is too long");
-    return cay__reply(r, 200, "text/html; charset=utf-8", b.data, b.len);
-}

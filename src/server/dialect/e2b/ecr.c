@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "builder.h"
+#include "ecr.h"
 #include <base/base64.h>
 #include <base/json.h>
 #include <base/str.h>

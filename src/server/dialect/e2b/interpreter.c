@@ -78,12 +78,12 @@ static int on_health(cay__req *r, cay_err *err)
 }
 
 static const cay__route routes[] = {
-    { "GET", "/health", on_health, CAY__ROUTE_OPEN },
-    { "POST", "/execute", on_pass, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "GET", "/contexts", on_pass, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/contexts", on_pass, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/contexts/{id}/restart", on_pass, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "DELETE", "/contexts/{id}", on_pass, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN),
+    CAY__ROUTE("POST", "/execute", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("GET", "/contexts", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/contexts", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/contexts/{id}/restart", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("DELETE", "/contexts/{id}", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
 };
 
 /* SDKs show what an error's body says as it is. */

@@ -9,20 +9,6 @@
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
-typedef struct side {
-    const char *type;
-    uint32_t mode;
-    uint64_t size;
-} side;
-typedef struct change {
-    char kind[2];
-    const char *path, *from, *text;
-    size_t text_len;
-    const char *old_digest;
-    bool content, mode, owner;
-    const side *old, *new;
-} change;
-
 static const char *type_of(uint32_t mode)
 {
     if (S_ISDIR(mode))
@@ -33,45 +19,6 @@ static const char *type_of(uint32_t mode)
         return "link";
     return "other";
 }
-
-static const cay__field side_fields[] = {
-    { "type", CAY__F_STR, offsetof(side, type) },
-    { "mode", CAY__F_MODE, offsetof(side, mode) },
-    { "size", CAY__F_U64, offsetof(side, size) },
-};
-static const cay__shape side_shape =
-    CAY__SHAPE("ChangeSide", side, side_fields, "what it was, or is");
-
-static void put_side(cay__buf *b, const void *value)
-{
-    const side *const *s = value;
-    if (*s)
-        cay__shape_put(b, &side_shape, *s);
-    else
-        cay__buf_str(b, "null");
-}
-
-static const char side_schema[] =
-    "{\"type\":[\"object\",\"null\"],\"required\":[\"type\",\"mode\",\"size\"],\"properties\":{"
-    "\"type\":{\"type\":\"string\"},"
-    "\"mode\":{\"type\":\"string\"},\"size\":{\"type\":\"integer\"}}}";
-static const cay__field change_fields[] = {
-    { "kind", CAY__F_TEXT, offsetof(change, kind),
-      .about = "A added, M modified, D deleted, T of another type, R a renamed directory" },
-    { "path", CAY__F_PATH, offsetof(change, path) },
-    { "from", CAY__F_PATH, offsetof(change, from), CAY__F_MAYBE },
-    { "old", CAY__F_CALC, offsetof(change, old), .more = side_schema, .put = put_side },
-    { "new", CAY__F_CALC, offsetof(change, new), .more = side_schema, .put = put_side },
-    { "content", CAY__F_BOOL, offsetof(change, content) },
-    { "mode", CAY__F_BOOL, offsetof(change, mode) },
-    { "owner", CAY__F_BOOL, offsetof(change, owner) },
-    { "old_digest", CAY__F_STR, offsetof(change, old_digest), CAY__F_MAYBE,
-      .about = "SHA-256 of what the file held, or of where the link led" },
-    { "patch", CAY__F_BYTES, offsetof(change, text), CAY__F_MAYBE,
-      .count = offsetof(change, text_len) },
-};
-const cay__shape cay__change_shape =
-    CAY__SHAPE("Change", change, change_fields, "one file that is not as it was");
 
 typedef struct walk {
     cay__items l;
@@ -88,19 +35,19 @@ static int on_change(const cay_file_change *c, void *arg)
             return CAY_ETOOBIG;
         return 0;
     }
-    side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
-         is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
-    change x = { .kind = { c->kind },
-                 .path = c->path,
-                 .from = c->from,
-                 .text = c->text,
-                 .text_len = c->text_len,
-                 .old_digest = c->old_digest,
-                 .content = c->content,
-                 .mode = c->mode,
-                 .owner = c->owner,
-                 .old = c->old_mode ? &was : NULL,
-                 .new = c->new_mode ? &is : NULL };
+    cay__change_side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
+                     is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
+    cay__file_changed x = { .kind = { c->kind },
+                            .path = c->path,
+                            .from = c->from,
+                            .text = c->text,
+                            .text_len = c->text_len,
+                            .old_digest = c->old_digest,
+                            .content = c->content,
+                            .mode = c->mode,
+                            .owner = c->owner,
+                            .old = c->old_mode ? &was : NULL,
+                            .new = c->new_mode ? &is : NULL };
     return cay__items_add(&w->l, &x);
 }
 
@@ -114,23 +61,11 @@ static int resolve_point(cay__req *r, const char *ref, const char **out, cay_err
         *out = cay__arena_str(&r->arena, cay_sandbox_id(sb));
         return 0;
     }
-    CAY_TRY(cay_client_snapshot_of(r->client, &r->call,
-                                   r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s,
-                                   err));
+    CAY_TRY(cay_client_snapshot_of(r->client, &r->call, cay__native_owner(r), ref, &s, err));
     *out = cay__arena_str(&r->arena, s->id);
     return 0;
 }
 
-static const cay__query diff_query[] = {
-    { "a", "string", "a sandbox or snapshot", .required = true },
-    { "b", "string", "another; without it what sandbox a changed since it was made" },
-    { "all", "boolean", "the whole root, not only /workspace" },
-    { "every", "boolean", "each file below deleted and renamed directories" },
-    { "patch", "boolean", "with the text of each change" },
-    { "digest", "boolean", "with the digest of what each file was, and no renames" },
-    { "context", "integer", "lines around a change" },
-    { 0 },
-};
 static int compare_points(cay__req *r, bool text, cay_err *err)
 {
     uint64_t context, left = 0;
@@ -147,7 +82,7 @@ static int compare_points(cay__req *r, bool text, cay_err *err)
     if (b && *b)
         CAY_TRY(resolve_point(r, b, &d.b, err));
     d.context = (unsigned)context;
-    cay__items_begin(&w.l, r, &cay__change_shape);
+    cay__items_begin(&w.l, r);
     int rc = cay_client_diff(r->client, &r->call, &d, on_change, &w, &left, err);
     if (rc == 0 && left) {
         char digits[24];
@@ -156,25 +91,17 @@ static int compare_points(cay__req *r, bool text, cay_err *err)
     if (rc == 0 && w.text)
         rc = cay__reply(r, 200, "text/x-diff", CAY_OR(w.patch.data, ""), w.patch.len);
     else if (rc == 0)
-        rc = cay__items_reply(&w.l, 200, err);
+        rc = cay__items_reply(&w.l, err);
     cay__items_drop(&w.l);
     cay__buf_clear(&w.patch);
     return rc;
 }
 
-const cay__doc cay__doc_diff = {
-    "diff", "snapshots", "what changed", .query = diff_query,
-    .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 } }
-};
 int cay__on_diff(cay__req *r, cay_err *err)
 {
     return compare_points(r, false, err);
 }
 
-const cay__doc cay__doc_diff_patch = {
-    "diffPatch", "snapshots", "what changed, as a patch that git takes", .query = diff_query,
-    .answers = { { 200, .type = "text/x-diff" }, { 400 }, { 404 } }
-};
 int cay__on_diff_patch(cay__req *r, cay_err *err)
 {
     return compare_points(r, true, err);

@@ -7,7 +7,7 @@
 #include <cay/workspace.h>
 #include <inttypes.h>
 #include <net/multipart.h>
-#include <server/http/limits.h>
+#include <server/http/fair_share.h>
 #include <server/http/range.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,22 +50,6 @@ static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_r
     return 0;
 }
 
-static const cay__query get_query[] = {
-    { "path", "string", "", .required = true },
-    { "user", "string", "with whose rights" },
-    { "kept", "boolean", "of one that is stopped, as it was left, without starting it" },
-    { NULL }
-};
-const cay__doc cay__doc_file_get = { "readFile", "files",
-                                     "its bytes; Range, If-Range and If-None-Match are heard",
-                                     .query = get_query,
-                                     .answers = { { 200, .type = "application/octet-stream" },
-                                                  { 206, .type = "application/octet-stream" },
-                                                  { 304 },
-                                                  { 400 },
-                                                  { 404 },
-                                                  { 409 },
-                                                  { 416 } } };
 /* One look at it, what is wanted of it, and its bytes: 1 when another file was put in its place
  * meanwhile. */
 static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, int nth,
@@ -224,23 +208,6 @@ static int store_body(cay__req *r, cay_sandbox *sb, const char *path, const cay_
     return cay_file_put(sb, &r->call, path, data, len, spec, err);
 }
 
-static const cay__query put_query[] = {
-    { "path", "string", "", .required = true },
-    { "mode", "string", "octal; 0644, or what the replaced file had" },
-    { "parents", "boolean", "make missing directories" },
-    { "append", "boolean", "add to its end instead of replacing it" },
-    { "exclusive", "boolean", "409 when it is there" },
-    { "user", "string", "whose it becomes, and with whose rights" },
-    { NULL },
-};
-const cay__doc cay__doc_file_put = {
-    "writeFile",
-    "files",
-    "the body becomes the file, at once when it is complete",
-    .query = put_query,
-    .body_type = "application/octet-stream",
-    .answers = { { 200, &cay__file_shape }, { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_file_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -291,17 +258,6 @@ static int store_part(cay__req *r, cay_sandbox *sb, cay__multipart *m, const cay
     return cay__items_add(l, &e);
 }
 
-static const cay__query post_query[] = { { "path", "string", "a directory", .required = true },
-                                         { "user", "string", "whose they become" },
-                                         { NULL } };
-const cay__doc cay__doc_file_post = {
-    "uploadFiles",
-    "files",
-    "each part with a filename becomes a file below path",
-    .query = post_query,
-    .body_type = "multipart/form-data",
-    .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } }
-};
 int cay__on_file_post(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -315,14 +271,14 @@ int cay__on_file_post(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "content_type",
                             "want Content-Type: multipart/form-data; one file goes by PUT");
     CAY_TRY(cay__multipart_open(type, give_body, r, &m, err));
-    cay__items_begin(&l, r, &cay__file_shape);
+    cay__items_begin(&l, r);
     int rc;
     while ((rc = cay__multipart_next(m, &part, err)) > 0)
         if ((rc = store_part(r, sb, m, &part, &l, err)) < 0)
             break;
     cay__multipart_close(m);
     if (rc >= 0)
-        return cay__items_reply(&l, 200, err);
+        return cay__items_reply(&l, err);
     cay__items_drop(&l);
     return rc;
 }

@@ -235,11 +235,6 @@ static int collect_entries(packer *k, cay__req *r, const char *path, cay_err *er
     return on_entry(&e, k);
 }
 
-static const cay__query tar_query[] = { { "path", "string", "", .required = true }, { NULL } };
-const cay__doc cay__doc_file_tar_get = {
-    "packFiles", "files", "the tree below path as a tar", .query = tar_query,
-    .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } }
-};
 int cay__on_file_tar_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -268,17 +263,6 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
     return cay__reply_pump(r, 200, "application/x-tar", &p);
 }
 
-typedef struct unpacked {
-    uint64_t files, directories, links, bytes;
-} unpacked;
-static const cay__field unpacked_fields[] = {
-    { "files", CAY__F_U64, offsetof(unpacked, files) },
-    { "directories", CAY__F_U64, offsetof(unpacked, directories) },
-    { "links", CAY__F_U64, offsetof(unpacked, links) },
-    { "bytes", CAY__F_U64, offsetof(unpacked, bytes) },
-};
-static const cay__shape unpacked_shape = CAY__SHAPE("Unpacked", unpacked, unpacked_fields, NULL);
-
 /* A directory whose owner may not write into it gets its mode when all is in place. */
 typedef struct later {
     struct later *next;
@@ -294,7 +278,7 @@ typedef struct unpacker {
     cay__member m;
     later *dirs;
     size_t ndirs;
-    unpacked n;
+    cay__unpacked n;
 } unpacker;
 
 static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -373,13 +357,6 @@ static int extract_member(unpacker *u, cay_err *err)
                         "member %.100s is no file, directory or symbolic link", u->m.name);
 }
 
-const cay__doc cay__doc_file_tar_put = { "unpackFiles",
-                                         "files",
-                                         "the members of the body are put below path",
-                                         .query = tar_query,
-                                         .body_type = "application/x-tar",
-                                         .answers = {
-                                             { 200, &unpacked_shape }, { 400 }, { 404 } } };
 int cay__on_file_tar_put(cay__req *r, cay_err *err)
 {
     unpacker *u = cay__arena_take(&r->arena, sizeof *u);
@@ -394,5 +371,5 @@ int cay__on_file_tar_put(cay__req *r, cay_err *err)
         return more;
     for (const later *l = u->dirs; l; l = l->next)
         CAY_TRY(cay_file_chmod(u->sb, &r->call, l->path, l->mode, err));
-    return cay__reply_shape(r, 200, &unpacked_shape, &u->n);
+    return cay__reply_object(r, &u->n);
 }

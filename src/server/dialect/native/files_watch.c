@@ -6,27 +6,6 @@
 
 enum { BEAT_MS = 15000, TURN = 64 << 10 };
 
-static void put_change(cay__buf *b, const void *v)
-{
-    switch (*(const cay_change *)v) {
-    case CAY_CHANGE_CREATE: cay__buf_str(b, "\"create\""); break;
-    case CAY_CHANGE_WRITE: cay__buf_str(b, "\"write\""); break;
-    case CAY_CHANGE_REMOVE: cay__buf_str(b, "\"remove\""); break;
-    case CAY_CHANGE_RENAME: cay__buf_str(b, "\"rename\""); break;
-    case CAY_CHANGE_CHMOD: cay__buf_str(b, "\"chmod\""); break;
-    default: cay__buf_str(b, "\"overflow\""); break;
-    }
-}
-
-static const cay__field change_fields[] = {
-    { "change", CAY__F_CALC, offsetof(cay_watch_event, change), .put = put_change,
-      .more = "{\"type\":\"string\"}" },
-    { "path", CAY__F_PATH, offsetof(cay_watch_event, path) },
-    { "from", CAY__F_PATH, offsetof(cay_watch_event, from), CAY__F_MAYBE },
-    { "directory", CAY__F_BOOL, offsetof(cay_watch_event, dir) },
-};
-static const cay__shape change_shape = CAY__SHAPE("Change", cay_watch_event, change_fields, NULL);
-
 typedef struct watcher {
     cay_watch *w;
     bool begun;
@@ -35,7 +14,7 @@ typedef struct watcher {
 static void write_change(cay__buf *out, const cay_watch_event *e)
 {
     CAY_AUTOBUF b = CAY__BUF(64 << 10);
-    cay__shape_put(&b, &change_shape, e);
+    cay__shape_put(&b, &cay__watch_event_shape, CAY__F_OUT, e);
     cay__sse_event(out, NULL, "change", b.data, b.len);
 }
 
@@ -89,14 +68,6 @@ static void watch_close(cay__pump *p)
     free(w);
 }
 
-static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true },
-                                          { "recursive", "boolean", "what is below it, too" },
-                                          CAY__USER_QUERY,
-                                          { NULL } };
-const cay__doc cay__doc_file_watch = {
-    "watchFiles", "files", "what changes: `ready`, then `change` events", .query = watch_query,
-    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
-};
 int cay__on_file_watch(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;

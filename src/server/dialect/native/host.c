@@ -1,58 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serves all this: its version, the host's walls, and how much of a tenant's share is used. */
+/* What serves all this: its version, the host's walls, what happens, and what is used: of a
+ * tenant's share, and in the past day, which server/history.h keeps. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>
 #include <sys/utsname.h>
+#include <server/events.h>
+#include <server/history.h>
 
-typedef struct version {
-    const char *version, *api;
-} version;
-static const cay__field version_fields[] = { { "version", CAY__F_STR, offsetof(version, version) },
-                                             { "api", CAY__F_STR, offsetof(version, api) } };
-static const cay__shape version_shape =
-    CAY__SHAPE("Version", version, version_fields, "who answers");
-
-const cay__doc cay__doc_version = { "getVersion", "about", "who answers",
-                                    .answers = { { 200, &version_shape } } };
 int cay__on_version(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_shape(r, 200, &version_shape, &(version){ CAY_VERSION, "v1" });
+    return cay__reply_object(r, &(cay__version_told){ CAY_VERSION, "v1" });
 }
 
-typedef struct doctor {
-    const char *version, *kernel, *machine, *home, *isolation, *mode;
-    int level;
-    const cay_wall *layers;
-    size_t nlayers;
-    int64_t time_ms;
-    uint64_t took_us, spawn_us;
-} doctor;
-static const cay__field doctor_fields[] = {
-    { "version", CAY__F_STR, offsetof(doctor, version) },
-    { "kernel", CAY__F_STR, offsetof(doctor, kernel) },
-    { "machine", CAY__F_STR, offsetof(doctor, machine) },
-    { "home", CAY__F_STR, offsetof(doctor, home), CAY__F_MAYBE },
-    { "level", CAY__F_INT, offsetof(doctor, level) },
-    { "isolation", CAY__F_STR, offsetof(doctor, isolation) },
-    { "mode", CAY__F_STR, offsetof(doctor, mode) },
-    { "time_ms", CAY__F_I64, offsetof(doctor, time_ms), .about = "when it was looked at" },
-    { "took_us", CAY__F_U64, offsetof(doctor, took_us), .about = "and how long that took" },
-    { "spawn_us", CAY__F_U64, offsetof(doctor, spawn_us), CAY__F_MAYBE,
-      .about = "a bare spawn of true here, the yardstick for what a command takes; tried every ten "
-               "minutes at most" },
-    { "layers", CAY__F_LIST, offsetof(doctor, layers), .more = &cay__layer_shape,
-      .count = offsetof(doctor, nlayers) },
-};
-static const cay__shape doctor_shape = CAY__SHAPE(
-    "Doctor", doctor, doctor_fields, "how strong the wall is here, layer by layer, with remedies");
-
-static const cay__query doctor_query[] = { { "provider", "string", "of this one" }, { 0 } };
-const cay__doc cay__doc_doctor = { "doctor", "about", "how strong the wall is here",
-                                   .query = doctor_query,
-                                   .answers = { { 200, &doctor_shape }, { 404 } } };
 int cay__on_doctor(cay__req *r, cay_err *err)
 {
     struct utsname u;
@@ -60,55 +22,96 @@ int cay__on_doctor(cay__req *r, cay_err *err)
     uname(&u);
     int64_t began = cay__now_us();
     CAY_TRY(cay_client_probe(r->client, cay__req_query(r, "provider"), &p, err));
-    doctor d = { .version = CAY_VERSION,
-                 .kernel = u.release,
-                 .machine = u.machine,
-                 .isolation = cay_level_name(p->level),
-                 .mode = p->mode,
-                 .level = (int)p->level,
-                 .layers = p->walls,
-                 .nlayers = p->nwalls,
-                 .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_client_home(r->client) : "",
-                 .time_ms = cay__clock_ms(),
-                 .took_us = (uint64_t)(cay__now_us() - began) };
+    cay__doctor_told d = { .version = CAY_VERSION,
+                           .kernel = u.release,
+                           .machine = u.machine,
+                           .isolation = cay_level_name(p->level),
+                           .mode = p->mode,
+                           .level = (int)p->level,
+                           .layers = p->walls,
+                           .nlayers = p->nwalls,
+                           .home = cay_client_home(r->client),
+                           .time_ms = cay__clock_ms(),
+                           .took_us = (uint64_t)(cay__now_us() - began) };
     (void)cay__native_spawn_kept(&d.spawn_us, NULL); /* without it there is no yardstick */
-    int rc = cay__reply_shape(r, 200, &doctor_shape, &d);
+    int rc = cay__reply_object(r, &d);
     cay_probe_free(p);
     return rc;
 }
 
-static const cay__field quota_fields[] = {
-    { "sandboxes", CAY__F_U64, offsetof(cay_quota, sandboxes) },
-    { "cpu_milli", CAY__F_U64, offsetof(cay_quota, cpu_milli) },
-    { "memory", CAY__F_U64, offsetof(cay_quota, memory) },
-    { "disk", CAY__F_U64, offsetof(cay_quota, disk) },
-    { "creates_per_min", CAY__F_U64, offsetof(cay_quota, creates_per_min) },
-    { "templates", CAY__F_U64, offsetof(cay_quota, templates),
-      .about = "bytes of its templates' layers" },
-};
-static const cay__shape quota_shape =
-    CAY__SHAPE("Quota", cay_quota, quota_fields, "0 in `most`: no bound");
-static const cay__field share_fields[] = {
-    { "tenant", CAY__F_STR, offsetof(cay_tenant, name) },
-    { "used", CAY__F_OBJECT, offsetof(cay_tenant, used), .more = &quota_shape },
-    { "most", CAY__F_OBJECT, offsetof(cay_tenant, most), .more = &quota_shape },
-};
-static const cay__shape share_shape =
-    CAY__SHAPE("Share", cay_tenant, share_fields, "what a tenant has, and may have");
-
 static int on_tenant(const cay_tenant *t, void *arg)
 {
-    return cay__reply_shape(arg, 200, &share_shape, t);
+    return cay__reply_object(arg, t);
 }
 
-static const cay__query share_query[] = { { "tenant", "string", "another one: scope admin" },
-                                          { 0 } };
-const cay__doc cay__doc_tenant_usage = { "getUsage", "about", "what a tenant has, and may have",
-                                         .query = share_query,
-                                         .answers = { { 200, &share_shape }, { 404 } } };
 int cay__on_tenant_usage(cay__req *r, cay_err *err)
 {
     const char *asked = cay__req_tenant(r);
     return cay_tenant_get(r->client, CAY_OR(asked, cay__text_or(r->who.tenant, CAY_TENANT_DEFAULT)),
                           on_tenant, r, err);
+}
+
+enum { KINDS = 12 };
+
+static int listen_to(cay__req *r, const char *sandbox, cay_err *err)
+{
+    const char *kinds[KINDS + 1] = { 0 }, *kind;
+    const char *after = cay__head_field(&r->head, "last-event-id");
+    cay__listen_spec spec = { .sandbox = sandbox,
+                              .after = CAY_OR(after, cay__req_query(r, "after")) };
+    for (size_t i = 0; (kind = cay__native_query_nth(r, "kind", i)); i++) {
+        if (i == KINDS)
+            return cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind= comes at most %d times",
+                                KINDS);
+        kinds[i] = kind;
+    }
+    if (*kinds)
+        spec.kinds = kinds;
+    return cay__events_reply(r, &spec, err);
+}
+
+int cay__on_event_stream(cay__req *r, cay_err *err)
+{
+    return listen_to(r, NULL, err);
+}
+
+int cay__on_sandbox_events(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    return listen_to(r, cay_sandbox_id(sb), err);
+}
+
+enum { HOUR_MS = 3600000 };
+
+static void add_point(const cay__moment *m, const cay__pace *pace, void *arg)
+{
+    cay__items_add(arg, &(cay__usage_point){ m->ms, (uint64_t)(pace->cpu * 10), m->memory, m->disk,
+                                             (uint64_t)pace->net_rx, (uint64_t)pace->net_tx });
+}
+
+static int reply_past(cay__req *r, const char *id, cay_err *err)
+{
+    uint64_t since, until;
+    cay__items l;
+    CAY_AUTOFD dir = -1;
+    int64_t now = cay__clock_ms();
+    CAY_TRY(cay__req_number(r, "since_ms", (uint64_t)(now - HOUR_MS), INT64_MAX, &since, err));
+    CAY_TRY(cay__req_number(r, "until_ms", (uint64_t)now, INT64_MAX, &until, err));
+    CAY_TRY(cay__history_dir(r->client, &dir, err));
+    cay__items_begin(&l, r);
+    cay__history_read(dir, id, (int64_t)since, (int64_t)until, add_point, &l);
+    return cay__items_reply(&l, err);
+}
+
+int cay__on_sandbox_past(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    return reply_past(r, cay_sandbox_id(sb), err);
+}
+
+int cay__on_host_past(cay__req *r, cay_err *err)
+{
+    return reply_past(r, CAY__HISTORY_ALL, err);
 }

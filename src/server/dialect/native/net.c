@@ -5,40 +5,20 @@
 #include <base/mutant.h>
 #include <cay/policy.h>
 #include <server/events.h>
-#include <server/background.h>
+#include <server/net_lease.h>
 
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
-typedef struct revised {
-    uint64_t revision;
-    const char *policy;
-} revised;
-static const cay__field revision_fields[] = {
-    { "revision", CAY__F_U64, offsetof(revised, revision),
-      .about = "0: it is stopped, and takes it up when it starts" }
-};
-static const cay__shape revision_shape =
-    CAY__SHAPE("Revision", revised, revision_fields, "the policy that holds has this number");
-static const cay__field holding_fields[] = {
-    { "revision", CAY__F_U64, offsetof(revised, revision) },
-    { "policy", CAY__F_JSON, offsetof(revised, policy),
-      .about = "mode, rules, rate_up, rate_down, connections, bindings" },
-};
-static const cay__shape holding_shape =
-    CAY__SHAPE("HoldingPolicy", revised, holding_fields, "what it may reach");
-
-const cay__doc cay__doc_net_get = { "getPolicy", "network", "what it may reach",
-                                    .answers = { { 200, &holding_shape }, { 404 } } };
 int cay__on_net_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     CAY_AUTOFREE char *text = NULL, *json = NULL;
-    revised v = { 0 };
+    cay__revised v = { 0 };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay_sandbox_get_policy(sb, &r->call, &text, &v.revision, err));
     CAY_TRY(cay_policy_to_json(text, &json, err));
     v.policy = json;
-    return cay__reply_shape(r, 200, &holding_shape, &v);
+    return cay__reply_object(r, &v);
 }
 
 static bool has_binding(const cay_policy *p, const cay_bind *b)
@@ -72,16 +52,12 @@ static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err
     return 0;
 }
 
-const cay__doc cay__doc_net_put = {
-    "putPolicy", "network", "another policy, at once", .body_type = "application/json",
-    .answers = { { 200, &revision_shape }, { 400 }, { 403 }, { 404 } }
-};
 int cay__on_net_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     json_t *j;
     CAY_AUTOFREE char *json = NULL, *text = NULL;
-    revised v = { 0 };
+    cay__revised v = { 0 };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &j, err));
     json = cay__json_text(j, 8u << 20);
@@ -90,75 +66,34 @@ int cay__on_net_put(cay__req *r, cay_err *err)
     CAY_TRY(cay_policy_from_json(json, &text, err));
     CAY_TRY(may_bind(r, sb, text, err));
     CAY_TRY(cay_sandbox_set_policy(sb, &r->call, text, &v.revision, err));
-    return cay__reply_shape(r, 200, &revision_shape, &v);
+    return cay__reply_object(r, &v);
 }
 
-typedef struct rules_body {
-    const char *const *rules;
-    uint64_t ttl_ms;
-} rules_body;
-static const cay__field rules_fields[] = {
-    { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000,
-      .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" },
-    { "ttl_ms", CAY__F_U64, offsetof(rules_body, ttl_ms), .max = 30ull * 86400000,
-      .about = "they end after that; 0: they stay" }
-};
-static const cay__shape rules_shape =
-    CAY__SHAPE("Rules", rules_body, rules_fields, "rules to be added");
-
-const cay__doc cay__doc_net_rules = { "addRules", "network", "let it reach more, or less",
-                                      .body = &rules_shape,
-                                      .answers = { { 200, &revision_shape }, { 400 }, { 404 } } };
 int cay__on_net_rules(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
-    rules_body b = { 0 };
-    revised v = { 0 };
+    cay__net_rules b = { 0 };
+    cay__revised v = { 0 };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_shape(r, &rules_shape, &b, err));
+    CAY_TRY(cay__req_body(r, &b, err));
     if (b.ttl_ms)
         CAY_TRY(cay__net_while(r->client, sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
     else
         CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
-    return cay__reply_shape(r, 200, &revision_shape, &v);
+    return cay__reply_object(r, &v);
 }
 
-typedef struct judged {
-    const char *host;
-    uint16_t port;
-    cay_net_verdict v;
-} judged;
-static const cay__field why_fields[] = {
-    { "host", CAY__F_STR, offsetof(judged, host) },
-    { "port", CAY__F_U16, offsetof(judged, port), CAY__F_MAYBE },
-    { "allow", CAY__F_BOOL, offsetof(judged, v.allow) },
-    { "reason", CAY__F_TEXT, offsetof(judged, v.reason) },
-    { "rule", CAY__F_TEXT, offsetof(judged, v.rule) },
-    { "range", CAY__F_TEXT, offsetof(judged, v.range), CAY__F_MAYBE },
-    { "proto", CAY__F_TEXT, offsetof(judged, v.proto), CAY__F_MAYBE },
-    { "remedy", CAY__F_TEXT, offsetof(judged, v.remedy), CAY__F_MAYBE },
-};
-static const cay__shape why_shape =
-    CAY__SHAPE("Verdict", judged, why_fields, "may it be reached, and which rule says so");
-
-static const cay__query why_query[] = { { "host", "string", "a name or an address",
-                                          .required = true },
-                                        { "port", "integer", "without: may the name be looked up" },
-                                        { 0 } };
-const cay__doc cay__doc_net_why = { "why", "network", "may it be reached, and why",
-                                    .query = why_query,
-                                    .answers = { { 200, &why_shape }, { 400 }, { 404 } } };
 int cay__on_net_why(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     uint64_t port;
-    judged j = { .v.size = sizeof j.v };
+    cay__net_judged j = { .v.size = sizeof j.v };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__native_query(r, "host", &j.host, err));
     CAY_TRY(cay__req_number(r, "port", 0, 65535, &port, err));
     j.port = (uint16_t)port;
     CAY_TRY(cay_net_why(sb, &r->call, j.host, j.port, &j.v, err));
-    return cay__reply_shape(r, 200, &why_shape, &j);
+    return cay__reply_object(r, &j);
 }
 
 static void put_record(cay__buf *b, const cay_net_record *rec)
@@ -204,16 +139,6 @@ static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
     return cay_net_log(sb, on_record, w, err);
 }
 
-static const cay__query log_query[] = {
-    { "denied", "boolean", "only what was refused" },
-    { "count", "integer", "only the last ones" },
-    { "follow", "boolean", "as SSE, and what comes" },
-    { 0 },
-};
-const cay__doc cay__doc_net_log = {
-    "netLog", "network", "what it reached and was refused", .query = log_query,
-    .answers = { { 200, .type = "application/json" }, { 400 }, { 404 } }
-};
 int cay__on_net_log(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -242,9 +167,6 @@ int cay__on_net_log(cay__req *r, cay_err *err)
     return rc;
 }
 
-const cay__doc cay__doc_net_presets = { "netPresets", "network",
-                                        "words that stand for several rules",
-                                        .answers = { { 200, .type = "application/json" } } };
 int cay__on_net_presets(cay__req *r, cay_err *err)
 {
     const char *name;

@@ -6,15 +6,6 @@
 
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
-static const cay__query stdin_query[] = { { "close", "boolean", "close it afterwards" }, { NULL } };
-const cay__doc cay__doc_process_stdin = {
-    "writeInput",
-    "processes",
-    "the body becomes its input; the answer comes when all is taken",
-    .query = stdin_query,
-    .body_type = "application/octet-stream",
-    .answers = { { 204 }, { 404 }, { 409 } }
-};
 int cay__on_process_stdin(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -29,65 +20,33 @@ int cay__on_process_stdin(cay__req *r, cay_err *err)
     }
     if (cay__req_flag(r, "close"))
         CAY_TRY(cay_proc_close_stdin(p, &r->call, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_done(r);
 }
 
-static const cay__field signal_fields[] = {
-    { "signal", CAY__F_SIGNAL, offsetof(cay__signal_body, sig), .about = "a name or number; TERM" },
-    { "scope", CAY__F_WORD, offsetof(cay__signal_body, scope), .more = cay__scope_words,
-      .about = "below: all it started, not itself" },
-};
-const char *const cay__scope_words[] = { "one", "group", "tree", "below", NULL };
-const cay__shape cay__signal_shape = CAY__SHAPE("Signal", cay__signal_body, signal_fields, NULL);
-
-const cay__doc cay__doc_process_signal = { "signalProcess", "processes", "send it a signal",
-                                           .body = &cay__signal_shape,
-                                           .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_process_signal(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
     cay__signal_body b = { .sig = SIGTERM };
-    CAY_TRY(cay__req_shape(r, &cay__signal_shape, &b, err));
+    CAY_TRY(cay__req_body(r, &b, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     CAY_TRY(cay_proc_signal(p, &r->call, b.sig, (cay_scope)b.scope, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_done(r);
 }
 
-static const cay__field size_fields[] = {
-    { "cols", CAY__F_U16, offsetof(cay__size_body, cols), CAY__F_REQUIRED, .min = 1 },
-    { "rows", CAY__F_U16, offsetof(cay__size_body, rows), CAY__F_REQUIRED, .min = 1 },
-};
-const cay__shape cay__size_shape = CAY__SHAPE("Size", cay__size_body, size_fields, "of a terminal");
-
-const cay__doc cay__doc_process_resize = { "resizeTerminal", "processes",
-                                           "another size of its terminal", .body = &cay__size_shape,
-                                           .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
 int cay__on_process_resize(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
     cay__size_body b = { 0 };
-    CAY_TRY(cay__req_shape(r, &cay__size_shape, &b, err));
+    CAY_TRY(cay__req_body(r, &b, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     CAY_TRY(cay_proc_resize(p, &r->call, b.cols, b.rows, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_done(r);
 }
 
 typedef struct waiter {
     cay_proc *p;
     int64_t end_ms;
 } waiter;
-
-typedef struct waited {
-    bool ended;
-    const cay_exit *exit;
-} waited;
-
-static const cay__field waited_fields[] = {
-    { "ended", CAY__F_BOOL, offsetof(waited, ended) },
-    { "exit", CAY__F_POINT, offsetof(waited, exit), .more = &cay__exit_shape },
-};
-static const cay__shape waited_shape =
-    CAY__SHAPE("ProcessWaited", waited, waited_fields, "exit is there when it ended");
 
 static int wait_work(cay__pump *p, cay__buf *out)
 {
@@ -96,7 +55,7 @@ static int wait_work(cay__pump *p, cay__buf *out)
     cay_exit e = { .size = sizeof e };
     if (cay_proc_wait(w->p, &call, &e, NULL) < 0)
         return CAY_ESYS; /* the answer has begun: only a cut tells */
-    cay__shape_put(out, &waited_shape, &(waited){ true, &e });
+    cay__shape_put(out, &cay__process_waited_shape, CAY__F_OUT, &(cay__process_waited){ true, &e });
     return CAY__PUMP_END;
 }
 
@@ -107,7 +66,8 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
         return CAY__PUMP_WORK;
     int64_t left = w->end_ms - cay__native_now();
     if (left <= 0) {
-        cay__shape_put(out, &waited_shape, &(waited){ false, NULL });
+        cay__shape_put(out, &cay__process_waited_shape, CAY__F_OUT,
+                       &(cay__process_waited){ false, NULL });
         return CAY__PUMP_END;
     }
     p->beat_ms = (unsigned)left;
@@ -118,7 +78,8 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 static int wait_last(cay__pump *p, cay__buf *out)
 {
     (void)p;
-    cay__shape_put(out, &waited_shape, &(waited){ false, NULL });
+    cay__shape_put(out, &cay__process_waited_shape, CAY__F_OUT,
+                   &(cay__process_waited){ false, NULL });
     return CAY__PUMP_END;
 }
 
@@ -129,12 +90,6 @@ static void wait_close(cay__pump *p)
     free(w);
 }
 
-static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" },
-                                         { NULL } };
-const cay__doc cay__doc_process_wait = { "waitProcess", "processes",
-                                         "until it has ended, or the time is over",
-                                         .query = wait_query,
-                                         .answers = { { 200, &waited_shape }, { 400 }, { 404 } } };
 int cay__on_process_wait(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;

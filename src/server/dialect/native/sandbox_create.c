@@ -13,89 +13,6 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 enum { CREATE_BODY = 64 << 20 };
 
-typedef struct create_body {
-    cay_create c;
-    const char *isolation, *net;
-} create_body;
-
-#define AT(field) offsetof(create_body, c.field)
-
-static const cay__field grant_fields[] = {
-    { "source", CAY__F_STR, offsetof(cay_grant, source), CAY__F_REQUIRED,
-      .about = "directory on the server's host" },
-    { "target", CAY__F_STR, offsetof(cay_grant, target), CAY__F_REQUIRED,
-      .about = "absolute path inside" },
-    { "rw", CAY__F_BOOL, offsetof(cay_grant, rw) },
-};
-static const cay__shape grant_shape =
-    CAY__SHAPE("Mount", cay_grant, grant_fields, "a directory of the host shown inside");
-static const cay__field volume_fields[] = {
-    { "name", CAY__F_STR, offsetof(cay_volume_use, name), CAY__F_REQUIRED },
-    { "target", CAY__F_STR, offsetof(cay_volume_use, target), CAY__F_REQUIRED,
-      .about = "absolute path inside" },
-    { "rw", CAY__F_BOOL, offsetof(cay_volume_use, rw) },
-};
-static const cay__shape volume_shape =
-    CAY__SHAPE("VolumeUse", cay_volume_use, volume_fields, "a named volume shown inside");
-static const cay__field secret_fields[] = {
-    { "name", CAY__F_STR, offsetof(cay_secret, name), CAY__F_REQUIRED },
-    { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED,
-      .about = "store:NAME or fill:NAME; others to scope admin" },
-    { "destination", CAY__F_STR, offsetof(cay_secret, destination) },
-};
-const cay__shape cay__secret_use_shape =
-    CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
-
-static const char *const levels[] = { "none", "process", "rootless", "root", "vm", NULL };
-static const char *const expiry[] = { "kill", "pause", NULL };
-static const cay__field create_fields[] = {
-    { "template", CAY__F_STR, AT(template_), .about = "what it starts from; host" },
-    { "name", CAY__F_STR, AT(name), .about = "a label for people" },
-    { "hostname", CAY__F_STR, AT(hostname) },
-    { "user", CAY__F_STR, AT(user), .about = "default user of its processes" },
-    { "workdir", CAY__F_STR, AT(workdir), .about = "/workspace" },
-    { "env", CAY__F_PAIRS, AT(env), .about = "for every process" },
-    { "labels", CAY__F_PAIRS, AT(labels) },
-    { "metadata", CAY__F_JSON, AT(metadata), .max = 1 << 20, .about = "kept for the caller" },
-    { "limits", CAY__F_OBJECT, AT(limits), .more = &cay__limits_shape },
-    { "isolation", CAY__F_CHOICE, offsetof(create_body, isolation), .more = levels,
-      .about = "least that is accepted" },
-    { "require", CAY__F_STRS, AT(require), .max = 32,
-      .about = "features by name: memory-limit, disk-quota, …" },
-    { "ttl_ms", CAY__F_LIMIT, AT(ttl_ms) },
-    { "idle_ms", CAY__F_LIMIT, AT(idle_ms) },
-    { "on_expiry", CAY__F_WORD, AT(on_expiry), .more = expiry },
-    { "net", CAY__F_JSON, offsetof(create_body, net), CAY__F_ANY,
-      .about = "a list of rules, or a policy" },
-    { "secrets", CAY__F_LIST, AT(secrets), .count = AT(nsecrets), .max = 64,
-      .more = &cay__secret_use_shape },
-    { "from", CAY__F_STR, AT(from), .about = "a snapshot to stand on" },
-    { "manifest", CAY__F_JSON, AT(manifest), .about = "what is put into it" },
-    { "services", CAY__F_JSON, AT(services), .max = 1 << 20,
-      .about = "what is kept running in it, by name; a manifest's come on top" },
-    { "sudo", CAY__F_BOOL, AT(sudo), .about = "its users may become others inside" },
-    { "settings", CAY__F_PAIRS, AT(settings),
-      .about = "of those that its template has, by name; `permissions` of claude and codex" },
-    { "checkpoint", CAY__F_U32, AT(checkpoint), .max = 1000,
-      .about = "keep that many automatic snapshots" },
-    { "volumes", CAY__F_LIST, AT(volumes), .count = AT(nvolumes), .max = 64,
-      .more = &volume_shape },
-    { "durable", CAY__F_BOOL, AT(durable) },
-    { "no_pin", CAY__F_BOOL, AT(no_pin) },
-    { "auto_resume", CAY__F_BOOL, AT(auto_resume), .about = "it is resumed when it is used" },
-    { "provider", CAY__F_STR, AT(provider) },
-    { "options", CAY__F_PAIRS, AT(options),
-      .about = "what only this provider knows, as image of docker; all but image, pull and "
-               "read_only to scope admin" },
-    { "tenant", CAY__F_STR, AT(tenant), .about = "whose it is; to scope admin" },
-    { "root", CAY__F_STR, AT(root), .about = "a directory of the host; to scope admin" },
-    { "on", CAY__F_STR, AT(on), .about = "a directory of the host; to scope admin" },
-    { "mounts", CAY__F_LIST, AT(grants), .count = AT(ngrants), .max = 64, .more = &grant_shape,
-      .about = "to scope admin" },
-};
-static const cay__shape create_shape = CAY__SHAPE("Create", create_body, create_fields,
-                                                  "a sandbox as it is wanted; all may be left out");
-
 static int only_admin(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_EPERM, "admin_only",
@@ -110,7 +27,7 @@ int cay__native_sources(const cay__req *r, const cay_secret *list, size_t n, cay
     return 0;
 }
 
-static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
+static int check_rights(const cay__req *r, const cay__create_body *b, cay_err *err)
 {
     const cay_create *c = &b->c;
     if (r->who.scope == CAY__SCOPE_ADMIN)
@@ -118,8 +35,6 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
     if (c->tenant && strcmp(c->tenant, r->who.tenant))
         return cay_fail_why(err, CAY_EPERM, "admin_only",
                             "tenant: another one than your own needs a key of scope admin");
-    if (c->root || c->on || c->ngrants)
-        return only_admin(c->root ? "root" : c->on ? "on" : "mounts", err);
     /* Without namespaces a command runs as us, and what we own can be changed by chmod(2) from
      * there, the state directory first. */
     if (c->provider && (!strcmp(c->provider, "local") || !strcmp(c->provider, "process")))
@@ -131,7 +46,7 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
 }
 
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
-static int take_isolation(create_body *b, cay_err *err)
+static int take_isolation(cay__create_body *b, cay_err *err)
 {
     if (!b->isolation)
         return 0;
@@ -145,7 +60,7 @@ static int take_isolation(create_body *b, cay_err *err)
     return 0;
 }
 
-static int take_net(cay__req *r, create_body *b, cay_err *err)
+static int take_net(cay__req *r, cay__create_body *b, cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
     char *text = NULL;
@@ -211,17 +126,14 @@ static uint64_t no_end(uint64_t ms)
     return ms;
 }
 
-const cay__doc cay__doc_sandbox_create = {
-    "createSandbox", "sandboxes", "make one", .body = &create_shape,
-    .answers = { { 201, &cay__sandbox_shape }, { 400 }, { 403 }, { 404 }, { 422 } }
-};
 int cay__on_sandbox_create(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    create_body b = { .c = { .size = sizeof b.c } };
+    cay__create_body b = { .c = { .size = sizeof b.c } };
     json_t *j;
     CAY_TRY(cay__req_json(r, CREATE_BODY, &j, err));
-    CAY_TRY(cay__shape_read(&r->arena, j, &create_shape, &b, err));
+    CAY_TRY(cay__shape_read(&r->arena, j, r->route->op->body, CAY__F_IN | cay__native_view(r), &b,
+                            err));
     CAY_TRY(take_isolation(&b, err));
     CAY_TRY(check_rights(r, &b, err));
     CAY_TRY(take_net(r, &b, err));
@@ -234,5 +146,5 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     b.c.progress_arg = &w;
     CAY_TRY(cay_client_create(r->client, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
-    return cay__reply_sandbox(r, 201, sb, err);
+    return cay__reply_sandbox(r, sb, err);
 }

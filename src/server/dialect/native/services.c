@@ -5,57 +5,15 @@
 #include <cay/services.h>
 #include <string.h>
 
-#define AT(field) offsetof(cay_service_info, field)
-
-static void put_state(cay__buf *b, const void *v)
-{
-    const char *s = cay_service_state_name(*(const cay_service_state *)v);
-    cay__buf_json(b, s, strlen(s));
-}
-
-static const cay__field unit_fields[] = {
-    { "name", CAY__F_STR, AT(name) },
-    { "state", CAY__F_CALC, AT(state), .put = put_state,
-      .more = "{\"enum\":[\"waiting\",\"starting\",\"ready\",\"unhealthy\",\"backoff\",\"done\","
-              "\"failed\",\"stopping\",\"stopped\"]}" },
-    { "ready", CAY__F_BOOL, AT(ready), .about = "it serves, or has done what it is for" },
-    { "pid", CAY__F_INT, AT(pid), CAY__F_MAYBE, .about = "inside" },
-    { "port", CAY__F_U16, AT(port), CAY__F_MAYBE },
-    { "restarts", CAY__F_U32, AT(restarts) },
-    { "code", CAY__F_INT, AT(code), .about = "how it ended last; -1: it never did" },
-    { "reason", CAY__F_STR, AT(reason), CAY__F_MAYBE },
-    { "process", CAY__F_STR, AT(process), CAY__F_MAYBE,
-      .about = "whose output is the service's, through all restarts; its tag is the name" },
-    { "since_ms", CAY__F_I64, AT(since_ms), .about = "in this state" },
-    { "ready_ms", CAY__F_I64, AT(ready_ms), CAY__F_MAYBE },
-    { "ready_after_ms", CAY__F_U32, AT(ready_after_ms) },
-    { "wait_ms", CAY__F_U32, AT(wait_ms), CAY__F_MAYBE,
-      .about = "backoff: from since_ms to its next start" },
-};
-static const cay__shape unit_shape =
-    CAY__SHAPE("Service", cay_service_info, unit_fields, "a command that is kept running");
-
-static int on_unit(const cay_service_info *u, void *arg)
-{
-    return cay__items_add(arg, u);
-}
+CAY__ITEMS_ADD(on_unit, cay_service_info)
 
 static int reply_units(cay__req *r, cay_sandbox *sb, cay_err *err)
 {
     cay__items l;
-    cay__items_begin(&l, r, &unit_shape);
-    int rc = cay_sandbox_services(sb, &r->call, on_unit, &l, err);
-    if (rc < 0) {
-        cay__items_drop(&l);
-        return rc;
-    }
-    return cay__items_reply(&l, 200, err);
+    cay__items_begin(&l, r);
+    return cay__items_finish(&l, cay_sandbox_services(sb, &r->call, on_unit, &l, err), err);
 }
 
-const cay__doc cay__doc_service_list = {
-    "listServices", "services", "what it keeps running, and how each does",
-    .answers = { { 200, &unit_shape, .list = true }, { 404 }, { 409 } }
-};
 int cay__on_service_list(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -63,30 +21,13 @@ int cay__on_service_list(cay__req *r, cay_err *err)
     return reply_units(r, sb, err);
 }
 
-typedef struct act_body {
-    int op;
-    const char *const *names;
-} act_body;
-static const char *const ops[] = { "start", "stop", "restart", NULL };
-static const cay__field act_fields[] = {
-    { "op", CAY__F_WORD, offsetof(act_body, op), CAY__F_REQUIRED, .more = ops },
-    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_SERVICES_MAX,
-      .about = "which; all without it" },
-};
-static const cay__shape act_shape =
-    CAY__SHAPE("ServiceAct", act_body, act_fields, "what is done to services");
-
-const cay__doc cay__doc_service_act = {
-    "actOnServices", "services", "start, stop or restart some, or all", .body = &act_shape,
-    .answers = { { 200, &unit_shape, .list = true }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_service_act(cay__req *r, cay_err *err)
 {
     static const char *const all[] = { NULL };
     cay_sandbox *sb;
-    act_body b = { .op = 0 };
+    cay__service_act b = { .op = 0 };
     CAY_TRY(cay__native_use(r, &sb, err));
-    CAY_TRY(cay__req_shape(r, &act_shape, &b, err));
+    CAY_TRY(cay__req_body(r, &b, err));
     const char *const *n = all;
     if (b.names && *b.names)
         n = b.names;
@@ -115,7 +56,7 @@ static int on_waited(const cay_service_info *u, void *arg)
         return 0;
     if (w->items.len)
         cay__buf_str(&w->items, ",");
-    cay__shape_put(&w->items, &unit_shape, u);
+    cay__shape_put(&w->items, &cay__service_shape, CAY__F_OUT, u);
     w->late |= !u->ready && !(off && !w->name[0]);
     w->over |= u->state == CAY_SERVICE_FAILED || (off && w->name[0]);
     return 0;
@@ -172,26 +113,6 @@ static int see_name(const cay_service_info *u, void *arg)
     return 0;
 }
 
-typedef struct waited {
-    bool ready;
-    const cay_service_info *items;
-    size_t n;
-} waited;
-static const cay__field waited_fields[] = {
-    { "ready", CAY__F_BOOL, offsetof(waited, ready),
-      .about = "false: the time is over, or one is not going to be" },
-    { "items", CAY__F_LIST, offsetof(waited, items), .count = offsetof(waited, n),
-      .more = &unit_shape },
-};
-static const cay__shape waited_shape = CAY__SHAPE("ServicesWaited", waited, waited_fields, NULL);
-static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" },
-                                         { "name", "string", "of this one alone" },
-                                         { NULL } };
-
-const cay__doc cay__doc_service_wait = {
-    "waitServices", "services", "until they are ready, one is not going to be, or the time is over",
-    .query = wait_query, .answers = { { 200, &waited_shape }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_service_wait(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
-#include <server/http/limits.h>
+#include <server/http/fair_share.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,48 +12,24 @@
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
-enum { LIMIT = 100, LIMIT_MAX = 1000 };
+enum { LIMIT = 100 };
 #define ARCHIVE_MAX (1ull << 40) /* the disk ends sooner */
-
-/* Whose snapshots are looked at: NULL for all. */
-static const char *get_tenant_filter(const cay__req *r)
-{
-    if (r->who.scope == CAY__SCOPE_ADMIN)
-        return NULL;
-    return r->who.tenant;
-}
 
 static int find_snapshot(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
 {
-    return cay_client_snapshot_of(r->client, &r->call, get_tenant_filter(r), ref, out, err);
+    return cay_client_snapshot_of(r->client, &r->call, cay__native_owner(r), ref, out, err);
 }
 
-static const cay__field take_fields[] = {
-    { "label", CAY__F_STR, offsetof(cay_snapshot_spec, label),
-      .about = "a name that no other snapshot has" },
-    { "metadata", CAY__F_JSON, offsetof(cay_snapshot_spec, metadata) },
-    { "quiet", CAY__F_BOOL, offsetof(cay_snapshot_spec, quiet),
-      .about = "refuse while processes run" },
-    { "stop", CAY__F_BOOL, offsetof(cay_snapshot_spec, stop),
-      .about = "where processes cannot be frozen, stop them by signals meanwhile" },
-};
-static const cay__shape take_shape =
-    CAY__SHAPE("SnapshotSpec", cay_snapshot_spec, take_fields, "a snapshot to be taken");
-
-const cay__doc cay__doc_snapshot_create = {
-    "createSnapshot", "snapshots", "keep its files as they are now", .body = &take_shape,
-    .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_snapshot_create(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     cay_snapshot_spec spec = { .size = sizeof spec };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_shape(r, &take_shape, &spec, err));
+    CAY_TRY(cay__req_body(r, &spec, err));
     spec.once = cay__req_once(r);
     CAY_TRY(cay_sandbox_snapshot(sb, &r->call, &spec, &s, err));
-    return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
+    return cay__reply_object(r, s);
 }
 
 typedef struct page {
@@ -73,92 +49,49 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return cay__items_add(&p->l, s);
 }
 
-static const cay__query list_query[] = {
-    { "sandbox", "string", "of this one" },
-    { "label", "string", "with this label" },
-    { "limit", "integer", "how many at most" },
-    { "after", "string", "`next` of the answer before, or an id" },
-    { 0 },
-};
-const cay__doc cay__doc_snapshot_list = {
-    "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
-    .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 }, { 404 } }
-};
 int cay__on_snapshot_list(cay__req *r, cay_err *err)
 {
-    uint64_t limit;
     page p = { .n = 0 };
-    cay_snapshot_filter f = { .size = sizeof f,
-                              .sandbox = cay__req_query(r, "sandbox"),
-                              .label = cay__req_query(r, "label"),
-                              .after = cay__req_query(r, "after"),
-                              .tenant = get_tenant_filter(r) };
-    CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
-    if (!limit || (f.after && !cay__mark_valid(f.after, 's')) ||
+    cay_snapshot_filter f = { .size = sizeof f, .limit = LIMIT, .tenant = cay__native_owner(r) };
+    CAY_TRY(cay__req_asked(r, &f, err));
+    if (!f.limit || (f.after && !cay__mark_valid(f.after, 's')) ||
         (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
         return cay_fail_why(
             err, CAY_EINVAL, "bad_query", "?%s",
-            !limit ? "limit= is at least 1"
-                   : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
-    p.limit = (size_t)limit;
-    f.limit = p.limit + 1;
-    cay__items_begin(&p.l, r, &cay__snapshot_shape);
-    int rc = cay_client_snapshots(r->client, &r->call, &f, on_snapshot, &p, err);
-    if (rc < 0) {
-        cay__items_drop(&p.l);
-        return rc;
-    }
-    return cay__items_reply(&p.l, 200, err);
+            !f.limit ? "limit= is at least 1"
+                     : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
+    p.limit = f.limit++;
+    cay__items_begin(&p.l, r);
+    return cay__items_finish(
+        &p.l, cay_client_snapshots(r->client, &r->call, &f, on_snapshot, &p, err), err);
 }
 
-const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one",
-                                         .answers = { { 200, &cay__snapshot_shape }, { 404 } } };
 int cay__on_snapshot_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_TRY(find_snapshot(r, r->param[0], &s, err));
-    return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
+    return cay__reply_object(r, s);
 }
 
-static const cay__field label_fields[] = {
-    { "label", CAY__F_STR, 0, CAY__F_REQUIRED, .max = 63,
-      .about = "a name that no other snapshot has; empty: none" }
-};
-static const cay__shape label_shape =
-    CAY__SHAPE("SnapshotLabel", const char *, label_fields, "another name for a snapshot");
-
-const cay__doc cay__doc_snapshot_patch = {
-    "renameSnapshot", "snapshots", "give it another label", .body = &label_shape,
-    .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_snapshot_patch(cay__req *r, cay_err *err)
 {
     const char *label = NULL;
     CAY_AUTOPTR(cay_snapshot) old = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    CAY_TRY(cay__req_shape(r, &label_shape, &label, err));
+    CAY_TRY(cay__req_body(r, &label, err));
     CAY_TRY(find_snapshot(r, r->param[0], &old, err));
     CAY_TRY(cay_snapshot_rename(r->client, &r->call, old->id, label, err));
     CAY_TRY(find_snapshot(r, old->id, &s, err));
-    return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
+    return cay__reply_object(r, s);
 }
 
-static const cay__field gone_fields[] = {
-    { "deferred", CAY__F_BOOL, 0,
-      .about = "others stand on its files, which stay until the last of them is gone" }
-};
-static const cay__shape gone_shape =
-    CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
-
-const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one",
-                                            .answers = { { 200, &gone_shape }, { 404 } } };
 int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     bool deferred = false;
     CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     CAY_TRY(cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err));
-    return cay__reply_shape(r, 200, &gone_shape, &deferred);
+    return cay__reply_object(r, &deferred);
 }
 
 /* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
@@ -177,14 +110,6 @@ static void add_number_field(cay__req *r, const char *name, uint64_t v)
     cay__reply_field(r, name, cay__str_u64(text, v));
 }
 
-static const cay__query export_query[] = { { "since", "string",
-                                             "only what changed after this snapshot" },
-                                           { "format", "string", "cay, tar or js" },
-                                           { 0 } };
-const cay__doc cay__doc_snapshot_export = {
-    "exportSnapshot", "snapshots", "as an archive", .query = export_query,
-    .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } }
-};
 int cay__on_snapshot_export(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -192,9 +117,8 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
     CAY_AUTOFD fd = -1;
     struct stat st;
     cay_archived a = { .size = sizeof a };
-    cay_export spec = { .size = sizeof spec,
-                        .since = cay__req_query(r, "since"),
-                        .format = cay__req_query(r, "format") };
+    cay_export spec = { .size = sizeof spec };
+    CAY_TRY(cay__req_asked(r, &spec, err));
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     spec.ref = s->id;
@@ -212,23 +136,14 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
     return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd), st.st_size);
 }
 
-static const cay__query import_query[] = { { "label", "string", "a name for it" }, { 0 } };
-const cay__doc cay__doc_snapshot_import = {
-    "importSnapshot",
-    "snapshots",
-    "an archive as a snapshot",
-    .query = import_query,
-    .body_type = "application/octet-stream",
-    .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
-};
 int cay__on_snapshot_import(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD fd = -1;
     uint64_t n;
     cay_import spec = { .size = sizeof spec, .label = cay__req_query(r, "label") };
-    CAY_TRY(cay__native_shared(r, "imported snapshots",
-                               err)); /* the library makes them the default tenant's */
+    CAY_TRY(cay__req_shared(r, "imported snapshots",
+                            err)); /* the library makes them the default tenant's */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
@@ -236,5 +151,5 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     if (lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     CAY_TRY(cay_client_import(r->client, &r->call, &spec, fd, &s, err));
-    return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
+    return cay__reply_object(r, s);
 }

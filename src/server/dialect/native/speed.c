@@ -16,22 +16,6 @@ enum {
     KEEP_US = 600000000
 };
 
-typedef struct speed {
-    uint64_t create_us, exec_us, remove_us, spawn_us;
-    int64_t time_ms;
-} speed;
-static const cay__field speed_fields[] = {
-    { "create_us", CAY__F_U64, offsetof(speed, create_us), .about = "until a sandbox was there" },
-    { "exec_us", CAY__F_U64, offsetof(speed, exec_us),
-      .about = "`true` in it, started and waited for; the median of nine" },
-    { "remove_us", CAY__F_U64, offsetof(speed, remove_us), .about = "until it was gone" },
-    { "spawn_us", CAY__F_U64, offsetof(speed, spawn_us),
-      .about = "`true` beside it, without a sandbox; the median of nine" },
-    { "time_ms", CAY__F_I64, offsetof(speed, time_ms) },
-};
-static const cay__shape speed_shape =
-    CAY__SHAPE("Speed", speed, speed_fields, "how quick this host is, tried now");
-
 static int by_size(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -105,14 +89,10 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
     return 0;
 }
 
-const cay__doc cay__doc_doctor_speed = {
-    "measureSpeed", "about", "how quick this host is: makes a sandbox, runs true in it, removes it",
-    .answers = { { 200, &speed_shape }, { 403 } }
-};
 int cay__on_doctor_speed(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
-    speed s = { .time_ms = cay__clock_ms() };
+    cay__speed s = { .time_ms = cay__clock_ms() };
     cay_sandbox *sb;
     CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));
     int64_t began = cay__now_us();
@@ -129,5 +109,5 @@ int cay__on_doctor_speed(cay__req *r, cay_err *err)
         return rc;
     if (gone < 0)
         return gone;
-    return cay__reply_shape(r, 200, &speed_shape, &s);
+    return cay__reply_object(r, &s);
 }

@@ -96,7 +96,7 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
 static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
-    cay__shape_put(&b, &cay__exit_shape, e);
+    cay__shape_put(&b, &cay__exit_shape, CAY__F_OUT, e);
     write_event(f, "exit", &b, out);
 }
 
@@ -173,16 +173,6 @@ int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
     return 0;
 }
 
-static const cay__query offset_query[] = {
-    { "stdout", "string", "offset to begin at, or now; 0" },
-    { "stderr", "string", "likewise" },
-    { NULL },
-};
-const cay__doc cay__doc_process_stream = {
-    "streamProcess", "processes",
-    "its output and its end as events; Last-Event-ID goes on after that one", .query = offset_query,
-    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
-};
 int cay__on_process_stream(cay__req *r, cay_err *err)
 {
     cay_proc *p;
@@ -242,16 +232,6 @@ static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t off
     return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
 }
 
-static const cay__query output_query[] = {
-    { "stream", "string", "stdout or stderr; stdout" },
-    { "offset", "string", "a number, or now; 0" },
-    { "follow", "boolean", "as it comes, until the process ends" },
-    { NULL },
-};
-const cay__doc cay__doc_process_output = {
-    "readOutput", "processes", "the bytes of one stream from an offset on", .query = output_query,
-    .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } }
-};
 int cay__on_process_output(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;

@@ -20,42 +20,11 @@ enum {
     WALLS = 24
 };
 
-typedef struct wall {
-    const char *name;
-    bool ok;
-    char found[FOUND];
-    uint64_t took_us;
-} wall;
-typedef struct walls {
-    wall at[WALLS];
-    size_t n;
-    int64_t time_ms;
-    uint64_t took_us;
-    const wall *items;
-} walls;
-static const cay__field wall_fields[] = {
-    { "name", CAY__F_STR, offsetof(wall, name), .about = "as in layers of GET /doctor" },
-    { "ok", CAY__F_BOOL, offsetof(wall, ok), .about = "it showed itself" },
-    { "found", CAY__F_TEXT, offsetof(wall, found), .about = "for people" },
-    { "took_us", CAY__F_U64, offsetof(wall, took_us) },
-};
-static const cay__shape wall_shape =
-    CAY__SHAPE("Wall", wall, wall_fields, "a layer as it was tried");
-static const cay__field walls_fields[] = {
-    { "time_ms", CAY__F_I64, offsetof(walls, time_ms) },
-    { "took_us", CAY__F_U64, offsetof(walls, took_us),
-      .about = "all of them, with the making and removing of a sandbox" },
-    { "checks", CAY__F_LIST, offsetof(walls, items), .more = &wall_shape,
-      .count = offsetof(walls, n) },
-};
-static const cay__shape walls_shape =
-    CAY__SHAPE("Walls", walls, walls_fields, "each layer as it was tried in a sandbox made for it");
-
 typedef struct tried {
     cay_sandbox *sb;
     const cay_call *call;
     cay_result res; /* of the command */
-    wall *to;
+    cay__wall_tried *to;
 } tried;
 
 static int word_after(const char *text, const char *name, char *out, size_t cap)
@@ -135,7 +104,7 @@ static const struct {
     { "egress-policy", "getent hosts doctor.invalid", "", judge_refused },
 };
 
-static int try_inside(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
+static int try_inside(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(inside); i++) {
         const cay_spawn spec = { .size = sizeof spec,
@@ -162,8 +131,8 @@ static bool is_wall_on(const cay_info *info, const char *name)
     return false;
 }
 
-static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call,
-                      cay_err *err)
+static int try_freeze(cay__walls_tried *w, cay_sandbox *sb, const cay_info *info,
+                      const cay_call *call, cay_err *err)
 {
     int64_t began = cay__now_us();
     int rc = cay_sandbox_pause(sb, call, err);
@@ -174,7 +143,7 @@ static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay
     bool whole = is_wall_on(
         info,
         "freeze"); /* else its processes were stopped one by one, and may go on by themselves */
-    w->at[w->n++] = (wall){
+    w->at[w->n++] = (cay__wall_tried){
         .name = "freeze", .ok = whole, .found = "", .took_us = (uint64_t)(cay__now_us() - began)
     };
     snprintf(w->at[w->n - 1].found, FOUND, "%s",
@@ -183,8 +152,8 @@ static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay
     return 0;
 }
 
-static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call,
-                      cay_err *err)
+static int try_counts(cay__walls_tried *w, cay_sandbox *sb, const cay_info *info,
+                      const cay_call *call, cay_err *err)
 {
     cay_usage u = { .size = sizeof u };
     int64_t began = cay__now_us();
@@ -198,17 +167,17 @@ static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay
                    { "cpu-limit", "ms", u.cpu_us, 1000 },
                    { "disk-quota", "KiB", u.disk, 1024 } };
     for (size_t i = 0; i < CAY_LEN(counts); i++) {
-        wall *to = &w->at[w->n++];
-        *to = (wall){ .name = counts[i].name,
-                      .ok = is_wall_on(info, counts[i].name),
-                      .took_us = took };
+        cay__wall_tried *to = &w->at[w->n++];
+        *to = (cay__wall_tried){ .name = counts[i].name,
+                                 .ok = is_wall_on(info, counts[i].name),
+                                 .took_us = took };
         snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", counts[i].v / counts[i].per,
                  counts[i].unit, to->ok ? "" : ", and the kernel holds none to it");
     }
     return 0;
 }
 
-static int try_all(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
+static int try_all(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     cay_info *info = NULL;
     CAY_TRY(try_inside(w, sb, call, err));
@@ -220,15 +189,11 @@ static int try_all(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *err
     return rc;
 }
 
-const cay__doc cay__doc_doctor_walls = {
-    "tryWalls", "about", "try each layer in a sandbox that is made for it and removed",
-    .answers = { { 200, &walls_shape }, { 403 } }
-};
 int cay__on_doctor_walls(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
-    walls *w = cay__arena_take(&r->arena, sizeof *w);
-    *w = (walls){ .time_ms = cay__clock_ms(), .items = w->at };
+    cay__walls_tried *w = cay__arena_take(&r->arena, sizeof *w);
+    *w = (cay__walls_tried){ .time_ms = cay__clock_ms(), .items = w->at };
     cay_sandbox *sb;
     int64_t began = cay__now_us();
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
@@ -242,5 +207,5 @@ int cay__on_doctor_walls(cay__req *r, cay_err *err)
         return rc;
     if (gone < 0)
         return gone;
-    return cay__reply_shape(r, 200, &walls_shape, w);
+    return cay__reply_object(r, w);
 }

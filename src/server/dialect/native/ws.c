@@ -89,7 +89,7 @@ static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
     (void)f;
-    cay__shape_put(&b, &cay__exit_shape, e);
+    cay__shape_put(&b, &cay__exit_shape, CAY__F_OUT, e);
     CAY_AUTOBUF all = CAY__BUF(8192);
     cay__buf_fmt(&all, "{\"type\":\"exit\",%s", b.data + 1);
     send_text(out, &all);
@@ -230,7 +230,7 @@ static int take_order(ws *w, cay__pump *p, const char *data, size_t len, cay_err
         return cay_fail(err, CAY_EINVAL, "close_stdin has no other members");
     int rc = 0;
     if (!close_in)
-        rc = cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape,
+        rc = cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape, CAY__F_IN,
                              resize ? (void *)&o.size : (void *)&o.sig, err);
     cay__arena_clear(&mem);
     if (rc < 0)
@@ -317,15 +317,6 @@ static void ws_close(cay__pump *p)
     ws_free(w);
 }
 
-static const cay__query offset_query[] = {
-    { "stdout", "string", "offset to begin at, or now; 0" },
-    { "stderr", "string", "likewise" },
-    { NULL },
-};
-const cay__doc cay__doc_process_ws = { "connectProcess", "processes",
-                                       "a WebSocket: output, input, size, signals, end",
-                                       .query = offset_query,
-                                       .answers = { { 101 }, { 400 }, { 404 }, { 426 } } };
 int cay__on_process_ws(cay__req *r, cay_err *err)
 {
     cay_proc *proc;

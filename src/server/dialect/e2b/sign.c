@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signed addresses of files. */
+#include "envelope.h"
+#include <base/mutant.h>
+#include <ctype.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+
+bool e2b_same(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+    return (n == strlen(b) || CAY__MUTANT("fuzz-e2b_sign")) && CRYPTO_memcmp(a, b, n) == 0;
+}
+
+void e2b_signature(const char *path, const char *op, const char *user, const char *token,
+                   const char *exp, char out[64])
+{
+    unsigned char md[32];
+    char text[48];
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    const char *part[] = { path, ":", op, ":", user, ":", token, exp ? ":" : "", CAY_OR(exp, "") };
+    EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+    for (size_t i = 0; i < CAY_LEN(part); i++)
+        EVP_DigestUpdate(c, part[i], strlen(part[i]));
+    EVP_DigestFinal_ex(c, md, NULL);
+    EVP_MD_CTX_free(c);
+    int n = EVP_EncodeBlock((unsigned char *)text, md, sizeof md);
+    while (n > 0 && text[n - 1] == '=')
+        text[--n] = 0;
+    snprintf(out, 64, "v1_%s", text);
+}
+
+bool e2b_expired(const char *exp, long long now)
+{
+    char *end;
+    return !isdigit((unsigned char)*exp) || strlen(exp) > 18 || strtoll(exp, &end, 10) < now ||
+           *end;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots, and what changed between two points. */
+#include "shapes.h"
+
+#define FIELD CAY__FIELD
+#define NAMED CAY__NAMED
+
+static const cay__field snapshot_fields[] = {
+    FIELD(cay_snapshot, id, STR),
+    FIELD(cay_snapshot, sandbox, STR),
+    FIELD(cay_snapshot, parent, STR),
+    FIELD(cay_snapshot, label, STR),
+    FIELD(cay_snapshot, method, STR),
+    FIELD(cay_snapshot, provider, STR),
+    NAMED("template", cay_snapshot, template_, STR),
+    FIELD(cay_snapshot, digest, STR),
+    FIELD(cay_snapshot, durable, BOOL),
+    FIELD(cay_snapshot, maybe_incomplete, BOOL),
+    FIELD(cay_snapshot, automatic, BOOL),
+    FIELD(cay_snapshot, created_ms, I64),
+    FIELD(cay_snapshot, bytes, U64),
+    FIELD(cay_snapshot, files, U64),
+    FIELD(cay_snapshot, frozen_us, U64),
+    FIELD(cay_snapshot, total_us, U64),
+    FIELD(cay_snapshot, depth, SIZE),
+    FIELD(cay_snapshot, users, SIZE),
+    FIELD(cay_snapshot, metadata, JSON, CAY__F_MAYBE),
+};
+const cay__shape cay__snapshot_shape =
+    CAY__SHAPE("Snapshot", cay_snapshot, snapshot_fields, CAY__F_OUT, "a workspace that is kept");
+
+static const cay__field snapshot_spec_fields[] = {
+    FIELD(cay_snapshot_spec, label, STR, .about = "a name that no other snapshot has"),
+    FIELD(cay_snapshot_spec, metadata, JSON),
+    FIELD(cay_snapshot_spec, quiet, BOOL, .about = "refuse while processes run"),
+    FIELD(cay_snapshot_spec, stop, BOOL,
+          .about = "where processes cannot be frozen, stop them by signals meanwhile"),
+};
+const cay__shape cay__snapshot_spec_shape = CAY__SHAPE(
+    "SnapshotSpec", cay_snapshot_spec, snapshot_spec_fields, CAY__F_IN, "a snapshot to be taken");
+
+static const cay__field snapshot_label_fields[] = {
+    { "label", CAY__F_STR, .flags = CAY__F_REQUIRED, .max = 63,
+      .about = "a name that no other snapshot has; empty: none" },
+};
+const cay__shape cay__snapshot_label_shape = CAY__SHAPE(
+    "SnapshotLabel", const char *, snapshot_label_fields, CAY__F_IN, "another name for a snapshot");
+
+static const cay__field snapshot_gone_fields[] = {
+    { "deferred", CAY__F_BOOL,
+      .about = "others stand on its files, which stay until the last of them is gone" },
+};
+const cay__shape cay__snapshot_gone_shape =
+    CAY__SHAPE("SnapshotGone", bool, snapshot_gone_fields, CAY__F_OUT, "a snapshot is forgotten");
+
+static const cay__field side_fields[] = {
+    FIELD(cay__change_side, type, STR),
+    FIELD(cay__change_side, mode, MODE),
+    FIELD(cay__change_side, size, U64),
+};
+const cay__shape cay__change_side_shape =
+    CAY__SHAPE("ChangeSide", cay__change_side, side_fields, CAY__F_OUT, "what it was, or is");
+
+static const cay__field change_fields[] = {
+    FIELD(cay__file_changed, kind, TEXT,
+          .about = "A added, M modified, D deleted, T of another type, R a renamed directory"),
+    FIELD(cay__file_changed, path, PATH),
+    FIELD(cay__file_changed, from, PATH, CAY__F_MAYBE),
+    FIELD(cay__file_changed, old, POINT, CAY__F_NULL, .more = &cay__change_side_shape),
+    FIELD(cay__file_changed, new, POINT, CAY__F_NULL, .more = &cay__change_side_shape),
+    FIELD(cay__file_changed, content, BOOL),
+    FIELD(cay__file_changed, mode, BOOL),
+    FIELD(cay__file_changed, owner, BOOL),
+    FIELD(cay__file_changed, old_digest, STR, CAY__F_MAYBE,
+          .about = "SHA-256 of what the file held, or of where the link led"),
+    NAMED("patch", cay__file_changed, text, BYTES, CAY__F_MAYBE,
+          .count = offsetof(cay__file_changed, text_len)),
+};
+const cay__shape cay__change_shape = CAY__SHAPE("Change", cay__file_changed, change_fields,
+                                                CAY__F_OUT, "one file that is not as it was");
+
+static const cay__field diff_params[] = {
+    FIELD(cay_diff, a, STR, CAY__F_REQUIRED, .about = "a sandbox or snapshot"),
+    FIELD(cay_diff, b, STR,
+          .about = "another; without it what sandbox a changed since it was made"),
+    FIELD(cay_diff, all, BOOL, .about = "the whole root, not only /workspace"),
+    FIELD(cay_diff, every, BOOL, .about = "each file below deleted and renamed directories"),
+    FIELD(cay_diff, patch, BOOL, .about = "with the text of each change"),
+    FIELD(cay_diff, digest, BOOL, .about = "with the digest of what each file was, and no renames"),
+    FIELD(cay_diff, context, U32, .max = 1000, .about = "lines around a change"),
+};
+const cay__shape cay__diff_query = CAY__QUERY(cay_diff, diff_params);
+
+static const cay__field snapshot_list_params[] = {
+    FIELD(cay_snapshot_filter, sandbox, STR, .about = "of this one"),
+    FIELD(cay_snapshot_filter, label, STR, .about = "with this label"),
+    FIELD(cay_snapshot_filter, limit, SIZE, .max = 1000, .about = "how many at most"),
+    FIELD(cay_snapshot_filter, after, STR, .about = "`next` of the answer before, or an id"),
+};
+const cay__shape cay__snapshot_list_query = CAY__QUERY(cay_snapshot_filter, snapshot_list_params);
+
+static const cay__field snapshot_export_params[] = {
+    FIELD(cay_export, since, STR, .about = "only what changed after this snapshot"),
+    FIELD(cay_export, format, STR, .about = "cay, tar or js"),
+};
+const cay__shape cay__snapshot_export_query = CAY__QUERY(cay_export, snapshot_export_params);
+
+static const cay__field snapshot_import_params[] = {
+    FIELD(cay_import, label, STR, .about = "a name for it"),
+};
+const cay__shape cay__snapshot_import_query = CAY__QUERY(cay_import, snapshot_import_params);
