@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <lib/client/events_net.h>
+#include <lib/client/events.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -3,7 +3,6 @@
 #include "remote.h"
 #include <lib/template/registry.h>
 #include "client.h"
-#include "volume.h"
 #include <base/buf.h>
 #include <base/str.h>
 

@@ -135,6 +135,13 @@ int cay__create_as(cay_client *client, const cay_call *call, const char *id, con
  * of: it is no tenant's (create.c). */
 int cay__create_own(cay_client *client, const cay_call *call, const cay_create *spec,
                     cay_sandbox **out, cay_err *err);
+/* The record of a sandbox that is being made by this program. spec and labels are the row's, to be
+ * freed after it. */
+int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator,
+                    size_t cap, cay_err *err);
+/* Nothing half-made stays; what cannot be undone now is left as a recorded deletion for whoever
+ * opens next. */
+void cay__create_undo(cay_client *client, const char *id, const cay_create *c);
 int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
@@ -143,3 +150,18 @@ void cay__creator_text(char *buf, size_t cap);
 void cay__creator_now(const cay_client *client, char *buf, size_t cap);
 /* By that text in row->box. */
 bool cay__maker_is_dead(const cay_row *row);
+
+/* Volumes: which sandbox has which; volume.c. */
+/* Before the sandbox is made: every volume it names is there, and stays there as long as the
+ * sandbox does. */
+int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, const cay_create *c,
+                      cay_err *err);
+void cay__volumes_forget(cay_client *client, const char *id);
+
+/* Volumes are tenant default's, but for those that builds of a tenant make for its steps: their
+ * names begin with this, 16 hex digits of the tenant's SHA-256 and a dot, and nobody else may have
+ * them. */
+#define CAY__VOLUME_BUILD "build."
+int cay__volumes_tenant(const cay_create *c, cay_err *err);
+/* Those of its builds go with it: a tenant of the same name is another one. */
+void cay__volumes_tenant_gone(cay_client *client, const char *tenant);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
 #include "remote.h"
-#include "create.h"
 #include <lib/snapshot/diff.h>
 #include <lib/manifest/client_manifest.h>
 #include <lib/manifest/client_mounts.h>
@@ -12,7 +11,6 @@
 #include <lib/snapshot/snapshot.h>
 #include "spec.h"
 #include <lib/template/template.h>
-#include "volume.h"
 #include "pool.h"
 #include <lib/snapshot/workspace.h>
 #include <base/buf.h>
@@ -116,12 +114,17 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
         other = "run as root, where cgroups can be written";
     else
         other = "cay doctor tells the cause";
+    const char *remedy = "", *colon = "";
+    if (cause) {
+        other = l->why;
+        remedy = CAY_OR(l->remedy, "");
+        colon = *remedy ? ": " : "";
+    }
     return cay_fail_why(
         err, CAY_EISOLATION, "level_missing",
         "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
         p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
-        cay_level_name((cay_level)want), cause ? l->why : other,
-        cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
+        cay_level_name((cay_level)want), other, colon, remedy);
 }
 
 static int check_isolation(cay_client *client, cay__place *p, const cay_create *c, cay_err *err)

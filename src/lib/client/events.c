@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The streams of all providers as one, and what egress decided. */
 #include "remote.h"
-#include "events_mount.h"
-#include "events_net.h"
+#include "events.h"
 #include "net.h"
 #include "client.h"
 #include <base/call.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "events_mount.h"
+#include "events.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>

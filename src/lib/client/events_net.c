@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "events_net.h"
+#include "events.h"
 #include "net.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -117,7 +117,7 @@ static void read_log(cay__net_events *n, const char *id)
 
 static void open_dir(cay__net_events *n)
 {
-    n->dir = openat(n->home, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    n->dir = openat(n->home, CAY__NET_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (n->dir >= 0 && !watch_dir(n, n->dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE))
         cay__close_fd(&n->dir);
 }

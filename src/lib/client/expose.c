@@ -129,7 +129,9 @@ int cay_port_token_check(cay_client *client, const char *id, uint16_t port, cons
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
     /* One answer for all that is wrong: whether a sandbox or port exists is nobody's business. */
     bool good = cay__id_valid(id, 'c') && token && strlen(token) < 128;
-    cay__sha256_hex(good ? token : "", good ? strlen(token) : 0, hash);
+    if (!good)
+        token = "";
+    cay__sha256_hex(token, strlen(token), hash);
     if (good) {
         key_of(id, port, key);
         good = client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) == 0 &&

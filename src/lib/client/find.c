@@ -26,9 +26,13 @@ static int fail_ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n
     CAY_AUTOBUF list = CAY__BUF(160);
     for (size_t i = 0; i < CAY_MIN(n, 4); i++)
         cay__buf_fmt(&list, "%s%s", i ? ", " : "", ids[i]);
+    const char *many = "several";
+    if (n == 2)
+        many = "two";
+    if (n > 4)
+        cay__buf_str(&list, ", …");
     return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous",
-                        "%.40s fits %s sandboxes: %s%s; give more of the id", ref,
-                        n == 2 ? "two" : "several", list.data, n > 4 ? ", …" : "");
+                        "%.40s fits %s sandboxes: %s; give more of the id", ref, many, list.data);
 }
 
 static int resolve_ref(cay_client *client, const char *ref, char *id, cay_err *err)

@@ -92,10 +92,15 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     cay__spec *spec = NULL;
     i->size = sizeof *i;
     i->id = cay__arena_str(&f->mem, id);
-    i->provider = cay__arena_str(&f->mem, row ? row->provider : t->ops ? t->ops->name : "");
     i->state = t->state;
     i->reason = cay__arena_str(&f->mem, t->reason);
     i->path = i->network = "";
+    const char *provider = "";
+    if (row)
+        provider = row->provider;
+    else if (t->ops)
+        provider = t->ops->name;
+    i->provider = cay__arena_str(&f->mem, provider);
     if (row) {
         i->created_ms = row->created_ms;
         i->changed_ms = row->changed_ms;

@@ -8,7 +8,6 @@
 #include "client.h"
 #include <lib/snapshot/snapshot.h>
 #include "spec.h"
-#include "volume.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -461,4 +460,27 @@ int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, ca
             return rc;
         CAY_TRY(sleep_within_call(call, asks ? WAIT_STEP_MS / 10 : WAIT_STEP_MS, err));
     }
+}
+
+/* Other words for a sandbox that is there. */
+int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *given, cay_err *err)
+{
+    cay_client *client = sb->owner;
+    cay_update u;
+    CAY_AUTOFREE char *labels = NULL;
+    CAY_TRY(cay__spec_take(&u, sizeof u, given, "cay_update", err));
+    CAY_TRY(cay__call_check(call, "update", err));
+    if (!client)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "sandbox %s has no record that could be changed", sb->id);
+    /* As strict as when it is made. */
+    cay_create c = { .size = sizeof c,
+                     .name = cay__text_or(u.name, NULL),
+                     .labels = u.labels,
+                     .metadata = u.metadata };
+    CAY_TRY(cay__create_check(&c, client->home_fd, client->run, err));
+    CAY_TRY(cay__metadata_check(u.metadata, err));
+    if (u.labels && !(labels = cay__pairs_text(u.labels)))
+        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
+    return client->store->rename(client->db, sb->id, u.name, labels, u.metadata, err);
 }

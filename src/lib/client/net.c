@@ -4,6 +4,7 @@
 #include "net.h"
 #include "spec.h"
 #include <base/call.h>
+#include <lib/manifest/client_mounts.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -280,11 +281,12 @@ static void fill_remedy(const cay__verdict *v, const char *host, uint16_t port,
                         cay_net_verdict *out)
 {
     char rule[CAY__RULE_MAX], asked[300];
-    bool v6 = strchr(host, ':') != NULL;
-    snprintf(asked, sizeof asked, port ? (v6 ? "[%.253s]:%d" : "%.253s:%d") : "%.253s", host,
-             (int)port);
     if (!port || port == 443 || port == 80)
         snprintf(asked, sizeof asked, "%.253s", host);
+    else if (strchr(host, ':'))
+        snprintf(asked, sizeof asked, "[%.253s]:%d", host, (int)port);
+    else
+        snprintf(asked, sizeof asked, "%.253s:%d", host, (int)port);
     if (v->rule)
         cay__rule_text(v->rule, rule, sizeof rule);
     if (!strcmp(v->reason, "default_deny") || !strcmp(v->reason, "off"))
@@ -331,13 +333,67 @@ int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
     cay__str_copy(a.range, sizeof a.range, CAY_OR(v.range, ""));
     if (v.rule)
         cay__rule_text(v.rule, a.rule, sizeof a.rule);
+    const char *proto = "tcp";
+    if (v.proto == CAY__NET_TLS)
+        proto = "tls";
+    else if (v.proto == CAY__NET_HTTP)
+        proto = "http";
     if (v.allow && (port || is_addr))
-        cay__str_copy(a.proto, sizeof a.proto,
-                      v.proto == CAY__NET_TLS    ? "tls"
-                      : v.proto == CAY__NET_HTTP ? "http"
-                                                 : "tcp");
+        cay__str_copy(a.proto, sizeof a.proto, proto);
     if (!v.allow)
         fill_remedy(&v, name, port, &a);
     cay__answer_give(out, &a, sizeof a);
+    return 0;
+}
+
+/*
+ * A policy where the network is an engine's, which has no rules: "off" is a container without a
+ * network, and "all" the network that the request or the operator (CAY_DOCKER_NETWORK) names. Rules
+ * are refused by whoever looks next.
+ */
+
+static const char *lookup_option(const cay_create *c, const char *name)
+{
+    for (const cay_pair *p = c->options; p && p->key; p++)
+        if (!strcmp(p->key, name))
+            return p->value;
+    return NULL;
+}
+
+static void add_option(cay_create *c, const char *key, const char *value, cay__arena *mem)
+{
+    size_t n = 0;
+    while (c->options && c->options[n].key)
+        n++;
+    cay_pair *list = cay__arena_take(mem, (n + 2) * sizeof *list);
+    if (n)
+        memcpy(list, c->options, n * sizeof *list);
+    list[n] = (cay_pair){ key, value };
+    list[n + 1] = (cay_pair){ NULL, NULL };
+    c->options = list;
+}
+
+int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_err *err)
+{
+    const char *asked = lookup_option(c, "network"), *named = getenv("CAY_DOCKER_NETWORK");
+    bool closed = c->net && !strcmp(c->net, "cay-net 1\nmode off\n"),
+         open = c->net && !strcmp(c->net, "cay-net 1\nmode all\n");
+    bool lacks = !c->net_usual;
+    if (asked)
+        lacks = !strcmp(asked, "none");
+    if (!cay__mounts_by_container(provider) || (!closed && !open))
+        return 0;
+    if (closed && asked && strcmp(asked, "none") != 0)
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                            "net off and option network=%.60s exclude each other; leave one away",
+                            asked);
+    if (open && !asked && named && *named)
+        add_option(c, "network", cay__arena_str(mem, named), mem);
+    else if (open && lacks)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "net all: provider %s has networks of its engine, without a policy; "
+                            "give option network=bridge, or name one by CAY_DOCKER_NETWORK",
+                            provider);
+    c->net = NULL;
     return 0;
 }

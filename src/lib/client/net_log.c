@@ -3,7 +3,6 @@
  * is passed over. */
 #include "remote.h"
 #include "net.h"
-#include "net_exec.h"
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
@@ -82,7 +81,7 @@ int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), 
     char name[CAY_ID_LEN + 16];
     if (!client)
         return cay__no_such_op(sb, "network log", err);
-    CAY_AUTOFD dir = openat(client->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD dir = openat(client->home_fd, CAY__NET_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) {
         if (errno == ENOENT)
             return 0;

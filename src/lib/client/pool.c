@@ -154,12 +154,15 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "pools of an engine's image are tenant default's");
     bool known = cay__pool_read(client, id, &n, NULL) == 0;
-    CAY_AUTOJSON *all = known ? n.all
-                        : image
-                            ? json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant",
-                                        w.tenant, "request", "options", "image", image)
-                            : json_pack("{s:s,s:s,s:{s:s}}", "template", w.template_, "tenant",
-                                        w.tenant, "request", "template", w.template_);
+    CAY_AUTOJSON *all = NULL;
+    if (known)
+        all = n.all;
+    else if (image)
+        all = json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant", w.tenant,
+                        "request", "options", "image", image);
+    else
+        all = json_pack("{s:s,s:s,s:{s:s}}", "template", w.template_, "tenant", w.tenant, "request",
+                        "template", w.template_);
     if (!all)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template %.60s: not UTF-8",
                             w.template_);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox that is ready becomes somebody's. */
 #include "pool.h"
-#include "create.h"
+#include "client.h"
 #include <lib/manifest/client_manifest.h>
 #include "spec.h"
 #include <lib/template/template.h>

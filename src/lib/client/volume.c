@@ -8,7 +8,6 @@
 #include "remote.h"
 #include "client.h"
 #include <base/sha256.h>
-#include "volume.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -328,14 +327,17 @@ static cay_volume *build_volume(const char *name, const note *n, const cay_volum
     char **ids = (char **)(v + 1), *at = (char *)ids + lists;
     for (size_t i = 0; i < u->n; i++, at += CAY_ID_LEN + 1)
         ids[i] = memcpy(at, u->ids[i], CAY_ID_LEN + 1);
+    const char *quota = "soft";
+    if (!n->limit)
+        quota = "none";
+    else if (ask->hard)
+        quota = "on";
     *v = (cay_volume){ .size = sizeof *v,
                        .limit = n->limit,
                        .used = ask->used,
                        .inodes = ask->inodes,
                        .created_ms = n->created_ms,
-                       .quota = !n->limit   ? "none"
-                                : ask->hard ? "on"
-                                            : "soft",
+                       .quota = quota,
                        .users = (const char *const *)ids,
                        .nusers = u->n };
     v->name = memcpy(at, name, strlen(name) + 1);
@@ -410,10 +412,13 @@ int cay_volume_remove(cay_client *client, const cay_call *call, const char *name
     CAY_TRY(lock_volumes(client, call, &lock, err));
     CAY_TRY(get_note(client, name, &n, err));
     CAY_TRY(find_uses(&u, err));
+    if (u.n > 1)
+        return cay_fail_why(err, CAY_EBUSY, "volume_used",
+                            "volume %s is used by sandbox %s and others; remove them first", name,
+                            u.ids[0]);
     if (u.n)
         return cay_fail_why(err, CAY_EBUSY, "volume_used",
-                            "volume %s is used by sandbox %s%s; remove %s first", name, u.ids[0],
-                            u.n > 1 ? " and others" : "", u.n > 1 ? "them" : "it");
+                            "volume %s is used by sandbox %s; remove it first", name, u.ids[0]);
     CAY_TRY(place_of(client, n.provider, &p, &self, err));
     CAY_TRY(put_note(client, name, &n, "removing", err));
     CAY_FAULT("volume.remove.recorded");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File calls held to the fence of their call, by the path after links were looked through. Commands
  * are held to it by the kernel. */
-#include "fence.h"
+#include "sandbox.h"
 #include <base/path.h>
 #include <base/str.h>
 #include <linux/limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many files at once: as one stream where the provider can, else one after the other. */
-#include "fence.h"
+#include "sandbox.h"
 #include <base/call.h>
 #include <base/fd.h>
 
@@ -69,9 +69,11 @@ static int write_item(cay_sandbox *sb, const cay_call *call, const cay_fill_item
         CAY_TRY(cay_file_symlink(sb, call, it->data, it->path, err));
         break;
     default:
-        CAY_TRY(it->fd >= 0 ? copy_file(sb, call, it, &how, err)
-                            : cay_file_put(sb, call, it->path, it->len ? it->data : "", it->len,
-                                           &how, err));
+        if (it->fd >= 0)
+            rc = copy_file(sb, call, it, &how, err);
+        else
+            rc = cay_file_put(sb, call, it->path, it->len ? it->data : "", it->len, &how, err);
+        CAY_TRY(rc);
     }
     if (it->gid == UINT32_MAX)
         return 0;

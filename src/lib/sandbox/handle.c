@@ -72,8 +72,9 @@ static int check_ready(cay_sandbox *sb, bool files, cay_err *err)
         if (state >= 0 && (size_t)state < CAY_LEN(refusals))
             i = (size_t)state;
         bool remedy = i == CAY_PAUSED || i == CAY_STOPPED || i == CAY_DAMAGED;
-        return cay_fail_why(err, refusals[i].code, refusals[i].reason, "sandbox %s %s%s%s", sb->id,
-                            refusals[i].text, remedy ? " " : "", remedy ? sb->id : "");
+        return cay_fail_why(err, refusals[i].code, refusals[i].reason,
+                            remedy ? "sandbox %s %s %s" : "sandbox %s %s", sb->id, refusals[i].text,
+                            sb->id);
     }
     if (sb->touch)
         sb->touch(sb);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to names and directories rather than to bytes. */
-#include "fence.h"
+#include "sandbox.h"
 #include <base/call.h>
 #include <linux/limits.h>
 

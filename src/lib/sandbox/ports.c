@@ -106,10 +106,17 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
 
 void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap)
 {
-    bool v6 = strchr(e->host, ':') != NULL, usual = e->host_port == (e->tls ? 443 : 80);
+    const char *scheme = "http";
+    uint16_t usual = 80;
     char port[8] = "";
-    if (!usual)
+    if (e->tls) {
+        scheme = "https";
+        usual = 443;
+    }
+    if (e->host_port != usual)
         snprintf(port, sizeof port, ":%u", e->host_port);
-    snprintf(url, cap, "%s://%s%s%s%s/", e->tls ? "https" : "http", v6 ? "[" : "", e->host,
-             v6 ? "]" : "", port);
+    if (strchr(e->host, ':')) /* an address of IPv6 */
+        snprintf(url, cap, "%s://[%s]%s/", scheme, e->host, port);
+    else
+        snprintf(url, cap, "%s://%s%s/", scheme, e->host, port);
 }

@@ -65,3 +65,11 @@ int cay__spawn_check(const cay_spawn *spec, cay_err *err);
 int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *err);
 /* CAY_ENOTSUP naming the operation and the provider. */
 int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err);
+
+/* What a call may touch; fence.c. */
+const cay_fence *cay__fence_of(const cay_call *call); /* or NULL */
+/* CAY_EPERM "fence" when the call's fence does not let path be read, or written. */
+int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, bool write,
+                    cay_err *err);
+/* The call's fence becomes the command's. CAY_ENOTSUP where the provider cannot hold it. */
+int cay__fence_spawn(const cay_sandbox *sb, const cay_call *call, cay_spawn *s, cay_err *err);

@@ -66,7 +66,7 @@ static int update_verdict(const cay_service_info *u, void *arg)
     if (never && !v->failed[0]) {
         cay__str_copy(v->failed, sizeof v->failed, u->name);
         cay__str_copy(v->why, sizeof v->why,
-                      *u->reason ? u->reason : cay_service_state_name(u->state));
+                      cay__text_or(u->reason, cay_service_state_name(u->state)));
     } else if (!never && !v->late[0]) {
         cay__str_copy(v->late, sizeof v->late, u->name);
         cay__str_copy(v->why, sizeof v->why, u->reason);

@@ -302,13 +302,18 @@ typedef struct job {
 static int send_frame(job *j, const cay_call *call, cay_err *err)
 {
     const char *n = j->nonce, *line = j->cmd->line;
-    bool bash = j->sh->frame[0].kind == 'b', nl = *line && line[strlen(line) - 1] == '\n';
+    const char *source = "7 7", *closed = "8>&- 9>&-", *newline = "\n";
+    if (j->sh->frame[0].kind == 'b') {
+        source = "63 63";
+        closed = "61>&- 62>&-";
+    }
+    if (*line && line[strlen(line) - 1] == '\n')
+        newline = "";
     CAY_AUTOBUF b = CAY__BUF(CAY_SHELL_LINE_MAX + 1024);
     cay__buf_fmt(&b,
                  "{ __cay_a %s; } 2>/dev/null; command . /dev/fd/%s<<'%s' %s </dev/null; { __cay_z "
                  "%s; } 2>/dev/null\n%s%s%s\n{ __cay_z %s; } 2>/dev/null\n",
-                 n, bash ? "63 63" : "7 7", n, bash ? "61>&- 62>&-" : "8>&- 9>&-", n, line,
-                 nl ? "" : "\n", n, n);
+                 n, source, n, closed, n, line, newline, n, n);
     return write_shell(j->sh, call, b.data, b.len, err);
 }
 
@@ -495,10 +500,12 @@ static int finish_job(job *j, const cay_call *call, cay_result *r, cay_err *err)
         return cay__call_check(call, "shell command", err);
     if (f[0].done)
         r->exit.code = f[0].code;
-    cay__str_copy(r->exit.reason, sizeof r->exit.reason,
-                  j->timed_out ? "time"
-                  : f[0].done  ? "exit"
-                               : "ended");
+    const char *reason = "ended";
+    if (j->timed_out)
+        reason = "time";
+    else if (f[0].done)
+        reason = "exit";
+    cay__str_copy(r->exit.reason, sizeof r->exit.reason, reason);
     return j->stop;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fence.h"
+#include "sandbox.h"
 #include <base/call.h>
 #include <base/str.h>
 #include <limits.h>

@@ -11,7 +11,7 @@
 #include <base/str.h>
 #include <cay/access.h>
 #include <cay/note.h>
-#include <lib/client/volume.h>
+#include <lib/client/client.h>
 #include <stdio.h>
 
 #define SPACE       "build-mount"
