@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "builders.h"
+#include "background.h"
 #include <server/dialect/e2b/builder.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -70,7 +70,10 @@ static void *run_builder(void *arg)
         bool did = run_due_build(me, turn);
         if (!did && !common)
             break;
-        if (poll(p, common ? 2 : 1, did ? 0 : LOOK_MS) <= 0)
+        int wait_ms = LOOK_MS;
+        if (did)
+            wait_ms = 0;
+        if (poll(p, common ? 2 : 1, wait_ms) <= 0)
             continue;
         if (p[0].revents)
             break;

@@ -39,7 +39,7 @@ static void add_security_fields(cay__req *r, const char *nonce)
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-%s'; connect-src 'self'; "
         "img-src 'self' data: blob:; "
         "frame-src %s://*.%s%s; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        nonce, r->tls ? "https" : "http", cay__server_domain(r->server), port_of(r->head.host));
+        nonce, cay__scheme(r->tls), cay__server_domain(r->server), port_of(r->head.host));
     cay__reply_field(r, "Content-Security-Policy", b.data);
     cay__reply_field(r, "X-Frame-Options", "DENY");
     cay__reply_field(r, "Referrer-Policy", "no-referrer");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller.h"
-#include "net_lease.h"
+#include "background.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* People at the console: session.h tells what their cookie is and what it is not good for. */
-#include "login.h"
+#include "console.h"
 #include <server/http/auth.h>
 #include <server/preview/preview.h>
 #include <server/http/ticket.h>
@@ -27,7 +27,7 @@ static bool own_page(const cay__req *r)
     const char *origin = cay__head_field(&r->head, "origin"),
                *site = cay__head_field(&r->head, "sec-fetch-site");
     CAY_AUTOBUF own = CAY__BUF(512);
-    cay__buf_fmt(&own, "%s://%s", r->tls ? "https" : "http", r->head.host);
+    cay__buf_fmt(&own, "%s://%s", cay__scheme(r->tls), r->head.host);
     if (CAY__MUTANT("console-page"))
         return true;
     if (origin && (own.full || strcasecmp(origin, own.data) != 0))
@@ -147,8 +147,10 @@ static void give_cookie(cay__req *r, const char *text)
     char name[32];
     CAY_AUTOBUF b = CAY__BUF(512);
     cay__preview_cookie(r, name);
-    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, text,
-                 *text ? SESSION_S : 0, r->tls ? "; Secure" : "");
+    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d", name, text,
+                 *text ? SESSION_S : 0);
+    if (r->tls)
+        cay__buf_str(&b, "; Secure");
     cay__reply_field(r, "Set-Cookie", b.data);
     explicit_bzero(b.data, b.len);
 }

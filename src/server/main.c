@@ -2,15 +2,13 @@
 /* cay-server: opens the client and the listeners, starts lanes, waits for signals. `cay serve`
  * runs it. */
 #include <server/http/auth.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include "events.h"
 #include <server/http/connection.h>
 #include "list_cache.h"
-#include "metrics.h"
-#include "trace.h"
-#include "login.h"
+#include "telemetry.h"
+#include "console.h"
 #include <server/http/ticket.h>
-#include <server/http/upload_limit.h>
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "metrics.h"
+#include "telemetry.h"
 #include <base/base.h>
 #include <inttypes.h>
 #include <stdatomic.h>

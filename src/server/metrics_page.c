@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics: the text that Prometheus reads. */
 #include <server/http/connection.h>
-#include "metrics.h"
-#include "trace.h"
+#include "telemetry.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/jobs.h>

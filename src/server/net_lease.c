@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net_lease.h"
+#include "background.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/json.h>

@@ -2,7 +2,7 @@
 /* GET /console/sample: what every running sandbox uses at this moment, in one answer; the console
  * draws its chart and plots from it. */
 #include <server/http/connection.h>
-#include "login.h"
+#include "console.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace.h"
+#include "telemetry.h"
 #include <server/http/connection.h>
 #include <base/base.h>
 #include <base/fd.h>

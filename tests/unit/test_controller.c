@@ -3,7 +3,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <server/controller.h>
+#include <server/background.h>
 #include <stdio.h>
 
 static const cay_provider_ops *const providers[] = { &cay__memory, NULL };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
 #include <pthread.h>
-#include <server/http/rate_limit.h>
+#include <server/http/limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

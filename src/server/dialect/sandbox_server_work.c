@@ -366,9 +366,9 @@ static int port_url(cay__req *r, cay_sandbox *sb, uint16_t port, json_t **url, c
     const char *colon = strrchr(r->head.host, ':');
     if (colon && strchr(colon, ']')) /* of [::1] alone */
         colon = NULL;
-    *url = json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", r->tls ? "https" : "http", port,
-                        cay_sandbox_id(sb), cay__server_conf(r->server)->domain, CAY_OR(colon, ""),
-                        e.token);
+    *url =
+        json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", cay__scheme(r->tls), port, cay_sandbox_id(sb),
+                     cay__server_conf(r->server)->domain, CAY_OR(colon, ""), e.token);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks, and what of ours that opens. Asked once for every request, before its handler. */
 #include "auth.h"
-#include <server/login.h>
+#include <server/console.h>
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/fd.h>

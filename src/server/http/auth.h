@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server/http/auth.h - what the server's own files see of who asks; dialects see server.h. */
 #pragma once
-#include "rate_limit.h"
+#include "limits.h"
 #include "server.h"
 
 cay__gate *cay__server_gate(cay__server *s);

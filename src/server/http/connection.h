@@ -205,7 +205,7 @@ void cay__tls_end(cay__conn *c);
 /* preview_kept.c: on the lane. */
 bool cay__upstream_sweep(cay__lane *l, int64_t now); /* false: none is left */
 void cay__upstream_end(cay__lane *l);
-/* gzip.c: false: it goes as it is */
+/* reply.c: false: it goes as it is */
 bool cay__gzip_wanted(const cay__head *h);
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);
 /* route.c */

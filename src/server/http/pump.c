@@ -113,8 +113,10 @@ static void watch_sources(cay__conn *c, bool on, bool room)
     for (unsigned i = 0; i < 3; i++) {
         cay__source *src = source_at(s, i);
         uint32_t events = 0;
-        if (on)
-            events = (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
+        if (on && room)
+            events |= EPOLLIN;
+        if (on && (s->raw.pump.write >> i & 1))
+            events |= EPOLLOUT;
         int fd = -1;
         if (events)
             fd = s->raw.pump.fd[i];
@@ -292,9 +294,14 @@ static void advance_stream(cay__conn *c, bool pull, unsigned ready)
         return;
     }
     more = more || (always_ready(s) && !s->ended);
-    watch_connection(c, s,
-                     (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) |
-                         (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
+    uint32_t events = 0;
+    if (sent == 0 || more)
+        events |= EPOLLOUT;
+    if (cay__hear_more(c))
+        events |= EPOLLIN;
+    if (!c->eof && !cay__hear_listens(c))
+        events |= EPOLLRDHUP;
+    watch_connection(c, s, events);
 }
 
 static void on_beat(cay__timer *t)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rate_limit.h"
+#include "limits.h"
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/mutant.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a request to the row that answers it, and from an error to its answer. */
 #include "connection.h"
-#include <server/trace.h>
-#include "upload_limit.h"
+#include <server/telemetry.h>
+#include "limits.h"
 #include <base/base.h>
 #include <stdio.h>
 #include <strings.h>

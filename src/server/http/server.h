@@ -64,7 +64,7 @@ typedef struct cay__dialect {
     /* How is the program behind that port spoken to? Sets r->as_host and r->as_tls of who may look.
      */
     void (*shows)(cay__req *r, const char *sandbox, unsigned port);
-    bool pages; /* the console's pages ask for it, by their cookie: server/login.h */
+    bool pages; /* the console's pages ask for it, by their cookie: server/console.h */
 } cay__dialect;
 
 extern const cay__dialect *const cay__dialects[]; /* server/dialects.c, NULL-terminated */
@@ -124,6 +124,11 @@ int cay__req_shared(const cay__req *r, const char *what, cay_err *err);
 bool cay__cors(cay__req *r); /* true: the origin is welcome, and the answer says so */
 const cay__route *cay__cors_preflight(
     cay__req *r); /* the row that answers a browser's question before the request, or NULL */
+/* How an address of ours begins. */
+static inline const char *cay__scheme(bool tls)
+{
+    return tls ? "https" : "http";
+}
 /* The key that the request shows: by the dialect's own way, else Authorization: Bearer, else
  * X-API-Key; NULL without. */
 const char *cay__req_key(cay__req *r);

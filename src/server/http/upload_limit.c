@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "upload_limit.h"
+#include "limits.h"
 #include "connection.h"
 #include <base/base.h>
 #include <base/str.h>

@@ -56,7 +56,7 @@ static bool own_page(const cay__req *r)
     const cay__head *h = &r->head;
     const char *origin = cay__head_field(h, "origin"), *site = cay__head_field(h, "sec-fetch-site");
     CAY_AUTOBUF own = CAY__BUF(512);
-    cay__buf_fmt(&own, "%s://%s", r->tls ? "https" : "http", h->host);
+    cay__buf_fmt(&own, "%s://%s", cay__scheme(r->tls), h->host);
     if (CAY__MUTANT("preview-page"))
         return true;
     if (origin && (own.full || strcasecmp(origin, own.data) != 0))

@@ -89,7 +89,7 @@ static void write_field(cay__buf *out, const char *name, const char *value)
 /* As the peer calls us: scheme, host and, by path, what stands before the program's own paths. */
 static void write_origin(cay__buf *out, bool tls, const char *host)
 {
-    cay__buf_fmt(out, "%s://%s", tls ? "https" : "http", host);
+    cay__buf_fmt(out, "%s://%s", cay__scheme(tls), host);
 }
 
 static void write_prefix(cay__buf *out, const cay__preview_at *at)
@@ -129,7 +129,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
         CAY_AUTOBUF own = CAY__BUF(512);
         write_origin(&own, a->tls, a->head->host);
         if (!strcasecmp(own.data, f->value)) {
-            cay__buf_fmt(out, "origin: %s://", a->tls_inside ? "https" : "http");
+            cay__buf_fmt(out, "origin: %s://", cay__scheme(a->tls_inside));
             told_host(a, out);
             cay__buf_str(out, "\r\n");
             return;
@@ -154,7 +154,7 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
         write_field(out, "traceparent", a->trace);
     write_field(out, "x-forwarded-for", a->peer);
     write_field(out, "x-forwarded-host", h->host);
-    write_field(out, "x-forwarded-proto", a->tls ? "https" : "http");
+    write_field(out, "x-forwarded-proto", cay__scheme(a->tls));
     if (a->at->by_path) {
         cay__buf_str(out, "x-forwarded-prefix: ");
         write_prefix(out, a->at);

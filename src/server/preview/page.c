@@ -97,6 +97,15 @@ static void write_page(cay__buf *b, const page *p, const cay_err *err, const cha
     cay__buf_str(b, "</small>\n");
 }
 
+static const char *retry_word(const page *p, const cay_err *err)
+{
+    if (err->retry == CAY_RETRY_YES || p->status == 503)
+        return "yes";
+    if (err->retry == CAY_RETRY_NO)
+        return "no";
+    return "unknown";
+}
+
 static void write_problem(cay__buf *b, const page *p, const cay_err *err, const char *request)
 {
     const char *code = cay_code_name(err->code);
@@ -108,10 +117,7 @@ static void write_problem(cay__buf *b, const page *p, const cay_err *err, const 
     cay__buf_json(b, err->reason, strlen(err->reason));
     cay__buf_str(b, ",\"detail\":");
     cay__buf_json(b, err->msg, strlen(err->msg));
-    cay__buf_fmt(b, ",\"retry\":\"%s\",\"request\":",
-                 err->retry == CAY_RETRY_YES || p->status == 503 ? "yes"
-                 : err->retry == CAY_RETRY_NO                    ? "no"
-                                                                 : "unknown");
+    cay__buf_fmt(b, ",\"retry\":\"%s\",\"request\":", retry_word(p, err));
     cay__buf_json(b, request, strlen(request));
     cay__buf_str(b, "}\n");
 }

@@ -80,8 +80,9 @@ static int judge_path(const cay__req *r, cay_err *err)
 /* This address without the token: whole, so that a path like //elsewhere stays a path. */
 static void write_address(const cay__req *r, const char *path, const char *query, cay__buf *out)
 {
-    cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host,
-                 *path == '/' ? path : "/", *query ? "?" : "", query);
+    cay__buf_fmt(out, "%s://%s%s", cay__scheme(r->tls), r->head.host, *path == '/' ? path : "/");
+    if (*query)
+        cay__buf_fmt(out, "?%s", query);
 }
 
 static int reply_redirect(cay__req *r, int status, const char *where)

@@ -49,7 +49,8 @@ static size_t count_partial_bytes(const char *s, size_t n)
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)s[n - k];
         if (c >= 0xc0) {
-            if (k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u))
+            size_t whole = 2u + (c >= 0xe0) + (c >= 0xf0);
+            if (k < whole)
                 return k;
             return 0;
         }

@@ -258,7 +258,7 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
              CAY_OR(conf->domain, "localhost"), colon && !strchr(colon, ']') ? colon : "");
-    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host,
+    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host,
              e.token);
     return cay__reply_json(r, 200,
                            json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port",
@@ -399,3 +399,61 @@ const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
                                                .fail = reply_error,
                                                .key = read_query_key,
                                                .also = is_own_path };
+
+/* What is beside sandboxes: the pool, and the description of all of it. */
+
+static int on_list_sandbox(const cay_info *i, void *arg)
+{
+    (void)i;
+    ++*(json_int_t *)arg;
+    return 0;
+}
+
+/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks.
+ */
+int cf_pool_stats(cay__req *r, cay_err *err)
+{
+    json_int_t n = 0;
+    const cay_filter f = { .size = sizeof f,
+                           .tenant = cay__req_tenant(r),
+                           .states = 1u << CAY_RUNNING };
+    CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
+                                     "total", n, "config", "warmTarget", 0, "refreshInterval",
+                                     10000, "maxInstances", 0));
+}
+
+int cf_pool_ok(cay__req *r, cay_err *err)
+{
+    (void)err;
+    return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
+}
+
+int cf_openapi(cay__req *r, cay_err *err)
+{
+    (void)err;
+    return cay__reply_json(
+        r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
+}
+
+int cf_openapi_page(cay__req *r, cay_err *err)
+{
+    CAY_AUTOJSON *o = cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
+    CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
+    CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
+    cay__buf_str(
+        &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
+    for (const char *c = CAY_OR(text, ""); *c; c++) {
+        if (*c == '<')
+            cay__buf_str(&b, "&lt;");
+        else if (*c == '&')
+            cay__buf_str(&b, "&amp;");
+        else
+            cay__buf_add(&b, c, 1);
+    }
+    cay__buf_str(&b, "</pre>");
+    if (b.full)
+        return cay_fail(err, CAY_ETOOBIG, "the document is too long");
+    return cay__reply(r, 200, "text/html; charset=utf-8", b.data, b.len);
+}

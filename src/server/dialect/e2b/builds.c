@@ -2,9 +2,8 @@
 /* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and
  * somebody asks how it goes. */
 #include "builder.h"
-#include <server/builders.h>
+#include <server/background.h>
 #include "e2b.h"
-#include "ecr.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/build.h>
@@ -13,7 +12,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -128,8 +127,8 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     CAY_TRY(e2b_build_dir(r->client, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
     CAY_TRY(upload_token(r, r->who.tenant, r->param[1], until, token, err));
-    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s",
-             r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], until, token);
+    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s", cay__scheme(r->tls),
+             r->head.host, r->who.tenant, r->param[1], until, token);
     return cay__reply_json(r, 201,
                            json_pack("{s:b,s:s}", "present",
                                      fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ecr.h"
+#include "builder.h"
 #include <base/base64.h>
 #include <base/json.h>
 #include <base/str.h>

@@ -102,7 +102,10 @@ bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
         bool put = cay__str_starts(s, var);
         if ((!put && !strchr(letters, *s)) || n + (put ? len : 1) > E2B_HOST_MAX)
             return false;
-        memcpy(text + n, put ? number : s, put ? len : 1);
+        if (put)
+            memcpy(text + n, number, len);
+        else
+            text[n] = *s;
         if (put)
             n += len;
         else
@@ -271,8 +274,10 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
             "network.allowOut names a domain, which needs 0.0.0.0/0 in network.denyOut");
     if (!closed) /* everything is open: only that matters which is denied */
         CAY_TRY(add_denies(l, deny, allow, err));
-    cay_policy p = { .size = sizeof p,
-                     .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL,
-                     .rules = l->n ? l->v : NULL };
+    cay_policy p = { .size = sizeof p, .mode = CAY_NET_ALL };
+    if (closed)
+        p.mode = l->n ? CAY_NET_RULES : CAY_NET_OFF;
+    if (l->n)
+        p.rules = l->v;
     return cay_policy_text(&p, text, err);
 }

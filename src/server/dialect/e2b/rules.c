@@ -229,8 +229,10 @@ static const char *format_destination(cay__arena *mem, const e2b_rule *one)
 {
     size_t n = strlen(one->domain) + strlen(one->header) + 32;
     char *to = cay__arena_take(mem, n);
-    cay__str_join(to, n, "https://", one->domain,
-                  one->bearer ? ",bearer" : ",header:", one->bearer ? "" : one->header, NULL);
+    if (one->bearer)
+        cay__str_join(to, n, "https://", one->domain, ",bearer", NULL);
+    else
+        cay__str_join(to, n, "https://", one->domain, ",header:", one->header, NULL);
     return to;
 }
 

@@ -78,10 +78,13 @@ static int open_content(cay__req *r, content *out, cay_err *err)
 
 static json_t *describe_entry(const char *path, const cay_stat *st)
 {
-    const char *slash = strrchr(path, '/'), *type = st->type == CAY_FILE   ? "file"
-                                                    : st->type == CAY_DIR  ? "directory"
-                                                    : st->type == CAY_LINK ? "symlink"
-                                                                           : "unknown";
+    const char *slash = strrchr(path, '/'), *type = "unknown";
+    if (st->type == CAY_FILE)
+        type = "file";
+    else if (st->type == CAY_DIR)
+        type = "directory";
+    else if (st->type == CAY_LINK)
+        type = "symlink";
     char when[32];
     e2b_when(st->mtime_ns / 1000000, when);
     json_t *o = json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s}", "name",

@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <cay/build.h>
 #include <cay/policy.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include <fcntl.h>
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #include <cay/workspace.h>
 #include <inttypes.h>
 #include <net/multipart.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include <server/http/range.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <base/mutant.h>
 #include <cay/policy.h>
 #include <server/events.h>
-#include <server/net_lease.h>
+#include <server/background.h>
 
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/template.h>
-#include <server/http/fair_share.h>
+#include <server/http/limits.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
