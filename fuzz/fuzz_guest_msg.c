@@ -70,12 +70,12 @@ static int companion(unsigned kind)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    if (!G.procs) {
-        G.procs = calloc(GPROCS, sizeof *G.procs);
-        G.labels = calloc(GPROCS, sizeof *G.labels);
-        G.shims = calloc(GPROCS, sizeof *G.shims);
+    if (!init.procs) {
+        init.procs = calloc(GPROCS, sizeof *init.procs);
+        init.labels = calloc(GPROCS, sizeof *init.labels);
+        init.shims = calloc(GPROCS, sizeof *init.shims);
     }
-    G.ctl = G.listen = G.sig = G.net[0] = G.net[1] = G.net[2] = G.net[3] = -1;
+    init.ctl = init.listen = init.sig = init.net[0] = init.net[1] = init.net[2] = init.net[3] = -1;
     calls = 0;
     for (int i = 0; i < PACKETS && len >= 3; i++) {
         int fds[CAY__FDS_MAX], nfds = 0;
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         data += 3 + n;
         len -= 3 + n;
     }
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
         if (p->used)
             gproc_drop(p);
     return 0;

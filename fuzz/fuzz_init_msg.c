@@ -45,7 +45,7 @@ static void look(fake *f)
     cay_m_stream s = { .id = FAKE_BOX, .which = CAY_STDOUT, .a = 4096 };
     ask(f, CAY_MSG_PROCS, &all, sizeof all);
     ask(f, CAY_MSG_LIST, &all, sizeof all);
-    box *b = box_find(FAKE_BOX);
+    keeper_box *b = box_find(FAKE_BOX);
     for (proc *p = b ? b->procs : NULL; p; p = p->next) {
         memcpy(s.proc, p->id, sizeof s.proc);
         ask(f, CAY_MSG_READ, &s, sizeof s);

@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len < 1)
         return 0;
     fake_open(&f);
-    CAY_AUTOFD fd = openat(K.home_fd, "keeper.log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd =
+        openat(keeper.home_fd, "keeper.log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     uint8_t how = data[0];
     unsigned whole = 0;
     for (data++, len--; len; whole++) {

@@ -3,7 +3,7 @@
  * rest the file. */
 #include <daemon/init/init.h>
 
-guest G;
+init_state init;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (int mode = CAY_MODE_ROOT; mode <= CAY_MODE_SINGLE; mode++) {
         ident id;
         memset(&id, 'x', sizeof id);
-        G.mode = mode;
+        init.mode = mode;
         if (user_search(file, rest, name, &id))
             continue;
         if (id.uid > 65535 || id.gid > 65535 || !memchr(id.name, 0, sizeof id.name) ||

@@ -45,7 +45,7 @@ static void step(fake *f, stream *s, const uint8_t *op)
     case 2: (void)!write(f->out, buf, op[3] * 16u); break;
     default: stream_read(s, (uint64_t)op[1] << (op[2] & 63), buf, op[3], true, &d);
     }
-    cay__loop_step(&K.loop, 0);
+    cay__loop_step(&keeper.loop, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <termios.h>
 
-keeper K; /* main.c has it in the product */
+keeper_state keeper; /* main.c has it in the product */
 extern const char cay_init_image[], cay_init_image_end[];
 const char cay_init_image[1], cay_init_image_end[1];
 
@@ -39,19 +39,19 @@ client *fake_client(int *peer)
     pair(sv);
     client *c = cay__alloc(sizeof *c);
     c->w.fd = sv[0];
-    c->next = K.clients;
-    K.clients = c;
+    c->next = keeper.clients;
+    keeper.clients = c;
     *peer = sv[1];
     return c;
 }
 
-box *fake_box(const char *id, enum box_phase phase, int *peer)
+keeper_box *fake_box(const char *id, enum box_phase phase, int *peer)
 {
     int sv[2];
-    box *b = box_new();
+    keeper_box *b = box_new();
     pair(sv);
     cay__str_copy(b->id, sizeof b->id, id);
-    K.nlive += b->id[0] != 0;
+    keeper.nlive += b->id[0] != 0;
     b->ctl.fd = sv[0];
     b->death.fd =
         eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* no pidfd: a signal to it reaches nobody */
@@ -104,12 +104,12 @@ static void add_pool(fake *f)
 {
     int peer;
     char dir[64];
-    box *b = fake_box("", BOX_BOUND, &peer);
+    keeper_box *b = fake_box("", BOX_BOUND, &peer);
     close(peer);
     cay__str_copy(b->name, sizeof b->name, FAKE_POOL);
     b->pooled = true;
     snprintf(dir, sizeof dir, "sandboxes/.pool-%s", b->name);
-    mkdirat(K.home_fd, dir, 0755);
+    mkdirat(keeper.home_fd, dir, 0755);
     (void)f;
 }
 
@@ -117,24 +117,24 @@ void fake_open(fake *f)
 {
     int sv[2];
     *f = (fake){ .dir = "/dev/shm/cay-fake-XXXXXX" };
-    memset(&K, 0, sizeof K);
+    memset(&keeper, 0, sizeof keeper);
     signal(SIGPIPE, SIG_IGN); /* as main.c does */
-    if (!cay__loop_open(&K.loop) || !mkdtemp(f->dir))
+    if (!cay__loop_open(&keeper.loop) || !mkdtemp(f->dir))
         abort();
-    K.mode = CAY_MODE_SINGLE;
-    K.journal_fd = K.listen_fd = K.lock_fd = K.memfd = K.cg.v2_fd = -1;
+    keeper.mode = CAY_MODE_SINGLE;
+    keeper.journal_fd = keeper.listen_fd = keeper.lock_fd = keeper.memfd = keeper.cg.v2_fd = -1;
     for (int i = 0; i < KEEPER_JOB_V1_MAX; i++)
-        K.cg.v1_fd[i] = -1;
-    cay__str_copy(K.instance, sizeof K.instance, "iaaaaaaaaaaaaaaaaaaa");
-    cay__str_copy(K.layer, sizeof K.layer, "l");
-    K.home_fd = tree(f->dir, "home");
-    K.run_fd = tree(f->dir, "run");
-    mkdirat(K.home_fd, "sandboxes", 0755);
-    mkdirat(K.home_fd, "layers", 0755);
+        keeper.cg.v1_fd[i] = -1;
+    cay__str_copy(keeper.instance, sizeof keeper.instance, "iaaaaaaaaaaaaaaaaaaa");
+    cay__str_copy(keeper.layer, sizeof keeper.layer, "l");
+    keeper.home_fd = tree(f->dir, "home");
+    keeper.run_fd = tree(f->dir, "run");
+    mkdirat(keeper.home_fd, "sandboxes", 0755);
+    mkdirat(keeper.home_fd, "layers", 0755);
     pair(sv);
     f->helper = sv[1];
-    K.janitor.w = K.sweeper.w = K.zygotes[0].w = (cay__watch){ .fd = sv[0] };
-    K.nzygotes = 1;
+    keeper.janitor.w = keeper.sweeper.w = keeper.zygotes[0].w = (cay__watch){ .fd = sv[0] };
+    keeper.nzygotes = 1;
     f->c[0] = fake_client(&f->peer[0]);
     f->c[1] = fake_client(&f->peer[1]);
     f->b = fake_box(FAKE_BOX, BOX_LIVE, &f->init);
@@ -164,7 +164,7 @@ static void answer_jobs(fake *f)
         cay_job_done d = { .seq = j.seq,
                            .sys = j.type == KEEPER_JOB_PARK ? EPERM : 0,
                            .step = "fake" };
-        for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
+        for (job_wait **p = &keeper.jobs; *p; p = &(*p)->next)
             if ((*p)->seq == d.seq) {
                 job_wait *w = *p;
                 *p = w->next;
@@ -181,10 +181,10 @@ static void answer_jobs(fake *f)
 void fake_turn(fake *f)
 {
     for (int i = 0; i < 3; i++) {
-        for (box *b = K.boxes; b; b = b->next)
+        for (keeper_box *b = keeper.boxes; b; b = b->next)
             if (b->phase == BOX_DYING && b->death.fd >= 0)
                 eventfd_write(b->death.fd, 1); /* as the kernel would say */
-        cay__loop_step(&K.loop, 0);
+        cay__loop_step(&keeper.loop, 0);
         answer_jobs(f);
     }
     drain(f->init);
@@ -194,29 +194,29 @@ void fake_turn(fake *f)
 
 void fake_close(fake *f)
 {
-    while (K.clients)
-        client_close(K.clients);
-    while (K.boxes)
-        box_free(K.boxes);
-    while (K.waiting) {
-        pending *p = K.waiting;
-        K.waiting = p->next;
+    while (keeper.clients)
+        client_close(keeper.clients);
+    while (keeper.boxes)
+        box_free(keeper.boxes);
+    while (keeper.waiting) {
+        pending *p = keeper.waiting;
+        keeper.waiting = p->next;
         pending_free(p);
     }
-    while (K.jobs) {
-        job_wait *w = K.jobs;
-        K.jobs = w->next;
+    while (keeper.jobs) {
+        job_wait *w = keeper.jobs;
+        keeper.jobs = w->next;
         if (w->p)
             pending_free(w->p);
         free(w);
     }
-    int fds[] = { f->helper, f->init, f->peer[0], f->peer[1],    f->out,
-                  f->err,    f->in,   f->tty,     K.janitor.w.fd };
+    int fds[] = { f->helper, f->init, f->peer[0], f->peer[1],         f->out,
+                  f->err,    f->in,   f->tty,     keeper.janitor.w.fd };
     for (size_t i = 0; i < CAY_LEN(fds); i++)
         cay__close_fd(&fds[i]);
-    cay__close_fd(&K.home_fd);
-    cay__close_fd(&K.run_fd);
-    close(K.loop.ep);
+    cay__close_fd(&keeper.home_fd);
+    cay__close_fd(&keeper.run_fd);
+    close(keeper.loop.ep);
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     cay__fs fs = { .root = root };
     if (cay__fs_remove(&fs, f->dir, true) < 0)

@@ -17,13 +17,13 @@ typedef struct fake {
     int init;    /* init's end of FAKE_BOX */
     int peer[2]; /* the other ends of two clients */
     client *c[2];
-    box *b;
+    keeper_box *b;
     int out, err, in; /* the command's own ends of its pipes */
     int tty;          /* slave of the terminal */
 } fake;
 
-void fake_open(fake *f);  /* K is new, with everything named above */
+void fake_open(fake *f);  /* keeper is new, with everything named above */
 void fake_turn(fake *f);  /* a few rounds of the loop; answers of helpers; sockets drained */
 void fake_close(fake *f); /* nothing of it is left */
 client *fake_client(int *peer);
-box *fake_box(const char *id, enum box_phase phase, int *peer);
+keeper_box *fake_box(const char *id, enum box_phase phase, int *peer);

@@ -226,12 +226,12 @@ static uint32_t discover(const char *own)
     snprintf(cg, sizeof cg, "0::%s\n", own);
     pid_t pid = fork();
     if (pid == 0) {
-        memset(&K, 0, sizeof K);
-        cay__str_copy(K.instance, sizeof K.instance, "iaaaaaaaaaaaaaaaaaaa");
+        memset(&keeper, 0, sizeof keeper);
+        cay__str_copy(keeper.instance, sizeof keeper.instance, "iaaaaaaaaaaaaaaaaaaa");
         if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
             _exit(255);
         cgroup_use(mi, cg);
-        _exit((int)(K.features &
+        _exit((int)(keeper.features &
                     (CAY_FEAT_CG2 | CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU | CAY_FEAT_IO)));
     }
     assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&

@@ -6,13 +6,13 @@
 #include <base/str.h>
 #include <daemon/intercept/intercept.h>
 
-intercept I = { .egress.fd = -1 };
-void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
+intercept_state intercept = { .egress.fd = -1 };
+void note(const intercept_flow *f, const cay__binding *b, bool allowed, const char *reason)
 {
     (void)f, (void)b, (void)allowed, (void)reason;
 }
 
-void note_end(const flow *f, const char *reason, bool closed)
+void note_end(const intercept_flow *f, const char *reason, bool closed)
 {
     (void)f, (void)reason, (void)closed;
 }

@@ -36,12 +36,12 @@ static seen read_all(void)
 static off_t size_of(const char *name)
 {
     struct stat st;
-    return fstatat(K.home_fd, name, &st, 0) < 0 ? -1 : st.st_size;
+    return fstatat(keeper.home_fd, name, &st, 0) < 0 ? -1 : st.st_size;
 }
 
 static void patch(off_t at, const void *data, size_t n)
 {
-    CAY_AUTOFD fd = openat(K.home_fd, "keeper.log", O_RDWR | O_CLOEXEC);
+    CAY_AUTOFD fd = openat(keeper.home_fd, "keeper.log", O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0 && pwrite(fd, data, n, at) == (ssize_t)n);
 }
 
@@ -55,7 +55,7 @@ static int set_up(void **s)
 static int tear_down(void **s)
 {
     (void)s;
-    cay__close_fd(&K.journal_fd);
+    cay__close_fd(&keeper.journal_fd);
     fake_close(&f);
     return 0;
 }
@@ -70,7 +70,7 @@ static void what_was_put_is_read(void **s)
     seen r = read_all();
     assert_int_equal(r.n, 2);
     assert_string_equal(r.open.id, "boot");
-    assert_string_equal(r.open.box, K.instance);
+    assert_string_equal(r.open.box, keeper.instance);
     assert_string_equal(r.last.id, FAKE_BOX);
     assert_string_equal(r.last.box, f.b->name);
     assert_true(r.last.a == 77 && r.last.b == 5 && r.last.code == 3);
@@ -86,9 +86,9 @@ static void what_was_put_is_read(void **s)
 static void without_a_file_there_is_nothing(void **s)
 {
     (void)s;
-    unlinkat(K.home_fd, "keeper.log", 0);
+    unlinkat(keeper.home_fd, "keeper.log", 0);
     assert_int_equal(read_all().n, 0);
-    assert_int_equal(symlinkat("/etc/passwd", K.home_fd, "keeper.log"), 0); /* not followed */
+    assert_int_equal(symlinkat("/etc/passwd", keeper.home_fd, "keeper.log"), 0); /* not followed */
     assert_int_equal(read_all().n, 0);
 }
 
@@ -100,7 +100,7 @@ static void a_torn_tail_costs_only_itself(void **s)
     off_t whole = size_of("keeper.log");
     assert_int_equal(whole, 3 * sizeof(jrec));
     for (off_t cut = 1; cut < (off_t)sizeof(jrec); cut += 9) {
-        CAY_AUTOFD fd = openat(K.home_fd, "keeper.log", O_RDWR | O_CLOEXEC);
+        CAY_AUTOFD fd = openat(keeper.home_fd, "keeper.log", O_RDWR | O_CLOEXEC);
         assert_int_equal(ftruncate(fd, whole - cut), 0);
         seen r = read_all();
         assert_int_equal(r.n, 2);
@@ -168,7 +168,7 @@ static void another_boot_leaves_nobody_to_adopt(void **s)
     f.b->start = cay__start_time(getpid());
     journal_put(J_LIVE, f.b, FAKE_BOX, 0, "");
     assert_int_equal(adopt_plan(), -1); /* "boot" is not this boot: a pid of it means nothing */
-    assert_string_equal(adopt_instance(), K.instance);
+    assert_string_equal(adopt_instance(), keeper.instance);
 }
 
 static void compaction_keeps_what_is_there(void **s)
@@ -183,7 +183,7 @@ static void compaction_keeps_what_is_there(void **s)
     assert_int_equal(r.ops[J_OPEN], 1);
     assert_int_equal(r.ops[J_DEADLINE], 0);
     assert_int_equal(r.ops[J_LIVE], 1);
-    assert_int_equal(r.ops[J_MORE], K.nboxes);
+    assert_int_equal(r.ops[J_MORE], keeper.nboxes);
     assert_int_equal(r.last.op, J_EXIT); /* the one that was too many is not lost */
     assert_int_equal(size_of("keeper.log.new"), -1);
 }
@@ -213,7 +213,7 @@ static void compaction_keeps_why_commands_end(void **s)
     p->killing = true;
     q->ended = true;
     cay__str_copy(q->exit.reason, sizeof q->exit.reason, "oom");
-    K.journal_len = 65536;
+    keeper.journal_len = 65536;
     journal_put(J_DEADLINE, f.b, FAKE_BOX, 0, "");
     assert_int_equal(read_all().ops[J_EXIT], 2);
     p->killing = q->ended = false;

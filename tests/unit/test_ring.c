@@ -35,7 +35,7 @@ static int tear_down(void **s)
 static void turn(void)
 {
     for (int i = 0; i < 24; i++) /* half a ring at once */
-        cay__loop_step(&K.loop, 0);
+        cay__loop_step(&keeper.loop, 0);
 }
 
 /* Byte number i of the output, so that a byte out of place is seen. "some output\n" of the fake

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-guest G;
+init_state init;
 
 static ident id;
 
@@ -24,8 +24,8 @@ static int find(const char *file, const char *name)
 static int set_up(void **s)
 {
     (void)s;
-    memset(&G, 0, sizeof G);
-    G.mode = CAY_MODE_ROOT;
+    memset(&init, 0, sizeof init);
+    init.mode = CAY_MODE_ROOT;
     return 0;
 }
 
@@ -160,8 +160,8 @@ static void a_group_that_is_named_is_the_only_one(void **s)
     assert_int_equal(group(file, "65536"), ERANGE);
     assert_int_equal(user_find("root:root", &id), ENOENT); /* only what a template says has one */
     char blob[] = "0:7";
-    G.config = blob;
-    G.config_len = sizeof blob;
+    init.config = blob;
+    init.config_len = sizeof blob;
     assert_int_equal(user_default(&id), 0);
     assert_true(id.uid == 0 && id.gid == 7 && id.ngroups == 0);
 }
@@ -171,12 +171,12 @@ static void one_id_has_one_user(void **s)
     (void)s;
     const char *file =
         "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:\nbob:x:1001:1001::/:/s\n";
-    G.mode = CAY_MODE_SINGLE;
+    init.mode = CAY_MODE_SINGLE;
     assert_int_equal(find(file, "ann"), 0);
     assert_string_equal(id.shell, "/bin/sh"); /* an empty one means it */
     assert_int_equal(find(file, "root"), EPERM);
     assert_int_equal(find(file, "bob"), EPERM);
-    G.uid0 = true;
+    init.uid0 = true;
     assert_int_equal(find(file, "root"), 0);
     assert_int_equal(find(file, "ann"), EPERM);
 }
@@ -204,8 +204,8 @@ static void the_configuration_has_an_end(void **s)
 {
     (void)s;
     char blob[] = "user\0/workspace\0host";
-    G.config = blob;
-    G.config_len = sizeof blob;
+    init.config = blob;
+    init.config_len = sizeof blob;
     assert_string_equal(config_get(0), "user");
     assert_string_equal(config_get(2), "host");
     assert_string_equal(config_get(3), "");

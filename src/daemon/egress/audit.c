@@ -25,12 +25,12 @@ const char *proto_name(unsigned proto)
     return "tcp";
 }
 
-static void file_name(const box *b, const char *end, char out[64])
+static void file_name(const egress_box *b, const char *end, char out[64])
 {
     cay__str_join(out, 64, b->id, end, NULL);
 }
 
-static bool log_open(box *b)
+static bool log_open(egress_box *b)
 {
     struct stat st;
     char name[64];
@@ -49,7 +49,7 @@ static bool log_open(box *b)
     return true;
 }
 
-static void log_shut(box *b)
+static void log_shut(egress_box *b)
 {
     sock_close(b->e, NULL, b->log_fd);
     b->log_fd = -1;
@@ -57,7 +57,7 @@ static void log_shut(box *b)
 
 void audit_flush(egress *e)
 {
-    box *b = e->log_box;
+    egress_box *b = e->log_box;
     char name[64], old[64];
     if (!b || !e->log_len)
         return;
@@ -81,7 +81,7 @@ void audit_flush(egress *e)
         log_shut(b);
 }
 
-static void buffer_line(box *b, const char *line, size_t len)
+static void buffer_line(egress_box *b, const char *line, size_t len)
 {
     egress *e = b->e;
     if (e->log_box != b || e->log_len + len > sizeof e->log)
@@ -94,7 +94,7 @@ static void buffer_line(box *b, const char *line, size_t len)
 }
 
 /* False: one too many in this second. */
-static bool within_rate(box *b)
+static bool within_rate(egress_box *b)
 {
     char line[160];
     uint32_t now = (uint32_t)(cay__boot_ms() / 1000);
@@ -123,7 +123,7 @@ static void write_field(cay__buf *l, const char *key, const char *value)
     cay__buf_json(l, value, strlen(value));
 }
 
-void audit(box *b, const record *r)
+void audit(egress_box *b, const record *r)
 {
     CAY_AUTOBUF l = CAY__BUF(4096);
     char addr[CAY__ADDR_MAX], rule[CAY__RULE_MAX];
@@ -171,7 +171,7 @@ static void append_file(egress *e, int to, const char *name)
     unlinkat(e->audit_dir, name, 0);
 }
 
-void audit_close(box *b)
+void audit_close(egress_box *b)
 {
     egress *e = b->e;
     struct stat st;

@@ -14,9 +14,9 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-box *box_find(egress *e, const char *id)
+egress_box *egress_box_find(egress *e, const char *id)
 {
-    for (box *b = e->boxes; b; b = b->next)
+    for (egress_box *b = e->boxes; b; b = b->next)
         if (!strcmp(b->id, id))
             return b;
     return NULL;
@@ -50,7 +50,7 @@ int policy_from(int fd, bool operator_, cay__policy *out, cay_err *err)
 
 /* Names. The private copy is the truth; the map is only written, and read once, when it is lent. */
 
-static uint32_t find_slot(const box *b, const char *name)
+static uint32_t find_slot(const egress_box *b, const char *name)
 {
     uint32_t i = cay__hash(name, strlen(name)) & (b->index_size - 1);
     while (b->index[i] && strcmp(b->names[b->index[i] - 1], name) != 0)
@@ -58,7 +58,7 @@ static uint32_t find_slot(const box *b, const char *name)
     return i;
 }
 
-static void names_add(box *b, const char *name)
+static void names_add(egress_box *b, const char *name)
 {
     if (b->nnames == b->names_room) {
         if (b->names_room)
@@ -85,7 +85,7 @@ static void names_add(box *b, const char *name)
 
 /* An earlier egress wrote this, and init holds the same memory: nothing in it is believed. A name
  * that cannot be one keeps its number and stands for nothing. */
-static int names_load(box *b, cay_err *err)
+static int names_load(egress_box *b, cay_err *err)
 {
     uint32_t head[2]; /* magic, count */
     struct stat st;
@@ -110,7 +110,7 @@ static int names_load(box *b, cay_err *err)
     return 0;
 }
 
-uint32_t box_number(box *b, const char *name, bool *fresh)
+uint32_t box_number(egress_box *b, const char *name, bool *fresh)
 {
     *fresh = false;
     uint32_t n = 0;
@@ -132,7 +132,7 @@ uint32_t box_number(box *b, const char *name, bool *fresh)
     return b->nnames;
 }
 
-const char *box_name(const box *b, uint32_t n)
+const char *box_name(const egress_box *b, uint32_t n)
 {
     if (n && n <= b->nnames && b->names[n - 1][0])
         return b->names[n - 1];
@@ -186,7 +186,7 @@ int check_socket(const char *id, int fd, const char *what, int type, bool listen
     return cay_fail_sys(err, CAY_ESYS, "lend %s", id);
 }
 
-static void take_policy(box *b, cay__policy *p, uint64_t revision)
+static void take_policy(egress_box *b, cay__policy *p, uint64_t revision)
 {
     int64_t now = cay__now_us();
     cay__policy_clear(&b->policy);
@@ -196,15 +196,15 @@ static void take_policy(box *b, cay__policy *p, uint64_t revision)
     bucket_set(&b->bucket[1], p->rate_down, now);
 }
 
-void box_judge(box *b)
+void box_judge(egress_box *b)
 {
-    for (flow *f = b->flows, *next; f; f = next) {
+    for (egress_flow *f = b->flows, *next; f; f = next) {
         next = f->next;
         flow_judge(f);
     }
 }
 
-int box_policy(box *b, uint64_t revision, int fd, cay_err *err)
+int box_policy(egress_box *b, uint64_t revision, int fd, cay_err *err)
 {
     cay__policy p = { 0 };
     if (revision < b->revision)
@@ -222,7 +222,7 @@ int box_policy(box *b, uint64_t revision, int fd, cay_err *err)
     return 0;
 }
 
-static void box_free(box *b)
+static void box_free(egress_box *b)
 {
     for (uint32_t i = 0; i < b->nnames; i++)
         free(b->names[i]);
@@ -236,7 +236,7 @@ static void box_free(box *b)
 
 int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, cay_err *err)
 {
-    box *old = box_find(e, m->id);
+    egress_box *old = egress_box_find(e, m->id);
     if (old && old->cookie == m->cookie) { /* a new keeper lends what is held already */
         if (m->revision > old->revision)
             CAY_TRY(box_policy(old, m->revision, fds[4], err));
@@ -254,13 +254,13 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
         return cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit",
                             "lend %s: egress has no descriptors left", m->id);
     cay__policy p = { 0 };
-    box *b = cay__alloc(sizeof *b);
-    *b = (box){ .e = e,
-                .cookie = m->cookie,
-                .fallback = m->flags & CAY_N_FALLBACK,
-                .lender = lender,
-                .map = fds[3],
-                .log_fd = -1 };
+    egress_box *b = cay__alloc(sizeof *b);
+    *b = (egress_box){ .e = e,
+                       .cookie = m->cookie,
+                       .fallback = m->flags & CAY_N_FALLBACK,
+                       .lender = lender,
+                       .map = fds[3],
+                       .log_fd = -1 };
     cay__str_copy(b->id, sizeof b->id, m->id);
     b->refill.fn = on_refill;
     int rc = names_load(b, err);
@@ -302,7 +302,7 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     return 0;
 }
 
-void box_drop(box *b)
+void box_drop(egress_box *b)
 {
     egress *e = b->e;
     while (b->flows)
@@ -322,7 +322,7 @@ void box_drop(box *b)
     }
     ports_drop(b);
     sock_close(e, NULL, b->map);
-    for (box **p = &e->boxes; *p; p = &(*p)->next)
+    for (egress_box **p = &e->boxes; *p; p = &(*p)->next)
         if (*p == b) {
             *p = b->next;
             break;

@@ -13,21 +13,21 @@
 
 enum { UP, DOWN, CHUNK_LEAST = 14, CHUNK_MOST = 18, REFILL_MS = 10 };
 
-static cay__watch *get_source(flow *f, int dir)
+static cay__watch *get_source(egress_flow *f, int dir)
 {
     if (dir == UP)
         return &f->in;
     return &f->out;
 }
 
-static cay__watch *get_sink(flow *f, int dir)
+static cay__watch *get_sink(egress_flow *f, int dir)
 {
     if (dir == UP)
         return &f->out;
     return &f->in;
 }
 
-void copy_unstall(flow *f)
+void copy_unstall(egress_flow *f)
 {
     if (!f->stall_prev)
         return;
@@ -37,9 +37,9 @@ void copy_unstall(flow *f)
     f->stall_prev = NULL;
 }
 
-static void stall_flow(flow *f, int dir)
+static void stall_flow(egress_flow *f, int dir)
 {
-    box *b = f->box;
+    egress_box *b = f->box;
     f->stall |= (uint8_t)(1 << dir);
     if (!f->stall_prev) {
         f->stall_next = b->stalled;
@@ -52,7 +52,7 @@ static void stall_flow(flow *f, int dir)
         cay__timer_arm(&b->e->loop, &b->refill, cay__boot_ms() + REFILL_MS);
 }
 
-static void update_events(flow *f)
+static void update_events(egress_flow *f)
 {
     bool held = f->proto == CAY__NET_HTTP && f->name && f->http.next == HTTP_ASKED && !f->http.left;
     uint32_t in = 0, out = 0;
@@ -66,7 +66,7 @@ static void update_events(flow *f)
 }
 
 /* How many of the n bytes at p may pass, at most `most` of them; *s goes on as if they had. */
-static size_t http_pass(flow *f, http_state *s, const char *p, size_t n, size_t most,
+static size_t http_pass(egress_flow *f, http_state *s, const char *p, size_t n, size_t most,
                         const char **why)
 {
     char host[256];
@@ -95,7 +95,7 @@ static size_t http_pass(flow *f, http_state *s, const char *p, size_t n, size_t 
 }
 
 /* False: the flow is gone. */
-static bool finish_direction(flow *f, int dir)
+static bool finish_direction(egress_flow *f, int dir)
 {
     f->eof[dir] = 1;
     if (f->eof[!dir]) {
@@ -106,13 +106,13 @@ static bool finish_direction(flow *f, int dir)
     return true;
 }
 
-static bool abort_flow(flow *f, const char *why)
+static bool abort_flow(egress_flow *f, const char *why)
 {
     flow_end(f, why, false);
     return false;
 }
 
-static bool copy_bytes(flow *f, int dir, uint32_t events)
+static bool copy_bytes(egress_flow *f, int dir, uint32_t events)
 {
     egress *e = f->box->e;
     bucket *rate = &f->box->bucket[dir];
@@ -181,7 +181,7 @@ static bool copy_bytes(flow *f, int dir, uint32_t events)
     return true;
 }
 
-void copy_start(flow *f)
+void copy_start(egress_flow *f)
 {
     f->state = FLOW_COPY;
     if (f->proto == CAY__NET_HTTP && f->name)
@@ -191,7 +191,7 @@ void copy_start(flow *f)
     update_events(f);
 }
 
-void copy_event(flow *f, bool upstream, uint32_t events)
+void copy_event(egress_flow *f, bool upstream, uint32_t events)
 {
     int in = upstream ? DOWN : UP, out = !in;
     uint32_t over = events & (EPOLLHUP | EPOLLERR);
@@ -208,9 +208,9 @@ void copy_event(flow *f, bool upstream, uint32_t events)
 
 void on_refill(cay__timer *t)
 {
-    box *b = OWNER(t, box, refill);
+    egress_box *b = OWNER(t, egress_box, refill);
     while (b->stalled) {
-        flow *f = b->stalled;
+        egress_flow *f = b->stalled;
         copy_unstall(f);
         f->stall = 0;
         update_events(f); /* the loop tells what can be done */

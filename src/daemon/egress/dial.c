@@ -26,7 +26,7 @@ typedef struct try_ {
 
 struct dial {
     egress *e;
-    box *b;
+    egress_box *b;
     char name[CAY__NAME_MAX + 1]; /* "": an address was given */
     uint32_t number;              /* of the name in the sandbox's map, for its memory; 0: none */
     uint16_t port;
@@ -267,7 +267,7 @@ static bool try_next_addr(dial *d)
 
 static void cache_lookup(dial *d, uint32_t ttl)
 {
-    box *b = d->b;
+    egress_box *b = d->b;
     int64_t ms = CAY_MIN((int64_t)ttl * 1000, CACHE_MS);
     if (!b || !d->number || ms <= 0)
         return;
@@ -296,7 +296,7 @@ static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, 
     try_next_addr(d);
 }
 
-bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number,
+bool dial_start(dial **out, egress *e, egress_box *b, const char *name, uint32_t number,
                 const uint8_t *addr, uint16_t port, bool trusted, dial_done *done, void *arg)
 {
     dial *d = *out = CAY_OR(e->spare, cay__alloc(sizeof *d));

@@ -15,13 +15,13 @@ enum { TTL = 60, ROUNDS = 32 };
 struct dns_conn {
     cay__watch w;
     later late;
-    box *b;
+    egress_box *b;
     dns_conn *next, **prev;
     size_t have;
     uint8_t in[2 + DNS_QUERY_MAX];
 };
 
-static void deny_query(box *b, const dns_query *q, const char *reason, const cay__rule *rule,
+static void deny_query(egress_box *b, const dns_query *q, const char *reason, const cay__rule *rule,
                        dns_answer *a)
 {
     *a = (dns_answer){ .rcode = DNS_NXDOMAIN,
@@ -32,7 +32,7 @@ static void deny_query(box *b, const dns_query *q, const char *reason, const cay
               .event = "dns", .verdict = "deny", .reason = reason, .name = q->name, .rule = rule });
 }
 
-static void answer_pointer(box *b, const uint8_t addr[16], dns_answer *a)
+static void answer_pointer(egress_box *b, const uint8_t addr[16], dns_answer *a)
 {
     const char *name = box_name(b, synthetic(addr));
     *a = (dns_answer){ .rcode = name ? DNS_NOERROR : DNS_NXDOMAIN,
@@ -55,7 +55,7 @@ static bool answer_localhost(const dns_query *q, dns_answer *a)
     return true;
 }
 
-static void answer_query(box *b, const dns_query *q, dns_answer *a)
+static void answer_query(egress_box *b, const dns_query *q, dns_answer *a)
 {
     char name[CAY__NAME_MAX + 1];
     uint8_t addr[16];
@@ -100,7 +100,7 @@ static void answer_query(box *b, const dns_query *q, dns_answer *a)
 }
 
 /* The length of the answer, 0: none. */
-static size_t build_reply(box *b, const uint8_t *in, size_t len, uint8_t *out, size_t limit,
+static size_t build_reply(egress_box *b, const uint8_t *in, size_t len, uint8_t *out, size_t limit,
                           bool udp)
 {
     dns_query q;
@@ -118,7 +118,7 @@ static size_t build_reply(box *b, const uint8_t *in, size_t len, uint8_t *out, s
 void on_dns_udp(cay__watch *w, uint32_t events)
 {
     static const int off;
-    box *b = OWNER(w, box, dns_udp);
+    egress_box *b = OWNER(w, egress_box, dns_udp);
     if (events & EPOLLHUP) {
         box_tampered(b);
         return;
@@ -225,7 +225,7 @@ static void on_conn(cay__watch *w, uint32_t events)
 
 void on_dns_tcp(cay__watch *w, uint32_t events)
 {
-    box *b = OWNER(w, box, dns_tcp);
+    egress_box *b = OWNER(w, egress_box, dns_tcp);
     if (events & EPOLLHUP) {
         box_tampered(b);
         return;

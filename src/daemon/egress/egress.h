@@ -45,8 +45,8 @@ enum {
 };
 
 typedef struct egress egress;
-typedef struct box box;
-typedef struct flow flow;
+typedef struct egress_box egress_box;
+typedef struct egress_flow egress_flow;
 typedef struct dial dial;
 typedef struct resolve resolve;
 typedef struct link_ link_;
@@ -75,7 +75,7 @@ struct egress {
     link_ *links;
     struct fetch *fetches;
     unsigned nlinks, link_seq;
-    box *boxes;
+    egress_box *boxes;
     unsigned nboxes;
     dial *spare;     /* memory of the last that ended */
     cay__policy *op; /* NULL: no operator's file */
@@ -91,7 +91,7 @@ struct egress {
     int64_t servers_at, servers_stamp;
     int64_t alone_since; /* 0: a keeper is connected */
     int64_t pair_ms;     /* an interceptor was asked for */
-    box *log_box;        /* whose records are in log */
+    egress_box *log_box; /* whose records are in log */
     size_t log_len;
     char log[32 << 10];
     uint8_t buffer[BUFFER];
@@ -107,14 +107,14 @@ typedef struct lookup {
 /* Where a kernel cannot lead every connection to one listener. */
 typedef struct door {
     cay__watch w;
-    box *b;
+    egress_box *b;
     uint16_t number; /* 0: not bound */
     bool watched;
 } door;
 
-struct box {
+struct egress_box {
     egress *e;
-    box *next;
+    egress_box *next;
     char id[CAY_WIRE_ID];
     uint64_t cookie, revision;
     bool fallback;
@@ -131,7 +131,7 @@ struct box {
     uint32_t index_size;
     lookup *cache[CACHE];
 
-    flow *flows;
+    egress_flow *flows;
     given *given; /* those that the interceptor has */
     unsigned nflows,
         nlive;       /* all of flows; those of them that are not being refused, and of given */
@@ -139,7 +139,7 @@ struct box {
     bool suspect;    /* an accept took long: from then on it is told whether it slept */
     unsigned slow;   /* accepts that slept */
     int64_t slow_ms; /* since when they are counted */
-    flow *stalled;
+    egress_flow *stalled;
     cay__timer refill;
     bucket bucket[2];
     later rest; /* accept failed: try again */
@@ -154,26 +154,26 @@ struct box {
 /* box.c. `fds` as in CAY_N_LEND; on success the first four are taken, the policy's stays the
  * caller's. */
 int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, cay_err *err);
-int box_policy(box *b, uint64_t revision, int fd, cay_err *err);
-void box_drop(box *b);
+int box_policy(egress_box *b, uint64_t revision, int fd, cay_err *err);
+void box_drop(egress_box *b);
 /* What is lent is what it is said to be. */
 int check_socket(const char *id, int fd, const char *what, int type, bool listening,
                  uint64_t cookie, cay_err *err);
 
 /* ports.c. Takes the sockets out of the bag; whatever happens, ports_drop() gives back what was
  * taken. */
-int ports_take(box *b, int bag, cay_err *err);
+int ports_take(egress_box *b, int bag, cay_err *err);
 /* Each port of the policy has its listener, or the policy is refused: policy_port_taken,
  * too_many_ports. */
-int ports_serve(box *b, const cay__policy *p, cay_err *err);
-void ports_wake(box *b); /* after box_rest() */
-void ports_drop(box *b);
+int ports_serve(egress_box *b, const cay__policy *p, cay_err *err);
+void ports_wake(egress_box *b); /* after box_rest() */
+void ports_drop(egress_box *b);
 void alarm_set(bool on);
-box *box_find(egress *e, const char *id);
-void box_judge(box *b); /* after a change: cut what is no longer allowed */
+egress_box *egress_box_find(egress *e, const char *id);
+void box_judge(egress_box *b); /* after a change: cut what is no longer allowed */
 /* The number of a folded name; 0 when there is no room. *fresh: it was not there before. */
-uint32_t box_number(box *b, const char *name, bool *fresh);
-const char *box_name(const box *b, uint32_t n);
+uint32_t box_number(egress_box *b, const char *name, bool *fresh);
+const char *box_name(const egress_box *b, uint32_t n);
 /* The number of a synthetic address, which may have no name; 0: it is none. */
 uint32_t synthetic(const uint8_t addr[16]);
 void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16]);
@@ -186,12 +186,12 @@ void dns_conn_close(dns_conn *c);
 
 /* flow.c */
 typedef enum flow_state { FLOW_PEEK, FLOW_DIAL, FLOW_COPY, FLOW_REFUSE, FLOW_DRAIN } flow_state;
-struct flow {
+struct egress_flow {
     cay__watch in, out; /* the sandbox's side, the other side; fd -1: not there */
     later late;
-    box *box;
-    flow *next, **prev;
-    flow *stall_next, **stall_prev;
+    egress_box *box;
+    egress_flow *next, **prev;
+    egress_flow *stall_next, **stall_prev;
     dial *dial;
     const cay__rule *rule;
     const char *reason;
@@ -213,31 +213,31 @@ void on_tcp(cay__watch *w, uint32_t events);
 void on_port(cay__watch *w, uint32_t events); /* of a port */
 /* A connection of one of its listeners; -1: no more for now; -2: the listener was tampered with,
  * and the sandbox is dropped. */
-int box_accept(box *b, cay__watch *w);
-void box_rest(box *b, cay__watch *w); /* no events for a moment, or the loop spins */
-void box_tampered(box *b);
-void flow_judge(flow *f);
+int box_accept(egress_box *b, cay__watch *w);
+void box_rest(egress_box *b, cay__watch *w); /* no events for a moment, or the loop spins */
+void box_tampered(egress_box *b);
+void flow_judge(egress_flow *f);
 /* Ends it. orderly: both sides finished; else they are reset. Writes the last record. */
-void flow_end(flow *f, const char *reason, bool orderly);
-void flow_free(flow *f);
-const char *flow_name(const flow *f);
-void flow_want(flow *f, cay__watch *w, uint32_t events);
-void flow_lowat(flow *f, uint32_t n);
+void flow_end(egress_flow *f, const char *reason, bool orderly);
+void flow_free(egress_flow *f);
+const char *flow_name(const egress_flow *f);
+void flow_want(egress_flow *f, cay__watch *w, uint32_t events);
+void flow_lowat(egress_flow *f, uint32_t n);
 
 /* copy.c */
-void copy_start(flow *f);
-void copy_event(flow *f, bool upstream, uint32_t events);
-void copy_unstall(flow *f);
+void copy_start(egress_flow *f);
+void copy_event(egress_flow *f, bool upstream, uint32_t events);
+void copy_unstall(egress_flow *f);
 void on_refill(cay__timer *t);
 
 /* refuse.c */
-void refuse(flow *f, const char *reason, uint16_t status);
-void refuse_event(flow *f, uint32_t events);
+void refuse(egress_flow *f, const char *reason, uint16_t status);
+void refuse_event(egress_flow *f, uint32_t events);
 
 /* dial.c. done() may be called before dial_start() returns, which then is false; *out is set
  * before, and gone when it is called. fd -1: reason tells why. */
 typedef void dial_done(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys);
-bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number,
+bool dial_start(dial **out, egress *e, egress_box *b, const char *name, uint32_t number,
                 const uint8_t *addr, uint16_t port, bool trusted, dial_done *done, void *arg);
 void dial_cancel(dial *d);
 /* Would a packet to it leave this host, and not by broadcast? Asks the kernel. */
@@ -246,14 +246,14 @@ bool route_leads_out(egress *e, const uint8_t addr[16]);
 /* resolve.c. done() is never called before resolve_start() returns. n 0: reason tells why. */
 typedef void resolve_done(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl,
                           const char *reason);
-resolve *resolve_start(egress *e, box *b, const char *name, resolve_done *done, void *arg);
+resolve *resolve_start(egress *e, egress_box *b, const char *name, resolve_done *done, void *arg);
 void resolve_cancel(resolve *r);
 
 /* link.c */
 void on_listen(cay__watch *w, uint32_t events);
 void links_sweep(egress *e);
-void links_forget(box *b);  /* fetches in its name end */
-void links_pair(egress *e); /* the keeper is asked for an interceptor, not too often */
+void links_forget(egress_box *b); /* fetches in its name end */
+void links_pair(egress *e);       /* the keeper is asked for an interceptor, not too often */
 
 /* audit.c */
 typedef struct record {
@@ -270,23 +270,23 @@ typedef struct record {
     uint64_t up, down;
     int64_t ms;
 } record;
-void audit(box *b, const record *r);
+void audit(egress_box *b, const record *r);
 void audit_flush(egress *e);
-void audit_close(box *b); /* its records join those of the past */
+void audit_close(egress_box *b); /* its records join those of the past */
 const char *proto_name(unsigned proto);
 
 /* intercept.c */
-bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls);
-bool intercept_give(flow *f, int upstream);
+bool intercept_wanted(const egress_box *b, const char *name, uint16_t port, bool tls);
+bool intercept_give(egress_flow *f, int upstream);
 void intercept_take(egress *e, int fd); /* another one, or none */
-void intercept_spent(box *b); /* it is told what went through here, when that is worth it */
+void intercept_spent(egress_box *b); /* it is told what went through here, when that is worth it */
 
 /* given.c */
-void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port,
-               unsigned proto, int64_t age); /* or it is there already */
-void given_over(box *b, uint64_t number);    /* somebody told its end */
-void given_drop(box *b);                     /* the sandbox is gone */
-void given_move(box *from, box *to);         /* it has another net namespace */
+void given_add(egress_box *b, uint64_t number, const char *name, const uint8_t addr[16],
+               uint16_t port, unsigned proto, int64_t age); /* or it is there already */
+void given_over(egress_box *b, uint64_t number);            /* somebody told its end */
+void given_drop(egress_box *b);                             /* the sandbox is gone */
+void given_move(egress_box *from, egress_box *to);          /* it has another net namespace */
 void given_doubt(egress *e);  /* the pair ended: all are over unless they are named soon */
 void given_settle(egress *e); /* those that were not are */
 
@@ -295,8 +295,8 @@ void harden_first(egress *e);
 bool harden_last(egress *e);
 
 /* Sockets, counted, for a sandbox or (NULL) for nobody. */
-int sock_open(egress *e, box *b, int family, int type);
-void sock_close(egress *e, box *b, int fd);
+int sock_open(egress *e, egress_box *b, int family, int type);
+void sock_close(egress *e, egress_box *b, int fd);
 bool sock_room(const egress *e, unsigned n);
 /* An address of 16 bytes as the kernel takes it; the length. */
 struct sockaddr_storage;

@@ -24,12 +24,12 @@ enum {
     ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */
 };
 
-const char *flow_name(const flow *f)
+const char *flow_name(const egress_flow *f)
 {
     return box_name(f->box, f->name);
 }
 
-void flow_want(flow *f, cay__watch *w, uint32_t events)
+void flow_want(egress_flow *f, cay__watch *w, uint32_t events)
 {
     cay__loop *l = &f->box->e->loop;
     uint8_t *on;
@@ -50,7 +50,7 @@ void flow_want(flow *f, cay__watch *w, uint32_t events)
 
 /* Wakes us when so many bytes are there, and not before: MSG_PEEK leaves them, and a
  * level-triggered loop would spin. */
-void flow_lowat(flow *f, uint32_t n)
+void flow_lowat(egress_flow *f, uint32_t n)
 {
     int v = (int)n;
     if (f->lowat == n)
@@ -59,7 +59,7 @@ void flow_lowat(flow *f, uint32_t n)
     setsockopt(f->in.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof v);
 }
 
-static void record_it(flow *f, const char *event, const char *verdict, const char *reason,
+static void record_it(egress_flow *f, const char *event, const char *verdict, const char *reason,
                       const char *seen, bool end)
 {
     static const uint8_t nowhere[16];
@@ -86,15 +86,15 @@ static void record_it(flow *f, const char *event, const char *verdict, const cha
                              .ms = cay__now_ms() - f->began });
 }
 
-static void deny_flow(flow *f, const char *reason, const char *seen)
+static void deny_flow(egress_flow *f, const char *reason, const char *seen)
 {
     record_it(f, "connect", "deny", reason, seen, false);
     refuse(f, reason, 403);
 }
 
-void flow_free(flow *f)
+void flow_free(egress_flow *f)
 {
-    box *b = f->box;
+    egress_box *b = f->box;
     for (int i = 0; i < 2; i++) {
         cay__watch *w;
         if (i)
@@ -118,7 +118,7 @@ void flow_free(flow *f)
     free(f);
 }
 
-void flow_end(flow *f, const char *reason, bool orderly)
+void flow_end(egress_flow *f, const char *reason, bool orderly)
 {
     static const struct linger none = { 0, 0 };
     if (f->state == FLOW_COPY)
@@ -135,12 +135,12 @@ static void on_in(cay__watch *w, uint32_t events);
 
 static void on_out(cay__watch *w, uint32_t events)
 {
-    copy_event(OWNER(w, flow, out), true, events);
+    copy_event(OWNER(w, egress_flow, out), true, events);
 }
 
 static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys)
 {
-    flow *f = arg;
+    egress_flow *f = arg;
     f->dial = NULL;
     memcpy(f->peer, addr, 16);
     if (fd < 0) {
@@ -167,9 +167,9 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     copy_start(f);
 }
 
-static void start_dial(flow *f, const cay__service_rule *service)
+static void start_dial(egress_flow *f, const cay__service_rule *service)
 {
-    box *b = f->box;
+    egress_box *b = f->box;
     f->state = FLOW_DIAL;
     flow_lowat(f, 1);
     later_stop(&f->late);
@@ -195,16 +195,16 @@ static void start_dial(flow *f, const cay__service_rule *service)
                                            finished talking is not */
 }
 
-static cay__verdict decide_flow(const flow *f)
+static cay__verdict decide_flow(const egress_flow *f)
 {
-    const box *b = f->box;
+    const egress_box *b = f->box;
     const char *name = flow_name(f);
     if (name)
         return cay__decide_name(b->e->op, &b->policy, name, f->port, false);
     return cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
 }
 
-static void go_on(flow *f)
+static void go_on(egress_flow *f)
 {
     cay__verdict v = decide_flow(f); /* the service, if any, is looked up again: no pointer into a
                                     policy is kept but the rule's */
@@ -215,7 +215,7 @@ static void go_on(flow *f)
 }
 
 /* The server name has to be the one whose address was dialled. */
-static bool hello_fits(flow *f, const hello *h)
+static bool hello_fits(egress_flow *f, const hello *h)
 {
     char sni[CAY__NAME_MAX + 1];
     const char *name = flow_name(f);
@@ -239,7 +239,7 @@ static bool hello_fits(flow *f, const hello *h)
     return false;
 }
 
-static void peek_tls(flow *f, size_t n, bool ended)
+static void peek_tls(egress_flow *f, size_t n, bool ended)
 {
     hello h;
     int rc = hello_read(f->box->e->buffer, n, &h);
@@ -256,7 +256,7 @@ static void peek_tls(flow *f, size_t n, bool ended)
         deny_flow(f, "tls_unreadable", NULL);
 }
 
-static void peek_http(flow *f, size_t n, bool ended)
+static void peek_http(egress_flow *f, size_t n, bool ended)
 {
     http_state s = { 0 };
     char host[256];
@@ -272,7 +272,7 @@ static void peek_http(flow *f, size_t n, bool ended)
         deny_flow(f, rc == HTTP_MORE ? "http_unreadable" : why, host);
 }
 
-static void peek_client(flow *f, uint32_t events)
+static void peek_client(egress_flow *f, uint32_t events)
 {
     egress *e = f->box->e;
     ssize_t n = recv(f->in.fd, e->buffer, HTTP_HEAD_MAX + HELLO_MAX, MSG_PEEK | MSG_DONTWAIT);
@@ -291,14 +291,14 @@ static void peek_client(flow *f, uint32_t events)
 
 static void on_silence(later *l)
 {
-    flow *f = OWNER(l, flow, late);
+    egress_flow *f = OWNER(l, egress_flow, late);
     record_it(f, "connect", "deny", "hello_timeout", NULL, false);
     flow_end(f, NULL, false);
 }
 
 static void on_in(cay__watch *w, uint32_t events)
 {
-    flow *f = OWNER(w, flow, in);
+    egress_flow *f = OWNER(w, egress_flow, in);
     switch (f->state) {
     case FLOW_PEEK: peek_client(f, events); break;
     case FLOW_DIAL: flow_end(f, "closed_early", false); break;
@@ -309,7 +309,7 @@ static void on_in(cay__watch *w, uint32_t events)
 
 /* Where everything is open nothing is looked at, but for what is bound for a destination with a
  * credential: that has to prove its name as under a rule. */
-static uint8_t look_for(const flow *f, const cay__verdict *v)
+static uint8_t look_for(const egress_flow *f, const cay__verdict *v)
 {
     const char *name = flow_name(f);
     if (v->proto != CAY__NET_TCP || v->service || !name)
@@ -321,7 +321,7 @@ static uint8_t look_for(const flow *f, const cay__verdict *v)
     return CAY__NET_TCP;
 }
 
-static void first_verdict(flow *f)
+static void first_verdict(egress_flow *f)
 {
     cay__verdict v = decide_flow(f);
     f->rule = v.rule;
@@ -342,7 +342,7 @@ static void first_verdict(flow *f)
     }
 }
 
-void flow_judge(flow *f)
+void flow_judge(egress_flow *f)
 {
     if (f->state >= FLOW_REFUSE)
         return;
@@ -371,7 +371,7 @@ void flow_judge(flow *f)
     deny_flow(f, v.allow ? "policy_changed" : reason, NULL);
 }
 
-static bool read_destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
+static bool read_destination(const egress_box *b, int fd, uint8_t addr[16], uint16_t *port)
 {
     struct sockaddr_storage s;
     socklen_t len = sizeof s;
@@ -388,7 +388,7 @@ static bool read_destination(const box *b, int fd, uint8_t addr[16], uint16_t *p
 
 /* No sandbox may take the last descriptors from the others: each has its equal share, and more only
  * while twice as many are free. */
-static bool within_share(const box *b)
+static bool within_share(const egress_box *b)
 {
     const egress *e = b->e;
     unsigned all = e->fds_max, share = e->nboxes > 1 ? all / e->nboxes : all - all / 8;
@@ -398,19 +398,19 @@ static bool within_share(const box *b)
     return b->fds + FLOW_FDS <= CAY_MAX(share, spare);
 }
 
-static void accept_flow(box *b, int fd)
+static void accept_flow(egress_box *b, int fd)
 {
     static const struct linger reset = { 1, 0 };
     static const int on = 1, whole = -1;
     egress *e = b->e;
-    flow *f = cay__alloc(sizeof *f);
-    *f = (flow){ .in = { .fd = fd, .fn = on_in },
-                 .out.fd = -1,
-                 .box = b,
-                 .id = ++e->flow_seq,
-                 .began = cay__now_ms(),
-                 .lowat = 1,
-                 .chunk = { 14, 14 } };
+    egress_flow *f = cay__alloc(sizeof *f);
+    *f = (egress_flow){ .in = { .fd = fd, .fn = on_in },
+                        .out.fd = -1,
+                        .box = b,
+                        .id = ++e->flow_seq,
+                        .began = cay__now_ms(),
+                        .lowat = 1,
+                        .chunk = { 14, 14 } };
     f->next = b->flows;
     f->prev = &b->flows;
     if (f->next)
@@ -451,7 +451,7 @@ static void accept_flow(box *b, int fd)
 
 static void on_rest(later *l)
 {
-    box *b = OWNER(l, box, rest);
+    egress_box *b = OWNER(l, egress_box, rest);
     if (b->doors)
         ports_wake(b);
     else
@@ -460,13 +460,13 @@ static void on_rest(later *l)
     cay__loop_set(&b->e->loop, &b->dns_udp, EPOLLIN);
 }
 
-void box_rest(box *b, cay__watch *w)
+void box_rest(egress_box *b, cay__watch *w)
 {
     cay__loop_set(&b->e->loop, w, 0);
     later_set(b->e, &b->rest, 100, on_rest);
 }
 
-void box_tampered(box *b)
+void box_tampered(egress_box *b)
 {
     audit(b, &(record){ .event = "connect", .verdict = "deny", .reason = "listener_tampered" });
     box_drop(b);
@@ -480,7 +480,7 @@ static long count_sleeps(void)
 }
 
 /* One accept that slept may have waited for memory; several in a minute were made to. */
-static bool made_to_wait(box *b, int64_t began, long slept)
+static bool made_to_wait(egress_box *b, int64_t began, long slept)
 {
     int64_t now = cay__now_ms();
     if (now - began < SLEPT_MS)
@@ -499,7 +499,7 @@ static bool made_to_wait(box *b, int64_t began, long slept)
 /* Init shares the listener's open file. It may let it block (then the alarm ends the wait: a
  * listener that does not block is never interrupted), give it a time-out, take connections away, or
  * shut it down. */
-int box_accept(box *b, cay__watch *w)
+int box_accept(egress_box *b, cay__watch *w)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         int flags = fcntl(w->fd, F_GETFL);
@@ -525,7 +525,7 @@ int box_accept(box *b, cay__watch *w)
     return -1;
 }
 
-static void on_listener(box *b, cay__watch *w, uint32_t events)
+static void on_listener(egress_box *b, cay__watch *w, uint32_t events)
 {
     if (events & EPOLLHUP) { /* shut down by init */
         box_tampered(b);
@@ -539,7 +539,7 @@ static void on_listener(box *b, cay__watch *w, uint32_t events)
 
 void on_tcp(cay__watch *w, uint32_t events)
 {
-    on_listener(OWNER(w, box, tcp), w, events);
+    on_listener(OWNER(w, egress_box, tcp), w, events);
 }
 
 void on_port(cay__watch *w, uint32_t events)

@@ -22,7 +22,7 @@ struct given {
     char name[CAY__NAME_MAX + 1];
 };
 
-static given **find_given(box *b, uint64_t number)
+static given **find_given(egress_box *b, uint64_t number)
 {
     given **at = &b->given;
     while (*at && (*at)->flow != number)
@@ -30,8 +30,8 @@ static given **find_given(box *b, uint64_t number)
     return at;
 }
 
-void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port,
-               unsigned proto, int64_t age)
+void given_add(egress_box *b, uint64_t number, const char *name, const uint8_t addr[16],
+               uint16_t port, unsigned proto, int64_t age)
 {
     given *g = *find_given(b, number);
     if (!g) {
@@ -49,7 +49,7 @@ void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16]
     g->stale = false;
 }
 
-static void take_out(box *b, given **at)
+static void take_out(egress_box *b, given **at)
 {
     given *g = *at;
     *at = g->next;
@@ -57,7 +57,7 @@ static void take_out(box *b, given **at)
     free(g);
 }
 
-void given_over(box *b, uint64_t number)
+void given_over(egress_box *b, uint64_t number)
 {
     given **at = find_given(b, number);
     if (*at)
@@ -65,7 +65,7 @@ void given_over(box *b, uint64_t number)
 }
 
 /* How many bytes went, nobody knows any more. */
-static void cut_given(box *b, given **at, const char *reason)
+static void cut_given(egress_box *b, given **at, const char *reason)
 {
     const given *g = *at;
     cay__verdict v = cay__decide_name(b->e->op, &b->policy, g->name, g->port,
@@ -85,13 +85,13 @@ static void cut_given(box *b, given **at, const char *reason)
     take_out(b, at);
 }
 
-void given_drop(box *b)
+void given_drop(egress_box *b)
 {
     while (b->given)
         cut_given(b, &b->given, "sandbox_gone");
 }
 
-void given_move(box *from, box *to)
+void given_move(egress_box *from, egress_box *to)
 {
     to->given = CAY_STEAL(from->given);
     for (given *g = to->given; g; g = g->next) {
@@ -103,7 +103,7 @@ void given_move(box *from, box *to)
 void given_settle(egress *e)
 {
     later_stop(&e->stale);
-    for (box *b = e->boxes; b; b = b->next)
+    for (egress_box *b = e->boxes; b; b = b->next)
         for (given **at = &b->given; *at;)
             if ((*at)->stale)
                 cut_given(b, at, "interceptor_died");
@@ -118,7 +118,7 @@ static void on_stale(later *l)
 
 void given_doubt(egress *e)
 {
-    for (box *b = e->boxes; b; b = b->next)
+    for (egress_box *b = e->boxes; b; b = b->next)
         for (given *g = b->given; g; g = g->next)
             g->stale = true;
     later_set(e, &e->stale, STALE_MS, on_stale);

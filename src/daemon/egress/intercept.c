@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls)
+bool intercept_wanted(const egress_box *b, const char *name, uint16_t port, bool tls)
 {
     return cay__binding_for_host(&b->policy, name, port, tls);
 }
@@ -21,7 +21,7 @@ static void take_note(egress *e, cay_n_note *n)
 {
     n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->secret[sizeof n->secret - 1] =
         n->reason[sizeof n->reason - 1] = 0;
-    box *b = box_find(e, n->id);
+    egress_box *b = egress_box_find(e, n->id);
     if (b)
         audit(b, &(record){ .event = "credential",
                             .verdict = n->allowed ? "allow" : "deny",
@@ -35,7 +35,7 @@ static void take_note(egress *e, cay_n_note *n)
 static void take_end(egress *e, cay_n_end *n)
 {
     n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->reason[sizeof n->reason - 1] = 0;
-    box *b = box_find(e, n->id);
+    egress_box *b = egress_box_find(e, n->id);
     if (!b)
         return;
     cay__verdict v = cay__decide_name(e->op, &b->policy, n->name, n->port,
@@ -60,7 +60,7 @@ static void take_end(egress *e, cay_n_end *n)
 static void take_live(egress *e, cay_n_end *n)
 {
     n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = 0;
-    box *b = box_find(e, n->id);
+    egress_box *b = egress_box_find(e, n->id);
     if (b)
         given_add(b, n->flow, n->name, n->addr, n->port, n->proto, (int64_t)n->ms);
 }
@@ -68,7 +68,7 @@ static void take_live(egress *e, cay_n_end *n)
 static void take_spent(egress *e, cay_n_spent *n)
 {
     n->id[sizeof n->id - 1] = 0;
-    box *b = box_find(e, n->id);
+    egress_box *b = egress_box_find(e, n->id);
     for (int dir = 0; b && dir < 2; dir++)
         bucket_others(&b->bucket[dir], n->bytes[dir], cay__now_us());
 }
@@ -136,7 +136,7 @@ void intercept_take(egress *e, int fd)
 }
 
 /* False: nobody takes it. On success both sockets are gone from here. */
-bool intercept_give(flow *f, int upstream)
+bool intercept_give(egress_flow *f, int upstream)
 {
     egress *e = f->box->e;
     const char *name = flow_name(f);
@@ -168,7 +168,7 @@ bool intercept_give(flow *f, int upstream)
     return true;
 }
 
-void intercept_spent(box *b)
+void intercept_spent(egress_box *b)
 {
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_SPENT };
     cay_n_spent m = { .bytes = { b->bucket[0].mine, b->bucket[1].mine } };

@@ -57,7 +57,7 @@ void links_sweep(egress *e)
     bool settled = false;
     for (link_ *k = e->links; k; k = k->next)
         settled |= now - k->since >= ORPHAN_MS;
-    for (box *b = e->boxes, *next; settled && b; b = next) {
+    for (egress_box *b = e->boxes, *next; settled && b; b = next) {
         bool held = false;
         next = b->next;
         for (link_ *k = e->links; k; k = k->next)
@@ -113,7 +113,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
     static const struct linger none = { 0, 0 };
     cay_n_ack a = { .seq = q->seq };
     cay_err err = CAY_ERR_INIT;
-    box *b = box_find(e, q->id);
+    egress_box *b = egress_box_find(e, q->id);
     for (fetch **p = &e->fetches; *p; p = &(*p)->next)
         if (*p == q) {
             *p = q->next;
@@ -151,7 +151,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
     free(q);
 }
 
-void links_forget(box *b)
+void links_forget(egress_box *b)
 {
     static const uint8_t nowhere[16];
     for (fetch *q = b->e->fetches, *next; q; q = next) {
@@ -164,8 +164,8 @@ void links_forget(box *b)
 }
 
 /* The verdict on a name or address with a port, as text for people. */
-static int check_host(egress *e, box *b, const cay_n_dial *m, const char *name, cay__verdict *v,
-                      cay_err *err)
+static int check_host(egress *e, egress_box *b, const cay_n_dial *m, const char *name,
+                      cay__verdict *v, cay_err *err)
 {
     char rule[CAY__RULE_MAX] = "";
     *v = cay__decide_host(e->op, &b->policy, name, m->port, m->flags & CAY_N_IMPLICIT);
@@ -191,7 +191,7 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     cay__verdict v;
     uint8_t addr[16];
     char folded[CAY__NAME_MAX + 1];
-    box *b = box_find(e, m->id);
+    egress_box *b = egress_box_find(e, m->id);
     cay__str_copy(a.id, sizeof a.id, m->id);
     bool literal = cay__addr_parse(name, addr);
     int rc;
@@ -247,7 +247,7 @@ static int set_operator(egress *e, int fd, cay_err *err)
         e->op = cay__alloc(sizeof p);
         *e->op = p;
     }
-    for (box *b = e->boxes; b; b = b->next)
+    for (egress_box *b = e->boxes; b; b = b->next)
         box_judge(b);
     e->servers_at = e->servers_stamp = 0;
     if (old) {
@@ -272,7 +272,7 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
     egress *e = k->e;
     cay_n_ack a = { .seq = m->seq };
     cay_err err = CAY_ERR_INIT;
-    box *b = box_find(e, m->id);
+    egress_box *b = egress_box_find(e, m->id);
     int rc = 0;
     cay__str_copy(a.id, sizeof a.id, m->id);
     if (type == CAY_N_LEND && !cay__id_valid(m->id, 0)) {
@@ -296,7 +296,7 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
         intercept_take(e, CAY_STEAL_FD(fds[0]));
     }
     fill_ack(&a, rc, &err);
-    b = box_find(e, m->id);
+    b = egress_box_find(e, m->id);
     if (b)
         a.revision = b->revision;
     else

@@ -87,7 +87,7 @@ bool sock_room(const egress *e, unsigned n)
     return e->fds + n <= e->fds_max;
 }
 
-int sock_open(egress *e, box *b, int family, int type)
+int sock_open(egress *e, egress_box *b, int family, int type)
 {
     if (!sock_room(e, 1)) {
         errno = EMFILE;
@@ -100,7 +100,7 @@ int sock_open(egress *e, box *b, int family, int type)
     return fd;
 }
 
-void sock_close(egress *e, box *b, int fd)
+void sock_close(egress *e, egress_box *b, int fd)
 {
     if (fd < 0)
         return;

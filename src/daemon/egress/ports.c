@@ -11,7 +11,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-int ports_take(box *b, int bag, cay_err *err)
+int ports_take(egress_box *b, int bag, cay_err *err)
 {
     int fd[CAY_N_PORTS_MOST], n = CAY_N_PORTS_MOST, rc = 0;
     char word;
@@ -39,7 +39,7 @@ int ports_take(box *b, int bag, cay_err *err)
     return rc;
 }
 
-static door *of_number(box *b, uint16_t number)
+static door *of_number(egress_box *b, uint16_t number)
 {
     for (door *p = b->doors; p < b->doors + CAY_N_PORTS_MOST; p++)
         if (p->w.fd >= 0 && p->number == number)
@@ -47,7 +47,7 @@ static door *of_number(box *b, uint16_t number)
     return NULL;
 }
 
-static int listen_on_port(box *b, uint16_t number, cay_err *err)
+static int listen_on_port(egress_box *b, uint16_t number, cay_err *err)
 {
     static const struct linger reset = { 1, 0 };
     static const int on = 1;
@@ -75,7 +75,7 @@ static int listen_on_port(box *b, uint16_t number, cay_err *err)
     return 0;
 }
 
-int ports_serve(box *b, const cay__policy *p, cay_err *err)
+int ports_serve(egress_box *b, const cay__policy *p, cay_err *err)
 {
     uint16_t want[CAY_N_PORTS_MOST];
     if (p->mode == CAY__NET_OFF)
@@ -92,14 +92,14 @@ int ports_serve(box *b, const cay__policy *p, cay_err *err)
     return 0;
 }
 
-void ports_wake(box *b)
+void ports_wake(egress_box *b)
 {
     for (door *p = b->doors; p < b->doors + CAY_N_PORTS_MOST; p++)
         if (p->watched)
             cay__loop_set(&b->e->loop, &p->w, EPOLLIN);
 }
 
-void ports_drop(box *b)
+void ports_drop(egress_box *b)
 {
     for (door *p = b->doors; p && p < b->doors + CAY_N_PORTS_MOST; p++) {
         if (p->watched)

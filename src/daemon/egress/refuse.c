@@ -23,7 +23,7 @@ static const char *status_text(unsigned status)
 }
 
 /* The rule that would allow it. */
-static void write_allow_rule(const flow *f, cay__buf *b)
+static void write_allow_rule(const egress_flow *f, cay__buf *b)
 {
     char addr[CAY__ADDR_MAX];
     const char *name = flow_name(f), *scheme = "";
@@ -45,7 +45,7 @@ static void write_allow_rule(const flow *f, cay__buf *b)
     cay__buf_str(b, "'\n");
 }
 
-static void send_page(const flow *f)
+static void send_page(const egress_flow *f)
 {
     CAY_AUTOBUF body = CAY__BUF(2048);
     CAY_AUTOBUF all = CAY__BUF(4096);
@@ -81,7 +81,7 @@ static void send_page(const flow *f)
     send(f->in.fd, all.data, all.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void send_alert(const flow *f)
+static void send_alert(const egress_flow *f)
 {
     /* 112 unrecognized_name: curl and others print it as such; 80 internal_error when the way was
      * allowed and led nowhere. */
@@ -91,11 +91,11 @@ static void send_alert(const flow *f)
 
 static void on_over(later *l)
 {
-    flow *f = OWNER(l, flow, late);
+    egress_flow *f = OWNER(l, egress_flow, late);
     flow_end(f, NULL, f->state == FLOW_DRAIN);
 }
 
-void refuse(flow *f, const char *reason, uint16_t status)
+void refuse(egress_flow *f, const char *reason, uint16_t status)
 {
     f->reason = reason;
     f->status = status;
@@ -124,7 +124,7 @@ void refuse(flow *f, const char *reason, uint16_t status)
     later_set(f->box->e, &f->late, REFUSE_MS, on_over);
 }
 
-void refuse_event(flow *f, uint32_t events)
+void refuse_event(egress_flow *f, uint32_t events)
 {
     egress *e = f->box->e;
     (void)events;

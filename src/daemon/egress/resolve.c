@@ -25,7 +25,7 @@ typedef struct ask {
 
 struct resolve {
     egress *e;
-    box *b; /* in whose name, NULL: nobody's */
+    egress_box *b; /* in whose name, NULL: nobody's */
     char name[CAY__NAME_MAX + 1];
     ask ask[2];
     int tries, failures;
@@ -270,7 +270,7 @@ static void send_queries(resolve *r)
     }
 }
 
-resolve *resolve_start(egress *e, box *b, const char *name, resolve_done *done, void *arg)
+resolve *resolve_start(egress *e, egress_box *b, const char *name, resolve_done *done, void *arg)
 {
     resolve *r = cay__alloc(sizeof *r);
     r->e = e;

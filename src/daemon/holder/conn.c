@@ -17,10 +17,10 @@
 
 enum { CONNS_MAX = 512 };
 
-static void conn_free(conn *c)
+static void conn_free(holder_conn *c)
 {
     host *h = c->h;
-    conn **at = &h->conns;
+    holder_conn **at = &h->conns;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
@@ -31,7 +31,7 @@ static void conn_free(conn *c)
 }
 
 /* A client that does not take its answers is hung up on; its next look at the socket frees it. */
-void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail,
+void cay__conn_send(holder_conn *c, uint16_t type, const void *body, size_t len, const void *tail,
                     size_t tlen)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
@@ -40,7 +40,7 @@ void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const 
         shutdown(c->w.fd, SHUT_RDWR);
 }
 
-void cay__conn_error(conn *c, int code, int sys, const char *reason, const char *msg)
+void cay__conn_error(holder_conn *c, int code, int sys, const char *reason, const char *msg)
 {
     cay_m_error e = { .code = code, .sys = sys };
     cay__str_copy(e.reason, sizeof e.reason, reason);
@@ -48,12 +48,12 @@ void cay__conn_error(conn *c, int code, int sys, const char *reason, const char 
     cay__conn_send(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
 }
 
-static void send_ok(conn *c)
+static void send_ok(holder_conn *c)
 {
     cay__conn_send(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-void cay__conn_send_proc(conn *c, const proc *p)
+void cay__conn_send_proc(holder_conn *c, const proc *p)
 {
     cay_m_proc m = {
         .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped
@@ -82,7 +82,7 @@ void cay__conn_event(host *h, const char *kind, const char *reason, const char *
     cay__str_copy(e.kind, sizeof e.kind, kind);
     cay__str_copy(e.reason, sizeof e.reason, reason);
     h->past[h->seq % CAY_LEN(h->past)] = e;
-    for (conn *c = h->conns; c; c = c->next)
+    for (holder_conn *c = h->conns; c; c = c->next)
         if (c->events && cay__fd_send(c->w.fd, &e, sizeof e, NULL, 0, MSG_DONTWAIT) < 0)
             shutdown(c->w.fd, SHUT_RDWR);
 }
@@ -91,7 +91,7 @@ void cay__conn_stopped(host *h)
 {
     cay_m_boxinfo b;
     cay__host_box(h, &b);
-    for (conn *c = h->conns; c; c = c->next) {
+    for (holder_conn *c = h->conns; c; c = c->next) {
         if (c->box_wait)
             cay__conn_send(c, CAY_MSG_BOX, &b, sizeof b, NULL, 0);
         if (c->stop_wait)
@@ -101,7 +101,7 @@ void cay__conn_stopped(host *h)
 }
 
 typedef struct request {
-    conn *c;
+    holder_conn *c;
     cay_msg head;
     const void *body;
     const char *tail;
@@ -273,7 +273,7 @@ static void on_spawn(request *r)
     free(map);
 }
 
-static void no_process(conn *c, const char *ref)
+static void no_process(holder_conn *c, const char *ref)
 {
     char msg[128];
     snprintf(msg, sizeof msg, "process %s: no such process", ref);
@@ -454,7 +454,7 @@ static void dispatch_request(request *r, const char *buf, size_t n)
 static void on_conn(cay__watch *w, uint32_t events)
 {
     static _Alignas(16) char buf[CAY_MSG_MAX];
-    conn *c = (conn *)((char *)w - offsetof(conn, w));
+    holder_conn *c = (holder_conn *)((char *)w - offsetof(holder_conn, w));
     int fds[4], nfds = (int)CAY_LEN(fds);
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
@@ -478,7 +478,7 @@ static bool may_ask(const host *h, int fd)
     struct ucred peer = { .uid = (uid_t)-1 };
     socklen_t len = sizeof peer;
     int n = 0;
-    for (const conn *c = h->conns; c; c = c->next)
+    for (const holder_conn *c = h->conns; c; c = c->next)
         n++;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX &&
            (h->who && !h->far ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
@@ -502,8 +502,10 @@ void cay__conn_accept(host *h)
         cay__conn_refuse(&fd); /* with whatever it sent before anybody looked */
         return;
     }
-    conn *c = cay__alloc(sizeof *c);
-    *c = (conn){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_conn }, .h = h, .next = h->conns };
+    holder_conn *c = cay__alloc(sizeof *c);
+    *c = (holder_conn){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_conn },
+                        .h = h,
+                        .next = h->conns };
     h->conns = c;
     cay__loop_add(&h->loop, &c->w);
 }

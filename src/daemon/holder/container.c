@@ -31,15 +31,15 @@ static struct {
     host *h;
     run *runs;
     bool services, sudo;
-} I;
+} inside;
 
 static void run_free(run *r)
 {
-    run **at = &I.runs;
+    run **at = &inside.runs;
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    cay__loop_del(&I.h->loop, &r->w);
+    cay__loop_del(&inside.h->loop, &r->w);
     close(r->w.fd);
     free(r);
 }
@@ -47,7 +47,7 @@ static void run_free(run *r)
 static proc *proc_of(const gproc *g)
 {
     if (g->st.spawn.proc[0])
-        return cay__exec_find(I.h, g->st.spawn.proc);
+        return cay__exec_find(inside.h, g->st.spawn.proc);
     return NULL;
 }
 
@@ -97,18 +97,19 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
                    .ctty = p->slave };
     int ctl = -1, shim = 0;
     (void)master;
-    int pid = cay__exec_own(I.h, &o, blob, len, &ctl, &shim, step), sys = errno;
+    int pid = cay__exec_own(inside.h, &o, blob, len, &ctl, &shim, step), sys = errno;
     cay__close_fd(&p->slave);
     if (pid < 0) {
         errno = sys;
         return -1;
     }
     run *r = cay__alloc(sizeof *r);
-    *r = (run){
-        .w = { .fd = ctl, .events = EPOLLIN, .fn = on_run }, .g = p->g, .pid = pid, .next = I.runs
-    };
-    I.runs = r;
-    cay__loop_add(&I.h->loop, &r->w);
+    *r = (run){ .w = { .fd = ctl, .events = EPOLLIN, .fn = on_run },
+                .g = p->g,
+                .pid = pid,
+                .next = inside.runs };
+    inside.runs = r;
+    cay__loop_add(&inside.h->loop, &r->w);
     if (p->g)
         p->g->shim = shim;
     return pid;
@@ -116,7 +117,7 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
 
 static run *run_of(const gproc *g)
 {
-    run *r = I.runs;
+    run *r = inside.runs;
     while (r && r->g != g)
         r = r->next;
     return r;
@@ -151,7 +152,7 @@ void gproc_tell(gproc *g)
     run *r = run_of(g);
     proc *p = proc_of(g);
     if (!p)
-        p = cay__exec_adopt(I.h, m->proc, m->tag, m->title, m->flags, &g->fds[1]);
+        p = cay__exec_adopt(inside.h, m->proc, m->tag, m->title, m->flags, &g->fds[1]);
     p->pid = g->st.exit.pid;
     if (r)
         p->lead = r->w.fd;
@@ -183,7 +184,7 @@ void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int n
     memcpy(&m, body, CAY_MIN(len, sizeof m));
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
     if (m.proc[0])
-        cay__conn_event(I.h, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
+        cay__conn_event(inside.h, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
 }
 
 int wait_until(int64_t at)
@@ -238,15 +239,15 @@ static void on_services_request(host *h, const char *name, uint32_t op, int *fds
 
 void cay__inside_open(host *h, const char *services, size_t len)
 {
-    I.h = h;
-    G.tenant[0] = G.tenant[1] = -1;
-    G.procs = all;
+    inside.h = h;
+    init.tenant[0] = init.tenant[1] = -1;
+    init.procs = all;
     uint32_t flags = services_config(services, len);
     if (h->again &&
         !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
         services_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
     if (flags & CAY_GUF_SUDO) {
-        G.buf = cay__alloc(CAY_MSG_MAX);
+        init.buf = cay__alloc(CAY_MSG_MAX);
         static const char *const former[] = { SUDO_BIN "/sudo", SUDO_BIN "/su", SUDO_SOCKET };
         for (size_t i = 0; i < CAY_LEN(former); i++)
             unlink(former[i]);

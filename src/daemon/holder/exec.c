@@ -95,7 +95,7 @@ static void evict_oldest_proc(host *h)
         proc_free(oldest);
 }
 
-void cay__exec_forget_conn(host *h, conn *c)
+void cay__exec_forget_conn(host *h, holder_conn *c)
 {
     for (proc *p = h->procs; p; p = p->next)
         for (feed *f = p->feeds; f; f = f->next)
@@ -118,7 +118,7 @@ static void finish_proc(proc *p)
     p->exit.lost_err = p->out[1].lost;
     feeds_fail(p);
     watch_close(h, &p->in);
-    for (conn *c = h->conns; c; c = c->next)
+    for (holder_conn *c = h->conns; c; c = c->next)
         if (c->wait == p) {
             c->wait = NULL;
             cay__conn_send(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
@@ -221,7 +221,7 @@ static void on_started(proc *p, const child_msg *m)
     p->start = m->c;
     p->running = true;
     write_journal(h, p->pid, m->c);
-    for (conn *c = h->conns; c; c = c->next)
+    for (holder_conn *c = h->conns; c; c = c->next)
         if (c->spawning == p) {
             c->spawning = NULL;
             cay__conn_send_proc(c, p);
@@ -244,7 +244,7 @@ static void on_failed(proc *p, const child_msg *m)
     else
         why = "command_not_started";
     snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
-    for (conn *c = p->h->conns; c; c = c->next)
+    for (holder_conn *c = p->h->conns; c; c = c->next)
         if (c->spawning == p) {
             c->spawning = NULL;
             c->wait = NULL;
@@ -313,7 +313,7 @@ void cay__exec_on_in(cay__watch *w, uint32_t events)
     }
 }
 
-void cay__exec_write(conn *c, proc *p, const char *data, size_t len)
+void cay__exec_write(holder_conn *c, proc *p, const char *data, size_t len)
 {
     if (p->in.fd < 0) {
         cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",

@@ -19,21 +19,21 @@
 
 typedef struct host host;
 typedef struct proc proc;
-typedef struct conn conn;
+typedef struct holder_conn holder_conn;
 
-struct conn {
+struct holder_conn {
     cay__watch w;
     host *h;
     proc *wait;     /* wants its EXIT */
     proc *spawning; /* wants PROC or ERROR */
     bool box_wait, stop_wait, events;
-    conn *next;
+    holder_conn *next;
 };
 
 /* Bytes for stdin that did not fit yet; the answer follows when they did. */
 typedef struct feed feed;
 struct feed {
-    conn *c; /* NULL: it left */
+    holder_conn *c; /* NULL: it left */
     feed *next;
     size_t at, len;
     char data[];
@@ -75,7 +75,7 @@ struct host {
     jail jail;
     cay__watch listen, signals;
     cay__timer deadline, idle, look;
-    conn *conns;
+    holder_conn *conns;
     proc *procs; /* newest first */
     int64_t used_ms;
     uint64_t seq;
@@ -112,16 +112,16 @@ void cay__host_box(const host *h, cay_m_boxinfo *out);
 void cay__conn_accept(host *h);
 /* Closes a socket that a tenant may have put something into. */
 void cay__conn_refuse(int *fd);
-void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail,
+void cay__conn_send(holder_conn *c, uint16_t type, const void *body, size_t len, const void *tail,
                     size_t tlen);
-void cay__conn_error(conn *c, int code, int sys, const char *reason, const char *msg);
-void cay__conn_send_proc(conn *c, const proc *p);
+void cay__conn_error(holder_conn *c, int code, int sys, const char *reason, const char *msg);
+void cay__conn_send_proc(holder_conn *c, const proc *p);
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code);
 /* Answers those who wait for the box to stop. */
 void cay__conn_stopped(host *h);
 
 /* exec.c */
-void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
+void cay__exec_spawn(holder_conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
                      size_t nlabels, int *fds, int nfds);
 /* A command that the holder starts by itself, with the blob of a spawn (user NUL cwd NUL tag NUL
  * argv… env…), which may be a tenant's; back when it runs. Its pid, or -1, errno and the step.
@@ -139,12 +139,12 @@ proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *comm
                       int fds[2]);
 void cay__exec_adopted_end(proc *p, int status);
 /* Who that is; false: there is none, and the client was told. */
-bool cay__exec_user(conn *c, const char *user, ident *out);
+bool cay__exec_user(holder_conn *c, const char *user, ident *out);
 proc *cay__exec_find(host *h, const char *ref);
-void cay__exec_write(conn *c, proc *p, const char *data, size_t len);
+void cay__exec_write(holder_conn *c, proc *p, const char *data, size_t len);
 void cay__exec_close_stdin(proc *p);
 bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows);
 bool cay__exec_signal(proc *p, int sig, cay_scope scope);
 int cay__exec_live(const host *h); /* those with a process left */
-void cay__exec_forget_conn(host *h, conn *c);
+void cay__exec_forget_conn(host *h, holder_conn *c);
 void cay__exec_free_all(host *h);

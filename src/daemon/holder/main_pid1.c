@@ -35,13 +35,13 @@
 #define CTL CAY__PID1_CTL
 enum { CONFIG_MAX = 4 << 20 };
 
-guest G; /* whose mode user.c asks for: all ids are here */
+init_state init; /* whose mode user.c asks for: all ids are here */
 
 /* The user of those who name none may have a group behind ':'; a name that is asked for has none.
  */
 static int who_is(const char *name, ident *out)
 {
-    if (name == G.config)
+    if (name == init.config)
         return user_default(out);
     return user_find(name, out);
 }
@@ -56,8 +56,8 @@ static bool load_config(host *h, int dir)
     h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
     if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
         return false;
-    h->user = G.config = h->config;
-    G.config_len = (size_t)st.st_size;
+    h->user = init.config = h->config;
+    init.config_len = (size_t)st.st_size;
     char *services =
         memmem(h->config, (size_t)st.st_size, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
     if (services) { /* behind the environment, which ends there */

@@ -13,7 +13,7 @@
 
 enum { RING = 1 << 20, ARGS_MAX = 1 << 18, OWN_MS = 10000 };
 
-typedef struct plan {
+typedef struct child_plan {
     child_spec s;
     int mine[3]; /* our ends: stdin, stdout or terminal, stderr */
     char tty[64];
@@ -21,9 +21,9 @@ typedef struct plan {
     const char *user, *cwd, *tag, *labels;
     size_t nlabels;
     ident who;
-} plan;
+} child_plan;
 
-static void plan_close(plan *k)
+static void plan_close(child_plan *k)
 {
     int *all[] = {
         &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd
@@ -44,7 +44,7 @@ static bool pipe_for(int *rd, int *wr)
     return true;
 }
 
-static bool open_terminal(plan *k)
+static bool open_terminal(child_plan *k)
 {
     k->mine[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (k->mine[1] < 0 || grantpt(k->mine[1]) < 0 || unlockpt(k->mine[1]) < 0 ||
@@ -56,7 +56,7 @@ static bool open_terminal(plan *k)
     return k->mine[0] >= 0;
 }
 
-static bool open_streams(plan *k, const cay_m_spawn *m)
+static bool open_streams(child_plan *k, const cay_m_spawn *m)
 {
     if (m->flags & CAY_SPAWN_TTY)
         return open_terminal(k);
@@ -78,7 +78,7 @@ static bool user_is_us(const char *user)
     return pw && pw->pw_uid == geteuid();
 }
 
-bool cay__exec_user(conn *c, const char *user, ident *out)
+bool cay__exec_user(holder_conn *c, const char *user, ident *out)
 {
     host *h = c->h;
     char msg[160];
@@ -119,7 +119,7 @@ static const char *next_string(const char **at)
 }
 
 /* The blob's strings in their places. They were counted by the caller of this. */
-static void plan_argv(plan *k, const cay_m_spawn *m, const char **at)
+static void plan_argv(child_plan *k, const cay_m_spawn *m, const char **at)
 {
     size_t n = 0;
     k->argv = cay__alloc((m->argc + 4) * sizeof *k->argv);
@@ -208,7 +208,7 @@ static void format_command(proc *p, char *const *argv)
     }
 }
 
-static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
+static proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
 {
     proc *p = cay__alloc(sizeof *p);
     p->h = h;
@@ -230,7 +230,7 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
     return p;
 }
 
-static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int nfds)
+static void proc_streams(proc *p, child_plan *k, const cay_m_spawn *m, int *fds, int nfds)
 {
     uint32_t ring = CAY_OR(m->ring, RING);
     int at = 0;
@@ -252,7 +252,7 @@ static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int n
     }
 }
 
-static void start_process(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
+static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, int *fds, int nfds)
 {
     host *h = c->h;
     int ctl = -1;
@@ -276,7 +276,7 @@ static void start_process(conn *c, const cay_m_spawn *m, plan *k, int *fds, int 
 }
 
 /* Answers by an error what cannot be. */
-static bool refuse_spawn(conn *c, plan *k, const cay_m_spawn *m)
+static bool refuse_spawn(holder_conn *c, child_plan *k, const cay_m_spawn *m)
 {
     proc *same = NULL;
     if (*k->tag)
@@ -293,8 +293,8 @@ static bool refuse_spawn(conn *c, plan *k, const cay_m_spawn *m)
     return true;
 }
 
-static void prepare_spawn(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds,
-                          int nfds)
+static void prepare_spawn(holder_conn *c, child_plan *k, const cay_m_spawn *m, const char *env,
+                          int *fds, int nfds)
 {
     static char own[4][CAY__FS_PATH_MAX + 160];
     char msg[216];
@@ -320,13 +320,13 @@ static void prepare_spawn(conn *c, plan *k, const cay_m_spawn *m, const char *en
     }
 }
 
-void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
+void cay__exec_spawn(holder_conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
                      size_t nlabels, int *fds, int nfds)
 {
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 },
-               .mine = { -1, -1, -1 },
-               .labels = labels,
-               .nlabels = nlabels };
+    child_plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 },
+                     .mine = { -1, -1, -1 },
+                     .labels = labels,
+                     .nlabels = nlabels };
     const char *at = blob;
     if (m->argc < 1 || m->argc > ARGS_MAX) {
         cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many",
@@ -372,8 +372,8 @@ static bool is_whole_blob(const exec_own *o, const char *blob, size_t len)
            n == 3 + (uint64_t)o->argc + o->envc;
 }
 
-static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *ctl, int *reaper,
-                     const char **step)
+static int own_start(host *h, child_plan *k, const exec_own *o, const char *env, int *ctl,
+                     int *reaper, const char **step)
 {
     static char own[4][CAY__FS_PATH_MAX + 160];
     cay_m_spawn m = { .flags = o->flags, .argc = o->argc, .envc = o->envc };
@@ -404,7 +404,7 @@ static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *
 int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper,
                   const char **step)
 {
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
+    child_plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
     const char *at = blob;
     *step = "request";
     if (!is_whole_blob(o, blob, len)) {
@@ -434,10 +434,10 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
 proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags,
                       int fds[2])
 {
-    plan k = { .mine = { -1, fds[0], fds[1] },
-               .tag = tag,
-               .labels = "",
-               .argv = (char *[]){ (char *)command, NULL } };
+    child_plan k = { .mine = { -1, fds[0], fds[1] },
+                     .tag = tag,
+                     .labels = "",
+                     .argv = (char *[]){ (char *)command, NULL } };
     cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
     cay__str_copy(m.proc, sizeof m.proc, id);
     fds[0] = fds[1] = -1;

@@ -29,12 +29,12 @@ static struct {
     int sys;
     const char *step;
     char *stack;
-} B;
+} binder;
 
 static bool record_failure(const char *step)
 {
-    B.sys = CAY_OR(errno, EIO);
-    B.step = step;
+    binder.sys = CAY_OR(errno, EIO);
+    binder.step = step;
     return false;
 }
 
@@ -88,8 +88,8 @@ const char *root_enter(int root, const char *at, const char *base, bool usr)
     struct stat st;
     if (mnt_move(root, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 || fstat(root, &st) < 0)
         return "root";
-    G.root_dev = st.st_dev;
-    G.root_ino = st.st_ino;
+    init.root_dev = st.st_dev;
+    init.root_ino = st.st_ino;
     for (size_t i = 0; i < CAY_LEN(trees) - !usr; i++) {
         char from[16];
         cay__str_join(from, sizeof from, base, trees[i], NULL);
@@ -239,7 +239,7 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
     if (m->flags & CAY_GB_OVERLAY)
         root = fcntl(made, F_DUPFD_CLOEXEC, 3);
     if (root < 0) {
-        if (B.sys)
+        if (binder.sys)
             return false;
         return record_failure("root");
     }
@@ -261,8 +261,8 @@ static int binder_main(void *arg)
     (void)arg;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ssize_t n = cay__fd_recv(B.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
-    const cay_msg *h = (const cay_msg *)G.buf;
+    ssize_t n = cay__fd_recv(binder.ctl, init.buf, CAY_MSG_MAX, fds, &nfds, 0);
+    const cay_msg *h = (const cay_msg *)init.buf;
     const cay_g_bind *m = (const cay_g_bind *)(h + 1);
     if (n < (ssize_t)(sizeof *h + sizeof *m) || h->type != CAY_G_BIND)
         _exit(n == 0 ? 2 : 1); /* the keeper ended before anything was bound */
@@ -276,12 +276,13 @@ static int binder_main(void *arg)
 
 int binder_start(int ctl)
 {
-    B.ctl = ctl;
-    B.stack =
+    binder.ctl = ctl;
+    binder.stack =
         mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (B.stack == MAP_FAILED)
+    if (binder.stack == MAP_FAILED)
         return -1;
-    return clone(binder_main, B.stack + STACK, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, NULL);
+    return clone(binder_main, binder.stack + STACK, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD,
+                 NULL);
 }
 
 int binder_wait(int pid, cay_g_result *res)
@@ -291,13 +292,13 @@ int binder_wait(int pid, cay_g_result *res)
         ;
     if (rc != pid)
         status = 1; /* whoever we waited for, it was not a binder that succeeded */
-    CAY__STACK_USED(B.stack, STACK);
-    munmap(B.stack, STACK);
+    CAY__STACK_USED(binder.stack, STACK);
+    munmap(binder.stack, STACK);
     memset(res, 0, sizeof *res);
     if (status == 0)
         return root_check(res);
-    res->sys = CAY_OR(B.sys, EIO);
-    cay__str_copy(res->step, sizeof res->step, CAY_OR(B.step, "binder"));
+    res->sys = CAY_OR(binder.sys, EIO);
+    cay__str_copy(res->step, sizeof res->step, CAY_OR(binder.step, "binder"));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
         return -2;
     return -1;
@@ -308,7 +309,7 @@ int root_check(cay_g_result *res)
 {
     struct stat st;
     memset(res, 0, sizeof *res);
-    if (stat("/", &st) == 0 && st.st_dev == G.root_dev && st.st_ino == G.root_ino)
+    if (stat("/", &st) == 0 && st.st_dev == init.root_dev && st.st_ino == init.root_ino)
         return 0;
     res->sys = EXDEV;
     cay__str_copy(res->step, sizeof res->step, "root check");

@@ -20,8 +20,8 @@ gproc *gproc_find(const char *id)
 {
     uint64_t k = key_of(id);
     for (size_t i = 0; i < GPROCS; i++)
-        if (G.keys[i] == k && !strncmp(G.procs[i].st.spawn.proc, id, CAY_WIRE_ID))
-            return &G.procs[i];
+        if (init.keys[i] == k && !strncmp(init.procs[i].st.spawn.proc, id, CAY_WIRE_ID))
+            return &init.procs[i];
     return NULL;
 }
 
@@ -30,7 +30,7 @@ gproc *gproc_find(const char *id)
 static gproc *longest_past(void)
 {
     gproc *old = NULL;
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
         if (p->st.ended && (!old || p->st.spawn.started_ms < old->st.spawn.started_ms))
             old = p;
     if (old)
@@ -41,11 +41,11 @@ static gproc *longest_past(void)
 gproc *gproc_new(const char *id)
 {
     size_t i = 0;
-    while (i < GPROCS && G.keys[i])
+    while (i < GPROCS && init.keys[i])
         i++;
     gproc *p;
     if (i < GPROCS)
-        p = &G.procs[i];
+        p = &init.procs[i];
     else
         p = longest_past();
     if (!p)
@@ -54,22 +54,22 @@ gproc *gproc_new(const char *id)
     for (size_t f = 0; f < CAY_LEN(p->fds); f++)
         p->fds[f] = -1;
     p->used = true;
-    G.keys[p - G.procs] = key_of(id);
+    init.keys[p - init.procs] = key_of(id);
     return p;
 }
 
 void gproc_drop(gproc *p)
 {
-    size_t i = (size_t)(p - G.procs);
+    size_t i = (size_t)(p - init.procs);
     for (size_t k = 0; k < CAY_LEN(p->fds); k++)
         cay__close_fd(&p->fds[k]);
-    G.nheld -= G.held[i];
-    G.nshims -= p->shim != 0;
-    G.nlate -= p->late;
-    p->used = p->late = G.held[i] = false;
+    init.nheld -= init.held[i];
+    init.nshims -= p->shim != 0;
+    init.nlate -= p->late;
+    p->used = p->late = init.held[i] = false;
     p->shim = 0;
-    G.keys[i] = 0;
-    G.pids[i] = 0;
+    init.keys[i] = 0;
+    init.pids[i] = 0;
 }
 
 /* Pipes of commands that ended are kept while there is something in them, or somebody who may
@@ -77,10 +77,10 @@ void gproc_drop(gproc *p)
  * looked at each time, in turn. */
 static void let_go(void)
 {
-    for (unsigned n = 0, looked = 0; n < GPROCS && looked < 4 && G.nheld; n++) {
-        unsigned i = G.next_held++ % GPROCS;
-        gproc *p = &G.procs[i];
-        if (!G.held[i])
+    for (unsigned n = 0, looked = 0; n < GPROCS && looked < 4 && init.nheld; n++) {
+        unsigned i = init.next_held++ % GPROCS;
+        gproc *p = &init.procs[i];
+        if (!init.held[i])
             continue;
         looked++;
         struct pollfd q[2] = { { p->fds[1], POLLIN, 0 }, { p->fds[2], POLLIN, 0 } };
@@ -89,8 +89,8 @@ static void let_go(void)
         for (int k = 0; k < 2; k++)
             if (!(q[k].revents & POLLIN) && (q[k].revents & POLLHUP))
                 cay__close_fd(&p->fds[1 + k]);
-        G.held[i] = p->fds[1] >= 0 || p->fds[2] >= 0;
-        G.nheld -= !G.held[i];
+        init.held[i] = p->fds[1] >= 0 || p->fds[2] >= 0;
+        init.nheld -= !init.held[i];
     }
 }
 
@@ -121,7 +121,7 @@ void gproc_signal(gproc *p, int sig, int scope)
 /* Commands use a group one after another: a new keeper may take it for the last one's only. */
 static void disown_group(gproc *p)
 {
-    for (gproc *q = G.procs; p->st.ended && p->st.spawn.group && q < G.procs + GPROCS; q++)
+    for (gproc *q = init.procs; p->st.ended && p->st.spawn.group && q < init.procs + GPROCS; q++)
         if (q != p && q->used && q->st.spawn.group == p->st.spawn.group &&
             (!q->st.ended || q->st.spawn.started_ms >= p->st.spawn.started_ms))
             p->st.spawn.group = 0;
@@ -138,13 +138,13 @@ void gproc_tell(gproc *p)
             fds[n++] = p->fds[i];
         }
     memcpy(state, &p->st, sizeof p->st);
-    memcpy(state + sizeof p->st, G.labels[p - G.procs], p->nlabels);
+    memcpy(state + sizeof p->st, init.labels[p - init.procs], p->nlabels);
     ctl_send(CAY_G_STATE, state, sizeof p->st + p->nlabels, fds, n);
 }
 
 void gprocs_tell(void)
 {
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
         if (p->used) {
             disown_group(p);
             gproc_tell(p);
@@ -153,8 +153,8 @@ void gprocs_tell(void)
 
 void gproc_ended(gproc *p, int status, const struct rusage *ru)
 {
-    size_t i = (size_t)(p - G.procs);
-    G.nlate -= p->late;
+    size_t i = (size_t)(p - init.procs);
+    init.nlate -= p->late;
     p->late = false;
     p->st.ended = 1;
     p->st.exit.status = status;
@@ -164,28 +164,29 @@ void gproc_ended(gproc *p, int status, const struct rusage *ru)
         p->st.exit.max_rss = (uint64_t)ru->ru_maxrss * 1024;
     }
     ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
-    G.held[i] = !(p->st.spawn.flags & CAY_SPAWN_TTY) && (p->fds[1] >= 0 || p->fds[2] >= 0);
-    G.nheld += G.held[i];
+    init.held[i] = !(p->st.spawn.flags & CAY_SPAWN_TTY) && (p->fds[1] >= 0 || p->fds[2] >= 0);
+    init.nheld += init.held[i];
 }
 
 static void record_child_exit(size_t i, int status, const struct rusage *ru)
 {
-    gproc *p = &G.procs[i];
-    G.pids[i] = 0;
+    gproc *p = &init.procs[i];
+    init.pids[i] = 0;
     if (p->shim) {
         p->shim = 0;
-        G.nshims--;
+        init.nshims--;
         if (p->st.ended)
             return;
         /* The sub-reaper itself was killed: the command is our own child now, unless it had been
          * reaped and that was not told any more. */
-        if (!G.shims[i] && p->st.exit.pid > 0 && (kill(p->st.exit.pid, 0) == 0 || errno != ESRCH)) {
+        if (!init.shims[i] && p->st.exit.pid > 0 &&
+            (kill(p->st.exit.pid, 0) == 0 || errno != ESRCH)) {
             p->stray = true;
-            G.pids[i] = p->st.exit.pid;
+            init.pids[i] = p->st.exit.pid;
             return;
         }
-        if (G.shims[i])
-            status = G.shims[i] - 1;
+        if (init.shims[i])
+            status = init.shims[i] - 1;
     }
     if (p->service)
         service_died(p->service, status);
@@ -198,21 +199,21 @@ void reap(void)
     struct signalfd_siginfo si[4];
     struct rusage ru;
     int status, pid;
-    while (read(G.sig, si, sizeof si) == sizeof si)
+    while (read(init.sig, si, sizeof si) == sizeof si)
         ;
     while ((pid = (int)wait4(-1, &status, WNOHANG, &ru)) > 0) {
-        for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-            if (G.workers[i] == pid)
-                G.workers[i] = 0;
+        for (size_t i = 0; i < CAY_LEN(init.workers); i++)
+            if (init.workers[i] == pid)
+                init.workers[i] = 0;
         for (size_t i = 0; i < GPROCS; i++)
-            if (G.pids[i] == pid)
+            if (init.pids[i] == pid)
                 record_child_exit(i, status, &ru);
         service_reaped(pid, status);
         sudo_reaped(pid, status);
     }
-    for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
-        if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs]) {
-            int how = G.shims[p - G.procs] - 1;
+    for (gproc *p = init.procs; init.nshims && p < init.procs + GPROCS; p++)
+        if (p->used && p->shim && !p->st.ended && init.shims[p - init.procs]) {
+            int how = init.shims[p - init.procs] - 1;
             if (p->service)
                 service_main_ended(p->service, how);
             else

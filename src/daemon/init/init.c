@@ -10,63 +10,63 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-guest G;
+init_state init;
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
     char pkt[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 };
-    if (G.ctl < 0)
+    if (init.ctl < 0)
         return;
     memcpy(pkt, &h, sizeof h);
     memcpy(pkt + sizeof h, body, len);
-    cay__fd_send(G.ctl, pkt, sizeof h + len, fds, nfds, 0);
+    cay__fd_send(init.ctl, pkt, sizeof h + len, fds, nfds, 0);
 }
 
 static void on_ctl(void)
 {
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    ssize_t n = cay__fd_recv(G.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
+    ssize_t n = cay__fd_recv(init.ctl, init.buf, CAY_MSG_MAX, fds, &nfds, 0);
     if (n <= 0) {
         /* A keeper that died over something we said resets the connection; that is told once,
          * before its last words: rings to hold, commands to start. */
         if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET)) {
-            if (!G.config) /* we were nobody's yet, and it may have died before it wrote down that
-                              we are */
+            if (!init.config) /* we were nobody's yet, and it may have died before it wrote down
+                              that we are */
                 _exit(0);
             cay__close_fd(
-                &G.ctl); /* the keeper died; the next one comes through the listening socket */
+                &init.ctl); /* the keeper died; the next one comes through the listening socket */
         }
         return;
     }
-    init_packet(G.buf, (size_t)n, fds, nfds);
+    init_packet(init.buf, (size_t)n, fds, nfds);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
     if (n > 8192) /* a rare large packet does not stay in memory */
-        madvise(G.buf, CAY_MSG_MAX, MADV_DONTNEED);
+        madvise(init.buf, CAY_MSG_MAX, MADV_DONTNEED);
 }
 
 static void on_listen(void)
 {
-    int fd = accept4(G.listen, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(init.listen, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
     /* What the dead keeper still said counts: rings to hold, commands to start. */
-    struct pollfd old = { G.ctl, POLLIN, 0 };
-    while (G.ctl >= 0 && poll(&old, 1, 0) > 0)
+    struct pollfd old = { init.ctl, POLLIN, 0 };
+    while (init.ctl >= 0 && poll(&old, 1, 0) > 0)
         on_ctl();
-    cay__close_fd(&G.ctl);
-    G.ctl = fd;
+    cay__close_fd(&init.ctl);
+    init.ctl = fd;
     CAY_FAULT("init.adopt.accepted");
 }
 
 /* Those that did not end at once. */
 static void tell_late(void)
 {
-    for (gproc *p = G.procs; G.nlate && p < G.procs + GPROCS; p++)
+    for (gproc *p = init.procs; init.nlate && p < init.procs + GPROCS; p++)
         if (p->late) {
             p->late = false;
-            G.nlate--;
+            init.nlate--;
             spawn_tell(p, -1);
         }
 }
@@ -89,15 +89,15 @@ int wait_until(int64_t at)
 static int orphan_wait(void)
 {
     struct stat st;
-    if (G.ctl >= 0 || G.home < 0)
+    if (init.ctl >= 0 || init.home < 0)
         return -1;
     int64_t now = cay__now_ms();
-    if (now >= G.look_ms) {
-        if (fstat(G.home, &st) == 0 && st.st_nlink == 0)
+    if (now >= init.look_ms) {
+        if (fstat(init.home, &st) == 0 && st.st_nlink == 0)
             _exit(0);
-        G.look_ms = now + LOOK_MS;
+        init.look_ms = now + LOOK_MS;
     }
-    return wait_until(G.look_ms);
+    return wait_until(init.look_ms);
 }
 
 /* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
@@ -111,17 +111,17 @@ static int min_timeout(int a, int b)
 static _Noreturn void run_loop(void)
 {
     for (;;) {
-        struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 },
-                                             { G.ctl, POLLIN, 0 },
-                                             { G.listen, POLLIN, 0 } };
+        struct pollfd p[4 + SUDO_VISITS] = { { init.sig, POLLIN, 0 },
+                                             { init.ctl, POLLIN, 0 },
+                                             { init.listen, POLLIN, 0 } };
         int more = sudo_poll(p + 3);
         int late = -1;
-        if (G.nlate)
-            late = wait_until(G.late_until);
+        if (init.nlate)
+            late = wait_until(init.late_until);
         int n = poll(p, 3 + (nfds_t)more,
                      min_timeout(min_timeout(late, orphan_wait()),
                                  min_timeout(services_wait(), sudo_wait())));
-        if (G.nlate && cay__now_ms() >= G.late_until)
+        if (init.nlate && cay__now_ms() >= init.late_until)
             tell_late();
         if (n < 0)
             continue;
@@ -174,17 +174,17 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
     cay_g_result res;
 
-    G.ctl = ctl;
-    G.listen = listen_fd;
-    G.home = home;
-    memcpy(G.net, net, sizeof G.net);
-    G.mode = mode;
-    G.uid0 = uid0;
-    G.tenant[0] = G.tenant[1] = G.lock = -1;
-    G.buf = map_pages(CAY_MSG_MAX);
-    G.procs = map_pages(sizeof(gproc) * GPROCS);
-    G.labels = map_pages(sizeof *G.labels * GPROCS);
-    G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    init.ctl = ctl;
+    init.listen = listen_fd;
+    init.home = home;
+    memcpy(init.net, net, sizeof init.net);
+    init.mode = mode;
+    init.uid0 = uid0;
+    init.tenant[0] = init.tenant[1] = init.lock = -1;
+    init.buf = map_pages(CAY_MSG_MAX);
+    init.procs = map_pages(sizeof(gproc) * GPROCS);
+    init.labels = map_pages(sizeof *init.labels * GPROCS);
+    init.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     if (!cut_bounding_set())
@@ -192,7 +192,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     int binder = 0;
     if (!bound)
         binder = binder_start(ctl);
-    if (G.shims == MAP_FAILED || binder < 0)
+    if (init.shims == MAP_FAILED || binder < 0)
         give_up("binder");
     const char *step = lock_down();
     if (step)
@@ -201,8 +201,8 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     sigemptyset(&some);
     sigaddset(&some, SIGCHLD);
     sigaddset(&some, SIGUSR1); /* a sub-reaper has news */
-    G.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (G.sig < 0)
+    init.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (init.sig < 0)
         give_up("signals");
     if (!bound)
         ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
@@ -225,7 +225,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     ctl_send(CAY_G_BOUND, &res, sizeof res, NULL, 0);
     if (rc < 0)
         _exit(1);
-    G.bound = true;
+    init.bound = true;
     if (bound)
         warm_up();
     run_loop();

@@ -40,7 +40,7 @@ typedef struct gproc {
 
 #define GPROCS 520
 
-typedef struct guest {
+typedef struct init_state {
     int ctl, listen, sig;
     int home; /* O_PATH: a file of the state directory that lives as long as that does; -1: none */
     int64_t look_ms; /* while there is no keeper: when that is looked at next */
@@ -75,8 +75,8 @@ typedef struct guest {
     int32_t *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
     dev_t root_dev;
     ino_t root_ino;
-} guest;
-extern guest G;
+} init_state;
+extern init_state init;
 
 /* bound: it stands on its root, and there is nothing for a binder to do. */
 _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0,
@@ -95,7 +95,7 @@ int root_dir(int at, const char *path); /* O_PATH; made where missing, never thr
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
 void spawn_tell(gproc *g, int master); /* that it started */
 int spawn_worker(const char *user, int sock);
-int worker_lock(void); /* makes G.lock */
+int worker_lock(void); /* makes init.lock */
 void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* lockdown.c tells which */
 /* user.c */

@@ -37,7 +37,7 @@ static size_t env_put(char **envp, size_t n, const char *kv)
     return n + 1;
 }
 
-static size_t base_env(plan *p, names *n, size_t at)
+static size_t base_env(plan *p, layout_names *n, size_t at)
 {
     cay__str_join(n->home, sizeof n->home, "HOME=", p->id.home, NULL);
     cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
@@ -45,8 +45,8 @@ static size_t base_env(plan *p, names *n, size_t at)
     cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
     at = env_put(
         p->envp, at,
-        G.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-               : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        init.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                  : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     at = env_put(p->envp, at, n->home);
     at = env_put(p->envp, at, n->user);
     at = env_put(p->envp, at, n->logname);
@@ -54,7 +54,7 @@ static size_t base_env(plan *p, names *n, size_t at)
     at = env_put(p->envp, at, "LANG=C.UTF-8");
     if (p->m->flags & CAY_SPAWN_TTY)
         at = env_put(p->envp, at, "TERM=xterm-256color");
-    const char *s = G.config, *end = G.config + G.config_len;
+    const char *s = init.config, *end = init.config + init.config_len;
     for (int skip = 0; skip < 4; skip++)
         next_string(&s, end);
     for (const char *kv; (kv = next_string(&s, end));)
@@ -91,13 +91,13 @@ static const char *resolve_cwd(const plan *p, const char *asked, char *room, siz
 size_t config_env_count(void)
 {
     size_t n = 0;
-    for (size_t i = 0; i < G.config_len; i++)
-        n += G.config[i] == 0;
+    for (size_t i = 0; i < init.config_len; i++)
+        n += init.config[i] == 0;
     return n;
 }
 
 /* Points argv and envp into the blob. Returns the errno, and the step in *step. */
-int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len,
+int lay_out(plan *p, layout_names *nm, char *room, size_t cap, const char *blob, size_t len,
             const char **step)
 {
     const char *s = blob, *end = blob + len;
@@ -136,7 +136,7 @@ int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t
     }
     /* What init starts for sudo is outside of every fence: there is no fence here. */
     *step = "fence";
-    if ((p->m->flags & CAY_SPAWN_FENCE) && G.sudo && !CAY__MUTANT("sudo-fence"))
+    if ((p->m->flags & CAY_SPAWN_FENCE) && init.sudo && !CAY__MUTANT("sudo-fence"))
         return EPERM;
     *step = "request";
     if (p->m->flags & CAY_SPAWN_FENCE) {

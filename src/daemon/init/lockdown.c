@@ -34,10 +34,10 @@ const char *lock_down(void)
         return "capset";
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return "no_new_privs";
-    cay__random(G.key, sizeof G.key);
+    cay__random(init.key, sizeof init.key);
     int rc = 0;
     if (!CAY__MUTANT("seccomp-none"))
-        rc = cay__seccomp_install_keyed(G.key);
+        rc = cay__seccomp_install_keyed(init.key);
     if (rc < 0)
         errno = -rc;
     else

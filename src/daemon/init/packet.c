@@ -9,28 +9,28 @@
 static void on_config(const cay_g_config *m, const char *tail, size_t len, int *fds, int nfds)
 {
     for (int i = 0; i < 2 && nfds == 2; i++) {
-        cay__close_fd(&G.tenant[i]);
-        G.tenant[i] = CAY_STEAL_FD(fds[i]);
+        cay__close_fd(&init.tenant[i]);
+        init.tenant[i] = CAY_STEAL_FD(fds[i]);
     }
     char *copy = mmap(NULL, len + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return;
     memcpy(copy, tail, len); /* the byte after it is 0: every look-up ends */
-    if (G.config)
-        munmap(G.config, G.config_size);
-    G.config = copy;
-    G.config_len = len;
-    G.config_size = len + 1;
-    G.nofile = m->nofile;
-    G.fsize = m->fsize;
-    G.data = m->as_limit;
+    if (init.config)
+        munmap(init.config, init.config_size);
+    init.config = copy;
+    init.config_len = len;
+    init.config_size = len + 1;
+    init.nofile = m->nofile;
+    init.fsize = m->fsize;
+    init.data = m->as_limit;
     set_limits(m);
     /* Last, because all before it is in the buffer that may be used again. */
     const char *mark = memmem(copy, len, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
     if (mark) { /* no variable begins so */
-        G.config_len = (size_t)(mark + 1 - copy);
+        init.config_len = (size_t)(mark + 1 - copy);
         if (services_config(mark + 1 + sizeof CAY_SERVICES_MARK,
-                            len - G.config_len - sizeof CAY_SERVICES_MARK) &
+                            len - init.config_len - sizeof CAY_SERVICES_MARK) &
             CAY_GUF_SUDO)
             sudo_open();
         services_tell();
@@ -42,9 +42,9 @@ static void on_signal(const cay_g_proc *m)
     if (!m->proc[0] &&
         (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
         kill(-1, (int)m->a);
-        for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-            if (G.workers[i])
-                kill(G.workers[i], SIGCONT);
+        for (size_t i = 0; i < CAY_LEN(init.workers); i++)
+            if (init.workers[i])
+                kill(init.workers[i], SIGCONT);
         return;
     }
     gproc *p = gproc_find(m->proc);
@@ -88,12 +88,12 @@ static void on_quiet(const cay_g_proc *m)
         kill(-1, SIGSTOP);
         tree_tenants(SIGKILL);
     }
-    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-        if (G.workers[i])
-            kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a
+    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
+        if (init.workers[i])
+            kill(init.workers[i], SIGCONT); /* some process of its user may have stopped it, over a
                                             request and with its lock */
     reap();
-    if (G.lock < 0 && worker_lock() < 0)
+    if (init.lock < 0 && worker_lock() < 0)
         r.sys = errno;
     else if (tree_tenants(0))
         r.sys = EBUSY;
@@ -101,28 +101,28 @@ static void on_quiet(const cay_g_proc *m)
         r.sys = 0;
     if (!r.sys)
         services_turn();
-    ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);
+    ctl_send(CAY_G_STILL, &r, sizeof r, &init.lock, init.lock >= 0);
 }
 
 /* Those that watch look whether the root is another; the rest does not hear it. */
 static void on_swapped(void)
 {
     services_release();
-    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-        if (G.workers[i])
-            kill(G.workers[i], SIGUSR1);
+    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
+        if (init.workers[i])
+            kill(init.workers[i], SIGUSR1);
 }
 
 /* A new keeper asks what is here. */
 static void on_adopt(const cay_g_hello *m)
 {
     cay_g_result net = { .pid = 0 };
-    memcpy(G.instance, m->instance, sizeof G.instance);
-    if (G.net[0] >= 0)
-        ctl_send(CAY_G_NET, &net, sizeof net, G.net, 4);
+    memcpy(init.instance, m->instance, sizeof init.instance);
+    if (init.net[0] >= 0)
+        ctl_send(CAY_G_NET, &net, sizeof net, init.net, 4);
     gprocs_tell();
     services_tell();
-    cay_g_hello h = { CAY_INIT_VERSION, G.bound, "" };
+    cay_g_hello h = { CAY_INIT_VERSION, init.bound, "" };
     ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
 }
 

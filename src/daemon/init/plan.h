@@ -29,9 +29,9 @@ typedef struct plan {
 int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step);
 
 /* layout.c: room for the words that are made; argv and environment of p by the blob, in room. */
-typedef struct names {
+typedef struct layout_names {
     char home[160], user[80], logname[80], shell[80];
-} names;
+} layout_names;
 size_t config_env_count(void);
-int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len,
+int lay_out(plan *p, layout_names *nm, char *room, size_t cap, const char *blob, size_t len,
             const char **step);

@@ -52,7 +52,7 @@ static struct {
     bool changed;
     int askers[ASKERS];
     unsigned next;
-} U;
+} services;
 static const char *const words[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
                                      "done",    "failed",   "stopping", "stopped" };
 
@@ -66,19 +66,19 @@ static bool send_state(int fd, const cay_g_told *t)
 static void broadcast_state(service *u)
 {
     for (int i = 0; i < ASKERS; i++)
-        if (U.askers[i] >= 0 && !send_state(U.askers[i], &u->t))
-            cay__close_fd(&U.askers[i]);
+        if (services.askers[i] >= 0 && !send_state(services.askers[i], &u->t))
+            cay__close_fd(&services.askers[i]);
 }
 
 /* One more that listens; the oldest makes room. */
 static void listen_to(int *fd)
 {
     bool ok = true;
-    for (service *u = U.list; u < U.list + U.n && ok; u++)
+    for (service *u = services.list; u < services.list + services.n && ok; u++)
         ok = send_state(*fd, &u->t);
-    if (!send_state(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !U.n)
+    if (!send_state(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !services.n)
         return;
-    int *slot = &U.askers[U.next++ % ASKERS];
+    int *slot = &services.askers[services.next++ % ASKERS];
     cay__close_fd(slot);
     *slot = CAY_STEAL_FD(*fd);
 }
@@ -96,14 +96,14 @@ static void set_state(service *u, cay_service_state state, const char *reason)
     u->t.state = state;
     u->t.since_ms = cay__clock_ms();
     cay__str_copy(u->t.reason, sizeof u->t.reason, reason);
-    U.changed = true;
+    services.changed = true;
     broadcast_state(u);
     tell_keeper(u->d.name, words[state], CAY_MAX(u->t.code, 0));
 }
 
 void services_tell(void)
 {
-    if (U.n || G.sudo)
+    if (services.n || init.sudo)
         tell_keeper("", "", 0);
 }
 
@@ -122,7 +122,7 @@ static bool open_streams(service *u)
         return false;
     }
     gproc *g = u->g;
-    g->service = (uint8_t)(1 + (u - U.list));
+    g->service = (uint8_t)(1 + (u - services.list));
     g->fds[1] = out[0], u->io[0] = out[1];
     g->fds[2] = err[0], u->io[1] = err[1];
     cay_g_spawn *m = &g->st.spawn;
@@ -187,7 +187,7 @@ static void start_service(service *u)
     const char *step = "request";
     cay_g_spawn m = { .flags = u->d.flags | CAY_GS_REAPER, .argc = u->d.argc, .envc = u->d.envc };
     plan p = {
-        .m = &m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
+        .m = &m, .io = { -1, -1, -1 }, .group = init.tenant[0], .into = init.tenant[1], .slave = -1
     };
     bool back = u->t.state == CAY_SERVICE_BACKOFF;
     u->began = cay__now_ms();
@@ -223,8 +223,8 @@ static void start_service(service *u)
     u->t.pid = g->st.exit.pid = pid;
     u->fails = 0;
     u->step = LOOK_FIRST;
-    G.nshims++;
-    G.pids[g - G.procs] = g->shim;
+    init.nshims++;
+    init.pids[g - init.procs] = g->shim;
     gproc_tell(g);
     bool looks = u->d.check_argc || u->d.tcp;
     if (looks)
@@ -299,9 +299,11 @@ static void run_check(service *u)
     const char *step;
     CAY_AUTOFD null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     cay_g_spawn m = { .flags = u->d.check_flags, .argc = u->d.check_argc, .envc = u->d.check_envc };
-    plan p = {
-        .m = &m, .io = { null, null, null }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
-    };
+    plan p = { .m = &m,
+               .io = { null, null, null },
+               .group = init.tenant[0],
+               .into = init.tenant[1],
+               .slave = -1 };
     int pid = -1;
     if (null >= 0)
         pid = plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
@@ -323,7 +325,7 @@ static void text_end(int status, char *out, size_t cap)
 
 void service_died(unsigned at, int status)
 {
-    service *u = &U.list[at - 1];
+    service *u = &services.list[at - 1];
     char why[40];
     bool stopping = u->t.state == CAY_SERVICE_STOPPING;
     u->runs = false;
@@ -343,7 +345,7 @@ void service_died(unsigned at, int status)
         if (!u->again)
             close_streams(u, status);
         u->again = false;
-    } else if (U.hold & HOLD_TURN) { /* it was ended so that the root can change */
+    } else if (services.hold & HOLD_TURN) { /* it was ended so that the root can change */
         u->due = 0;
         set_state(u, CAY_SERVICE_WAITING, "");
     } else {
@@ -355,7 +357,7 @@ void service_died(unsigned at, int status)
  * are useless. */
 void service_main_ended(unsigned at, int status)
 {
-    service *u = &U.list[at - 1];
+    service *u = &services.list[at - 1];
     if (!u->g->st.exit.pid)
         return;
     u->g->st.exit.pid = u->t.pid = 0;
@@ -367,7 +369,7 @@ void service_main_ended(unsigned at, int status)
 
 bool service_reaped(int pid, int status)
 {
-    for (service *u = U.list; u < U.list + U.n; u++)
+    for (service *u = services.list; u < services.list + services.n; u++)
         if (u->check_pid == pid) {
             u->check_pid = 0;
             record_check(u, status == 0);
@@ -378,9 +380,9 @@ bool service_reaped(int pid, int status)
 
 static bool may_start(const service *u)
 {
-    for (unsigned i = 0; i < U.n; i++)
-        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_SERVICE_READY &&
-            U.list[i].t.state != CAY_SERVICE_DONE)
+    for (unsigned i = 0; i < services.n; i++)
+        if ((u->d.after >> i & 1) && services.list[i].t.state != CAY_SERVICE_READY &&
+            services.list[i].t.state != CAY_SERVICE_DONE)
             return false;
     return true;
 }
@@ -419,16 +421,16 @@ static void step_service(service *u, int64_t now)
 void services_step(void)
 {
     do {
-        U.changed = false;
-        for (service *u = U.list; u < U.list + U.n && !U.hold; u++)
+        services.changed = false;
+        for (service *u = services.list; u < services.list + services.n && !services.hold; u++)
             step_service(u, cay__now_ms());
-    } while (U.changed && !U.hold);
+    } while (services.changed && !services.hold);
 }
 
 int services_wait(void)
 {
     int64_t first = INT64_MAX;
-    for (service *u = U.list; u < U.list + U.n && !U.hold; u++) {
+    for (service *u = services.list; u < services.list + services.n && !services.hold; u++) {
         int64_t at;
         if (u->check_pid)
             at = u->check_until;
@@ -472,12 +474,12 @@ static void begin_by_hand(service *u)
 void services_ask(const cay_g_proc *m, int *fds, int nfds)
 {
     if (m->a == CAY_GU_HOLD) {
-        U.hold |= HOLD_ASKED;
+        services.hold |= HOLD_ASKED;
         tell_keeper("", "", 0);
     }
     if (!m->proc[0] && m->a == CAY_GU_START)
-        U.hold &= ~(unsigned)HOLD_START;
-    for (service *u = U.list; u < U.list + U.n; u++) {
+        services.hold &= ~(unsigned)HOLD_START;
+    for (service *u = services.list; u < services.list + services.n; u++) {
         if (m->proc[0] && strncmp(m->proc, u->d.name, sizeof m->proc))
             continue;
         if (m->a == CAY_GU_START)
@@ -491,18 +493,18 @@ void services_ask(const cay_g_proc *m, int *fds, int nfds)
 
 void services_release(void)
 {
-    U.hold &= HOLD_START;
+    services.hold &= HOLD_START;
 }
 
 void services_turn(void)
 {
-    if (U.n || G.sudo)
-        U.hold |= HOLD_TURN;
+    if (services.n || init.sudo)
+        services.hold |= HOLD_TURN;
 }
 
 bool services_held(void)
 {
-    return U.hold & (HOLD_ASKED | HOLD_TURN);
+    return services.hold & (HOLD_ASKED | HOLD_TURN);
 }
 
 static bool read_bytes(const char **at, const char *end, void *to, size_t n)
@@ -530,7 +532,7 @@ static bool take_unit(service *u, const char **at, const char *end)
     u->t = (cay_g_told){ .state = CAY_SERVICE_WAITING,
                          .code = -1,
                          .port = u->d.port,
-                         .place = (uint32_t)(u - U.list),
+                         .place = (uint32_t)(u - services.list),
                          .since_ms = cay__clock_ms() };
     memcpy(u->t.name, u->d.name, sizeof u->t.name);
     return true;
@@ -540,26 +542,26 @@ uint32_t services_config(const char *at, size_t len)
 {
     const char *end = at + len;
     cay_g_services head;
-    if (U.list || !read_bytes(&at, end, &head, sizeof head) || head.n > CAY_SERVICES_MAX)
+    if (services.list || !read_bytes(&at, end, &head, sizeof head) || head.n > CAY_SERVICES_MAX)
         return 0;
     /* The list, and behind it what it points to. */
-    size_t size = head.n * sizeof *U.list;
+    size_t size = head.n * sizeof *services.list;
     char *mem = MAP_FAILED;
     if (head.n)
         mem = mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED)
         return head.flags;
     memcpy(mem + size, at, (size_t)(end - at));
-    U.list = (service *)(void *)mem;
+    services.list = (service *)(void *)mem;
     end = mem + size + (end - at);
     at = mem + size;
-    while (U.n < head.n && take_unit(&U.list[U.n], &at, end))
-        U.n++;
+    while (services.n < head.n && take_unit(&services.list[services.n], &at, end))
+        services.n++;
     for (int i = 0; i < ASKERS; i++)
-        U.askers[i] = -1;
+        services.askers[i] = -1;
     if (head.flags & CAY_GUF_WAIT)
-        U.hold = HOLD_START;
+        services.hold = HOLD_START;
     else
-        U.hold = 0;
+        services.hold = 0;
     return head.flags;
 }

@@ -38,7 +38,7 @@ void drop_to(const ident *id, bool root_profile)
     for (unsigned c = 0; !root_profile && c < 16; c++)
         if (KEEP_CAPS >> c & 1)
             prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
-    if (G.mode != CAY_MODE_SINGLE) {
+    if (init.mode != CAY_MODE_SINGLE) {
         gid_t g = id->gid, all[1 + sizeof id->groups / sizeof *id->groups] = { g };
         memcpy(all + 1, id->groups, id->ngroups * sizeof *all);
         if (syscall(SYS_setgroups, 1 + id->ngroups, all) < 0 ||
@@ -130,12 +130,13 @@ static int child_main(void *arg)
     if (chdir(p->cwd) < 0)
         exit_with_error(p, "cwd");
     struct rlimit lim;
-    if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && G.nofile < lim.rlim_cur && !CAY__MUTANT("nofile")) {
-        lim.rlim_cur = G.nofile;
+    if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && init.nofile < lim.rlim_cur &&
+        !CAY__MUTANT("nofile")) {
+        lim.rlim_cur = init.nofile;
         setrlimit(RLIMIT_NOFILE, &lim);
     }
-    if (CAY__SANITIZED && G.data != UINT64_MAX)
-        setrlimit(RLIMIT_DATA, &(struct rlimit){ G.data, G.data });
+    if (CAY__SANITIZED && init.data != UINT64_MAX)
+        setrlimit(RLIMIT_DATA, &(struct rlimit){ init.data, init.data });
     if (p->fence) { /* the tenant's own rights made smaller, in the tenant's own name: it needs none
                        to do so */
         int rc = cay__landlock_fence(p->fence, p->nfence);
@@ -155,14 +156,14 @@ static int child_main(void *arg)
 static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
 {
 #if defined(__x86_64__)
-    register uint64_t k1 __asm__("r10") = G.key[1], k2 __asm__("r8") = G.key[2],
-                         k3 __asm__("r9") = G.key[3];
+    register uint64_t k1 __asm__("r10") = init.key[1], k2 __asm__("r8") = init.key[2],
+                         k3 __asm__("r9") = init.key[3];
     register void *given __asm__("r12") = arg;
     long rc;
     __asm__ volatile("syscall\n\ttest %%eax, %%eax\n\tjnz 1f\n\t"
                      "xor %%ebp, %%ebp\n\tmov %%r12, %%rdi\n\tcall *%%rbx\n\tud2\n1:"
                      : "=a"(rc)
-                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(G.key[0]), "r"(k1),
+                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(init.key[0]), "r"(k1),
                        "r"(k2), "r"(k3), "b"(fn), "r"(given)
                      : "rcx", "r11", "memory");
     if (rc < 0)
@@ -192,7 +193,7 @@ static int born_into(plan *p, char *stack)
     p->group = -1;
     int pid = (int)clone3_keyed(&a, child_main, p);
     if (pid < 0) { /* full, or a group that ends at its namespace: it moves there by itself */
-        G.no_into = errno != EAGAIN;
+        init.no_into = errno != EAGAIN;
         p->group = move;
     }
     return pid;
@@ -200,20 +201,20 @@ static int born_into(plan *p, char *stack)
 
 static int spawn_child(plan *p)
 {
-    if (!G.stack) { /* kept: an idle init that never started anything has none */
+    if (!init.stack) { /* kept: an idle init that never started anything has none */
         char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
         if (stack == MAP_FAILED)
             return -1;
-        G.stack = stack;
+        init.stack = stack;
     }
     int pid = -1;
-    if (p->into >= 0 && !G.no_into)
-        pid = born_into(p, G.stack);
+    if (p->into >= 0 && !init.no_into)
+        pid = born_into(p, init.stack);
     if (pid < 0)
-        pid = clone(child_main, G.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+        pid = clone(child_main, init.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
-    CAY__STACK_USED(G.stack, CHILD_STACK);
+    CAY__STACK_USED(init.stack, CHILD_STACK);
     errno = e;
     return pid;
 }
@@ -226,13 +227,13 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
     head[1] = CAY_OR(p->sys, head[0] < 0 ? errno : 0);
     cay__fd_write_all(report, head, sizeof head);
     cay__fd_close_from(0); /* holds no stream open, and nothing of init's */
-    memset(G.key, 0, sizeof G.key);
+    memset(init.key, 0, sizeof init.key);
     if (head[1])
         _exit(127);
     for (;;) {
         int status, pid = (int)waitpid(-1, &status, 0);
         if (pid == head[0]) {
-            G.shims[slot] = status + 1;
+            init.shims[slot] = status + 1;
             kill(1, SIGUSR1);
         } else if (pid < 0 && errno == ECHILD) {
             _exit(0);
@@ -253,11 +254,11 @@ static bool shim_told(int shim, int fd, int32_t head[2])
 
 static int shim_spawn(plan *p)
 {
-    int fds[2], slot = (int)(p->g - G.procs);
+    int fds[2], slot = (int)(p->g - init.procs);
     int32_t head[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -1;
-    G.shims[slot] = 0;
+    init.shims[slot] = 0;
     int shim = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (shim == 0)
         shim_main(p, slot, fds[1]);
@@ -390,7 +391,7 @@ void spawn_tell(gproc *g, int master)
 
 int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step)
 {
-    names nm;
+    layout_names nm;
     char room[4096], *few[FEW];
     size_t slots = (size_t)p->m->argc + p->m->envc + config_env_count() + 32;
     size_t bytes = slots * 2 * sizeof(char *);
@@ -428,7 +429,7 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
     plan p = {
-        .m = m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
+        .m = m, .io = { -1, -1, -1 }, .group = init.tenant[0], .into = init.tenant[1], .slave = -1
     };
     char *map;
     const char *step = "request";
@@ -464,11 +465,11 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     if (map)
         strings = 0;
     g->nlabels = (uint32_t)CAY_MIN(whole - strings, CAY_LABELS_MAX);
-    memcpy(G.labels[g - G.procs], tail + strings, g->nlabels);
+    memcpy(init.labels[g - init.procs], tail + strings, g->nlabels);
     memcpy(g->st.exit.proc, m->proc, sizeof g->st.exit.proc);
     g->st.exit.pid = pid;
-    G.nshims += g->shim != 0;
-    G.pids[g - G.procs] = CAY_OR(g->shim, pid);
+    init.nshims += g->shim != 0;
+    init.pids[g - init.procs] = CAY_OR(g->shim, pid);
     if (master >= 0)
         g->fds[1] = master;
     if (!(m->flags & CAY_SPAWN_LATE)) {
@@ -476,20 +477,20 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
         return;
     }
     g->late = true;
-    if (!G.nlate++)
-        G.late_until = cay__now_ms() + LATE_MS;
+    if (!init.nlate++)
+        init.late_until = cay__now_ms() + LATE_MS;
 }
 
 int worker_lock(void)
 {
-    return G.lock = (int)syscall(SYS_memfd_create, "cay-files", 1u /* MFD_CLOEXEC */);
+    return init.lock = (int)syscall(SYS_memfd_create, "cay-files", 1u /* MFD_CLOEXEC */);
 }
 
 /* A lock belongs to one opening of the file. */
 static int own_lock(void)
 {
     char path[48], n[21];
-    cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)G.lock), NULL);
+    cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)init.lock), NULL);
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
@@ -503,14 +504,14 @@ int spawn_worker(const char *user, int sock)
         rc = user_default(&id);
     if (rc)
         return rc;
-    if (G.lock < 0 && worker_lock() < 0)
+    if (init.lock < 0 && worker_lock() < 0)
         return errno;
     int pid = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid < 0)
         return errno;
-    for (size_t i = 0; pid > 0 && i < CAY_LEN(G.workers); i++)
-        if (!G.workers[i]) {
-            G.workers[i] = pid;
+    for (size_t i = 0; pid > 0 && i < CAY_LEN(init.workers); i++)
+        if (!init.workers[i]) {
+            init.workers[i] = pid;
             break;
         }
     if (pid > 0)
@@ -522,8 +523,8 @@ int spawn_worker(const char *user, int sock)
         (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3) || dup3(lock, 4, O_CLOEXEC) < 0)
         _exit(1);
     cay__fd_close_from(5);
-    G.ctl = G.listen = -1;
-    memset(G.key, 0, sizeof G.key);
+    init.ctl = init.listen = -1;
+    memset(init.key, 0, sizeof init.key);
     setsid();
     umask(022);
     drop_to(&id, id.uid == 0);

@@ -36,7 +36,7 @@ static struct {
     int64_t told_until; /* the time that events so far have used up */
     int32_t untold;
     uid_t untold_uid; /* of the last of these */
-} S = { .listen = -1 };
+} sudo = { .listen = -1 };
 
 /* We are the program: it is copied out of ourselves, so that there is nothing to be found or
  * trusted. */
@@ -45,8 +45,8 @@ static bool copy_self(const char *to)
     CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
                out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
     ssize_t n = -1;
-    while (in >= 0 && out >= 0 && (n = read(in, G.buf, CAY_MSG_MAX)) > 0)
-        if (!cay__fd_write_all(out, G.buf, (size_t)n))
+    while (in >= 0 && out >= 0 && (n = read(in, init.buf, CAY_MSG_MAX)) > 0)
+        if (!cay__fd_write_all(out, init.buf, (size_t)n))
             return false;
     return n == 0 && fchmod(out, 0755) == 0;
 }
@@ -71,12 +71,12 @@ void sudo_open(void)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = SUDO_SOCKET };
     for (int i = 0; i < SUDO_VISITS; i++)
-        S.v[i].fd = -1;
+        sudo.v[i].fd = -1;
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     umask(022);
     if (getpid() != 1) /* a test: this is not our root */
         return;
-    if (S.listen >= 0 || s < 0 || (mkdir(SUDO_DIR, 0755) < 0 && errno != EEXIST) ||
+    if (sudo.listen >= 0 || s < 0 || (mkdir(SUDO_DIR, 0755) < 0 && errno != EEXIST) ||
         (mkdir(SUDO_BIN, 0755) < 0 && errno != EEXIST) || !copy_self(SUDO_BIN "/sudo") ||
         symlink("sudo", SUDO_BIN "/su") < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
         chmod(SUDO_SOCKET, 0666) < 0 || listen(s, SUDO_VISITS) < 0)
@@ -84,8 +84,8 @@ void sudo_open(void)
     link_program("/usr/bin", "sudo");
     link_program("/usr/bin", "su");
     link_program("/bin", "su");
-    S.listen = CAY_STEAL_FD(s);
-    G.sudo = true;
+    sudo.listen = CAY_STEAL_FD(s);
+    init.sudo = true;
 }
 
 /* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never
@@ -109,22 +109,22 @@ static bool is_allowed_user(uid_t uid)
 /* When there is room for one more event. */
 static int64_t tell_at(void)
 {
-    return S.told_until - (TELL_MAX - 1) * TELL_MS;
+    return sudo.told_until - (TELL_MAX - 1) * TELL_MS;
 }
 
 /* Each tells how many there was no room for before it. */
 static void audit_request(uid_t uid, const char *as, const char *what)
 {
     char n[21];
-    cay_g_result r = { .sys = 1, .pid = S.untold };
+    cay_g_result r = { .sys = 1, .pid = sudo.untold };
     int64_t now = cay__now_ms();
     if (now < tell_at() && !CAY__MUTANT("sudo-flood")) {
-        S.untold++;
-        S.untold_uid = uid;
+        sudo.untold++;
+        sudo.untold_uid = uid;
         return;
     }
-    S.untold = 0;
-    S.told_until = CAY_MAX(S.told_until, now) + TELL_MS;
+    sudo.untold = 0;
+    sudo.told_until = CAY_MAX(sudo.told_until, now) + TELL_MS;
     cay__str_join(r.step, sizeof r.step, "uid ", cay__str_u64(n, uid), " ", as, NULL);
     r.step[23] = 0;
     const char *base = strrchr(what, '/');
@@ -177,8 +177,8 @@ static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfd
     cay_g_spawn m = { .argc = h.argc, .envc = h.envc };
     plan p = { .m = &m,
                .io = { fds[0], fds[1], fds[2] },
-               .group = G.tenant[0],
-               .into = G.tenant[1],
+               .group = init.tenant[0],
+               .into = init.tenant[1],
                .slave = -1 };
     for (int i = 2; i >= 0; i--) {
         if (h.tty >> i & 1)
@@ -200,7 +200,7 @@ static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfd
 
 void sudo_reaped(int pid, int status)
 {
-    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
+    for (visit *v = sudo.v; sudo.listen >= 0 && v < sudo.v + SUDO_VISITS; v++)
         if (v->pid == pid) {
             if (v->fd >= 0)
                 send_answer(v, SUDO_ENDED, status, "");
@@ -224,7 +224,7 @@ static void receive_packet(visit *v)
 {
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     set_close_alarm(true);
-    ssize_t n = cay__fd_recv(v->fd, G.buf, CAY_MSG_MAX, fds, &nfds, MSG_DONTWAIT);
+    ssize_t n = cay__fd_recv(v->fd, init.buf, CAY_MSG_MAX, fds, &nfds, MSG_DONTWAIT);
     int sys = errno;
     set_close_alarm(false);
     if (n < 0 && sys == EAGAIN)
@@ -235,9 +235,9 @@ static void receive_packet(visit *v)
     if (n <= 0) {
         on_client_gone(v);
     } else if (!v->pid) {
-        start_request(v, G.buf, (size_t)n, fds, nfds);
+        start_request(v, init.buf, (size_t)n, fds, nfds);
     } else if (n == sizeof sig) {
-        memcpy(&sig, G.buf, sizeof sig);
+        memcpy(&sig, init.buf, sizeof sig);
         if (sig > 0 && sig <= 64)
             kill(-v->pid, sig); /* its own session's first group, and nobody else's */
     }
@@ -249,7 +249,7 @@ static void receive_packet(visit *v)
 
 static visit *find_free_visit(void)
 {
-    for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
+    for (visit *v = sudo.v; v < sudo.v + SUDO_VISITS; v++)
         if (v->fd < 0 && !v->pid)
             return v;
     return NULL;
@@ -257,12 +257,12 @@ static visit *find_free_visit(void)
 
 int sudo_poll(struct pollfd *p)
 {
-    if (S.listen < 0 ||
+    if (sudo.listen < 0 ||
         services_held()) /* nothing is started while the sandbox is to stand still */
         return 0;
     int n = 0;
-    p[n++] = (struct pollfd){ find_free_visit() ? S.listen : -1, POLLIN, 0 };
-    for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
+    p[n++] = (struct pollfd){ find_free_visit() ? sudo.listen : -1, POLLIN, 0 };
+    for (visit *v = sudo.v; v < sudo.v + SUDO_VISITS; v++)
         p[n++] = (struct pollfd){ v->fd, POLLIN, 0 };
     return n;
 }
@@ -272,7 +272,7 @@ static void accept_client(void)
     struct ucred cr;
     socklen_t n = sizeof cr;
     visit *v = find_free_visit();
-    int fd = accept4(S.listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(sudo.listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0) {
         cay__close_fd(&fd);
         return;
@@ -283,14 +283,14 @@ static void accept_client(void)
 void sudo_ready(const struct pollfd *p, int n)
 {
     int64_t now = cay__now_ms();
-    if (S.untold && now >= tell_at())
-        audit_request(S.untold_uid, "left out", "");
+    if (sudo.untold && now >= tell_at())
+        audit_request(sudo.untold_uid, "left out", "");
     for (int i = 1; i < n; i++)
-        if (p[i].revents && S.v[i - 1].fd == p[i].fd)
-            receive_packet(&S.v[i - 1]);
+        if (p[i].revents && sudo.v[i - 1].fd == p[i].fd)
+            receive_packet(&sudo.v[i - 1]);
     if (n && p[0].revents)
         accept_client();
-    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++) {
+    for (visit *v = sudo.v; sudo.listen >= 0 && v < sudo.v + SUDO_VISITS; v++) {
         if (!v->due || now < v->due)
             continue;
         v->due = 0;
@@ -304,9 +304,9 @@ void sudo_ready(const struct pollfd *p, int n)
 int sudo_wait(void)
 {
     int64_t first = INT64_MAX;
-    if (S.untold)
+    if (sudo.untold)
         first = tell_at();
-    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++) {
+    for (visit *v = sudo.v; sudo.listen >= 0 && v < sudo.v + SUDO_VISITS; v++) {
         if (v->due && v->due < first)
             first = v->due;
     }

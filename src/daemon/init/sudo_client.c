@@ -132,19 +132,19 @@ typedef struct packet {
     cay_g_sudo head;
     char blob[CAY_MSG_MAX - sizeof(cay_g_sudo)];
 } packet;
-static packet P;
+static packet message;
 
 static void put_string(const wish *w, const char *a, const char *b)
 {
     size_t n = strlen(a), k = b ? strlen(b) : 0;
-    if (P.head.blob + n + k + 1 > sizeof P.blob)
+    if (message.head.blob + n + k + 1 > sizeof message.blob)
         exit_with_error(w, 1, "arguments and environment are longer than 64 kB",
                         "hand them over in a file");
-    memcpy(P.blob + P.head.blob, a, n);
+    memcpy(message.blob + message.head.blob, a, n);
     if (k)
-        memcpy(P.blob + P.head.blob + n, b, k);
-    P.head.blob += (uint32_t)(n + k + 1);
-    P.blob[P.head.blob - 1] = 0;
+        memcpy(message.blob + message.head.blob + n, b, k);
+    message.head.blob += (uint32_t)(n + k + 1);
+    message.blob[message.head.blob - 1] = 0;
 }
 
 /* One line for the shell: words with what a shell would take for its own escaped, as sudo -i and -s
@@ -176,15 +176,15 @@ static void put_command(wish *w, const ident *id)
         if (!*w->argv)
             exit_with_error(w, 1, "no command",
                             "usage: sudo [-n] [-u USER] [-E] [-H] [-i] [--] COMMAND…");
-        for (char **a = w->argv; *a; a++, P.head.argc++)
+        for (char **a = w->argv; *a; a++, message.head.argc++)
             put_string(w, *a, NULL);
         return;
     }
     put_string(w, shell, NULL);
-    P.head.argc = 1;
+    message.head.argc = 1;
     if (w->login) {
         put_string(w, "-l", NULL);
-        P.head.argc++;
+        message.head.argc++;
     }
     bool su = !strcmp(w->name, "su");
     const char *c;
@@ -197,9 +197,9 @@ static void put_command(wish *w, const ident *id)
     if (c) {
         put_string(w, "-c", NULL);
         put_string(w, c, NULL);
-        P.head.argc += 2;
+        message.head.argc += 2;
     }
-    for (char **a = w->argv; su && *a; a++, P.head.argc++)
+    for (char **a = w->argv; su && *a; a++, message.head.argc++)
         put_string(w, *a, NULL);
 }
 
@@ -235,9 +235,9 @@ static void put_env(wish *w, char **vars)
     for (char **e = environ; *e; e++)
         if (is_kept_var(w, *e)) {
             put_string(w, *e, NULL);
-            P.head.envc++;
+            message.head.envc++;
         }
-    for (; vars < w->argv; vars++, P.head.envc++)
+    for (; vars < w->argv; vars++, message.head.envc++)
         put_string(w, *vars, NULL);
     if (!strcmp(w->name, "sudo")) {
         const char *me = getenv("USER");
@@ -245,7 +245,7 @@ static void put_env(wish *w, char **vars)
         put_string(w, "SUDO_USER=", name);
         put_string(w, "SUDO_UID=", cay__str_u64(n, getuid()));
         put_string(w, "SUDO_GID=", cay__str_u64(n, getgid()));
-        P.head.envc += 3;
+        message.head.envc += 3;
     }
 }
 
@@ -254,7 +254,7 @@ static void fill_request(wish *w)
     char cwd[4096];
     ident id;
     char **vars = w->argv;
-    P.head.magic = SUDO_MAGIC;
+    message.head.magic = SUDO_MAGIC;
     if (user_find(w->user, &id))
         exit_with_error(w, 1, w->user, "no such user");
     while (!strcmp(w->name, "sudo") && *w->argv && strchr(*w->argv, '=') && (*w->argv)[0] != '=' &&
@@ -291,7 +291,7 @@ static int open_inner(int fds[3], int *slave)
     struct winsize ws;
     for (int i = 0; i < 3; i++)
         if (isatty(fds[i])) {
-            P.head.tty |= 1u << i;
+            message.head.tty |= 1u << i;
             if (outer < 0)
                 outer = fds[i];
         }
@@ -301,14 +301,14 @@ static int open_inner(int fds[3], int *slave)
     if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 ||
         (*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
         cay__close_fd(&master);
-        P.head.tty = 0;
+        message.head.tty = 0;
         outer = -1;
         return -1;
     }
     if (ioctl(outer, TIOCGWINSZ, &ws) == 0)
         ioctl(*slave, TIOCSWINSZ, &ws);
     for (int i = 0; i < 3; i++)
-        if (P.head.tty >> i & 1)
+        if (message.head.tty >> i & 1)
             fds[i] = *slave;
     return master;
 }
@@ -389,7 +389,7 @@ static _Noreturn void exit_with_result(const wish *w, const cay_g_sudo_told *t, 
 
 static _Noreturn void relay_session(const wish *w, int sock, int sig, int master)
 {
-    bool typing = master >= 0 && (P.head.tty & 1);
+    bool typing = master >= 0 && (message.head.tty & 1);
     for (;;) {
         struct pollfd p[4] = { { sock, POLLIN, 0 },
                                { sig, POLLIN, 0 },
@@ -400,7 +400,7 @@ static _Noreturn void relay_session(const wish *w, int sock, int sig, int master
         if (p[1].revents)
             relay_signals(sock, sig, master);
         if (p[2].revents & POLLIN)
-            copy_bytes(master, P.head.tty & 2 ? 1 : outer);
+            copy_bytes(master, message.head.tty & 2 ? 1 : outer);
         if (p[3].revents)
             typing = copy_bytes(outer, master);
         if (!p[0].revents)
@@ -442,7 +442,7 @@ void sudo_main(int argc, char **argv)
             NULL);
     int master = open_inner(fds, &slave), room = 1 << 18;
     setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    if (cay__fd_send(sock, &P, sizeof P.head + P.head.blob, fds, 3, 0) < 0)
+    if (cay__fd_send(sock, &message, sizeof message.head + message.head.blob, fds, 3, 0) < 0)
         exit_with_error(&w, 1, "the sandbox's init does not answer", NULL);
     cay__close_fd(&slave);
     relay_session(&w, sock, sig, master);

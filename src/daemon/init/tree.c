@@ -84,8 +84,8 @@ bool tree_empty(int pid)
 
 static bool is_worker(int pid)
 {
-    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-        if (G.workers[i] == pid)
+    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
+        if (init.workers[i] == pid)
             return true;
     return false;
 }
@@ -114,7 +114,7 @@ static bool is_known_child(int pid)
 {
     if (is_worker(pid))
         return true;
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
         if (p->used && (p->shim == pid || (!p->stray && !p->st.ended && p->st.exit.pid == pid)))
             return true;
     return false;

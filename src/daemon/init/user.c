@@ -9,7 +9,7 @@
 
 const char *config_get(unsigned field)
 {
-    const char *p = G.config, *end = G.config + G.config_len;
+    const char *p = init.config, *end = init.config + init.config_len;
     for (; field && p < end; field--)
         p += strlen(p) + 1;
     if (p < end)
@@ -111,7 +111,7 @@ int user_search(const char *file, size_t len, const char *name, ident *out)
     if (!search_passwd(file, len, name, uid, by_uid, out) && !built_in(name, by_uid, uid, out))
         return ENOENT;
     /* A one-id map has nobody else to become. */
-    if (G.mode == CAY_MODE_SINGLE && out->uid != (G.uid0 ? 0u : 1000u))
+    if (init.mode == CAY_MODE_SINGLE && out->uid != (init.uid0 ? 0u : 1000u))
         return EPERM;
     if (!out->shell[0])
         cay__str_copy(out->shell, sizeof out->shell, "/bin/sh");

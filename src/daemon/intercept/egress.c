@@ -24,15 +24,15 @@ static said *first, **last = &first;
 static bool send_it(const cay_msg *h, const void *m, size_t len)
 {
     struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
-    return I.egress.fd >= 0 &&
-           cay__fd_sendv(I.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >=
+    return intercept.egress.fd >= 0 &&
+           cay__fd_sendv(intercept.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >=
                0; /* others' bytes do not wait for it */
 }
 
 static void set_egress_events(bool out)
 {
-    if (I.egress.fd >= 0)
-        cay__loop_set(&I.loop, &I.egress, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    if (intercept.egress.fd >= 0)
+        cay__loop_set(&intercept.loop, &intercept.egress, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void flush_queue(void)
@@ -57,7 +57,7 @@ static void queue_message(uint16_t type, const cay_n_end *m)
     last = &s->next;
 }
 
-static cay_n_end describe_flow(const flow *f)
+static cay_n_end describe_flow(const intercept_flow *f)
 {
     cay_n_end m = { .flow = f->number,
                     .ms = (uint64_t)(cay__boot_ms() - f->began_ms),
@@ -69,7 +69,7 @@ static cay_n_end describe_flow(const flow *f)
     return m;
 }
 
-void note_end(const flow *f, const char *reason, bool closed)
+void note_end(const intercept_flow *f, const char *reason, bool closed)
 {
     cay_n_end m = describe_flow(f);
     m.up = f->in.got;
@@ -82,7 +82,7 @@ void note_end(const flow *f, const char *reason, bool closed)
     flush_queue();
 }
 
-void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
+void note(const intercept_flow *f, const cay__binding *b, bool allowed, const char *reason)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
     cay_n_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
@@ -116,10 +116,10 @@ static void take_spent(const cay_n_spent *m)
 
 static void close_egress(void)
 {
-    if (I.egress.fd < 0)
+    if (intercept.egress.fd < 0)
         return;
-    cay__loop_del(&I.loop, &I.egress);
-    cay__close_fd(&I.egress.fd);
+    cay__loop_del(&intercept.loop, &intercept.egress);
+    cay__close_fd(&intercept.egress.fd);
 }
 
 static void on_egress(cay__watch *w, uint32_t events)
@@ -177,14 +177,14 @@ static void keep_ends(void)
 void egress_take(int fd)
 {
     close_egress();
-    I.egress = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_egress };
-    if (!cay__loop_add(&I.loop, &I.egress)) {
-        cay__close_fd(&I.egress.fd);
+    intercept.egress = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_egress };
+    if (!cay__loop_add(&intercept.loop, &intercept.egress)) {
+        cay__close_fd(&intercept.egress.fd);
         return;
     }
     keep_ends();
-    for (vault *v = I.vaults; v; v = v->next)
-        for (flow *f = v->flows; f; f = f->next) {
+    for (vault *v = intercept.vaults; v; v = v->next)
+        for (intercept_flow *f = v->flows; f; f = f->next) {
             cay_n_end m = describe_flow(f);
             queue_message(CAY_N_LIVE, &m);
         }

@@ -8,13 +8,13 @@
 static void on_in(cay__watch *w, uint32_t events)
 {
     (void)events;
-    relay_step(OWNER(w, flow, in.w));
+    relay_step(OWNER(w, intercept_flow, in.w));
 }
 
 static void on_out(cay__watch *w, uint32_t events)
 {
     (void)events;
-    relay_step(OWNER(w, flow, out.w));
+    relay_step(OWNER(w, intercept_flow, out.w));
 }
 
 /* A test build may wait less. */
@@ -30,44 +30,44 @@ static int64_t idle_ms(void)
 
 static void too_late(cay__timer *t)
 {
-    flow *f = OWNER(t, flow, late);
+    intercept_flow *f = OWNER(t, intercept_flow, late);
     if (f->page) {
-        flow_end(f, f->why, true);
+        intercept_flow_end(f, f->why, true);
         return;
     }
     int64_t idle = cay__boot_ms() - f->moved_ms;
     if (f->begun && idle < idle_ms()) {
-        cay__timer_arm(&I.loop, &f->late, f->moved_ms + idle_ms());
+        cay__timer_arm(&intercept.loop, &f->late, f->moved_ms + idle_ms());
         return;
     }
     flow_why(f, f->begun ? "idle" : "too_slow");
     note(f, NULL, false, f->why);
-    flow_end(f, f->why, false);
+    intercept_flow_end(f, f->why, false);
 }
 
 static void on_pause(cay__timer *t)
 {
-    relay_step(OWNER(t, flow, pause));
+    relay_step(OWNER(t, intercept_flow, pause));
 }
 
-void flow_begun(flow *f)
+void flow_begun(intercept_flow *f)
 {
     f->begun = true;
-    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + idle_ms());
+    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + idle_ms());
 }
 
-void flow_pause(flow *f)
+void flow_pause(intercept_flow *f)
 {
-    cay__timer_arm(&I.loop, &f->pause, cay__boot_ms() + PAUSE_MS);
+    cay__timer_arm(&intercept.loop, &f->pause, cay__boot_ms() + PAUSE_MS);
 }
 
-void flow_why(flow *f, const char *reason)
+void flow_why(intercept_flow *f, const char *reason)
 {
     if (!f->why[0])
         cay__str_copy(f->why, sizeof f->why, reason);
 }
 
-void flow_end(flow *f, const char *reason, bool orderly)
+void intercept_flow_end(intercept_flow *f, const char *reason, bool orderly)
 {
     flow_why(f, reason);
     side_count(&f->in);
@@ -89,11 +89,11 @@ void flow_end(flow *f, const char *reason, bool orderly)
     free(f->r.head);
     free(f->page);
     f->v->nflows--;
-    I.nflows--;
+    intercept.nflows--;
     free(f);
 }
 
-void flow_say(flow *f, int status, const char *reason, const char *text)
+void flow_say(intercept_flow *f, int status, const char *reason, const char *text)
 {
     char *page = NULL;
     const char *title;
@@ -118,19 +118,19 @@ void flow_say(flow *f, int status, const char *reason, const char *text)
         f->page_len = 0;
     else
         f->page_len = (size_t)n;
-    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
+    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + 3000);
 }
 
 /* The sandbox's side speaks with a leaf of its own authority; the other one has to show a
  * certificate of that name. */
-static bool with_tls(flow *f)
+static bool with_tls(intercept_flow *f)
 {
     X509 *cert = ca_leaf(&f->v->ca, f->name);
     if (cert)
         f->in.ssl = SSL_new(f->v->ctx);
     else
         f->in.ssl = NULL;
-    f->out.ssl = SSL_new(I.up);
+    f->out.ssl = SSL_new(intercept.up);
     if (!f->in.ssl || !f->out.ssl || SSL_use_certificate(f->in.ssl, cert) != 1 ||
         SSL_use_PrivateKey(f->in.ssl, f->v->ca.leaf_key) != 1 ||
         SSL_set_fd(f->in.ssl, f->in.w.fd) != 1 || SSL_set_fd(f->out.ssl, f->out.w.fd) != 1 ||
@@ -146,7 +146,7 @@ static bool with_tls(flow *f)
 }
 
 /* Nothing is kept of it but two records. */
-static void turn_away(const flow *f, const char *reason)
+static void turn_away(const intercept_flow *f, const char *reason)
 {
     side a = f->in, b = f->out;
     note(f, NULL, false, reason);
@@ -160,13 +160,13 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     char folded[CAY__NAME_MAX + 1] = "";
     vault *v = vault_find(m->id), nobody = { 0 };
     memcpy(nobody.id, m->id, sizeof nobody.id);
-    flow first = { .v = CAY_OR(v, &nobody),
-                   .number = m->flow,
-                   .port = m->port,
-                   .tls = m->proto != CAY__NET_HTTP,
-                   .late.fn = too_late,
-                   .pause.fn = on_pause,
-                   .moved_ms = cay__boot_ms() };
+    intercept_flow first = { .v = CAY_OR(v, &nobody),
+                             .number = m->flow,
+                             .port = m->port,
+                             .tls = m->proto != CAY__NET_HTTP,
+                             .late.fn = too_late,
+                             .pause.fn = on_pause,
+                             .moved_ms = cay__boot_ms() };
     first.began_ms = first.moved_ms - m->age;
     first.in.w = (cay__watch){ .fd = in, .fn = on_in };
     first.out.w = (cay__watch){ .fd = out, .fn = on_out };
@@ -177,11 +177,11 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         turn_away(&first, "no_interceptor");
         return;
     }
-    if (v->nflows >= FLOWS_EACH || I.nflows >= I.flows_max) {
+    if (v->nflows >= FLOWS_EACH || intercept.nflows >= intercept.flows_max) {
         turn_away(&first, v->nflows >= FLOWS_EACH ? "connections_limit" : "interceptor_limit");
         return;
     }
-    flow *f = cay__alloc(sizeof *f);
+    intercept_flow *f = cay__alloc(sizeof *f);
     *f = first;
     f->next = v->flows;
     f->prev = &v->flows;
@@ -191,13 +191,13 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         v->flows->prev = &f->next;
     v->flows = f;
     v->nflows++;
-    I.nflows++;
+    intercept.nflows++;
     mask_bound(v, f->name, f->port, f->tls, &f->r.mask);
     if (f->tls && !with_tls(f)) {
         note(f, NULL, false, "own_tls");
-        flow_end(f, "own_tls", false);
+        intercept_flow_end(f, "own_tls", false);
         return;
     }
-    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + SHAKE_MS);
+    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + SHAKE_MS);
     relay_step(f);
 }

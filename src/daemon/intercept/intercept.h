@@ -43,7 +43,7 @@ enum {
 };
 
 typedef struct vault vault;
-typedef struct flow flow;
+typedef struct intercept_flow intercept_flow;
 
 typedef struct leaf {
     struct leaf *next;
@@ -78,7 +78,7 @@ struct vault {
     size_t nsecrets;
     authority ca;
     SSL_CTX *ctx; /* for the sandbox's side */
-    flow *flows;
+    intercept_flow *flows;
     unsigned nflows;
     uint32_t lost;  /* notes that egress did not take */
     bucket rate[2]; /* up, down */
@@ -135,8 +135,8 @@ typedef struct relay {
     mask mask;
 } relay;
 
-struct flow {
-    flow *next, **prev;
+struct intercept_flow {
+    intercept_flow *next, **prev;
     vault *v;
     side in, out;
     relay r;
@@ -154,14 +154,14 @@ struct flow {
 };
 void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out);
 /* Ends it and tells egress. orderly: both sides finished; else they are reset. */
-void flow_end(flow *f, const char *reason, bool orderly);
-void flow_say(flow *f, int status, const char *reason,
-              const char *text);            /* an own answer, then the end */
-void flow_why(flow *f, const char *reason); /* the first one stays */
-void flow_begun(flow *f);
-void flow_pause(flow *f); /* comes again when its bandwidth may have some left */
+void intercept_flow_end(intercept_flow *f, const char *reason, bool orderly);
+void flow_say(intercept_flow *f, int status, const char *reason,
+              const char *text);                      /* an own answer, then the end */
+void flow_why(intercept_flow *f, const char *reason); /* the first one stays */
+void flow_begun(intercept_flow *f);
+void flow_pause(intercept_flow *f); /* comes again when its bandwidth may have some left */
 /* Moves what can be moved. False: the flow is over (and freed). */
-bool relay_step(flow *f);
+bool relay_step(intercept_flow *f);
 
 typedef struct injected {
     char *head; /* malloc() */
@@ -176,7 +176,7 @@ void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask 
 int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len,
            injected *out, cay_err *err);
 
-typedef struct intercept {
+typedef struct intercept_state {
     cay__loop loop;
     cay__watch listen, egress;
     SSL_CTX *up; /* for the other side: the host's roots */
@@ -184,10 +184,10 @@ typedef struct intercept {
     vault *vaults;
     unsigned nflows, flows_max, nlinks;
     int64_t alone_since;
-} intercept;
-extern intercept I;
+} intercept_state;
+extern intercept_state intercept;
 
 void egress_take(int fd); /* another one; it hears of every flow that is here */
-void note(const flow *f, const cay__binding *b, bool allowed, const char *reason);
-void note_end(const flow *f, const char *reason, bool closed); /* f->in is counted */
+void note(const intercept_flow *f, const cay__binding *b, bool allowed, const char *reason);
+void note_end(const intercept_flow *f, const char *reason, bool closed); /* f->in is counted */
 void note_spent(vault *v); /* of its bandwidth, when that is worth it */

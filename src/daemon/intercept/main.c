@@ -23,7 +23,7 @@
 
 enum { FD_LISTEN = 3, FD_OPERATOR = 4, FD_FIRST = 5, LINKS_MAX = 8 };
 
-intercept I = { .egress.fd = -1 };
+intercept_state intercept = { .egress.fd = -1 };
 
 typedef struct link_ {
     cay__watch w;
@@ -34,7 +34,7 @@ static void send_answer(link_ *l, const cay_n_box *m, const vault *v, const cay_
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, 0, 0 };
     CAY_AUTOFD trust = -1;
     if (v)
-        trust = trust_files(&v->ca, I.op.roots);
+        trust = trust_files(&v->ca, intercept.op.roots);
     cay_n_ack a = { .seq = m->seq, .revision = v ? v->revision : 0, .code = code, .sys = err->sys };
     memcpy(a.id, m->id, sizeof a.id);
     cay__str_copy(a.reason, sizeof a.reason, err->reason);
@@ -76,11 +76,11 @@ static int take_operator(int fd, cay_err *err)
         cay__policy_clear(&op);
         return rc;
     }
-    cay__policy_clear(&I.op);
-    I.op = op;
-    SSL_CTX_free(I.up);
-    I.up = up;
-    for (vault *v = I.vaults; v; v = v->next)
+    cay__policy_clear(&intercept.op);
+    intercept.op = op;
+    SSL_CTX_free(intercept.up);
+    intercept.up = up;
+    for (vault *v = intercept.vaults; v; v = v->next)
         vault_judge(v);
     return 0;
 }
@@ -124,11 +124,11 @@ static int serve_request(link_ *l, uint16_t type, const cay_n_box *m, const int 
 
 static void close_link(link_ *l)
 {
-    cay__loop_del(&I.loop, &l->w);
+    cay__loop_del(&intercept.loop, &l->w);
     close(l->w.fd);
     free(l);
-    if (!--I.nlinks)
-        I.alone_since = cay__boot_ms();
+    if (!--intercept.nlinks)
+        intercept.alone_since = cay__boot_ms();
 }
 
 static void on_link(cay__watch *w, uint32_t events)
@@ -178,14 +178,14 @@ static void on_listen(cay__watch *w, uint32_t events)
     /* The keeper's helper is root or has our own id. The directory keeps others out already. */
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
                  (who.uid == 0 || who.uid == geteuid());
-    if (!known || I.nlinks >= LINKS_MAX) {
+    if (!known || intercept.nlinks >= LINKS_MAX) {
         close(fd);
         return;
     }
     link_ *l = cay__alloc(sizeof *l);
     l->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_link };
-    cay__loop_add(&I.loop, &l->w);
-    I.nlinks++;
+    cay__loop_add(&intercept.loop, &l->w);
+    intercept.nlinks++;
 }
 
 static int report_error(const char *what, const char *why)
@@ -207,7 +207,7 @@ static void harden_process(void)
         /* Two descriptors a flow; what comes beyond is taken and turned away, not lost with its
          * message. */
         rlim_t room = (files.rlim_cur - CAY_MIN(files.rlim_cur, (rlim_t)RESERVE_FDS)) / 2;
-        I.flows_max = (unsigned)CAY_MIN(room, (rlim_t)FLOWS_MAX);
+        intercept.flows_max = (unsigned)CAY_MIN(room, (rlim_t)FLOWS_MAX);
     }
     signal(SIGPIPE, SIG_IGN);
 }
@@ -220,11 +220,11 @@ static int restrict_files(void)
         { "/usr/lib/ssl", -1, CAY_LL_READ },
         { "/usr/share/ca-certificates", -1, CAY_LL_READ },
         { "/usr/local/share/ca-certificates", -1, CAY_LL_READ },
-        { I.op.roots, -1, CAY_LL_READ },
+        { intercept.op.roots, -1, CAY_LL_READ },
     };
     if (CAY__SANITIZED)
         return 0; /* a sanitizer reads more */
-    int rc = cay__landlock_grants(grants, CAY_LEN(grants) - !I.op.roots[0],
+    int rc = cay__landlock_grants(grants, CAY_LEN(grants) - !intercept.op.roots[0],
                                   CAY_LL_OPTIONAL | CAY_LL_NO_TCP, NULL);
     if (rc == -ENOSYS || rc == -EOPNOTSUPP)
         return 0; /* an old kernel: the ids of the process are the wall */
@@ -283,7 +283,7 @@ int main(void)
         return report_error(
             "descriptor 3",
             "has to be the keeper's listening socket; this program is started by cay-keeper");
-    if (!cay__loop_open(&I.loop))
+    if (!cay__loop_open(&intercept.loop))
         return report_error("epoll", strerror(errno));
     if (take_operator(FD_OPERATOR, &err) < 0)
         return report_error("the operator's file", err.msg);
@@ -295,11 +295,12 @@ int main(void)
         return report_error("own filter", strerror(errno));
     cay__fd_nonblock(FD_LISTEN, true);
     fcntl(FD_LISTEN, F_SETFD, FD_CLOEXEC);
-    I.listen = (cay__watch){ .fd = FD_LISTEN, .events = EPOLLIN, .fn = on_listen };
-    if (!cay__loop_add(&I.loop, &I.listen))
+    intercept.listen = (cay__watch){ .fd = FD_LISTEN, .events = EPOLLIN, .fn = on_listen };
+    if (!cay__loop_add(&intercept.loop, &intercept.listen))
         return report_error("epoll", strerror(errno));
-    I.alone_since = cay__boot_ms();
-    while (I.nlinks || I.vaults || cay__boot_ms() - I.alone_since < ALONE_MS)
-        cay__loop_step(&I.loop, 5000);
+    intercept.alone_since = cay__boot_ms();
+    while (intercept.nlinks || intercept.vaults ||
+           cay__boot_ms() - intercept.alone_since < ALONE_MS)
+        cay__loop_step(&intercept.loop, 5000);
     return 0;
 }

@@ -30,7 +30,7 @@ static void skip_empty(relay *r)
 }
 
 /* One whole head at the front of `in`, which is `n` bytes long. */
-static bool take_head(flow *f, size_t n)
+static bool take_head(intercept_flow *f, size_t n)
 {
     relay *r = &f->r;
     injected got = { .mask = &r->mask };
@@ -51,7 +51,7 @@ static bool take_head(flow *f, size_t n)
 }
 
 /* How many bytes at the front of `in` may go up? False: a page is on its way. */
-static bool check_input(flow *f)
+static bool check_input(intercept_flow *f)
 {
     relay *r = &f->r;
     while (!r->pass && !r->head && r->len) {
@@ -102,7 +102,7 @@ static bool check_input(flow *f)
 
 /* What one read may bring now, under the sandbox's bandwidth in this direction; 0: nothing, and a
  * pause was asked for. */
-static size_t reserve_quota(flow *f, int dir, size_t room)
+static size_t reserve_quota(intercept_flow *f, int dir, size_t room)
 {
     size_t n = bucket_take(&f->v->rate[dir], room, cay__now_us());
     if (!n)
@@ -111,7 +111,7 @@ static size_t reserve_quota(flow *f, int dir, size_t room)
 }
 
 /* side_read() as far as the bandwidth goes. */
-static ssize_t read_limited(flow *f, int dir, side *s, void *p, size_t room)
+static ssize_t read_limited(intercept_flow *f, int dir, side *s, void *p, size_t room)
 {
     size_t may = reserve_quota(f, dir, room);
     ssize_t n = SIDE_AGAIN;
@@ -126,19 +126,19 @@ static ssize_t read_limited(flow *f, int dir, side *s, void *p, size_t room)
     return n;
 }
 
-static int fail_flow(flow *f, const char *why)
+static int fail_flow(intercept_flow *f, const char *why)
 {
     flow_why(f, why);
     return -1;
 }
 
-static int fail_side(flow *f, const side *s)
+static int fail_side(intercept_flow *f, const side *s)
 {
     return fail_flow(f, s->bare ? "tls_truncated" : s == &f->in ? "client_reset" : "server_reset");
 }
 
 /* -1: over; 0: nothing moved; 1: something did. */
-static int relay_up(flow *f)
+static int relay_up(intercept_flow *f)
 {
     relay *r = &f->r;
     int moved = 0;
@@ -190,7 +190,7 @@ static int relay_up(flow *f)
     return moved;
 }
 
-static int relay_down(flow *f)
+static int relay_down(intercept_flow *f)
 {
     relay *r = &f->r;
     int moved = 0;
@@ -236,7 +236,7 @@ static int relay_down(flow *f)
 
 /* The answer is ours; what the program still sends is read and forgotten, so that it can read why.
  */
-static int send_page(flow *f)
+static int send_page(intercept_flow *f)
 {
     char scrap[4096];
     if (f->in.shaking) {
@@ -264,7 +264,7 @@ static int send_page(flow *f)
 }
 
 /* Both handshakes at once; -1: the sandbox's failed. */
-static int run_handshakes(flow *f)
+static int run_handshakes(intercept_flow *f)
 {
     bool in = side_shake(&f->in), out = side_shake(&f->out);
     if (!in && !f->in.want) {
@@ -283,7 +283,7 @@ static int run_handshakes(flow *f)
     return in && out;
 }
 
-bool relay_step(flow *f)
+bool relay_step(intercept_flow *f)
 {
     int rounds = 0;
     for (int moved = 1; moved > 0 && rounds < ROUNDS; rounds++) {
@@ -304,12 +304,12 @@ bool relay_step(flow *f)
             else
                 moved = moved | more;
             if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
-                flow_end(f, "closed", true);
+                intercept_flow_end(f, "closed", true);
                 return false;
             }
         }
         if (moved < 0) {
-            flow_end(f, "client_reset", f->page && f->page_at == f->page_len);
+            intercept_flow_end(f, "client_reset", f->page && f->page_at == f->page_len);
             return false;
         }
     }

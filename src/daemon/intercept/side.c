@@ -109,13 +109,13 @@ void side_wait(side *s)
     if (s->w.fd < 0)
         return;
     if (!s->want && s->watched) {
-        cay__loop_del(&I.loop, &s->w);
+        cay__loop_del(&intercept.loop, &s->w);
         s->watched = false;
     } else if (s->want && s->watched) {
-        cay__loop_set(&I.loop, &s->w, s->want);
+        cay__loop_set(&intercept.loop, &s->w, s->want);
     } else if (s->want) {
         s->w.events = s->want;
-        s->watched = cay__loop_add(&I.loop, &s->w);
+        s->watched = cay__loop_add(&intercept.loop, &s->w);
     }
 }
 
@@ -131,6 +131,6 @@ void side_close(side *s, bool orderly)
     SSL_free(s->ssl);
     s->ssl = NULL;
     if (s->watched)
-        cay__loop_del(&I.loop, &s->w);
+        cay__loop_del(&intercept.loop, &s->w);
     cay__close_fd(&s->w.fd);
 }

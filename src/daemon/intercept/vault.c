@@ -8,7 +8,7 @@
 
 vault *vault_find(const char *id)
 {
-    vault *v = I.vaults;
+    vault *v = intercept.vaults;
     while (v && strcmp(v->id, id) != 0)
         v = v->next;
     return v;
@@ -116,7 +116,7 @@ static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *ou
     if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in,
                               inlen) == OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_OK;
-    flow *f = SSL_get_app_data(ssl);
+    intercept_flow *f = SSL_get_app_data(ssl);
     if (f) /* it insists on h2, most likely */
         flow_why(f, "tls_alpn");
     return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -167,14 +167,14 @@ void vault_judge(vault *v)
 {
     bucket_set(&v->rate[0], v->policy.rate_up, cay__now_us());
     bucket_set(&v->rate[1], v->policy.rate_down, cay__now_us());
-    for (flow *f = v->flows, *next; f; f = next) {
+    for (intercept_flow *f = v->flows, *next; f; f = next) {
         next = f->next;
-        cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
+        cay__verdict by_name = cay__decide_name(&intercept.op, &v->policy, f->name, f->port, false);
         cay__verdict where = by_name;
         if (by_name.allow && !by_name.service)
-            where = cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port);
+            where = cay__decide_addr(&intercept.op, &v->policy, f->name, f->addr, f->port);
         if (!where.allow)
-            flow_end(f, where.reason, false);
+            intercept_flow_end(f, where.reason, false);
     }
 }
 
@@ -205,8 +205,8 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     if (!v) {
         v = cay__alloc(sizeof *v);
         cay__str_copy(v->id, sizeof v->id, m->id);
-        v->next = I.vaults;
-        I.vaults = v;
+        v->next = intercept.vaults;
+        intercept.vaults = v;
     } else { /* its flows go on with new values from their next request */
         clear_vault(v);
     }
@@ -227,8 +227,8 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
 void vault_drop(vault *v)
 {
     while (v->flows)
-        flow_end(v->flows, "sandbox_gone", false);
-    vault **at = &I.vaults;
+        intercept_flow_end(v->flows, "sandbox_gone", false);
+    vault **at = &intercept.vaults;
     while (*at != v)
         at = &(*at)->next;
     *at = v->next;

@@ -29,7 +29,7 @@ static struct {
     size_t nexits;
     char boot[CAY_WIRE_ID];
     char instance[CAY_WIRE_ID];
-} A;
+} adoption;
 
 void boot_id(char out[CAY_WIRE_ID])
 {
@@ -43,15 +43,17 @@ void boot_id(char out[CAY_WIRE_ID])
 
 static jkept *find_entry(const char *name, bool make)
 {
-    for (size_t i = 0; i < A.n; i++)
-        if (!strcmp(A.live[i].r.box, name))
-            return &A.live[i];
+    for (size_t i = 0; i < adoption.n; i++)
+        if (!strcmp(adoption.live[i].r.box, name))
+            return &adoption.live[i];
     if (!make)
         return NULL;
-    if (A.n == A.cap && !(A.live = realloc(A.live, (A.cap = A.cap * 2 + 64) * sizeof *A.live)))
+    if (adoption.n == adoption.cap &&
+        !(adoption.live = realloc(adoption.live,
+                                  (adoption.cap = adoption.cap * 2 + 64) * sizeof *adoption.live)))
         abort();
-    memset(&A.live[A.n], 0, sizeof *A.live);
-    return &A.live[A.n++];
+    memset(&adoption.live[adoption.n], 0, sizeof *adoption.live);
+    return &adoption.live[adoption.n++];
 }
 
 static void on_record(const jrec *r, void *arg)
@@ -63,9 +65,9 @@ static void on_record(const jrec *r, void *arg)
         return;
     switch (r->op) {
     case J_OPEN:
-        A.n = A.nexits = 0;
-        memcpy(A.boot, r->id, sizeof A.boot);
-        memcpy(A.instance, r->box, sizeof A.instance);
+        adoption.n = adoption.nexits = 0;
+        memcpy(adoption.boot, r->id, sizeof adoption.boot);
+        memcpy(adoption.instance, r->box, sizeof adoption.instance);
         break;
     case J_PARKING:
     case J_PARKED:
@@ -84,11 +86,11 @@ static void on_record(const jrec *r, void *arg)
         break;
     case J_GONE:
         if ((e = find_entry(r->box, false)))
-            *e = A.live[--A.n];
+            *e = adoption.live[--adoption.n];
         if (r->id[0] && !(r->flags & CAY_CREATE_EPHEMERAL))
             box_note_gone(r->id, r->reason);
         break;
-    case J_EXIT: A.exits[A.nexits++ % EXITS] = *r; break;
+    case J_EXIT: adoption.exits[adoption.nexits++ % EXITS] = *r; break;
     default: break;
     }
 }
@@ -103,22 +105,22 @@ static bool is_alive(const jrec *r)
 int adopt_plan(void)
 {
     char now[CAY_WIRE_ID], path[64], n[21];
-    A.n = A.nexits = 0;
-    A.boot[0] = 0;
+    adoption.n = adoption.nexits = 0;
+    adoption.boot[0] = 0;
     journal_read(on_record, NULL);
     boot_id(now);
-    if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */
-        A.n = 0;
-    size_t all = CAY_MIN(A.nexits, (size_t)EXITS);
-    A.nexits = 0;
+    if (strcmp(now, adoption.boot)) /* another boot: nothing of it runs, no pid means anything */
+        adoption.n = 0;
+    size_t all = CAY_MIN(adoption.nexits, (size_t)EXITS);
+    adoption.nexits = 0;
     for (size_t i = 0; i < all; i++)
-        if (find_entry(A.exits[i].box, false))
-            A.exits[A.nexits++] = A.exits[i];
-    for (size_t i = 0; i < A.n; i++) {
-        if (!is_alive(&A.live[i].r) || geteuid() == 0)
+        if (find_entry(adoption.exits[i].box, false))
+            adoption.exits[adoption.nexits++] = adoption.exits[i];
+    for (size_t i = 0; i < adoption.n; i++) {
+        if (!is_alive(&adoption.live[i].r) || geteuid() == 0)
             continue;
-        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid),
-                      "/ns/user", NULL);
+        cay__str_join(path, sizeof path, "/proc/",
+                      cay__str_u64(n, (uint64_t)adoption.live[i].r.pid), "/ns/user", NULL);
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = -1;
         if (own >= 0)
@@ -131,12 +133,12 @@ int adopt_plan(void)
 
 const char *adopt_instance(void)
 {
-    if (cay__id_valid(A.instance, 'i'))
-        return A.instance;
+    if (cay__id_valid(adoption.instance, 'i'))
+        return adoption.instance;
     return NULL;
 }
 
-void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
+void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
 {
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
@@ -174,11 +176,11 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
     cgroup_exec_adopt(p, s->spawn.group);
-    for (size_t i = 0; i < A.nexits; i++)
-        if (!strcmp(A.exits[i].id, id)) {
-            p->killing = !strcmp(A.exits[i].reason, "time");
+    for (size_t i = 0; i < adoption.nexits; i++)
+        if (!strcmp(adoption.exits[i].id, id)) {
+            p->killing = !strcmp(adoption.exits[i].reason, "time");
             if (s->ended)
-                memcpy(p->exit.reason, A.exits[i].reason, sizeof p->exit.reason);
+                memcpy(p->exit.reason, adoption.exits[i].reason, sizeof p->exit.reason);
         }
     if (s->ended)
         proc_exited(b, &s->exit);
@@ -201,15 +203,15 @@ static int dial_init(const char *name)
  * it is asked again: only its death, which its pidfd tells, ends the sandbox. */
 static void request_adoption(cay__timer *t)
 {
-    box *b = (box *)((char *)t - offsetof(box, claim));
+    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, claim));
     struct {
         cay_msg h;
         cay_g_hello m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
-    memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
+    memcpy(pkt.m.instance, keeper.instance, sizeof pkt.m.instance);
     b->ctl.fd = dial_init(b->name);
     if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 &&
-        cay__loop_add(&K.loop, &b->ctl))
+        cay__loop_add(&keeper.loop, &b->ctl))
         return;
     if (!t->at_ms)
         dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__clock_ms(), b->id,
@@ -218,14 +220,14 @@ static void request_adoption(cay__timer *t)
     adopt_ask(b);
 }
 
-void adopt_ask(box *b)
+void adopt_ask(keeper_box *b)
 {
     b->adopting = true;
     b->claim.fn = request_adoption;
-    cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + ASK_MS);
+    cay__timer_arm(&keeper.loop, &b->claim, cay__boot_ms() + ASK_MS);
 }
 
-static bool owner_lives(const box *b)
+static bool owner_lives(const keeper_box *b)
 {
     return b->owner_start && cay__start_time(b->owner_pid) == b->owner_start;
 }
@@ -233,7 +235,7 @@ static bool owner_lives(const box *b)
 /* Before leaving: whose owner died since it was last looked for is not left to the next keeper. */
 void adopt_last_look(void)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         if (b->phase == BOX_LIVE && (b->flags & CAY_CREATE_EPHEMERAL) && !b->owner &&
             b->owner_start && !owner_lives(b))
             box_stop(b, "client-gone", true);
@@ -241,23 +243,23 @@ void adopt_last_look(void)
 
 static void on_claim_timeout(cay__timer *t)
 {
-    box *b = (box *)((char *)t - offsetof(box, claim));
+    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, claim));
     if (b->owner)
         return;
     if (owner_lives(b))
-        cay__timer_arm(&K.loop, t,
+        cay__timer_arm(&keeper.loop, t,
                        cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
     else
         box_stop(b, "client-gone", true);
 }
 
-static box *box_of(const jrec *r)
+static keeper_box *box_of(const jrec *r)
 {
-    box *b = box_new();
+    keeper_box *b = box_new();
     memcpy(b->name, r->box, sizeof b->name);
     memcpy(b->id, r->id, sizeof b->id);
     b->flags = r->flags;
-    K.nlive += b->id[0] != 0;
+    keeper.nlive += b->id[0] != 0;
     return b;
 }
 
@@ -265,7 +267,7 @@ static void take_over(const jkept *e)
 {
     const jrec *r = &e->r;
     cay_m_usage u = { 0 };
-    box *b = box_of(r);
+    keeper_box *b = box_of(r);
     b->block = r->block;
     b->pid = r->pid;
     b->start = r->start;
@@ -285,7 +287,7 @@ static void take_over(const jkept *e)
     b->net = e->more.net;
     uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
     if (b->block && k < BLOCKS_MAX)
-        K.block_used[k / 64] |= 1ull << (k % 64);
+        keeper.block_used[k / 64] |= 1ull << (k % 64);
     b->death.fd = (int)syscall(SYS_pidfd_open, b->pid, 0);
     cgroup_box_open(b);
     if (b->cg_fd >= 0) /* whoever it stood still for finds that its keeper is gone */
@@ -312,13 +314,13 @@ static void take_over(const jkept *e)
 }
 
 /* It has told everything. */
-void adopt_done(box *b)
+void adopt_done(keeper_box *b)
 {
     b->adopting = false;
     cay__timer_cancel(&b->claim);
     if ((b->flags & CAY_CREATE_EPHEMERAL) && !b->owner) {
         b->claim.fn = on_claim_timeout;
-        cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
+        cay__timer_arm(&keeper.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
     }
     CAY_FAULT("keeper.adopt.one");
     turn_adopt(b);
@@ -337,7 +339,7 @@ static void clear_away(const jrec *r)
                 usleep(1000);
         }
     }
-    box *b = box_of(r);
+    keeper_box *b = box_of(r);
     /* Files of one that nobody was told of go too, unless they are older than it. */
     b->forget_files =
         (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
@@ -349,7 +351,7 @@ static void clear_away(const jrec *r)
 void sweep_dirs(bool pool)
 {
     keeper_job j = { .type = KEEPER_JOB_SWEEP, .rec = pool };
-    K.trash = !job_send(&K.sweeper, &j, NULL, 0, NULL);
+    keeper.trash = !job_send(&keeper.sweeper, &j, NULL, 0, NULL);
 }
 
 void adopt_run(void)
@@ -358,20 +360,20 @@ void adopt_run(void)
     boot_id(now);
     /* The journal names every one of them until each is dealt with: a kill in here loses nothing.
      * Nor does one after us, of what only the keeper before us knew. */
-    journal_start(now, A.live, A.n, A.exits, A.nexits);
+    journal_start(now, adoption.live, adoption.n, adoption.exits, adoption.nexits);
     CAY_FAULT("keeper.adopt.start");
-    for (size_t i = 0; i < A.n; i++)
-        if (A.live[i].r.op == J_LIVE && is_alive(&A.live[i].r)) {
-            take_over(&A.live[i]);
-            A.live[i].r.op = 0;
+    for (size_t i = 0; i < adoption.n; i++)
+        if (adoption.live[i].r.op == J_LIVE && is_alive(&adoption.live[i].r)) {
+            take_over(&adoption.live[i]);
+            adoption.live[i].r.op = 0;
         }
     CAY_FAULT("keeper.adopt.taken");
-    for (size_t i = 0; i < A.n; i++)
-        if (A.live[i].r.op)
-            clear_away(&A.live[i].r);
+    for (size_t i = 0; i < adoption.n; i++)
+        if (adoption.live[i].r.op)
+            clear_away(&adoption.live[i].r);
     CAY_FAULT("keeper.adopt.cleared");
     sweep_dirs(true);
     CAY_FAULT("keeper.adopt.swept");
-    K.strays = !cgroup_reap_strays();
-    free(A.live);
+    keeper.strays = !cgroup_reap_strays();
+    free(adoption.live);
 }

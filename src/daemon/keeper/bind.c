@@ -19,12 +19,12 @@ bool special_root(const pending *p)
     return p->m.grants_store ||
            (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE |
                           CAY_CREATE_ON | CAY_CREATE_DISK)) ||
-           p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
+           p->m.nlayers || strcmp(p->m.layer, keeper.layer) != 0;
 }
 
 /* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked
  * with, or -1. */
-static const char *send_bind(box *b, pending *p, int root)
+static const char *send_bind(keeper_box *b, pending *p, int root)
 {
     struct {
         cay_msg h;
@@ -38,17 +38,17 @@ static const char *send_bind(box *b, pending *p, int root)
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags =
-        (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : K.roots[b->root].image) ? CAY_GB_FOREIGN
-                                                                                : CAY_GB_USR) |
-        (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    pkt.m.flags = (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : keeper.roots[b->root].image)
+                       ? CAY_GB_FOREIGN
+                       : CAY_GB_USR) |
+                  (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
         pkt.m.grants_rw = p->m.grants_rw &
                           ~(p->m.grants_store |
                             p->m.grants_mount); /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
-    if (K.mode == CAY_MODE_ROOT || root >= 0) {
+    if (keeper.mode == CAY_MODE_ROOT || root >= 0) {
         if (root >= 0)
             pkt.m.flags |= CAY_GB_OVERLAY;
         else
@@ -56,7 +56,7 @@ static const char *send_bind(box *b, pending *p, int root)
         if (root >= 0)
             fds[n++] = root;
     } else {
-        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : K.layer);
+        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : keeper.layer);
         if (p && special_root(p))
             cay__str_copy(pkt.m.dir, sizeof pkt.m.dir, b->id);
         else
@@ -70,7 +70,7 @@ static const char *send_bind(box *b, pending *p, int root)
     for (int i = grants; p && i < p->nmounts; i++) {
         bool own = ((p->m.grants_store | p->m.grants_mount) >> (i - grants) & 1) ||
                    ((p->m.flags & CAY_CREATE_ON) && i == grants);
-        if (K.mode == CAY_MODE_ROOT && !own &&
+        if (keeper.mode == CAY_MODE_ROOT && !own &&
             mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
@@ -84,7 +84,7 @@ static const char *send_bind(box *b, pending *p, int root)
     return NULL;
 }
 
-static void bind_failed(box *b, int sys, const char *step)
+static void bind_failed(keeper_box *b, int sys, const char *step)
 {
     pending *p = b->pending;
     if (p) {
@@ -102,8 +102,8 @@ static void bind_failed(box *b, int sys, const char *step)
 
 static void on_root_made(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
-    box *b = j->b;
-    K.trash |= d->trash;
+    keeper_box *b = j->b;
+    keeper.trash |= d->trash;
     if (!b && j->dir[0] && !box_find(j->dir))
         box_remove_files(j->dir, -1);
     if (!b || b->phase != BOX_BINDING)
@@ -124,33 +124,33 @@ static void on_root_made(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 }
 
 /* One that is kept ready, where init cannot be born with it. */
-static const char *ask_ahead(box *b)
+static const char *ask_ahead(keeper_box *b)
 {
-    keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
+    keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)keeper.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
+    cay__str_copy(j.path, sizeof j.path, keeper.roots[b->root].stack);
     if (job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = on_root_made }))
         return NULL;
     return "zygote";
 }
 
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
-static const char *ask_root(box *b, pending *p)
+static const char *ask_root(keeper_box *b, pending *p)
 {
     int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[2 + CAY_GRANTS_MAX],
         n = 0, first = lower != NULL;
     keeper_job j = { .type = KEEPER_JOB_ROOT,
-                     .mode = (uint32_t)K.mode,
+                     .mode = (uint32_t)keeper.mode,
                      .block = b->block,
                      .durable = p->m.flags & CAY_CREATE_DURABLE,
                      .lower = lower != NULL,
-                     .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
+                     .inside = keeper.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
                      .on = p->m.flags & CAY_CREATE_ON,
                      .disk = p->disk >= 0 };
-    if (lower && K.mode == CAY_MODE_ROOT &&
+    if (lower && keeper.mode == CAY_MODE_ROOT &&
         mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
-    if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, K.layer) &&
+    if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, keeper.layer) &&
         rootfs_seal(p->m.layer) < 0)
         return "layer";
     cay__str_copy(j.name, sizeof j.name, b->id);
@@ -169,7 +169,7 @@ static const char *ask_root(box *b, pending *p)
     return "zygote";
 }
 
-void box_bind(box *b, pending *p)
+void box_bind(keeper_box *b, pending *p)
 {
     b->phase = BOX_BINDING;
     b->pending = p;
@@ -192,7 +192,7 @@ void box_bind(box *b, pending *p)
         bind_failed(b, errno, step);
 }
 
-void box_bound(box *b, const cay_g_result *r)
+void box_bound(keeper_box *b, const cay_g_result *r)
 {
     char step[sizeof r->step];
     cay__str_copy(step, sizeof step, r->step);
@@ -202,7 +202,7 @@ void box_bound(box *b, const cay_g_result *r)
         return;
     }
     b->phase = BOX_BOUND;
-    K.pool_fails = 0;
+    keeper.pool_fails = 0;
     CAY_FAULT("keeper.bind.bound");
     if (p) {
         b->pending = NULL;

@@ -9,28 +9,28 @@
 
 #define REMOVALS_MAX 12 /* that wait for the sweeper, whose socket holds a few dozen jobs */
 
-box *box_new(void)
+keeper_box *box_new(void)
 {
-    box *b = cay__alloc(sizeof *b);
+    keeper_box *b = cay__alloc(sizeof *b);
     cay_job_name(b->name, getpid());
     b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = b->lower_fd = -1;
     b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] =
         b->net_fd[2] = b->net_fd[3] = -1;
-    b->next = K.boxes;
-    K.boxes = b;
-    K.nboxes++;
+    b->next = keeper.boxes;
+    keeper.boxes = b;
+    keeper.nboxes++;
     return b;
 }
 
-box *box_find(const char *id)
+keeper_box *box_find(const char *id)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         if (b->id[0] && !strncmp(b->id, id, sizeof b->id))
             return b;
     return NULL;
 }
 
-static void drop_waiters(box *b)
+static void drop_waiters(keeper_box *b)
 {
     cay_m_boxinfo info;
     box_info(b, &info);
@@ -60,14 +60,14 @@ bool remove_files(const char *from, int mounts)
     keeper_job j = { .type = KEEPER_JOB_RMTREE };
     cay__id_make(id, 'b');
     cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
-    if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
+    if (renameat(keeper.home_fd, from, keeper.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
     if (mounts < 0 &&
-        K.sweeper.busy >=
+        keeper.sweeper.busy >=
             REMOVALS_MAX) /* others want something of it, too: it is found by its name */
-        return K.trash = true;
-    job_send(&K.sweeper, &j, &mounts, mounts >= 0, NULL);
+        return keeper.trash = true;
+    job_send(&keeper.sweeper, &j, &mounts, mounts >= 0, NULL);
     return true;
 }
 
@@ -81,22 +81,22 @@ bool box_remove_files(const char *dir, int mounts)
  * those that wait go in one round: so several are let go together. */
 void nets_drop(void)
 {
-    while (K.nnets)
-        cay__close_fd(&K.nets[--K.nnets]);
+    while (keeper.nnets)
+        cay__close_fd(&keeper.nets[--keeper.nnets]);
 }
 
 /* Everything of a box whose init is dead, or never came to be. */
-void box_free(box *b)
+void box_free(keeper_box *b)
 {
     char dir[48];
     int *const fds[] = { &b->ctl.fd,    &b->death.fd,  &b->userns_fd, &b->mnt_fd,   &b->lower_fd,
                          &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
-    UNLINK(K.boxes, b);
-    K.nboxes--;
+    UNLINK(keeper.boxes, b);
+    keeper.nboxes--;
     if (b->lent)
         net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_DROP }, NULL, 0);
     if (b->id[0])
-        K.nlive--;
+        keeper.nlive--;
     cay__timer_cancel(&b->timer);
     cay__timer_cancel(&b->claim);
     freeze_end(b);
@@ -106,7 +106,7 @@ void box_free(box *b)
     if (b->pending && !(b->pending->m.flags & CAY_CREATE_KEPT)) /* it never was anybody's */
         b->forget_files = true;
     /* Who waits for the end is answered when a kill of ours could not undo it any more. */
-    unlinkat(K.run_fd, b->name, 0);
+    unlinkat(keeper.run_fd, b->name, 0);
     CAY_FAULT("keeper.free.files");
     if (b->forget_files && b->id[0])
         box_remove_files(b->id, b->mnt_fd);
@@ -122,17 +122,17 @@ void box_free(box *b)
                     "the sandbox ended while it was being made", b->reason);
         pending_free(b->pending);
     }
-    for (job_wait *j = K.jobs; j; j = j->next)
+    for (job_wait *j = keeper.jobs; j; j = j->next)
         if (j->b == b)
             j->b = NULL;
     if (b->ctl.fd >= 0)
-        cay__loop_del(&K.loop, &b->ctl);
+        cay__loop_del(&keeper.loop, &b->ctl);
     if (b->death.fd >= 0)
-        cay__loop_del(&K.loop, &b->death);
-    if (K.nnets == CAY_LEN(K.nets))
+        cay__loop_del(&keeper.loop, &b->death);
+    if (keeper.nnets == CAY_LEN(keeper.nets))
         nets_drop();
     if (b->net_fd[CAY__NET_DNS_UDP] >= 0)
-        K.nets[K.nnets++] = CAY_STEAL_FD(b->net_fd[CAY__NET_DNS_UDP]);
+        keeper.nets[keeper.nnets++] = CAY_STEAL_FD(b->net_fd[CAY__NET_DNS_UDP]);
     for (size_t i = 0; i < CAY_LEN(fds); i++)
         cay__close_fd(fds[i]);
     CAY_FAULT("keeper.free.groups");
@@ -143,19 +143,19 @@ void box_free(box *b)
     }
     uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
     if (b->block && k < BLOCKS_MAX) /* one that was adopted has it from the journal */
-        K.block_used[k / 64] &= ~(1ull << (k % 64));
+        keeper.block_used[k / 64] &= ~(1ull << (k % 64));
     free(b);
 }
 
 void box_note_gone(const char *id, const char *reason)
 {
-    cay_m_boxinfo *g = &K.gone[K.ngone++ % CAY_LEN(K.gone)];
+    cay_m_boxinfo *g = &keeper.gone[keeper.ngone++ % CAY_LEN(keeper.gone)];
     *g = (cay_m_boxinfo){ .state = CAY_STOPPED };
     cay__str_copy(g->id, sizeof g->id, id);
     cay__str_copy(g->reason, sizeof g->reason, reason);
 }
 
-void box_info(const box *b, cay_m_boxinfo *out)
+void box_info(const keeper_box *b, cay_m_boxinfo *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->id, b->id, sizeof out->id);
@@ -177,7 +177,7 @@ void box_info(const box *b, cay_m_boxinfo *out)
     out->cookie = b->cookie;
 }
 
-void box_set_state(box *b, cay_state s, const char *kind, const char *reason)
+void box_set_state(keeper_box *b, cay_state s, const char *kind, const char *reason)
 {
     b->state = s;
     cay__str_copy(b->reason, sizeof b->reason, reason);
@@ -185,7 +185,7 @@ void box_set_state(box *b, cay_state s, const char *kind, const char *reason)
     event_send(b->id, kind, reason, "", 0);
 }
 
-void box_stop(box *b, const char *reason, bool forget_files)
+void box_stop(keeper_box *b, const char *reason, bool forget_files)
 {
     b->forget_files |= forget_files;
     if (b->phase == BOX_DYING)
@@ -200,7 +200,7 @@ void box_stop(box *b, const char *reason, bool forget_files)
     /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are
      * only its own: the sweeper lets go of them before it removes the files, while it keeps up.
      * Older kernels say no, and it is init's end that takes longer. */
-    if (b->loose && b->forget_files && K.sweeper.busy < 4)
+    if (b->loose && b->forget_files && keeper.sweeper.busy < 4)
         b->mnt_fd = ioctl(b->death.fd, _IO(0xff, 3), 0); /* PIDFD_GET_MNT_NAMESPACE, Linux 6.11 */
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);
@@ -209,7 +209,7 @@ void box_stop(box *b, const char *reason, bool forget_files)
 
 /* An overlay answers for the filesystem it writes to: a disk of its own, one with a project quota
  * as if it were as large as that, else the host's. */
-bool disk_look(box *b)
+bool disk_look(keeper_box *b)
 {
     char path[40], n[21];
     struct statfs st;

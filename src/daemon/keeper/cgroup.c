@@ -45,7 +45,7 @@ static void enable_controllers(int dir)
 static void name_of(char *out, size_t cap)
 {
     char eight[9];
-    memcpy(eight, K.instance + 1, 8);
+    memcpy(eight, keeper.instance + 1, 8);
     eight[8] = 0;
     cay__str_join(out, cap, "cay-", eight, NULL);
 }
@@ -102,16 +102,17 @@ static void find_v2(const cgfind *f)
         if (has_controller(at, "cgroup.controllers", "memory"))
             step_aside(base);
     }
-    K.cg.v2_fd = our_dir(base);
-    if (K.cg.v2_fd < 0)
+    keeper.cg.v2_fd = our_dir(base);
+    if (keeper.cg.v2_fd < 0)
         return;
-    enable_controllers(K.cg.v2_fd);
-    K.cg.v2 = true;
-    K.cg.v2_memory = has_controller(K.cg.v2_fd, down, "memory");
-    K.cg.v2_pids = has_controller(K.cg.v2_fd, down, "pids");
-    K.cg.v2_cpu = has_controller(K.cg.v2_fd, down, "cpu");
-    K.cg.v2_io = has_controller(K.cg.v2_fd, down, "io");
-    K.cg.leaf = K.cg.v2_memory || K.cg.v2_pids || K.cg.v2_cpu || K.cg.v2_io;
+    enable_controllers(keeper.cg.v2_fd);
+    keeper.cg.v2 = true;
+    keeper.cg.v2_memory = has_controller(keeper.cg.v2_fd, down, "memory");
+    keeper.cg.v2_pids = has_controller(keeper.cg.v2_fd, down, "pids");
+    keeper.cg.v2_cpu = has_controller(keeper.cg.v2_fd, down, "cpu");
+    keeper.cg.v2_io = has_controller(keeper.cg.v2_fd, down, "io");
+    keeper.cg.leaf =
+        keeper.cg.v2_memory || keeper.cg.v2_pids || keeper.cg.v2_cpu || keeper.cg.v2_io;
 }
 
 void cgroup_discover(void)
@@ -126,7 +127,7 @@ void cgroup_discover(void)
 void cgroup_use(char *mountinfo, char *own)
 {
     static cgfind f;
-    cgroups *g = &K.cg;
+    cgroups *g = &keeper.cg;
     g->v2_fd = -1;
     for (int i = 0; i < CG_V1_COUNT; i++)
         g->v1_fd[i] = -1;
@@ -136,11 +137,11 @@ void cgroup_use(char *mountinfo, char *own)
     for (int i = 0; i < CG_V1_COUNT; i++)
         if (f.v1[i][0])
             g->v1_fd[i] = our_dir(f.v1[i]);
-    K.features |= (g->v2 ? CAY_FEAT_CG2 : 0) |
-                  (g->v2_memory || g->v1_fd[CG_MEMORY] >= 0 ? CAY_FEAT_MEMORY : 0) |
-                  (g->v2_pids || g->v1_fd[CG_PIDS] >= 0 ? CAY_FEAT_PIDS : 0) |
-                  (g->v2_cpu || g->v1_fd[CG_CPU] >= 0 ? CAY_FEAT_CPU : 0) |
-                  (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
+    keeper.features |= (g->v2 ? CAY_FEAT_CG2 : 0) |
+                       (g->v2_memory || g->v1_fd[CG_MEMORY] >= 0 ? CAY_FEAT_MEMORY : 0) |
+                       (g->v2_pids || g->v1_fd[CG_PIDS] >= 0 ? CAY_FEAT_PIDS : 0) |
+                       (g->v2_cpu || g->v1_fd[CG_CPU] >= 0 ? CAY_FEAT_CPU : 0) |
+                       (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
 }
 
 static char *join_path(char *buf, size_t cap, const char *a, const char *b)
@@ -151,63 +152,64 @@ static char *join_path(char *buf, size_t cap, const char *a, const char *b)
 
 /* As root, init may start commands in these groups: clone3(2) asks whether it could write to this
  * file. */
-static void let_in(const box *b, int at, const char *group)
+static void let_in(const keeper_box *b, int at, const char *group)
 {
     char p[64];
-    if (K.mode == CAY_MODE_ROOT)
+    if (keeper.mode == CAY_MODE_ROOT)
         (void)!fchownat(at, join_path(p, sizeof p, group, "/cgroup.procs"), b->block, b->block, 0);
 }
 
-int cgroup_box_open(box *b)
+int cgroup_box_open(keeper_box *b)
 {
     char p[64];
-    if (!K.cg.v2)
+    if (!keeper.cg.v2)
         return 0;
-    b->cg_fd = open_dir(K.cg.v2_fd, b->name);
-    b->tenant_fd = open_dir(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
+    b->cg_fd = open_dir(keeper.cg.v2_fd, b->name);
+    b->tenant_fd = open_dir(keeper.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
     if (b->tenant_fd < 0)
         return -1;
     return 0;
 }
 
-bool cgroup_box_make(box *b)
+bool cgroup_box_make(keeper_box *b)
 {
     char p[64];
     for (int i = 0; i < CG_IO; i++) /* that one only for who asks for its limits */
-        if (K.cg.v1_fd[i] >= 0 && mkdirat(K.cg.v1_fd[i], b->name, 0755) < 0)
+        if (keeper.cg.v1_fd[i] >= 0 && mkdirat(keeper.cg.v1_fd[i], b->name, 0755) < 0)
             return false;
     CAY_FAULT("keeper.groups.v1");
-    if (!K.cg.v2)
+    if (!keeper.cg.v2)
         return true;
-    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 ||
-        mkdirat(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
-        (K.cg.leaf && mkdirat(K.cg.v2_fd, join_path(p, sizeof p, b->name, "/init"), 0755) < 0))
+    if (mkdirat(keeper.cg.v2_fd, b->name, 0755) < 0 ||
+        mkdirat(keeper.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
+        (keeper.cg.leaf &&
+         mkdirat(keeper.cg.v2_fd, join_path(p, sizeof p, b->name, "/init"), 0755) < 0))
         return false;
-    let_in(b, K.cg.v2_fd, b->name);
-    let_in(b, K.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
+    let_in(b, keeper.cg.v2_fd, b->name);
+    let_in(b, keeper.cg.v2_fd, join_path(p, sizeof p, b->name, "/tenant"));
     return cgroup_box_open(b) == 0;
 }
 
 /* Not before init has left for its leaf. */
-void cgroup_box_enable(box *b)
+void cgroup_box_enable(keeper_box *b)
 {
-    if (K.cg.leaf)
+    if (keeper.cg.leaf)
         enable_controllers(b->cg_fd);
 }
 
 /* For the zygote: [v2 group] [v2 leaf] [v1 task files…]. How many, -1: one is missing. */
-int cgroup_join_files(box *b, int *fds, keeper_job *j)
+int cgroup_join_files(keeper_box *b, int *fds, keeper_job *j)
 {
     char p[64];
     int n = 0;
-    j->cg2 = K.cg.v2 + K.cg.leaf;
-    if (K.cg.v2)
-        fds[n++] = open_dir(K.cg.v2_fd, b->name);
-    if (K.cg.leaf)
+    j->cg2 = keeper.cg.v2 + keeper.cg.leaf;
+    if (keeper.cg.v2)
+        fds[n++] = open_dir(keeper.cg.v2_fd, b->name);
+    if (keeper.cg.leaf)
         fds[n++] = open_dir(b->cg_fd, "init");
     for (int i = 0; i < CG_IO; i++)
-        if (K.cg.v1_fd[i] >= 0)
-            fds[n++] = openat(K.cg.v1_fd[i], join_path(p, sizeof p, b->name, "/tasks"),
+        if (keeper.cg.v1_fd[i] >= 0)
+            fds[n++] = openat(keeper.cg.v1_fd[i], join_path(p, sizeof p, b->name, "/tasks"),
                               O_WRONLY | O_CLOEXEC);
     j->nv1 = (uint32_t)n - j->cg2;
     for (int i = 0; i < n; i++)
@@ -249,20 +251,20 @@ static bool remove_name(const char *name)
 {
     char p[64];
     bool ok = true;
-    if (K.cg.v2) {
-        remove_children(K.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
-        remove_dir(K.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
-        if (K.cg.leaf)
-            remove_dir(K.cg.v2_fd, join_path(p, sizeof p, name, "/init"));
-        ok &= remove_dir(K.cg.v2_fd, name);
+    if (keeper.cg.v2) {
+        remove_children(keeper.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
+        remove_dir(keeper.cg.v2_fd, join_path(p, sizeof p, name, "/tenant"));
+        if (keeper.cg.leaf)
+            remove_dir(keeper.cg.v2_fd, join_path(p, sizeof p, name, "/init"));
+        ok &= remove_dir(keeper.cg.v2_fd, name);
     }
     for (int i = 0; i < CG_V1_COUNT; i++)
-        if (K.cg.v1_fd[i] >= 0)
-            ok &= remove_dir(K.cg.v1_fd[i], name);
+        if (keeper.cg.v1_fd[i] >= 0)
+            ok &= remove_dir(keeper.cg.v1_fd[i], name);
     return ok;
 }
 
-void cgroup_box_remove(box *b)
+void cgroup_box_remove(keeper_box *b)
 {
     cay__close_fd(&b->idle.dir);
     cay__close_fd(&b->idle.procs);
@@ -284,7 +286,7 @@ static bool reap_dir(int at)
         return true;
     for (struct dirent *e; (e = readdir(d));) {
         bool known = !cay__id_valid(e->d_name, 'b');
-        for (box *b = K.boxes; b && !known; b = b->next)
+        for (keeper_box *b = keeper.boxes; b && !known; b = b->next)
             known = !strcmp(b->name, e->d_name);
         if (!known)
             all &= remove_name(e->d_name);
@@ -295,9 +297,9 @@ static bool reap_dir(int at)
 
 bool cgroup_reap_strays(void)
 {
-    bool all = !K.cg.v2 || reap_dir(K.cg.v2_fd);
+    bool all = !keeper.cg.v2 || reap_dir(keeper.cg.v2_fd);
     for (int i = 0; i < CG_V1_COUNT; i++)
-        all &= K.cg.v1_fd[i] < 0 || reap_dir(K.cg.v1_fd[i]);
+        all &= keeper.cg.v1_fd[i] < 0 || reap_dir(keeper.cg.v1_fd[i]);
     return all;
 }
 
@@ -305,7 +307,8 @@ bool cgroup_reap_strays(void)
 void cgroup_leave(void)
 {
     char name[32];
-    const int dirs[] = { K.cg.v2_fd, K.cg.v1_fd[0], K.cg.v1_fd[1], K.cg.v1_fd[2], K.cg.v1_fd[3] };
+    const int dirs[] = { keeper.cg.v2_fd, keeper.cg.v1_fd[0], keeper.cg.v1_fd[1],
+                         keeper.cg.v1_fd[2], keeper.cg.v1_fd[3] };
     name_of(name, sizeof name);
     cgroup_reap_strays();
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
@@ -318,10 +321,10 @@ void cgroup_leave(void)
 }
 
 /* Where v1 has that controller. */
-static bool put_v1(const box *b, int controller, const char *file, const char *value)
+static bool put_v1(const keeper_box *b, int controller, const char *file, const char *value)
 {
     char p[96];
-    int dir = K.cg.v1_fd[controller];
+    int dir = keeper.cg.v1_fd[controller];
     return dir < 0 || cay__fd_write_file(dir, join_path(p, sizeof p, b->name, file), value);
 }
 
@@ -332,14 +335,14 @@ static const char *format_limit(char *buf, uint64_t v, const char *none)
     return cay__str_u64(buf, v);
 }
 
-static bool memory_limit(const box *b)
+static bool memory_limit(const keeper_box *b)
 {
     char n[21], s[21];
     const cay_limits *l = &b->limits;
     uint64_t both;
     if (__builtin_add_overflow(l->memory, l->swap, &both))
         both = UINT64_MAX;
-    if (K.cg.v2_memory) {
+    if (keeper.cg.v2_memory) {
         cay__fd_write_file(b->tenant_fd, "memory.oom.group", "0");
         cay__fd_write_file(b->tenant_fd, "memory.swap.max", format_limit(s, l->swap, "max"));
         return cay__fd_write_file(b->tenant_fd, "memory.max", format_limit(n, l->memory, "max"));
@@ -351,7 +354,7 @@ static bool memory_limit(const box *b)
     return true;
 }
 
-static bool cpu_limit(const box *b)
+static bool cpu_limit(const keeper_box *b)
 {
     char n[21], line[48];
     uint64_t quota = UINT64_MAX;
@@ -359,17 +362,17 @@ static bool cpu_limit(const box *b)
         quota = b->limits.cpu_milli * 100; /* of 100,000 us */
     if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
-    if (K.cg.v2_cpu) {
+    if (keeper.cg.v2_cpu) {
         cay__str_join(line, sizeof line, format_limit(n, quota, "max"), " 100000", NULL);
         return cay__fd_write_file(b->tenant_fd, "cpu.max", line);
     }
     return put_v1(b, CG_CPU, "/cpu.cfs_quota_us", format_limit(n, quota, "-1"));
 }
 
-static bool pids_limit(const box *b)
+static bool pids_limit(const keeper_box *b)
 {
     char n[21];
-    if (K.cg.v2_pids)
+    if (keeper.cg.v2_pids)
         return cay__fd_write_file(b->tenant_fd, "pids.max", format_limit(n, b->limits.pids, "max"));
     /* On v1 init and its file worker share the group: room for them on top. */
     uint64_t v = UINT64_MAX;
@@ -378,21 +381,21 @@ static bool pids_limit(const box *b)
     return put_v1(b, CG_PIDS, "/pids.max", format_limit(n, v, "max"));
 }
 
-static bool io_limit(const box *b)
+static bool io_limit(const keeper_box *b)
 {
     char dev[32], line[128], r[21], w[21];
     const cay_limits *l = &b->limits;
-    if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(K.features & CAY_FEAT_IO))
+    if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(keeper.features & CAY_FEAT_IO))
         return true;
     cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":",
                   cay__str_u64(w, minor(b->io_disk)), NULL);
-    if (K.cg.v2_io) {
+    if (keeper.cg.v2_io) {
         cay__str_join(line, sizeof line, dev, " rbps=", format_limit(r, l->io_read, "max"),
                       " wbps=", format_limit(w, l->io_write, "max"), NULL);
         return cay__fd_write_file(b->tenant_fd, "io.max", line);
     }
     /* Only init is there yet. */
-    if ((mkdirat(K.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
+    if ((mkdirat(keeper.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
         !put_v1(b, CG_IO, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
         return false;
     cay__str_join(line, sizeof line, dev, " ", format_limit(r, l->io_read, "0"), NULL);
@@ -407,30 +410,30 @@ static bool plain_limits(const cay_limits *l)
     return l->memory && l->io_read == UINT64_MAX && l->io_write == UINT64_MAX;
 }
 
-static bool set_limits(box *b)
+static bool set_limits(keeper_box *b)
 {
     return (CAY__MUTANT("memory-limit") || memory_limit(b)) &&
            (CAY__MUTANT("cpu-limit") || cpu_limit(b)) &&
            (CAY__MUTANT("pids-limit") || pids_limit(b)) && io_limit(b);
 }
 
-bool cgroup_limits(box *b, const cay_limits *l)
+bool cgroup_limits(keeper_box *b, const cay_limits *l)
 {
     bool same = b->limited && !memcmp(&b->limits, l, sizeof *l);
     if (b->limited && !same) /* never below the one without swap */
         put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes", "-1");
     b->limits = *l;
-    K.usual = *l;
+    keeper.usual = *l;
     return same || set_limits(b);
 }
 
-void cgroup_limits_ahead(box *b)
+void cgroup_limits_ahead(keeper_box *b)
 {
-    b->limits = K.usual;
-    b->limited = plain_limits(&K.usual) && set_limits(b);
+    b->limits = keeper.usual;
+    b->limited = plain_limits(&keeper.usual) && set_limits(b);
 }
 
-bool cgroup_freeze(box *b, bool on)
+bool cgroup_freeze(keeper_box *b, bool on)
 {
     char buf[256];
     if (b->tenant_fd < 0 || !cay__fd_write_file(b->tenant_fd, "cgroup.freeze", on ? "1" : "0"))
@@ -469,7 +472,7 @@ void cgroup_exec_adopt(proc *p, uint32_t number)
 void cgroup_exec_make(proc *p)
 {
     char name[24];
-    box *b = p->b;
+    keeper_box *b = p->b;
     p->group = b->idle;
     b->idle.dir = b->idle.procs = -1;
     if (p->group.dir >= 0 || b->tenant_fd < 0)
@@ -490,7 +493,7 @@ void cgroup_exec_make(proc *p)
 void cgroup_exec_remove(proc *p)
 {
     char one, name[24];
-    box *b = p->b;
+    keeper_box *b = p->b;
     if (p->group.dir < 0)
         return;
     if (b->idle.dir < 0 && !p->group.killed && pread(p->group.procs, &one, 1, 0) == 0) {
@@ -531,9 +534,9 @@ static uint64_t read_counter(int dir, const char *name, const char *file, const 
     return 0;
 }
 
-void cgroup_usage(box *b, cay_m_usage *u)
+void cgroup_usage(keeper_box *b, cay_m_usage *u)
 {
-    const cgroups *g = &K.cg;
+    const cgroups *g = &keeper.cg;
     u->cpu_us = read_counter(g->v2 ? g->v2_fd : -1, b->name, "/cpu.stat", "usage_usec");
     if (g->v2_memory) {
         u->memory = read_counter(g->v2_fd, b->name, "/tenant/memory.current", "");

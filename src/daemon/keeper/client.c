@@ -31,12 +31,12 @@ bool reply_error(client *c, int code, int sys, const char *reason, const char *m
 
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
 {
-    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++K.event_seq, .code = code };
+    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++keeper.event_seq, .code = code };
     cay__str_copy(e.sandbox, sizeof e.sandbox, id);
     cay__str_copy(e.process, sizeof e.process, process);
     cay__str_copy(e.kind, sizeof e.kind, kind);
     cay__str_copy(e.reason, sizeof e.reason, reason);
-    for (client *c = K.clients; c; c = c->next) {
+    for (client *c = keeper.clients; c; c = c->next) {
         if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) ||
             (c->events_few && process[0]))
             continue;
@@ -58,18 +58,18 @@ void event_send(const char *id, const char *kind, const char *reason, const char
 static cay_m_hello make_hello(void)
 {
     cay_m_hello h = { .version = CAY_MSG_VERSION,
-                      .mode = (uint8_t)K.mode,
-                      .landlock_abi = (uint8_t)K.landlock_abi,
-                      .features = K.features,
+                      .mode = (uint8_t)keeper.mode,
+                      .landlock_abi = (uint8_t)keeper.landlock_abi,
+                      .features = keeper.features,
                       .pid = getpid() };
     /* Level 3 is an own range of ids and limits that hold; as root without those it is what an
      * ordinary user gets. */
     const uint32_t limits = CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU;
-    if (K.mode == CAY_MODE_ROOT && (K.features & limits) == limits)
+    if (keeper.mode == CAY_MODE_ROOT && (keeper.features & limits) == limits)
         h.level = CAY_LEVEL_ROOT;
     else
         h.level = CAY_LEVEL_ROOTLESS;
-    memcpy(h.instance, K.instance, sizeof h.instance);
+    memcpy(h.instance, keeper.instance, sizeof h.instance);
     return h;
 }
 
@@ -77,13 +77,13 @@ static cay_m_hello make_hello(void)
 void hello_write(void)
 {
     cay_m_hello h = make_hello();
-    if (K.leaving) /* it was taken away, for good */
+    if (keeper.leaving) /* it was taken away, for good */
         return;
-    CAY_AUTOFD fd =
-        openat(K.run_fd, "hello.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = openat(keeper.run_fd, "hello.new",
+                           O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, &h, sizeof h) != sizeof h ||
-        renameat(K.run_fd, "hello.new", K.run_fd, "hello") < 0)
-        unlinkat(K.run_fd, "hello", 0);
+        renameat(keeper.run_fd, "hello.new", keeper.run_fd, "hello") < 0)
+        unlinkat(keeper.run_fd, "hello", 0);
 }
 
 static void on_hello(const request *r)
@@ -97,15 +97,15 @@ static void on_list(const request *r)
     const cay_m_box *m = r->body;
     cay_m_boxinfo info;
     size_t n = strlen(m->id);
-    for (box *b = K.boxes; b; b = b->next) {
+    for (keeper_box *b = keeper.boxes; b; b = b->next) {
         if (!b->id[0] || b->phase < BOX_LIVE || strncmp(b->id, m->id, n))
             continue;
         box_info(b, &info);
         reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
     }
-    for (unsigned i = 0; n == CAY__ID_LEN && !box_find(m->id) && i < CAY_LEN(K.gone); i++)
-        if (!strcmp(K.gone[i].id, m->id)) { /* stopped: why, for whoever still asks */
-            reply(r->c, CAY_MSG_BOX, &K.gone[i], sizeof K.gone[i], NULL, 0);
+    for (unsigned i = 0; n == CAY__ID_LEN && !box_find(m->id) && i < CAY_LEN(keeper.gone); i++)
+        if (!strcmp(keeper.gone[i].id, m->id)) { /* stopped: why, for whoever still asks */
+            reply(r->c, CAY_MSG_BOX, &keeper.gone[i], sizeof keeper.gone[i], NULL, 0);
             break;
         }
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
@@ -140,7 +140,7 @@ static void on_stop(const request *r)
 static void on_destroy(const request *r)
 {
     const cay_m_box *m = r->body;
-    box *b = box_find(m->id);
+    keeper_box *b = box_find(m->id);
     if (b) {
         waiter_add(&b->waiters, r->c, true);
         box_stop(b, "removed", true);
@@ -292,7 +292,7 @@ static void on_unlayer(const request *r)
     if (!memchr(m->layer, 0, sizeof m->layer) || !cay__layer_valid(m->layer))
         reply_error(r->c, CAY_EINVAL, 0, "layer_name",
                     "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
-    else if (!strcmp(m->layer, K.layer))
+    else if (!strcmp(m->layer, keeper.layer))
         reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer",
                     NULL);
     else if (pool_unlayer(m->layer), cay__str_join(from, sizeof from, "layers/", m->layer, NULL) &&
@@ -458,25 +458,25 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 static void maybe_leave(cay__timer *t)
 {
     (void)t;
-    K.loop.stop |= !K.clients && !K.nlive && !K.waiting;
-    cay__timer_arm(&K.loop, &K.leave,
+    keeper.loop.stop |= !keeper.clients && !keeper.nlive && !keeper.waiting;
+    cay__timer_arm(&keeper.loop, &keeper.leave,
                    cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
 }
 
 void client_close(client *c)
 {
-    UNLINK(K.clients, c);
+    UNLINK(keeper.clients, c);
     hold_client_gone(c);
     freeze_client_gone(c);
     turn_client_gone(c);
     proc_on_client_gone(c);
     box_on_client_gone(c);
-    cay__loop_del(&K.loop, &c->w);
+    cay__loop_del(&keeper.loop, &c->w);
     close(c->w.fd);
     free(c);
-    if (!K.clients) {
-        K.leave.fn = maybe_leave;
-        cay__timer_arm(&K.loop, &K.leave, cay__boot_ms() + 60000);
+    if (!keeper.clients) {
+        keeper.leave.fn = maybe_leave;
+        cay__timer_arm(&keeper.loop, &keeper.leave, cay__boot_ms() + 60000);
     }
 }
 
@@ -496,7 +496,7 @@ static void on_client(cay__watch *w, uint32_t ev)
         client_close(c);
         return;
     }
-    K.last_request_us = cay__now_us();
+    keeper.last_request_us = cay__now_us();
     client_packet(c, buf, (size_t)n, fds, nfds);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
@@ -524,9 +524,9 @@ void client_accept(cay__watch *w, uint32_t ev)
     client *c = cay__alloc(sizeof *c);
     c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_client };
     c->pid = cr.pid;
-    c->next = K.clients;
-    K.clients = c;
-    cay__timer_cancel(&K.leave);
-    if (!cay__loop_add(&K.loop, &c->w))
+    c->next = keeper.clients;
+    keeper.clients = c;
+    cay__timer_cancel(&keeper.leave);
+    if (!cay__loop_add(&keeper.loop, &c->w))
         client_close(c);
 }

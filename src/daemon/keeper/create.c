@@ -7,7 +7,7 @@
 #include <proto/mnt.h>
 #include <fcntl.h>
 
-static uint64_t cpu_mask(const box *b)
+static uint64_t cpu_mask(const keeper_box *b)
 {
     long cores = CAY_MIN(sysconf(_SC_NPROCESSORS_ONLN), 64);
     uint64_t want = b->limits.cpu_milli == UINT64_MAX ? 64 : (b->limits.cpu_milli + 999) / 1000,
@@ -15,11 +15,11 @@ static uint64_t cpu_mask(const box *b)
     if ((b->flags & CAY_CREATE_NO_PIN) || want >= (uint64_t)cores)
         return 0;
     for (uint64_t i = 0; i < want; i++)
-        mask |= 1ull << (K.cpu_next++ % (unsigned)cores);
+        mask |= 1ull << (keeper.cpu_next++ % (unsigned)cores);
     return mask;
 }
 
-static bool send_config(box *b, const pending *p)
+static bool send_config(keeper_box *b, const pending *p)
 {
     struct {
         cay_msg h;
@@ -28,7 +28,7 @@ static bool send_config(box *b, const pending *p)
     head.m.nofile = b->limits.nofile;
     head.m.fsize = b->limits.disk;
     /* Without a memory group the data segment of each process is what can be bounded. */
-    if (K.features & CAY_FEAT_MEMORY)
+    if (keeper.features & CAY_FEAT_MEMORY)
         head.m.as_limit = UINT64_MAX;
     else
         head.m.as_limit = b->limits.memory;
@@ -41,16 +41,16 @@ static bool send_config(box *b, const pending *p)
                          0) >= 0;
 }
 
-void box_take(box *b, const cay_m_create *m)
+void box_take(keeper_box *b, const cay_m_create *m)
 {
     if (!b->id[0])
-        K.nlive++;
+        keeper.nlive++;
     memcpy(b->id, m->id, sizeof b->id);
     b->flags = m->flags;
     b->created_ms = cay__clock_ms();
 }
 
-static void box_own(box *b, client *c)
+static void box_own(keeper_box *b, client *c)
 {
     b->owner = c;
     if (c)
@@ -62,7 +62,7 @@ static void box_own(box *b, client *c)
         cay__timer_cancel(&b->claim);
 }
 
-void box_hand_out(box *b, pending *p)
+void box_hand_out(keeper_box *b, pending *p)
 {
     char from[64], to[64], dir[48];
     box_take(b, &p->m);
@@ -81,12 +81,12 @@ void box_hand_out(box *b, pending *p)
     } else if (b->pooled) {
         cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
         cay__str_join(to, sizeof to, "sandboxes/", b->id, NULL);
-        if (renameat(K.home_fd, from, K.home_fd, to) < 0) {
+        if (renameat(keeper.home_fd, from, keeper.home_fd, to) < 0) {
             reply_error(p->c, errno == ENOTEMPTY || errno == EEXIST ? CAY_EEXIST : CAY_ESYS, errno,
                         "", "its directory could not be made", NULL);
             pending_free(p);
             b->id[0] = 0; /* that directory is another's */
-            K.nlive--;
+            keeper.nlive--;
             box_stop(b, "directory", true);
             return;
         }
@@ -136,12 +136,12 @@ static void enqueue_pending(pending *p)
     pool_learn(p);
     if (pool_take(p))
         return;
-    pending **q = &K.waiting;
+    pending **q = &keeper.waiting;
     while (*q)
         q = &(*q)->next;
     *q = p;
     p->next = NULL;
-    cay__timer_cancel(&K.refill);
+    cay__timer_cancel(&keeper.refill);
     pool_refill_soon();
 }
 
@@ -164,8 +164,8 @@ void pending_free(pending *p)
 static bool is_volume(const char *path)
 {
     const char *rest = "";
-    if (cay__str_starts(path, K.argv[1]))
-        rest = path + strlen(K.argv[1]);
+    if (cay__str_starts(path, keeper.argv[1]))
+        rest = path + strlen(keeper.argv[1]);
     return cay__str_starts(rest, "/volumes/") && rest[9] && rest[9] != '.' &&
            !strchr(rest + 9, '/');
 }
@@ -240,7 +240,7 @@ static void clone_next(pending *p)
         return;
     }
     int fds[2] = { p->fds[i], -1 };
-    if (job_send(&K.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = on_grant_cloned }))
+    if (job_send(&keeper.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = on_grant_cloned }))
         return;
     reply_error(p->c, CAY_EBUSY, errno, "keeper_busy",
                 "too many directories are being shown at once; try again", NULL);
@@ -287,11 +287,11 @@ void box_create(const request *r)
     client *c = r->c;
     const cay_m_create *m = r->body;
     int nfds = r->nfds;
-    box *old = box_find(m->id);
+    keeper_box *old = box_find(m->id);
     bool net = m->flags & CAY_CREATE_NET, twice = old && old->phase == BOX_LIVE && old->maker &&
                                                   old->maker != c->pid &&
                                                   !(m->flags & CAY_CREATE_KEPT);
-    for (pending *p = K.waiting; p; p = p->next)
+    for (pending *p = keeper.waiting; p; p = p->next)
         twice |= !strcmp(p->m.id, m->id);
     if (twice && !reply_error(c, CAY_EEXIST, 0, "sandbox_exists",
                               "another sandbox of this id is there, or being made", NULL))
@@ -362,21 +362,21 @@ void box_create(const request *r)
 
 void box_on_client_gone(client *c)
 {
-    for (pending *p = K.waiting, *next; p; p = next) {
+    for (pending *p = keeper.waiting, *next; p; p = next) {
         next = p->next;
         if (p->c != c)
             continue;
-        UNLINK(K.waiting, p);
+        UNLINK(keeper.waiting, p);
         p->c = NULL;
         pending_free(p);
     }
-    for (job_wait *j = K.jobs; j; j = j->next) {
+    for (job_wait *j = keeper.jobs; j; j = j->next) {
         if (j->p && j->p->c == c)
             j->p->c = NULL;
         if (j->c == c)
             j->c = NULL;
     }
-    for (box *b = K.boxes, *next; b; b = next) {
+    for (keeper_box *b = keeper.boxes, *next; b; b = next) {
         next = b->next;
         waiter_drop(&b->waiters, c);
         for (waiter *s = b->sessions; s; s = s->next)

@@ -3,7 +3,7 @@
 #include "keeper.h"
 #include <sys/socket.h>
 
-bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
+bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
 {
     struct {
         cay_msg h;
@@ -13,7 +13,7 @@ bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int
     return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
 }
 
-static void session_taken(box *b, const cay_g_result *r)
+static void session_taken(keeper_box *b, const cay_g_result *r)
 {
     waiter *s = b->sessions;
     if (!s)
@@ -30,7 +30,7 @@ static void session_taken(box *b, const cay_g_result *r)
 
 /* A service changed, or somebody became another user; or none is started any more, and the sandbox
  * may be frozen. */
-static void service_told(box *b, const cay_g_result *r)
+static void service_told(keeper_box *b, const cay_g_result *r)
 {
     cay_g_result m = *r;
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
@@ -41,7 +41,8 @@ static void service_told(box *b, const cay_g_result *r)
     box_spawned(b);
 }
 
-static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
+static void on_init(keeper_box *b, const cay_msg *h, const void *body, size_t len, int *fds,
+                    int nfds)
 {
     bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
     bool service = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) &&
@@ -68,7 +69,7 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
 
 static void on_ctl(cay__watch *w, uint32_t ev)
 {
-    box *b = (box *)((char *)w - offsetof(box, ctl));
+    keeper_box *b = (keeper_box *)((char *)w - offsetof(keeper_box, ctl));
     char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     (void)ev;
@@ -78,7 +79,7 @@ static void on_ctl(cay__watch *w, uint32_t ev)
         (errno == EAGAIN || errno == ECONNRESET)) /* a reset is told once, before the last words */
         return;
     if (n <= 0) { /* init ends, and its pidfd tells the rest; or we had no room for what it sent */
-        cay__loop_del(&K.loop, w);
+        cay__loop_del(&keeper.loop, w);
         cay__close_fd(&w->fd);
         if (b->phase == BOX_LIVE)
             adopt_ask(b);
@@ -94,7 +95,7 @@ static void on_ctl(cay__watch *w, uint32_t ev)
  * hold them. */
 static void on_death(cay__watch *w, uint32_t ev)
 {
-    box *b = (box *)((char *)w - offsetof(box, death));
+    keeper_box *b = (keeper_box *)((char *)w - offsetof(keeper_box, death));
     (void)ev;
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
@@ -113,12 +114,12 @@ static void on_death(cay__watch *w, uint32_t ev)
     pool_refill_soon();
 }
 
-void box_watch_init(box *b)
+void box_watch_init(keeper_box *b)
 {
     b->ctl.events = b->death.events = EPOLLIN;
     b->ctl.fn = on_ctl;
     b->death.fn = on_death;
-    cay__loop_add(&K.loop, &b->ctl); /* of one that is adopted: not yet there */
+    cay__loop_add(&keeper.loop, &b->ctl); /* of one that is adopted: not yet there */
     if (!CAY__MUTANT("init-death"))
-        cay__loop_add(&K.loop, &b->death);
+        cay__loop_add(&keeper.loop, &b->death);
 }

@@ -6,7 +6,7 @@
  */
 #include "keeper.h"
 
-static void expire_box(box *b, const char *reason)
+static void expire_box(keeper_box *b, const char *reason)
 {
     journal_put(J_EXIT, b, b->id, 0, reason);
     CAY_FAULT("keeper.deadline.expire");
@@ -18,7 +18,7 @@ static void expire_box(box *b, const char *reason)
     box_stop(b, reason, b->flags & CAY_CREATE_EPHEMERAL);
 }
 
-static int64_t idle_at(const box *b)
+static int64_t idle_at(const keeper_box *b)
 {
     if (b->idle_ms)
         return b->touched_boot + (int64_t)b->idle_ms;
@@ -27,7 +27,7 @@ static int64_t idle_at(const box *b)
 
 static void on_time(cay__timer *t)
 {
-    box *b = (box *)((char *)t - offsetof(box, timer));
+    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, timer));
     int64_t now = cay__boot_ms();
     if (b->phase != BOX_LIVE || b->state == CAY_PAUSED)
         return;
@@ -41,7 +41,7 @@ static void on_time(cay__timer *t)
         deadline_arm(b);
 }
 
-void deadline_arm(box *b)
+void deadline_arm(keeper_box *b)
 {
     int64_t at = CAY_MIN(CAY_OR(b->deadline_boot, INT64_MAX), idle_at(b));
     if (b->pausing) /* it is the pause's meanwhile */
@@ -50,16 +50,16 @@ void deadline_arm(box *b)
     if (at == INT64_MAX)
         return;
     b->timer.fn = on_time;
-    cay__timer_arm(&K.loop, &b->timer, at);
+    cay__timer_arm(&keeper.loop, &b->timer, at);
 }
 
 /* Cheap: the timer looks again when it fires. */
-void deadline_touch(box *b)
+void deadline_touch(keeper_box *b)
 {
     b->touched_boot = cay__boot_ms();
 }
 
-void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms)
+void deadline_set(keeper_box *b, uint64_t ttl_ms, uint64_t idle_ms)
 {
     int64_t now = cay__boot_ms();
     const uint64_t most = (uint64_t)INT64_MAX / 4;

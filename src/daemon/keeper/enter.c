@@ -39,9 +39,9 @@ static int own_userns(int starter)
     if (!mapped && !map_single(uid, gid))
         return -1;
     if (mapped)
-        K.mode = CAY_MODE_RANGE;
+        keeper.mode = CAY_MODE_RANGE;
     else
-        K.mode = CAY_MODE_SINGLE;
+        keeper.mode = CAY_MODE_SINGLE;
     return 0;
 }
 
@@ -57,15 +57,15 @@ static int join_userns(int fd)
     for (ssize_t i = 0; i < n; i++)
         lines += map[i] == '\n';
     if (lines > 1)
-        K.mode = CAY_MODE_RANGE;
+        keeper.mode = CAY_MODE_RANGE;
     else
-        K.mode = CAY_MODE_SINGLE;
+        keeper.mode = CAY_MODE_SINGLE;
     return 0;
 }
 
 int enter_namespaces(int adopt_userns, int starter)
 {
-    K.mode = CAY_MODE_ROOT;
+    keeper.mode = CAY_MODE_ROOT;
     if (geteuid() != 0) {
         if ((adopt_userns >= 0 ? join_userns(adopt_userns) : own_userns(starter)) < 0)
             return -1;
@@ -100,7 +100,7 @@ static int make_dev(int host_dev)
         return -1;
     for (size_t i = 0; i < CAY_LEN(nodes); i++) {
         cay__str_join(path, sizeof path, "/d/", nodes[i].name, NULL);
-        if (K.mode == CAY_MODE_ROOT) {
+        if (keeper.mode == CAY_MODE_ROOT) {
             if (mknod(path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
                 chmod(path, 0666) < 0)
                 return -1;
@@ -164,9 +164,9 @@ int enter_tree(const char *home, const char *run)
     /* Rootless: the six nodes were cloned from it one by one; the rest of the host's /dev is not
      * needed any more. */
     umount2("/dev", MNT_DETACH);
-    K.home_fd = open("/s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    K.run_fd = open("/r", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (K.home_fd < 0 || K.run_fd < 0)
+    keeper.home_fd = open("/s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    keeper.run_fd = open("/r", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (keeper.home_fd < 0 || keeper.run_fd < 0)
         return -1;
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "keeper.h"
 #include <fcntl.h>
 
-void freeze_end(box *b)
+void freeze_end(keeper_box *b)
 {
     if (!b->frozen_for)
         return;
@@ -24,7 +24,7 @@ void freeze_end(box *b)
  */
 void freeze_ask(const request *r)
 {
-    box *b = r->b;
+    keeper_box *b = r->b;
     cay_m_boxinfo info;
     CAY_AUTOFD events = -1;
     if (b->cg_fd >= 0)
@@ -49,7 +49,7 @@ void freeze_ask(const request *r)
 
 void freeze_client_gone(const client *c)
 {
-    for (box *b = K.boxes, *next; b; b = next) {
+    for (keeper_box *b = keeper.boxes, *next; b; b = next) {
         next = b->next;
         if (b->frozen_for == c)
             freeze_end(b);

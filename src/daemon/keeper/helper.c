@@ -17,8 +17,9 @@ extern const char cay_init_image[], cay_init_image_end[];
 static int helper_child(void *arg)
 {
     const helper *h = arg;
-    char mode[] = { (char)('0' + K.mode), 0 };
-    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir, mode, K.argv[2], K.argv[0],
+    char mode[] = { (char)('0' + keeper.mode), 0 };
+    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir,
+                           mode,       keeper.argv[2],  keeper.argv[0],
                            NULL };
     char *env[] = { NULL, NULL, NULL };
 #ifdef CAY_FAULTS
@@ -40,7 +41,7 @@ static int helper_child(void *arg)
         first = 5;
 #endif
     syscall(SYS_close_range, first, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-    syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
+    syscall(SYS_execveat, keeper.memfd, "", argv, env, AT_EMPTY_PATH);
     _exit(127);
 }
 
@@ -77,21 +78,21 @@ static void helper_lost(helper *h)
                        .step = "a helper ended; try again",
                        .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
     dprintf(2, "%lld %s ended\n", (long long)cay__clock_ms(), h->role);
-    cay__loop_del(&K.loop, &h->w);
+    cay__loop_del(&keeper.loop, &h->w);
     cay__close_fd(&h->w.fd);
-    K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) ||
-               !cay__loop_add(&K.loop, &h->w);
-    K.loop.stop |= K.broken;
-    K.trash = K.strays = true;
-    for (job_wait *j = K.jobs, *next; j; j = next) {
+    keeper.broken = cay__boot_ms() - h->since_ms < LIFE_MS ||
+                    !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&keeper.loop, &h->w);
+    keeper.loop.stop |= keeper.broken;
+    keeper.trash = keeper.strays = true;
+    for (job_wait *j = keeper.jobs, *next; j; j = next) {
         next = j->next;
         if (j->h != h)
             continue;
-        UNLINK(K.jobs, j);
+        UNLINK(keeper.jobs, j);
         j->fn(j, &d, NULL, 0);
         free(j);
     }
-    for (box *b = K.boxes; b && h == &K.lender; b = b->next)
+    for (keeper_box *b = keeper.boxes; b && h == &keeper.lender; b = b->next)
         b->restore |= b->lent;
     pool_refill_soon();
 }
@@ -99,10 +100,10 @@ static void helper_lost(helper *h)
 static bool seal_image(void)
 {
     size_t n = (size_t)(cay_init_image_end - cay_init_image);
-    K.memfd = (int)syscall(SYS_memfd_create, "cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return K.memfd >= 0 && cay__fd_write_all(K.memfd, cay_init_image, n) &&
-           fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ==
-               0;
+    keeper.memfd = (int)syscall(SYS_memfd_create, "cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return keeper.memfd >= 0 && cay__fd_write_all(keeper.memfd, cay_init_image, n) &&
+           fcntl(keeper.memfd, F_ADD_SEALS,
+                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
 }
 
 #ifdef CAY_FAULTS
@@ -111,25 +112,25 @@ int pool_print_faults(void)
 {
     char *argv[] = { "cay-init", "--faults", NULL }, *env[] = { NULL };
     if (seal_image())
-        syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
+        syscall(SYS_execveat, keeper.memfd, "", argv, env, AT_EMPTY_PATH);
     return 1;
 }
 #endif
 
 bool pool_start_janitor(const char *home)
 {
-    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) &&
-           helper_start(&K.sweeper, "sweeper", home, -1) &&
-           helper_start(&K.lender, "lender", home, -1);
+    return seal_image() && helper_start(&keeper.janitor, "janitor", home, -1) &&
+           helper_start(&keeper.sweeper, "sweeper", home, -1) &&
+           helper_start(&keeper.lender, "lender", home, -1);
 }
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by
  * its name. */
 bool job_send(helper *h, keeper_job *j, const int *fds, int nfds, const job_wait *wait)
 {
-    j->seq = ++K.job_seq;
+    j->seq = ++keeper.job_seq;
     if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {
-        K.trash |= j->type == KEEPER_JOB_RMTREE;
+        keeper.trash |= j->type == KEEPER_JOB_RMTREE;
         return false;
     }
     h->busy++;
@@ -138,8 +139,8 @@ bool job_send(helper *h, keeper_job *j, const int *fds, int nfds, const job_wait
         *w = *wait;
         w->seq = j->seq;
         w->h = h;
-        w->next = K.jobs;
-        K.jobs = w;
+        w->next = keeper.jobs;
+        keeper.jobs = w;
     }
     return true;
 }
@@ -160,7 +161,7 @@ static void helper_on(cay__watch *w, uint32_t ev)
         return;
     h->busy -= h->busy > 0;
     d.step[sizeof d.step - 1] = 0;
-    for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
+    for (job_wait **p = &keeper.jobs; *p; p = &(*p)->next)
         if ((*p)->seq == d.seq) {
             job_wait *j = *p;
             *p = j->next;
@@ -170,15 +171,15 @@ static void helper_on(cay__watch *w, uint32_t ev)
         }
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
-    if (K.trash && !K.sweeper.busy)
+    if (keeper.trash && !keeper.sweeper.busy)
         sweep_dirs(false);
 }
 
 helper *job_zygote(void)
 {
-    helper *best = &K.zygotes[0];
-    for (unsigned i = 1; i < K.nzygotes; i++)
-        if (K.zygotes[i].busy < best->busy)
-            best = &K.zygotes[i];
+    helper *best = &keeper.zygotes[0];
+    for (unsigned i = 1; i < keeper.nzygotes; i++)
+        if (keeper.zygotes[i].busy < best->busy)
+            best = &keeper.zygotes[i];
     return best;
 }

@@ -27,7 +27,7 @@ static void hold_packet(held **last, client *c, const char *packet, size_t len, 
     *last = h;
 }
 
-bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
+bool hold(client *c, keeper_box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
 {
     uint16_t type = ((const cay_msg *)packet)->type;
     bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION ||
@@ -64,7 +64,7 @@ static void release_packets(held *list, bool heard)
     }
 }
 
-void hold_release(box *b)
+void hold_release(keeper_box *b)
 {
     held *list = b->held;
     b->held = NULL;
@@ -82,7 +82,7 @@ void hold_created(pending *p)
 
 void hold_client_gone(const client *c)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         for (held **p = &b->held; *p;)
             if ((*p)->c == c) {
                 held *dead = *p;

@@ -9,7 +9,7 @@ void proc_drop_stdin(proc *p)
     if (p->in.fd < 0)
         return;
     if (p->in.events)
-        cay__loop_del(&K.loop, &p->in);
+        cay__loop_del(&keeper.loop, &p->in);
     cay__close_fd(&p->in.fd);
     p->in.events = 0;
 }
@@ -28,11 +28,11 @@ static void on_writable(cay__watch *w, uint32_t ev)
     else
         w->events = 0;
     if (again && !watched)
-        cay__loop_add(&K.loop, w);
+        cay__loop_add(&keeper.loop, w);
     if (again)
         return;
     if (watched)
-        cay__loop_del(&K.loop, w);
+        cay__loop_del(&keeper.loop, w);
     client *c = p->writer;
     p->writer = NULL;
     free(p->in_data);

@@ -31,7 +31,7 @@ bool journal_check(const jrec *r)
  * skipped. */
 void journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
 {
-    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_AUTOFD fd = openat(keeper.home_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     jrec r;
     while (fd >= 0 && cay__fd_read_all(fd, &r, sizeof r) == sizeof r)
         if (journal_check(&r))
@@ -41,13 +41,13 @@ void journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
 static bool write_rec(int fd, jrec *r)
 {
     r->magic = MAGIC;
-    r->seq = ++K.journal_seq;
+    r->seq = ++keeper.journal_seq;
     r->time_ms = cay__clock_ms();
     r->crc = compute_crc(r);
     return write(fd, r, sizeof *r) == sizeof *r;
 }
 
-static jrec rec_of(enum jop op, const box *b, const char *id, int code, const char *reason)
+static jrec rec_of(enum jop op, const keeper_box *b, const char *id, int code, const char *reason)
 {
     jrec r = { .op = (uint16_t)op,
                .flags = (uint16_t)b->flags,
@@ -78,11 +78,11 @@ static void compact_journal(void)
 {
     char now[CAY_WIRE_ID];
     size_t n = 0, m = 0, procs = 1;
-    for (const box *b = K.boxes; b; b = b->next)
+    for (const keeper_box *b = keeper.boxes; b; b = b->next)
         procs += b->nprocs;
-    jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
+    jkept *v = cay__alloc(sizeof *v * (keeper.nboxes + 1));
     jrec *x = cay__alloc(sizeof *x * procs);
-    for (const box *b = K.boxes; b; b = b->next) {
+    for (const keeper_box *b = keeper.boxes; b; b = b->next) {
         enum jop op;
         if (!b->id[0]) {
             if (b->pid)
@@ -108,9 +108,9 @@ static void compact_journal(void)
 bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits)
 {
     jrec open = { .op = J_OPEN };
-    memcpy(open.box, K.instance, sizeof open.box);
+    memcpy(open.box, keeper.instance, sizeof open.box);
     cay__str_copy(open.id, sizeof open.id, boot);
-    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new",
+    CAY_AUTOFD fd = openat(keeper.home_fd, FILE_NAME ".new",
                            O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !write_rec(fd, &open))
         return false;
@@ -123,24 +123,24 @@ bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, s
         if (!write_rec(fd, &exits[i]))
             return false;
     CAY_FAULT("keeper.journal.written");
-    if (renameat(K.home_fd, FILE_NAME ".new", K.home_fd, FILE_NAME) < 0)
+    if (renameat(keeper.home_fd, FILE_NAME ".new", keeper.home_fd, FILE_NAME) < 0)
         return false;
-    cay__close_fd(&K.journal_fd);
-    K.journal_fd = CAY_STEAL_FD(fd);
-    K.journal_len = 0;
+    cay__close_fd(&keeper.journal_fd);
+    keeper.journal_fd = CAY_STEAL_FD(fd);
+    keeper.journal_len = 0;
     return true;
 }
 
-void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason)
+void journal_put(enum jop op, const keeper_box *b, const char *id, int code, const char *reason)
 {
     jrec r = rec_of(op, b, id, code, reason);
     CAY_FAULT("keeper.journal.write");
-    if (++K.journal_len >
+    if (++keeper.journal_len >
         COMPACT_AT) /* before it: what this record says may not stand in the box yet */
         compact_journal();
     /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. But
      * behind a piece of a record nothing could be read again, so the next one has it all written
      * anew. */
-    if (K.journal_fd >= 0 && !write_rec(K.journal_fd, &r))
-        K.journal_len = COMPACT_AT;
+    if (keeper.journal_fd >= 0 && !write_rec(keeper.journal_fd, &r))
+        keeper.journal_len = COMPACT_AT;
 }

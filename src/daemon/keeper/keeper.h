@@ -56,7 +56,7 @@
             *at_ = (node)->next;                                                                   \
     } while (0)
 
-typedef struct box box;
+typedef struct keeper_box keeper_box;
 typedef struct proc proc;
 typedef struct client client;
 typedef struct helper helper;
@@ -96,8 +96,8 @@ typedef struct own_group {
 
 struct proc {
     proc *next, *newer; /* of its sandbox, newest first */
-    proc *same;         /* chain in K.procs */
-    box *b;
+    proc *same;         /* chain in keeper.procs */
+    keeper_box *b;
     char id[CAY_WIRE_ID];
     char tag[40], title[64];
     char *labels; /* as they came, never read here */
@@ -128,8 +128,8 @@ typedef struct waiter {
 
 enum box_phase { BOX_PARKING, BOX_PARKED, BOX_BINDING, BOX_BOUND, BOX_LIVE, BOX_DYING };
 
-struct box {
-    box *next;
+struct keeper_box {
+    keeper_box *next;
     char name[CAY_WIRE_ID]; /* of the parked service: names groups and socket */
     char id[CAY_WIRE_ID];   /* of the sandbox, "" while in the pool */
     enum box_phase phase;
@@ -150,7 +150,7 @@ struct box {
     bool lent;       /* cay-egress may have them */
     bool restore;    /* its policy of before could not be told yet */
     bool ahead;      /* bound before anybody asks */
-    int root;        /* to which of K.roots */
+    int root;        /* to which of keeper.roots */
     bool loose;      /* nothing of the host but its /usr is mounted in it */
     bool pooled;     /* its files are still those of the pool */
     bool uid0;
@@ -195,7 +195,7 @@ struct box {
 typedef struct pending {
     struct pending *next;
     client *c;
-    box *b;
+    keeper_box *b;
     bool limited; /* its client was */
     cay_m_create m;
     char *config;
@@ -231,7 +231,7 @@ typedef struct request {
     size_t tail_len;
     int *fds;
     int nfds;
-    box *b; /* as the table demands */
+    keeper_box *b; /* as the table demands */
     proc *p;
 } request;
 
@@ -239,7 +239,7 @@ typedef struct job_wait {
     struct job_wait *next;
     helper *h; /* who is at it */
     uint32_t seq;
-    box *b;
+    keeper_box *b;
     pending *p;
     client *c;
     int index;
@@ -272,7 +272,7 @@ typedef struct cgroups {
     int v1_fd[KEEPER_JOB_V1_MAX]; /* memory, pids, cpu, blkio; -1: not there */
 } cgroups;
 
-typedef struct keeper {
+typedef struct keeper_state {
     cay__loop loop;
     int mode;
     char **argv;
@@ -286,7 +286,7 @@ typedef struct keeper {
     cgroups cg;
     cay__watch listener;
     client *clients;
-    box *boxes;
+    keeper_box *boxes;
     proc *procs[1024]; /* by id */
     unsigned nboxes, nlive;
     pending *waiting; /* creates without a box yet */
@@ -316,9 +316,9 @@ typedef struct keeper {
     unsigned ngone;
     int nets[8]; /* each the last hold on a net namespace whose sandbox is gone */
     unsigned nnets;
-} keeper;
+} keeper_state;
 
-extern keeper K; /* the one keeper of this process; main.c */
+extern keeper_state keeper; /* the one keeper of this process; main.c */
 
 /* enter.c */
 int enter_namespaces(int adopt_userns, int starter);
@@ -327,19 +327,19 @@ int enter_tree(const char *home, const char *run);
 void cgroup_discover(void);
 void cgroup_use(char *mountinfo,
                 char *own); /* from the texts of the two files in /proc/self; both are changed */
-bool cgroup_box_make(box *b);
-void cgroup_box_remove(box *b); /* also by name only, after a crash */
-int cgroup_box_open(box *b);
-bool cgroup_limits(box *b,
+bool cgroup_box_make(keeper_box *b);
+void cgroup_box_remove(keeper_box *b); /* also by name only, after a crash */
+int cgroup_box_open(keeper_box *b);
+bool cgroup_limits(keeper_box *b,
                    const cay_limits *l); /* as they are to be; they may be other ones already */
-void cgroup_limits_ahead(box *b);
-bool cgroup_freeze(box *b, bool on);
+void cgroup_limits_ahead(keeper_box *b);
+bool cgroup_freeze(keeper_box *b, bool on);
 void cgroup_exec_make(proc *p); /* own group of a command, where there can be one */
 void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
-void cgroup_usage(box *b, cay_m_usage *u);
-void cgroup_box_enable(box *b);
-int cgroup_join_files(box *b, int *fds, keeper_job *j);
+void cgroup_usage(keeper_box *b, cay_m_usage *u);
+void cgroup_box_enable(keeper_box *b);
+int cgroup_join_files(keeper_box *b, int *fds, keeper_job *j);
 void cgroup_exec_adopt(proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
@@ -351,9 +351,9 @@ bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
 void pool_serve(void); /* what waits, as far as there are boxes */
-void pool_parked(box *b);
-void pool_dir(const box *b, char *out, size_t cap); /* below sandboxes/ */
-void pool_failed(const box *b, int sys,
+void pool_parked(keeper_box *b);
+void pool_dir(const keeper_box *b, char *out, size_t cap); /* below sandboxes/ */
+void pool_failed(const keeper_box *b, int sys,
                  const char *step);   /* one that is for nobody yet could not be made */
 void pool_learn(const pending *p);    /* what is asked for */
 void pool_forget(void);               /* roots that nobody asks for any more */
@@ -367,75 +367,76 @@ bool job_send(helper *h, keeper_job *j, const int *fds, int nfds,
               const job_wait *wait); /* NULL: nobody waits for the answer */
 helper *job_zygote(void);
 /* net.c */
-void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore);
-void net_restore(box *b); /* the policy of its earlier life, if it has one */
-void net_adopt(box *b, int *fds, int nfds);
+void net_ask(client *c, keeper_box *b, const cay_m_net *m, const int *more, int nmore);
+void net_restore(keeper_box *b); /* the policy of its earlier life, if it has one */
+void net_adopt(keeper_box *b, int *fds, int nfds);
 void lender_leave(void); /* takes cay-egress and cay-intercept along, unless a sandbox lives */
 /* box.c */
-box *box_new(void);
-box *box_find(const char *id);
-void box_free(box *b);
+keeper_box *box_new(void);
+keeper_box *box_find(const char *id);
+void box_free(keeper_box *b);
 void nets_drop(void);
-void box_stop(box *b, const char *reason, bool forget_files);
-void box_set_state(box *b, cay_state s, const char *kind, const char *reason);
-void box_info(const box *b, cay_m_boxinfo *out);
+void box_stop(keeper_box *b, const char *reason, bool forget_files);
+void box_set_state(keeper_box *b, cay_state s, const char *kind, const char *reason);
+void box_info(const keeper_box *b, cay_m_boxinfo *out);
 void box_note_gone(const char *id, const char *reason);
 bool remove_files(const char *from,
                   int mounts); /* below the state directory: out of sight now, gone soon */
 bool box_remove_files(const char *dir, int mounts); /* the same below sandboxes/ */
 /* create.c */
 void box_create(const request *r);
-void box_hand_out(box *b, pending *p);
+void box_hand_out(keeper_box *b, pending *p);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
-void box_take(box *b, const cay_m_create *m); /* it is the sandbox's from here on */
+void box_take(keeper_box *b, const cay_m_create *m); /* it is the sandbox's from here on */
 const char *names_take(
     const char *s, const char *end, uint64_t n,
     char stack[CAY_STACK_TEXT]); /* n layers of a request; what comes behind them, or NULL */
-bool disk_look(box *b); /* where the kernel holds its disk limit: what is used of it, and whether
-                           that is all */
+bool disk_look(keeper_box *b);   /* where the kernel holds its disk limit: what is used of it, and
+                             whether   that is all */
 /* bind.c */
 bool special_root(const pending *p);
-void box_bind(box *b, pending *p);
-void box_bound(box *b, const cay_g_result *r);
+void box_bind(keeper_box *b, pending *p);
+void box_bound(keeper_box *b, const cay_g_result *r);
 const char *pending_field(
     const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 /* ctl.c */
-void box_watch_init(box *b);
-bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y,
+void box_watch_init(keeper_box *b);
+bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y,
               int fd); /* a cay_g_proc */
 /* pause.c */
-void box_freeze(box *b, bool on);
-void box_pause(box *b, const char *reason, client *c); /* c is answered when it stands still */
-void box_spawned(box *b); /* one that was being born is there, or failed */
+void box_freeze(keeper_box *b, bool on);
+void box_pause(keeper_box *b, const char *reason,
+               client *c);       /* c is answered when it stands still */
+void box_spawned(keeper_box *b); /* one that was being born is there, or failed */
 /* freeze.c */
 void freeze_ask(const request *r);
-void freeze_end(box *b);
+void freeze_end(keeper_box *b);
 void freeze_client_gone(const client *c);
 /* hold.c */
-bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds,
+bool hold(client *c, keeper_box *b, bool told, const char *packet, size_t len, int *fds,
           int nfds); /* true: it waits, and has the descriptors; told: init has to serve it */
-void hold_release(box *b);
+void hold_release(keeper_box *b);
 bool hold_creating(client *c, const char *id, const char *packet, size_t len, int *fds,
                    int nfds);  /* a request for the sandbox that c is just having made */
 void hold_created(pending *p); /* it is made, or will not be */
 void hold_client_gone(const client *c);
 /* proc.c */
-proc *proc_new(box *b, const char *id);
-proc *proc_find(box *b, const char *ref);
+proc *proc_new(keeper_box *b, const char *id);
+proc *proc_find(keeper_box *b, const char *ref);
 void proc_free(proc *p);
 void proc_count(proc *p, int by);                       /* among the live ones of its sandbox */
 void proc_label(proc *p, const char *labels, size_t n); /* once */
 void proc_reply(client *c, const proc *p);
-void proc_exited(box *b, const cay_g_exit *x);
+void proc_exited(keeper_box *b, const cay_g_exit *x);
 void proc_settle(proc *p);
-void proc_lost(box *b); /* the sandbox died: every command ends now */
+void proc_lost(keeper_box *b); /* the sandbox died: every command ends now */
 void proc_arm(proc *p, uint64_t timeout_ms);
 void proc_on_client_gone(client *c);
 /* start.c */
 void proc_spawn(const request *r);
 void proc_begin(proc *p, int pid); /* it runs */
-void proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
+void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds);
 void proc_open_io(proc *p, int in, int out, int err);
 void proc_answer(client *c, proc *p,
                  uint32_t flags);  /* and the exit, now or later, when WAIT is set */
@@ -459,14 +460,14 @@ size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_t
 bool ring_adopt(stream *s, int fd);
 /* turn.c */
 void turn_ask(const request *r);
-void turn_adopt(box *b); /* finishes what a keeper that died had begun */
-void turn_still(box *b, const cay_g_result *r, int *fds, int nfds);
-void turn_drop(box *b); /* the sandbox ended */
+void turn_adopt(keeper_box *b); /* finishes what a keeper that died had begun */
+void turn_still(keeper_box *b, const cay_g_result *r, int *fds, int nfds);
+void turn_drop(keeper_box *b); /* the sandbox ended */
 void turn_client_gone(const client *c);
 /* deadline.c */
-void deadline_touch(box *b);
-void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms);
-void deadline_arm(box *b);
+void deadline_touch(keeper_box *b);
+void deadline_set(keeper_box *b, uint64_t ttl_ms, uint64_t idle_ms);
+void deadline_arm(keeper_box *b);
 /* client.c */
 bool home_vanished(void); /* main.c: and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
@@ -517,21 +518,21 @@ typedef struct jrec {
 } jrec;
 _Static_assert(sizeof(jrec) == 128, "journal records are 128 bytes");
 bool journal_check(const jrec *r);
-void journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K.home_fd */
+void journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through keeper.home_fd */
 typedef struct jkept { /* what stands in it of one box */
     jrec r, more;
 } jkept;
 bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits);
-void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
+void journal_put(enum jop op, const keeper_box *b, const char *id, int code, const char *reason);
 /* adopt.c */
 const char *adopt_instance(void);
 int adopt_plan(
     void); /* before the namespaces: who is still there; a user namespace to join, or -1 */
-void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
-void adopt_run(void);       /* after them */
-void adopt_ask(box *b);     /* the connection to its init is gone, though it may live */
-void adopt_done(box *b);
+void sweep_dirs(bool pool);    /* removes what was cut short; also what a dead keeper's pool left */
+void adopt_run(void);          /* after them */
+void adopt_ask(keeper_box *b); /* the connection to its init is gone, though it may live */
+void adopt_done(keeper_box *b);
 void adopt_last_look(void);
 void boot_id(char out[CAY_WIRE_ID]);
-void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds,
+void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds,
                  int nfds); /* len: with the labels behind it */

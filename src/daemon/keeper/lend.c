@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-lender L;
+lender_state lender;
 static keeper_job job;
 
 void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg,
@@ -26,7 +26,7 @@ void lender_answer(uint32_t seq, int code, int sys, const char *reason, const ch
     cay__str_copy(d.error.msg, sizeof d.error.msg, msg);
     if (net)
         d.net = *net;
-    cay__fd_send(L.sock, &d, sizeof d, &fd, fd >= 0, 0);
+    cay__fd_send(lender.sock, &d, sizeof d, &fd, fd >= 0, 0);
 }
 
 void lender_refuse(uint32_t seq, int code, const char *reason, const char *msg)
@@ -50,7 +50,7 @@ static void run_get_job(void)
 static void run_drop_job(void)
 {
     lent *l = lent_find(job.net.id);
-    for (ask *a = L.asks, *next; a; a = next) {
+    for (ask *a = lender.asks, *next; a; a = next) {
         next = a->next;
         if (strcmp(a->m.id, job.net.id) != 0)
             continue;
@@ -59,8 +59,8 @@ static void run_drop_job(void)
         ask_drop(a);
     }
     secrets_drop(job.net.id);
-    if (l && L.egress >= 0)
-        egress_say_box(CAY_N_DROP, l, ++L.seq, 0, -1);
+    if (l && lender.egress >= 0)
+        egress_say_box(CAY_N_DROP, l, ++lender.seq, 0, -1);
     if (l)
         lent_forget(l);
     CAY_FAULT("lender.dropped");
@@ -109,7 +109,7 @@ static void on_job(int *fds, int nfds)
         else
             lender_refuse(job.seq, CAY_EINVAL, "bad_request",
                           "secrets come with the policy that binds them, each in one sealed file");
-        secrets_pair(L.egress, false);
+        secrets_pair(lender.egress, false);
         return;
     }
     if (job.type != KEEPER_JOB_NET || !op || op > CAY_NET_DROP ||
@@ -146,54 +146,54 @@ static void on_job(int *fds, int nfds)
  * whoever started them. */
 static _Noreturn void stop_lender(void)
 {
-    outside_stop(L.run, OUT_INTERCEPT, SIGTERM);
-    outside_stop(L.run, OUT_EGRESS, SIGTERM);
+    outside_stop(lender.run, OUT_INTERCEPT, SIGTERM);
+    outside_stop(lender.run, OUT_EGRESS, SIGTERM);
     _exit(0);
 }
 
 void lender_needed(void)
 {
-    struct pollfd p = { L.sock, 0, 0 };
+    struct pollfd p = { lender.sock, 0, 0 };
     if (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP))
         _exit(0);
 }
 
 _Noreturn void lender_main(int sock, int mode, const char *run, const char *keeper)
 {
-    L.sock = sock;
-    L.egress = -1;
-    L.mode = mode;
-    L.run = run;
-    L.keeper = keeper;
+    lender.sock = sock;
+    lender.egress = -1;
+    lender.mode = mode;
+    lender.run = run;
+    lender.keeper = keeper;
     prctl(PR_SET_PDEATHSIG,
           0); /* the keeper's end of our socket tells us, and leaves time to tidy up */
     signal(SIGCHLD, SIG_IGN);
     secrets_open(run, keeper, mode);
-    L.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    lender.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     const uint32_t changes = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE;
-    if (L.notify >= 0) {
-        inotify_add_watch(L.notify, ".", changes);
-        inotify_add_watch(L.notify, "/etc/cay", changes);
+    if (lender.notify >= 0) {
+        inotify_add_watch(lender.notify, ".", changes);
+        inotify_add_watch(lender.notify, "/etc/cay", changes);
     }
     for (;;) {
         egress_pump();
-        struct pollfd p[4] = { { L.sock, POLLIN, 0 },
-                               { L.egress, POLLIN, 0 },
-                               { L.notify, POLLIN, 0 },
+        struct pollfd p[4] = { { lender.sock, POLLIN, 0 },
+                               { lender.egress, POLLIN, 0 },
+                               { lender.notify, POLLIN, 0 },
                                { secrets_fd(), POLLIN, 0 } };
         if (poll(p, 4, egress_wait_ms()) < 0)
             continue;
         if (p[3].revents) {
             secrets_lost();
-            secrets_pair(L.egress, false);
+            secrets_pair(lender.egress, false);
         }
         char events[4096];
         ssize_t got = 0;
         if (p[2].revents)
-            got = read(L.notify, events, sizeof events);
+            got = read(lender.notify, events, sizeof events);
         for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= got;) {
             const struct inotify_event *e = (const void *)(events + at);
-            L.reload |= e->len && !strcmp(e->name, "egress.conf") && L.egress >= 0;
+            lender.reload |= e->len && !strcmp(e->name, "egress.conf") && lender.egress >= 0;
             at += (ssize_t)(sizeof *e + e->len);
         }
         if (p[1].revents)
@@ -202,7 +202,7 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
         if (!p[0].revents)
             continue;
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-        ssize_t n = cay__fd_recv(L.sock, &job, sizeof job, fds, &nfds, 0);
+        ssize_t n = cay__fd_recv(lender.sock, &job, sizeof job, fds, &nfds, 0);
         if (n != sizeof job)
             _exit(0);
         if (job.type == KEEPER_JOB_LEAVE)

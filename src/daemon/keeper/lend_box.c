@@ -12,7 +12,7 @@
 
 lent *lent_find(const char *id)
 {
-    for (lent *l = L.all; l; l = l->next)
+    for (lent *l = lender.all; l; l = l->next)
         if (!strcmp(l->id, id))
             return l;
     return NULL;
@@ -62,7 +62,7 @@ static bool has_valid_sockets(const int *fd, uint64_t cookie, bool bag)
 
 void lent_forget(lent *l)
 {
-    for (lent **p = &L.all; *p; p = &(*p)->next)
+    for (lent **p = &lender.all; *p; p = &(*p)->next)
         if (*p == l) {
             *p = l->next;
             break;
@@ -70,8 +70,8 @@ void lent_forget(lent *l)
     for (int i = 0; i < CAY__NET_FDS; i++)
         cay__close_fd(&l->fd[i]);
     cay__close_fd(&l->policy);
-    free(L.old);
-    L.old = l;
+    free(lender.old);
+    lender.old = l;
 }
 
 lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
@@ -99,8 +99,8 @@ lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
     }
     if (l)
         lent_forget(l);
-    l = CAY_STEAL(L.old) ?: cay__alloc(sizeof *l);
-    *l = (lent){ .next = L.all,
+    l = CAY_STEAL(lender.old) ?: cay__alloc(sizeof *l);
+    *l = (lent){ .next = lender.all,
                  .cookie = job->cookie,
                  .flags = job->how == CAY__NET_NAT     ? CAY_N_FALLBACK
                           : job->how == CAY__NET_PORTS ? CAY_N_PORTS
@@ -109,6 +109,6 @@ lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
     cay__str_copy(l->id, sizeof l->id, job->net.id);
     for (int i = 0; i < CAY__NET_FDS; i++)
         l->fd[i] = CAY_STEAL_FD(fds[i]);
-    L.all = l;
+    lender.all = l;
     return l;
 }

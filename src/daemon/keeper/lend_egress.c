@@ -30,7 +30,7 @@ static bool send_to_egress(uint16_t type, const void *body, size_t len, const ch
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, tail ? (uint32_t)strlen(tail) : 0, 0 };
     struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, h.tail } };
-    return cay__fd_sendv(L.egress, v, tail ? 3 : 2, fds, nfds, MSG_DONTWAIT) >= 0;
+    return cay__fd_sendv(lender.egress, v, tail ? 3 : 2, fds, nfds, MSG_DONTWAIT) >= 0;
 }
 
 bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revision, int policy)
@@ -44,15 +44,15 @@ bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revisio
 
 void ask_drop(ask *a)
 {
-    for (ask **p = &L.asks; *p; p = &(*p)->next)
+    for (ask **p = &lender.asks; *p; p = &(*p)->next)
         if (*p == a) {
             *p = a->next;
             break;
         }
-    L.out -= a->seq != 0;
+    lender.out -= a->seq != 0;
     cay__close_fd(&a->policy);
-    free(L.over);
-    L.over = a;
+    free(lender.over);
+    lender.over = a;
 }
 
 /* Nobody ever served it, and nobody will: connections are refused again instead of waiting. */
@@ -69,21 +69,21 @@ static void unserve_box(const char *id)
 static void on_egress_lost(const char *why)
 {
     int64_t now = cay__boot_ms();
-    cay__close_fd(&L.egress);
-    L.out = 0;
-    if (now - L.since_ms > STEADY_MS)
-        L.fails = 1;
+    cay__close_fd(&lender.egress);
+    lender.out = 0;
+    if (now - lender.since_ms > STEADY_MS)
+        lender.fails = 1;
     else
-        L.fails = L.fails + 1;
-    if (L.fails > 1)
-        L.again_ms = now + (50ll << CAY_MIN(L.fails, 7u));
+        lender.fails = lender.fails + 1;
+    if (lender.fails > 1)
+        lender.again_ms = now + (50ll << CAY_MIN(lender.fails, 7u));
     else
-        L.again_ms = now;
-    for (lent *l = L.all; l; l = l->next) {
+        lender.again_ms = now;
+    for (lent *l = lender.all; l; l = l->next) {
         l->told = false;
         l->again_ms = l->refused = 0;
     }
-    for (ask *a = L.asks, *next; a; a = next) {
+    for (ask *a = lender.asks, *next; a; a = next) {
         next = a->next;
         bool dial = a->seq && is_query(a);
         a->seq = 0;
@@ -99,15 +99,15 @@ static void on_egress_lost(const char *why)
 
 static bool connect_egress(void)
 {
-    if (L.egress >= 0)
+    if (lender.egress >= 0)
         return true;
-    if (cay__boot_ms() < L.again_ms)
+    if (cay__boot_ms() < lender.again_ms)
         return false;
-    L.since_ms = cay__boot_ms();
-    L.egress = outside_dial(L.run, OUT_EGRESS);
+    lender.since_ms = cay__boot_ms();
+    lender.egress = outside_dial(lender.run, OUT_EGRESS);
     const char *step = NULL;
-    if (L.egress < 0)
-        step = outside_start(L.run, L.keeper, L.mode, OUT_EGRESS);
+    if (lender.egress < 0)
+        step = outside_start(lender.run, lender.keeper, lender.mode, OUT_EGRESS);
     if (step) {
         char msg[216];
         cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ",
@@ -115,18 +115,18 @@ static bool connect_egress(void)
         on_egress_lost(msg);
         return false;
     }
-    if (L.egress < 0)
-        L.egress = outside_dial(L.run, OUT_EGRESS);
-    if (L.egress < 0)
+    if (lender.egress < 0)
+        lender.egress = outside_dial(lender.run, OUT_EGRESS);
+    if (lender.egress < 0)
         on_egress_lost("cay-egress does not answer on its socket");
     CAY_FAULT("lender.egress.connected");
-    secrets_pair(L.egress, true);
-    return L.egress >= 0;
+    secrets_pair(lender.egress, true);
+    return lender.egress >= 0;
 }
 
 static bool is_box_busy(const ask *first, const char *id)
 {
-    for (const ask *a = L.asks; a; a = a->next)
+    for (const ask *a = lender.asks; a; a = a->next)
         if (a != first && a->seq && !is_query(a) && !strcmp(a->m.id, id))
             return true;
     return false;
@@ -155,7 +155,7 @@ static bool say_ask(ask *a, lent *l)
 static void say_again(const lent *l, uint64_t revision)
 {
     cay_m_net m = { .op = CAY_NET_SET };
-    for (ask *w = L.asks; w; w = w->next)
+    for (ask *w = lender.asks; w; w = w->next)
         if (!w->seq && w->m.op == CAY_NET_SET && !strcmp(w->m.id, l->id)) {
             w->revision = CAY_MAX(w->revision, revision);
             w->undo = true;
@@ -198,18 +198,18 @@ static void start_ask(ask *a, lent *l)
             return;
         }
     }
-    a->seq = ++L.seq;
+    a->seq = ++lender.seq;
     a->until = cay__boot_ms() + (a->m.op == CAY_NET_DIAL ? DIAL_MS : ANSWER_MS);
-    L.out++;
+    lender.out++;
     if (!say_ask(a, l)) {
         a->seq = 0;
-        L.out--;
+        lender.out--;
     }
 }
 
 ask *ask_new(uint32_t seq, const cay_m_net *m, int policy)
 {
-    ask *a = CAY_STEAL(L.over) ?: cay__alloc(sizeof *a), **p = &L.asks;
+    ask *a = CAY_STEAL(lender.over) ?: cay__alloc(sizeof *a), **p = &lender.asks;
     *a = (ask){ .job = seq, .m = *m, .policy = policy };
     while (*p) /* in the order they came */
         p = &(*p)->next;
@@ -218,7 +218,7 @@ ask *ask_new(uint32_t seq, const cay_m_net *m, int policy)
 
 static bool has_policy_ask(const char *id)
 {
-    for (const ask *a = L.asks; a; a = a->next)
+    for (const ask *a = lender.asks; a; a = a->next)
         if ((a->m.op == CAY_NET_SET || a->m.op == CAY_NET_RESTORE) && !strcmp(a->m.id, id))
             return true;
     return false;
@@ -226,22 +226,22 @@ static bool has_policy_ask(const char *id)
 
 void egress_pump(void)
 {
-    if ((!L.asks && !L.all) || !connect_egress())
+    if ((!lender.asks && !lender.all) || !connect_egress())
         return;
-    if (L.reload) {
-        cay_n_box m = { .seq = ++L.seq };
+    if (lender.reload) {
+        cay_n_box m = { .seq = ++lender.seq };
         CAY_AUTOFD op = operator_open();
-        L.reload = op >= 0 && !send_to_egress(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
+        lender.reload = op >= 0 && !send_to_egress(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
         secrets_operator(op);
     }
     /* What an egress before had is lent to this one first. */
-    for (lent *l = L.all; l; l = l->next)
+    for (lent *l = lender.all; l; l = l->next)
         if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !has_policy_ask(l->id)) {
             cay_m_net m = { .op = CAY_NET_RESTORE };
             memcpy(m.id, l->id, sizeof m.id);
             ask_new(0, &m, -1);
         }
-    for (ask *a = L.asks, *next; a && L.egress >= 0 && L.out < WINDOW; a = next) {
+    for (ask *a = lender.asks, *next; a && lender.egress >= 0 && lender.out < WINDOW; a = next) {
         next = a->next;
         lent *l = lent_find(a->m.id);
         bool dial = is_query(a);
@@ -305,7 +305,7 @@ void egress_read(void)
         cay_n_ack a;
     } m;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    ssize_t n = cay__fd_recv(L.egress, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+    ssize_t n = cay__fd_recv(lender.egress, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
@@ -317,14 +317,14 @@ void egress_read(void)
     m.a.reason[sizeof m.a.reason - 1] = m.a.msg[sizeof m.a.msg - 1] = 0;
     ask *a = NULL;
     if (n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC)
-        a = L.asks;
+        a = lender.asks;
     while (a && (!a->seq || a->seq != m.a.seq))
         a = a->next;
     if (a && m.h.type == CAY_N_ACK) {
         if (!put_off(a, &m.a))
             settle_ask(a, &m.a);
     } else if (n == (ssize_t)sizeof m && m.h.type == CAY_N_PAIR) {
-        secrets_pair(L.egress, true);
+        secrets_pair(lender.egress, true);
     } else if (a) {
         cay_m_netinfo info = { .revision = m.a.revision, .code = m.a.code };
         cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
@@ -344,15 +344,15 @@ void egress_read(void)
 int egress_wait_ms(void)
 {
     int64_t now = cay__boot_ms(), at = INT64_MAX;
-    if (L.egress < 0 && (L.asks || L.all))
-        at = L.again_ms;
-    for (const lent *l = L.all; l; l = l->next)
-        if (L.egress >= 0 && !l->told && l->policy >= 0 && !has_policy_ask(l->id))
+    if (lender.egress < 0 && (lender.asks || lender.all))
+        at = lender.again_ms;
+    for (const lent *l = lender.all; l; l = l->next)
+        if (lender.egress >= 0 && !l->told && l->policy >= 0 && !has_policy_ask(l->id))
             at = CAY_MIN(at, l->again_ms);
-    for (const ask *a = L.asks; a; a = a->next)
+    for (const ask *a = lender.asks; a; a = a->next)
         if (a->seq)
             at = CAY_MIN(at, a->until);
-        else if (L.egress >= 0)
+        else if (lender.egress >= 0)
             at = CAY_MIN(at, now + 20); /* its socket was full */
     if (at == INT64_MAX)
         return -1;
@@ -362,7 +362,7 @@ int egress_wait_ms(void)
 void egress_late(void)
 {
     int64_t now = cay__boot_ms();
-    for (ask *a = L.asks, *next; a; a = next) {
+    for (ask *a = lender.asks, *next; a; a = next) {
         next = a->next;
         if (!a->seq || a->until > now)
             continue;
@@ -374,7 +374,7 @@ void egress_late(void)
             continue;
         }
         /* Wedged: nothing that it holds is served. The next one takes up what waits. */
-        outside_stop(L.run, OUT_EGRESS, SIGKILL);
+        outside_stop(lender.run, OUT_EGRESS, SIGKILL);
         on_egress_lost("cay-egress does not answer");
         return;
     }

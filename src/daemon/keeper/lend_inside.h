@@ -41,7 +41,7 @@ typedef struct ask {
     unsigned tries;
 } ask;
 
-typedef struct lender {
+typedef struct lender_state {
     int sock, egress, notify;
     int mode;
     const char *run, *keeper;
@@ -54,8 +54,8 @@ typedef struct lender {
     lent *old; /* one of each that nobody needs is kept: the allocator would unmap its page, and map
                   it for the next */
     ask *over;
-} lender;
-extern lender L; /* lend.c */
+} lender_state;
+extern lender_state lender; /* lend.c */
 
 /* lend.c */
 void lender_refuse(uint32_t seq, int code, const char *reason, const char *msg); /* errno counts */

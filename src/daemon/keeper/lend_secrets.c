@@ -37,23 +37,23 @@ static struct {
     held *all;
     bool paired;
     uint64_t seq;
-} S = { .fd = -1 };
+} interceptor = { .fd = -1 };
 
 void secrets_open(const char *run, const char *keeper, int mode)
 {
-    S.run = run;
-    S.keeper = keeper;
-    S.mode = mode;
+    interceptor.run = run;
+    interceptor.keeper = keeper;
+    interceptor.mode = mode;
 }
 
 int secrets_fd(void)
 {
-    return S.fd;
+    return interceptor.fd;
 }
 
 static held *find_held(const char *id)
 {
-    for (held *h = S.all; h; h = h->next)
+    for (held *h = interceptor.all; h; h = h->next)
         if (!strcmp(h->id, id))
             return h;
     return NULL;
@@ -61,7 +61,7 @@ static held *find_held(const char *id)
 
 static void forget_held(held *h)
 {
-    held **at = &S.all;
+    held **at = &interceptor.all;
     while (*at && *at != h)
         at = &(*at)->next;
     if (*at)
@@ -74,11 +74,11 @@ static void forget_held(held *h)
 static bool send_request(uint16_t type, const held *h, const int *fds, int nfds)
 {
     cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 };
-    cay_n_box b = { .seq = ++S.seq, .revision = h ? h->revision : 0 };
+    cay_n_box b = { .seq = ++interceptor.seq, .revision = h ? h->revision : 0 };
     if (h)
         memcpy(b.id, h->id, sizeof b.id);
     struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
-    return cay__fd_sendv(S.fd, v, 2, fds, nfds, MSG_DONTWAIT) >= 0;
+    return cay__fd_sendv(interceptor.fd, v, 2, fds, nfds, MSG_DONTWAIT) >= 0;
 }
 
 /* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we
@@ -90,15 +90,15 @@ static bool receive_answer(cay_n_ack *ack, int *fd)
         cay_n_ack a;
     } m;
     for (int64_t until = cay__boot_ms() + ANSWER_MS, now; (now = cay__boot_ms()) < until;) {
-        struct pollfd p = { S.fd, POLLIN, 0 };
+        struct pollfd p = { interceptor.fd, POLLIN, 0 };
         if (poll(&p, 1, (int)(until - now)) <= 0)
             continue;
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-        ssize_t n = cay__fd_recv(S.fd, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+        ssize_t n = cay__fd_recv(interceptor.fd, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
         if (n <= 0 && errno != EAGAIN)
             return false;
         bool ours = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC &&
-                    m.h.type == CAY_I_BOUND && m.a.seq == S.seq;
+                    m.h.type == CAY_I_BOUND && m.a.seq == interceptor.seq;
         for (int i = 0; n > 0 && i < nfds; i++)
             if (ours && i == 0)
                 *fd = fds[i];
@@ -110,23 +110,23 @@ static bool receive_answer(cay_n_ack *ack, int *fd)
         ack->reason[sizeof ack->reason - 1] = ack->msg[sizeof ack->msg - 1] = 0;
         return true;
     }
-    outside_stop(S.run, OUT_INTERCEPT, SIGKILL); /* wedged */
+    outside_stop(interceptor.run, OUT_INTERCEPT, SIGKILL); /* wedged */
     return false;
 }
 
 static const char *connect_intercept(void)
 {
-    if (S.fd >= 0)
+    if (interceptor.fd >= 0)
         return NULL;
-    S.paired = false;
-    S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    interceptor.paired = false;
+    interceptor.fd = outside_dial(interceptor.run, OUT_INTERCEPT);
     const char *step = NULL;
-    if (S.fd < 0)
-        step = outside_start(S.run, S.keeper, S.mode, OUT_INTERCEPT);
-    if (!step && S.fd < 0)
-        S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    if (interceptor.fd < 0)
+        step = outside_start(interceptor.run, interceptor.keeper, interceptor.mode, OUT_INTERCEPT);
+    if (!step && interceptor.fd < 0)
+        interceptor.fd = outside_dial(interceptor.run, OUT_INTERCEPT);
     CAY_FAULT("lender.intercept.connected");
-    return CAY_OR(step, S.fd < 0 ? "its socket" : NULL);
+    return CAY_OR(step, interceptor.fd < 0 ? "its socket" : NULL);
 }
 
 /* 0, or a code with reason and message in *ack. */
@@ -139,7 +139,7 @@ static int bind_secrets(const held *h, cay_n_ack *ack, int *trust)
         CAY_FAULT("lender.secrets.say");
         if (!step && send_request(CAY_I_BIND, h, h->fd, 3) && receive_answer(ack, trust))
             return ack->code;
-        cay__close_fd(&S.fd);
+        cay__close_fd(&interceptor.fd);
         poll(NULL, 0, PAUSE_MS);
     }
     ack->sys = errno;
@@ -195,8 +195,8 @@ void secrets_job(const keeper_job *job, const int *fds)
     } else {
         if (old)
             forget_held(old);
-        h->next = S.all;
-        S.all = h;
+        h->next = interceptor.all;
+        interceptor.all = h;
     }
     CAY_FAULT("lender.secrets.held");
     lender_answer(job->seq, rc, ack.sys, ack.reason, ack.msg, &info, trust);
@@ -215,10 +215,10 @@ void secrets_policy(const char *id, int policy)
             h->fd[0] = copy;
         }
     }
-    if (S.fd < 0) /* one from before us may be there */
-        S.fd = outside_dial(S.run, OUT_INTERCEPT);
-    if (S.fd >= 0 && send_request(CAY_I_POLICY, &box, &policy, 1) && receive_answer(&ack, &trust) &&
-        ack.code)
+    if (interceptor.fd < 0) /* one from before us may be there */
+        interceptor.fd = outside_dial(interceptor.run, OUT_INTERCEPT);
+    if (interceptor.fd >= 0 && send_request(CAY_I_POLICY, &box, &policy, 1) &&
+        receive_answer(&ack, &trust) && ack.code)
         dprintf(2, "network: secrets of %s: %s\n", id, ack.msg);
     cay__close_fd(&trust);
 }
@@ -227,8 +227,8 @@ void secrets_operator(int fd)
 {
     cay_n_ack ack;
     int trust = -1;
-    if (S.fd >= 0 && send_request(CAY_I_OPERATOR, NULL, &fd, 1) && receive_answer(&ack, &trust) &&
-        ack.code)
+    if (interceptor.fd >= 0 && send_request(CAY_I_OPERATOR, NULL, &fd, 1) &&
+        receive_answer(&ack, &trust) && ack.code)
         dprintf(2, "network: %s\n", ack.msg);
     cay__close_fd(&trust);
 }
@@ -239,20 +239,20 @@ void secrets_drop(const char *id)
     cay__str_copy(gone.id, sizeof gone.id, id);
     if (h)
         forget_held(h);
-    if (S.fd >= 0)
+    if (interceptor.fd >= 0)
         send_request(CAY_I_DROP, &gone, NULL, 0); /* its answer is read away with the next one's */
 }
 
 void secrets_lost(void)
 {
     char scrap[1024];
-    if (S.fd < 0)
+    if (interceptor.fd < 0)
         return;
-    ssize_t n = recv(S.fd, scrap, sizeof scrap, MSG_DONTWAIT);
+    ssize_t n = recv(interceptor.fd, scrap, sizeof scrap, MSG_DONTWAIT);
     if (n > 0 || (n < 0 && errno == EAGAIN))
         return; /* an answer that nobody waits for */
-    cay__close_fd(&S.fd);
-    for (held *h = S.all; h; h = h->next) {
+    cay__close_fd(&interceptor.fd);
+    for (held *h = interceptor.all; h; h = h->next) {
         cay_n_ack ack;
         CAY_AUTOFD trust = -1;
         if (bind_secrets(h, &ack, &trust))
@@ -268,14 +268,15 @@ void secrets_pair(int egress, bool fresh)
     cay_n_box b = { 0 };
     struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
     if (fresh)
-        S.paired = false;
-    if (fresh && S.fd < 0)
-        S.fd = outside_dial(S.run, OUT_INTERCEPT); /* one from before us may be there */
-    if (S.paired || S.fd < 0 || egress < 0 ||
+        interceptor.paired = false;
+    if (fresh && interceptor.fd < 0)
+        interceptor.fd =
+            outside_dial(interceptor.run, OUT_INTERCEPT); /* one from before us may be there */
+    if (interceptor.paired || interceptor.fd < 0 || egress < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return;
-    S.paired = send_request(CAY_I_EGRESS, NULL, &pair[0], 1) &&
-               cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
+    interceptor.paired = send_request(CAY_I_EGRESS, NULL, &pair[0], 1) &&
+                         cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
     close(pair[0]);
     close(pair[1]);
 }

@@ -24,7 +24,7 @@ int pool_print_faults(void);
 
 #define LOG_MAX (64 << 10)
 
-keeper K;
+keeper_state keeper;
 static int ready_fd = -1;
 
 static _Noreturn void exit_with_error(const char *what)
@@ -91,10 +91,10 @@ static void lock_run_dir(const char *run)
 {
     char path[4096];
     cay__str_join(path, sizeof path, run, "/keeper.lock", NULL);
-    K.lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (K.lock_fd < 0)
+    keeper.lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (keeper.lock_fd < 0)
         exit_with_error(path);
-    if (flock(K.lock_fd, LOCK_EX | LOCK_NB) < 0)
+    if (flock(keeper.lock_fd, LOCK_EX | LOCK_NB) < 0)
         exit_with_error("another keeper serves this state directory");
 }
 
@@ -103,13 +103,14 @@ static void listen_here(void)
     struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = "/r/keeper.new" };
     unlink(sa.sun_path);
     hello_write();
-    K.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
-        listen(K.listen_fd, 512) < 0 ||
-        renameat(K.run_fd, "keeper.new", K.run_fd, "keeper.sock") < 0)
+    keeper.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (keeper.listen_fd < 0 || bind(keeper.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+        listen(keeper.listen_fd, 512) < 0 ||
+        renameat(keeper.run_fd, "keeper.new", keeper.run_fd, "keeper.sock") < 0)
         exit_with_error("socket");
-    K.listener = (cay__watch){ .fd = K.listen_fd, .events = EPOLLIN, .fn = client_accept };
-    if (!cay__loop_add(&K.loop, &K.listener))
+    keeper.listener =
+        (cay__watch){ .fd = keeper.listen_fd, .events = EPOLLIN, .fn = client_accept };
+    if (!cay__loop_add(&keeper.loop, &keeper.listener))
         exit_with_error("loop");
 }
 
@@ -117,7 +118,7 @@ static void listen_here(void)
  * everything in the sandbox ends. */
 static void on_disk_measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
-    box *b = j->b;
+    keeper_box *b = j->b;
     (void)fds, (void)nfds;
     if (!b || b->phase != BOX_LIVE || d->sys || CAY__MUTANT("disk-limit"))
         return;
@@ -132,9 +133,9 @@ static void on_disk_measured(job_wait *j, const cay_job_done *d, int *fds, int n
 bool home_vanished(void)
 {
     struct stat st;
-    if (fstat(K.home_fd, &st) == 0 && st.st_nlink > 0)
+    if (fstat(keeper.home_fd, &st) == 0 && st.st_nlink > 0)
         return false;
-    return K.vanished = K.loop.stop = true;
+    return keeper.vanished = keeper.loop.stop = true;
 }
 
 static void on_sweep_timer(cay__timer *t)
@@ -144,16 +145,16 @@ static void on_sweep_timer(cay__timer *t)
     home_vanished();
     nets_drop();
     pool_forget();
-    K.strays = K.strays && !cgroup_reap_strays();
+    keeper.strays = keeper.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
-    for (box *b = K.boxes; b; b = b->next) {
+    for (keeper_box *b = keeper.boxes; b; b = b->next) {
         if (b->restore)
             net_restore(b);
         n += b->phase == BOX_LIVE;
         for (proc *p = b->procs; p; p = p->next)
             stream_resume(&p->out[0]), stream_resume(&p->out[1]);
     }
-    for (box *b = K.boxes; b && K.sweeper.busy == 0; b = b->next) {
+    for (keeper_box *b = keeper.boxes; b && keeper.sweeper.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
             continue;
         turn++;
@@ -162,16 +163,16 @@ static void on_sweep_timer(cay__timer *t)
         keeper_job j = { .type = KEEPER_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
                       b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
-        job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_disk_measured });
+        job_send(&keeper.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_disk_measured });
         break;
     }
-    cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));
+    cay__timer_arm(&keeper.loop, &keeper.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));
 }
 
 static void on_term(int sig)
 {
     (void)sig;
-    K.loop.stop = true;
+    keeper.loop.stop = true;
 }
 
 #ifdef CAY_FAULTS
@@ -196,28 +197,28 @@ int main(int argc, char **argv)
     }
     const char *home = argv[1], *run = argv[2];
     ready_fd = (int)fd;
-    K.argv = argv;
-    K.journal_fd = -1;
-    if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
+    keeper.argv = argv;
+    keeper.journal_fd = -1;
+    if (!cay__str_copy(keeper.layer, sizeof keeper.layer, argv[3]))
         exit_with_error("layer");
     detach_process(run);
     CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the
                                            host mean something */
     lock_run_dir(run);
     prctl(PR_SET_NAME, "cay-keeper");
-    K.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (K.home_fd < 0)
+    keeper.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (keeper.home_fd < 0)
         exit_with_error(home);
     int userns = adopt_plan();
-    close(K.home_fd);
+    close(keeper.home_fd);
     if (adopt_instance())
-        cay__str_copy(K.instance, sizeof K.instance, adopt_instance());
+        cay__str_copy(keeper.instance, sizeof keeper.instance, adopt_instance());
     else
-        cay__id_make(K.instance, 'i');
+        cay__id_make(keeper.instance, 'i');
     cgroup_discover();
-    K.landlock_abi = cay__landlock_abi();
-    K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
-                  (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
+    keeper.landlock_abi = cay__landlock_abi();
+    keeper.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
+                       (keeper.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
     if (enter_namespaces(userns, ready_fd) < 0)
         exit_with_error("user namespace");
     cay__close_fd(&userns);
@@ -226,7 +227,7 @@ int main(int argc, char **argv)
         exit_with_error("janitor");
     if (enter_tree(home, run) < 0)
         exit_with_error("mount namespace");
-    if (!cay__loop_open(&K.loop) || rootfs_open() < 0)
+    if (!cay__loop_open(&keeper.loop) || rootfs_open() < 0)
         exit_with_error("state directory");
     adopt_run();
     if (!pool_start())
@@ -237,20 +238,20 @@ int main(int argc, char **argv)
     signal(SIGTERM, on_term);
     signal(SIGINT, on_term);
     signal(SIGCHLD, SIG_IGN);
-    K.sweep.fn = on_sweep_timer;
-    cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + 2000);
+    keeper.sweep.fn = on_sweep_timer;
+    cay__timer_arm(&keeper.loop, &keeper.sweep, cay__boot_ms() + 2000);
     pool_refill_soon();
     if (write(ready_fd, "ok\n", 3) != 3)
         dprintf(2, "nobody waited for the keeper\n");
     close(ready_fd);
-    while (!K.loop.stop)
-        cay__loop_step(&K.loop, -1);
-    unlinkat(K.run_fd, "hello", 0);
-    unlinkat(K.run_fd, "keeper.sock", 0);
+    while (!keeper.loop.stop)
+        cay__loop_step(&keeper.loop, -1);
+    unlinkat(keeper.run_fd, "hello", 0);
+    unlinkat(keeper.run_fd, "keeper.sock", 0);
     CAY_FAULT("keeper.leave.drain");
-    if (!K.broken) { /* else the next one has whole helpers */
+    if (!keeper.broken) { /* else the next one has whole helpers */
         adopt_last_look();
-        pool_drain(K.vanished);
+        pool_drain(keeper.vanished);
         lender_leave();
     }
     return 0;

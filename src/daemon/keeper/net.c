@@ -19,7 +19,7 @@ static void on_net_answer(job_wait *j, const cay_job_done *d, int *fds, int nfds
         reply_fds(j->c, CAY_MSG_NET, &d->net, sizeof d->net, NULL, 0, fds, nfds);
 }
 
-void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
+void net_ask(client *c, keeper_box *b, const cay_m_net *m, const int *more, int nmore)
 {
     keeper_job j = {
         .type = KEEPER_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m
@@ -30,7 +30,7 @@ void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
     memcpy(j.net.id, b->id, sizeof j.net.id);
     j.net.name[sizeof j.net.name - 1] = 0;
     CAY_FAULT("keeper.net.ask");
-    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0,
+    bool sent = job_send(&keeper.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0,
                          &(job_wait){ .b = b, .c = c, .fn = on_net_answer });
     CAY_FAULT("keeper.net.asked");
     b->lent |= sent && (m->op == CAY_NET_SET || m->op == CAY_NET_RESTORE);
@@ -40,14 +40,14 @@ void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
                     "the network's helper has too much to do; try again", NULL);
 }
 
-void net_restore(box *b)
+void net_restore(keeper_box *b)
 {
     net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_RESTORE }, NULL, 0);
 }
 
 /* From init, which may be the tenant's by now: the lender compares them with the journal's cookie
  * before they are used. */
-void net_adopt(box *b, int *fds, int nfds)
+void net_adopt(keeper_box *b, int *fds, int nfds)
 {
     for (int i = 0; i < CAY_MIN(nfds, 4); i++)
         if (b->net_fd[i] < 0)
@@ -59,12 +59,12 @@ void lender_leave(void)
 {
     cay_job_done d;
     struct timeval tv = { 3, 0 };
-    setsockopt(K.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
-    setsockopt(K.lender.w.fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
-    if (!K.nlive || K.vanished) /* where the directory is gone nobody comes after us */
-        cay__fd_send(K.lender.w.fd, &(keeper_job){ .type = KEEPER_JOB_LEAVE }, sizeof(keeper_job),
-                     NULL, 0, 0);
-    shutdown(K.lender.w.fd, SHUT_WR);
-    while (recv(K.lender.w.fd, &d, sizeof d, 0) > 0)
+    setsockopt(keeper.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    setsockopt(keeper.lender.w.fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
+    if (!keeper.nlive || keeper.vanished) /* where the directory is gone nobody comes after us */
+        cay__fd_send(keeper.lender.w.fd, &(keeper_job){ .type = KEEPER_JOB_LEAVE },
+                     sizeof(keeper_job), NULL, 0, 0);
+    shutdown(keeper.lender.w.fd, SHUT_WR);
+    while (recv(keeper.lender.w.fd, &d, sizeof d, 0) > 0)
         ;
 }

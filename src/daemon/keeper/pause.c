@@ -8,7 +8,7 @@
 
 /* Without a group to freeze, init stops every process by signal: they can tell, and a new one is a
  * gap. */
-void box_freeze(box *b, bool on)
+void box_freeze(keeper_box *b, bool on)
 {
     if (!cgroup_freeze(b, on))
         box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0, -1);
@@ -18,7 +18,7 @@ void box_freeze(box *b, bool on)
  * come first. One that is stopped by its own sandbox is not waited for. */
 static void freeze_now(cay__timer *t)
 {
-    box *b = (box *)((char *)t - offsetof(box, timer));
+    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, timer));
     cay__timer_cancel(t);
     CAY_FAULT("keeper.pause.freeze");
     box_freeze(b, true);
@@ -29,7 +29,7 @@ static void freeze_now(cay__timer *t)
     b->pauser = NULL;
 }
 
-void box_spawned(box *b)
+void box_spawned(keeper_box *b)
 {
     for (proc *p = b->procs; p && b->pausing; p = p->next)
         if (!p->started)
@@ -38,12 +38,12 @@ void box_spawned(box *b)
         freeze_now(&b->timer);
 }
 
-void box_pause(box *b, const char *reason, client *c)
+void box_pause(keeper_box *b, const char *reason, client *c)
 {
     b->pausing = reason;
     b->pauser = c;
     b->timer.fn = freeze_now;
-    cay__timer_arm(&K.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
+    cay__timer_arm(&keeper.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
     b->holding = b->services && box_tell(b, CAY_G_SERVICE, "", CAY_GU_HOLD, 0, -1);
     box_spawned(b);
 }

@@ -25,38 +25,39 @@ bool pool_start(void)
     uint64_t n = POOL_BOUND;
     if (given)
         cay__str_to_u64(given, &n);
-    K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
+    keeper.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
     if (n)
-        K.pool_raw = POOL_RAW;
+        keeper.pool_raw = POOL_RAW;
     else
-        K.pool_raw = 0;
-    cay__str_join(K.roots[0].stack, sizeof K.roots[0].stack, K.layer, K.layer[0] ? "\n" : "", NULL);
-    cay__random(
-        &K.block_first,
-        sizeof K.block_first); /* another state directory's keeper hands out of the same range */
-    K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
-    for (unsigned i = 0; i < K.nzygotes; i++)
-        if (!helper_start(&K.zygotes[i], "zygote", "/s", 0) ||
-            !cay__loop_add(&K.loop, &K.zygotes[i].w))
+        keeper.pool_raw = 0;
+    cay__str_join(keeper.roots[0].stack, sizeof keeper.roots[0].stack, keeper.layer,
+                  keeper.layer[0] ? "\n" : "", NULL);
+    cay__random(&keeper.block_first, sizeof keeper.block_first); /* another state directory's keeper
+                                                                    hands out of the same range */
+    keeper.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(keeper.zygotes));
+    for (unsigned i = 0; i < keeper.nzygotes; i++)
+        if (!helper_start(&keeper.zygotes[i], "zygote", "/s", 0) ||
+            !cay__loop_add(&keeper.loop, &keeper.zygotes[i].w))
             return false;
-    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.sweeper.w) &&
-           cay__loop_add(&K.loop, &K.lender.w);
+    return cay__loop_add(&keeper.loop, &keeper.janitor.w) &&
+           cay__loop_add(&keeper.loop, &keeper.sweeper.w) &&
+           cay__loop_add(&keeper.loop, &keeper.lender.w);
 }
 
 /* The first that is free, so that zygotes find most of them in their cache. */
 static uint32_t block_take(void)
 {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
-        uint32_t k = (K.block_first + i) % BLOCKS_MAX;
-        if (!(K.block_used[k / 64] >> (k % 64) & 1)) {
-            K.block_used[k / 64] |= 1ull << (k % 64);
+        uint32_t k = (keeper.block_first + i) % BLOCKS_MAX;
+        if (!(keeper.block_used[k / 64] >> (k % 64) & 1)) {
+            keeper.block_used[k / 64] |= 1ull << (k % 64);
             return STORE_BASE + (k + 1) * BLOCK_IDS;
         }
     }
     return 0;
 }
 
-void pool_dir(const box *b, char *out, size_t cap)
+void pool_dir(const keeper_box *b, char *out, size_t cap)
 {
     cay__str_join(out, cap, ".pool-", b->name, NULL);
 }
@@ -74,20 +75,20 @@ static int listen_socket(const char *name)
 
 /* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. Another
  * root than the default one is not tried again until it is asked for: its layers may be gone. */
-void pool_failed(const box *b, int sys, const char *step)
+void pool_failed(const keeper_box *b, int sys, const char *step)
 {
     if (b && b->root) {
-        K.roots[b->root].asked = 0;
+        keeper.roots[b->root].asked = 0;
         return;
     }
-    K.pool_again_ms = cay__boot_ms() + (1000ll << CAY_MIN(K.pool_fails, 6u));
+    keeper.pool_again_ms = cay__boot_ms() + (1000ll << CAY_MIN(keeper.pool_fails, 6u));
     dprintf(2, "park: %s: %s\n", step, strerror(sys));
-    if (++K.pool_fails < FAILS_MAX)
+    if (++keeper.pool_fails < FAILS_MAX)
         return;
     /* Somebody may be waiting for it: say why, instead of trying for ever. */
-    while (K.waiting) {
-        pending *p = K.waiting;
-        K.waiting = p->next;
+    while (keeper.waiting) {
+        pending *p = keeper.waiting;
+        keeper.waiting = p->next;
         reply_error(p->c, CAY_EISOLATION, sys, "park_failed",
                     "a sandbox cannot be made on this host", step);
         pending_free(p);
@@ -99,8 +100,8 @@ static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds
     static const uint32_t how[4] = { [CAY__NET_NAT] = CAY_FEAT_NAT,
                                      [CAY__NET_TPROXY] = CAY_FEAT_NFT,
                                      [CAY__NET_PORTS] = CAY_FEAT_PORTS };
-    box *b = j->b;
-    K.trash |= d->trash;
+    keeper_box *b = j->b;
+    keeper.trash |= d->trash;
     pool_refill_soon(); /* its zygote has time again */
     if (d->sys || nfds != (d->how ? 7 : 3) || !b) {
         pool_failed(b, d->sys, d->step);
@@ -117,9 +118,9 @@ static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds
         b->net_fd[i - 3] = CAY_STEAL_FD(fds[i]);
     b->net = d->how;
     b->cookie = d->cookie;
-    uint32_t before = K.features;
-    K.features |= CAY_FEAT_NET_TRIED | how[d->how & 3];
-    if (K.features != before)
+    uint32_t before = keeper.features;
+    keeper.features |= CAY_FEAT_NET_TRIED | how[d->how & 3];
+    if (keeper.features != before)
         hello_write();
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
@@ -133,17 +134,17 @@ static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds
         pool_parked(b); /* it is told at once what to be: init reads that when it is ready */
 }
 
-/* Without a range of its own a sandbox would have the host's ids. root: which of K.roots it is to
- * be bound to, or -1. */
+/* Without a range of its own a sandbox would have the host's ids. root: which of keeper.roots it is
+ * to be bound to, or -1. */
 static bool park_box(bool uid0, int root)
 {
-    bool room = K.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
+    bool room = keeper.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
     uint32_t block = 0;
-    if (room && K.mode == CAY_MODE_ROOT)
+    if (room && keeper.mode == CAY_MODE_ROOT)
         block = block_take();
-    if (!room || (K.mode == CAY_MODE_ROOT && !block))
+    if (!room || (keeper.mode == CAY_MODE_ROOT && !block))
         return false;
-    box *b = box_new();
+    keeper_box *b = box_new();
     b->uid0 = uid0;
     b->ahead = ahead;
     if (ahead)
@@ -156,15 +157,15 @@ static bool park_box(bool uid0, int root)
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
     keeper_job j = { .type = KEEPER_JOB_PARK,
-                     .mode = (uint32_t)K.mode,
+                     .mode = (uint32_t)keeper.mode,
                      .block = block,
                      .uid0 = uid0,
                      .ahead = ahead,
-                     .image = K.roots[b->root].image };
+                     .image = keeper.roots[b->root].image };
     int fds[KEEPER_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
+    cay__str_copy(j.path, sizeof j.path, keeper.roots[b->root].stack);
     if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_box_parked })) {
         box_free(b);
         return false;
@@ -194,7 +195,7 @@ typedef struct counts {
 static counts count_boxes(void)
 {
     counts c = { 0 };
-    for (box *b = K.boxes; b; b = b->next) {
+    for (keeper_box *b = keeper.boxes; b; b = b->next) {
         bool parking = b->phase == BOX_PARKING,
              ready = b->phase == BOX_BOUND || (b->phase == BOX_BINDING && !b->pending);
         c.parking += parking;
@@ -216,26 +217,26 @@ static bool is_plain(const pending *p)
            !p->m.ngrants && (!*host || !strcmp(host, "cay"));
 }
 
-/* Which of K.roots is all that it wants, or -1. */
+/* Which of keeper.roots is all that it wants, or -1. */
 static int root_of(const pending *p)
 {
     for (int i = 0; is_plain(p) && i < ROOTS; i++)
-        if (K.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) &&
-            !strcmp(K.roots[i].stack, p->stack))
+        if (keeper.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) &&
+            !strcmp(keeper.roots[i].stack, p->stack))
             return i;
     return -1;
 }
 
 static unsigned count_to_keep(int root)
 {
-    const warm *r = &K.roots[root];
+    const warm *r = &keeper.roots[root];
     if (!root) {
-        if (K.layer[0])
-            return K.pool_bound;
+        if (keeper.layer[0])
+            return keeper.pool_bound;
         return 0;
     }
     if (r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS)
-        return CAY_MIN(K.pool_bound, (unsigned)POOL_WARM);
+        return CAY_MIN(keeper.pool_bound, (unsigned)POOL_WARM);
     return 0;
 }
 
@@ -250,22 +251,23 @@ void pool_learn(const pending *p)
     else
         c = (counts){ 0 };
     for (int k = 1; i < 0 && k < ROOTS; k++)
-        if (!count_to_keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
+        if (!count_to_keep(k) && !c.have[k] &&
+            (!old || keeper.roots[k].at_ms < keeper.roots[old].at_ms))
             old = k;
     if (old && is_plain(p) && p->m.nlayers &&
-        ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, K.layer))) {
-        K.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
-        cay__str_copy(K.roots[i].stack, sizeof K.roots[i].stack, p->stack);
+        ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, keeper.layer))) {
+        keeper.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
+        cay__str_copy(keeper.roots[i].stack, sizeof keeper.roots[i].stack, p->stack);
     }
     if (i > 0) {
-        K.roots[i].asked++;
-        K.roots[i].at_ms = cay__boot_ms();
+        keeper.roots[i].asked++;
+        keeper.roots[i].at_ms = cay__boot_ms();
     }
 }
 
 void pool_forget(void)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         if (b->phase == BOX_BOUND && !count_to_keep(b->root))
             box_stop(b, "pool", true);
 }
@@ -275,18 +277,18 @@ void pool_forget(void)
 void pool_unlayer(const char *layer)
 {
     for (int i = 1; i < ROOTS; i++)
-        if (strstr(K.roots[i].stack, layer))
-            K.roots[i] = (warm){ .asked = 0 };
+        if (strstr(keeper.roots[i].stack, layer))
+            keeper.roots[i] = (warm){ .asked = 0 };
 }
 
 /* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now.
  */
-static box *find_for(const pending *p)
+static keeper_box *find_for(const pending *p)
 {
     bool uid0 = p->m.flags & CAY_CREATE_UID0;
     int root = root_of(p);
-    box *raw = NULL;
-    for (box *b = K.boxes; b; b = b->next) {
+    keeper_box *raw = NULL;
+    for (keeper_box *b = keeper.boxes; b; b = b->next) {
         if (b->phase == BOX_PARKED && b->uid0 == uid0)
             raw = b;
         if (b->phase == BOX_BOUND && b->root == root)
@@ -297,7 +299,7 @@ static box *find_for(const pending *p)
 
 bool pool_take(pending *p)
 {
-    box *b = find_for(p);
+    keeper_box *b = find_for(p);
     if (b && b->phase == BOX_BOUND)
         box_hand_out(b, p);
     else if (b)
@@ -307,26 +309,26 @@ bool pool_take(pending *p)
 
 void pool_serve(void)
 {
-    for (pending *p = K.waiting; p;) {
+    for (pending *p = keeper.waiting; p;) {
         if (!find_for(p)) {
             p = p->next;
             continue;
         }
-        UNLINK(K.waiting, p);
+        UNLINK(keeper.waiting, p);
         pool_take(p);
-        p = K.waiting; /* an answer that finds its client gone takes others out of the list */
+        p = keeper.waiting; /* an answer that finds its client gone takes others out of the list */
     }
 }
 
 /* One that was parked for any root gets one of which there are too few. */
-static bool bind_ahead(box *b, counts *c)
+static bool bind_ahead(keeper_box *b, counts *c)
 {
-    if (b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw ||
-        cay__boot_ms() < K.pool_again_ms)
+    if (b->phase != BOX_PARKED || b->uid0 || c->raw <= keeper.pool_raw ||
+        cay__boot_ms() < keeper.pool_again_ms)
         return false;
     /* As root it stands on the default one already: another wants directories of its own, and is
      * parked so. */
-    for (int i = 0; i < (K.mode == CAY_MODE_ROOT ? 1 : ROOTS); i++)
+    for (int i = 0; i < (keeper.mode == CAY_MODE_ROOT ? 1 : ROOTS); i++)
         if (c->ready[i] < count_to_keep(i)) {
             b->root = i;
             c->ready[i]++;
@@ -336,7 +338,7 @@ static bool bind_ahead(box *b, counts *c)
     return false;
 }
 
-void pool_parked(box *b)
+void pool_parked(keeper_box *b)
 {
     b->phase = BOX_PARKED;
     pool_serve();
@@ -349,17 +351,17 @@ void pool_parked(box *b)
 static void on_refill_timer(cay__timer *t)
 {
     counts c = count_boxes();
-    unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes,
-             raw = K.pool_raw, have_raw = c.raw + c.raw_parking;
-    bool can = K.mode == CAY_MODE_ROOT && K.layer[0],
-         all = cay__now_us() - K.last_request_us >= QUIET_US, lack = false;
+    unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * keeper.nzygotes,
+             raw = keeper.pool_raw, have_raw = c.raw + c.raw_parking;
+    bool can = keeper.mode == CAY_MODE_ROOT && keeper.layer[0],
+         all = cay__now_us() - keeper.last_request_us >= QUIET_US, lack = false;
     (void)t;
-    for (pending *p = K.waiting; p; p = p->next) {
+    for (pending *p = keeper.waiting; p; p = p->next) {
         int i = root_of(p);
         if (p->m.flags & CAY_CREATE_UID0)
             want0++;
         else if (can && i >= 0 &&
-                 (!i || K.roots[i].asked)) /* else it failed, and shows why when it is bound */
+                 (!i || keeper.roots[i].asked)) /* else it failed, and shows why when it is bound */
             want[i]++;
         else
             other++;
@@ -371,7 +373,7 @@ static void on_refill_timer(cay__timer *t)
         if (!can)
             have_raw += c.ready[i];
     }
-    all &= cay__boot_ms() >= K.pool_again_ms;
+    all &= cay__boot_ms() >= keeper.pool_again_ms;
     for (int ready = 0; ready <= all; ready++) {
         for (; c.parking < most && want0 > c.uid0 && park_box(true, -1); c.uid0++)
             c.parking++;
@@ -384,29 +386,29 @@ static void on_refill_timer(cay__timer *t)
              have_raw++)
             c.parking++;
     }
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         c.raw -= bind_ahead(b, &c);
     for (int i = 0; can && i < ROOTS; i++)
         lack |= c.have[i] < want[i] + count_to_keep(i);
     /* One that is being made comes back to this by itself; looking before would only keep us from
      * the rest. */
     if (c.parking < most && (lack || have_raw < other + raw))
-        cay__timer_arm(
-            &K.loop, &K.refill,
-            CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1, K.waiting ? 0 : K.pool_again_ms));
+        cay__timer_arm(&keeper.loop, &keeper.refill,
+                       CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1,
+                               keeper.waiting ? 0 : keeper.pool_again_ms));
 }
 
 void pool_refill_soon(void)
 {
     int64_t at = cay__boot_ms();
-    if (K.leaving)
+    if (keeper.leaving)
         return;
-    if (!K.waiting)
-        at = CAY_MAX(at + QUIET_US / 1000 + 1, K.pool_again_ms);
-    if (K.refill.prev && K.refill.at_ms <= at)
+    if (!keeper.waiting)
+        at = CAY_MAX(at + QUIET_US / 1000 + 1, keeper.pool_again_ms);
+    if (keeper.refill.prev && keeper.refill.at_ms <= at)
         return;
-    K.refill.fn = on_refill_timer;
-    cay__timer_arm(&K.loop, &K.refill, at);
+    keeper.refill.fn = on_refill_timer;
+    cay__timer_arm(&keeper.loop, &keeper.refill, at);
 }
 
 /* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too
@@ -414,12 +416,12 @@ void pool_refill_soon(void)
 void pool_drain(bool all)
 {
     unsigned left = 1;
-    K.leaving = true;
-    cay__timer_cancel(&K.refill);
-    for (int64_t end = cay__boot_ms() + 5000; (left || K.sweeper.busy) && cay__boot_ms() < end;
-         cay__loop_step(&K.loop, 20)) {
+    keeper.leaving = true;
+    cay__timer_cancel(&keeper.refill);
+    for (int64_t end = cay__boot_ms() + 5000; (left || keeper.sweeper.busy) && cay__boot_ms() < end;
+         cay__loop_step(&keeper.loop, 20)) {
         left = 0;
-        for (box *b = K.boxes, *next; b; b = next) {
+        for (keeper_box *b = keeper.boxes, *next; b; b = next) {
             next = b->next;
             if (b->phase == BOX_LIVE && !all)
                 continue;
@@ -430,6 +432,6 @@ void pool_drain(bool all)
     }
     nets_drop();
     CAY_FAULT("keeper.leave.groups");
-    if (!K.boxes)
+    if (!keeper.boxes)
         cgroup_leave();
 }

@@ -9,10 +9,10 @@
 
 static proc **find_bucket(const char *id)
 {
-    return &K.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(K.procs)];
+    return &keeper.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(keeper.procs)];
 }
 
-proc *proc_new(box *b, const char *id)
+proc *proc_new(keeper_box *b, const char *id)
 {
     proc *p = cay__alloc(sizeof *p);
     p->b = b;
@@ -73,7 +73,7 @@ void proc_free(proc *p)
     free(p);
 }
 
-proc *proc_find(box *b, const char *ref)
+proc *proc_find(keeper_box *b, const char *ref)
 {
     uint64_t pid = 0;
     bool number = cay__str_to_u64(ref, &pid);
@@ -115,7 +115,7 @@ void proc_reply(client *c, const proc *p)
 /* Which limit, if any, ended it: read only when something went wrong. */
 static const char *find_exit_reason(proc *p, int status)
 {
-    box *b = p->b;
+    keeper_box *b = p->b;
     cay_m_usage u = { 0 };
     if (p->exit.reason[0]) /* as the last keeper saw it */
         return p->exit.reason;
@@ -211,7 +211,7 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     p->writer = NULL;
 }
 
-void proc_exited(box *b, const cay_g_exit *x)
+void proc_exited(keeper_box *b, const cay_g_exit *x)
 {
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, x->proc);
@@ -237,7 +237,7 @@ void proc_exited(box *b, const cay_g_exit *x)
         proc_settle(p);
     } else {
         p->timer.fn = on_settle;
-        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
+        cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
         stream_resume(&p->out[0]);
         stream_resume(&p->out[1]);
     }
@@ -245,7 +245,7 @@ void proc_exited(box *b, const cay_g_exit *x)
     box_spawned(b);
 }
 
-void proc_lost(box *b)
+void proc_lost(keeper_box *b)
 {
     for (proc *p = b->procs; p; p = p->next) {
         if (p->starter)
@@ -274,19 +274,19 @@ static void on_timeout(cay__timer *t)
     }
     box_tell(p->b, CAY_G_SIGNAL, p->id, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE, -1);
     p->killing = true;
-    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
+    cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + GRACE_MS);
 }
 
 void proc_arm(proc *p, uint64_t timeout_ms)
 {
     p->timer.fn = on_timeout;
-    cay__timer_arm(&K.loop, &p->timer,
+    cay__timer_arm(&keeper.loop, &p->timer,
                    cay__boot_ms() + (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
 }
 
 void proc_on_client_gone(client *c)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         for (proc *p = b->procs; p; p = p->next) {
             if (p->starter == c)
                 p->starter = NULL;

@@ -8,8 +8,8 @@
 static int make_dir(int at, const char *name)
 {
     uid_t owner = 0;
-    if (K.mode != CAY_MODE_SINGLE)
-        owner = 1000 + (K.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
+    if (keeper.mode != CAY_MODE_SINGLE)
+        owner = 1000 + (keeper.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
     if (mkdirat(at, name, 0755) < 0) {
         if (errno == EEXIST)
             return 0;
@@ -23,23 +23,23 @@ static int make_dir(int at, const char *name)
 static bool make_passable(const char *name)
 {
     struct stat st;
-    return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           fchmodat(K.home_fd, name, 0711 | (K.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) ==
-               0;
+    return fstatat(keeper.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fchmodat(keeper.home_fd, name,
+                    0711 | (keeper.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) == 0;
 }
 
 int rootfs_open(void)
 {
-    if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) ||
-        (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
+    if ((mkdirat(keeper.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) ||
+        (mkdirat(keeper.home_fd, "layers", 0711) < 0 && errno != EEXIST))
         return -1;
-    CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
+    CAY_AUTOFD mark = openat(keeper.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (mark < 0 && mknodat(keeper.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
         return -1;
     if (!make_passable("sandboxes") || !make_passable("layers"))
         return -1;
-    if (K.layer[0])
-        return rootfs_seal(K.layer);
+    if (keeper.layer[0])
+        return rootfs_seal(keeper.layer);
     return 0;
 }
 
@@ -49,10 +49,11 @@ int rootfs_open(void)
 int rootfs_seal(const char *layer)
 {
     char path[128];
-    if (K.mode == CAY_MODE_ROOT) /* they are made with the layer (lib/provider/native/layer.c) */
+    if (keeper.mode ==
+        CAY_MODE_ROOT) /* they are made with the layer (lib/provider/native/layer.c) */
         return 0;
     cay__str_join(path, sizeof path, "layers/", layer, NULL);
-    CAY_AUTOFD at = openat(K.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_AUTOFD at = openat(keeper.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)
         return -1;
     if (make_dir(at, "workspace") < 0)

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 /* Room for one more: commands that ended longest ago are forgotten. */
-static bool make_room(box *b)
+static bool make_room(keeper_box *b)
 {
     while (b->nprocs >= PROCS_MAX || b->kept > KEPT_MAX) {
         proc *victim = b->oldest;
@@ -149,7 +149,7 @@ static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
 void proc_spawn(const request *r)
 {
     client *c = r->c;
-    box *b = r->b;
+    keeper_box *b = r->b;
     const cay_m_spawn *m = r->body;
     if ((b->state != CAY_RUNNING || b->pausing) &&
         !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first",
@@ -231,7 +231,7 @@ void proc_begin(proc *p, int pid)
     event_send(p->b->id, "exec", "", p->id, 0);
 }
 
-void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
+void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
     cay__str_copy(id, sizeof id, r->proc);

@@ -144,7 +144,7 @@ static void reader_free(reader *r)
     stream *s = r->s;
     UNLINK(s->readers, r);
     if (r->watched)
-        cay__loop_del(&K.loop, &r->w);
+        cay__loop_del(&keeper.loop, &r->w);
     close(r->w.fd);
     free(r);
 }
@@ -160,7 +160,7 @@ static bool reader_watch(reader *r)
 {
     if (!r->watched) {
         cay__fd_nonblock(r->w.fd, true);
-        r->watched = cay__loop_add(&K.loop, &r->w);
+        r->watched = cay__loop_add(&keeper.loop, &r->w);
     }
     return r->watched;
 }
@@ -178,7 +178,7 @@ static bool reader_feed(reader *r)
         if (reader_watch(r))
             k = write(r->w.fd, p, n);
         if (k < 0 && errno == EAGAIN) {
-            cay__loop_set(&K.loop, &r->w, EPOLLOUT);
+            cay__loop_set(&keeper.loop, &r->w, EPOLLOUT);
             return true;
         }
         if (k <= 0) {
@@ -193,7 +193,7 @@ static bool reader_feed(reader *r)
         reader_free(r);
         return false;
     }
-    cay__loop_set(&K.loop, &r->w, 0); /* hang-up is always reported */
+    cay__loop_set(&keeper.loop, &r->w, 0); /* hang-up is always reported */
     return true;
 }
 
@@ -213,7 +213,7 @@ void stream_resume(stream *s)
     if (!s->p->started)
         return;
     if (s->paused && s->w.fd >= 0)
-        s->paused = !cay__loop_add(&K.loop, &s->w);
+        s->paused = !cay__loop_add(&keeper.loop, &s->w);
     for (reader *r = s->readers, *next; r; r = next) {
         next = r->next;
         if (!reader_watch(r))
@@ -290,7 +290,7 @@ void stream_feed(stream *s)
 static void stream_over(stream *s)
 {
     if (!s->paused)
-        cay__loop_del(&K.loop, &s->w);
+        cay__loop_del(&keeper.loop, &s->w);
     cay__close_fd(&s->w.fd);
     stream_feed(s); /* the command may run on without it */
 }
@@ -330,7 +330,7 @@ static void on_source(cay__watch *w, uint32_t ev)
     (void)ev;
     if (get_free_space(s) == 0) {
         s->paused = true;
-        cay__loop_del(&K.loop, &s->w); /* a hang-up would be told again and again */
+        cay__loop_del(&keeper.loop, &s->w); /* a hang-up would be told again and again */
         return;
     }
     if (read_source(s) < 0) {

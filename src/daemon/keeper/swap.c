@@ -56,22 +56,23 @@ static struct {
     const char *step;
     int sys;
     bool done;
-} C;
+} visitor;
 
 static int inside_main(void *arg)
 {
     (void)arg;
-    C.step = "mount namespace";
-    if (syscall(SYS_setns, C.s->pidfd, CLONE_NEWNS) == 0) {
-        if (C.s->job->mode == CAY_MODE_ROOT) { /* what is made in the new root is the sandbox's */
+    visitor.step = "mount namespace";
+    if (syscall(SYS_setns, visitor.s->pidfd, CLONE_NEWNS) == 0) {
+        if (visitor.s->job->mode ==
+            CAY_MODE_ROOT) { /* what is made in the new root is the sandbox's */
             prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP);
-            setfsgid(C.s->job->block);
-            setfsuid(C.s->job->block);
+            setfsgid(visitor.s->job->block);
+            setfsuid(visitor.s->job->block);
         }
-        C.step = C.fn(C.s);
+        visitor.step = visitor.fn(visitor.s);
     }
-    C.sys = errno;
-    C.done = true;
+    visitor.sys = errno;
+    visitor.done = true;
     _exit(0);
 }
 
@@ -80,19 +81,19 @@ static int inside_main(void *arg)
  */
 static const char *run_inside(swap *s, const char *(*fn)(swap *s))
 {
-    C = (__typeof__(C)){ .s = s, .fn = fn };
+    visitor = (__typeof__(visitor)){ .s = s, .fn = fn };
     int pid = clone(inside_main, s->mem + sizeof s->mem, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
     int e = errno;
     CAY__STACK_USED(s->mem, sizeof s->mem);
     if (pid < 0)
         errno = e;
-    else if (C.done)
-        errno = C.sys;
+    else if (visitor.done)
+        errno = visitor.sys;
     else
         errno = ECHILD;
-    if (pid < 0 || !C.done)
+    if (pid < 0 || !visitor.done)
         return "helper";
-    return C.step;
+    return visitor.step;
 }
 
 static const char *seal_root(swap *s)

@@ -18,7 +18,7 @@
 
 typedef struct turn {
     cay__timer timer; /* first, so that a timer is its turn */
-    box *b;
+    keeper_box *b;
     client *c;
     bool end; /* processes first */
     int tries;
@@ -28,7 +28,7 @@ typedef struct turn {
 
 void turn_client_gone(const client *c)
 {
-    for (box *b = K.boxes; b; b = b->next)
+    for (keeper_box *b = keeper.boxes; b; b = b->next)
         if (b->turn && b->turn->c == c)
             b->turn->c = NULL; /* it goes on: half of it is worth nothing */
 }
@@ -36,14 +36,14 @@ void turn_client_gone(const client *c)
 /* Over, and answered: what waited goes on. */
 static void finish_turn(turn *t)
 {
-    box *b = t->b;
+    keeper_box *b = t->b;
     cay__timer_cancel(&t->timer);
     b->turn = NULL;
     free(t);
     hold_release(b);
 }
 
-void turn_drop(box *b)
+void turn_drop(keeper_box *b)
 {
     if (!b->turn)
         return;
@@ -88,10 +88,10 @@ static void count_below(turn *t)
     keeper_job j = { .type = KEEPER_JOB_DU };
     if (!t->job.layer[0])
         t->b->below_bytes = t->b->below_inodes = 0;
-    if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || K.sweeper.busy > 8)
+    if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || keeper.sweeper.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
-    job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = on_below_measured });
+    job_send(&keeper.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = on_below_measured });
 }
 
 static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
@@ -102,14 +102,14 @@ static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nf
     if (d->trash ||
         nfds) { /* the last to let go of the old root waits for all that is cached of it */
         keeper_job sweep = { .type = KEEPER_JOB_SWEEP };
-        K.trash |= !job_send(&K.sweeper, &sweep, fds, nfds, NULL);
+        keeper.trash |= !job_send(&keeper.sweeper, &sweep, fds, nfds, NULL);
     }
     if (!t)
         return;
     if (d->error.code &&
         ++t->tries < TRIES) { /* its helper died: another goes on from where it was */
         t->until_ms = cay__boot_ms() + END_MS;
-        cay__timer_arm(&K.loop, &t->timer, cay__boot_ms());
+        cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms());
         return;
     }
     box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1);
@@ -131,7 +131,7 @@ static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nf
 
 static bool ask_zygote(turn *t, int lock)
 {
-    box *b = t->b;
+    keeper_box *b = t->b;
     int fds[3] = { b->death.fd, lock, b->lower_fd };
     cay__timer_cancel(&t->timer);
     CAY_FAULT("keeper.swap.send");
@@ -150,32 +150,32 @@ static void ask_init(cay__timer *timer)
 {
     turn *t = (turn *)timer;
     t->timer.fn = on_init_silent;
-    cay__timer_arm(&K.loop, &t->timer, cay__boot_ms() + ANSWER_MS);
+    cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms() + ANSWER_MS);
     if (!box_tell(t->b, CAY_G_QUIET, "", t->end, 0, -1))
         fail_turn(t, errno, "init");
 }
 
-void turn_still(box *b, const cay_g_result *r, int *fds, int nfds)
+void turn_still(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
 {
     turn *t = b->turn;
     if (!t || t->timer.fn != on_init_silent)
         return;
     t->timer.fn = ask_init;
     if (r->sys == EBUSY && cay__boot_ms() < t->until_ms)
-        cay__timer_arm(&K.loop, &t->timer, cay__boot_ms() + 1);
+        cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms() + 1);
     else if (r->sys)
         fail_turn(t, r->sys, "a process is alive");
     else if (nfds != 1 || !ask_zygote(t, fds[0]))
         fail_turn(t, EAGAIN, "zygote");
 }
 
-static turn *turn_new(client *c, box *b, bool end)
+static turn *turn_new(client *c, keeper_box *b, bool end)
 {
     turn *t = cay__alloc(sizeof *t);
     *t = (turn){ .b = b, .c = c, .end = end, .began_us = cay__now_us() };
     t->until_ms = cay__boot_ms() + (end ? END_MS : b->nlive ? 0 : STILL_MS);
     t->job = (keeper_job){ .type = KEEPER_JOB_SWAP,
-                           .mode = (uint32_t)K.mode,
+                           .mode = (uint32_t)keeper.mode,
                            .block = b->block,
                            .durable = b->flags & CAY_CREATE_DURABLE,
                            .pid = b->pid,
@@ -227,12 +227,12 @@ void turn_ask(const request *r)
     ask_init(&t->timer);
 }
 
-void turn_adopt(box *b)
+void turn_adopt(keeper_box *b)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, "sandboxes/", b->id, "/swap", NULL);
-    if (b->turn || (fstatat(K.home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+    if (b->turn || (fstatat(keeper.home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
                     (b->state != CAY_RUNNING || box_tell(b, CAY_G_SWAPPED, "", 0, 0, -1))))
         return; /* there is nothing to finish, and whoever held its services is dead */
     turn *t = turn_new(NULL, b, false);
