@@ -71,6 +71,7 @@ static int companion(unsigned kind)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (!init.procs) {
+        init.ops = &init_own_ops;
         init.procs = calloc(GPROCS, sizeof *init.procs);
         init.labels = calloc(GPROCS, sizeof *init.labels);
         init.shims = calloc(GPROCS, sizeof *init.shims);

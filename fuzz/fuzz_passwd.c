@@ -3,8 +3,6 @@
  * rest the file. */
 #include <daemon/init/init.h>
 
-init_state init;
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-init_state init;
-
 static ident id;
 
 static int find(const char *file, const char *name)

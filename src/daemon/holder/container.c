@@ -30,7 +30,6 @@ struct run {
 static struct {
     host *h;
     run *runs;
-    bool services, sudo;
 } inside;
 
 static void run_free(run *r)
@@ -88,7 +87,7 @@ static void on_run(cay__watch *w, uint32_t events)
     }
 }
 
-int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step)
+static int start_run(plan *p, const char *blob, size_t len, int *master, const char **step)
 {
     exec_own o = { .flags = p->m->flags & CAY_SPAWN_SHELL,
                    .argc = p->m->argc,
@@ -123,12 +122,10 @@ static run *run_of(const gproc *g)
     return r;
 }
 
-/* what a service is to the
- * outside */
-
+/* What a service is to the outside. */
 static gproc all[CAY_SERVICES_MAX];
 
-gproc *gproc_new(const char *id)
+static gproc *service_proc_new(const char *id)
 {
     (void)id;
     for (size_t i = 0; i < CAY_LEN(all); i++)
@@ -139,14 +136,14 @@ gproc *gproc_new(const char *id)
     return NULL;
 }
 
-void gproc_drop(gproc *g)
+static void service_proc_drop(gproc *g)
 {
     for (size_t i = 0; i < CAY_LEN(g->fds); i++)
         cay__close_fd(&g->fds[i]);
     g->used = false;
 }
 
-void gproc_tell(gproc *g)
+static void service_proc_tell(gproc *g)
 {
     const cay_g_spawn *m = &g->st.spawn;
     run *r = run_of(g);
@@ -160,16 +157,16 @@ void gproc_tell(gproc *g)
         p->lead = 0;
 }
 
-void gproc_ended(gproc *g, int status, const struct rusage *ru)
+static void service_proc_ended(gproc *g, int status, const struct rusage *ru)
 {
     proc *p = proc_of(g);
     (void)ru;
     if (p)
         cay__exec_adopted_end(p, status);
-    gproc_drop(g);
+    service_proc_drop(g);
 }
 
-void gproc_signal(gproc *g, int sig, int scope)
+static void service_proc_signal(gproc *g, int sig, int scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = scope };
     run *r = run_of(g);
@@ -177,7 +174,7 @@ void gproc_signal(gproc *g, int sig, int scope)
         cay__fd_send(r->w.fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
 }
 
-void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
+static void send_event(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
     cay_g_result m;
     (void)type, (void)fds, (void)nfds;
@@ -185,25 +182,6 @@ void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int n
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
     if (m.proc[0])
         cay__conn_event(inside.h, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
-}
-
-int wait_until(int64_t at)
-{
-    int64_t left = at - cay__now_ms();
-    if (at == INT64_MAX)
-        return -1;
-    if (left < 0)
-        return 0;
-    return (int)CAY_MIN(left, 60000);
-}
-
-static int min_timeout(int a, int b)
-{
-    if (a < 0)
-        return b;
-    if (b < 0)
-        return a;
-    return CAY_MIN(a, b);
 }
 
 static void run_loop_step(host *h)
@@ -237,9 +215,20 @@ static void on_services_request(host *h, const char *name, uint32_t op, int *fds
     services_step();
 }
 
+static const init_ops container_ops = {
+    .proc_new = service_proc_new,
+    .proc_drop = service_proc_drop,
+    .proc_tell = service_proc_tell,
+    .proc_ended = service_proc_ended,
+    .proc_signal = service_proc_signal,
+    .start = start_run,
+    .tell = send_event,
+};
+
 void cay__inside_open(host *h, const char *services, size_t len)
 {
     inside.h = h;
+    init.ops = &container_ops;
     init.tenant[0] = init.tenant[1] = -1;
     init.procs = all;
     uint32_t flags = services_config(services, len);

@@ -35,8 +35,6 @@
 #define CTL CAY__PID1_CTL
 enum { CONFIG_MAX = 4 << 20 };
 
-init_state init; /* whose mode user.c asks for: all ids are here */
-
 /* The user of those who name none may have a group behind ':'; a name that is asked for has none.
  */
 static int who_is(const char *name, ident *out)
@@ -109,9 +107,6 @@ static int make_socket(int dir)
         return -1;
     return CAY_STEAL_FD(fd);
 }
-
-/* what the host hands over
- * (door.c) */
 
 enum { COME = -1, BROKEN = -2 }; /* to be tried again; never to be */
 

@@ -342,9 +342,6 @@ void cay__exec_spawn(holder_conn *c, const cay_m_spawn *m, const char *blob, con
     plan_close(&k);
 }
 
-/* what is started from in here
- */
-
 /* Waits for the reaper's first word: it comes when the command runs, or could not be started. */
 static int first_word(int ctl, const char **step)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
 #include <proto/landlock.h>
+#include "plan.h"
 #include "sudo.h"
 #include "services.h"
 #include <poll.h>
@@ -9,8 +10,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-init_state init;
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
@@ -71,16 +70,6 @@ static void tell_late(void)
         }
 }
 
-int wait_until(int64_t at)
-{
-    int64_t left = at - cay__now_ms();
-    if (at == INT64_MAX)
-        return -1;
-    if (left < 0)
-        return 0;
-    return (int)CAY_MIN(left, 60000);
-}
-
 #define LOOK_MS 5000
 
 /* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there
@@ -98,14 +87,6 @@ static int orphan_wait(void)
         init.look_ms = now + LOOK_MS;
     }
     return wait_until(init.look_ms);
-}
-
-/* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
-static int min_timeout(int a, int b)
-{
-    if ((unsigned)a < (unsigned)b)
-        return a;
-    return b;
 }
 
 static _Noreturn void run_loop(void)
@@ -167,6 +148,16 @@ static void warm_up(void)
         stat(names[i], &st);
 }
 
+const init_ops init_own_ops = {
+    .proc_new = gproc_new,
+    .proc_drop = gproc_drop,
+    .proc_tell = gproc_tell,
+    .proc_ended = gproc_ended,
+    .proc_signal = gproc_signal,
+    .start = plan_start,
+    .tell = ctl_send,
+};
+
 _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0,
                          bool bound)
 {
@@ -174,6 +165,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
     cay_g_result res;
 
+    init.ops = &init_own_ops;
     init.ctl = ctl;
     init.listen = listen_fd;
     init.home = home;

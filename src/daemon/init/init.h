@@ -40,7 +40,22 @@ typedef struct gproc {
 
 #define GPROCS 520
 
+/* What services and sudo ask of the program that they are part of: init, or pid 1 of a container
+ * (daemon/holder/container.c). */
+struct plan;
+typedef struct init_ops {
+    gproc *(*proc_new)(const char *id);
+    void (*proc_drop)(gproc *p);
+    void (*proc_tell)(gproc *p); /* it started: to whoever serves clients */
+    void (*proc_ended)(gproc *p, int status, const struct rusage *ru);
+    void (*proc_signal)(gproc *p, int sig, int scope); /* cay_scope */
+    int (*start)(struct plan *p, const char *blob, size_t len, int *master,
+                 const char **step); /* as plan_start() */
+    void (*tell)(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
+} init_ops;
+
 typedef struct init_state {
+    const init_ops *ops;
     int ctl, listen, sig;
     int home; /* O_PATH: a file of the state directory that lives as long as that does; -1: none */
     int64_t look_ms; /* while there is no keeper: when that is looked at next */
@@ -76,7 +91,7 @@ typedef struct init_state {
     dev_t root_dev;
     ino_t root_ino;
 } init_state;
-extern init_state init;
+extern init_state init; /* user.c */
 
 /* bound: it stands on its root, and there is nothing for a binder to do. */
 _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0,
@@ -120,7 +135,7 @@ bool tree_tenants(int sig); /* whether a process lives that is neither ours nor 
                                or what each is sent */
 /* init.c */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
-int wait_until(int64_t at); /* for poll(2): ms from now, a minute at most; of INT64_MAX -1 */
+extern const init_ops init_own_ops;
 /* packet.c */
 void init_packet(const char *buf, size_t n, int *fds,
                  int nfds); /* as it came; descriptors not taken stay in fds */

@@ -88,7 +88,7 @@ static void tell_keeper(const char *name, const char *word, int code)
     cay_g_result r = { .pid = code };
     cay__str_copy(r.proc, sizeof r.proc, name);
     cay__str_copy(r.step, sizeof r.step, word);
-    ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
+    init.ops->tell(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
 static void set_state(service *u, cay_service_state state, const char *reason)
@@ -114,7 +114,8 @@ static bool open_streams(service *u)
     char id[CAY_WIRE_ID] = "";
     int out[2] = { -1, -1 }, err[2] = { -1, -1 };
     cay__id_make(id, 'p');
-    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 || !(u->g = gproc_new(id))) {
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
+        !(u->g = init.ops->proc_new(id))) {
         for (int i = 0; i < 2; i++) {
             cay__close_fd(&out[i]);
             cay__close_fd(&err[i]);
@@ -149,7 +150,7 @@ static void close_streams(service *u, int status)
     gproc *g = u->g;
     u->g = NULL;
     g->service = 0;
-    gproc_ended(g, status, NULL);
+    init.ops->proc_ended(g, status, NULL);
 }
 
 static void check_end(service *u)
@@ -202,11 +203,11 @@ static void start_service(service *u)
     p.io[1] = u->io[0];
     p.io[2] = u->io[1];
     g->stray = false;
-    int pid = plan_start(&p, u->blob, u->d.blob, &(int){ -1 }, &step);
+    int pid = init.ops->start(&p, u->blob, u->d.blob, &(int){ -1 }, &step);
     if (pid < 0) {
         int sys = errno;
         if (fresh) { /* nobody was told of it */
-            gproc_drop(g);
+            init.ops->proc_drop(g);
             u->g = NULL;
             close_streams(u, 0);
             u->t.proc[0] = 0;
@@ -225,7 +226,7 @@ static void start_service(service *u)
     u->step = LOOK_FIRST;
     init.nshims++;
     init.pids[g - init.procs] = g->shim;
-    gproc_tell(g);
+    init.ops->proc_tell(g);
     bool looks = u->d.check_argc || u->d.tcp;
     if (looks)
         u->due = u->began + 1;
@@ -306,7 +307,7 @@ static void run_check(service *u)
                .slave = -1 };
     int pid = -1;
     if (null >= 0)
-        pid = plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
+        pid = init.ops->start(&p, u->check, u->d.check, &(int){ -1 }, &step);
     if (pid < 0) {
         record_check(u, false);
         return;
@@ -362,7 +363,7 @@ void service_main_ended(unsigned at, int status)
         return;
     u->g->st.exit.pid = u->t.pid = 0;
     if (status)
-        gproc_signal(u->g, SIGKILL, 2);
+        init.ops->proc_signal(u->g, SIGKILL, 2);
     else
         broadcast_state(u);
 }
@@ -400,7 +401,7 @@ static void step_service(service *u, int64_t now)
         break;
     case CAY_SERVICE_STOPPING:
         if (now >= u->due && u->runs) {
-            gproc_signal(u->g, SIGKILL, 2);
+            init.ops->proc_signal(u->g, SIGKILL, 2);
             u->due = now + KILL_AGAIN;
         }
         break;
@@ -425,6 +426,22 @@ void services_step(void)
         for (service *u = services.list; u < services.list + services.n && !services.hold; u++)
             step_service(u, cay__now_ms());
     } while (services.changed && !services.hold);
+}
+
+int wait_until(int64_t at)
+{
+    int64_t left = at - cay__now_ms();
+    if (at == INT64_MAX)
+        return -1;
+    if (left < 0)
+        return 0;
+    return (int)CAY_MIN(left, 60000);
+}
+
+/* -1, which has no end, is the greatest unsigned number. */
+int min_timeout(int a, int b)
+{
+    return (int)CAY_MIN((unsigned)a, (unsigned)b);
 }
 
 int services_wait(void)
@@ -456,7 +473,7 @@ static void stop_service(service *u, bool again)
     if (u->t.state != CAY_SERVICE_STOPPING) {
         u->due = cay__now_ms() + u->d.stop_ms;
         set_state(u, CAY_SERVICE_STOPPING, "");
-        gproc_signal(u->g, SIGTERM, 2);
+        init.ops->proc_signal(u->g, SIGTERM, 2);
     }
 }
 

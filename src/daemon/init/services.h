@@ -11,10 +11,12 @@ uint32_t services_config(const char *at,
 void services_ask(const cay_g_proc *m, int *fds, int nfds);
 void services_turn(void); /* the root is about to change: nothing is started until … */
 void services_release(void);
-bool services_held(void); /* nothing may be started now */
-void services_tell(void); /* a new keeper, that there are some */
-void services_step(void); /* what is due */
-int services_wait(void);  /* ms until something is, -1: nothing */
+bool services_held(void);      /* nothing may be started now */
+void services_tell(void);      /* a new keeper, that there are some */
+void services_step(void);      /* what is due */
+int services_wait(void);       /* ms until something is, -1: nothing */
+int wait_until(int64_t at);    /* for poll(2): ms from now, a minute at most; of INT64_MAX -1 */
+int min_timeout(int a, int b); /* the earlier of two such waits */
 void service_died(unsigned at, int status);
 void service_main_ended(unsigned at, int status);
 bool service_reaped(int pid, int status); /* it was a health command */

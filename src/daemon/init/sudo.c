@@ -129,7 +129,7 @@ static void audit_request(uid_t uid, const char *as, const char *what)
     r.step[23] = 0;
     const char *base = strrchr(what, '/');
     cay__str_copy(r.proc, sizeof r.proc, base && base[1] ? base + 1 : cay__text_or(what, "-"));
-    ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
+    init.ops->tell(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
 static void send_answer(const visit *v, int what, int value, const char *step)
@@ -186,7 +186,7 @@ static void start_request(visit *v, const char *buf, size_t n, int *fds, int nfd
     }
     if (p.slave >= 0) /* closed by whoever starts it; ours are closed by our caller */
         p.slave = fcntl(p.slave, F_DUPFD_CLOEXEC, 3);
-    int pid = plan_start(&p, blob, h.blob, &(int){ -1 }, &step);
+    int pid = init.ops->start(&p, blob, h.blob, &(int){ -1 }, &step);
     audit_request(v->uid, cay__text_or(blob, "root"), nth_string(blob, h.blob, 3));
     v->due = 0;
     if (pid < 0) {

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+init_state init; /* here, because every program with users inside has this file */
+
 #define PASSWD_MAX 65536
 
 const char *config_get(unsigned field)
