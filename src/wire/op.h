@@ -34,14 +34,15 @@ enum {
     CAY__OP_SHARED = 1u << 4, /* of tenants, only the default one: it is the service's own */
     CAY__OP_TOKEN = 1u << 5,  /* instead of a key the dialect's own token: dialect->admit */
     /* how it is served */
-    CAY__OP_CREATE = 1u << 6,  /* Idempotency-Key: the same answer for the same key and body */
-    CAY__OP_SECRET = 1u << 7,  /* the answer has a secret; with CREATE it is kept such that only who
-                                  asked can have it again */
-    CAY__OP_LOOP = 1u << 8,    /* answers on the loop: it never blocks and reads no body */
-    CAY__OP_RAW = 1u << 9,     /* reads a large body in pieces: of others a short one is gathered
-                                  before a worker has to wait for it */
-    CAY__OP_ASKS = 1u << 10,   /* changes nothing, whatever its method: no line of the audit log */
-    CAY__OP_STREAM = 1u << 11, /* body or answer is no JSON object that a shape describes */
+    CAY__OP_CREATE = 1u << 6, /* Idempotency-Key: the same answer for the same key and body */
+    CAY__OP_SECRET = 1u << 7, /* the answer has a secret; with CREATE it is kept such that only who
+                                 asked can have it again */
+    CAY__OP_LOOP = 1u << 8,   /* answers on the loop: it never blocks and reads no body */
+    CAY__OP_RAW = 1u << 9,    /* reads a large body in pieces: of others a short one is gathered
+                                 before a worker has to wait for it */
+    CAY__OP_ASKS = 1u << 10,  /* changes nothing, whatever its method: no line of the audit log */
+    CAY__OP_DIALECT = 1u << 16, /* this bit and those above it are each dialect's own */
+    CAY__OP_STREAM = 1u << 11,  /* body or answer is no JSON object that a shape describes */
 };
 
 enum {

@@ -46,7 +46,7 @@ static void set_tenant(cay__req *r, const char *tenant)
 
 static int identify_actor(cay__req *r, cay_err *err)
 {
-    bool open = r->route->op->flags & CAY__OP_OPEN;
+    bool open = r->route->op->flags & (CAY__OP_OPEN | CAY__OP_TOKEN);
     r->shown = NULL;
     if (r->as) {
         set_tenant(r, r->as);
@@ -126,7 +126,7 @@ int cay__req_shared(const cay__req *r, const char *what, cay_err *err)
         "%s are the service's; this needs a key of scope admin, or of tenant default", what);
 }
 
-static int check_scope(cay__req *r, cay_err *err)
+int cay__admit(cay__req *r, cay_err *err)
 {
     const cay__operation *op = r->route->op;
     if (op->flags & CAY__OP_OPEN)
@@ -153,7 +153,6 @@ int cay__auth(cay__req *r, cay_err *err)
     CAY_TRY(identify_actor(r, err));
     if (r->who.scope != CAY__SCOPE_NOBODY)
         CAY_TRY(cay__gate_rate(gate, cay__text_or(r->who.key, r->who.tenant), cay__now_us(), err));
-    CAY_TRY(check_scope(r, err));
     r->call.actor = cay__arena_str(&r->arena, cay__text_or(r->who.key, r->who.tenant));
     return 0;
 }

@@ -45,6 +45,7 @@ void cay__req_reset(cay__req *r)
     memset(r->param, 0, sizeof r->param);
     memset(&r->who, 0, sizeof r->who);
     r->shown = NULL; /* it was in the head */
+    r->admitted = NULL;
     memset(a, 0, sizeof *a);
     a->fields.max = CAY__HEAD_MAX;
 }
@@ -233,16 +234,21 @@ static int sound_query(cay__req *r, cay_err *err)
                         "the query has a broken %%-sequence, or a zero byte");
 }
 
-/* Who asks, and whether he may. */
+/* Who asks, and whether they may: for every dialect, and before any handler. Previews have rules of
+ * their own about Host and Origin. */
 static int authorize_request(cay__req *r, cay_err *err)
 {
     if (!(r->route->op->flags & CAY__OP_LOOP))
         cay__trace_begin(r);
     if (r->dialect == &cay__preview_dialect)
-        return 0;
+        return r->dialect->admit(r, err);
     CAY_TRY(cay__auth(r, err));
     if (r->reply->status)
         return 0;
+    if (r->dialect && r->dialect->admit)
+        CAY_TRY(r->dialect->admit(r, err));
+    else
+        CAY_TRY(cay__admit(r, err));
     return sound_query(r, err);
 }
 

@@ -45,6 +45,10 @@ typedef struct cay__dialect {
     size_t nroutes;
     int (*fail)(cay__req *r,
                 const cay_err *err); /* answers with an error; NULL: problem documents (RFC 9457) */
+    /* May this operation be used, by the one who asks? Called once, before the handler, after the
+     * key that was shown, if any, has told who that is (r->who). Fills r->who for tokens of its
+     * own. NULL: cay__admit(). */
+    int (*admit)(cay__req *r, cay_err *err);
     /* The key in a request's own way (a header, a query), or NULL; without this function:
      * Authorization: Bearer, X-API-Key. */
     const char *(*key)(cay__req *r);
@@ -115,9 +119,12 @@ typedef struct cay__actor {
     const char *path;             /* with scope file: at and below it */
 } cay__actor;
 
-/* Fills r->who and says whether the route may be used. Called once a request, before its handler
- * and before its body is waited for; of open routes as well, where a missing key is no error. */
+/* Fills r->who. Called once a request, before it is admitted; of operations that need no key as
+ * well, where a missing one is no error. */
 int cay__auth(cay__req *r, cay_err *err);
+/* By the scope of the key and the flags of the operation: what dialects without an admit() of their
+ * own do. Before the body is waited for. */
+int cay__admit(cay__req *r, cay_err *err);
 /* May the one who asks use what belongs to the whole service? */
 int cay__req_shared(const cay__req *r, const char *what, cay_err *err);
 /* server/http/cors.c: other origins, for dialects with any_origin. */
@@ -146,6 +153,7 @@ struct cay__req {
                              for their form by cay__req_sandbox() */
     cay__actor who;
     const char *shown; /* the secret that says so; NULL: none was needed */
+    void *admitted;    /* what dialect->admit found, for its handler; in the arena */
     cay_call call;     /* its deadline; canceled when the peer hangs up; its trace and actor */
     cay__arena arena;  /* lives as long as the request */
     char id[CAY_ID_LEN +

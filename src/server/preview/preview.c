@@ -13,6 +13,8 @@ static int on_preview(cay__req *r, cay_err *err);
 
 static int on_known(cay__req *r, cay_err *err);
 
+static int admit_preview(cay__req *r, cay_err *err);
+
 static const cay__route preview_route = CAY__ROUTE("*", "", on_preview, CAY__OP_OPEN | CAY__OP_RAW);
 /* With a token that was good a moment ago nothing has to be asked, and no worker is needed. */
 static const cay__route known_route =
@@ -21,6 +23,7 @@ const cay__dialect cay__preview_dialect = { .name = "preview",
                                             .base = "/preview",
                                             .routes = &preview_route,
                                             .nroutes = 0,
+                                            .admit = admit_preview,
                                             .fail = cay__preview_page };
 
 const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, bool by_path)
@@ -218,44 +221,64 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
     return cay__preview_flow(r, &s, &head);
 }
 
+/* What was asked for, and what showed that it may be. */
+typedef struct admitted {
+    cay__preview_at at;
+    const char *query; /* without the token */
+    char token[TOKEN_MAX];
+    cay_sandbox *sb; /* known already; or NULL */
+} admitted;
+
+/* With a token that was good a moment ago nothing is asked. */
+static int admit_known(cay__req *r, admitted *a, cay_err *err)
+{
+    a->sb = cay__previews_known(cay__server_previews(r->server), &a->at,
+                                cay__preview_token(&r->head), true);
+    if (!a->sb)
+        return cay_fail(err, CAY_EBUSY, "ask again");
+    cay__req_defer(r, give_back, a->sb);
+    r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = a->at.port };
+    memcpy(r->who.sandbox, a->at.id, sizeof a->at.id);
+    return 0;
+}
+
+static int admit_preview(cay__req *r, cay_err *err)
+{
+    admitted *a = cay__arena_take(&r->arena, sizeof *a);
+    CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
+    CAY_TRY(find_target(r, &a->at, err));
+    cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, a->token, sizeof a->token);
+    a->query = cay__arena_str(&r->arena, CAY_OR(query.data, ""));
+    r->admitted = a;
+    if (a->at.by_path)
+        CAY_TRY(judge_path(r, err));
+    if (r->route == &known_route)
+        return admit_known(r, a, err);
+    return cay__preview_access(r, &a->at, a->token, err);
+}
+
+static bool lacks_slash(const cay__req *r, const cay__preview_at *at)
+{
+    return at->by_path && !r->head.path[at->prefix];
+}
+
 static int on_preview(cay__req *r, cay_err *err)
 {
-    cay__preview_at at;
-    char token[TOKEN_MAX];
-    CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
-    CAY_TRY(find_target(r, &at, err));
-    cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
-    const char *rest = CAY_OR(query.data, "");
-    if (at.by_path)
-        CAY_TRY(judge_path(r, err));
-    CAY_TRY(cay__preview_access(r, &at, token, err));
-    if (at.by_path && !r->head.path[at.prefix])
+    const admitted *a = r->admitted;
+    if (lacks_slash(r, &a->at))
         return to_slash(r);
-    if (*token && wants_cookie(r, &at))
-        return give_cookie(r, token, rest);
+    if (*a->token && wants_cookie(r, &a->at))
+        return give_cookie(r, a->token, a->query);
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
         if ((*d)->shows)
-            (*d)->shows(r, at.id, at.port);
-    return pass_on(r, &at, rest, NULL, err);
+            (*d)->shows(r, a->at.id, a->at.port);
+    return pass_on(r, &a->at, a->query, NULL, err);
 }
 
 static int on_known(cay__req *r, cay_err *err)
 {
-    cay__preview_at at;
-    char token[TOKEN_MAX];
-    CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
-    CAY_TRY(find_target(r, &at, err));
-    if (at.by_path)
-        CAY_TRY(judge_path(r, err));
-    if (at.by_path && !r->head.path[at.prefix])
+    const admitted *a = r->admitted;
+    if (lacks_slash(r, &a->at))
         return to_slash(r);
-    cay_sandbox *sb = cay__previews_known(cay__server_previews(r->server), &at,
-                                          cay__preview_token(&r->head), true);
-    if (!sb)
-        return cay_fail(err, CAY_EBUSY, "ask again");
-    cay__req_defer(r, give_back, sb);
-    r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at.port };
-    memcpy(r->who.sandbox, at.id, sizeof at.id);
-    cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
-    return pass_on(r, &at, CAY_OR(query.data, ""), sb, err);
+    return pass_on(r, &a->at, a->query, a->sb, err);
 }

@@ -167,12 +167,11 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
 }
 
 /* By the address that was told: it has no key. */
-int e2b_on_template_upload(cay__req *r, cay_err *err)
+int e2b_upload_admit(cay__req *r, cay_err *err)
 {
-    CAY_AUTOFD dir = -1, fd = -1;
-    char name[200], tmp[240], token[E2B_TOKEN_LEN + 1];
+    char token[E2B_TOKEN_LEN + 1];
     const char *given = cay__req_query(r, "token");
-    uint64_t n, until;
+    uint64_t until;
     if (!e2b_is_hash(r->param[1]) || strlen(r->param[0]) > 63)
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
     CAY_TRY(cay__req_number(r, "until", 0, INT64_MAX, &until, err));
@@ -181,6 +180,14 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EAUTH, "this address was not given out");
     if ((long long)until < (long long)time(NULL))
         return cay_fail(err, CAY_EAUTH, "this address was good for an hour; ask for another");
+    return 0;
+}
+
+int e2b_on_template_upload(cay__req *r, cay_err *err)
+{
+    CAY_AUTOFD dir = -1, fd = -1;
+    char name[200], tmp[240];
+    uint64_t n;
     CAY_TRY(cay__crowd_enter_of(r, r->param[0], UPLOADS_MOST, "send them", err));
     CAY_TRY(e2b_build_dir(r->client, &dir, err));
     CAY_TRY(archives_fit(dir, r->param[0], err));
@@ -235,7 +242,7 @@ static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *
     char name[64];
     if (!registry || json_is_null(registry))
         return 0;
-    CAY_TRY(e2b_shared(r, "fromImageRegistry: secrets", err));
+    CAY_TRY(cay__req_shared(r, "fromImageRegistry: secrets", err));
     CAY_TRY(e2b_registry_login(r->client, &r->call, registry, &login, err));
     if (login.full)
         return cay_fail(err, CAY_ETOOBIG, "fromImageRegistry is longer than 60 kB");

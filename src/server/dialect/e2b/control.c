@@ -44,7 +44,7 @@ static const cay__route routes[] = {
     CAY__ROUTE("GET", "/templates/{id}/tags", e2b_on_tags, 0),
     CAY__ROUTE("GET", "/templates/{id}/files/{hash}", e2b_on_template_files, 0),
     CAY__ROUTE("PUT", "/upload/{tenant}/{hash}", e2b_on_template_upload,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | E2B_UPLOAD | CAY__OP_RAW),
     CAY__ROUTE("POST", "/v3/templates", e2b_on_template_create, 0),
     CAY__ROUTE("POST", "/v2/templates/{id}/builds/{build}", e2b_on_build_start, 0),
     CAY__ROUTE("GET", "/templates/{id}/builds/{build}/status", e2b_on_build_status, 0),
@@ -53,22 +53,22 @@ static const cay__route routes[] = {
     CAY__ROUTE("POST", "/templates", e2b_on_build, 0),
     CAY__ROUTE("POST", "/templates/{id}", e2b_on_build, 0),
     CAY__ROUTE("POST", "/templates/{id}/builds/{build}", e2b_on_build, 0),
-    CAY__ROUTE("POST", "/volumes", e2b_on_volume_create, 0),
-    CAY__ROUTE("GET", "/volumes", e2b_on_volumes, 0),
-    CAY__ROUTE("GET", "/volumes/{id}", e2b_on_volume, 0),
-    CAY__ROUTE("DELETE", "/volumes/{id}", e2b_on_volume_delete, 0),
-    CAY__ROUTE("GET", "/volumecontent/{id}/dir", e2b_on_volume_dir, CAY__OP_OPEN),
-    CAY__ROUTE("POST", "/volumecontent/{id}/dir", e2b_on_volume_mkdir, CAY__OP_OPEN),
-    CAY__ROUTE("GET", "/volumecontent/{id}/path", e2b_on_volume_stat, CAY__OP_OPEN),
-    CAY__ROUTE("PATCH", "/volumecontent/{id}/path", e2b_on_volume_patch, CAY__OP_OPEN),
-    CAY__ROUTE("DELETE", "/volumecontent/{id}/path", e2b_on_volume_remove, CAY__OP_OPEN),
-    CAY__ROUTE("GET", "/volumecontent/{id}/file", e2b_on_volume_get, CAY__OP_OPEN),
-    CAY__ROUTE("PUT", "/volumecontent/{id}/file", e2b_on_volume_put, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/secrets", e2b_on_secret_create, 0),
-    CAY__ROUTE("GET", "/secrets", e2b_on_secrets, 0),
-    CAY__ROUTE("GET", "/secrets/{id}", e2b_on_secret, 0),
-    CAY__ROUTE("POST", "/secrets/{id}", e2b_on_secret_update, 0),
-    CAY__ROUTE("DELETE", "/secrets/{id}", e2b_on_secret_delete, 0),
+    CAY__ROUTE("POST", "/volumes", e2b_on_volume_create, CAY__OP_SHARED, .tag = "volumes"),
+    CAY__ROUTE("GET", "/volumes", e2b_on_volumes, CAY__OP_SHARED, .tag = "volumes"),
+    CAY__ROUTE("GET", "/volumes/{id}", e2b_on_volume, CAY__OP_SHARED, .tag = "volumes"),
+    CAY__ROUTE("DELETE", "/volumes/{id}", e2b_on_volume_delete, CAY__OP_SHARED, .tag = "volumes"),
+    CAY__ROUTE("GET", "/volumecontent/{id}/dir", e2b_on_volume_dir, CAY__OP_TOKEN),
+    CAY__ROUTE("POST", "/volumecontent/{id}/dir", e2b_on_volume_mkdir, CAY__OP_TOKEN),
+    CAY__ROUTE("GET", "/volumecontent/{id}/path", e2b_on_volume_stat, CAY__OP_TOKEN),
+    CAY__ROUTE("PATCH", "/volumecontent/{id}/path", e2b_on_volume_patch, CAY__OP_TOKEN),
+    CAY__ROUTE("DELETE", "/volumecontent/{id}/path", e2b_on_volume_remove, CAY__OP_TOKEN),
+    CAY__ROUTE("GET", "/volumecontent/{id}/file", e2b_on_volume_get, CAY__OP_TOKEN),
+    CAY__ROUTE("PUT", "/volumecontent/{id}/file", e2b_on_volume_put, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/secrets", e2b_on_secret_create, CAY__OP_SHARED, .tag = "secrets"),
+    CAY__ROUTE("GET", "/secrets", e2b_on_secrets, CAY__OP_SHARED, .tag = "secrets"),
+    CAY__ROUTE("GET", "/secrets/{id}", e2b_on_secret, CAY__OP_SHARED, .tag = "secrets"),
+    CAY__ROUTE("POST", "/secrets/{id}", e2b_on_secret_update, CAY__OP_SHARED, .tag = "secrets"),
+    CAY__ROUTE("DELETE", "/secrets/{id}", e2b_on_secret_delete, CAY__OP_SHARED, .tag = "secrets"),
     CAY__ROUTE("GET", "/teams", e2b_on_teams, 0),
 };
 
@@ -150,11 +150,22 @@ static void configure_upstream(cay__req *r, const char *id, unsigned port)
         json_integer_value(v) == (json_int_t)port;
 }
 
+/* Volumes and uploads have tokens of their own; all else is by key. */
+static int admit_control(cay__req *r, cay_err *err)
+{
+    if (!(r->route->op->flags & CAY__OP_TOKEN))
+        return cay__admit(r, err);
+    if (r->route->op->flags & E2B_UPLOAD)
+        return e2b_upload_admit(r, err);
+    return e2b_volume_admit(r, err);
+}
+
 static const cay__dialect *const with[] = { &cay__dialect_e2b_envd, &cay__dialect_e2b_code, NULL };
 const cay__dialect cay__dialect_e2b = { .name = "e2b",
                                         .base = "/e2b",
                                         .routes = routes,
                                         .nroutes = CAY_LEN(routes),
+                                        .admit = admit_control,
                                         .fail = reply_error,
                                         .also = is_own_path,
                                         .opens = can_open_port,

@@ -65,7 +65,7 @@ static int read_volumes(cay__req *r, const json_t *list, cay_create *c, cay_err 
     size_t i;
     if (!list || json_is_null(list) || !json_array_size(list))
         return 0;
-    CAY_TRY(e2b_shared(r, "volumes", err));
+    CAY_TRY(cay__req_shared(r, "volumes", err));
     cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
     json_array_foreach(list, i, v)
     {

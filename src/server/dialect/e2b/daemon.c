@@ -96,8 +96,6 @@ static int check_access(cay__req *r, unsigned flags, const char *id, cay_err *er
     const char *given = cay__head_field(&r->head, "x-access-token");
     char token[E2B_TOKEN_LEN + 1];
     sign s;
-    if (flags & E2B_NO_TOKEN)
-        return 0;
     CAY_TRY(e2b_token(r, "envd", id, token, err));
     if (given && e2b_same(given, token))
         return 0;
@@ -194,27 +192,57 @@ static int wake_sandbox(cay__req *r, const e2b_box *b, cay_err *err)
                               err);
 }
 
-int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
+/* SDKs in debug mode show nothing: the listener says whose they are. */
+static bool is_debug(const cay__req *r)
 {
-    E2B_AUTOBOX b = { 0 };
-    char id[CAY_ID_LEN + 1];
+    return e2b_debug(r, cay__head_field(&r->head, "e2b-sandbox-id"));
+}
+
+static int find_id(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
+{
+    bool may_sign = r->route->op->flags & E2B_SIGNED;
     unsigned port;
-    if (e2b_debug(r, cay__head_field(&r->head, "e2b-sandbox-id"))) {
-        CAY_TRY(e2b_debug_find(r, id, err));
-        flags = E2B_NO_TOKEN;
-    } else if (!find_address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id))) {
-        if (flags & E2B_SIGNED && cay__req_query(r, "signature"))
-            return cay_fail(err, CAY_EAUTH, "invalid signature");
-        return cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
-    }
-    CAY_TRY(check_access(r, flags, id, err));
-    /* The token is this one sandbox's, whoever's it is. */
+    if (find_address(&r->head, &port, id) || (may_sign && by_signature(r, id)))
+        return 0;
+    if (may_sign && cay__req_query(r, "signature"))
+        return cay_fail(err, CAY_EAUTH, "invalid signature");
+    return cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+}
+
+/* The token is this one sandbox's, whoever's it is. */
+static void become_sandbox(cay__req *r, const char *id)
+{
     r->who.scope = CAY__SCOPE_SANDBOX;
     cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, id);
     cay__req_about(r, id);
+}
+
+int e2b_daemon_admit(cay__req *r, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    if (!(r->route->op->flags & CAY__OP_TOKEN) || is_debug(r))
+        return 0;
+    CAY_TRY(find_id(r, id, err));
+    CAY_TRY(check_access(r, r->route->op->flags, id, err));
+    become_sandbox(r, id);
+    return 0;
+}
+
+int e2b_daemon_open(cay__req *r, e2b_daemon *out, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    char id[CAY_ID_LEN + 1];
+    bool shown = r->route->op->flags & CAY__OP_TOKEN && !is_debug(r);
+    if (shown)
+        cay__str_copy(id, sizeof id, r->who.sandbox);
+    else if (is_debug(r))
+        CAY_TRY(e2b_debug_find(r, id, err)); /* makes it, where it is not there */
+    else
+        CAY_TRY(find_id(r, id, err));
+    become_sandbox(r, id);
     if (e2b_find(r, id, true, &b, err) < 0)
         return not_there(err);
-    if (flags & E2B_NO_TOKEN && !e2b_running(b.info))
+    if (!shown && !e2b_running(b.info))
         return not_there(err); /* nobody wakes it without a token */
     CAY_TRY(wake_sandbox(r, &b, err));
     *out = (e2b_daemon){ .sb = b.sb, .id = cay__arena_str(&r->arena, id) };
@@ -251,7 +279,7 @@ const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
 static int on_health(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
-    CAY_TRY(e2b_daemon_open(r, E2B_NO_TOKEN, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -261,7 +289,7 @@ static int on_metrics(cay__req *r, cay_err *err)
     cay_usage u;
     double cpu;
     cay_info *i;
-    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     CAY_TRY(e2b_sample(&r->call, d.sb, &u, &cpu, err));
     CAY_TRY(cay_sandbox_describe(d.sb, &r->call, &i, err));
     json_int_t memory = (json_int_t)e2b_bounded(i->limits.memory, 0),
@@ -283,7 +311,7 @@ static int on_envs(cay__req *r, cay_err *err)
     static const char *const argv[] = { "env", "-0", NULL };
     e2b_daemon d;
     cay_result res = { .size = sizeof res };
-    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/" };
     CAY_TRY(cay_sandbox_run(d.sb, &r->call, &s, NULL, 0, (size_t)1 << 20, &res, err));
     json_t *o = json_object();
@@ -303,34 +331,37 @@ static int on_envs(cay__req *r, cay_err *err)
 
 static const cay__route routes[] = {
     CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN),
-    CAY__ROUTE("GET", "/metrics", on_metrics, CAY__OP_OPEN),
-    CAY__ROUTE("GET", "/envs", on_envs, CAY__OP_OPEN),
-    CAY__ROUTE("GET", "/files", e2b_files_get, CAY__OP_OPEN),
-    CAY__ROUTE("POST", "/files", e2b_files_post, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/files/compose", e2b_files_compose, CAY__OP_OPEN),
-    CAY__ROUTE("POST", "/process.Process/List", e2b_process_list, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Start", e2b_process_start, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Connect", e2b_process_connect, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Update", e2b_process_update, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/SendInput", e2b_process_input, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("GET", "/metrics", on_metrics, CAY__OP_TOKEN),
+    CAY__ROUTE("GET", "/envs", on_envs, CAY__OP_TOKEN),
+    CAY__ROUTE("GET", "/files", e2b_files_get, CAY__OP_TOKEN | E2B_SIGNED),
+    CAY__ROUTE("POST", "/files", e2b_files_post, CAY__OP_TOKEN | E2B_SIGNED | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/files/compose", e2b_files_compose, CAY__OP_TOKEN),
+    CAY__ROUTE("POST", "/process.Process/List", e2b_process_list, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/process.Process/Start", e2b_process_start, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/process.Process/Connect", e2b_process_connect,
+               CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/process.Process/Update", e2b_process_update, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/process.Process/SendInput", e2b_process_input,
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/process.Process/StreamInput", e2b_process_stream_input,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/process.Process/SendSignal", e2b_process_signal,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/process.Process/CloseStdin", e2b_process_close_stdin,
-               CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/MakeDir", e2b_fs_mkdir, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Move", e2b_fs_move, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch, CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/MakeDir", e2b_fs_mkdir, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/Move", e2b_fs_move, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__OP_TOKEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch,
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/filesystem.Filesystem/CreateWatcher", e2b_watcher_create,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
     CAY__ROUTE("POST", "/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove,
-               CAY__OP_OPEN | CAY__OP_RAW),
+               CAY__OP_TOKEN | CAY__OP_RAW),
 };
 
 static int status_of(const cay_err *err)
@@ -437,6 +468,7 @@ static bool is_own_request(cay__req *r)
 const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd",
                                              .routes = routes,
                                              .nroutes = CAY_LEN(routes),
+                                             .admit = e2b_daemon_admit,
                                              .fail = reply_error,
                                              .first = is_own_request,
                                              .any_origin = true };

@@ -108,9 +108,6 @@ int e2b_on_secret_create(cay__req *r, cay_err *err),
 int e2b_on_secret_delete(cay__req *r, cay_err *err), e2b_on_teams(cay__req *r, cay_err *err);
 const char *e2b_secret_stored(cay__arena *mem,
                               const char *name); /* its name in the store; NULL: it cannot be one */
-/* What belongs to the client and to no tenant (volumes, secrets) is for admins and tenant default.
- */
-int e2b_shared(const cay__req *r, const char *what, cay_err *err);
 /* Use of a sandbox now, its share of the CPU measured over a moment. */
 int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err);
 
@@ -151,14 +148,17 @@ typedef struct e2b_daemon {
     const cay_pair
         *env; /* for its commands, besides its own: it got rules after it was made; or NULL */
 } e2b_daemon;
-enum {
-    E2B_NO_TOKEN = 1,
-    E2B_SIGNED = 2 /* a signed URL will do */,
-    E2B_TRAFFIC = 4 /* so will the token of its ports */
+enum {                               /* what opens an operation, besides the sandbox's token */
+       E2B_SIGNED = CAY__OP_DIALECT, /* a signed URL */
+       E2B_TRAFFIC = CAY__OP_DIALECT << 1, /* the token of its ports */
+       E2B_UPLOAD = CAY__OP_DIALECT << 2, /* an address that was given out; else a volume's token */
 };
-/* The sandbox of a request by its headers or host name, with its token checked, resumed where it
- * asked for that; 502 when it does not run. */
-int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
+/* The token of an operation with CAY__OP_TOKEN; then r->who.sandbox is the one that it opens. */
+int e2b_daemon_admit(cay__req *r, cay_err *err);
+/* The sandbox of a request that was admitted, or of an open one by its headers or host name,
+ * resumed where it asked for that; 502 when it does not run. */
+int e2b_daemon_open(cay__req *r, e2b_daemon *out, cay_err *err);
+int e2b_volume_admit(cay__req *r, cay_err *err), e2b_upload_admit(cay__req *r, cay_err *err);
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
 bool e2b_dead(const cay_err *err);

@@ -14,7 +14,7 @@ int e2b_files_get(cay__req *r, cay_err *err)
     e2b_daemon d;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     e2b_as(r, &d, cay__req_query(r, "username"));
     const char *given = cay__req_query(r, "path");
     if (!given || !*given)
@@ -194,7 +194,7 @@ static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const c
 int e2b_files_post(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
-    CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     e2b_as(r, &d, cay__req_query(r, "username"));
     const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"),
                *coding = cay__head_field(&r->head, "content-encoding");
@@ -294,7 +294,7 @@ int e2b_files_compose(cay__req *r, cay_err *err)
     const json_t *v;
     size_t i;
     CAY_AUTOJSON *done = json_array();
-    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *to = cay__json_str(in, "destination", ""),
                *user = cay__json_str(in, "username", "");

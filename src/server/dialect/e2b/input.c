@@ -137,7 +137,7 @@ int e2b_process_stream_input(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     const char *type = cay__head_field(&r->head, "content-type");
-    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     if (!type || strncasecmp(type, "application/connect+json", 24) != 0)
         return cay_fail_why(err, CAY_EINVAL, "content_type",
                             "content type %.60s: a stream of input is application/connect+json",

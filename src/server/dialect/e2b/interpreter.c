@@ -41,7 +41,7 @@ static int on_pass(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     CAY_AUTOBUF head = CAY__BUF(CAY__HEAD_MAX + 4096);
-    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     /* By E2B's headers a request comes to the server's own name: its answer speaks for that no more
      * than a preview by path does. */
     cay__preview_start s = {
@@ -73,17 +73,18 @@ static int on_pass(cay__req *r, cay_err *err)
 static int on_health(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
-    CAY_TRY(e2b_daemon_open(r, E2B_NO_TOKEN, &d, err));
+    CAY_TRY(e2b_daemon_open(r, &d, err));
     return cay__reply(r, 200, "application/json", "\"OK\"", 4);
 }
 
 static const cay__route routes[] = {
     CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN),
-    CAY__ROUTE("POST", "/execute", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("GET", "/contexts", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/contexts", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/contexts/{id}/restart", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
-    CAY__ROUTE("DELETE", "/contexts/{id}", on_pass, CAY__OP_OPEN | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/execute", on_pass, CAY__OP_TOKEN | E2B_TRAFFIC | CAY__OP_RAW),
+    CAY__ROUTE("GET", "/contexts", on_pass, CAY__OP_TOKEN | E2B_TRAFFIC | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/contexts", on_pass, CAY__OP_TOKEN | E2B_TRAFFIC | CAY__OP_RAW),
+    CAY__ROUTE("POST", "/contexts/{id}/restart", on_pass,
+               CAY__OP_TOKEN | E2B_TRAFFIC | CAY__OP_RAW),
+    CAY__ROUTE("DELETE", "/contexts/{id}", on_pass, CAY__OP_TOKEN | E2B_TRAFFIC | CAY__OP_RAW),
 };
 
 /* SDKs show what an error's body says as it is. */
@@ -113,6 +114,7 @@ static bool is_own_request(cay__req *r)
 const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code",
                                              .routes = routes,
                                              .nroutes = CAY_LEN(routes),
+                                             .admit = e2b_daemon_admit,
                                              .fail = reply_error,
                                              .first = is_own_request,
                                              .any_origin = true };

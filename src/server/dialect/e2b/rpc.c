@@ -71,6 +71,6 @@ int e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err)
                       .timeout_ms = header_number(r, "connect-timeout-ms", 0) };
     if (out->keepalive_ms < 1000)
         out->keepalive_ms = 90000;
-    CAY_TRY(e2b_daemon_open(r, 0, &out->d, err));
+    CAY_TRY(e2b_daemon_open(r, &out->d, err));
     return read_message(r, out, err);
 }

@@ -276,7 +276,7 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
 {
     cay_secret *list = cay__arena_take(&r->arena, (n + 1) * sizeof *list);
     if (n)
-        CAY_TRY(e2b_shared(r, "network.rules: secrets", err));
+        CAY_TRY(cay__req_shared(r, "network.rules: secrets", err));
     for (size_t i = 0; i < n; i++) {
         char own[64], source[80];
         if (cay__str_starts(v[i].text, HIDDEN)) {

@@ -142,7 +142,6 @@ int e2b_on_secret_create(cay__req *r, cay_err *err)
 {
     json_t *in;
     found f;
-    CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *name = cay__json_str(in, "name", ""), *stored;
     CAY_TRY(stored_name(r, name, &stored, err));
@@ -160,7 +159,6 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     json_t *in;
     found f;
     const char *stored;
-    CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
     CAY_TRY(find_secret(r, stored, &f, err));
@@ -176,7 +174,6 @@ int e2b_on_secret(cay__req *r, cay_err *err)
 {
     found f;
     const char *stored;
-    CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
     CAY_TRY(find_secret(r, stored, &f, err));
     return cay__reply_json(r, 200, secret_json(r, stored, f.changed_ms));
@@ -185,7 +182,6 @@ int e2b_on_secret(cay__req *r, cay_err *err)
 int e2b_on_secret_delete(cay__req *r, cay_err *err)
 {
     const char *stored;
-    CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
     CAY_TRY(cay_secret_remove(r->client, stored, err));
     cay_note_put(r->client, SPACE, stored, NULL, NULL);
@@ -216,7 +212,6 @@ int e2b_on_secrets(cay__req *r, cay_err *err)
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken"), *last = NULL;
     CAY_AUTOJSON *list = json_array();
-    CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
     page p = { .name = cay__arena_take(&r->arena, MAX * sizeof *p.name),
                .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed),

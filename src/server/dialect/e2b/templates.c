@@ -197,7 +197,7 @@ int e2b_on_template_patch(cay__req *r, cay_err *err)
     if (public && !json_is_boolean(public))
         return cay_fail(err, CAY_EINVAL, "public is true or false");
     if (public && json_is_true(public) != t->shared) {
-        CAY_TRY(e2b_shared(r, "publishing templates", err));
+        CAY_TRY(cay__req_shared(r, "publishing templates", err));
         CAY_TRY(cay_template_share(r->client, &r->call, cay__req_tenant(r), t->id,
                                    json_is_true(public), err));
     }

@@ -25,11 +25,11 @@ static void give_back(void *sb)
     cay_sandbox_unref(sb);
 }
 
-static int check_token(cay__req *r, const char *name, cay_err *err)
+int e2b_volume_admit(cay__req *r, cay_err *err)
 {
     const char *a = cay__head_field(&r->head, "authorization");
     char token[E2B_TOKEN_LEN + 1];
-    CAY_TRY(e2b_token(r, "volume", name, token, err));
+    CAY_TRY(e2b_token(r, "volume", r->param[0], token, err));
     if (!a || strncasecmp(a, "bearer ", 7) || !e2b_same(a + 7, token))
         return cay_fail(err, CAY_EAUTH, "show the volume's token: Authorization: Bearer");
     return 0;
@@ -51,7 +51,6 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     cay_volume *v;
     if (strlen(name) > CAY_VOLUME_NAME)
         return cay_fail(err, CAY_ENOENT, "volume %.60s not found", name);
-    CAY_TRY(check_token(r, name, err));
     CAY_TRY(cay_volume_find(r->client, &r->call, name, &v, err));
     cay_volume_free(v);
     if (!path || !*path || has_dotdot(path))
