@@ -21,7 +21,10 @@ KEYWORDS = {
     "if", "for", "while", "switch", "return", "sizeof", "else", "do", "case", "default", "goto", "_Static_assert",
     "static_assert", "__attribute__", "_Alignas", "alignas", "typeof", "__typeof__", "asm", "__asm__", "_Generic",
 }
-COMPARE = {"strcmp", "strncmp", "strcasecmp", "strncasecmp", "memcmp", "cay_streq", "cay__streq", "streq", "str_eq"}
+EQUAL = {"strcmp", "strncmp", "strcasecmp", "strncasecmp", "memcmp", "cay__str_starts"}
+COMPARE = EQUAL | {"strstr", "strcasestr", "memmem", "fnmatch"}
+REASONS = "include/cay/reason.h"  # the table of reasons, and
+REASONS_C = "src/base/reason.c"  # the one file that compares their words
 
 
 class Source:
@@ -347,7 +350,12 @@ class House:
         return out
 
     def reason_decisions(self):
-        """A comparison of the text of an error's reason: of a variable or member that is a cay_err."""
+        """A comparison of the text of an error's reason: of a variable or member that is a cay_err, or of
+        anything with a word of the table of reasons; by the usual functions, or by one of ours that is given
+        a reason and such a word."""
+        words = {
+            '"' + w + '"' for s in self.sources if s.path == REASONS for w in re.findall(r'ROW\(\w+, "(\w+)"\)', s.text)
+        }
         anywhere = set()
         for s in self.sources:
             s.errors = {
@@ -360,15 +368,16 @@ class House:
         for s in self.src:
             code = s.code
             for k, t in enumerate(code):
-                if t.text not in COMPARE or k + 1 == len(code) or code[k + 1].text != "(":
+                if k + 1 == len(code) or code[k + 1].text != "(" or t.kind != "word" or s.path == REASONS_C:
                     continue
-                for a in arguments(code, k + 1):
-                    if len(a) < 3 or a[-1].text != "reason" or a[-2].text not in (".", "->"):
-                        continue
-                    member = len(a) > 3 and a[-4].text in (".", "->")
-                    if a[-3].text in (anywhere if member else s.errors):
-                        out.append((s.path, t.line, s.lines[t.line - 1].strip()))
-                        break
+                if t.text == "cay_fail_why":
+                    continue
+                args = arguments(code, k + 1)
+                known = any(len(a) == 1 and a[0].text in words for a in args)
+                named = any(a and a[-1].text == "reason" for a in args)
+                compared = t.text in COMPARE and any(is_reason(a, s.errors, anywhere) for a in args)
+                if compared or (known and (named or t.text in EQUAL)):
+                    out.append((s.path, t.line, s.lines[t.line - 1].strip()))
         return out
 
     def small_c(self):
@@ -484,6 +493,14 @@ def is_one_word(name):
 
 def columns(line):
     return len(line.expandtabs(8))
+
+
+def is_reason(argument, errors, members):
+    """Is this argument the reason of an error: of one of these variables, or of one of these members?"""
+    if len(argument) < 3 or argument[-1].text != "reason" or argument[-2].text not in (".", "->"):
+        return False
+    member = len(argument) > 3 and argument[-4].text in (".", "->")
+    return argument[-3].text in (members if member else errors)
 
 
 def arguments(code, k):

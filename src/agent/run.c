@@ -217,11 +217,12 @@ static int begin_run(cay_run *r, cay_agent *agent, const char *input, cay_err *e
 static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
 {
     static const struct {
-        const char *reason, *state;
-    } states[] = { { "max_turns", "max_turns_exceeded" },
-                   { "guardrail_input", "guardrail_tripped" },
-                   { "guardrail_output", "guardrail_tripped" },
-                   { "guardrail_tool", "guardrail_tripped" } };
+        cay_reason reason;
+        const char *state;
+    } states[] = { { CAY_REASON_MAX_TURNS, "max_turns_exceeded" },
+                   { CAY_REASON_GUARDRAIL_INPUT, "guardrail_tripped" },
+                   { CAY_REASON_GUARDRAIL_OUTPUT, "guardrail_tripped" },
+                   { CAY_REASON_GUARDRAIL_TOOL, "guardrail_tripped" } };
     const char *state;
     if (rc == 0) {
         if (json_array_size(r->pending))
@@ -233,7 +234,7 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
     else
         state = "failed";
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
-        if (!strcmp(err->reason, states[i].reason))
+        if (cay_err_is(err, states[i].reason))
             state = states[i].state;
     CAY_AUTOFREE char *input = NULL;
     CAY_AUTOFREE char *items = NULL;

@@ -8,44 +8,46 @@ enum { NO = CAY_RETRY_NO, OPEN = 0, YES = CAY_RETRY_YES }; /* OPEN: what the err
 
 /* By our reason; the SDK's code is the same word unless there is one. */
 static const struct {
-    const char *reason, *name, *code;
+    cay_reason reason;
+    const char *name, *code;
     int retry;
 } by_reason[] = {
-    { "sandbox_config_invalid", "ConfigurationError", NULL, NO },
-    { "invalid_manifest_path", "InvalidManifestPathError", NULL, NO },
-    { "invalid_compression_scheme", "InvalidCompressionSchemeError", NULL, NO },
-    { "archive_format", "InvalidCompressionSchemeError", "invalid_compression_scheme", NO },
-    { "exposed_port_unavailable", "ExposedPortUnavailableError", NULL,
+    { CAY_REASON_SANDBOX_CONFIG_INVALID, "ConfigurationError", NULL, NO },
+    { CAY_REASON_INVALID_MANIFEST_PATH, "InvalidManifestPathError", NULL, NO },
+    { CAY_REASON_INVALID_COMPRESSION_SCHEME, "InvalidCompressionSchemeError", NULL, NO },
+    { CAY_REASON_ARCHIVE_FORMAT, "InvalidCompressionSchemeError", "invalid_compression_scheme",
+      NO },
+    { CAY_REASON_EXPOSED_PORT_UNAVAILABLE, "ExposedPortUnavailableError", NULL,
       OPEN }, /* one that nobody asked for says NO itself */
-    { "skills_config_invalid", "SkillsConfigError", NULL, NO },
-    { "apply_patch_invalid_path", "ApplyPatchPathError", NULL, NO },
-    { "apply_patch_invalid_diff", "ApplyPatchDiffError", NULL, NO },
-    { "apply_patch_file_not_found", "ApplyPatchFileNotFoundError", NULL, NO },
-    { "apply_patch_decode_error", "ApplyPatchDecodeError", NULL, NO },
-    { "pty_session_not_found", "PtySessionNotFoundError", NULL, NO },
-    { "workspace_archive_write_error", "WorkspaceArchiveWriteError", NULL, OPEN },
-    { "local_file_read_error", "LocalFileReadError", NULL, NO },
-    { "local_dir_read_error", "LocalDirReadError", NULL, NO },
-    { "fetch_digest", "LocalChecksumError", "local_checksum_error", NO },
-    { "git_missing_in_image", "GitMissingInImageError", NULL, NO },
-    { "git_clone_error", "GitCloneError", NULL, OPEN },
-    { "git_subpath_error", "GitSubpathError", NULL, NO },
-    { "git_copy_error", "GitCopyError", NULL, OPEN },
-    { "mount_missing_tool", "MountToolMissingError", NULL, NO },
-    { "mount_failed", "MountCommandError", NULL, NO },
-    { "mount_config_invalid", "MountConfigError", NULL, NO },
-    { "max_turns", "MaxTurnsExceededError", "max_turns_exceeded", NO },
-    { "model_behavior", "ModelBehaviorError", NULL, NO },
-    { "model_refusal", "ModelRefusalError", NULL, NO },
-    { "net_timeout", "ModelTimeoutError", "model_timeout", YES },
-    { "guardrail_input", "InputGuardrailTripwireTriggered", NULL, NO },
-    { "guardrail_output", "OutputGuardrailTripwireTriggered", NULL, NO },
-    { "guardrail_tool", "ToolGuardrailTripwireTriggered", NULL, NO },
-    { "tool_failed", "ToolCallError", NULL, NO },
-    { "agent_busy", "UserError", "user_error", NO },
-    { "run_state", "UserError", "user_error", NO },
-    { "memory_config_invalid", "UserError", "user_error", NO },
-    { "model_missing", "UserError", "user_error", NO },
+    { CAY_REASON_SKILLS_CONFIG_INVALID, "SkillsConfigError", NULL, NO },
+    { CAY_REASON_APPLY_PATCH_INVALID_PATH, "ApplyPatchPathError", NULL, NO },
+    { CAY_REASON_APPLY_PATCH_INVALID_DIFF, "ApplyPatchDiffError", NULL, NO },
+    { CAY_REASON_APPLY_PATCH_FILE_NOT_FOUND, "ApplyPatchFileNotFoundError", NULL, NO },
+    { CAY_REASON_APPLY_PATCH_DECODE_ERROR, "ApplyPatchDecodeError", NULL, NO },
+    { CAY_REASON_PTY_SESSION_NOT_FOUND, "PtySessionNotFoundError", NULL, NO },
+    { CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR, "WorkspaceArchiveWriteError", NULL, OPEN },
+    { CAY_REASON_LOCAL_FILE_READ_ERROR, "LocalFileReadError", NULL, NO },
+    { CAY_REASON_LOCAL_DIR_READ_ERROR, "LocalDirReadError", NULL, NO },
+    { CAY_REASON_FETCH_DIGEST, "LocalChecksumError", "local_checksum_error", NO },
+    { CAY_REASON_GIT_MISSING_IN_IMAGE, "GitMissingInImageError", NULL, NO },
+    { CAY_REASON_GIT_CLONE_ERROR, "GitCloneError", NULL, OPEN },
+    { CAY_REASON_GIT_SUBPATH_ERROR, "GitSubpathError", NULL, NO },
+    { CAY_REASON_GIT_COPY_ERROR, "GitCopyError", NULL, OPEN },
+    { CAY_REASON_MOUNT_MISSING_TOOL, "MountToolMissingError", NULL, NO },
+    { CAY_REASON_MOUNT_FAILED, "MountCommandError", NULL, NO },
+    { CAY_REASON_MOUNT_CONFIG_INVALID, "MountConfigError", NULL, NO },
+    { CAY_REASON_MAX_TURNS, "MaxTurnsExceededError", "max_turns_exceeded", NO },
+    { CAY_REASON_MODEL_BEHAVIOR, "ModelBehaviorError", NULL, NO },
+    { CAY_REASON_MODEL_REFUSAL, "ModelRefusalError", NULL, NO },
+    { CAY_REASON_NET_TIMEOUT, "ModelTimeoutError", "model_timeout", YES },
+    { CAY_REASON_GUARDRAIL_INPUT, "InputGuardrailTripwireTriggered", NULL, NO },
+    { CAY_REASON_GUARDRAIL_OUTPUT, "OutputGuardrailTripwireTriggered", NULL, NO },
+    { CAY_REASON_GUARDRAIL_TOOL, "ToolGuardrailTripwireTriggered", NULL, NO },
+    { CAY_REASON_TOOL_FAILED, "ToolCallError", NULL, NO },
+    { CAY_REASON_AGENT_BUSY, "UserError", "user_error", NO },
+    { CAY_REASON_RUN_STATE, "UserError", "user_error", NO },
+    { CAY_REASON_MEMORY_CONFIG_INVALID, "UserError", "user_error", NO },
+    { CAY_REASON_MODEL_MISSING, "UserError", "user_error", NO },
 };
 
 /* By what was tried and our code, 0 for any; the first row that fits. */
@@ -150,12 +152,13 @@ static cay_sdk_error make_error(const cay_err *err, const char *name, const char
 
 cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
 {
-    if (!strcmp(err->reason, "tool_failed") && err->code == CAY_ETIMEOUT)
+    if (cay_err_is(err, CAY_REASON_TOOL_FAILED) && err->code == CAY_ETIMEOUT)
         return make_error(err, "ToolTimeoutError", "tool_timeout", NO);
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
-        if (!strcmp(err->reason, by_reason[i].reason))
+        if (cay_err_is(err, by_reason[i].reason))
             return make_error(err, by_reason[i].name,
-                              CAY_OR(by_reason[i].code, by_reason[i].reason), by_reason[i].retry);
+                              CAY_OR(by_reason[i].code, cay_reason_word(by_reason[i].reason)),
+                              by_reason[i].retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
             return make_error(err, by_op[i].name, by_op[i].code, by_op[i].retry);

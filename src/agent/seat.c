@@ -204,7 +204,7 @@ static int check_access(cay_run *r, const cay__seat *s, cay_err *err)
     as.user = CAY_OR(user, as.user);
     snprintf(here, sizeof here, "%s/.", s->cwd);
     int rc = cay_file_stat(s->sb, &as, here, true, &st, err);
-    if (rc < 0 && err && user && !strncmp(err->reason, "user_", 5))
+    if (rc < 0 && err && user && cay__err_of_user(err))
         return cay_wrap(
             err, rc,
             "agent %.60s is to work as user %.60s (run_as), whom its sandbox does not have",

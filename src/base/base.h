@@ -8,7 +8,7 @@
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
  */
 #pragma once
-#include <cay/error.h>
+#include <cay/reason.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +69,16 @@ static inline int cay__steal_fd(int *fd)
         s_;                                                                                        \
     })
 #define CAY_STEAL_FD(x) cay__steal_fd(&(x))
+
+/* Passes up an error that was kept in *why to be looked at; returns rc. */
+static inline int cay__err_pass(int rc, const cay_err *why, cay_err *err)
+{
+    if (rc < 0 && err)
+        *err = *why;
+    return rc;
+}
+/* Is the reason that the user whose rights were asked for is not there or cannot be used? */
+bool cay__err_of_user(const cay_err *err);
 
 /* Small fixed allocations abort when memory is gone. */
 static inline void *cay__alloc(size_t n)

@@ -140,29 +140,29 @@ static const char *hint_for(const cay_err *e)
 #define STATE_HINT                                                                                 \
     "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one"
     static const struct {
-        const char *reason;
+        cay_reason reason; /* CAY_REASON_OTHER: by the code */
         int code;
         const char *hint;
     } rows[] = {
-        { "sandbox_not_found", 0, "`cay ls` shows the sandboxes there are" },
-        { "sandbox_ambiguous", 0, "`cay ls` shows them whole" },
-        { "process_not_found", 0, "`cay ps -a ID` shows its processes" },
-        { "unknown_option", 0, NULL },
-        { "limit_out_of_range", 0, NULL },
-        { "store_newer", 0, NULL },
-        { "no_stderr", 0, "it has a terminal: `cay attach -it ID PROCESS` joins it" },
-        { "keeper_start", 0, "`cay doctor` looks for the cause" },
-        { NULL, CAY_EISOLATION, "`cay doctor` tells what this host can give, and what would help" },
-        { "sandbox_paused", 0,
+        { CAY_REASON_SANDBOX_NOT_FOUND, 0, "`cay ls` shows the sandboxes there are" },
+        { CAY_REASON_SANDBOX_AMBIGUOUS, 0, "`cay ls` shows them whole" },
+        { CAY_REASON_PROCESS_NOT_FOUND, 0, "`cay ps -a ID` shows its processes" },
+        { CAY_REASON_UNKNOWN_OPTION, 0, NULL },
+        { CAY_REASON_LIMIT_OUT_OF_RANGE, 0, NULL },
+        { CAY_REASON_STORE_NEWER, 0, NULL },
+        { CAY_REASON_NO_STDERR, 0, "it has a terminal: `cay attach -it ID PROCESS` joins it" },
+        { CAY_REASON_OTHER, CAY_EISOLATION,
+          "`cay doctor` tells what this host can give, and what would help" },
+        { CAY_REASON_SANDBOX_PAUSED, 0,
           STATE_HINT }, /* jobs, tenants and the audit log have states of their own */
-        { "sandbox_stopped", 0, STATE_HINT },
-        { "sandbox_state", 0, STATE_HINT },
-        { "not_running", 0, STATE_HINT },
-        { "state_changed", 0, STATE_HINT },
-        { NULL, CAY_EGONE, "`cay ls` shows the sandboxes there are" },
+        { CAY_REASON_SANDBOX_STOPPED, 0, STATE_HINT },
+        { CAY_REASON_SANDBOX_STATE, 0, STATE_HINT },
+        { CAY_REASON_NOT_RUNNING, 0, STATE_HINT },
+        { CAY_REASON_STATE_CHANGED, 0, STATE_HINT },
+        { CAY_REASON_OTHER, CAY_EGONE, "`cay ls` shows the sandboxes there are" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].reason ? !strcmp(rows[i].reason, e->reason) : rows[i].code == e->code)
+        if (cay_err_is(e, rows[i].reason) || (!rows[i].reason && rows[i].code == e->code))
             return rows[i].hint;
     return NULL;
 }

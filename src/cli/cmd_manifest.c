@@ -315,7 +315,7 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
     CAY_AUTOFREE char *text = NULL;
     out_json j = OUT_JSON(true);
     int rc = cay_sandbox_manifest(sb, NULL, &text, err);
-    if (rc == CAY_ENOENT && !strcmp(err->reason, "manifest_missing"))
+    if (rc == CAY_ENOENT && cay_err_is(err, CAY_REASON_MANIFEST_MISSING))
         old = cay_manifest_new();
     else if (rc < 0 ||
              (rc = cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &old, err)) < 0)

@@ -98,7 +98,7 @@ int cli_name_free(const char *name, cay_err *err)
     int rc = cay_client_find(client, NULL, name, &sb, &why);
     if (rc == CAY_ENOENT)
         return 0;
-    if (rc < 0 && strcmp(why.reason, "sandbox_ambiguous") != 0)
+    if (rc < 0 && !cay_err_is(&why, CAY_REASON_SANDBOX_AMBIGUOUS))
         return cay_fail_why(err, rc, why.reason, "--name %.60s: %.180s", name, why.msg);
     cay_fail_why(err, CAY_EEXIST, "name_taken",
                  "--name %.60s is taken by %s; choose another, or remove what has it (cay rm)",

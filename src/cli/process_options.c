@@ -112,11 +112,11 @@ void proc_spec_clear(proc_spec *s)
 /* docker's codes: 127 not found, 126 found but cannot run, 125 everything else that is ours. */
 static int fail_start(cay_err *err, const cay_spawn *spec)
 {
-    bool dir = !strncmp(err->reason, "cwd", 3), user = !strncmp(err->reason, "user", 4);
+    bool dir = cay_err_is(err, CAY_REASON_CWD_FAILED), user = cay__err_of_user(err);
     bool cannot = err->code == CAY_EPERM || err->code == CAY_ETYPE || err->sys == ENOEXEC;
     if (dir || user)
         return cli_name(err, err->code, dir ? spec->cwd : spec->user), cli_fail(err, CLI_BEFORE);
-    if (!strncmp(err->reason, "sandbox", 7) || (err->code != CAY_ENOENT && !cannot))
+    if (cay_err_is(err, CAY_REASON_SANDBOX_NOT_FOUND) || (err->code != CAY_ENOENT && !cannot))
         return cli_fail(err, CLI_BEFORE);
     cli_name(err, err->code, spec->argv ? spec->argv[0] : NULL);
     return cli_fail(err, cannot ? CLI_CANNOT : CLI_NOT_FOUND);

@@ -9,8 +9,8 @@ int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err
     c->sudo = true;
     int rc = cay_client_create(r->client, &r->call, c, out, &why);
     /* One id has nobody to become, and some providers have one user only. */
-    if (rc < 0 &&
-        (!strcmp(why.reason, "user_not_mapped") || !strcmp(why.reason, "not_supported"))) {
+    if (rc < 0 && (cay_err_is(&why, CAY_REASON_USER_NOT_MAPPED) ||
+                   cay_err_is(&why, CAY_REASON_NOT_SUPPORTED))) {
         c->sudo = false;
         return cay_client_create(r->client, &r->call, c, out, err);
     }

@@ -249,6 +249,60 @@ static void context_goes_in_front_and_keeps_the_rest(void **s)
     assert_string_equal(err.detail, "{\"a\":1}");
 }
 
+static void every_reason_has_its_own_word(void **s)
+{
+    (void)s;
+#define ROW(NAME, word)                                                                            \
+    cay_fail_why(&err, CAY_EUPSTREAM, word, "x");                                                  \
+    assert_int_equal(cay_err_reason(&err), CAY_REASON_##NAME);                                     \
+    assert_true(cay_err_is(&err, CAY_REASON_##NAME));                                              \
+    assert_string_equal(cay_reason_word(CAY_REASON_##NAME), word);
+    cay_err err = CAY_ERR_INIT;
+    CAY_REASONS(ROW)
+#undef ROW
+    assert_string_equal(cay_reason_word(CAY_REASON_OTHER), "");
+    assert_string_equal(cay_reason_word((cay_reason)-1), "");
+}
+
+static void a_word_without_a_row_is_another_reason(void **s)
+{
+    (void)s;
+    static const char *const rows[] = { "", "net", "net_cuts", "NET_CUT", "nothing" };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay_fail_why(&err, CAY_EUPSTREAM, rows[i], "x");
+        assert_int_equal(cay_err_reason(&err), CAY_REASON_OTHER);
+        assert_false(cay_err_is(&err, CAY_REASON_NET_CUT));
+        assert_false(cay_err_is(&err, CAY_REASON_OTHER));
+        assert_false(cay__err_of_user(&err));
+    }
+    assert_int_equal(cay_err_reason(NULL), CAY_REASON_OTHER);
+    assert_false(cay_err_is(NULL, CAY_REASON_NET_CUT));
+}
+
+static void reasons_of_users_are_a_family(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_fail_why(&err, CAY_ENOENT, "user_unknown", "x");
+    assert_true(cay__err_of_user(&err));
+    cay_fail_why(&err, CAY_ENOENT, "cwd_failed", "x");
+    assert_false(cay__err_of_user(&err));
+    assert_false(cay__err_of_user(NULL));
+}
+
+static void an_error_is_passed_up_only_when_there_is_one(void **s)
+{
+    (void)s;
+    cay_err why = CAY_ERR_INIT, err = CAY_ERR_INIT;
+    cay_fail_why(&why, CAY_ENOENT, "user_unknown", "x");
+    assert_int_equal(cay__err_pass(0, &why, &err), 0);
+    assert_string_equal(err.reason, "");
+    assert_int_equal(cay__err_pass(CAY_ENOENT, &why, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "user_unknown");
+    assert_int_equal(cay__err_pass(CAY_EBUSY, &why, NULL), CAY_EBUSY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +319,10 @@ int main(void)
         cmocka_unit_test(a_message_is_cut_at_its_end),
         cmocka_unit_test(a_message_cut_within_a_character_prints_as_sound_text),
         cmocka_unit_test(context_goes_in_front_and_keeps_the_rest),
+        cmocka_unit_test(every_reason_has_its_own_word),
+        cmocka_unit_test(a_word_without_a_row_is_another_reason),
+        cmocka_unit_test(reasons_of_users_are_a_family),
+        cmocka_unit_test(an_error_is_passed_up_only_when_there_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

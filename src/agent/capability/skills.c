@@ -170,7 +170,7 @@ static int bring_in(bound *b, cay_err *err)
     if (cay_file_stat(b->sb, call, whole, false, &st, NULL) == 0)
         return 0; /* it came with the sandbox, or with a run before */
     int rc = cay_sandbox_manifest(b->sb, call, &old, &own);
-    if (rc < 0 && strcmp(own.reason, "manifest_missing")) {
+    if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING)) {
         if (err)
             *err = own;
         return rc;

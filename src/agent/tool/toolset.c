@@ -176,7 +176,7 @@ int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path
     }
     cay_err own = CAY_ERR_INIT;
     int rc = cay__patch_resolve(ts->sb, call, ts->root, ts->cwd, path, buf, &own);
-    if (rc < 0 && !strcmp(own.reason, "apply_patch_invalid_path"))
+    if (rc < 0 && cay_err_is(&own, CAY_REASON_APPLY_PATCH_INVALID_PATH))
         return cay_fail_why(err, CAY_EPERM, "path_outside", "%.150s is outside the workspace %.60s",
                             path, ts->root);
     if (rc < 0 && err)

@@ -299,7 +299,7 @@ void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
     cay_err why = CAY_ERR_INIT;
     /* Where no server is named none was asked a moment ago, and nothing is there to be taken back.
      */
-    if (cay__box_wipe(client, &call, &row, &why) < 0 && strcmp(why.reason, "host_missing") != 0)
+    if (cay__box_wipe(client, &call, &row, &why) < 0 && !cay_err_is(&why, CAY_REASON_HOST_MISSING))
         cay__client_move(client, id, CAY_DELETING, "create failed", NULL, NULL);
     else
         client->store->remove(client->db, id, NULL);
@@ -397,8 +397,8 @@ static bool stand_in(cay_client *client, const cay_err *why, cay_create *c, cay_
     const cay_provider_ops *ops = (*p)->ops;
     if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint ||
         c->min_level > CAY_LEVEL_PROCESS ||
-        (strcmp(why->reason, "namespaces_refused") != 0 &&
-         strcmp(why->reason, "park_failed") != 0) ||
+        (!cay_err_is(why, CAY_REASON_NAMESPACES_REFUSED) &&
+         !cay_err_is(why, CAY_REASON_PARK_FAILED)) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
         cay__client_place(client, ops->instead, p, NULL) < 0 ||
         cay__net_check(c, (*p)->ops, NULL) < 0 || check_units(c, (*p)->ops, NULL) < 0 ||
@@ -474,7 +474,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
         CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     if (!as && !warm) {
         int rc = cay__pool_take(client, call, &c, &f, &missed, out, &why);
-        if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+        if (rc == CAY_EEXIST && c.once && cay_err_is(&why, CAY_REASON_ONCE))
             return find_once(client, call, &c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
             *err = why;
@@ -485,7 +485,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
         CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
     int rc = create_at(client, call, p, CAY_OR(as, id), &c, &f, warm, out, &why);
-    if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+    if (rc == CAY_EEXIST && c.once && cay_err_is(&why, CAY_REASON_ONCE))
         return find_once(client, call, &c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
         cay__pool_missed(client, &c, &asked);

@@ -241,7 +241,7 @@ int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_
 {
     CAY_TRY(check_name(name, err));
     int rc = cay__vault_open(client, CAY__NOTE_SECRET, name, out, err);
-    if (rc == CAY_ENOENT && err && strcmp(err->reason, "secret_key"))
+    if (rc == CAY_ENOENT && err && !cay_err_is(err, CAY_REASON_SECRET_KEY))
         return no_secret(name, err);
     return rc;
 }

@@ -656,7 +656,7 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(cay__sandbox_ready(sb, err));
     int rc = load_of(sb, false, &mem, &old, &own);
-    if (rc == CAY_ENOENT && !strcmp(own.reason, "manifest_missing"))
+    if (rc == CAY_ENOENT && cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
         old.m = cay_manifest_new();
     else if (rc < 0) {
         if (err)

@@ -232,7 +232,7 @@ int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const
     cay_err why = CAY_ERR_INIT;
     int rc = cay__sink_run(sink, cay__feed_fd(f), &why),
         ended = cay__feed_end(f, call, &end, said, sizeof said, err);
-    if (rc == CAY_EUPSTREAM && !strcmp(why.reason, "archive_truncated") && ended == 0)
+    if (rc == CAY_EUPSTREAM && cay_err_is(&why, CAY_REASON_ARCHIVE_TRUNCATED) && ended == 0)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "archive_truncated",
             "cay-unpack ended by %s before it was done%s%.120s%s",

@@ -84,7 +84,7 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
     /* That it is nowhere, or that nobody could be asked, is one answer: there is no such template.
      */
     if (rc == CAY_ENOENT || rc == CAY_EAUTH || rc == CAY_EINVAL ||
-        !strcmp(e.reason, "net_unreachable"))
+        cay_err_is(&e, CAY_REASON_NET_UNREACHABLE))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                             "there is no template %.64s here, and none came: %.150s", name, e.msg);
     if (err)

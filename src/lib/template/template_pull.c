@@ -119,7 +119,7 @@ static int resume_blob(blob *b, cay_err *err)
 static int try_again(const cay_err *e)
 {
     return e->code == CAY_EUPSTREAM &&
-           (!strcmp(e->reason, "net_cut") || !strcmp(e->reason, "net_unreachable") ||
+           (cay_err_is(e, CAY_REASON_NET_CUT) || cay_err_is(e, CAY_REASON_NET_UNREACHABLE) ||
             e->retry == CAY_RETRY_YES);
 }
 

@@ -380,10 +380,10 @@ static int reply_error(cay__req *r, const cay_err *err)
     for (size_t i = 0; i < CAY_LEN(statuses); i++)
         if (statuses[i].code == err->code)
             status = statuses[i].status;
-    if (!strcmp(err->reason, "fetch_refused") ||
-        !strcmp(err->reason, "redirect_refused")) /* the URL was bad input */
+    if (cay_err_is(err, CAY_REASON_FETCH_REFUSED) ||
+        cay_err_is(err, CAY_REASON_REDIRECT_REFUSED)) /* the URL was bad input */
         status = 400;
-    if (!strcmp(err->reason, "method_not_allowed"))
+    if (cay_err_is(err, CAY_REASON_METHOD_NOT_ALLOWED))
         status = 405;
     if (status == 503 || status == 429)
         cay__reply_field(r, "Retry-After", "1");

@@ -5,13 +5,19 @@
 #include <stdio.h>
 
 static const struct {
-    const char *reason;
+    cay_reason reason;
     int status;
 } by_reason[] = {
-    { "method_not_allowed", 405 }, { "content_type", 415 },     { "range_not_satisfiable", 416 },
-    { "host_not_allowed", 421 },   { "idempotency_busy", 409 }, { "precondition_failed", 412 },
-    { "head_too_big", 431 },       { "overloaded", 503 },       { "draining", 503 },
-    { "http_version", 505 },       { "upgrade_required", 426 }, { "body_too_slow", 408 },
+    { CAY_REASON_METHOD_NOT_ALLOWED, 405 },
+    { CAY_REASON_CONTENT_TYPE, 415 },
+    { CAY_REASON_RANGE_NOT_SATISFIABLE, 416 },
+    { CAY_REASON_HOST_NOT_ALLOWED, 421 },
+    { CAY_REASON_IDEMPOTENCY_BUSY, 409 },
+    { CAY_REASON_HEAD_TOO_BIG, 431 },
+    { CAY_REASON_OVERLOADED, 503 },
+    { CAY_REASON_HTTP_VERSION, 505 },
+    { CAY_REASON_UPGRADE_REQUIRED, 426 },
+    { CAY_REASON_BODY_TOO_SLOW, 408 },
 };
 
 static const struct {
@@ -49,7 +55,7 @@ static size_t row_of(const cay_err *err)
 int cay__status_of(const cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
-        if (!strcmp(by_reason[i].reason, err->reason))
+        if (cay_err_is(err, by_reason[i].reason))
             return by_reason[i].status;
     return by_code[row_of(err)].status;
 }

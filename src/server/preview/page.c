@@ -5,46 +5,47 @@
 #include <stdio.h>
 
 typedef struct page {
-    const char *reason;
+    cay_reason reason;
     int code; /* when the reason is not in the table */
     int status;
     const char *title, *text;
 } page;
 
 static const page pages[] = {
-    { "preview_token_missing", CAY_EAUTH, 401, "This preview is private",
+    { CAY_REASON_PREVIEW_TOKEN_MISSING, CAY_EAUTH, 401, "This preview is private",
       "Whoever made the sandbox can give you a link that opens it." },
-    { "preview_foreign_page", 0, 403, "Not from here",
+    { CAY_REASON_PREVIEW_FOREIGN_PAGE, 0, 403, "Not from here",
       "Another site asked for this page on your behalf, and that is not allowed." },
-    { "token_refused", CAY_EPERM, 403, "This link does not open the preview",
+    { CAY_REASON_TOKEN_REFUSED, CAY_EPERM, 403, "This link does not open the preview",
       "It may have expired, or have been taken back. Ask for a new one." },
-    { "port_not_found", 0, 502, "Nothing is listening here yet",
+    { CAY_REASON_PORT_NOT_FOUND, 0, 502, "Nothing is listening here yet",
       "The sandbox runs, but no program in it listens on this port. Start it, or wait until it has "
       "started, then reload." },
-    { "preview_unknown", CAY_ENOENT, 404, "There is no such preview",
+    { CAY_REASON_PREVIEW_UNKNOWN, CAY_ENOENT, 404, "There is no such preview",
       "The address has a mistake in it, or the sandbox is gone." },
-    { "sandbox_stopped", 0, 503, "The sandbox is stopped",
+    { CAY_REASON_SANDBOX_STOPPED, 0, 503, "The sandbox is stopped",
       "Its files are kept. Resume it, start the program again, and reload." },
-    { "sandbox_paused", CAY_ESTATE, 503, "The sandbox is not running",
+    { CAY_REASON_SANDBOX_PAUSED, CAY_ESTATE, 503, "The sandbox is not running",
       "It is paused. Resume it and reload; everything goes on where it stood." },
-    { "preview_upstream", CAY_EUPSTREAM, 502, "The program's answer could not be understood",
+    { CAY_REASON_PREVIEW_UPSTREAM, CAY_EUPSTREAM, 502,
+      "The program's answer could not be understood",
       "What runs in the sandbox broke the connection, or does not speak HTTP." },
-    { "preview_timeout", CAY_ETIMEOUT, 504, "No answer",
+    { CAY_REASON_PREVIEW_TIMEOUT, CAY_ETIMEOUT, 504, "No answer",
       "The program in the sandbox took the request and did not answer in time." },
-    { "", CAY_EINVAL, 400, "That request cannot be passed on", "" },
-    { "", CAY_ETOOBIG, 413, "Too large", "" },
-    { "", CAY_EBUSY, 503, "Busy", "Try again in a moment." },
-    { "", CAY_ERATE, 429, "Too many requests", "Try again in a moment." },
-    { "", CAY_ENOTSUP, 501, "Not supported", "" },
-    { "", CAY_EGONE, 404, "The sandbox is gone", "" },
+    { CAY_REASON_OTHER, CAY_EINVAL, 400, "That request cannot be passed on", "" },
+    { CAY_REASON_OTHER, CAY_ETOOBIG, 413, "Too large", "" },
+    { CAY_REASON_OTHER, CAY_EBUSY, 503, "Busy", "Try again in a moment." },
+    { CAY_REASON_OTHER, CAY_ERATE, 429, "Too many requests", "Try again in a moment." },
+    { CAY_REASON_OTHER, CAY_ENOTSUP, 501, "Not supported", "" },
+    { CAY_REASON_OTHER, CAY_EGONE, 404, "The sandbox is gone", "" },
 };
 
 static const page *page_of(const cay_err *err)
 {
-    static const page other = { "", 0, 500, "Something went wrong",
+    static const page other = { CAY_REASON_OTHER, 0, 500, "Something went wrong",
                                 "The server's log tells more." };
     for (size_t i = 0; i < CAY_LEN(pages); i++)
-        if (*err->reason && !strcmp(pages[i].reason, err->reason))
+        if (cay_err_is(err, pages[i].reason))
             return &pages[i];
     for (size_t i = 0; i < CAY_LEN(pages); i++)
         if (pages[i].code == err->code)

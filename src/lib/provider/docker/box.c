@@ -371,7 +371,7 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
                       : !strcmp(o.transport, "engine");
     int rc = create_container(d, call, id, spec, far, box, &why);
     if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants &&
-        !strcmp(why.reason, "engine_remote"))
+        cay_err_is(&why, CAY_REASON_ENGINE_REMOTE))
         rc = create_container(d, call, id, spec, true, box, &why);
     if (rc < 0 && err)
         *err = why;

@@ -277,7 +277,7 @@ static int fail_build(const building *b, const char *said, cay_err *err)
     CAY_AUTOBUF text = CAY__BUF(1024);
     cay_err why = CAY_ERR_INIT;
     cay__engine_error(500, said, &why);
-    if (strcmp(why.reason, "engine_failed") != 0 &&
+    if (!cay_err_is(&why, CAY_REASON_ENGINE_FAILED) &&
         err) { /* a word that is known: the disk is full, the registry asks who comes */
         *err = why;
         return why.code;
@@ -360,7 +360,7 @@ static int run_build(cay__docker *d, const cay_call *call, const cay__docker_opt
     building b = { c, s->dir };
     int rc = cay__engine_lines(d->engine, call, path.data, fields, context, len, on_line, &b, &why);
     if (rc < 0 &&
-        !strcmp(why.reason, "engine_refused")) /* what it says of the file before it begins */
+        cay_err_is(&why, CAY_REASON_ENGINE_REFUSED)) /* what it says of the file before it begins */
         return fail_build(&b, why.msg, err);
     if (rc < 0 && err)
         *err = why;

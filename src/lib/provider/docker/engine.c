@@ -97,8 +97,8 @@ static int fail_unreachable(const cay__engine *e, cay_err *err)
 /* The words of who tried, with what helps. */
 static int unreachable_tcp(const cay__engine *e, const cay_err *why, cay_err *err)
 {
-    bool tls =
-        !strcmp(why->reason, "net_tls") || (*e->where.certs && !strcmp(why->reason, "net_cut"));
+    bool tls = cay_err_is(why, CAY_REASON_NET_TLS) ||
+               (*e->where.certs && cay_err_is(why, CAY_REASON_NET_CUT));
     int rc;
     if (tls)
         rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_tls",
@@ -153,8 +153,9 @@ static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q,
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__http_client_ask(e->client, call, q, &a, &why);
-    if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") ||
-                                !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls"))) {
+    if (rc == CAY_EUPSTREAM &&
+        (cay_err_is(&why, CAY_REASON_NET_UNREACHABLE) || cay_err_is(&why, CAY_REASON_NET_CUT) ||
+         cay_err_is(&why, CAY_REASON_NET_TLS))) {
         if (e->where.tcp)
             return unreachable_tcp(e, &why, err);
         return fail_unreachable(e, err);

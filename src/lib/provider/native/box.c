@@ -86,7 +86,7 @@ int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay_
         rc = list_boxes(n, call, id, on_look, l, &e);
         if (rc < 0 && err)
             *err = e;
-        if (rc == 0 || strcmp(e.reason, "peer_died"))
+        if (rc == 0 || !cay_err_is(&e, CAY_REASON_PEER_DIED))
             break;
     }
     return rc;
@@ -119,7 +119,7 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
  */
 static int name_user(const cay__nbox *b, const cay_spawn *spec, int rc, cay_err *err)
 {
-    if (rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5))
+    if (rc < 0 && err && !spec->user && b->user[0] && cay__err_of_user(err))
         return cay_wrap(err, rc, "user %.60s", b->user);
     return rc;
 }

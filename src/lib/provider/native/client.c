@@ -253,8 +253,11 @@ int cay__link_died(const cay__link *l, int rc, cay_err *err)
 /* A keeper that has just taken over may still wait for the sandbox to tell what runs in it. */
 static bool is_adopting(const cay__reply *r)
 {
-    return r->type == CAY_MSG_ERROR &&
-           !strncmp(r->error.reason, "sandbox_adopting", sizeof r->error.reason);
+    cay_err why = CAY_ERR_INIT;
+    if (r->type != CAY_MSG_ERROR)
+        return false;
+    as_error(&r->error, &why);
+    return cay_err_is(&why, CAY_REASON_SANDBOX_ADOPTING);
 }
 
 static int pause_for(const cay_call *call, int ms, const char *peer, cay_err *err)

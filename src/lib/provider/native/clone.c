@@ -130,10 +130,11 @@ static int as_error(clone_answer *a, cay_err *err)
     return code;
 }
 
-static bool worth_another(const char *reason)
+static bool worth_another(const clone_answer *a)
 {
-    return !strcmp(reason, "peer_died") || !strcmp(reason, "snapshot_interrupted") ||
-           !strcmp(reason, "sandbox_adopting");
+    cay_reason reason = cay_reason_of(a->reason);
+    return reason == CAY_REASON_PEER_DIED || reason == CAY_REASON_SNAPSHOT_INTERRUPTED ||
+           reason == CAY_REASON_SANDBOX_ADOPTING;
 }
 
 int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
@@ -149,7 +150,7 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
         if (a.code == 0)
             break;
         int rc = as_error(&a, err);
-        if (!worth_another(a.reason) || cay__now_ms() > end)
+        if (!worth_another(&a) || cay__now_ms() > end)
             return rc;
         CAY_TRY(cay__call_check(call, "snapshot", err));
         usleep(10000);

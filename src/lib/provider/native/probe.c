@@ -165,7 +165,7 @@ const char *cay__native_why_not(const cay_err *why, const char **remedy)
     const char *text = find_cause(remedy);
     if (text)
         return text;
-    if (!strcmp(why->reason, "namespaces_refused"))
+    if (cay_err_is(why, CAY_REASON_NAMESPACES_REFUSED))
         *remedy = "let the container or policy around this process allow unshare(2) and mount(2)";
     return why->msg;
 }

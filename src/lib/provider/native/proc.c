@@ -293,7 +293,7 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
         undo_spawn(p);
     /* The peer does not read the strings it hands on, so it cannot name what failed. */
-    if (rc < 0 && err && spec->user && !strncmp(err->reason, "user_", 5))
+    if (rc < 0 && err && spec->user && cay__err_of_user(err))
         return cay_wrap(err, rc, "user %.60s", spec->user);
     if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE) {
         if (spec->cwd)

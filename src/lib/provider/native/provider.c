@@ -226,7 +226,7 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
     cay_err why = CAY_ERR_INIT;
     static const char *const modes[] = { "root", "range", "single" };
     if (cay__native_meet(n, NULL, &why) < 0) {
-        if (!strcmp(why.reason, "namespaces_refused"))
+        if (cay_err_is(&why, CAY_REASON_NAMESPACES_REFUSED))
             return probe_below(n, &why, out, err);
         const char *remedy, *text = cay__native_why_not(&why, &remedy);
         layers[0] = (cay_wall){ "keeper", "off", text, remedy };

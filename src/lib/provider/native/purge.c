@@ -57,7 +57,7 @@ static int remove_names(const cay__native *n, const cay_call *call, const char *
     while (names[q.nargs])
         q.nargs++;
     int rc = cay__layer_run(&at, call, &q, NULL, &why);
-    if (rc == CAY_EISOLATION && !strcmp(why.reason, "namespaces_refused"))
+    if (rc == CAY_EISOLATION && cay_err_is(&why, CAY_REASON_NAMESPACES_REFUSED))
         return remove_plainly(n, names, err);
     if (rc < 0 && err)
         *err = why;

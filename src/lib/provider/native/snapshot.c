@@ -74,7 +74,7 @@ static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
         return cay_fail_why(err, CAY_EBUSY, "processes_running", "%d commands run in the sandbox",
                             live);
     int rc = cay__nbox_clone(b, call, &how, out, &why);
-    if (rc < 0 && !live && !strcmp(why.reason, "no_freezer")) {
+    if (rc < 0 && !live && cay_err_is(&why, CAY_REASON_NO_FREEZER)) {
         how.how = CAY_SNAP_STOP;
         return cay__nbox_clone(b, call, &how, out, err);
     }
@@ -91,15 +91,15 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
     int rc = swap_upper(box, call, spec, out, &why);
-    bool image = !strcmp(why.reason, "snapshot_image");
-    if (rc < 0 && (image || !strcmp(why.reason, "snapshot_on"))) {
+    bool image = cay_err_is(&why, CAY_REASON_SNAPSHOT_IMAGE);
+    if (rc < 0 && (image || cay_err_is(&why, CAY_REASON_SNAPSHOT_ON))) {
         CAY_TRY(copy_both(box, call, spec, out, err));
         if (image)
             out->method = "image";
         return 0;
     }
-    bool runs =
-        !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
+    bool runs = cay_err_is(&why, CAY_REASON_PROCESSES_RUNNING) ||
+                cay_err_is(&why, CAY_REASON_SNAPSHOT_UNSUPPORTED);
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);
     if (rc < 0 && err)

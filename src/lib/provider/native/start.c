@@ -189,7 +189,7 @@ static int dial_by_hand(const cay__native *n, const cay_call *call, int *sock, c
     int rc = 0;
     for (int i = 0; i < TRIES; i++) { /* one that leaves just now is replaced by the next */
         rc = cay__hand_ask(n->home_fd, call, &ask, NULL, 0, NULL, sock, NULL, &why);
-        if (rc != CAY_EBUSY || strcmp(why.reason, "again") != 0)
+        if (rc != CAY_EBUSY || !cay_err_is(&why, CAY_REASON_AGAIN))
             break;
     }
     if (rc == 0 && *sock < 0)

@@ -16,7 +16,7 @@ static int far_open(const cay_provider_conf *conf, void **self, cay_err *err)
     cay__far *f = cay__alloc(sizeof *f);
     if (rc == 0)
         rc = cay__http_client_open(w.url, w.key, &f->client, &why);
-    else if (!strcmp(why.reason, "host_missing"))
+    else if (cay_err_is(&why, CAY_REASON_HOST_MISSING))
         rc = 0; /* said when it is needed: this provider is there although nobody uses it */
     cay__where_clear(&w);
     if (rc < 0 && err)

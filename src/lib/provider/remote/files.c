@@ -73,7 +73,7 @@ int cay__far_open_read(void *box, const cay_call *call, const char *path, const 
                           &(cay__ask){ .method = "GET", .target = target.data, .fields = range },
                           &a, &why);
     if (rc < 0 && *range &&
-        !strcmp(why.reason, "range_not_satisfiable")) /* beyond its end there is nothing */
+        cay_err_is(&why, CAY_REASON_RANGE_NOT_SATISFIABLE)) /* beyond its end there is nothing */
         return memory_file(fd, err);
     if (rc < 0) {
         if (err)

@@ -35,7 +35,7 @@ int cf_pty(cay__req *r, cay_err *err);
 int cf_ok(cay__req *r); /* {"ok":true} */
 int cf_sandbox(cay__req *r, cay_sandbox **out,
                cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
-int cf_as(int rc, const char *word, cay_err *err); /* faults of ours are the route's own word; what
+int cf_as(int rc, cay_reason reason, cay_err *err); /* faults of ours are the route's own word; what
                                                       the request did wrong stays what it is */
 /* mount.c, extra.c */
 int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err),

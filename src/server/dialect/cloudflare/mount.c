@@ -140,12 +140,12 @@ int cf_mount(cay__req *r, cay_err *err)
     CAY_TRY(cay_mount_check(&m, err));
     CAY_TRY(cay_file_exists(sb, &r->call, path, &was, err));
     if (!was)
-        CAY_TRY(cf_as(by_root(r, sb, "mkdir", "-p", path, err), "mount_error", err));
+        CAY_TRY(cf_as(by_root(r, sb, "mkdir", "-p", path, err), CAY_REASON_MOUNT_ERROR, err));
     int rc = cay_sandbox_mount(sb, &r->call, &m, err);
     explicit_bzero(fields, strlen(fields));
     if (rc < 0 && !was)
         by_root(r, sb, "rmdir", "--", path, NULL);
-    CAY_TRY(cf_as(rc, "mount_error", err));
+    CAY_TRY(cf_as(rc, CAY_REASON_MOUNT_ERROR, err));
     return cf_ok(r);
 }
 
@@ -158,7 +158,7 @@ int cf_unmount(cay__req *r, cay_err *err)
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
-    CAY_TRY(cf_as(cay_sandbox_unmount(sb, &r->call, path, err), "unmount_error", err));
+    CAY_TRY(cf_as(cay_sandbox_unmount(sb, &r->call, path, err), CAY_REASON_UNMOUNT_ERROR, err));
     by_root(r, sb, "rmdir", "--", path, NULL);
     return cf_ok(r);
 }

@@ -41,11 +41,11 @@ int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
     return cay__req_sandbox(r, id, out, err);
 }
 
-int cf_as(int rc, const char *word, cay_err *err)
+int cf_as(int rc, cay_reason reason, cay_err *err)
 {
     if (rc < 0 && rc != CAY_EINVAL && rc != CAY_EPERM && rc != CAY_EGONE && rc != CAY_ETOOBIG) {
         err->code = CAY_EUPSTREAM;
-        cay__str_copy(err->reason, sizeof err->reason, word);
+        cay__str_copy(err->reason, sizeof err->reason, cay_reason_word(reason));
         return CAY_EUPSTREAM;
     }
     return rc;
@@ -107,8 +107,9 @@ static int on_file_get(cay__req *r, cay_err *err)
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there",
                             path);
-    CAY_TRY(cf_as(rc, "exec_transport_error", err));
-    CAY_TRY(cf_as(cay__file_open(r, sb, path, NULL, &st, &fd, err), "exec_transport_error", err));
+    CAY_TRY(cf_as(rc, CAY_REASON_EXEC_TRANSPORT_ERROR, err));
+    CAY_TRY(cf_as(cay__file_open(r, sb, path, NULL, &st, &fd, err), CAY_REASON_EXEC_TRANSPORT_ERROR,
+                  err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
@@ -136,7 +137,8 @@ static int on_file_put(cay__req *r, cay_err *err)
     uint64_t n;
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
-    CAY_TRY(cf_as(write_body_file(r, sb, path, &n, err), "workspace_archive_write_error", err));
+    CAY_TRY(cf_as(write_body_file(r, sb, path, &n, err), CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR,
+                  err));
     return cf_ok(r);
 }
 
@@ -255,7 +257,7 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     CAY_TRY(tunnel_name(r, &name, err));
-    CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
+    CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), CAY_REASON_TUNNEL_ERROR, err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
              CAY_OR(conf->domain, "localhost"), colon && !strchr(colon, ']') ? colon : "");
     snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host,
@@ -274,7 +276,7 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     CAY_TRY(read_port(r, &port, err));
     int rc = cay_port_unexpose(sb, port, err);
     if (rc < 0 && rc != CAY_ENOENT)
-        return cf_as(rc, "tunnel_error", err);
+        return cf_as(rc, CAY_REASON_TUNNEL_ERROR, err);
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -355,17 +357,17 @@ static int reply_error(cay__req *r, const cay_err *err)
             status = errors[i].status;
             word = errors[i].word;
         }
-    static const char *const own[] = { "workspace_read_not_found",
-                                       "workspace_archive_read_error",
-                                       "workspace_archive_write_error",
-                                       "mount_error",
-                                       "unmount_error",
-                                       "session_error",
-                                       "tunnel_error",
-                                       "payload_too_large" };
+    static const cay_reason own[] = { CAY_REASON_WORKSPACE_READ_NOT_FOUND,
+                                      CAY_REASON_WORKSPACE_ARCHIVE_READ_ERROR,
+                                      CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR,
+                                      CAY_REASON_MOUNT_ERROR,
+                                      CAY_REASON_UNMOUNT_ERROR,
+                                      CAY_REASON_SESSION_ERROR,
+                                      CAY_REASON_TUNNEL_ERROR,
+                                      CAY_REASON_PAYLOAD_TOO_LARGE };
     for (size_t i = 0; i < CAY_LEN(own); i++)
-        if (!strcmp(err->reason, own[i]))
-            word = own[i];
+        if (cay_err_is(err, own[i]))
+            word = cay_reason_word(own[i]);
     return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", word));
 }
 

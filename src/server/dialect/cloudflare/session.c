@@ -58,7 +58,7 @@ int cf_session(cay__req *r, cay_err *err)
         pairs[n++] = (cay_pair){ key, json_string_value(v) };
     }
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = pairs };
-    CAY_TRY(cf_as(cay_shell_open(sb, &r->call, &spec, &sh, err), "session_error", err));
+    CAY_TRY(cf_as(cay_shell_open(sb, &r->call, &spec, &sh, err), CAY_REASON_SESSION_ERROR, err));
     cay_shell_unref(sh);
     return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
 }
@@ -79,7 +79,7 @@ int cf_session_end(cay__req *r, cay_err *err)
         cay_shell_unref(sh);
     }
     if (rc < 0 && rc != CAY_ENOENT)
-        return cf_as(rc, "session_error", err);
+        return cf_as(rc, CAY_REASON_SESSION_ERROR, err);
     clock_gettime(CLOCK_REALTIME, &t);
     return cay__reply_json(r, 200,
                            json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1],

@@ -389,12 +389,7 @@ static int status_of(const cay_err *err)
 /* The user of a request is nobody inside. */
 bool e2b_nobody(const cay_err *err)
 {
-    static const char *const words[] = { "user_unknown", "user_not_found", "user_not_mapped",
-                                         "user_invalid" };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (!strcmp(err->reason, words[i]))
-            return true;
-    return false;
+    return cay__err_of_user(err) && !cay_err_is(err, CAY_REASON_USER_NOT_SUPPORTED);
 }
 
 /* A stream's error is its last envelope under 200, a call's a word with its status, a file's a
