@@ -38,7 +38,7 @@ typedef struct one_call {
     char span_id[32];
 } one_call;
 
-int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
+int cay__call_answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
 {
     bool custom = cay__item_is(call, "custom_tool_call");
     json_t *item = json_pack("{s:s, s:s, s:o}", "type",
@@ -392,7 +392,7 @@ static int report_call(cay_run *r, const one_call *c, char **stop, cay_err *err)
         else
             *stop = cay__json_text(c->out, CAY__TEXT_MAX);
     }
-    return cay__answer(r, c->item, json_incref(c->out), err);
+    return cay__call_answer(r, c->item, json_incref(c->out), err);
 }
 
 static int run_row(cay_run *r, json_t *const *items, size_t n, char **stop, cay_err *err)
@@ -462,10 +462,10 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
         } else if (!h) {
             json_array_append(*rest, item);
         } else if (*target) {
-            CAY_TRY(cay__answer(
+            CAY_TRY(cay__call_answer(
                 r, item, format_output("Multiple handoffs detected, ignoring this one."), err));
         } else if (cay__handoff_check(item, h, &why) < 0) {
-            CAY_TRY(cay__answer(
+            CAY_TRY(cay__call_answer(
                 r, item,
                 format_output("An error occurred while parsing tool arguments. Please try "
                               "again with valid JSON. Error: %.400s",

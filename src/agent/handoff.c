@@ -43,7 +43,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     if (h->taken)
         CAY_TRY(h->taken(h->arg, r, h->parameters && *args ? args : "{}", err));
     json_t *told = json_string(CAY_OR(b.data, "{}"));
-    CAY_TRY(cay__answer(r, item, CAY_OR(told, json_string("{}")), err));
+    CAY_TRY(cay__call_answer(r, item, CAY_OR(told, json_string("{}")), err));
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
     cay__span_data(span, "from_agent", json_string(from->name));

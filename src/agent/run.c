@@ -398,7 +398,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     }
     cay__span_end(span, NULL);
     cay__span_end(r->agent_span, fault);
-    CAY_AUTOFREE char *trace = cay__trace_end(r, fault);
+    CAY_AUTOFREE char *trace = cay__run_trace_end(r, fault);
     if (res)
         res->pub.trace = keep_text(res, CAY_STEAL(trace));
     json_decref(r->input);
@@ -427,7 +427,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     r.sampled = CAY_OR(r.conf->sampled_, &sampled);
     if (!agent->name || !*agent->name)
         return cay_fail(err, CAY_EINVAL, "an agent has a name");
-    cay__trace_begin(&r);
+    cay__run_trace_begin(&r);
     const uint64_t lost = conf.ledger ? cay_audit_sink_lost(conf.ledger) : 0;
     int rc = begin_run(&r, agent, input, &own);
     if (rc == 0)

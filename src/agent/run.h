@@ -131,7 +131,8 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err);
 /* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody
  * else goes on; *stop: malloc'ed output of a tool that ends the run, or NULL. */
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err);
-int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err); /* takes output */
+int cay__call_answer(cay_run *r, const json_t *call, json_t *output,
+                     cay_err *err); /* takes output */
 /* verdict.c: CAY_APPROVE, CAY_ASK_LATER, or CAY_REJECT with what is told the model, malloc'ed. */
 #define CAY__NOT_APPROVED "Tool execution was not approved."
 cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why);

@@ -163,7 +163,7 @@ void cay__trace_joined(cay_run *view)
     free(CAY_STEAL(view->span));
 }
 
-void cay__trace_begin(cay_run *r)
+void cay__run_trace_begin(cay_run *r)
 {
     const trace *over = r->conf->over_;
     if (!over && !r->conf->tracer && !r->conf->trace)
@@ -180,7 +180,7 @@ void cay__trace_begin(cay_run *r)
     t->task = cay__span_begin(r, "task", CAY_OR(r->conf->workflow, "Agent workflow"));
 }
 
-char *cay__trace_end(cay_run *r, const cay_err *fault)
+char *cay__run_trace_end(cay_run *r, const cay_err *fault)
 {
     trace *t = trace_of(r);
     if (!t)

@@ -10,9 +10,9 @@ enum { CAY__TRACE_OBJECT = 64 << 10, CAY__TRACE_EVERY = 5000 };
 
 typedef struct cay__span cay__span;
 
-void cay__trace_begin(cay_run *r);
+void cay__run_trace_begin(cay_run *r);
 /* Ends the run's span and sends what is left; the trace for its result, malloc'ed, or NULL. */
-char *cay__trace_end(cay_run *r, const cay_err *fault);
+char *cay__run_trace_end(cay_run *r, const cay_err *fault);
 const char *cay__trace_id(const cay_run *r);  /* or NULL */
 const char *cay__span_id(const cay__span *s); /* "" for none */
 /* A span below the one that is open; kind: agent, turn, function, handoff, guardrail, mcp_tools,

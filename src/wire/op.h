@@ -59,12 +59,12 @@ enum {
     CAY__E503 = 1u << 10,
 };
 
-typedef struct cay__answer {
+typedef struct cay__op_answer {
     int status;
     const cay__shape *shape; /* NULL: no body, or one of `type` */
     bool list;               /* {"items": [shape…], "next"} */
     const char *type;        /* another content type than JSON */
-} cay__answer;
+} cay__op_answer;
 
 typedef struct cay__operation {
     const char *method; /* GET answers HEAD, too; "*": any */
@@ -73,11 +73,11 @@ typedef struct cay__operation {
     unsigned flags;
     const char *id; /* operationId of the document; NULL: it is not in it */
     const char *tag;
-    const char *about;       /* one line */
-    const cay__shape *query; /* after the question mark: texts, numbers, flags, lists; or NULL */
-    const cay__shape *body;  /* JSON */
-    const char *body_type;   /* the body is of this type instead */
-    cay__answer answers[3];  /* up to the first with status 0 */
+    const char *about;         /* one line */
+    const cay__shape *query;   /* after the question mark: texts, numbers, flags, lists; or NULL */
+    const cay__shape *body;    /* JSON */
+    const char *body_type;     /* the body is of this type instead */
+    cay__op_answer answers[3]; /* up to the first with status 0 */
     unsigned
         fails; /* CAY__E400 | …; bit i: it may answer with cay__operation_fails[i], besides what any
                   request may meet: 401, 405, 413, 415, 429, 431, 500, 501, 502, 503, 504, 507 */

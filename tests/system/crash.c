@@ -664,7 +664,7 @@ static int start(void)
         return 1;
     /* Asked, not only dialled: a keeper that is dying still has its socket. */
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     OK(cay__link_call(&n->link, CALL, &ask, &r, E), "meet");
     cay__native_close(n);

@@ -13,7 +13,7 @@
 
 static const char *identity;
 
-static void option(cay__source *f, char *word)
+static void option(cay__fetch_source *f, char *word)
 {
     static const char *sparse[8];
     static cay_pair headers[8];
@@ -59,11 +59,11 @@ int main(int argc, char **argv)
     cay__brought got = { 0 };
     if (argc < 5)
         return 2;
-    cay__source f = { .kind = !strcmp(argv[2], "git")    ? CAY__SOURCE_GIT
-                              : !strcmp(argv[2], "file") ? CAY__SOURCE_FILE
-                                                         : CAY__SOURCE_DIR,
-                      .url = argv[3],
-                      .entry = "e" };
+    cay__fetch_source f = { .kind = !strcmp(argv[2], "git")    ? CAY__SOURCE_GIT
+                                    : !strcmp(argv[2], "file") ? CAY__SOURCE_FILE
+                                                               : CAY__SOURCE_DIR,
+                            .url = argv[3],
+                            .entry = "e" };
     for (int i = 5; i < argc; i++)
         option(&f, argv[i]);
     CAY_AUTOFD dir = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

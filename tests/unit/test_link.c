@@ -131,15 +131,15 @@ static int down(void **state)
 }
 
 static const cay_m_box nobox;
-static cay__ask ask(uint16_t type)
+static cay__link_ask ask(uint16_t type)
 {
-    return (cay__ask){ .type = type, .body = &nobox, .len = sizeof nobox };
+    return (cay__link_ask){ .type = type, .body = &nobox, .len = sizeof nobox };
 }
 
 static void one_connection_serves_many_calls(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_HELLO);
+    cay__link_ask a = ask(CAY_MSG_HELLO);
     for (int i = 0; i < 20; i++) {
         cay__reply r = { 0 };
         assert_int_equal(cay__link_call(&f->l, NULL, &a, &r, NULL), 0);
@@ -152,7 +152,7 @@ static void an_error_answer_becomes_a_cay_err(void **state)
 {
     fix *f = *state;
     cay_err e = CAY_ERR_INIT;
-    cay__ask a = ask(CAY_MSG_DESTROY);
+    cay__link_ask a = ask(CAY_MSG_DESTROY);
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, &e), CAY_ENOENT);
     assert_string_equal(e.reason, "sandbox_not_found");
     assert_string_equal(e.msg, "no such sandbox");
@@ -171,7 +171,7 @@ static void an_error_answer_becomes_a_cay_err(void **state)
 static void a_request_is_repeated_when_the_peer_dies(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_HELLO);
+    cay__link_ask a = ask(CAY_MSG_HELLO);
     f->p.life = 1;
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), 0);
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), 0);
@@ -181,7 +181,7 @@ static void a_request_is_repeated_when_the_peer_dies(void **state)
 static void a_write_is_not_repeated_once_sent(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_WRITE), h = ask(CAY_MSG_HELLO);
+    cay__link_ask a = ask(CAY_MSG_WRITE), h = ask(CAY_MSG_HELLO);
     f->p.life = 1;
     assert_int_equal(cay__link_call(&f->l, NULL, &h, NULL, NULL), 0);
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), CAY_EGONE);
@@ -195,7 +195,7 @@ static void a_write_is_not_repeated_once_sent(void **state)
 static void a_peer_that_is_adopted_from_is_not_the_sandbox(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_WRITE), h = ask(CAY_MSG_HELLO);
+    cay__link_ask a = ask(CAY_MSG_WRITE), h = ask(CAY_MSG_HELLO);
     cay_err e = CAY_ERR_INIT;
     f->l.adopts = true;
     f->p.life = 1;
@@ -207,7 +207,7 @@ static void a_peer_that_is_adopted_from_is_not_the_sandbox(void **state)
 static void a_request_is_repeated_while_the_keeper_adopts(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_PAUSE);
+    cay__link_ask a = ask(CAY_MSG_PAUSE);
     f->p.adopting = 3;
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), 0);
     assert_int_equal(f->p.adopting, -1);
@@ -220,7 +220,7 @@ static void a_request_is_repeated_while_the_keeper_adopts(void **state)
 static void deadline_and_cancel_end_a_call(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_STOP);
+    cay__link_ask a = ask(CAY_MSG_STOP);
     cay_call c = { .size = sizeof c, .deadline_ms = cay__now_ms() + 50 };
     assert_int_equal(cay__link_call(&f->l, &c, &a, NULL, NULL), CAY_ETIMEOUT);
     int ev = eventfd(1, 0);
@@ -235,7 +235,7 @@ static void deadline_and_cancel_end_a_call(void **state)
 static void wrong_packets_are_refused(void **state)
 {
     fix *f = *state;
-    cay__ask a = ask(CAY_MSG_RESUME);
+    cay__link_ask a = ask(CAY_MSG_RESUME);
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), CAY_EUPSTREAM);
     a = ask(CAY_MSG_SIGNAL);
     assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), CAY_EUPSTREAM);

@@ -11,7 +11,7 @@
 enum { EVENT_MAX = 32 << 20, ANSWER_MAX = 64 << 20, ERROR_MAX = 1 << 20, WAIT_MAX = 60000 };
 
 typedef struct attempt {
-    const cay__ask *ask;
+    const cay__model_ask *ask;
     cay__sse sse;
     cay__buf body;
     bool stream, told; /* told: something of the answer was passed on */
@@ -207,7 +207,8 @@ static int pause_for(const cay_call *call, uint64_t ms, cay_err *err)
     return 0;
 }
 
-int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *ask, cay_err *err)
+int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_ask *ask,
+                      cay_err *err)
 {
     if (!e->http && !e->over_socket)
         CAY_TRY(cay__http_open(&e->http, err));

@@ -40,7 +40,7 @@ void cay__headers_mask(const cay__endpoint *e, char *text);
 int cay__model_secret(const char *source, char **out, cay_err *err);
 
 /* What a POST is answered with: events as they come, or one document. */
-typedef struct cay__ask {
+typedef struct cay__model_ask {
     const char *path; /* "/responses" */
     const char *body;
     size_t body_len;
@@ -51,10 +51,11 @@ typedef struct cay__ask {
     int (*on_retry)(unsigned attempt, uint64_t wait_ms, const char *why,
                     void *arg); /* before it is asked again */
     void *arg;
-} cay__ask;
+} cay__model_ask;
 /* Errors by status: CAY_EAUTH 401 403, CAY_ENOENT 404, CAY_ERATE 429, CAY_EINVAL other 4xx,
  * CAY_EUPSTREAM 5xx; "model_http". */
-int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *ask, cay_err *err);
+int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_ask *ask,
+                      cay_err *err);
 
 /* The keys of a body, so that none is given twice. */
 typedef struct cay__body {

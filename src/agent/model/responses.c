@@ -289,14 +289,14 @@ static int ask_model(void *self, const cay_call *call, const cay_model_request *
     answer a = { .req = req, .items = json_array() };
     int rc = make_body(&m->e, req, &b, err);
     if (rc == 0) {
-        cay__ask q = { .path = "/responses",
-                       .body = b.b.data,
-                       .body_len = b.b.len,
-                       .on_event = on_event,
-                       .on_json = on_json,
-                       .done = is_done,
-                       .on_retry = on_retry,
-                       .arg = &a };
+        cay__model_ask q = { .path = "/responses",
+                             .body = b.b.data,
+                             .body_len = b.b.len,
+                             .on_event = on_event,
+                             .on_json = on_json,
+                             .done = is_done,
+                             .on_retry = on_retry,
+                             .arg = &a };
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 typedef struct own {
-    cay__stage stage;
+    cay__fetch_stage stage;
 } own;
 
 static void free_fetched(cay__fetched *f)
@@ -56,7 +56,7 @@ static const cay_pair *read_headers(cay__arena *mem, json_t *map)
     return v;
 }
 
-static void read_git(const json_t *j, cay__arena *mem, cay__source *s)
+static void read_git(const json_t *j, cay__arena *mem, cay__fetch_source *s)
 {
     char url[1024];
     snprintf(url, sizeof url, "https://%s/%s.git", cay__json_str(j, "host", "github.com"),
@@ -70,7 +70,8 @@ static void read_git(const json_t *j, cay__arena *mem, cay__source *s)
     s->credentials = cay__json_str(j, "credentials", NULL);
 }
 
-static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *s, cay_err *err)
+static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__fetch_source *s,
+                       cay_err *err)
 {
     static const struct {
         const char *type;
@@ -85,10 +86,10 @@ static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *
     if (i == CAY_LEN(kinds))
         return cay_fail_why(err, CAY_ENOTSUP, "fetch_unsupported",
                             "entry %.100s: nothing is known of kind %.40s", ask->entry, ask->type);
-    *s = (cay__source){ .kind = kinds[i].kind,
-                        .entry = ask->entry,
-                        .net = ask->net,
-                        .subpath = cay__json_str(j, "subpath", NULL) };
+    *s = (cay__fetch_source){ .kind = kinds[i].kind,
+                              .entry = ask->entry,
+                              .net = ask->net,
+                              .subpath = cay__json_str(j, "subpath", NULL) };
     if (s->kind == CAY__SOURCE_GIT) {
         read_git(j, mem, s);
         return 0;
@@ -123,7 +124,7 @@ static void without_hash(const char *known, char identity[CAY__IDENTITY])
     identity[n] = 0;
 }
 
-static int fetch_content(cay_client *client, const cay_call *call, const cay__source *s,
+static int fetch_content(cay_client *client, const cay_call *call, const cay__fetch_source *s,
                          const char *known, cay__fetched *out, cay_err *err)
 {
     cay__brought got = { 0 };
@@ -157,7 +158,7 @@ int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     char identity[CAY__IDENTITY] = "", hex[CAY__SHA256_HEX];
     cay__fetched f = { .fd = -1 };
-    cay__source s;
+    cay__fetch_source s;
     CAY_TRY(read_fields(ask, &mem, &s, err));
     CAY_TRY(entry_hash(ask, hex, err));
     if (ask->known)

@@ -241,7 +241,7 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
         snprintf(p.base, sizeof p.base, "%.*s", (int)CAY_MAX(slash - x.path, (ptrdiff_t)1), x.path);
     CAY_AUTOFD in = -1;
     CAY_TRY(spool_archive(sb->owner, call, x.fd, most.max_input_bytes, &in, err));
-    __attribute__((cleanup(cay__stage_remove))) cay__stage stage = { .home = -1, .fd = -1 };
+    __attribute__((cleanup(cay__stage_remove))) cay__fetch_stage stage = { .home = -1, .fd = -1 };
     CAY_TRY(cay__stage_make(sb->owner, &stage, err));
     CAY_TRY(unpack_archive(sb->owner, call, scheme, &most, in, stage.fd, err));
     CAY_TRY(walk_entries(&p, stage.fd));

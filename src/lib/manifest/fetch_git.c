@@ -62,7 +62,7 @@ static const cay_pair env[] = {
 };
 
 typedef struct git {
-    const cay__source *f;
+    const cay__fetch_source *f;
     const cay_call *call;
     cay__oneshot *o;
     int64_t until; /* as cay__now_ms() has it */
@@ -148,7 +148,7 @@ static bool whole_commit(const char *s)
 
 /* Nothing that git or a server could read as something else. A manifest's check says the same; here
  * it is the wall. */
-static int check_source(const cay__source *f, cay__url *url, cay_err *err)
+static int check_source(const cay__fetch_source *f, cay__url *url, cay_err *err)
 {
     CAY_TRY(cay__url_parse(f->url, url, err));
     if (f->ref && (!f->ref[0] || f->ref[0] == '-' || strlen(f->ref) > 250 || strstr(f->ref, "..") ||
@@ -222,7 +222,7 @@ static int resolve_commit(const git *g, char commit[HEX_SHA256 + 1], cay_err *er
                         is_hex(ref, HEX_SHORT) ? "; give a commit with all its 40 digits" : "");
 }
 
-int cay__git_identity(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__git_identity(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                       char identity[CAY__IDENTITY], cay_err *err)
 {
     char commit[HEX_SHA256 + 1];
@@ -304,7 +304,7 @@ static int check_out(const git *g, const char *commit, cay_err *err)
 
 static int on_items(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
 {
-    const cay__source *f = arg;
+    const cay__fetch_source *f = arg;
     (void)items;
     if (f->progress)
         return f->progress(bytes, f->arg, err);
@@ -333,7 +333,7 @@ static int copy_tree(const git *g, int dir, cay__brought *out, cay_err *err)
     return rc;
 }
 
-int cay__git_fetch(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__git_fetch(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                    const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     char commit[HEX_SHA256 + 1];

@@ -33,7 +33,7 @@ typedef struct reply {
 typedef struct ask {
     cay_client *client;
     const cay_call *call;
-    const cay__source *f;
+    const cay__fetch_source *f;
     cay__url first, at;
     cay__oneshot *o;
     cay_secret secrets[HEADERS];
@@ -41,7 +41,7 @@ typedef struct ask {
     size_t nsecrets;
 } ask;
 
-static uint64_t body_limit(const cay__source *f)
+static uint64_t body_limit(const cay__fetch_source *f)
 {
     return CAY_OR(f->max_bytes, f->kind == CAY__SOURCE_FILE ? FILE_BYTES : ARCHIVE_BYTES);
 }
@@ -225,7 +225,7 @@ static int follow_redirects(ask *a, const char *verb, reply *r, int body, cay_er
 }
 
 /* URL and tag under one short word; a weak tag promises less than the same bytes, so it is none. */
-static void tag_identity(const cay__source *f, const reply *r, char identity[CAY__IDENTITY])
+static void tag_identity(const cay__fetch_source *f, const reply *r, char identity[CAY__IDENTITY])
 {
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__URL_MAX);
     char hex[CAY__SHA256_HEX];
@@ -237,7 +237,7 @@ static void tag_identity(const cay__source *f, const reply *r, char identity[CAY
     snprintf(identity, CAY__IDENTITY, "etag:%s", hex);
 }
 
-int cay__remote_identity(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__remote_identity(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                          char identity[CAY__IDENTITY], cay_err *err)
 {
     reply r;
@@ -263,7 +263,7 @@ int cay__remote_identity(cay_client *client, const cay_call *call, const cay__so
     return rc;
 }
 
-static int check_digest(const cay__source *f, int fd, uint64_t size, cay__brought *out,
+static int check_digest(const cay__fetch_source *f, int fd, uint64_t size, cay__brought *out,
                         cay_err *err)
 {
     char hex[CAY__SHA256_HEX];
@@ -283,8 +283,8 @@ static int check_digest(const cay__source *f, int fd, uint64_t size, cay__brough
 }
 
 /* What the cache was asked for is what came. */
-static int as_known(const cay__source *f, const reply *r, const char *known, cay__brought *out,
-                    cay_err *err)
+static int as_known(const cay__fetch_source *f, const reply *r, const char *known,
+                    cay__brought *out, cay_err *err)
 {
     char now[CAY__IDENTITY] = "";
     if (!known || !*known || !strcmp(known, out->identity))
@@ -357,7 +357,7 @@ static int fetch_source(ask *a, const char *known, int dir, cay__brought *out, c
     return put_tree(a, body, dir, out, err);
 }
 
-int cay__remote_fetch(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__remote_fetch(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     ask *a = cay__alloc(sizeof *a);
@@ -375,7 +375,7 @@ static int with_url(cay_client *client, const cay_call *call, const cay_url *giv
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_url", err));
     if (!spec->url)
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "no URL");
-    cay__source f = {
+    cay__fetch_source f = {
         .kind = CAY__SOURCE_FILE, .url = spec->url, .net = spec->net, .max_bytes = spec->max_bytes
     };
     ask *a = cay__alloc(sizeof *a);

@@ -15,8 +15,8 @@ void cay__source_place(const cay__url *u, const char *scheme, char *buf, size_t 
 
 /* The rules of the sandbox, its secrets left out: they are not this fetch's. Denies stay, above
  * what is added. */
-static int policy_text(const cay__source *f, const cay__url *url, cay__arena *mem, const char **out,
-                       cay_err *err)
+static int policy_text(const cay__fetch_source *f, const cay__url *url, cay__arena *mem,
+                       const char **out, cay_err *err)
 {
     char place[CAY__NAME_MAX + 32];
     char *text = NULL;
@@ -63,7 +63,7 @@ static int may_reach(cay__oneshot *o, const cay_call *call, const cay__url *url,
                         v.remedy[0] ? "; " : "", v.remedy);
 }
 
-int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                         const cay__url *url, const cay_secret *secrets, size_t nsecrets,
                         cay__oneshot **out, cay_err *err)
 {
@@ -77,7 +77,7 @@ int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__sou
     return 0;
 }
 
-int cay__source_wrap(const cay__source *f, int rc, cay_err *err)
+int cay__source_wrap(const cay__fetch_source *f, int rc, cay_err *err)
 {
     if (rc < 0 && f->entry)
         return cay_wrap(err, rc, "entry %.100s", f->entry);
@@ -95,7 +95,7 @@ const char *cay__source_last_line(char *text)
     return text;
 }
 
-int cay__source_identity(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__source_identity(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                          char identity[CAY__IDENTITY], cay_err *err)
 {
     int rc;
@@ -106,7 +106,7 @@ int cay__source_identity(cay_client *client, const cay_call *call, const cay__so
     return cay__source_wrap(f, rc, err);
 }
 
-int cay__source_bring(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__source_bring(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     *out = (cay__brought){ 0 };

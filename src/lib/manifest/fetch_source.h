@@ -20,7 +20,7 @@ typedef enum cay__source_kind {
     CAY__SOURCE_DIR
 } cay__source_kind;
 
-typedef struct cay__source {
+typedef struct cay__fetch_source {
     cay__source_kind kind;
     const char *entry; /* its path in the manifest, for messages; or NULL */
     const char *url;   /* http or https, without user part */
@@ -42,12 +42,12 @@ typedef struct cay__source {
     /* Now and then; negative stops. May be NULL. */
     int (*progress)(uint64_t bytes, void *arg, cay_err *err);
     void *arg;
-} cay__source;
+} cay__fetch_source;
 
 #define CAY__IDENTITY 128
 /* "git:" and the commit, "sha256:" and the digest, "etag:" and a hash of URL and tag; "" when only
  * fetching would tell. A whole commit and a SHA-256 cost no request. */
-int cay__source_identity(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__source_identity(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                          char identity[CAY__IDENTITY], cay_err *err);
 
 typedef struct cay__brought {
@@ -61,5 +61,5 @@ typedef struct cay__brought {
  * git_missing_in_image, git_clone_error, git_ref_not_found, git_copy_error, fetch_refused,
  * fetch_failed, fetch_status, fetch_digest, fetch_too_big, redirect_refused, too_many_redirects,
  * archive_…. */
-int cay__source_bring(cay_client *client, const cay_call *call, const cay__source *f,
+int cay__source_bring(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err);

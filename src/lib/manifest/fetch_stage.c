@@ -41,7 +41,7 @@ static void remove_stale(int home, int all)
     closedir(d);
 }
 
-int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
+int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err)
 {
     char name[CAY__ID_LEN + 1], path[64];
     if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
@@ -62,13 +62,13 @@ int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
     CAY_AUTOFD fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return cay_fail_sys(err, CAY_ESYS, "lock %s/%s", client->home, path);
-    *out =
-        (cay__stage){ .home = fcntl(client->home_fd, F_DUPFD_CLOEXEC, 3), .fd = CAY_STEAL_FD(fd) };
+    *out = (cay__fetch_stage){ .home = fcntl(client->home_fd, F_DUPFD_CLOEXEC, 3),
+                               .fd = CAY_STEAL_FD(fd) };
     cay__str_copy(out->name, sizeof out->name, name);
     return 0;
 }
 
-void cay__stage_remove(cay__stage *s)
+void cay__stage_remove(cay__fetch_stage *s)
 {
     if (s->fd >= 0 && s->home >= 0)
         remove_stage(s->home, s->name);

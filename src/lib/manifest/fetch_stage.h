@@ -9,10 +9,10 @@
 #pragma once
 #include <cay/client.h>
 
-typedef struct cay__stage {
+typedef struct cay__fetch_stage {
     int home, fd;  /* the state directory, and the staging one */
     char name[32]; /* below fetch/ */
-} cay__stage;
+} cay__fetch_stage;
 
-int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err);
-void cay__stage_remove(cay__stage *s); /* with all that is in it */
+int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err);
+void cay__stage_remove(cay__fetch_stage *s); /* with all that is in it */

@@ -4,7 +4,7 @@
 #include <base/str.h>
 #include <ctype.h>
 
-static const cay__field file_fields[] = {
+static const cay__entry_field file_fields[] = {
     { "content", CAY__STR, CAY__RAW },
     { "content_base64", CAY__STR, CAY__EMPTY },
     { "encoding", CAY__STR, 0 },
@@ -42,9 +42,9 @@ static int check_file(cay_manifest *m, cay__entry *e, cay_err *err)
 /* directories and what the host
  * has */
 
-static const cay__field dir_fields[] = { { "children", CAY__OBJ, 0 }, { NULL } };
-static const cay__field local_file_fields[] = { { "src", CAY__STR, CAY__NEEDED }, { NULL } };
-static const cay__field local_dir_fields[] = {
+static const cay__entry_field dir_fields[] = { { "children", CAY__OBJ, 0 }, { NULL } };
+static const cay__entry_field local_file_fields[] = { { "src", CAY__STR, CAY__NEEDED }, { NULL } };
+static const cay__entry_field local_dir_fields[] = {
     { "src", CAY__STR, 0 },
     { "exclude", CAY__STRS, 0 },
     { "ignore_file", CAY__STR, 0 },
@@ -69,7 +69,7 @@ static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
     return 0;
 }
 
-static const cay__field git_fields[] = {
+static const cay__entry_field git_fields[] = {
     { "host", CAY__STR, 0 },
     { "repo", CAY__STR, CAY__NEEDED },
     { "ref", CAY__STR, 0 },
@@ -145,8 +145,8 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
     {                                                                                              \
         "max_bytes", CAY__UINT, 0                                                                  \
     }
-static const cay__field remote_file_fields[] = { REMOTE, { NULL } };
-static const cay__field remote_dir_fields[] = {
+static const cay__entry_field remote_file_fields[] = { REMOTE, { NULL } };
+static const cay__entry_field remote_dir_fields[] = {
     REMOTE, { "format", CAY__STR, 0 }, { "subpath", CAY__STR, CAY__EMPTY }, { NULL }
 };
 

@@ -32,18 +32,18 @@ enum {
     CAY__EMPTY = 4, /* "" and line breaks are fine */
     CAY__RAW = 8,   /* and so is a NUL */
 };
-typedef struct cay__field {
+typedef struct cay__entry_field {
     const char *name;
     cay__type type;
     unsigned flags;
-} cay__field;
+} cay__entry_field;
 
 typedef struct cay__entry cay__entry;
 typedef struct cay__kind {
     const char *name;
     cay__kind_id id;
     bool dir;                                                   /* it becomes a directory */
-    const cay__field *fields;                                   /* ends with a NULL name */
+    const cay__entry_field *fields;                             /* ends with a NULL name */
     int (*check)(cay_manifest *m, cay__entry *e, cay_err *err); /* what a table cannot say */
     const char *patterns,
         *drivers; /* of storage: the words it may be combined with, parted by blanks */
@@ -145,8 +145,8 @@ void *cay__more(void *list, size_t n, size_t one); /* room for one more; grows b
 int cay__canonical(const char *what, const json_t *obj, json_t **out, cay_err *err);
 /* Members of obj against a table: unknown names and wrong types are refused; null means missing.
  * What fits stays in obj. */
-int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields,
-                      cay_err *err);
+int cay__fields_check(const char *reason, const char *entry, json_t *obj,
+                      const cay__entry_field *fields, cay_err *err);
 /* A string member without a NUL inside, or none. */
 const char *cay__member(const json_t *obj, const char *key);
 /* j is taken apart. */
@@ -168,8 +168,8 @@ void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out);
 int cay__reference_check(const cay_manifest *m, const char *entry, const char *source,
                          cay_err *err);
 
-extern const cay__field cay__s3_fields[], cay__gcs_fields[], cay__r2_fields[], cay__azure_fields[],
-    cay__box_fields[], cay__s3files_fields[], cay__mount_fields[];
+extern const cay__entry_field cay__s3_fields[], cay__gcs_fields[], cay__r2_fields[],
+    cay__azure_fields[], cay__box_fields[], cay__s3files_fields[], cay__mount_fields[];
 int cay__mount_check(cay_manifest *m, cay__entry *e, cay_err *err);
 bool cay__is_mount(const cay__entry *e);
 bool cay__mount_read_only(const cay__entry *e);

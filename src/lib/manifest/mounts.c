@@ -22,7 +22,7 @@
         name, CAY__STR, CAY__HIDDEN                                                                \
     }
 
-const cay__field cay__s3_fields[] = {
+const cay__entry_field cay__s3_fields[] = {
     MOUNT,
     NEEDED("bucket"),
     SECRET("access_key_id"),
@@ -34,7 +34,7 @@ const cay__field cay__s3_fields[] = {
     TEXT("s3_provider"),
     { NULL },
 };
-const cay__field cay__gcs_fields[] = {
+const cay__entry_field cay__gcs_fields[] = {
     MOUNT,
     NEEDED("bucket"),
     SECRET("access_id"),
@@ -47,7 +47,7 @@ const cay__field cay__gcs_fields[] = {
     SECRET("access_token"),
     { NULL },
 };
-const cay__field cay__r2_fields[] = {
+const cay__entry_field cay__r2_fields[] = {
     MOUNT,
     NEEDED("bucket"),
     NEEDED("account_id"),
@@ -56,7 +56,7 @@ const cay__field cay__r2_fields[] = {
     TEXT("custom_domain"),
     { NULL },
 };
-const cay__field cay__azure_fields[] = {
+const cay__entry_field cay__azure_fields[] = {
     MOUNT,
     NEEDED("account"),
     NEEDED("container"),
@@ -65,7 +65,7 @@ const cay__field cay__azure_fields[] = {
     SECRET("account_key"),
     { NULL },
 };
-const cay__field cay__box_fields[] = {
+const cay__entry_field cay__box_fields[] = {
     MOUNT,
     TEXT("path"),
     TEXT("client_id"),
@@ -80,7 +80,7 @@ const cay__field cay__box_fields[] = {
     TEXT("owned_by"),
     { NULL },
 };
-const cay__field cay__s3files_fields[] = {
+const cay__entry_field cay__s3files_fields[] = {
     MOUNT,
     NEEDED("file_system_id"),
     TEXT("subpath"),
@@ -90,7 +90,7 @@ const cay__field cay__s3files_fields[] = {
     { "extra_options", CAY__MAP, 0 },
     { NULL },
 };
-const cay__field cay__mount_fields[] = {
+const cay__entry_field cay__mount_fields[] = {
     TEXT("source"),
     TEXT("mount_path"),
     { "read_only", CAY__BOOL, 0 },
@@ -100,7 +100,7 @@ const cay__field cay__mount_fields[] = {
     { NULL },
 };
 
-static const cay__field rclone[] = {
+static const cay__entry_field rclone[] = {
     TEXT("type"),
     TEXT("mode"),
     TEXT("remote_name"),
@@ -110,10 +110,10 @@ static const cay__field rclone[] = {
     TEXT("config_file_path"),
     { NULL },
 };
-static const cay__field mountpoint[] = {
+static const cay__entry_field mountpoint[] = {
     TEXT("type"), TEXT("prefix"), TEXT("region"), TEXT("endpoint_url"), { NULL }
 };
-static const cay__field fuse[] = {
+static const cay__entry_field fuse[] = {
     TEXT("type"),
     { "allow_other", CAY__BOOL, 0 },
     TEXT("log_type"),
@@ -128,24 +128,24 @@ static const cay__field fuse[] = {
     { "attr_cache_timeout_s", CAY__UINT, 0 },
     { NULL },
 };
-static const cay__field s3files[] = {
+static const cay__entry_field s3files[] = {
     TEXT("type"),   TEXT("mount_target_ip"),          TEXT("access_point"),
     TEXT("region"), { "extra_options", CAY__MAP, 0 }, { NULL },
 };
 static const struct {
     const char *name;
-    const cay__field *fields;
+    const cay__entry_field *fields;
 } patterns[] = {
     { "rclone", rclone }, { "mountpoint", mountpoint }, { "fuse", fuse }, { "s3files", s3files }
 };
 
-static const cay__field in_container[] = { TEXT("type"),
-                                           { "pattern", CAY__OBJ, CAY__NEEDED },
-                                           { NULL } };
-static const cay__field docker_volume[] = {
+static const cay__entry_field in_container[] = { TEXT("type"),
+                                                 { "pattern", CAY__OBJ, CAY__NEEDED },
+                                                 { NULL } };
+static const cay__entry_field docker_volume[] = {
     TEXT("type"), NEEDED("driver"), { "driver_options", CAY__MAP, 0 }, { NULL }
 };
-static const cay__field local_bind[] = { TEXT("type"), { NULL } };
+static const cay__entry_field local_bind[] = { TEXT("type"), { NULL } };
 static const char hosted[] = "e2b_cloud_bucket modal_cloud_bucket daytona_cloud_bucket "
                              "runloop_cloud_bucket vercel_cloud_bucket "
                              "blaxel_cloud_bucket blaxel_drive cloudflare_bucket_mount";
@@ -252,7 +252,7 @@ static int check_strategy(cay__entry *e, cay_err *err)
             "its mount_strategy has no type; there are in_container, docker_volume, "
             "local_bind and hosted ones",
             "");
-    const cay__field *table;
+    const cay__entry_field *table;
     if (!strcmp(type, "in_container"))
         table = in_container;
     else if (!strcmp(type, "docker_volume"))
@@ -317,7 +317,7 @@ static int check_storage(const cay__entry *e, cay_err *err)
 
 static int check_hidden(const cay_manifest *m, const cay__entry *e, cay_err *err)
 {
-    for (const cay__field *f = e->kind->fields; f->name; f++) {
+    for (const cay__entry_field *f = e->kind->fields; f->name; f++) {
         const json_t *v = json_object_get(e->fields, f->name);
         if (!(f->flags & CAY__HIDDEN) || !json_is_object(v))
             continue;

@@ -10,7 +10,7 @@ static int fail_invalid(const char *entry, cay_err *err)
         "permissions are {\"owner\":7,\"group\":5,\"other\":5}, \"rwxr-xr-x\" or \"0755\"");
 }
 
-static const cay__field fields[] = {
+static const cay__entry_field fields[] = {
     { "owner", CAY__UINT, 0 },
     { "group", CAY__UINT, 0 },
     { "other", CAY__UINT, 0 },

@@ -39,17 +39,17 @@ typedef struct cay__node {
     cay__ident id;
 } cay__node;
 
-typedef struct cay__source {
+typedef struct cay__plan_source {
     const char *path; /* without links */
     uint64_t dev, ino;
     int fd; /* O_PATH */
-} cay__source;
+} cay__plan_source;
 
 typedef struct cay__plan {
     cay__arena mem;
     const cay_manifest *m;
     cay__node *nodes;
-    cay__source *sources;
+    cay__plan_source *sources;
     cay__fetched *fetched;
     size_t n, nsources, nfetched;
     uint32_t *index; /* nodes by path, as in cay_manifest */

@@ -27,7 +27,7 @@ static bool is_unchanged(int fd, const cay__ident *id)
 
 static int open_local(const apply *a, const cay__node *n, int *fd, cay_err *err)
 {
-    const cay__source *s = &a->p->sources[n->root - 1];
+    const cay__plan_source *s = &a->p->sources[n->root - 1];
     bool below = n->len > 0;
     CAY_AUTOFD from = cay__fd_openat2(below ? s->fd : AT_FDCWD, below ? n->text : s->path,
                                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,

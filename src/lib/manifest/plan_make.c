@@ -116,7 +116,7 @@ static int source_add(cay__plan *p, int fd, uint32_t *out)
         }
     p->sources = cay__more(p->sources, p->nsources, sizeof *p->sources);
     p->sources[p->nsources++] =
-        (cay__source){ cay__arena_str(&p->mem, path), st.st_dev, st.st_ino, fd };
+        (cay__plan_source){ cay__arena_str(&p->mem, path), st.st_dev, st.st_ino, fd };
     *out = (uint32_t)p->nsources;
     return 0;
 }

@@ -78,7 +78,7 @@ static bool all_text(const json_t *v)
     return json_is_object(v);
 }
 
-static bool is_type_match(const json_t *v, const cay__field *f)
+static bool is_type_match(const json_t *v, const cay__entry_field *f)
 {
     switch (f->type) {
     case CAY__STR: return plain_text(v, f->flags) || (f->flags & CAY__HIDDEN && json_is_object(v));
@@ -92,18 +92,18 @@ static bool is_type_match(const json_t *v, const cay__field *f)
 }
 
 static int fail_unknown_field(const char *reason, const char *entry, const char *key,
-                              const cay__field *fields, cay_err *err)
+                              const cay__entry_field *fields, cay_err *err)
 {
     CAY_AUTOBUF known = CAY__BUF(120);
-    for (const cay__field *f = fields; f->name && !known.full; f++)
+    for (const cay__entry_field *f = fields; f->name && !known.full; f++)
         cay__buf_fmt(&known, "%s%s", f == fields ? "" : ", ", f->name);
     return cay__bad(err, reason, entry, "unknown_field",
                     "field %.40s is not known here; there are %s%s", key,
                     CAY_OR(known.data, "none"), known.full ? ", …" : "");
 }
 
-static int check_type(const char *reason, const char *entry, const json_t *v, const cay__field *f,
-                      cay_err *err)
+static int check_type(const char *reason, const char *entry, const json_t *v,
+                      const cay__entry_field *f, cay_err *err)
 {
     static const char *const wants[] = { "text of one line, not empty", "true or false",
                                          "a whole number, 0 or more",   "a list of texts",
@@ -113,15 +113,15 @@ static int check_type(const char *reason, const char *entry, const json_t *v, co
     return cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
 }
 
-int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields,
-                      cay_err *err)
+int cay__fields_check(const char *reason, const char *entry, json_t *obj,
+                      const cay__entry_field *fields, cay_err *err)
 {
     const char *key;
     json_t *v;
     void *next;
     json_object_foreach_safe(obj, next, key, v)
     {
-        const cay__field *f = fields;
+        const cay__entry_field *f = fields;
         while (f->name && strcmp(f->name, key))
             f++;
         if (!f->name)
@@ -131,7 +131,7 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
         else
             CAY_TRY(check_type(reason, entry, v, f, err));
     }
-    for (const cay__field *f = fields; f->name; f++)
+    for (const cay__entry_field *f = fields; f->name; f++)
         if (f->flags & CAY__NEEDED && !json_object_get(obj, f->name))
             return cay__bad(err, reason, entry, "field_missing", "%s is missing", f->name);
     return 0;
@@ -169,7 +169,7 @@ cay__entry *cay__entry_find(const cay_manifest *m, const char *path)
     return NULL;
 }
 
-static const cay__field common[] = {
+static const cay__entry_field common[] = {
     { "type", CAY__STR, 0 },       { "description", CAY__STR, CAY__EMPTY },
     { "ephemeral", CAY__BOOL, 0 }, { "redacted", CAY__BOOL, 0 },
     { "is_dir", CAY__BOOL, 0 },    { NULL },
@@ -191,7 +191,7 @@ static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *
     return 0;
 }
 
-static int read_field(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v,
+static int read_field(cay_manifest *m, cay__entry *e, const cay__entry_field *f, const json_t *v,
                       cay_err *err)
 {
     CAY_TRY(check_type("manifest_invalid", e->path, v, f, err));
@@ -213,7 +213,7 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
     e->ephemeral = e->kind->id >= CAY__MOUNT;
     json_object_foreach_safe(o, next, key, v)
     {
-        const cay__field *f = common;
+        const cay__entry_field *f = common;
         while (f->name && strcmp(f->name, key))
             f++;
         bool group = !strcmp(key, "group"), mode = !strcmp(key, "permissions");

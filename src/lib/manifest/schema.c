@@ -202,7 +202,7 @@ static json_t *make_strategy(const cay__kind *k)
     return o;
 }
 
-static json_t *of_field(const cay__kind *k, const cay__field *f)
+static json_t *of_field(const cay__kind *k, const cay__entry_field *f)
 {
     static const char *const types[] = {
         [CAY__STR] = "{\"type\":[\"string\",\"null\"]}",
@@ -243,7 +243,7 @@ static json_t *of_kind(const cay__kind *k)
     json_t *props = json_pack("{s:{s:s,s:s}}", "type", "const", k->name, "description",
                               CAY_OR(about, "")),
            *need = json_pack("[s]", "type"), *more = parse_words(common);
-    for (const cay__field *f = k->fields; f->name; f++) {
+    for (const cay__entry_field *f = k->fields; f->name; f++) {
         json_object_set_new(props, f->name, of_field(k, f));
         if (f->flags & CAY__NEEDED)
             json_array_append_new(need, json_string(f->name));

@@ -97,7 +97,7 @@ static int read_value(cay_manifest *m, cay__env *v, const json_t *j, cay_err *er
         "write {\"type\":\"str\",\"value\":…} or {\"type\":\"ref\",\"source\":\"env:…\"}");
 }
 
-static const cay__field full[] = {
+static const cay__entry_field full[] = {
     { "description", CAY__STR, CAY__EMPTY },
     { "ephemeral", CAY__BOOL, 0 },
     { "redacted", CAY__BOOL, 0 },
@@ -236,7 +236,7 @@ static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
     return fail_invalid(err, "field_type", "groups", "it is a list");
 }
 
-static const cay__field grant_fields[] = {
+static const cay__entry_field grant_fields[] = {
     { "path", CAY__STR, CAY__NEEDED },
     { "host_path", CAY__STR, 0 },
     { "read_only", CAY__BOOL, 0 },

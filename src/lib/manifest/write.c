@@ -50,7 +50,7 @@ static json_t *headers_json(const json_t *headers, bool secrets, bool *left_out)
 static void write_own(json_t *o, const cay__entry *e, bool secrets)
 {
     bool left_out = e->redacted;
-    for (const cay__field *f = e->kind->fields; f->name; f++) {
+    for (const cay__entry_field *f = e->kind->fields; f->name; f++) {
         json_t *v = json_object_get(e->fields, f->name);
         if (!v)
             continue;

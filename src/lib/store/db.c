@@ -350,7 +350,7 @@ int cay__db_fail(cay__db *db, const char *what, cay_err *err)
     return cay_fail(err, CAY_ESYS, "%s: %s", what, text);
 }
 
-sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err)
+sqlite3_stmt *cay__db_query(cay__db *db, enum cay__statement q, cay_err *err)
 {
     if (!db->stmt[q] && sqlite3_prepare_v3(db->sql, queries[q], -1, SQLITE_PREPARE_PERSISTENT,
                                            &db->stmt[q], NULL) != SQLITE_OK) {
@@ -379,7 +379,7 @@ int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err)
     return cay__db_fail(db, what, err);
 }
 
-static int run_query(cay__db *db, enum cay__query q, const char *what, cay_err *err)
+static int run_query(cay__db *db, enum cay__statement q, const char *what, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st) {

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-enum cay__query {
+enum cay__statement {
     CAY__Q_BEGIN,
     CAY__Q_COMMIT,
     CAY__Q_ROLLBACK,
@@ -132,7 +132,7 @@ void cay__db_shared(cay__db *db);
 
 /* The statement, prepared once, without bindings. NULL with *err filled. Give back with
  * cay__db_done(). */
-sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err);
+sqlite3_stmt *cay__db_query(cay__db *db, enum cay__statement q, cay_err *err);
 void cay__db_done(sqlite3_stmt **st);
 #define CAY_AUTOSTMT __attribute__((cleanup(cay__db_done))) sqlite3_stmt
 /* Steps it once: 1 a row, 0 done, else an error. */
@@ -153,12 +153,12 @@ int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, c
 /* db_rows.c. A text to a parameter; NULL is "". */
 void cay__db_text(sqlite3_stmt *st, int i, const char *s);
 /* One statement with up to three texts, NULL: not bound; the count of changed rows, or an error. */
-int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
+int cay__db_change(cay__db *db, enum cay__statement q, const char *a, const char *b, const char *c,
                    const char *what, cay_err *err);
 /* Where a list goes on, in its table's order: 1, 0: nowhere, or an error. after: an id, or
  * ID.CREATED_MS. */
-int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out,
-                cay_err *err);
+int cay__db_seq(cay__db *db, enum cay__statement q, const char *after, const char *what,
+                int64_t *out, cay_err *err);
 /* Rows that were read under the lock, each a block to be freed, for a caller that is told without
  * it. */
 typedef struct cay__db_rows {
@@ -171,7 +171,7 @@ void cay__db_rows_free(cay__db_rows *r);
 /* Ids that a query finds by a reference: its parameters are that, how many at most, and, unless
  * NULL, the tenant. */
 typedef char cay__db_ids[CAY_ID_LEN + 1];
-int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+int cay__db_resolve(cay__db *db, enum cay__statement q, const char *tenant, const char *ref,
                     const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err);
 
 /* store_snaps.c: before its row goes, jobs "remove" for the layers of a sandbox that nobody else

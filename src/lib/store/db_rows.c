@@ -9,7 +9,7 @@ void cay__db_text(sqlite3_stmt *st, int i, const char *s)
     sqlite3_bind_text(st, i, CAY_OR(s, ""), -1, SQLITE_STATIC);
 }
 
-int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
+int cay__db_change(cay__db *db, enum cay__statement q, const char *a, const char *b, const char *c,
                    const char *what, cay_err *err)
 {
     const char *texts[] = { a, b, c };
@@ -23,8 +23,8 @@ int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b,
     return sqlite3_changes(db->sql);
 }
 
-int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out,
-                cay_err *err)
+int cay__db_seq(cay__db *db, enum cay__statement q, const char *after, const char *what,
+                int64_t *out, cay_err *err)
 {
     size_t n = strcspn(after, ".");
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -62,7 +62,7 @@ void cay__db_rows_free(cay__db_rows *r)
     free(r->at);
 }
 
-static int resolve_ref(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+static int resolve_ref(cay__db *db, enum cay__statement q, const char *tenant, const char *ref,
                        const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
 {
     int rc;
@@ -79,7 +79,7 @@ static int resolve_ref(cay__db *db, enum cay__query q, const char *tenant, const
     return rc;
 }
 
-int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+int cay__db_resolve(cay__db *db, enum cay__statement q, const char *tenant, const char *ref,
                     const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;

@@ -256,7 +256,7 @@ int cay__s_tenant_put(void *self, const cay_tenant *t, bool fresh, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE, do_tenant_put, &(tenant_change){ t, fresh }, err);
 }
 
-static int drop_rows(cay__db *db, enum cay__query q, const char *name, cay_err *err)
+static int drop_rows(cay__db *db, enum cay__statement q, const char *name, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
@@ -444,7 +444,8 @@ static void key_add(keys *all, sqlite3_stmt *st)
     }
 }
 
-static int keys_locked(cay__db *db, enum cay__query q, const char *what, keys *out, cay_err *err)
+static int keys_locked(cay__db *db, enum cay__statement q, const char *what, keys *out,
+                       cay_err *err)
 {
     int rc;
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -463,7 +464,7 @@ static int no_key(const char *id, cay_err *err)
                         "there is no key %.16s; cay key ls shows those there are", id);
 }
 
-static int each_key(cay__db *db, enum cay__query q, const char *what, bool one,
+static int each_key(cay__db *db, enum cay__statement q, const char *what, bool one,
                     int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;

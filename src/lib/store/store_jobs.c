@@ -162,7 +162,7 @@ int cay__s_task_put(void *self, const cay_job *t, unsigned how, char *id, cay_er
 typedef struct claim {
     const char *kinds, *owner;
     int64_t now_ms, lease_ms, next_ms;
-    enum cay__query which;
+    enum cay__statement which;
     tasks got;
 } claim;
 
@@ -256,7 +256,7 @@ static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "task_none", "no job is due");
 }
 
-static int claim_by(void *self, enum cay__query which, const char *kinds, const char *owner,
+static int claim_by(void *self, enum cay__statement which, const char *kinds, const char *owner,
                     int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
                     int64_t *next_ms, cay_err *err)
 {

@@ -420,8 +420,8 @@ int cay__s_sync(void *self, cay_err *err)
 }
 
 /* The one number that a query with up to two texts gives. */
-static int query_number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out,
-                        cay_err *err)
+static int query_number(cay__db *db, enum cay__statement q, const char *a, const char *b,
+                        int64_t *out, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)

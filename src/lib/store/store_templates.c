@@ -26,7 +26,7 @@ static int no_template(const char *id, cay_err *err)
                         "there is no template %.64s; cay template ls shows those there are", id);
 }
 
-static int change_template(cay__db *db, enum cay__query q, const char *a, const char *b,
+static int change_template(cay__db *db, enum cay__statement q, const char *a, const char *b,
                            const char *c, cay_err *err)
 {
     return cay__db_change(db, q, a, b, c, "record the template", err);

@@ -49,13 +49,13 @@ typedef struct cay__report {
 } cay__report;
 
 /* Where COPY takes from. */
-typedef enum cay__origin {
+typedef enum cay__copy_from {
     CAY__FROM_CONTEXT = 0,
     CAY__FROM_STAGE,
     CAY__FROM_TEMPLATE,
     CAY__FROM_ARCHIVE,
     CAY__FROM_URL
-} cay__origin;
+} cay__copy_from;
 
 /* What is shown to one RUN: a volume, or a file that is put in place for it and taken away again.
  */
@@ -87,7 +87,7 @@ typedef struct cay__task {
     const cay_pair *env;
     const char *const *shell;
     unsigned mode; /* of --chmod, or 0 */
-    cay__origin origin;
+    cay__copy_from origin;
     size_t stage;     /* FROM_STAGE */
     const char *from; /* FROM_TEMPLATE: its id; FROM_ARCHIVE: the hash by which it is asked for */
     cay__pick pick;   /* FROM_CONTEXT */

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static int fail_invalid(cay_err *err, const cay__line *l, const char *why)
+static int fail_invalid(cay_err *err, const cay__instruction *l, const char *why)
 {
     return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%s", why);
 }
@@ -19,7 +19,7 @@ static char *copy_text(cay__recipe *r, const char *s, size_t n)
     return c;
 }
 
-static int too_many(cay_err *err, const cay__line *l)
+static int too_many(cay_err *err, const cay__instruction *l)
 {
     return cay__dockerfile_bad(err, l, "dockerfile_invalid",
                                "there are more than %d steps, or %d words in one",
@@ -39,7 +39,7 @@ static const char *describe_line(cay__recipe *r, const char *name, const char *r
     return cay__arena_str(&r->mem, b.data);
 }
 
-static int words_of(cay__recipe *r, const cay__line *l, const char *text, cay__words *out,
+static int words_of(cay__recipe *r, const cay__instruction *l, const char *text, cay__words *out,
                     cay_err *err)
 {
     const char *s = text;
@@ -84,7 +84,7 @@ typedef struct flag {
 } flag;
 
 /* --name=value before all else, taken off *rest. */
-static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const flag *known,
+static int flags_of(cay__recipe *r, const cay__instruction *l, const char **rest, const flag *known,
                     cay_err *err)
 {
     long n;
@@ -123,7 +123,7 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
     }
 }
 
-static cay__step *add_step(cay__recipe *r, const cay__line *l, cay__step_kind kind)
+static cay__step *add_step(cay__recipe *r, const cay__instruction *l, cay__step_kind kind)
 {
     cay__step *s = cay__recipe_step(r, kind, l->no);
     if (s)
@@ -131,8 +131,8 @@ static cay__step *add_step(cay__recipe *r, const cay__line *l, cay__step_kind ki
     return s;
 }
 
-static int with_words(cay__recipe *r, const cay__line *l, cay__step_kind kind, const cay__words *w,
-                      bool exec, cay_err *err)
+static int with_words(cay__recipe *r, const cay__instruction *l, cay__step_kind kind,
+                      const cay__words *w, bool exec, cay_err *err)
 {
     cay__step *s = add_step(r, l, kind);
     if (!s)
@@ -143,7 +143,7 @@ static int with_words(cay__recipe *r, const cay__line *l, cay__step_kind kind, c
     return 0;
 }
 
-static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_from(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     const char *rest = l->rest, *platform = NULL;
     cay__words w;
@@ -195,7 +195,7 @@ static void run_script(cay__buf *b, const char *text, size_t len)
 
 /* The command with the bodies of its here-documents, as a shell reads them; a lone <<EOF is a
  * script. */
-static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__step *s,
+static int run_docs(cay__recipe *r, const cay__instruction *l, const char *rest, cay__step *s,
                     cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__RECIPE_BYTES);
@@ -228,7 +228,7 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
     return 0;
 }
 
-static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *texts,
+static int run_mounts(cay__recipe *r, const cay__instruction *l, const cay__words *texts,
                       const cay__run_mount **out, cay_err *err)
 {
     cay__run_mount *m = NULL;
@@ -240,7 +240,7 @@ static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *text
     return 0;
 }
 
-static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_run(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     const char *rest = l->rest, *network = NULL, *texts[CAY__RECIPE_MOUNTS];
     const cay__run_mount *mounts;
@@ -277,7 +277,7 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
 }
 
 /* CMD and ENTRYPOINT: [] is fine, and takes what the base has away. */
-static int on_command(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_command(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     cay__words w = { 0 };
     cay__step_kind kind = CAY__STEP_ENTRYPOINT;
@@ -295,7 +295,7 @@ static int on_command(cay__recipe *r, const cay__line *l, cay_err *err)
     return 0;
 }
 
-static int on_shell(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_shell(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     cay__words w;
     if (!exec_form(r, l->rest, &w) || !w.n)
@@ -304,8 +304,8 @@ static int on_shell(cay__recipe *r, const cay__line *l, cay_err *err)
 }
 
 /* COPY <<EOF /target: one file for each. */
-static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, const cay__step *opt,
-                     cay_err *err)
+static int copy_docs(cay__recipe *r, const cay__instruction *l, const cay__words *w,
+                     const cay__step *opt, cay_err *err)
 {
     size_t used = 0;
     for (size_t i = 0; i + 1 < w->n; i++) {
@@ -329,7 +329,7 @@ static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, co
     return 0;
 }
 
-static int on_copy(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_copy(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     const char *rest = l->rest;
     bool is_copy = *l->name == 'C';
@@ -374,7 +374,7 @@ static bool name_ok(const char *s, size_t n)
 }
 
 /* NAME=VALUE …, or NAME and the rest of the line. */
-static int on_pairs(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_pairs(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     bool env = *l->name == 'E';
     cay__words w;
@@ -408,7 +408,7 @@ static int on_pairs(cay__recipe *r, const cay__line *l, cay_err *err)
 }
 
 /* Words: name and "=default", or name and NULL's stand-in "". */
-static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_arg(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     cay__words w;
     CAY_TRY(words_of(r, l, l->rest, &w, err));
@@ -444,7 +444,7 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
 }
 
 /* WORKDIR and USER: one word that may have blanks; EXPOSE: some. */
-static int on_single_word(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_single_word(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     if (!*l->rest)
         return fail_invalid(err, l, "it needs an argument");
@@ -453,7 +453,7 @@ static int on_single_word(cay__recipe *r, const cay__line *l, cay_err *err)
     return with_words(r, l, *l->name == 'W' ? CAY__STEP_WORKDIR : CAY__STEP_USER, &w, false, err);
 }
 
-static int on_expose(cay__recipe *r, const cay__line *l, cay_err *err)
+static int on_expose(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     cay__words w;
     CAY_TRY(words_of(r, l, l->rest, &w, err));
@@ -464,7 +464,7 @@ static int on_expose(cay__recipe *r, const cay__line *l, cay_err *err)
 
 static const struct {
     const char *name;
-    int (*on)(cay__recipe *, const cay__line *, cay_err *);
+    int (*on)(cay__recipe *, const cay__instruction *, cay_err *);
     const char *remedy; /* of what is known and not understood */
 } table[] = {
     { "FROM", on_from, NULL },
@@ -487,7 +487,7 @@ static const struct {
     { "MAINTAINER", NULL, "write LABEL maintainer=…" },
 };
 
-int cay__dockerfile_step(cay__recipe *r, const cay__line *l, cay_err *err)
+int cay__dockerfile_step(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(table); i++) {
         if (strcmp(table[i].name, l->name))

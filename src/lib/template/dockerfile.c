@@ -18,7 +18,8 @@ typedef struct reader {
     cay_err *err;
 } reader;
 
-int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, const char *fmt, ...)
+int cay__dockerfile_bad(cay_err *err, const cay__instruction *l, const char *reason,
+                        const char *fmt, ...)
 {
     char text[200];
     va_list ap;
@@ -90,7 +91,8 @@ static int read_directives(reader *rd)
             n--;
         if (!strcmp(name, "escape")) {
             if (n - i != 1 || (s[i] != '\\' && s[i] != '`'))
-                return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = back.no },
+                return cay__dockerfile_bad(rd->err,
+                                           &(cay__instruction){ .what = rd->what, .no = back.no },
                                            "dockerfile_invalid", "escape is \\ or `");
             rd->r->escape = s[i];
         } else if (strcmp(name, "syntax") && strcmp(name, "check")) {
@@ -118,7 +120,8 @@ static int read_instruction(reader *rd, cay__buf *out, unsigned *no)
             e--;
         bool go_on = e > i && s[e - 1] == rd->r->escape;
         if (memchr(s, 0, n))
-            return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = rd->no - 1 },
+            return cay__dockerfile_bad(rd->err,
+                                       &(cay__instruction){ .what = rd->what, .no = rd->no - 1 },
                                        "dockerfile_invalid", "there is a NUL byte in it");
         if (!more) {
             s += i;
@@ -133,7 +136,7 @@ static int read_instruction(reader *rd, cay__buf *out, unsigned *no)
     return more;
 }
 
-static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const char **data,
+static int read_doc(reader *rd, const cay__instruction *l, const cay__heredoc *h, const char **data,
                     size_t *len)
 {
     CAY_AUTOBUF body = CAY__BUF(CAY__RECIPE_BYTES);
@@ -162,7 +165,7 @@ static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const
 }
 
 /* Bodies of what the instruction opens with <<. */
-static int read_docs(reader *rd, cay__line *l, const char **docs, size_t *lens)
+static int read_docs(reader *rd, cay__instruction *l, const char **docs, size_t *lens)
 {
     if (strcmp(l->name, "RUN") && strcmp(l->name, "COPY") && strcmp(l->name, "ADD"))
         return 0;
@@ -184,7 +187,7 @@ static int parse_instruction(reader *rd, char *text, unsigned no)
 {
     const char *docs[DOCS];
     size_t lens[DOCS], n = 0;
-    cay__line l = { .what = rd->what, .no = no, .docs = docs, .lens = lens };
+    cay__instruction l = { .what = rd->what, .no = no, .docs = docs, .lens = lens };
     while (text[n] && text[n] != ' ' && text[n] != '\t')
         n++;
     for (size_t i = 0; i < n && i < sizeof l.name - 1; i++) {

@@ -44,18 +44,18 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
 void cay__image_platform(char *out, size_t cap);
 bool cay__digest_ok(const char *s);
 
-typedef struct cay__member {
+typedef struct cay__image_member {
     char name[256];
     uint64_t at, size;
-} cay__member;
+} cay__image_member;
 typedef struct cay__members {
-    cay__member *v;
+    cay__image_member *v;
     size_t n;
 } cay__members;
 /* Regular files of a tar that is not compressed, in their order, as far as it is sound; *out is
  * empty when it is no tar. At most 10,000. */
 int cay__members_read(int fd, cay__members *out, cay_err *err);
-const cay__member *cay__members_find(const cay__members *m, const char *name);
+const cay__image_member *cay__members_find(const cay__members *m, const char *name);
 void cay__members_clear(cay__members *m);
 
 typedef struct cay__image_spec {

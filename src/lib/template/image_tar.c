@@ -83,7 +83,7 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
         return 0;
     uint64_t end = (uint64_t)st.st_size, at = 0;
     while (at + BLOCK <= end && pread(fd, b, BLOCK, (off_t)at) == BLOCK && header_ok(b)) {
-        cay__member m = { .at = at + BLOCK };
+        cay__image_member m = { .at = at + BLOCK };
         if (!parse_number(b + SIZE, 12, &m.size) || m.size > end - m.at) {
             cay__members_clear(out);
             return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
@@ -102,7 +102,7 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
     return 0;
 }
 
-const cay__member *cay__members_find(const cay__members *m, const char *name)
+const cay__image_member *cay__members_find(const cay__members *m, const char *name)
 {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->v[i].name, name))

@@ -115,7 +115,7 @@ bool cay__recipe_mode(const char *text, unsigned *mode);
 bool cay__recipe_flag(const char *text, bool *yes);
 
 /* One instruction: what is behind its name, with continuations joined. */
-typedef struct cay__line {
+typedef struct cay__instruction {
     const char *what; /* the file */
     unsigned no;
     char name[16];
@@ -123,7 +123,7 @@ typedef struct cay__line {
     const char *const *docs; /* bodies of its here-documents, in order */
     const size_t *lens;
     size_t ndocs;
-} cay__line;
+} cay__instruction;
 typedef struct cay__words {
     const char **w; /* in the recipe's memory, NULL-terminated */
     size_t n;
@@ -141,10 +141,10 @@ long cay__word_next(const char **s, char escape);
 
 cay__step *cay__recipe_step(cay__recipe *r, cay__step_kind kind,
                             unsigned line); /* NULL: too many */
-int cay__dockerfile_step(cay__recipe *r, const cay__line *l, cay_err *err);
+int cay__dockerfile_step(cay__recipe *r, const cay__instruction *l, cay_err *err);
 /* mount.c: what is behind --mount=. */
 #define CAY__RECIPE_MOUNTS 32 /* of one RUN */
-int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__run_mount *out,
-                    cay_err *err);
-int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+int cay__mount_read(cay__recipe *r, const cay__instruction *l, const char *text,
+                    cay__run_mount *out, cay_err *err);
+int cay__dockerfile_bad(cay_err *err, const cay__instruction *l, const char *reason,
+                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));

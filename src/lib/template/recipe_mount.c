@@ -31,8 +31,8 @@ static const struct {
 };
 static const char *const types[] = { "bind", "cache", "secret", "tmpfs" };
 
-static int fail_unsupported(cay_err *err, const cay__line *l, const char *why, const char *what,
-                            size_t n)
+static int fail_unsupported(cay_err *err, const cay__instruction *l, const char *why,
+                            const char *what, size_t n)
 {
     return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--mount: %s%.*s", why,
                                (int)CAY_MIN(n, (size_t)60), what);
@@ -62,7 +62,8 @@ static char *value_of(cay__recipe *r, const char *s, size_t n)
     return v;
 }
 
-static int type_of(const cay__line *l, const char *text, char escape, char *out, cay_err *err)
+static int type_of(const cay__instruction *l, const char *text, char escape, char *out,
+                   cay_err *err)
 {
     *out = 'b';
     for (const char *s = text; *s; s += s[0] == ',') {
@@ -81,7 +82,7 @@ static int type_of(const cay__line *l, const char *text, char escape, char *out,
     return 0;
 }
 
-static int read_option(cay__recipe *r, const cay__line *l, const char *s, size_t n,
+static int read_option(cay__recipe *r, const cay__instruction *l, const char *s, size_t n,
                        cay__run_mount *out, cay_err *err)
 {
     const char *eq = memchr(s, '=', n);
@@ -110,8 +111,8 @@ static int read_option(cay__recipe *r, const cay__line *l, const char *s, size_t
     return 0;
 }
 
-int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__run_mount *out,
-                    cay_err *err)
+int cay__mount_read(cay__recipe *r, const cay__instruction *l, const char *text,
+                    cay__run_mount *out, cay_err *err)
 {
     *out = (cay__run_mount){ 0 };
     CAY_TRY(type_of(l, text, r->escape, &out->type, err));

@@ -58,7 +58,7 @@ static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_
         *size = (uint64_t)st.st_size;
         return 0;
     }
-    const cay__member *m = cay__members_find(&o->members, name);
+    const cay__image_member *m = cay__members_find(&o->members, name);
     if (!m)
         return fail_missing(name, err);
     *fd = fcntl(o->file, F_DUPFD_CLOEXEC, 3);

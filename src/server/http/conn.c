@@ -40,7 +40,7 @@ static void name_peer(cay__conn *c)
         inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&a)->sin6_addr, c->peer, sizeof c->peer);
 }
 
-void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
+void cay__lane_accept(cay__lane *l, cay__listener *via, int fd)
 {
     static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: "
                                "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";

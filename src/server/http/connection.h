@@ -176,7 +176,7 @@ void cay__lane_close(cay__lane *l); /* after its thread */
 void cay__lane_post(cay__conn *c);
 void cay__lane_wake(cay__lane *l);
 /* conn.c */
-void cay__conn_accept(cay__lane *l, cay__listener *via, int fd);
+void cay__lane_accept(cay__lane *l, cay__listener *via, int fd);
 void cay__conn_resume(cay__conn *c); /* on the lane: a worker gave it back */
 void cay__conn_answered(
     cay__conn *c); /* on the lane: all of the answer is in `out`, or a stream is ready */

@@ -65,7 +65,7 @@ static void on_door(cay__watch *w, uint32_t events)
         int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        cay__conn_accept(door->lane, door->via, fd);
+        cay__lane_accept(door->lane, door->via, fd);
     }
 }
 

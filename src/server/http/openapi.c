@@ -29,7 +29,7 @@ static json_t *describe_content(const char *type, json_t *schema)
     return json_pack("{s:{s:o}}", type, "schema", schema);
 }
 
-static json_t *describe_answer(json_t *schemas, const cay__answer *a)
+static json_t *describe_answer(json_t *schemas, const cay__op_answer *a)
 {
     static const struct {
         int status;
@@ -107,7 +107,7 @@ static void add_query_params(json_t *params, const cay__shape *query)
     }
 }
 
-static void add_answer(json_t *answers, json_t *schemas, const cay__answer *a)
+static void add_answer(json_t *answers, json_t *schemas, const cay__op_answer *a)
 {
     char status[12];
     snprintf(status, sizeof status, "%d", a->status);
@@ -121,8 +121,8 @@ static json_t *describe_answers(json_t *schemas, const cay__operation *op)
         add_answer(answers, schemas, &op->answers[i]);
     for (size_t i = 0; cay__operation_fails[i]; i++)
         if (op->fails & (1u << i))
-            add_answer(answers, schemas, &(cay__answer){ cay__operation_fails[i] });
-    json_object_set_new(answers, "default", describe_answer(schemas, &(cay__answer){ 500 }));
+            add_answer(answers, schemas, &(cay__op_answer){ cay__operation_fails[i] });
+    json_object_set_new(answers, "default", describe_answer(schemas, &(cay__op_answer){ 500 }));
     return answers;
 }
 

@@ -246,7 +246,7 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__docker_view v;
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     if (!runs) {
         CAY_TRY(cay__docker_look(b, call, &v, err)); /* is it still the one that was made? */
         json_decref(v.all);

@@ -106,7 +106,7 @@ static void ask_deadlines(cay__docker_box *b, const cay_call *asked, cay_box_sta
     cay__reply r = { 0 };
     int sock = -1;
     cay__str_copy(m.id, sizeof m.id, b->id);
-    cay__ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
     if (cay__link_begin(&b->link, call, &ask, &r, &sock, NULL) < 0)
         return;
     out->deadline_ms = r.box.deadline_ms;

@@ -89,7 +89,7 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
                              .network = b->l->kind->level == CAY_LEVEL_NONE ? "all" : "off" };
     out->walls = b->l->kind->layers(&out->nwalls);
     cay_m_hello hello = { .version = CAY_MSG_VERSION };
-    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &hello, .len = sizeof hello };
+    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &hello, .len = sizeof hello };
     if (m.state != CAY_STOPPED && cay__local_reach(b, &sock, NULL) == 0 &&
         cay__link_call(&b->link, call, &ask, &r, NULL) == 0)
         out->pid = r.hello.pid;

@@ -258,7 +258,7 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
 static int start_box(local_box *b, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     return cay__link_call(&b->link, call, &ask, NULL, err);
 }
 

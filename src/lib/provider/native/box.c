@@ -47,7 +47,7 @@ static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
 {
     cay_m_box m = { 0 };
     cay__str_copy(m.id, sizeof m.id, prefix);
-    cay__ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int got = -1;
@@ -130,11 +130,11 @@ int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void
     cay__nbox *b = box;
     if (!b->wish)
         return name_user(b, spec, cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err), err);
-    cay__ask ask = { .type = CAY_MSG_CREATE,
-                     .body = &b->wish->m,
-                     .len = sizeof b->wish->m,
-                     .tail = b->wish->tail,
-                     .tail_len = b->wish->len };
+    cay__link_ask ask = { .type = CAY_MSG_CREATE,
+                          .body = &b->wish->m,
+                          .len = sizeof b->wish->m,
+                          .tail = b->wish->tail,
+                          .tail_len = b->wish->len };
     CAY_FAULT("client.run.send");
     b->n->link.ahead = &ask;
     int rc = cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);

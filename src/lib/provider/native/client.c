@@ -30,7 +30,7 @@ static uint16_t answer_of(uint16_t request)
     }
 }
 
-static uint16_t get_awaited_type(const cay__ask *ask)
+static uint16_t get_awaited_type(const cay__link_ask *ask)
 {
     return CAY_OR(ask->answer, answer_of(ask->type));
 }
@@ -106,7 +106,7 @@ static int fail_peer_died(const char *peer, cay_err *err)
     return cay_fail_why(err, CAY_EGONE, "peer_died", "the %s ended during the call", peer);
 }
 
-static int send_ask(int sock, const cay_call *call, const cay__ask *a, const char *peer,
+static int send_ask(int sock, const cay_call *call, const cay__link_ask *a, const char *peer,
                     cay_err *err)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, a->type, (uint32_t)a->tail_len, 0 };
@@ -205,8 +205,8 @@ static int as_error(const cay_m_error *e, cay_err *err)
 }
 
 /* It answers for what follows: that is asked of what it was to make. */
-static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, const char *peer,
-                          cay_err *err)
+static int answered_ahead(int sock, const cay_call *call, const cay__link_ask *ask,
+                          const char *peer, cay_err *err)
 {
     cay__reply r = { .tail = NULL };
     CAY_TRY(recv_reply(sock, call, get_awaited_type(ask), peer, &r, err));
@@ -225,7 +225,7 @@ static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, c
 }
 
 /* One try. *sent tells whether the peer may have begun the work. */
-static int try_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+static int try_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                     int *sock, bool *sent, cay_err *err)
 {
     CAY_AUTOFD s = -1;
@@ -269,7 +269,7 @@ static int pause_for(const cay_call *call, int ms, const char *peer, cay_err *er
     return 0;
 }
 
-int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+int cay__link_begin(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                     int *sock, cay_err *err)
 {
     int s = -1, rc = 0;
@@ -309,7 +309,7 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
     return 0;
 }
 
-int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                    cay_err *err)
 {
     cay__reply scratch;
@@ -328,7 +328,7 @@ int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t 
                   uint64_t b, cay__reply *out, cay_err *err)
 {
     cay_m_box m = { .a = a, .b = b };
-    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = type, .body = &m, .len = sizeof m };
     cay__str_copy(m.id, sizeof m.id, box);
     return cay__link_call(l, call, &ask, out, err);
 }
@@ -341,7 +341,9 @@ int cay__link_session(cay__link *l, const char *box, const cay_call *call, const
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return cay_fail_sys(err, CAY_ESYS, "session socket");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__ask ask = { CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1 };
+    cay__link_ask ask = {
+        CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1
+    };
     cay__str_copy(m.id, sizeof m.id, box);
     CAY_TRY(cay__link_call(l, call, &ask, NULL, err));
     *sock = CAY_STEAL_FD(mine);

@@ -32,14 +32,14 @@ typedef struct cay__link {
     int nidle;
     /* Sent on the same connection before whatever comes next, and answered before it: a create that
      * its first command does not wait for. Only where one thread has the link. */
-    const struct cay__ask *ahead;
+    const struct cay__link_ask *ahead;
 } cay__link;
 
 void cay__link_open(cay__link *l, int (*dial)(void *, const cay_call *, int *, cay_err *),
                     void *arg, const char *peer);
 void cay__link_close(cay__link *l);
 
-typedef struct cay__ask {
+typedef struct cay__link_ask {
     uint16_t type;
     const void *body;
     size_t len;
@@ -48,7 +48,7 @@ typedef struct cay__ask {
     const int *fds;
     int nfds;
     uint16_t answer; /* another than proto.h names beside the type, or 0 */
-} cay__ask;
+} cay__link_ask;
 
 typedef struct cay__reply {
     uint16_t type;
@@ -74,7 +74,7 @@ typedef struct cay__reply {
  * CAY_EUPSTREAM. WRITE is not repeated once it was sent: bytes must not arrive twice. When the peer
  * dies again and again: CAY_EGONE if all it held died with it, CAY_EUPSTREAM if another adopts
  * that. */
-int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                    cay_err *err);
 
 /* A request about a box: what is in its cay_m_box. out may be NULL. */
@@ -86,7 +86,7 @@ int cay__link_session(cay__link *l, const char *box, const cay_call *call, const
 
 /* For requests that keep their connection: the same, and *sock is the caller's, to be closed or,
  * once the peer has nothing more to say on it, given back. *sock untouched on failure. */
-int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
+int cay__link_begin(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                     int *sock, cay_err *err);
 /* The next packet on it; `want` is the type awaited, END and ERROR come as they are.
  * CAY_EGONE when the peer died. */

@@ -317,8 +317,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         fds.n++;
         m.flags |= CAY_CREATE_NET;
     }
-    cay__ask ask = { CAY_MSG_CREATE, &m,      sizeof m, tail.data,
-                     tail.len,       fds.fds, fds.n,    together ? CAY_MSG_NET : 0 };
+    cay__link_ask ask = { CAY_MSG_CREATE, &m,      sizeof m, tail.data,
+                          tail.len,       fds.fds, fds.n,    together ? CAY_MSG_NET : 0 };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int rc;

@@ -101,7 +101,7 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
 {
     cay__native *me = self;
     cay_m_box m = { 0 };
-    cay__ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int got = -1;
@@ -141,7 +141,7 @@ static int drain_events(cay__native *n, cay__news *s, cay_err *err)
     if (s->sock >= 0 && got < 0 && errno == EAGAIN)
         return 0;
     cay_m_box m = { .a = 1 };
-    cay__ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     cay__close_fd(&s->sock);
     s->count++;

@@ -13,7 +13,9 @@ static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *
                    cay__reply *r, cay_err *err)
 {
     memcpy(m->id, b->id, sizeof m->id);
-    cay__ask ask = { .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = fds, .nfds = nfds };
+    cay__link_ask ask = {
+        .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = fds, .nfds = nfds
+    };
     return cay__link_call(&b->n->link, call, &ask, r, err);
 }
 

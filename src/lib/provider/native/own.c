@@ -20,7 +20,7 @@ static void claim_box(cay__nbox *b)
 {
     char probe;
     cay_m_create m = { .flags = CAY_CREATE_EPHEMERAL };
-    cay__ask ask = { .type = CAY_MSG_CREATE, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_CREATE, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     int sock = -1;
     if (recv(b->owner, &probe, 1, MSG_PEEK | MSG_DONTWAIT) != 0)

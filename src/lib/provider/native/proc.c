@@ -226,7 +226,7 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     int fds[3] = { -1, -1, -1 }, n = 0, rc = 0;
     char room[1024 + CAY_LABELS_MAX];
     cay__reply r = { .tail = room, .tail_cap = sizeof room };
-    cay__ask ask = { .type = CAY_MSG_SPAWN, .body = m, .len = sizeof *m };
+    cay__link_ask ask = { .type = CAY_MSG_SPAWN, .body = m, .len = sizeof *m };
 
     for (int i = 0; rc == 0 && s->attach && i < (s->tty ? 1 : 2); i++) {
         rc = make_reader(&p->first[i], &fds[n], err);
@@ -312,7 +312,7 @@ static int find_process(cay__link *l, const char *box, const cay_call *call, con
 {
     char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
-    cay__ask ask = { .type = CAY_MSG_PROC_FIND, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_PROC_FIND, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail };
     cay__str_copy(m.id, sizeof m.id, box);
     if (!cay__str_copy(m.ref, sizeof m.ref, ref))
@@ -350,7 +350,7 @@ static int call_process(nproc *p, const cay_call *call, uint16_t type, uint64_t 
                         cay_err *err)
 {
     cay_m_stream m = stream_of(p, 0, 0, a, b);
-    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = type, .body = &m, .len = sizeof m };
     return cay__link_call(p->link, call, &ask, NULL, err);
 }
 
@@ -370,7 +370,7 @@ int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_
         CAY_AUTOFD wr = -1;
         CAY_TRY(make_reader(&rd, &wr, err));
         cay_m_stream m = stream_of(p, which, offset, 0, 0);
-        cay__ask ask = {
+        cay__link_ask ask = {
             .type = CAY_MSG_OUTPUT, .body = &m, .len = sizeof m, .fds = &wr, .nfds = 1
         };
         CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
@@ -389,7 +389,7 @@ int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64
     CAY_AUTOFREE char *room = cay__alloc(CAY_CHUNK);
     size_t want = CAY_MIN(cap, (size_t)CAY_CHUNK);
     cay_m_stream m = stream_of(p, which, *offset, want, time_ms != NULL);
-    cay__ask ask = { .type = CAY_MSG_READ, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_READ, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = room, .tail_cap = CAY_CHUNK };
     CAY_TRY(cay__link_call(p->link, call, &ask, &r, err));
     if (r.tail_len > want)
@@ -421,11 +421,11 @@ int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t l
     for (size_t at = 0; at < len;) {
         size_t n = CAY_MIN(len - at, (size_t)CAY_CHUNK);
         cay_m_stream m = stream_of(p, 0, 0, 0, 0);
-        cay__ask ask = { .type = CAY_MSG_WRITE,
-                         .body = &m,
-                         .len = sizeof m,
-                         .tail = (const char *)data + at,
-                         .tail_len = n };
+        cay__link_ask ask = { .type = CAY_MSG_WRITE,
+                              .body = &m,
+                              .len = sizeof m,
+                              .tail = (const char *)data + at,
+                              .tail_len = n };
         CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
         at += n;
     }
@@ -579,7 +579,7 @@ int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
 {
     char tail[2048];
     cay_m_box m = { .a = 0 };
-    cay__ask ask = { .type = CAY_MSG_PROCS, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_PROCS, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail - 3 };
     CAY_AUTOFD sock = -1;
     cay__str_copy(m.id, sizeof m.id, box);

@@ -139,7 +139,7 @@ static int op_remove_files(void *self, const cay_call *call, const char *id, cay
     cay_err e = CAY_ERR_INIT;
     cay__reply r = { 0 };
     cay__str_copy(m.id, sizeof m.id, id);
-    cay__ask ask = { .type = CAY_MSG_DESTROY, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_DESTROY, .body = &m, .len = sizeof m };
     int rc = cay__link_call(&n->link, call, &ask, &r, &e);
     if (rc == CAY_ENOENT || (rc == CAY_EISOLATION && !has_dir(n, id)))
         return 0;
@@ -154,7 +154,7 @@ static int op_events(void *self, const char *id, int *fd, cay_err *err)
     cay_m_box m = { 0 };
     cay__reply r = { 0 };
     cay__str_copy(m.id, sizeof m.id, CAY_OR(id, ""));
-    cay__ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
     return cay__link_begin(&n->link, NULL, &ask, &r, fd, err);
 }
 

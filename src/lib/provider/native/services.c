@@ -104,7 +104,7 @@ static int open_services(cay__link *link, const char *id, const cay_call *call, 
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
     cay__str_copy(m.id, sizeof m.id, id);
     cay__str_copy(m.proc, sizeof m.proc, CAY_OR(name, ""));
-    cay__ask ask = {
+    cay__link_ask ask = {
         .type = CAY_MSG_SERVICES, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
     };
     cay__reply r = { 0 };

@@ -39,11 +39,11 @@ static int swap_upper(cay__nbox *b, const cay_call *call, const cay_snap *spec, 
     CAY_TRY(add_names(&tail, spec->layers, spec->nlayers, err));
     cay__str_copy(m.id, sizeof m.id, b->id);
     cay__str_copy(m.layer, sizeof m.layer, spec->layer);
-    cay__ask ask = { .type = CAY_MSG_SNAPSHOT,
-                     .body = &m,
-                     .len = sizeof m,
-                     .tail = tail.data,
-                     .tail_len = tail.len };
+    cay__link_ask ask = { .type = CAY_MSG_SNAPSHOT,
+                          .body = &m,
+                          .len = sizeof m,
+                          .tail = tail.data,
+                          .tail_len = tail.len };
     CAY_FAULT("client.snapshot.send");
     CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
     CAY_FAULT("client.snapshot.answered");
@@ -117,11 +117,11 @@ int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     cay__str_copy(m.id, sizeof m.id, b->id);
     CAY_TRY(add_names(&tail, layers, n, err));
-    cay__ask ask = { .type = CAY_MSG_RESTACK,
-                     .body = &m,
-                     .len = sizeof m,
-                     .tail = tail.data,
-                     .tail_len = tail.len };
+    cay__link_ask ask = { .type = CAY_MSG_RESTACK,
+                          .body = &m,
+                          .len = sizeof m,
+                          .tail = tail.data,
+                          .tail_len = tail.len };
     CAY_FAULT("client.restack.send");
     return cay__link_call(&b->n->link, call, &ask, NULL, err);
 }
@@ -133,6 +133,6 @@ int cay__native_layer_remove(void *self, const cay_call *call, const char *layer
     CAY_TRY(check_name(layer, err));
     CAY_TRY(cay__native_meet(n, call, err));
     cay__str_copy(m.layer, sizeof m.layer, layer);
-    cay__ask ask = { .type = CAY_MSG_UNLAYER, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_UNLAYER, .body = &m, .len = sizeof m };
     return cay__link_call(&n->link, call, &ask, NULL, err);
 }

@@ -308,7 +308,7 @@ static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bo
 int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     pthread_mutex_lock(&n->lock);
     bool met = n->met;

@@ -48,9 +48,9 @@ const char *cay__native_owner(const cay__req *r)
     return r->who.tenant;
 }
 
-static const cay__answer *find_answer(const cay__req *r, int status)
+static const cay__op_answer *find_answer(const cay__req *r, int status)
 {
-    const cay__answer *a = r->route->op->answers;
+    const cay__op_answer *a = r->route->op->answers;
     while (!a->shape || (status && a->status != status))
         a++;
     return a;
@@ -58,7 +58,7 @@ static const cay__answer *find_answer(const cay__req *r, int status)
 
 int cay__reply_status(cay__req *r, int status, const void *obj)
 {
-    const cay__answer *a = find_answer(r, status);
+    const cay__op_answer *a = find_answer(r, status);
     CAY_AUTOBUF b = CAY__BUF(2 * (size_t)ITEMS_MAX);
     cay__shape_put(&b, a->shape, CAY__F_OUT | cay__native_view(r), obj);
     return cay__reply(r, a->status, "application/json", b.data, b.len);
