@@ -100,7 +100,9 @@ class Source:
             if t.text == "=" and level == 0:
                 return None
             if t.text == "(":
-                if (level == 0 and k and piece[k - 1].kind == "word" and piece[k - 1].text not in KEYWORDS
+                if piece[k + 1 : k + 2] and piece[k + 1].text == "*" and level == 0:
+                    pass  # `int (*const kinds[])(…)`: a pointer's declarator, and `int` is no name
+                elif (level == 0 and k and piece[k - 1].kind == "word" and piece[k - 1].text not in KEYWORDS
                         and not piece[k - 1].text.startswith("CAY_")):
                     return piece[k - 1]
                 level += 1
