@@ -72,6 +72,22 @@ static void harmless(const char *what, const char *out, ssize_t n)
     }
 }
 
+/* Waits until a process has written that many bytes to each of its streams. */
+static void await_output(cay_proc *p, size_t bytes)
+{
+    cay_err err = CAY_ERR_INIT;
+    int64_t end = now_ms() + 20000;
+    for (int stream = CAY_STDOUT; stream <= CAY_STDERR; stream++)
+        for (size_t n = 0; n < bytes && now_ms() < end; nap(10)) {
+            uint64_t at = 0, lost = 0;
+            char text[4096];
+            bool eof;
+            if (cay_proc_read(p, within(5000), stream, &at, text, sizeof text, &n, &lost, &eof,
+                              &err) < 0)
+                give_up("read: %s", err.msg);
+        }
+}
+
 static void s54_escapes(void)
 {
     static char out[1 << 18];
@@ -100,7 +116,7 @@ static void s54_escapes(void)
                     .tag = "evil" };
     if (cay_sandbox_spawn(sb, within(5000), &s, &p, &err) < 0)
         give_up("spawn: %s", err.msg);
-    nap(200);
+    await_output(p, sizeof EVIL - 1);
     snprintf(from, sizeof from, "%s:/workspace/f", id);
     harmless("files ls", out, cay(out, sizeof out, "files", "ls", id, "/workspace", NULL));
     harmless("ps", out, cay(out, sizeof out, "ps", id, NULL));

@@ -62,7 +62,10 @@ static void s86_orphan(void)
     cay_spawn s = { .size = sizeof s,
                     .argv = (const char *[]){ "sudo", "sleep", "86086", NULL },
                     .timeout_ms = 1000 };
-    command(sb, NULL, "sudo sleep 86087 & sleep 1; kill -9 $!", NULL, 0);
+    command(sb, NULL,
+            "sudo sleep 86087 & until pgrep -f '^sleep 86087' >/dev/null; do sleep 0.05; done; "
+            "kill -9 $!",
+            NULL, 0);
     CHECK(gone(sb, "^sleep 86087", 15000), "a command outlives the sudo that was killed");
     if (cay_sandbox_run(sb, within(30000), &s, NULL, 0, 0, &r, &err) == 0)
         cay_result_clear(&r);

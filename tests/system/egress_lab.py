@@ -24,6 +24,14 @@ def sh(*argv):
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
 
+def until(fact, otherwise, seconds=20):
+    """Waits for a fact; fails with a sentence when it does not come."""
+    end = time.time() + seconds
+    while not fact():
+        assert time.time() < end, otherwise
+        time.sleep(0.02)
+
+
 def setns(fd):
     if libc.setns(fd, 0x40000000) < 0:
         raise OSError(ctypes.get_errno(), "setns")

@@ -382,13 +382,23 @@ static void deadlines_still_fire(void **state)
     cay_sandbox_unref(pause);
 }
 
+static bool has_output(void *proc)
+{
+    uint64_t at = 0, lost;
+    char text[64];
+    size_t n = 0;
+    bool eof;
+    OK(cay_proc_read(proc, CALL(20000), CAY_STDOUT, &at, text, sizeof text, &n, &lost, &eof, E));
+    return n > 0;
+}
+
 static void a_paused_one_stays_paused(void **state)
 {
     (void)state;
     cay_sandbox *sb = make((cay_create){ 0 });
     cay_proc *p = spawn(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 50 ]; do echo tick $i; "
                                                   "i=$((i+1)); sleep 0.02; done; exit 9" });
-    nap(200);
+    assert_true(support_until(has_output, p, 20000));
     OK(cay_sandbox_pause(sb, CALL(20000), E));
     kill_keeper();
     assert_int_equal(state_of(sb, NULL, NULL), CAY_PAUSED);

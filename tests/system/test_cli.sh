@@ -27,6 +27,10 @@ run() { code=0; "$@" >"$t/out" 2>"$t/err" </dev/null || code=$?; }
 is() { [ "$code" = "$1" ]; }
 says() { grep -qF -- "$1" "$t/out"; }
 errs() { grep -qF -- "$1" "$t/err"; }
+until_() { # CONDITION…: within 20 s
+    for _ in $(seq 200); do "$@" && return; sleep 0.1; done
+    false
+}
 json() { if command -v jq >/dev/null; then jq -e . >/dev/null; else python3 -m json.tool >/dev/null; fi; }
 
 run "$cay" doctor
@@ -123,7 +127,8 @@ run "$cay" exec "$id"; is 2; ok 'exec without a command is a usage error'
 run "$cay" exec -w /no/such/dir "$id" -- true; [ "$code" -ge 125 ] && errs /no/such/dir; ok 'exec names a directory that is not there'
 p=$("$cay" exec -d --tag ticker "$id" -- sh -c 'echo one; echo two >&2; while :; do sleep 0.2; echo tick; done' 2>"$t/err")
 case $p in p*) true ;; *) false ;; esac; ok 'exec -d prints a process id'
-sleep 0.5
+ticks() { "$cay" logs --stdout "$id" ticker 2>/dev/null </dev/null | grep -q tick; }
+until_ ticks
 run "$cay" ps "$id"; is 0 && says ticker && says "$p"; ok 'ps shows a process with its tag'
 run "$cay" ps --json "$id"; is 0 && json <"$t/out"; ok 'ps --json is JSON'
 run "$cay" ps -q "$id"; is 0 && says "$p"; ok 'ps -q gives ids'
@@ -135,7 +140,9 @@ run "$cay" exec -l nonsense "$id" -- true; is 2 && errs nonsense; ok 'a label wi
 run "$cay" logs "$id" ticker; is 0 && says one && errs two; ok 'logs by tag, each stream to its own'
 run "$cay" logs --stdout -n 1 "$id" "$p"; is 0 && says tick && ! says one; ok 'logs -n prints the last lines alone'
 code=0; "$cay" logs -f "$id" ticker 2>/dev/null | head -n 2 >"$t/out"; says one; ok 'logs -f ends quietly when its reader leaves'
-p2=$("$cay" exec -d --kept 4k "$id" -- sh -c 'seq 10000' 2>"$t/err"); sleep 0.5
+p2=$("$cay" exec -d --kept 4k "$id" -- sh -c 'seq 10000' 2>"$t/err")
+wrote_all() { "$cay" logs "$id" "$p2" 2>/dev/null </dev/null | grep -q '^10000$'; }
+until_ wrote_all
 run "$cay" logs "$id" "$p2"; is 0 && says 10000 && [ "$(wc -c <"$t/out")" -le 4096 ] && errs 'no longer kept'; ok 'exec --kept bounds what is kept, and logs says what went'
 run "$cay" exec --kept 1k "$id" -- true; is 2 && errs '--kept'; ok 'a size that cannot be kept is refused'
 run "$cay" logs "$id" nosuch; is 1 && errs nosuch; ok 'logs names an unknown process'
@@ -201,8 +208,9 @@ run "$cay" files rm -r "$id" m; is 0; ok 'files rm -r removes a tree'
 run "$cay" files rm "$id" m; is 1; ok 'files rm fails for a path that is not there'
 run "$cay" files rm -f "$id" m; is 0; ok 'files rm -f ignores a path that is not there'
 "$cay" files watch -q -n 1 "$id" copy >"$t/watch" 2>&1 & w=$!
-sleep 0.5; "$cay" exec "$id" -- touch copy/fresh; for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $w 2>/dev/null || break; sleep 0.2; done
-kill $w 2>/dev/null; grep -q fresh "$t/watch"; ok 'files watch sees a new file'
+sees_a_new_file() { "$cay" exec "$id" -- touch "copy/fresh$((k += 1))" </dev/null && grep -q fresh "$t/watch"; } # once it watches
+k=0; until_ sees_a_new_file; code=$?
+kill $w 2>/dev/null; is 0; ok 'files watch sees a new file'
 if "$cay" files xattr "$id" copy/a user.k=v 2>/dev/null; then
     run "$cay" files xattr "$id" copy/a user.k; says v; ok 'files xattr sets and reads an attribute'
     run "$cay" files xattr "$id" copy/a; says user.k; ok 'files xattr lists attributes'
@@ -216,7 +224,8 @@ run "$cay" files ls --json "$id" evil; is 0 && json <"$t/out" && ! grep -q "$esc
 
 if command -v bash >/dev/null; then
     "$cay" exec -qd --tag odd "$id" -- bash -c 'exec -a "$(printf "a\033]0;t\007b")" sleep 60' >/dev/null
-    sleep 0.3
+    has_its_name() { "$cay" exec "$id" -- pgrep -f '^a.]0;t.b 60' >/dev/null 2>&1 </dev/null; }
+    until_ has_its_name
     run "$cay" ps "$id"; is 0 && says sleep || says 'a\x1b]0;t'; ! grep -q "$esc" "$t/out"; ok 'a hostile process name is shown, not sent'
     "$cay" signal -s KILL "$id" odd
 fi
@@ -300,9 +309,13 @@ run "$cay" top --once; is 0 && says "$id"; ok 'top --once shows a sandbox'
 run "$cay" top --json; is 0 && json <"$t/out"; ok 'top --json is JSON'
 if "$cay" pause -q "$id" 2>"$t/err"; then
     "$cay" resume -q "$id"
-    "$cay" events -n 1 --for 5s --json "$id" >"$t/events" 2>&1 & w=$!
-    sleep 0.3; "$cay" pause -q "$id" 2>"$t/err"; code=$?; wait $w
-    is 0 && json <"$t/events"; ok 'events --json tells a pause'
+    "$cay" events --for 60s --json "$id" >"$t/events" 2>&1 & w=$!
+    hears() { "$cay" exec "$id" -- true </dev/null && [ -s "$t/events" ]; } # each command is an event
+    until_ hears
+    "$cay" pause -q "$id" 2>"$t/err"; code=$?
+    until_ grep -q '"paused"' "$t/events"
+    kill $w; wait $w 2>/dev/null
+    is 0 && grep -q '"paused"' "$t/events" && tail -n 1 "$t/events" | json; ok 'events --json tells a pause'
     run "$cay" inspect "$id"; says '"state": "paused"'; ok 'inspect tells that a sandbox is paused'
     run "$cay" exec "$id" -- true; is 125; ok 'exec in a paused sandbox is refused'
     run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- true; is 0; ok 'resume lets a paused sandbox work again'
@@ -395,7 +408,8 @@ if [ "$provider" = native ]; then
     fi
     run "$cay" run --require nosuch-feature -- true; is 125 && errs nosuch-feature; ok 'an unknown feature is named'
     "$cay" run -- sleep 300 >/dev/null 2>&1 & k=$!
-    sleep 1; kill -9 $k; wait $k 2>/dev/null
+    until_ pgrep -f '^sleep 300$' >/dev/null
+    kill -9 $k; wait $k 2>/dev/null
     for i in 1 2 3 4 5 6 7 8 9 10; do pgrep -f '^sleep 300$' >/dev/null || break; sleep 0.3; done
     ! pgrep -f '^sleep 300$' >/dev/null; ok 'a thrown-away sandbox goes with the program that made it'
     id=$("$cay" create -q --ttl 1s); run "$cay" wait --timeout 8s "$id"; [ "$code" = 0 ] || errs "$id"; ok 'a sandbox ends when its lifetime is over'

@@ -26,6 +26,10 @@ tidy() {
     rm -rf "$CAY_HOME" "$dir"
 }
 trap tidy EXIT
+ends() { # PID: a process that was killed is gone
+    for _ in $(seq 100); do kill -0 "$1" 2>/dev/null || return 0; sleep 0.05; done
+    fail "process $1 does not end"
+}
 fail() { echo "  $*"; bad=1; now=1; }
 policy() { # WORDS…: a file of it
     mode=rules
@@ -128,9 +132,9 @@ case_snapshots_undo_and_forks_keep_the_policy() { # the way out is as it was: af
 
 case_a_policy_is_refused_while_port_53_is_taken() {
     create
-    timeout 10 "$cay" exec "$id" -- sh -c 'python3 -c "
+    timeout 20 "$cay" exec "$id" -- sh -c 'python3 -c "
 import socket,time
-s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind((\"0.0.0.0\",53)); time.sleep(60)" >/dev/null 2>&1 & sleep 0.5' </dev/null
+s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind((\"0.0.0.0\",53)); open(\"/tmp/bound\", \"w\"); time.sleep(60)" >/dev/null 2>&1 & until [ -e /tmp/bound ]; do sleep 0.05; done' </dev/null
     "$drive" policy "$id" "$(policy good.test)" 2>"$dir/err" && fail "set although port 53 is taken"
     grep -q port_53_taken "$dir/err" || fail "$(cat "$dir/err")"
     inside pkill -9 python3
@@ -172,7 +176,7 @@ case_a_policy_outlives_the_keeper() {
     for i in 1 2 3; do
         k=$(keeper) e=$(egress)
         kill -9 "$k"
-        sleep 0.2
+        ends "$k"
         reaches http://good.test/ # the next keeper, the same egress
         [ "$(keeper)" != "$k" ] || fail "the same keeper"
         [ "$(egress)" = "$e" ] || fail "another egress"
@@ -220,8 +224,9 @@ case_a_policy_outlives_keeper_and_egress() {
     create good.test
     reaches http://good.test/
     before=$(inside getent ahostsv4 good.test | head -1 | cut -d' ' -f1)
-    kill -9 "$(egress)" "$(keeper)"
-    sleep 0.2
+    e=$(egress) k=$(keeper)
+    kill -9 "$e" "$k"
+    ends "$e" && ends "$k"
     reaches http://good.test/
     refused http://other.test/
     after=$(inside getent ahostsv4 good.test | head -1 | cut -d' ' -f1)
@@ -239,8 +244,11 @@ case_a_removed_sandbox_leaves_egress_no_descriptor() { # nothing of a removed sa
         timeout 20 "$cay" rm -f "$id" >/dev/null || fail "rm"
         id=$keep
     done
-    sleep 0.5
-    m=$(ls "/proc/$(egress)/fd" | wc -l)
+    for i in $(seq 100); do
+        m=$(ls "/proc/$(egress)/fd" | wc -l)
+        [ "$m" -gt $((n + 2)) ] || break
+        sleep 0.1
+    done
     [ "$m" -le $((n + 2)) ] || fail "egress holds $m descriptors, before $n"
     reaches http://good.test/
 }
@@ -262,7 +270,7 @@ case_rules_of_the_operator_hold_for_all() {
     refused http://inside.test/
     printf 'cay-net 1\nmode all\nrule !other.test\nlift 10.0.0.0/24\n' >"$CAY_HOME/egress.new"
     mv "$CAY_HOME/egress.new" "$CAY_HOME/egress.conf"
-    sleep 0.5
+    comes_back http://inside.test/ # once the file is read
     refused http://other.test/
     reaches http://inside.test/
     "$cay" net why "$id" inside.test:80 2>"$dir/err" >/dev/null || true
@@ -275,11 +283,10 @@ case_rules_of_the_operator_hold_for_all() {
     refused http://other.test/
     sed -i '$d' "$CAY_HOME/egress.conf"
     kill -9 "$(egress)"
-    sleep 0.3
+    comes_back http://inside.test/ # by the next one
     refused http://other.test/
     rm "$CAY_HOME/egress.conf"
-    sleep 0.5
-    reaches http://other.test/
+    comes_back http://other.test/
 }
 
 case_a_service_of_the_host_needs_operator_and_rule() { # of the host, under a name that its operator gives; cay makes the sandboxes
@@ -339,8 +346,9 @@ case_only_the_server_sees_a_bound_value() { # a value that the server sees and t
     : >"$NETLAB/heads"
     comes_back http://good.test/
     grep -q sesame-8842 "$NETLAB/heads" || fail "not after egress' death"
-    kill -9 "$(keeper)"
-    sleep 0.3
+    k=$(keeper)
+    kill -9 "$k"
+    ends "$k"
     "$drive" get "$id" >/dev/null
     : >"$NETLAB/heads"
     reaches http://good.test/

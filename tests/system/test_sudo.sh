@@ -56,7 +56,7 @@ ok 'sudo is refused to another user' same "$(c exec --user nobody "$id" -- sh -c
 ok 'sudo passes no descriptor but three' same "$(in_ 'exec 9</etc/passwd; sudo ls /proc/self/fd | tr "\n" " "')" '0 1 2 3 '
 
 # ---- signals, terminals, ends
-ok 'sudo relays a signal' same "$(in_ 'sudo sleep 100 & sleep 0.3; kill -TERM $!; wait $!; echo $?')" 143
+ok 'sudo relays a signal' same "$(in_ 'sudo sleep 100 & until pgrep -f "^sleep 100" >/dev/null; do sleep 0.05; done; kill -TERM $!; wait $!; echo $?')" 143
 ok 'a relayed signal can be caught' same "$(in_ 'sudo sh -c "trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.1; done" >/tmp/o & until grep -q up /tmp/o; do sleep 0.1; done; kill -INT $!; wait $!; echo $?; tail -1 /tmp/o')" "$(printf '5\ncaught')"
 cat >inner.py <<'END'
 import os, pty, sys
@@ -65,7 +65,7 @@ END
 c cp inner.py "$id:/tmp/inner.py"
 ok 'sudo works in a terminal made inside' same "$(in_ 'python3 /tmp/inner.py sh -c "a=\$(tty); sudo sh -c \"tty; stty size >/dev/null && echo sized; test -t 0 && test -t 1 && test -t 2 && echo all\" >/tmp/t; b=\$(sudo tty); [ \$a != \$b ] && echo other; sudo sh -c \"exit 9\"" | tr -d "\r" | xargs')" 'other 9'
 ok 'sudo works with one stream that is no terminal' same "$(in_ 'head -c 9 /tmp/t; sed -n 2p /tmp/t')" '/dev/pts/sized'
-in_ 'sudo sleep 1234 & sleep 0.3; kill -9 $!' >/dev/null
+in_ 'sudo sleep 1234 & until pgrep -f "^sleep 1234" >/dev/null; do sleep 0.05; done; kill -9 $!' >/dev/null
 for i in $(seq 100); do
     [ -z "$(in_ 'pgrep -f "^sleep 1234"')" ] && break
     sleep 0.1

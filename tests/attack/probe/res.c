@@ -203,18 +203,37 @@ static void stubborn(int argc, char **argv)
         pause();
 }
 
+/* A pipe whose end each child closes when it is set up: the parent waits for the last one. */
+static void open_barrier(int fds[2])
+{
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        breach("pipe");
+}
+
+static void await_children(int fds[2])
+{
+    char none;
+    close(fds[1]);
+    while (read(fds[0], &none, 1) < 0)
+        ;
+    close(fds[0]);
+}
+
 /* Goes when it is told, but its children do not. */
 static void meek(int argc, char **argv)
 {
+    int up[2];
     (void)argc, (void)argv;
+    open_barrier(up);
     for (int i = 0; i < 4; i++)
         if (fork() == 0) {
             deaf();
             setsid();
+            close(up[1]);
             for (;;)
                 pause();
         }
-    nap(100);
+    await_children(up);
     ready();
     for (;;)
         pause();
@@ -223,17 +242,20 @@ static void meek(int argc, char **argv)
 /* Its children are not its own but its parent's. */
 static void sibling(int argc, char **argv)
 {
+    int up[2];
     (void)argc, (void)argv;
     deaf();
+    open_barrier(up);
     for (int i = 0; i < 4; i++)
         if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0) {
             setsid();
             if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0)
                 setsid();
+            close(up[1]);
             for (;;)
                 pause();
         }
-    nap(100);
+    await_children(up);
     ready();
     for (;;)
         pause();
