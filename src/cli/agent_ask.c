@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_ask.h"
+#include "agent.h"
 #include <base/fd.h>
 #include <base/json.h>
 #include <fcntl.h>

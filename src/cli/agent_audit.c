@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_audit.h"
+#include "agent.h"
 #include <base/base.h>
 
 #define USUAL_KEY "CAY_AUDIT_KEY"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_hosted.h"
+#include "agent.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <stdio.h>

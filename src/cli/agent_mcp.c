@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_mcp.h"
-#include "agent_mcp_file.h"
+#include "agent.h"
 #include "out.h"
 #include <base/base.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_mcp_file.h"
+#include "agent.h"
 #include "out.h"
 #include <base/fd.h>
 #include <base/json.h>

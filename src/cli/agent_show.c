@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent_show.h"
-#include "agent_hosted.h"
+#include "agent.h"
 #include "cli.h"
 #include <base/fd.h>
 #include <base/json.h>

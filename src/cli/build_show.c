@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "build_show.h"
+#include "show.h"
 #include "out.h"
-#include "term.h"
+#include "pump.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <signal.h>

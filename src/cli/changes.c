@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "changes.h"
+#include "show.h"
 #include <base/base.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -6,8 +6,10 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 
 cli_globals cli;
+const cli_backend *cli_boxes;
 
 const opt_def cli_global_opts[] = {
     { "home", 0, "DIR",
@@ -94,44 +96,134 @@ static int check_operands(const cli_verb *v, int n, cay_err *err)
     return 0;
 }
 
+/* ID:PATH becomes two words. *words: the operands from then on, to be freed. */
+static int split_path(cli_call *c, char ***words, cay_err *err)
+{
+    char *colon = strchr(c->argv[0], ':');
+    size_t n = strcspn(c->argv[0], ":");
+    if (!n || n >= 64)
+        return cay_fail(err, CAY_EINVAL, "\"%.80s\" is no sandbox id", c->argv[0]);
+    *words = cay__alloc(((size_t)c->argc + 2) * sizeof **words);
+    if (colon)
+        *colon++ = 0;
+    (*words)[0] = c->argv[0];
+    (*words)[1] = colon;
+    bool both = colon && *colon;
+    memcpy(*words + 1 + both, c->argv + 1, (size_t)(c->argc - 1) * sizeof **words);
+    c->argv = *words;
+    c->argc += both;
+    return 0;
+}
+
+int cli_find(cli_call *c, cay_err *err)
+{
+    return cli_boxes->find(c->argv[0], &c->sb, err);
+}
+
+const opt_def cli_force_defs[] = { { "force", 'f', NULL, "one that is not there is no error",
+                                     OPT_FLAG, offsetof(cli_force, force) },
+                                   OPT_END };
+
+int cli_forgive(const cli_call *c, int rc)
+{
+    if (rc == CAY_ENOENT && ((const cli_force *)c->opts)->force)
+        return CLI_OK;
+    return rc;
+}
+
+static int call_verb(cli_call *c)
+{
+    cay_err err = CAY_ERR_INIT;
+    int rc = 0;
+    if (c->verb->needs & (CLI_SANDBOX | CLI_PATHS))
+        rc = cli_find(c, &err);
+    if (rc == 0)
+        rc = c->verb->fn(c, &err);
+    if (c->sb)
+        cay_sandbox_unref(CAY_STEAL(c->sb));
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (c->list && out_broken()) /* the list ended early because nobody reads it */
+        return CLI_OK;
+    return rc;
+}
+
+static int call_for_each(const cli_call *all)
+{
+    int code = CLI_OK;
+    for (int i = 0; i < all->argc; i++) {
+        cli_call one = *all;
+        one.argc = 1;
+        one.argv = all->argv + i;
+        code |= call_verb(&one);
+        if (code == CLI_USAGE || (code && !(all->verb->needs & CLI_GO_ON)))
+            break;
+    }
+    return code;
+}
+
+/* With the client, and with a table for a list. */
+static int run_call(cli_call *c)
+{
+    cay_err err = CAY_ERR_INIT;
+    out_list list;
+    int code;
+    if (c->verb->needs & CLI_CLIENT && cli_boxes->client(&c->client, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (c->verb->columns) {
+        out_list_open(&list, c->verb->columns);
+        c->list = &list;
+    }
+    if (c->verb->needs & CLI_EACH)
+        code = call_for_each(c);
+    else
+        code = call_verb(c);
+    if (c->list)
+        out_list_close(c->list, code == CLI_OK);
+    return code;
+}
+
 int cli_verb_run(const cli_verb *v, int argc, char **argv, int *code, cay_err *err)
 {
     opt_group groups[CAY_LEN(v->opts) + 1];
     size_t n = 0;
     CAY_AUTOFREE char *opts = cay__alloc(v->size);
+    cli_call call = { .verb = v, .opts = opts, .argv = argv };
     for (size_t i = 0; i < CAY_LEN(v->opts) && v->opts[i].defs; i++)
         groups[n++] = (opt_group){ v->opts[i].defs, opts + v->opts[i].base };
     groups[n++] = (opt_group){ cli_global_opts, &cli };
     opt_spec spec = { .groups = groups, .ngroups = n, .stop_after = v->stop_after };
-    int nargs = 0;
-    CAY_TRY(opt_parse(&spec, argc, argv, &nargs, NULL, err));
+    CAY_TRY(opt_parse(&spec, argc, argv, &call.argc, NULL, err));
     if (cli.help) {
-        CAY_AUTOBUF b = CAY__BUF(1u << 20);
-        cli_verb_help(v, &b);
-        out_write(b.data, b.len);
-        *code = 0;
+        cli_verb_help(v);
+        *code = CLI_OK;
         return 0;
     }
-    CAY_TRY(check_operands(v, nargs, err));
-    *code = v->fn(opts, nargs, argv);
+    CAY_AUTOFREE char **words = NULL;
+    if (v->needs & CLI_PATHS && call.argc)
+        CAY_TRY(split_path(&call, &words, err));
+    CAY_TRY(check_operands(v, call.argc, err));
+    *code = run_call(&call);
     return 0;
 }
 
-void cli_verb_help(const cli_verb *v, cay__buf *out)
+void cli_verb_help(const cli_verb *v)
 {
+    CAY_AUTOBUF b = CAY__BUF(1u << 20);
     const char *bold = out_on(1, OUT_BOLD), *off = out_off(1);
-    cay__buf_fmt(out, "%scay %s%s - %s\n\nusage: cay %s %s\n", bold, v->name, off, v->summary,
+    cay__buf_fmt(&b, "%scay %s%s - %s\n\nusage: cay %s %s\n", bold, v->name, off, v->summary,
                  v->name, v->operands);
     if (v->text)
-        cay__buf_fmt(out, "\n%s\n", v->text);
+        cay__buf_fmt(&b, "\n%s\n", v->text);
     if (v->opts[0].defs)
-        cay__buf_fmt(out, "\n%soptions%s\n", bold, off);
+        cay__buf_fmt(&b, "\n%soptions%s\n", bold, off);
     for (size_t i = 0; i < CAY_LEN(v->opts) && v->opts[i].defs; i++)
-        opt_help(v->opts[i].defs, out);
-    cay__buf_fmt(out, "\n%severywhere%s\n", bold, off);
-    opt_help(cli_global_opts, out);
+        opt_help(v->opts[i].defs, &b);
+    cay__buf_fmt(&b, "\n%severywhere%s\n", bold, off);
+    opt_help(cli_global_opts, &b);
     if (v->examples)
-        cay__buf_fmt(out, "\n%sexamples%s\n%s\n", bold, off, v->examples);
+        cay__buf_fmt(&b, "\n%sexamples%s\n%s\n", bold, off, v->examples);
+    out_write(b.data, b.len);
 }
 
 /* Where to look next, by the stable word or else by the code. */
@@ -244,4 +336,14 @@ int cli_usage(const cli_verb *v, const cay_err *err)
     if (!cli.quiet)
         write_line(line, strlen(line));
     return CLI_USAGE;
+}
+
+int cli_misuse(const cli_call *c, const char *fmt, ...)
+{
+    cay_err err = CAY_ERR_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err.msg, sizeof err.msg, fmt, ap);
+    va_end(ap);
+    return cli_usage(c->verb, &err);
 }

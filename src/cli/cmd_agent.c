@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay agent: one task for an agent in a sandbox. */
-#include "agent_ask.h"
-#include "agent_audit.h"
-#include "agent_form.h"
-#include "agent_hosted.h"
-#include "agent_mcp.h"
-#include "agent_show.h"
+#include "agent.h"
 #include "sandbox_options.h"
 #include "main.h"
-#include "manifest.h"
-#include "open.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -332,7 +325,7 @@ static int add_skills_memory(const agent_args *a, parts *p, cay_err *err)
                                   .background = true,
                                   .progress = on_memory_progress };
     if (far)
-        CAY_TRY(cli_service(&memory.service, err));
+        CAY_TRY(cli_client(&memory.service, err));
     if (a->skills)
         CAY_TRY(agent_dir("--skills", a->skills, err));
     if (a->skills)
@@ -403,7 +396,7 @@ static int open_parts(const agent_args *a, parts *p, cay_err *err)
     if (a->session)
         CAY_TRY(open_session(a->session, &p->session, err));
     if (a->sandbox)
-        CAY_TRY(cli_box_find(a->sandbox, &p->sandbox, err));
+        CAY_TRY(cli_boxes->find(a->sandbox, &p->sandbox, err));
     p->caps[p->ncaps++] = cay_cap_filesystem(&files);
     p->caps[p->ncaps++] = cay_cap_shell(&shell);
     p->caps[p->ncaps++] = cay_cap_compaction(NULL);
@@ -485,7 +478,7 @@ static int run_task(const agent_args *a, const char *task, parts *p)
                               .model = p->model,
                               .sample = agent_sample,
                               .elicit = agent_elicit };
-    if (cli_service(&conf.service, &err) < 0 ||
+    if (cli_client(&conf.service, &err) < 0 ||
         agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) <
             0)
         return cli_fail(&err, CLI_FAIL);
@@ -517,20 +510,20 @@ static int run_task(const agent_args *a, const char *task, parts *p)
     return code;
 }
 
-static int run_agent(void *opts, int argc, char **argv)
+static int run_agent(cli_call *c, cay_err *err)
 {
-    const agent_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const agent_args *a = c->opts;
     parts p = { .box = { .net = NULL } };
     CAY_AUTOFREE char *piped = NULL;
     int code;
-    if (check_args(a, argc, &err) < 0 || box_spec_make(&a->box, &p.box, &err) < 0)
-        code = cli_usage(&cli_agent, &err);
-    else if ((argc && !strcmp(argv[0], "-") && read_text("task", "/dev/stdin", &piped, &err) < 0) ||
-             open_parts(a, &p, &err) < 0)
-        code = cli_fail(&err, CLI_FAIL);
+    if (check_args(a, c->argc, err) < 0 || box_spec_make(&a->box, &p.box, err) < 0)
+        code = cli_usage(c->verb, err);
+    else if ((c->argc && !strcmp(c->argv[0], "-") &&
+              read_text("task", "/dev/stdin", &piped, err) < 0) ||
+             open_parts(a, &p, err) < 0)
+        code = cli_fail(err, CLI_FAIL);
     else
-        code = run_task(a, CAY_OR(piped, argc ? argv[0] : NULL), &p);
+        code = run_task(a, CAY_OR(piped, c->argc ? c->argv[0] : NULL), &p);
     parts_clear(&p);
     return code;
 }

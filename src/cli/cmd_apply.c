@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay apply: what a sandbox changed, into the directory it was made on. */
-#include "changes.h"
+#include "show.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <stdio.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct apply_args {
     bool yes, dry, force;
@@ -28,10 +25,10 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-typedef struct view {
+typedef struct apply_view {
     bool all, asks;
     out_json json;
-} view;
+} apply_view;
 
 static const char *const words[] = { "applied", "conflict", "guarded", "refused",
                                      "gone",    "declined", "same" };
@@ -39,7 +36,7 @@ static const char *const words[] = { "applied", "conflict", "guarded", "refused"
 static void on_change_result(const cay_file_change *c, cay_apply_result r, const char *why,
                              void *arg)
 {
-    view *v = arg;
+    apply_view *v = arg;
     if (cli.json) {
         change_json(&v->json, c, false, words[r]);
         return;
@@ -65,7 +62,7 @@ static void show_text(const cay_file_change *c)
  */
 static int ask_change(const cay_file_change *c, void *arg)
 {
-    view *v = arg;
+    apply_view *v = arg;
     char line[64];
     if (v->all)
         return 1;
@@ -87,7 +84,7 @@ static int ask_change(const cay_file_change *c, void *arg)
     }
 }
 
-static int print_summary(const cay_applied *sum, const apply_args *a, view *v)
+static int print_summary(const cay_applied *sum, const apply_args *a, apply_view *v)
 {
     if (cli.json) {
         js_close(&v->json, ']');
@@ -102,32 +99,27 @@ static int print_summary(const cay_applied *sum, const apply_args *a, view *v)
     return CLI_OK;
 }
 
-static int apply_changes(void *opts, int argc, char **argv)
+static int apply_changes(cli_call *c, cay_err *err)
 {
-    const apply_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const apply_args *a = c->opts;
     cay_applied sum = { .size = sizeof sum };
-    view v = { .all = a->yes, .json = OUT_JSON(true) };
+    apply_view v = { .all = a->yes, .json = OUT_JSON(true) };
     bool asks = !a->yes && !a->dry;
-    if (asks && (!isatty(0) || !isatty(1) || cli.json)) {
-        cay_fail(&err, CAY_EINVAL,
-                 "there is no terminal to ask on: say --yes to take everything over, or --dry-run "
-                 "to see what that is");
-        return cli_usage(&cli_apply, &err);
-    }
+    if (asks && (!isatty(0) || !isatty(1) || cli.json))
+        return cli_misuse(
+            c, "there is no terminal to ask on: say --yes to take everything over, or --dry-run "
+               "to see what that is");
     v.asks = asks;
     CAY_AUTOFREE char *to = NULL;
     if (a->to)
         to = realpath(a->to, NULL);
     if (a->to && !to) {
-        cay_fail_sys(&err, CAY_ESYS, "--to %s", a->to);
-        return cli_fail(&err, CLI_FAIL);
+        return cay_fail_sys(err, CAY_ESYS, "--to %s", a->to);
     }
     cay_apply spec = { .size = sizeof spec,
                        .dir = to,
-                       .paths = (const char *const *)argv + 1,
-                       .npaths = (size_t)argc - 1,
+                       .paths = (const char *const *)c->argv + 1,
+                       .npaths = (size_t)c->argc - 1,
                        .force = a->force,
                        .dry = a->dry,
                        .text = asks,
@@ -136,10 +128,10 @@ static int apply_changes(void *opts, int argc, char **argv)
                        .arg = &v,
                        .since = a->since };
     js_open(&v.json, '[');
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_sandbox_apply(sb, NULL, &spec, &sum, &err) < 0) {
+    if (cli_boxes->find(c->argv[0], &c->sb, err) < 0 ||
+        cay_sandbox_apply(c->sb, NULL, &spec, &sum, err) < 0) {
         cay__buf_clear(&v.json.b);
-        return cli_fail(&err, CLI_FAIL);
+        return cli_fail(err, CLI_FAIL);
     }
     return print_summary(&sum, a, &v);
 }
@@ -163,8 +155,7 @@ const cli_verb cli_apply = {
                 "  cay apply c7f2 src README.md --yes\n"
                 "  cay apply c7f2 --dry-run\n"
                 "  cay --host box apply --since before --to . web --yes",
-    .opts = { { defs, 0 } },
-    .size = sizeof(apply_args),
+    CLI_OPTS(defs, apply_args),
     .min = 1,
     .max = CLI_ANY,
     .fn = apply_changes,

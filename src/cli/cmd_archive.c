@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay snapshot export, import, push, pull: snapshots as archives, in files and stores. */
 #include "main.h"
-#include "open.h"
 #include "progress.h"
 #include "show.h"
 #include <base/base.h>
@@ -70,47 +69,43 @@ static int to_stdout(cay_client *client, const cay_export *spec, cay_archived *a
     return cay_client_export(client, NULL, spec, 1, a, err);
 }
 
-static int export_run(void *opts, int argc, char **argv)
+static int export_run(cli_call *c, cay_err *err)
 {
-    const export_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const export_args *a = c->opts;
     cli_progress bar;
     char name[CAY_ID_LEN + 80];
     cay_archived got = { .size = sizeof got };
     cay_export spec = { .size = sizeof spec,
-                        .ref = argv[0],
+                        .ref = c->argv[0],
                         .since = a->since,
                         .format = a->format,
                         .progress = on_progress,
                         .arg = &bar };
     CAY_AUTOFREE char *where = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    (void)argc;
-    int rc = cli_service(&client, &err);
+    int rc = 0;
     bool out = a->output && !strcmp(a->output, "-");
     if (rc == 0 && !a->output) {
         const char *id;
-        if (cay_client_snapshot(client, NULL, argv[0], &s, NULL) == 0)
+        if (cay_client_snapshot(c->client, NULL, c->argv[0], &s, NULL) == 0)
             id = s->id;
         else
-            id = argv[0];
+            id = c->argv[0];
         snprintf(name, sizeof name, "%.64s%s", id, choose_suffix(a->format));
     }
-    progress_begin(&bar, argv[0], 0);
+    progress_begin(&bar, c->argv[0], 0);
     cay_transfer to = { .size = sizeof to, .url = CAY_OR(a->output, name) };
     if (rc == 0 && !out && strstr(to.url, "://"))
-        rc = cay_fail_why(&err, CAY_EINVAL, "store_url",
+        rc = cay_fail_why(err, CAY_EINVAL, "store_url",
                           "-o takes a file; to a store goes `cay snapshot push`");
     if (rc == 0) {
         if (out)
-            rc = to_stdout(client, &spec, &got, &err);
+            rc = to_stdout(c->client, &spec, &got, err);
         else
-            rc = cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
+            rc = cay_snapshot_push(c->client, NULL, &spec, &to, &where, &got, err);
     }
     progress_end(&bar);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     if (!out)
         print_archived(where, &got);
     return CLI_OK;
@@ -127,10 +122,10 @@ const cli_verb cli_snapshot_export = {
     .examples = "  cay snapshot export tested -o tested.tar.zst\n"
                 "  cay snapshot export --since ready tested\n"
                 "  cay snapshot export --format tar c7f -o - | tar tv",
-    .opts = { { export_defs, 0 } },
-    .size = sizeof(export_args),
+    CLI_OPTS(export_defs, export_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = export_run,
 };
 
@@ -149,35 +144,31 @@ static const opt_def import_defs[] = {
     OPT_END
 };
 
-static int import_run(void *opts, int argc, char **argv)
+static int import_run(cli_call *c, cay_err *err)
 {
-    const import_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const import_args *a = c->opts;
     cli_progress bar;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    (void)argc;
     cay_import spec = { .size = sizeof spec,
                         .label = a->label,
                         .metadata = a->metadata,
                         .progress = on_progress,
                         .arg = &bar,
                         .root = a->root };
-    bool in = !strcmp(argv[0], "-");
+    bool in = !strcmp(c->argv[0], "-");
     CAY_AUTOFD fd = -1;
     if (!in)
-        fd = open(argv[0], O_RDONLY | O_CLOEXEC);
+        fd = open(c->argv[0], O_RDONLY | O_CLOEXEC);
     int rc;
     if (fd < 0 && !in)
-        rc = cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0]);
+        rc = cay_fail_sys(err, CAY_ESYS, "open %.150s", c->argv[0]);
     else
-        rc = cli_service(&client, &err);
-    progress_begin(&bar, argv[0], 0);
+        rc = cli_client(&c->client, err);
+    progress_begin(&bar, c->argv[0], 0);
     if (rc == 0)
-        rc = cay_client_import(client, NULL, &spec, in ? 0 : fd, &s, &err);
+        rc = cay_client_import(c->client, NULL, &spec, in ? 0 : fd, &s, err);
     progress_end(&bar);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_snapshot_print(s);
     return CLI_OK;
 }
@@ -192,8 +183,7 @@ const cli_verb cli_snapshot_import = {
         "input. It is read inside a sandbox, and nothing of it is used unless all of it is sound.",
     .examples = "  cay snapshot import tested.tar.zst --label tested\n"
                 "  cay run --from $(cay snapshot import workspace.tar) -- ls",
-    .opts = { { import_defs, 0 } },
-    .size = sizeof(import_args),
+    CLI_OPTS(import_defs, import_args),
     .min = 1,
     .max = 1,
     .fn = import_run,
@@ -208,26 +198,22 @@ static const opt_def push_defs[] = {
     OPT_END
 };
 
-static int push_run(void *opts, int argc, char **argv)
+static int push_run(cli_call *c, cay_err *err)
 {
-    const export_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const export_args *a = c->opts;
     cli_progress bar;
     cay_archived got = { .size = sizeof got };
-    cay_export spec = {
-        .size = sizeof spec, .ref = argv[0], .since = a->since, .progress = on_progress, .arg = &bar
-    };
-    cay_transfer to = { .size = sizeof to, .url = argv[1], .auth = a->auth };
+    cay_export spec = { .size = sizeof spec,
+                        .ref = c->argv[0],
+                        .since = a->since,
+                        .progress = on_progress,
+                        .arg = &bar };
+    cay_transfer to = { .size = sizeof to, .url = c->argv[1], .auth = a->auth };
     CAY_AUTOFREE char *where = NULL;
-    (void)argc;
-    progress_begin(&bar, argv[0], 0);
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
+    progress_begin(&bar, c->argv[0], 0);
+    int rc = cay_snapshot_push(c->client, NULL, &spec, &to, &where, &got, err);
     progress_end(&bar);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     print_archived(where, &got);
     return CLI_OK;
 }
@@ -243,10 +229,10 @@ const cli_verb cli_snapshot_push = {
         "  cay snapshot push tested /mnt/backup\n"
         "  cay snapshot push tested https://store.example/tested.tar.zst --auth env:STORE_AUTH\n"
         "  cay snapshot push tested s3://bucket/tested.tar.zst",
-    .opts = { { push_defs, 0 } },
-    .size = sizeof(export_args),
+    CLI_OPTS(push_defs, export_args),
     .min = 2,
     .max = 2,
+    .needs = CLI_CLIENT,
     .fn = push_run,
 };
 
@@ -262,27 +248,21 @@ static const opt_def pull_defs[] = {
     OPT_END
 };
 
-static int pull_run(void *opts, int argc, char **argv)
+static int pull_run(cli_call *c, cay_err *err)
 {
-    const import_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const import_args *a = c->opts;
     cli_progress bar;
     cay_import spec = { .size = sizeof spec,
                         .label = a->label,
                         .progress = on_progress,
                         .arg = &bar,
                         .root = a->root };
-    cay_transfer from = { .size = sizeof from, .url = argv[0], .auth = a->auth };
+    cay_transfer from = { .size = sizeof from, .url = c->argv[0], .auth = a->auth };
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    (void)argc;
-    progress_begin(&bar, argv[0], 0);
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_snapshot_pull(client, NULL, &spec, &from, &s, &err);
+    progress_begin(&bar, c->argv[0], 0);
+    int rc = cay_snapshot_pull(c->client, NULL, &spec, &from, &s, err);
     progress_end(&bar);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_snapshot_print(s);
     return CLI_OK;
 }
@@ -296,9 +276,9 @@ const cli_verb cli_snapshot_pull = {
             "`cay snapshot import` reads it.",
     .examples = "  cay snapshot pull https://store.example/tested.tar.zst --label tested\n"
                 "  cay snapshot pull s3://bucket/tested.tar.zst",
-    .opts = { { pull_defs, 0 } },
-    .size = sizeof(import_args),
+    CLI_OPTS(pull_defs, import_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = pull_run,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay audit ls, verify: who did what, and whether it is all still there. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/audit.h>
@@ -21,28 +20,30 @@ void cli_audit(const char *action, const char *tenant, const char *object)
                     .action = action,
                     .object = object,
                     .verdict = "ok" };
-    if (cli_service(&client, &err) < 0 || cay_audit_put(client, &a, &err) < 0)
+    if (cli_client(&client, &err) < 0 || cay_audit_put(client, &a, &err) < 0)
         out_note("cay: it is done, but not in the audit log: %s", err.msg);
 }
 
-typedef struct ls_args {
+typedef struct audit_ls_args {
     const char *tenant, *object, *action;
     uint64_t last, since_ms;
-} ls_args;
+} audit_ls_args;
 
 static const opt_def ls_defs[] = {
-    { "tenant", 0, "NAME", "only of one tenant", OPT_STR, offsetof(ls_args, tenant) },
-    { "object", 0, "ID", "only what was done to it", OPT_STR, offsetof(ls_args, object) },
+    { "tenant", 0, "NAME", "only of one tenant", OPT_STR, offsetof(audit_ls_args, tenant) },
+    { "object", 0, "ID", "only what was done to it", OPT_STR, offsetof(audit_ls_args, object) },
     { "action", 0, "TEXT", "only what begins so: \"POST /\", key.", OPT_STR,
-      offsetof(ls_args, action) },
-    { "since", 0, "TIME", "only of the last 1h, 2d, …", OPT_MS, offsetof(ls_args, since_ms), 1 },
-    { "last", 'n', "N", "only the newest; default 1000", OPT_NUM, offsetof(ls_args, last), 1 },
+      offsetof(audit_ls_args, action) },
+    { "since", 0, "TIME", "only of the last 1h, 2d, …", OPT_MS, offsetof(audit_ls_args, since_ms),
+      1 },
+    { "last", 'n', "N", "only the newest; default 1000", OPT_NUM, offsetof(audit_ls_args, last),
+      1 },
     OPT_END
 };
 
 static int on_line(const cay_audit *a, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
@@ -74,26 +75,17 @@ static int on_line(const cay_audit *a, void *arg)
     return out_broken();
 }
 
-static int list_records(void *opts, int argc, char **argv)
+static int list_records(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { ">SEQ",   "TIME",   "WHO",     "TENANT",
-                                          "ACTION", "OBJECT", "VERDICT", NULL };
-    const ls_args *a = opts;
+    const audit_ls_args *a = c->opts;
     cay_audit_filter f = { .size = sizeof f,
                            .tenant = a->tenant,
                            .object = a->object,
                            .action = a->action,
                            .last = a->last ? (size_t)a->last : 1000 };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)argc, (void)argv;
     if (a->since_ms && a->since_ms != CAY_UNLIMITED)
         f.since_ms = cay__clock_ms() - (int64_t)CAY_MIN(a->since_ms, (uint64_t)1 << 42);
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_audit_list(client, &f, on_line, &r, &err), &err);
+    return cay_audit_list(c->client, &f, on_line, c->list, err);
 }
 
 const cli_verb cli_audit_ls = {
@@ -102,8 +94,9 @@ const cli_verb cli_audit_ls = {
     .summary = "tell who did what, oldest first",
     .examples = "  cay audit ls --tenant acme --since 1d\n"
                 "  cay audit ls --object cabc… --json",
-    .opts = { { ls_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(ls_defs, audit_ls_args),
+    .needs = CLI_CLIENT,
+    .columns = ">SEQ|TIME|WHO|TENANT|ACTION|OBJECT|VERDICT",
     .fn = list_records,
 };
 
@@ -146,20 +139,14 @@ static void print_proof(const cay_audit_proof *p)
     out_fmt("\nhead %" PRIu64 ":%s\n", p->last, p->head);
 }
 
-static int verify_audit(void *opts, int argc, char **argv)
+static int verify_audit(cli_call *c, cay_err *err)
 {
-    const verify_args *a = opts;
+    const verify_args *a = c->opts;
     cay_audit_proof p = { .size = sizeof p };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)argc, (void)argv;
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_audit_verify(client, a->head, &p, &err);
+    int rc = cay_audit_verify(c->client, a->head, &p, err);
     if (rc == 0 || (cli.json && *p.why))
         print_proof(&p);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -171,7 +158,7 @@ const cli_verb cli_audit_verify = {
             "was taken from the end or written anew.",
     .examples = "  cay audit verify\n"
                 "  cay audit verify --head 1042:9f86d0…",
-    .opts = { { verify_defs, 0 } },
-    .size = sizeof(verify_args),
+    CLI_OPTS(verify_defs, verify_args),
+    .needs = CLI_CLIENT,
     .fn = verify_audit,
 };

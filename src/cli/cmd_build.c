@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template build, log, builds, prune: templates made by the steps of a file. */
-#include "build_show.h"
+#include "show.h"
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/build.h>
@@ -82,8 +81,9 @@ static void print_built(cay_client *client, const cay_built *b, int64_t ms)
     else if (b->steps == b->cached)
         out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span);
     else
-        out_note("cay: built %s in %s: %u steps, %u cached%s%s", name, span, b->steps, b->cached,
-                 t->bytes ? ", " : "", t->bytes ? out_size(size, t->bytes) : "");
+        out_note(t->bytes ? "cay: built %s in %s: %u steps, %u cached, %s"
+                          : "cay: built %s in %s: %u steps, %u cached",
+                 name, span, b->steps, b->cached, out_size(size, t->bytes));
     out_note("cay: use it: cay run --template %s%s", name,
              t->names[0] ? "" : "   (a name is given by -t)");
     cay_template_free(t);
@@ -206,7 +206,7 @@ static int build_template(const build_args *a, const char *dir, char kept[CAY_ID
         rc = read_secret(a->secrets.v[i], &secrets[i], err);
     spec.secrets = secrets;
     if (rc == 0)
-        rc = cli_service(&client, err);
+        rc = cli_client(&client, err);
     build_show_open(&view, 2, !cli.json && !cli.quiet);
     if (rc == 0)
         rc = cay_build_run(client, &call, &spec, &built, err);
@@ -225,10 +225,8 @@ static int build_template(const build_args *a, const char *dir, char kept[CAY_ID
     return rc;
 }
 
-static int run_build(void *opts, int argc, char **argv)
+static int run_build(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    (void)argc;
     cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
     if (cancel_fd >= 0) {
@@ -236,10 +234,9 @@ static int run_build(void *opts, int argc, char **argv)
         sigaction(SIGTERM, &sa, NULL);
     }
     char kept[CAY_ID_LEN + 1] = "";
-    int rc = build_template(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED
-                                                                   ? cli_fail(&err, 130)
-                                                               : rc < 0 ? cli_fail(&err, CLI_FAIL)
-                                                                        : CLI_OK;
+    int rc = build_template(c->opts, c->argv[0], kept, err), code = CLI_OK;
+    if (rc < 0)
+        code = cli_fail(err, rc == CAY_ECANCELED ? 130 : CLI_FAIL);
     if (*kept && cli.json)
         out_fmt("{\"sandbox\":\"%s\"}\n", kept);
     else if (*kept)
@@ -260,8 +257,7 @@ const cli_verb cli_template_build = {
                 "  cay template build -t app --net github,pypi .   # what its steps may reach\n"
                 "  cay template build --keep-failed .              # look into the sandbox of a "
                 "step that failed",
-    .opts = { { build_defs, 0 } },
-    .size = sizeof(build_args),
+    CLI_OPTS(build_defs, build_args),
     .min = 1,
     .max = 1,
     .fn = run_build,
@@ -298,30 +294,24 @@ static int on_found(const cay_build_info *b, void *arg)
     return 0;
 }
 
-static int show_log(void *opts, int argc, char **argv)
+static int show_log(cli_call *c, cay_err *err)
 {
-    const log_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const log_args *a = c->opts;
     found f = { 0 };
     uint64_t at = 0;
     build_show view;
-    (void)argc;
     build_show_open(&view, 1, false);
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_build_get(client, NULL, argv[0], on_found, &f, &err);
+    int rc = cay_build_get(c->client, NULL, c->argv[0], on_found, &f, err);
     while (rc == 0) {
         bool last =
             f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
-        rc = cay_build_log(client, f.id, &at, on_line, &view, &err);
+        rc = cay_build_log(c->client, f.id, &at, on_line, &view, err);
         if (last || rc)
             break;
         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-        rc = cay_build_get(client, NULL, f.id, on_found, &f, &err);
+        rc = cay_build_get(c->client, NULL, f.id, on_found, &f, err);
     }
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -331,16 +321,16 @@ const cli_verb cli_template_log = {
     .summary = "what a build said; of a template's name: the last build of it",
     .examples = "  cay template log tools:1\n"
                 "  cay template log -f b2k…",
-    .opts = { { log_defs, 0 } },
-    .size = sizeof(log_args),
+    CLI_OPTS(log_defs, log_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = show_log,
 };
 
 static int on_build(const cay_build_info *b, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char t[OUT_HUMAN], s[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
@@ -358,16 +348,16 @@ static int on_build(const cay_build_info *b, void *arg)
         js_ki64(j, "started_ms", b->started_ms);
         js_ki64(j, "ended_ms", b->ended_ms);
         js_close(j, '}');
-        return 0;
     }
-    if (cli.quiet) {
-        out_fmt("%s\n", b->id);
+    if (cli.json || out_list_name(b->id))
         return 0;
-    }
-    bool good = !strcmp(b->state, "ready"),
-         bad = !strcmp(b->state, "failed") || !strcmp(b->state, "lost");
+    out_style style = OUT_WARN;
+    if (!strcmp(b->state, "ready"))
+        style = OUT_GOOD;
+    else if (!strcmp(b->state, "failed") || !strcmp(b->state, "lost"))
+        style = OUT_BAD;
     out_cell(&r->table, OUT_BOLD, b->id);
-    out_cell(&r->table, good ? OUT_GOOD : bad ? OUT_BAD : OUT_WARN, b->state);
+    out_cell(&r->table, style, b->state);
     out_cell(&r->table, OUT_PLAIN, cay__text_or(b->names, "-"));
     out_cellf(&r->table, OUT_PLAIN, "%u/%u", b->step, b->steps);
     out_cell(&r->table, OUT_PLAIN,
@@ -376,19 +366,9 @@ static int on_build(const cay_build_info *b, void *arg)
     return 0;
 }
 
-static int list_builds(void *opts, int argc, char **argv)
+static int list_builds(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP",
-                                          ">TIME", "BEGUN", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    rows_open(&r, titles);
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_build_list(client, NULL, on_build, &r, &err);
-    return rows_done(&r, rc, &err);
+    return cay_build_list(c->client, NULL, on_build, c->list, err);
 }
 
 const cli_verb cli_template_builds = {
@@ -396,12 +376,14 @@ const cli_verb cli_template_builds = {
     .operands = "",
     .summary = "list the builds there were, the newest first",
     .examples = "  cay template builds",
+    .needs = CLI_CLIENT,
+    .columns = "BUILD|STATE|TEMPLATE|>STEP|>TIME|BEGUN",
     .fn = list_builds,
 };
 
 static int on_cache(const cay_build_cache *c, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
@@ -413,12 +395,9 @@ static int on_cache(const cay_build_cache *c, void *arg)
         js_ku64(j, "limit", c->limit);
         js_ki64(j, "used_ms", c->used_ms);
         js_close(j, '}');
-        return 0;
     }
-    if (cli.quiet) {
-        out_fmt("%s\n", c->volume);
+    if (cli.json || out_list_name(c->volume))
         return 0;
-    }
     out_cell(&r->table, OUT_BOLD, cay__text_or(c->id, "-"));
     out_cell(&r->table, OUT_PLAIN, c->tenant);
     out_cell(&r->table, OUT_PLAIN, out_size(size, c->bytes));
@@ -427,18 +406,9 @@ static int on_cache(const cay_build_cache *c, void *arg)
     return 0;
 }
 
-static int list_caches(void *opts, int argc, char **argv)
+static int list_caches(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "CACHE", "TENANT", ">SIZE", ">MOST", "USED", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    rows_open(&r, titles);
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_build_caches(client, NULL, NULL, on_cache, &r, &err);
-    return rows_done(&r, rc, &err);
+    return cay_build_caches(c->client, NULL, NULL, on_cache, c->list, err);
 }
 
 const cli_verb cli_template_caches = {
@@ -448,17 +418,15 @@ const cli_verb cli_template_caches = {
     .text =
         "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
     .examples = "  cay template caches",
+    .needs = CLI_CLIENT,
+    .columns = "CACHE|TENANT|>SIZE|>MOST|USED",
     .fn = list_caches,
 };
 
-static int prune_builds(void *opts, int argc, char **argv)
+static int prune_builds(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
     size_t n = 0;
-    (void)opts, (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0 || cay_build_prune(client, NULL, NULL, &n, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_build_prune(c->client, NULL, NULL, &n, err));
     if (cli.json)
         out_fmt("{\"removed\":%zu}\n", n);
     else if (!cli.quiet)
@@ -471,5 +439,6 @@ const cli_verb cli_template_prune = {
     .operands = "",
     .summary = "forget what builds keep of their steps; templates stay",
     .examples = "  cay template prune",
+    .needs = CLI_CLIENT,
     .fn = prune_builds,
 };

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay cp: files and trees, in and out. */
-#include "copy.h"
+#include "files.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct cp_args {
     bool parents;
@@ -108,9 +105,9 @@ static int run_copy(const cli_place *from, const cli_place *to, copy_opts *o, ca
     CAY_AUTOPTR(cay_sandbox) a = NULL;
     CAY_AUTOPTR(cay_sandbox) b = NULL;
     if (from->kind == CLI_REMOTE)
-        CAY_TRY(cli_box_find(from->id, &a, err));
+        CAY_TRY(cli_boxes->find(from->id, &a, err));
     if (to->kind == CLI_REMOTE)
-        CAY_TRY(cli_box_find(to->id, &b, err));
+        CAY_TRY(cli_boxes->find(to->id, &b, err));
     if (a && b)
         return copy_across(a, from->path, b, to->path, o, err);
     if (a && to->kind == CLI_STREAM)
@@ -122,28 +119,23 @@ static int run_copy(const cli_place *from, const cli_place *to, copy_opts *o, ca
     return copy_in(b, from->path, to->path, o, err);
 }
 
-static int copy_files(void *opts, int argc, char **argv)
+static int copy_files(cli_call *c, cay_err *err)
 {
-    const cp_args *args = opts;
-    cay_err err = CAY_ERR_INIT;
+    const cp_args *args = c->opts;
     cli_place from, to;
     cli_progress bar;
     copy_opts o = { .parents = args->parents, .bar = &bar };
-    (void)argc;
-    if (cli_parse_place(argv[0], &from, &err) < 0 || cli_parse_place(argv[1], &to, &err) < 0)
-        return cli_usage(&cli_cp, &err);
-    if (from.kind != CLI_REMOTE && to.kind != CLI_REMOTE) {
-        cay_fail(&err, CAY_EINVAL, "neither \"%s\" nor \"%s\" is in a sandbox; write ID:PATH",
-                 argv[0], argv[1]);
-        return cli_usage(&cli_cp, &err);
-    }
+    if (cli_parse_place(c->argv[0], &from, err) < 0 || cli_parse_place(c->argv[1], &to, err) < 0)
+        return cli_usage(c->verb, err);
+    if (from.kind != CLI_REMOTE && to.kind != CLI_REMOTE)
+        return cli_misuse(c, "neither \"%s\" nor \"%s\" is in a sandbox; write ID:PATH", c->argv[0],
+                          c->argv[1]);
     progress_begin(&bar, from.path, 0);
-    int rc = run_copy(&from, &to, &o, &err);
+    int rc = run_copy(&from, &to, &o, err);
     progress_end(&bar);
     if (rc < 0 && out_broken())
         return CLI_OK;
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     if (o.skipped)
         return CLI_FAIL;
     return CLI_OK;
@@ -162,8 +154,7 @@ const cli_verb cli_cp = {
                 "  cay cp c7f:/workspace/report.pdf .\n"
                 "  date | cay cp - c7f:/tmp/now\n"
                 "  cay cp c7f:/etc/os-release - | head -1",
-    .opts = { { defs, 0 } },
-    .size = sizeof(cp_args),
+    CLI_OPTS(defs, cp_args),
     .min = 2,
     .max = 2,
     .fn = copy_files,

@@ -2,12 +2,9 @@
 /* cay create: a sandbox that stays. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 static int print_created(cay_sandbox *sb)
 {
@@ -26,19 +23,16 @@ static int print_created(cay_sandbox *sb)
     return CLI_OK;
 }
 
-static int create_sandbox(void *opts, int argc, char **argv)
+static int create_sandbox(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     box_spec spec;
     int code;
-    (void)argc;
-    (void)argv;
-    if (box_spec_make(opts, &spec, &err) < 0)
-        code = cli_usage(&cli_create, &err);
-    else if (cli_name_free(spec.create.name, &err) < 0 ||
-             cli_box_create(&spec.create, &sb, &err) < 0)
-        code = cli_fail(&err, CLI_FAIL);
+    if (box_spec_make(c->opts, &spec, err) < 0)
+        code = cli_usage(c->verb, err);
+    else if (cli_boxes->check_name(spec.create.name, err) < 0 ||
+             cli_boxes->create(&spec.create, &sb, err) < 0)
+        code = cli_fail(err, CLI_FAIL);
     else {
         box_spec_tell(&spec);
         code = print_created(sb);
@@ -58,7 +52,6 @@ const cli_verb cli_create = {
                 "  cay create --mount ~/project:/workspace/project:rw\n"
                 "  cay create --net 'all,!**.internal.example'      # everything public but\n"
                 "  cay create --isolation root --require disk-quota  # refuse rather than do less",
-    .opts = { { box_opt_defs, 0 } },
-    .size = sizeof(box_opts),
+    CLI_OPTS(box_opt_defs, box_opts),
     .fn = create_sandbox,
 };

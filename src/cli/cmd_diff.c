@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay diff: what a sandbox changed. */
-#include "changes.h"
+#include "show.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 
@@ -24,15 +23,15 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-typedef struct view {
+typedef struct diff_view {
     const diff_args *a;
     out_json json;
     uint64_t n;
-} view;
+} diff_view;
 
 static int on_change(const cay_file_change *c, void *arg)
 {
-    view *v = arg;
+    diff_view *v = arg;
     v->n++;
     if (cli.json)
         change_json(&v->json, c, v->a->patch, NULL);
@@ -45,16 +44,14 @@ static int on_change(const cay_file_change *c, void *arg)
     return 0;
 }
 
-static int show_diff(void *opts, int argc, char **argv)
+static int show_diff(cli_call *c, cay_err *err)
 {
-    const diff_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const diff_args *a = c->opts;
     uint64_t left = 0;
-    view v = { .a = a, .json = OUT_JSON(true) };
+    diff_view v = { .a = a, .json = OUT_JSON(true) };
     cay_diff d = { .size = sizeof d,
-                   .a = argv[0],
-                   .b = argc > 1 ? argv[1] : NULL,
+                   .a = c->argv[0],
+                   .b = c->argc > 1 ? c->argv[1] : NULL,
                    .all = a->all,
                    .every = a->every,
                    .patch = a->patch || a->context,
@@ -63,16 +60,14 @@ static int show_diff(void *opts, int argc, char **argv)
     as.patch = d.patch;
     v.a = &as;
     js_open(&v.json, '[');
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = cay_client_diff(client, NULL, &d, on_change, &v, &left, &err);
+    int rc = cay_client_diff(c->client, NULL, &d, on_change, &v, &left, err);
     if (rc < 0 && out_broken()) {
         cay__buf_clear(&v.json.b);
         return CLI_OK;
     }
     if (rc < 0) {
         cay__buf_clear(&v.json.b);
-        return cli_fail(&err, CLI_FAIL);
+        return cli_fail(err, CLI_FAIL);
     }
     js_close(&v.json, ']');
     if (cli.json)
@@ -98,9 +93,9 @@ const cli_verb cli_diff = {
     .examples = "  cay diff c7f2             # what it did in /workspace\n"
                 "  cay diff -p c7f2 > p.diff # as a patch\n"
                 "  cay diff s2ab s9xy        # between two snapshots",
-    .opts = { { defs, 0 } },
-    .size = sizeof(diff_args),
+    CLI_OPTS(defs, diff_args),
     .min = 1,
     .max = 2,
+    .needs = CLI_CLIENT,
     .fn = show_diff,
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay doctor: how strong the wall is here, and what would make it stronger. */
-#include "doctor_server.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
@@ -114,37 +112,30 @@ static int check_needs(const doctor_args *a, int need, const cay_probe *p, const
     return 0;
 }
 
-static int run_doctor(void *opts, int argc, char **argv)
+static int run_doctor(cli_call *c, cay_err *err)
 {
-    const doctor_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const doctor_args *a = c->opts;
     cay_probe *p = NULL;
     int need = 0;
     if (a->need)
         need = cay_level_parse(a->need);
-    (void)argc;
-    (void)argv;
-    if (need < 0) {
-        cay_fail(&err, CAY_EINVAL, "--need \"%s\": want none, process, rootless, root or vm",
-                 a->need);
-        return cli_usage(&cli_doctor, &err);
-    }
-    if (cli_service(&client, &err) < 0 || cay_client_probe(client, cli_provider(), &p, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (need < 0)
+        return cli_misuse(c, "--need \"%s\": want none, process, rootless, root or vm", a->need);
+    CAY_TRY(cli_client(&c->client, err));
+    CAY_TRY(cay_client_probe(c->client, cli_provider(), &p, err));
     doctor_rows *d = cay__alloc(sizeof *d);
     if (a->server)
-        doctor_server(client, d);
-    int rc = check_needs(a, need, p, d, &err);
+        doctor_server(c->client, d);
+    int rc = check_needs(a, need, p, d, err);
     if (cli.json)
-        print_json(p, cay_client_home(client), d, rc == 0);
+        print_json(p, cay_client_home(c->client), d, rc == 0);
     else if (!cli.quiet)
-        print_text(p, cay_client_home(client), cay_client_host(client), d);
+        print_text(p, cay_client_home(c->client), cay_client_host(c->client), d);
     free(d);
     cli_net_operator();
     cay_probe_free(p);
     if (rc < 0 && !cli.json)
-        out_note("cay: %s", err.msg);
+        out_note("cay: %s", err->msg);
     if (rc < 0)
         return CLI_FAIL;
     return CLI_OK;
@@ -160,7 +151,6 @@ const cli_verb cli_doctor = {
                 "  cay doctor --need root && cay run -- ./untrusted\n"
                 "  cay doctor --server\n"
                 "  cay doctor --json | jq -r '.layers[] | select(.state != \"on\") | .name'",
-    .opts = { { defs, 0 } },
-    .size = sizeof(doctor_args),
+    CLI_OPTS(defs, doctor_args),
     .fn = run_doctor,
 };

@@ -2,7 +2,6 @@
 /* cay e2b env, cay cloudflare env: what programs that use others' SDKs have to have in their
  * environment to work here. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
 #include <arpa/inet.h>
@@ -94,28 +93,23 @@ typedef struct var {
     bool key; /* its value is the key, else the address */
 } var;
 
-static int print_env_with_key(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
+static int print_env_with_key(cli_call *c, const var *vars, size_t n, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const env_args *a = c->opts;
     char text[CAY_KEY_LEN + 1], made[300];
     const char *url = NULL;
-    const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
-    if (choose_url(a, made, sizeof made, &url, &err) < 0)
-        return cli_usage(verb, &err);
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    const char *there = cay_client_host(client);
+    const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = c->verb->name };
+    if (choose_url(a, made, sizeof made, &url, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_client(&c->client, err));
+    const char *there = cay_client_host(c->client);
     if (there && !a->url && !a->listen)
         url = there;
-    if (!plain_url(url)) { /* that of CAY_HOST */
-        cay_fail(&err, CAY_EINVAL,
-                 "%.100s: SDKs come by TCP: give the address that the server has besides, by --url",
-                 url);
-        return cli_usage(verb, &err);
-    }
-    if (cay_key_create(client, &k, text, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (!plain_url(url)) /* that of CAY_HOST */
+        return cli_misuse(
+            c, "%.100s: SDKs come by TCP: give the address that the server has besides, by --url",
+            url);
+    CAY_TRY(cay_key_create(c->client, &k, text, err));
     if (cli.json) {
         out_json j = OUT_JSON(true);
         js_open(&j, '{');
@@ -133,22 +127,20 @@ static int print_env_with_key(const env_args *a, const cli_verb *verb, const var
     return CLI_OK;
 }
 
-static int print_e2b_env(void *opts, int argc, char **argv)
+static int print_e2b_env(cli_call *c, cay_err *err)
 {
     static const var vars[] = { { "E2B_API_KEY", true },
                                 { "E2B_API_URL", false },
                                 { "E2B_SANDBOX_URL", false },
                                 { "E2B_VOLUME_API_URL", false } };
-    (void)argc, (void)argv;
-    return print_env_with_key(opts, &cli_e2b_env, vars, CAY_LEN(vars));
+    return print_env_with_key(c, vars, CAY_LEN(vars), err);
 }
 
-static int print_cloudflare_env(void *opts, int argc, char **argv)
+static int print_cloudflare_env(cli_call *c, cay_err *err)
 {
     static const var vars[] = { { "CLOUDFLARE_SANDBOX_API_KEY", true },
                                 { "CLOUDFLARE_SANDBOX_WORKER_URL", false } };
-    (void)argc, (void)argv;
-    return print_env_with_key(opts, &cli_cloudflare_env, vars, CAY_LEN(vars));
+    return print_env_with_key(c, vars, CAY_LEN(vars), err);
 }
 
 const cli_verb cli_e2b_env = {
@@ -162,8 +154,7 @@ const cli_verb cli_e2b_env = {
                 "  node my-program-with-e2b.js\n"
                 "  cay serve --listen :9000 &\n"
                 "  eval \"$(cay e2b env --listen :9000)\"",
-    .opts = { { defs, 0 } },
-    .size = sizeof(env_args),
+    CLI_OPTS(defs, env_args),
     .fn = print_e2b_env,
 };
 
@@ -178,7 +169,6 @@ const cli_verb cli_cloudflare_env = {
                 "  eval \"$(cay cloudflare env)\"\n"
                 "  node my-agent.js      # new CloudflareSandboxClient({ workerUrl: "
                 "process.env.CLOUDFLARE_SANDBOX_WORKER_URL })",
-    .opts = { { defs, 0 } },
-    .size = sizeof(env_args),
+    CLI_OPTS(defs, env_args),
     .fn = print_cloudflare_env,
 };

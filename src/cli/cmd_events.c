@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay events: what happens, as it happens. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/policy.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct events_args {
     bool follow;
@@ -92,19 +89,16 @@ static int follow_events(cay_events *ev, const events_args *a, cay_err *err)
     return 0;
 }
 
-static int show_events(void *opts, int argc, char **argv)
+static int show_events(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    cay_client *client;
     cay_events *ev = NULL;
-    if (cli_service(&client, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
-        cay_client_events(client, sb ? cay_sandbox_id(sb) : NULL, &ev, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    int rc = follow_events(ev, opts, &err);
+    if (cli_client(&c->client, err) < 0 ||
+        (c->argc && cli_boxes->find(c->argv[0], &c->sb, err) < 0) ||
+        cay_client_events(c->client, c->sb ? cay_sandbox_id(c->sb) : NULL, &ev, err) < 0)
+        return cli_fail(err, CLI_FAIL);
+    int rc = follow_events(ev, c->opts, err);
     cay_events_close(ev);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -116,8 +110,7 @@ const cli_verb cli_events = {
             "tells how many a slow reader missed.",
     .examples = "  cay events\n"
                 "  cay events --json -n 1 c7f           # wait for the next one",
-    .opts = { { defs, 0 } },
-    .size = sizeof(events_args),
+    CLI_OPTS(defs, events_args),
     .max = 1,
     .fn = show_events,
 };

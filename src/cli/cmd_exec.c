@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay exec and cay attach: commands in a sandbox that exists. */
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include "process_options.h"
 #include "pump.h"
 #include <base/base.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
-
-static int exec_command(void *opts, int argc, char **argv)
+static int exec_command(cli_call *c, cay_err *err)
 {
-    const proc_opts *o = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const proc_opts *o = c->opts;
     proc_spec spec = { 0 };
     int code;
-    argv[argc] = NULL;
-    if (proc_spec_make(o, argv + 1, false, &spec, &err) < 0)
-        code = cli_usage(&cli_exec, &err);
-    else if (cli_box_find(argv[0], &sb, &err) < 0)
-        code = cli_fail(&err, CLI_BEFORE);
+    c->argv[c->argc] = NULL;
+    if (proc_spec_make(o, c->argv + 1, false, &spec, err) < 0)
+        code = cli_usage(c->verb, err);
+    else if (cli_boxes->find(c->argv[0], &c->sb, err) < 0)
+        code = cli_fail(err, CLI_BEFORE);
     else
-        code = proc_go(sb, o, &spec.spawn);
+        code = proc_go(c->sb, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;
 }
@@ -61,24 +55,20 @@ static const opt_def attach_defs[] = {
     OPT_END
 };
 
-static int attach_process(void *opts, int argc, char **argv)
+static int attach_process(cli_call *c, cay_err *err)
 {
-    const attach_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const attach_args *a = c->opts;
     CAY_AUTOPTR(cay_proc) p = NULL;
     cay_exit ex;
     bool left;
-    (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cli_name(&err, cay_sandbox_attach(sb, NULL, argv[1], &p, &err), argv[1]) < 0)
-        return cli_fail(&err, CLI_BEFORE);
+    if (cli_boxes->find(c->argv[0], &c->sb, err) < 0 ||
+        cli_name(err, cay_sandbox_attach(c->sb, NULL, c->argv[1], &p, err), c->argv[1]) < 0)
+        return cli_fail(err, CLI_BEFORE);
     pump_spec how = { .input = a->input,
                       .tty = a->tty,
                       .detach_keys = a->tty && a->input,
                       .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };
-    if (pump_run(p, &how, &ex, &left, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(pump_run(p, &how, &ex, &left, err));
     if (left) {
         out_note("\ncay: left %s running", cay_proc_id(p));
         return CLI_OK;
@@ -96,8 +86,7 @@ const cli_verb cli_attach = {
             "With -it, Ctrl-P Ctrl-Q leaves without ending it.",
     .examples = "  cay exec -dt --tag build c7f -- make\n"
                 "  cay attach -it c7f build",
-    .opts = { { attach_defs, 0 } },
-    .size = sizeof(attach_args),
+    CLI_OPTS(attach_defs, attach_args),
     .min = 2,
     .max = 2,
     .fn = attach_process,

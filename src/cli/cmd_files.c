@@ -1,47 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay files ls, cat, put, stat, find, grep, watch: looking at files, and putting one in place. */
-#include "copy.h"
 #include "files.h"
-#include "open.h"
 #include "parse.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <inttypes.h>
-
-int files_begin(const cli_verb *v, int argc, char **argv, int min, int max, files_words *w)
-{
-    cay_err err = CAY_ERR_INIT;
-    const char *colon = strchr(argv[0], ':');
-    size_t n;
-    if (colon)
-        n = (size_t)(colon - argv[0]);
-    else
-        n = strlen(argv[0]);
-    memset(w, 0, sizeof *w);
-    if (colon && colon[1])
-        w->v[w->n++] = colon + 1;
-    for (int i = 1; i < argc && w->n < (int)CAY_LEN(w->v); i++)
-        w->v[w->n++] = argv[i];
-    if (!n || n >= sizeof w->id)
-        cay_fail(&err, CAY_EINVAL, "\"%.80s\" is no sandbox id", argv[0]);
-    else if (w->n < min || w->n > max)
-        cay_fail(&err, CAY_EINVAL, "%s; usage: cay %s %s",
-                 w->n < min ? "something is missing" : "too many words", v->name, v->operands);
-    if (err.code)
-        return cli_usage(v, &err);
-    memcpy(w->id, argv[0], n);
-    if (cli_box_find(w->id, &w->sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return 0;
-}
-
-void files_end(files_words *w)
-{
-    if (w->sb)
-        cay_sandbox_unref(w->sb);
-    w->sb = NULL;
-}
 
 const char *file_type_word(cay_file_type t)
 {
@@ -54,42 +18,28 @@ const char *file_type_word(cay_file_type t)
     return "other";
 }
 
+/* A permission's letter: of the execute bits also with set-user-id and its kin. */
+static void put_special(char *at, bool special, char both)
+{
+    if (special && *at == 'x')
+        *at = both;
+    else if (special)
+        *at = (char)(both - 'a' + 'A');
+}
+
 const char *file_mode_text(char *buf, const cay_stat *st)
 {
-    static const char bits[] = "rwxrwxrwx";
-    if (st->type == CAY_DIR)
-        buf[0] = 'd';
-    else if (st->type == CAY_LINK)
-        buf[0] = 'l';
-    else if (st->type == CAY_FILE)
+    cay__str_copy(buf, 12, "?rwxrwxrwx");
+    if (st->type == CAY_FILE)
         buf[0] = '-';
-    else
-        buf[0] = '?';
-    for (int i = 0; i < 9; i++) {
-        if (st->mode & (0400u >> i))
-            buf[i + 1] = bits[i];
-        else
+    else if (st->type != CAY_OTHER)
+        buf[0] = (char)st->type; /* d and l */
+    for (int i = 0; i < 9; i++)
+        if (!(st->mode & (0400u >> i)))
             buf[i + 1] = '-';
-    }
-    if (st->mode & 04000) {
-        if (buf[3] == 'x')
-            buf[3] = 's';
-        else
-            buf[3] = 'S';
-    }
-    if (st->mode & 02000) {
-        if (buf[6] == 'x')
-            buf[6] = 's';
-        else
-            buf[6] = 'S';
-    }
-    if (st->mode & 01000) {
-        if (buf[9] == 'x')
-            buf[9] = 't';
-        else
-            buf[9] = 'T';
-    }
-    buf[10] = 0;
+    put_special(buf + 3, st->mode & 04000, 's');
+    put_special(buf + 6, st->mode & 02000, 's');
+    put_special(buf + 9, st->mode & 01000, 't');
     return buf;
 }
 
@@ -113,11 +63,11 @@ void file_json(out_json *j, const char *path, const cay_stat *st)
     js_close(j, '}');
 }
 
-typedef struct view {
+typedef struct files_view {
     bool wide, zero;
     out_table table;
     out_json json;
-} view;
+} files_view;
 
 static void add_wide(out_table *t, const cay_dirent *e)
 {
@@ -135,7 +85,7 @@ static void add_wide(out_table *t, const cay_dirent *e)
 
 static int on_entry(const cay_dirent *e, void *arg)
 {
-    view *v = arg;
+    files_view *v = arg;
     if (cli.json) {
         file_json(&v->json, e->path, &e->st);
     } else if (v->wide) {
@@ -151,15 +101,14 @@ static int on_entry(const cay_dirent *e, void *arg)
     return 0;
 }
 
-static void view_begin(view *v)
+static void view_begin(files_view *v)
 {
-    static const char *const titles[] = { "MODE", ">OWNER", ">SIZE", "CHANGED", "NAME", NULL };
     v->json = (out_json)OUT_JSON(true);
-    out_table_open(&v->table, titles);
+    out_table_open(&v->table, "MODE|>OWNER|>SIZE|CHANGED|NAME");
     js_open(&v->json, '[');
 }
 
-static int view_end(view *v, int rc, const cay_err *err)
+static int view_end(files_view *v, int rc)
 {
     js_close(&v->json, ']');
     if (rc >= 0 && cli.json)
@@ -168,43 +117,36 @@ static int view_end(view *v, int rc, const cay_err *err)
         out_table_print(&v->table);
     out_table_close(&v->table);
     cay__buf_clear(&v->json.b);
-    if (rc < 0 && !out_broken())
-        return cli_fail(err, CLI_FAIL);
-    return CLI_OK;
+    if (out_broken())
+        return CLI_OK;
+    return rc;
 }
 
-typedef struct ls_args {
+typedef struct files_ls_args {
     bool wide, recursive, zero;
     uint64_t depth;
-} ls_args;
+} files_ls_args;
 
 static const opt_def ls_defs[] = {
-    { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG, offsetof(ls_args, wide) },
-    { "recursive", 'R', NULL, "all the way down", OPT_FLAG, offsetof(ls_args, recursive) },
-    { "depth", 0, "N", "this many levels down", OPT_NUM, offsetof(ls_args, depth), 1, 1000 },
+    { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG,
+      offsetof(files_ls_args, wide) },
+    { "recursive", 'R', NULL, "all the way down", OPT_FLAG, offsetof(files_ls_args, recursive) },
+    { "depth", 0, "N", "this many levels down", OPT_NUM, offsetof(files_ls_args, depth), 1, 1000 },
     { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG,
-      offsetof(ls_args, zero) },
+      offsetof(files_ls_args, zero) },
     OPT_END
 };
 
-static int files_ls(void *opts, int argc, char **argv)
+static int files_ls(cli_call *c, cay_err *err)
 {
-    const ls_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    view v = { .wide = a->wide, .zero = a->zero };
-    int code = files_begin(&cli_files_ls, argc, argv, 0, 1, &w);
-    if (!code) {
-        view_begin(&v);
-        int rc = cay_dir_list(w.sb, NULL, w.n ? w.v[0] : ".",
-                              a->recursive ? 0
-                              : a->depth   ? (unsigned)a->depth
-                                           : 1,
-                              on_entry, &v, &err);
-        code = view_end(&v, rc, &err);
-    }
-    files_end(&w);
-    return code;
+    const files_ls_args *a = c->opts;
+    files_view v = { .wide = a->wide, .zero = a->zero };
+    unsigned depth = (unsigned)CAY_OR(a->depth, 1);
+    if (a->recursive)
+        depth = 0;
+    view_begin(&v);
+    return view_end(
+        &v, cay_dir_list(c->sb, NULL, c->argc > 1 ? c->argv[1] : ".", depth, on_entry, &v, err));
 }
 
 const cli_verb cli_files_ls = {
@@ -214,35 +156,29 @@ const cli_verb cli_files_ls = {
     .examples = "  cay files ls c7f                     # its working directory\n"
                 "  cay files ls -l c7f /etc\n"
                 "  cay files ls -R --json c7f:/workspace",
-    .opts = { { ls_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(ls_defs, files_ls_args),
     .min = 1,
     .max = 2,
+    .needs = CLI_PATHS,
     .fn = files_ls,
 };
 
-static const opt_def find_defs[] = {
-    { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG, offsetof(ls_args, wide) },
-    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG,
-      offsetof(ls_args, zero) },
-    OPT_END
-};
+static const opt_def find_defs[] = { { "long", 'l', NULL, "mode, owner, size and time too",
+                                       OPT_FLAG, offsetof(files_ls_args, wide) },
+                                     { "null", '0', NULL,
+                                       "names as they are, each ended by a NUL byte", OPT_FLAG,
+                                       offsetof(files_ls_args, zero) },
+                                     OPT_END };
 
-static int files_find(void *opts, int argc, char **argv)
+static int files_find(cli_call *c, cay_err *err)
 {
-    const ls_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    view v = { .wide = a->wide, .zero = a->zero };
-    int code = files_begin(&cli_files_find, argc, argv, 1, 2, &w);
-    if (!code) {
-        view_begin(&v);
-        int rc =
-            cay_file_glob(w.sb, NULL, w.n > 1 ? w.v[0] : ".", w.v[w.n - 1], on_entry, &v, &err);
-        code = view_end(&v, rc, &err);
-    }
-    files_end(&w);
-    return code;
+    const files_ls_args *a = c->opts;
+    files_view v = { .wide = a->wide, .zero = a->zero };
+    const char *dir = ".", *pattern = c->argv[c->argc - 1];
+    if (c->argc > 2)
+        dir = c->argv[1];
+    view_begin(&v);
+    return view_end(&v, cay_file_glob(c->sb, NULL, dir, pattern, on_entry, &v, err));
 }
 
 const cli_verb cli_files_find = {
@@ -251,10 +187,10 @@ const cli_verb cli_files_find = {
     .summary = "find files by a shell pattern; ** stands for any directories",
     .examples = "  cay files find c7f '**/*.py'\n"
                 "  cay files find -l c7f /etc '*.conf'",
-    .opts = { { find_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(find_defs, files_ls_args),
     .min = 2,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_find,
 };
 
@@ -282,26 +218,19 @@ static int copy_to_stdout(int fd)
     return 0;
 }
 
-static int files_cat(void *opts, int argc, char **argv)
+static int files_cat(cli_call *c, cay_err *err)
 {
-    const cat_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    cay_read spec = { .size = sizeof spec,
-                      .offset = a->offset,
-                      .length = a->length == CAY_UNLIMITED ? 0 : a->length };
-    int code = files_begin(&cli_files_cat, argc, argv, 1, 8, &w);
-    for (int i = 0; !code && i < w.n; i++) {
+    const cat_args *a = c->opts;
+    cay_read spec = { .size = sizeof spec, .offset = a->offset, .length = a->length };
+    if (a->length == CAY_UNLIMITED)
+        spec.length = 0;
+    for (int i = 1; i < c->argc; i++) {
         CAY_AUTOFD fd = -1;
-        if (cay_file_open_read(w.sb, NULL, w.v[i], &spec, &fd, &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
-        else if (copy_to_stdout(fd) < 0) {
-            cay_fail_sys(&err, CAY_ESYS, "read %s", w.v[i]);
-            code = cli_fail(&err, CLI_FAIL);
-        }
+        CAY_TRY(cay_file_open_read(c->sb, NULL, c->argv[i], &spec, &fd, err));
+        if (copy_to_stdout(fd) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read %s", c->argv[i]);
     }
-    files_end(&w);
-    return code;
+    return CLI_OK;
 }
 
 const cli_verb cli_files_cat = {
@@ -312,10 +241,10 @@ const cli_verb cli_files_cat = {
             "go untouched.",
     .examples = "  cay files cat c7f /etc/os-release\n"
                 "  cay files cat --offset 1M --length 4k c7f big.bin | xxd",
-    .opts = { { cat_defs, 0 } },
-    .size = sizeof(cat_args),
-    .min = 1,
-    .max = 8,
+    CLI_OPTS(cat_defs, cat_args),
+    .min = 2,
+    .max = 9,
+    .needs = CLI_PATHS,
     .fn = files_cat,
 };
 
@@ -362,23 +291,15 @@ static int put_stream(cay_sandbox *sb, const char *path, int fd, const put_args 
     }
 }
 
-static int files_put(void *opts, int argc, char **argv)
+static int files_put(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
     CAY_AUTOFD file = -1;
-    int code = files_begin(&cli_files_put, argc, argv, 1, 2, &w);
-    if (!code && w.n > 1 && strcmp(w.v[1], "-")) {
-        file = open(w.v[1], O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (file < 0) {
-            cay_fail_sys(&err, CAY_ESYS, "%s", w.v[1]);
-            code = cli_fail(&err, CLI_FAIL);
-        }
+    if (c->argc > 2 && strcmp(c->argv[2], "-")) {
+        file = open(c->argv[2], O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (file < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%s", c->argv[2]);
     }
-    if (!code && put_stream(w.sb, w.v[0], file >= 0 ? file : 0, opts, &err) < 0)
-        code = cli_fail(&err, CLI_FAIL);
-    files_end(&w);
-    return code;
+    return put_stream(c->sb, c->argv[1], CAY_MAX(file, 0), c->opts, err);
 }
 
 const cli_verb cli_files_put = {
@@ -389,10 +310,10 @@ const cli_verb cli_files_put = {
         "The file appears whole under its name, or not at all; with --append it grows in place.",
     .examples = "  echo hello | cay files put c7f greeting.txt\n"
                 "  cay files put -p --mode 755 c7f bin/tool ./tool",
-    .opts = { { put_defs, 0 } },
-    .size = sizeof(put_args),
-    .min = 1,
+    CLI_OPTS(put_defs, put_args),
+    .min = 2,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_put,
 };
 
@@ -419,25 +340,22 @@ static void print_stat(const char *path, const cay_stat *st)
             st->nlink);
 }
 
-static int files_stat(void *opts, int argc, char **argv)
+static int files_stat(cli_call *c, cay_err *err)
 {
-    const stat_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    int code = files_begin(&cli_files_stat, argc, argv, 1, 8, &w);
-    for (int i = 0; w.sb && i < w.n; i++) {
+    const stat_args *a = c->opts;
+    int code = CLI_OK;
+    for (int i = 1; i < c->argc; i++) {
         cay_stat st = { .size_of = sizeof st };
-        if (cay_file_stat(w.sb, NULL, w.v[i], a->follow, &st, &err) < 0) {
-            code = cli_fail(&err, CLI_FAIL);
+        if (cay_file_stat(c->sb, NULL, c->argv[i], a->follow, &st, err) < 0) {
+            code = cli_fail(err, CLI_FAIL);
         } else if (cli.json) {
-            out_json j = OUT_JSON(w.n == 1);
-            file_json(&j, w.v[i], &st);
+            out_json j = OUT_JSON(c->argc == 2);
+            file_json(&j, c->argv[i], &st);
             js_flush(&j);
         } else {
-            print_stat(w.v[i], &st);
+            print_stat(c->argv[i], &st);
         }
     }
-    files_end(&w);
     return code;
 }
 
@@ -447,9 +365,9 @@ const cli_verb cli_files_stat = {
     .summary = "tell type, mode, owner, size and time of files",
     .examples = "  cay files stat c7f /etc/passwd\n"
                 "  cay files stat --json c7f . | jq .size",
-    .opts = { { stat_defs, 0 } },
-    .size = sizeof(stat_args),
-    .min = 1,
-    .max = 8,
+    CLI_OPTS(stat_defs, stat_args),
+    .min = 2,
+    .max = 9,
+    .needs = CLI_PATHS,
     .fn = files_stat,
 };

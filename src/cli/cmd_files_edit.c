@@ -24,16 +24,13 @@ static const opt_def mkdir_defs[] = { { "parents", 'p', NULL,
                                         OPT_MODE, offsetof(mkdir_args, mode) },
                                       OPT_END };
 
-static int files_mkdir(void *opts, int argc, char **argv)
+static int files_mkdir(cli_call *c, cay_err *err)
 {
-    const mkdir_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    int code = files_begin(&cli_files_mkdir, argc, argv, 1, 8, &w);
-    for (int i = 0; w.sb && i < w.n; i++)
+    const mkdir_args *a = c->opts;
+    int code = CLI_OK;
+    for (int i = 1; i < c->argc; i++)
         code |= report_result(
-            cay_file_mkdir(w.sb, NULL, w.v[i], CAY_OR(a->mode, 0755), a->parents, &err), &err);
-    files_end(&w);
+            cay_file_mkdir(c->sb, NULL, c->argv[i], CAY_OR(a->mode, 0755), a->parents, err), err);
     return code;
 }
 
@@ -42,10 +39,10 @@ const cli_verb cli_files_mkdir = {
     .operands = "[-p] ID PATH…",
     .summary = "make directories",
     .examples = "  cay files mkdir -p c7f src/lib/deep",
-    .opts = { { mkdir_defs, 0 } },
-    .size = sizeof(mkdir_args),
-    .min = 1,
-    .max = 8,
+    CLI_OPTS(mkdir_defs, mkdir_args),
+    .min = 2,
+    .max = 9,
+    .needs = CLI_PATHS,
     .fn = files_mkdir,
 };
 
@@ -59,17 +56,15 @@ static const opt_def rm_defs[] = { { "recursive", 'r', NULL, "directories with a
                                      offsetof(rm_args, force) },
                                    OPT_END };
 
-static int files_rm(void *opts, int argc, char **argv)
+static int files_rm(cli_call *c, cay_err *err)
 {
-    const rm_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    int code = files_begin(&cli_files_rm, argc, argv, 1, 8, &w);
-    for (int i = 0; w.sb && i < w.n; i++) {
-        int rc = cay_file_remove(w.sb, NULL, w.v[i], a->recursive, &err);
-        code |= report_result(a->force && rc == CAY_ENOENT ? 0 : rc, &err);
+    const rm_args *a = c->opts;
+    int code = CLI_OK;
+    for (int i = 1; i < c->argc; i++) {
+        int rc = cay_file_remove(c->sb, NULL, c->argv[i], a->recursive, err);
+        if (!a->force || rc != CAY_ENOENT)
+            code |= report_result(rc, err);
     }
-    files_end(&w);
     return code;
 }
 
@@ -78,23 +73,16 @@ const cli_verb cli_files_rm = {
     .operands = "[-r] [-f] ID PATH…",
     .summary = "remove files",
     .examples = "  cay files rm -r c7f build",
-    .opts = { { rm_defs, 0 } },
-    .size = sizeof(rm_args),
-    .min = 1,
-    .max = 8,
+    CLI_OPTS(rm_defs, rm_args),
+    .min = 2,
+    .max = 9,
+    .needs = CLI_PATHS,
     .fn = files_rm,
 };
 
-static int files_mv(void *opts, int argc, char **argv)
+static int files_mv(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    (void)opts;
-    int code = files_begin(&cli_files_mv, argc, argv, 2, 2, &w);
-    if (!code)
-        code = report_result(cay_file_rename(w.sb, NULL, w.v[0], w.v[1], &err), &err);
-    files_end(&w);
-    return code;
+    return cay_file_rename(c->sb, NULL, c->argv[1], c->argv[2], err);
 }
 
 const cli_verb cli_files_mv = {
@@ -102,24 +90,18 @@ const cli_verb cli_files_mv = {
     .operands = "ID FROM TO",
     .summary = "give a file another name",
     .examples = "  cay files mv c7f draft.md final.md",
-    .min = 2,
+    .min = 3,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_mv,
 };
 
-static int files_chmod(void *opts, int argc, char **argv)
+static int files_chmod(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
     uint32_t mode;
-    (void)opts;
-    int code = files_begin(&cli_files_chmod, argc, argv, 2, 2, &w);
-    if (!code && cli_parse_mode(w.v[0], &mode, &err) < 0)
-        code = cli_usage(&cli_files_chmod, &err);
-    if (!code)
-        code = report_result(cay_file_chmod(w.sb, NULL, w.v[1], mode, &err), &err);
-    files_end(&w);
-    return code;
+    if (cli_parse_mode(c->argv[1], &mode, err) < 0)
+        return cli_usage(c->verb, err);
+    return cay_file_chmod(c->sb, NULL, c->argv[2], mode, err);
 }
 
 const cli_verb cli_files_chmod = {
@@ -129,22 +111,16 @@ const cli_verb cli_files_chmod = {
     .examples = "  cay files chmod c7f 755 run.sh",
     .min = 3,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_chmod,
 };
 
-static int files_chown(void *opts, int argc, char **argv)
+static int files_chown(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
     uint32_t uid, gid;
-    (void)opts;
-    int code = files_begin(&cli_files_chown, argc, argv, 2, 2, &w);
-    if (!code && cli_parse_owner(w.v[0], &uid, &gid, &err) < 0)
-        code = cli_usage(&cli_files_chown, &err);
-    if (!code)
-        code = report_result(cay_file_chown(w.sb, NULL, w.v[1], uid, gid, &err), &err);
-    files_end(&w);
-    return code;
+    if (cli_parse_owner(c->argv[1], &uid, &gid, err) < 0)
+        return cli_usage(c->verb, err);
+    return cay_file_chown(c->sb, NULL, c->argv[2], uid, gid, err);
 }
 
 const cli_verb cli_files_chown = {
@@ -154,19 +130,13 @@ const cli_verb cli_files_chown = {
     .examples = "  cay files chown c7f 1000:1000 data",
     .min = 3,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_chown,
 };
 
-static int files_ln(void *opts, int argc, char **argv)
+static int files_ln(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    (void)opts;
-    int code = files_begin(&cli_files_ln, argc, argv, 2, 2, &w);
-    if (!code)
-        code = report_result(cay_file_symlink(w.sb, NULL, w.v[0], w.v[1], &err), &err);
-    files_end(&w);
-    return code;
+    return cay_file_symlink(c->sb, NULL, c->argv[1], c->argv[2], err);
 }
 
 const cli_verb cli_files_ln = {
@@ -176,6 +146,7 @@ const cli_verb cli_files_ln = {
     .examples = "  cay files ln c7f v2/config current",
     .min = 3,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_ln,
 };
 
@@ -195,53 +166,38 @@ static int on_name(const char *name, void *arg)
     return 0;
 }
 
-static int xattr_get(const files_words *w, cay_err *err)
+static int xattr_get(const cli_call *c, cay_err *err)
 {
     enum { MOST = 64 << 10 };
     CAY_AUTOFREE char *buf = cay__alloc(MOST);
     size_t len = MOST;
-    CAY_TRY(cay_file_getxattr(w->sb, NULL, w->v[0], w->v[1], buf, &len, err));
+    CAY_TRY(cay_file_getxattr(c->sb, NULL, c->argv[1], c->argv[2], buf, &len, err));
     out_data(1, buf, len);
     if (isatty(1))
         out_str("\n");
     return 0;
 }
 
-static int xattr_set(const files_words *w, const char *eq, cay_err *err)
+static int xattr_set(const cli_call *c, char *eq, cay_err *err)
 {
-    char name[256];
-    size_t n = (size_t)(eq - w->v[1]);
-    if (!n || n >= sizeof name)
-        return cay_fail(err, CAY_EINVAL, "\"%.80s\": want NAME=VALUE", w->v[1]);
-    memcpy(name, w->v[1], n);
-    name[n] = 0;
-    return cay_file_setxattr(w->sb, NULL, w->v[0], name, eq + 1, strlen(eq + 1), err);
+    size_t n = (size_t)(eq - c->argv[2]);
+    if (!n || n >= 256)
+        return cay_fail(err, CAY_EINVAL, "\"%.80s\": want NAME=VALUE", c->argv[2]);
+    *eq = 0;
+    return cay_file_setxattr(c->sb, NULL, c->argv[1], c->argv[2], eq + 1, strlen(eq + 1), err);
 }
 
-static int files_xattr(void *opts, int argc, char **argv)
+static int files_xattr(cli_call *c, cay_err *err)
 {
-    const xattr_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    int code = files_begin(&cli_files_xattr, argc, argv, 1, 2, &w), rc;
-    if (!code) {
-        const char *eq = NULL;
-        if (w.n > 1)
-            eq = strchr(w.v[1], '=');
-        if (w.n < 2)
-            rc = cay_file_listxattr(w.sb, NULL, w.v[0], on_name, NULL, &err);
-        else if (a->remove)
-            rc = cay_file_setxattr(w.sb, NULL, w.v[0], w.v[1], NULL, 0, &err);
-        else {
-            if (eq)
-                rc = xattr_set(&w, eq, &err);
-            else
-                rc = xattr_get(&w, &err);
-        }
-        code = report_result(rc, &err);
-    }
-    files_end(&w);
-    return code;
+    const xattr_args *a = c->opts;
+    if (c->argc < 3)
+        return cay_file_listxattr(c->sb, NULL, c->argv[1], on_name, NULL, err);
+    if (a->remove)
+        return cay_file_setxattr(c->sb, NULL, c->argv[1], c->argv[2], NULL, 0, err);
+    char *eq = strchr(c->argv[2], '=');
+    if (eq)
+        return xattr_set(c, eq, err);
+    return xattr_get(c, err);
 }
 
 const cli_verb cli_files_xattr = {
@@ -251,9 +207,9 @@ const cli_verb cli_files_xattr = {
     .examples = "  cay files xattr c7f data\n"
                 "  cay files xattr c7f data user.origin=upload\n"
                 "  cay files xattr -r c7f data user.origin",
-    .opts = { { xattr_defs, 0 } },
-    .size = sizeof(xattr_args),
-    .min = 1,
+    CLI_OPTS(xattr_defs, xattr_args),
+    .min = 2,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_xattr,
 };

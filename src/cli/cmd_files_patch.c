@@ -61,29 +61,24 @@ static int on_patch_line(const char *line, void *arg)
     return 0;
 }
 
-static int files_patch(void *opts, int argc, char **argv)
+static int files_patch(cli_call *c, cay_err *err)
 {
-    const patch_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
+    const patch_args *a = c->opts;
     CAY_AUTOFREE char *text = NULL;
     cay_patch *p = NULL;
     out_json j = OUT_JSON(true);
-    int code = files_begin(&cli_files_patch, argc, argv, 1, 1, &w);
-    if (!code) {
-        cay_patch_spec spec = { .size = sizeof spec, .dry = a->dry, .exclusive = a->exclusive };
-        js_open(&j, '[');
-        if (read_patch(w.v[0], &text, &err) < 0 || cay_patch_parse(text, &p, &err) < 0 ||
-            cay_patch_apply(w.sb, NULL, p, &spec, on_patch_line, &j, &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
-        js_close(&j, ']');
-        if (cli.json && !code)
-            js_flush(&j);
-    }
+    cay_patch_spec spec = { .size = sizeof spec, .dry = a->dry, .exclusive = a->exclusive };
+    CAY_TRY(read_patch(c->argv[1], &text, err));
+    CAY_TRY(cay_patch_parse(text, &p, err));
+    js_open(&j, '[');
+    int rc = cay_patch_apply(c->sb, NULL, p, &spec, on_patch_line, &j, err);
+    js_close(&j, ']');
+    if (cli.json && rc >= 0)
+        js_flush(&j);
     cay__buf_clear(&j.b);
     cay_patch_free(p);
-    files_end(&w);
-    return code;
+    CAY_TRY(rc);
+    return CLI_OK;
 }
 
 const cli_verb cli_files_patch = {
@@ -96,9 +91,9 @@ const cli_verb cli_files_patch = {
             "first change.",
     .examples = "  cay files patch c7f fix.patch\n"
                 "  cay files patch -n c7f - < fix.patch     # would it apply?",
-    .opts = { { defs, 0 } },
-    .size = sizeof(patch_args),
-    .min = 1,
+    CLI_OPTS(defs, patch_args),
+    .min = 2,
     .max = 2,
+    .needs = CLI_PATHS,
     .fn = files_patch,
 };

@@ -55,36 +55,28 @@ static int on_match(const cay_match *m, void *arg)
     return 0;
 }
 
-static int files_grep(void *opts, int argc, char **argv)
+static int files_grep(cli_call *c, cay_err *err)
 {
-    grep_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
-    int code = files_begin(&cli_files_grep, argc, argv, 1, 2, &w);
-    if (!code) {
-        cay_grep spec = { .size = sizeof spec,
-                          .pattern = w.v[w.n - 1],
-                          .plain = a->plain,
-                          .ignore_case = a->ignore_case,
-                          .include = a->include,
-                          .max = a->max };
-        a->json = (out_json)OUT_JSON(true);
-        js_open(&a->json, '[');
-        int rc = cay_file_grep(w.sb, NULL, w.n > 1 ? w.v[0] : ".", &spec, on_match, a, &err);
-        js_close(&a->json, ']');
-        if (rc >= 0 && cli.json)
-            js_flush(&a->json);
-        cay__buf_clear(&a->json.b);
-        /* As grep(1): 0 found, 1 not, 2 trouble. */
-        if (rc < 0 && !out_broken())
-            code = cli_fail(&err, CLI_USAGE);
-        else if (a->found)
-            code = CLI_OK;
-        else
-            code = CLI_FAIL;
-    }
-    files_end(&w);
-    return code;
+    grep_args *a = c->opts;
+    cay_grep spec = { .size = sizeof spec,
+                      .pattern = c->argv[c->argc - 1],
+                      .plain = a->plain,
+                      .ignore_case = a->ignore_case,
+                      .include = a->include,
+                      .max = a->max };
+    a->json = (out_json)OUT_JSON(true);
+    js_open(&a->json, '[');
+    int rc = cay_file_grep(c->sb, NULL, c->argc > 2 ? c->argv[1] : ".", &spec, on_match, a, err);
+    js_close(&a->json, ']');
+    if (rc >= 0 && cli.json)
+        js_flush(&a->json);
+    cay__buf_clear(&a->json.b);
+    /* As grep(1): 0 found, 1 not, 2 trouble. */
+    if (rc < 0 && !out_broken())
+        return cli_fail(err, CLI_USAGE);
+    if (a->found)
+        return CLI_OK;
+    return CLI_FAIL;
 }
 
 const cli_verb cli_files_grep = {
@@ -94,10 +86,10 @@ const cli_verb cli_files_grep = {
     .text = "Exit code 0: found, 1: nothing found, 2: trouble.",
     .examples = "  cay files grep c7f 'def +main'\n"
                 "  cay files grep -F --include '*.c' c7f src 'printf('",
-    .opts = { { grep_defs, 0 } },
-    .size = sizeof(grep_args),
+    CLI_OPTS(grep_defs, grep_args),
     .min = 2,
     .max = 3,
+    .needs = CLI_PATHS,
     .fn = files_grep,
 };
 
@@ -148,30 +140,22 @@ static void print_change(const cay_watch_event *e)
     out_str(e->dir ? "/\n" : "\n");
 }
 
-static int files_watch(void *opts, int argc, char **argv)
+static int files_watch(cli_call *c, cay_err *err)
 {
-    const watch_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    files_words w;
+    const watch_args *a = c->opts;
     cay_watch *watch = NULL;
-    int code = files_begin(&cli_files_watch, argc, argv, 0, 1, &w), rc = 0;
-    if (!code) {
-        rc = cay_watch_open(w.sb, NULL, w.n ? w.v[0] : ".", !a->flat, &watch, &err);
+    int rc = 0;
+    CAY_TRY(cay_watch_open(c->sb, NULL, c->argc > 1 ? c->argv[1] : ".", !a->flat, &watch, err));
+    out_note("cay: watching; Ctrl-C ends it");
+    for (uint64_t n = 0; rc >= 0 && !out_broken() && (!a->count || n < a->count); n++) {
+        cay_watch_event e = { .size = sizeof e };
+        rc = cay_watch_next(watch, NULL, &e, err);
         if (rc >= 0)
-            out_note("cay: watching; Ctrl-C ends it");
-        for (uint64_t n = 0; rc >= 0 && !out_broken() && (!a->count || n < a->count); n++) {
-            cay_watch_event e = { .size = sizeof e };
-            rc = cay_watch_next(watch, NULL, &e, &err);
-            if (rc >= 0)
-                print_change(&e);
-        }
-        if (rc < 0)
-            code = cli_fail(&err, CLI_FAIL);
+            print_change(&e);
     }
-    if (watch)
-        cay_watch_close(watch);
-    files_end(&w);
-    return code;
+    cay_watch_close(watch);
+    CAY_TRY(rc);
+    return CLI_OK;
 }
 
 const cli_verb cli_files_watch = {
@@ -181,9 +165,9 @@ const cli_verb cli_files_watch = {
     .text = "`overflow` says that changes came faster than they were read: list again.",
     .examples = "  cay files watch c7f src\n"
                 "  cay files watch --json -n 1 c7f      # wait for one change",
-    .opts = { { watch_defs, 0 } },
-    .size = sizeof(watch_args),
+    CLI_OPTS(watch_defs, watch_args),
     .min = 1,
     .max = 2,
+    .needs = CLI_PATHS,
     .fn = files_watch,
 };

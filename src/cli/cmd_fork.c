@@ -2,14 +2,12 @@
 /* cay fork and cay undo: several ways on from one point, and the way back. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "show.h"
-#include "waiting.h"
+#include "progress.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 /* The bar goes before the first id comes. */
@@ -60,7 +58,7 @@ static int create_forks(const fork_args *a, const char *from, cli_pairs *labels)
                       .ttl_ms = a->ttl_ms };
     js_open(&f.j, '[');
     waiting_begin(&f.w, "fork", from);
-    int rc = cli_service(&client, &err);
+    int rc = cli_client(&client, &err);
     if (rc == 0)
         rc = cay_client_fork(client, NULL, from, &spec, on_fork, &f, &err);
     waiting_end(&f.w);
@@ -73,17 +71,15 @@ static int create_forks(const fork_args *a, const char *from, cli_pairs *labels)
     return CLI_OK;
 }
 
-static int fork_sandbox(void *opts, int argc, char **argv)
+static int fork_sandbox(cli_call *c, cay_err *err)
 {
-    const fork_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const fork_args *a = c->opts;
     cli_pairs labels = { 0 };
-    (void)argc;
     int code;
-    if (pairs_labels(&labels, &a->labels, &err) < 0)
-        code = cli_usage(&cli_fork, &err);
+    if (pairs_labels(&labels, &a->labels, err) < 0)
+        code = cli_usage(c->verb, err);
     else
-        code = create_forks(a, argv[0], &labels);
+        code = create_forks(a, c->argv[0], &labels);
     pairs_clear(&labels);
     return code;
 }
@@ -100,8 +96,7 @@ const cli_verb cli_fork = {
         "  cay fork c7f\n"
         "  for id in $(cay fork -n 3 c7f); do cay exec \"$id\" -- ./try-something & done; wait\n"
         "  cay fork --name second tested",
-    .opts = { { fork_defs, 0 } },
-    .size = sizeof(fork_args),
+    CLI_OPTS(fork_defs, fork_args),
     .min = 1,
     .max = 1,
     .fn = fork_sandbox,
@@ -118,21 +113,17 @@ static const opt_def undo_defs[] = {
     OPT_END
 };
 
-static int undo_changes(void *opts, int argc, char **argv)
+static int undo_changes(cli_call *c, cay_err *err)
 {
-    const undo_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const undo_args *a = c->opts;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    (void)argc;
     cli_waiting w;
-    waiting_begin(&w, "undo", argv[0]);
-    int rc = cli_box_find(argv[0], &sb, &err);
+    waiting_begin(&w, "undo", c->argv[0]);
+    int rc = cli_boxes->find(c->argv[0], &c->sb, err);
     if (rc == 0)
-        rc = cay_sandbox_undo(sb, NULL, a->to, &s, &err);
+        rc = cay_sandbox_undo(c->sb, NULL, a->to, &s, err);
     waiting_end(&w);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_snapshot_print(s);
     return CLI_OK;
 }
@@ -149,8 +140,7 @@ const cli_verb cli_undo = {
                 "  cay exec $id -- rm -rf src\n"
                 "  cay undo $id\n"
                 "  cay undo --to tested $id",
-    .opts = { { undo_defs, 0 } },
-    .size = sizeof(undo_args),
+    CLI_OPTS(undo_defs, undo_args),
     .min = 1,
     .max = 1,
     .fn = undo_changes,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay help, version and completion: the program about itself. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/str.h>
@@ -19,9 +18,9 @@ static void print_overview(const char *family)
                      "       cay COMMAND --help           options and examples\n",
                      bold, off);
     for (const cli_verb *const *p = cli_verbs; *p; p++) {
-        if (!(*p)->fn && !family)
+        if (!(*p)->operands && !family)
             cay__buf_fmt(&b, "\n%s%s%s\n", bold, (*p)->name, off);
-        if ((*p)->fn &&
+        if ((*p)->operands &&
             (!family || (cay__str_starts((*p)->name, family) && (*p)->name[strlen(family)] == ' ')))
             cay__buf_fmt(&b, "  %-16s %s\n", (*p)->name, (*p)->summary);
     }
@@ -32,32 +31,50 @@ static void print_overview(const char *family)
     out_write(CAY_OR(b.data, ""), b.len);
 }
 
-static int print_help(void *opts, int argc, char **argv)
+/* "files", or "files ls". */
+static const char *join_words(char name[64], int argc, char **argv)
 {
-    char name[64];
-    bool family = false;
-    (void)opts;
-    if (!argc) {
-        print_overview(NULL);
-        return CLI_OK;
-    }
-    cay__str_join(name, sizeof name, argv[0], argc > 1 ? " " : "", argc > 1 ? argv[1] : "", NULL);
-    for (const cli_verb *const *p = cli_verbs; *p; p++) {
-        if ((*p)->fn && !strcmp((*p)->name, name)) {
-            CAY_AUTOBUF b = CAY__BUF(1u << 20);
-            cli_verb_help(*p, &b);
-            out_write(b.data, b.len);
-            return CLI_OK;
-        }
-        family |= (*p)->fn && cay__str_starts((*p)->name, name) && (*p)->name[strlen(name)] == ' ';
-    }
-    if (family) {
+    if (argc > 1)
+        cay__str_join(name, 64, argv[0], " ", argv[1], NULL);
+    else
+        cay__str_copy(name, 64, argv[0]);
+    return name;
+}
+
+static const cli_verb *find_verb(const char *name)
+{
+    for (const cli_verb *const *p = cli_verbs; *p; p++)
+        if ((*p)->operands && !strcmp((*p)->name, name))
+            return *p;
+    return NULL;
+}
+
+static bool is_family(const char *name)
+{
+    for (const cli_verb *const *p = cli_verbs; *p; p++)
+        if ((*p)->operands && cay__str_starts((*p)->name, name) && (*p)->name[strlen(name)] == ' ')
+            return true;
+    return false;
+}
+
+static int print_help(cli_call *c, cay_err *err)
+{
+    char buf[64];
+    const char *name = NULL;
+    if (c->argc)
+        name = join_words(buf, c->argc, c->argv);
+    const cli_verb *v = NULL;
+    if (name)
+        v = find_verb(name);
+    if (v) {
+        cli_verb_help(v);
+    } else if (!name || is_family(name)) {
         print_overview(name);
-        return CLI_OK;
+    } else {
+        cay_fail(err, CAY_EINVAL, "no command \"%s\"; `cay help` shows all", name);
+        return cli_fail(err, CLI_USAGE);
     }
-    cay_err err = CAY_ERR_INIT;
-    cay_fail(&err, CAY_EINVAL, "no command \"%s\"; `cay help` shows all", name);
-    return cli_fail(&err, CLI_USAGE);
+    return CLI_OK;
 }
 
 const cli_verb cli_help = {
@@ -69,11 +86,9 @@ const cli_verb cli_help = {
     .fn = print_help,
 };
 
-static int print_version(void *opts, int argc, char **argv)
+static int print_version(cli_call *c, cay_err *err)
 {
-    (void)opts;
-    (void)argc;
-    (void)argv;
+    (void)c, (void)err;
     out_str(cli.json ? "{\"version\":\"" CAY_VERSION "\"}\n" : "cay " CAY_VERSION "\n");
     return CLI_OK;
 }
@@ -96,12 +111,9 @@ static void print_options(const opt_def *d)
 
 static int complete_options(const char *name)
 {
-    for (const cli_verb *const *p = cli_verbs; *p; p++)
-        if ((*p)->fn && !strcmp((*p)->name, name)) {
-            for (size_t i = 0; i < CAY_LEN((*p)->opts) && (*p)->opts[i].defs; i++)
-                print_options((*p)->opts[i].defs);
-            break;
-        }
+    const cli_verb *v = find_verb(name);
+    for (size_t i = 0; v && i < CAY_LEN(v->opts) && v->opts[i].defs; i++)
+        print_options(v->opts[i].defs);
     print_options(cli_global_opts);
     return CLI_OK;
 }
@@ -116,18 +128,6 @@ static int on_info(const cay_info *i, void *arg)
     }
     out_str("\n");
     return 0;
-}
-
-/* Completion is silent about errors: a message would land in the middle of what is typed. */
-static int complete_ids(void)
-{
-    cay_client *client;
-    const cay_filter all = { .size = sizeof all };
-    if (cli_service(&client, NULL) < 0)
-        return CLI_FAIL;
-    if (cay_client_list(client, NULL, &all, on_info, NULL, NULL) < 0)
-        return CLI_FAIL;
-    return CLI_OK;
 }
 
 static int on_proc(const cay_proc_info *p, void *arg)
@@ -147,18 +147,6 @@ static int on_proc(const cay_proc_info *p, void *arg)
     return 0;
 }
 
-static int complete_procs(const char *id)
-{
-    cay_sandbox *sb = NULL;
-    if (cli_box_find(id, &sb, NULL) < 0)
-        return CLI_FAIL;
-    int rc = cay_sandbox_procs(sb, NULL, on_proc, NULL, NULL);
-    cay_sandbox_unref(sb);
-    if (rc < 0)
-        return CLI_FAIL;
-    return CLI_OK;
-}
-
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
     (void)arg;
@@ -166,39 +154,39 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return 0;
 }
 
-static int complete_snapshots(void)
+/* Completion is silent about errors: a message would land in the middle of what is typed. */
+static int quiet_result(int rc)
 {
-    cay_client *client;
-    if (cli_service(&client, NULL) < 0 ||
-        cay_client_snapshots(client, NULL, NULL, on_snapshot, NULL, NULL) < 0)
+    if (rc < 0)
         return CLI_FAIL;
     return CLI_OK;
 }
 
-static int print_completion(void *opts, int argc, char **argv)
+static int print_completion(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    (void)opts;
-    if (!strcmp(argv[0], "verbs")) {
+    const char *what = c->argv[0];
+    const cay_filter all = { .size = sizeof all };
+    char name[64];
+    (void)err;
+    if (!strcmp(what, "verbs")) {
         for (const cli_verb *const *p = cli_verbs; *p; p++)
-            if ((*p)->fn)
+            if ((*p)->operands)
                 out_fmt("%s\t%s\n", (*p)->name, (*p)->summary);
         return CLI_OK;
     }
-    if (!strcmp(argv[0], "options") && argc > 1) {
-        char name[64];
-        cay__str_join(name, sizeof name, argv[1], argc > 2 ? " " : "", argc > 2 ? argv[2] : "",
-                      NULL);
-        return complete_options(name);
-    }
-    if (!strcmp(argv[0], "ids"))
-        return complete_ids();
-    if (!strcmp(argv[0], "snapshots"))
-        return complete_snapshots();
-    if (!strcmp(argv[0], "procs") && argc > 1)
-        return complete_procs(argv[1]);
-    cay_fail(&err, CAY_EINVAL, "want verbs, options VERB, ids, snapshots, or procs ID");
-    return cli_usage(&cli_completion, &err);
+    if (!strcmp(what, "options") && c->argc > 1)
+        return complete_options(join_words(name, c->argc - 1, c->argv + 1));
+    bool procs = !strcmp(what, "procs") && c->argc > 1;
+    if (!procs && strcmp(what, "ids") && strcmp(what, "snapshots"))
+        return cli_misuse(c, "want verbs, options VERB, ids, snapshots, or procs ID");
+    if (cli_client(&c->client, NULL) < 0 ||
+        (procs && cli_boxes->find(c->argv[1], &c->sb, NULL) < 0))
+        return CLI_FAIL;
+    if (procs)
+        return quiet_result(cay_sandbox_procs(c->sb, NULL, on_proc, NULL, NULL));
+    if (!strcmp(what, "ids"))
+        return quiet_result(cay_client_list(c->client, NULL, &all, on_info, NULL, NULL));
+    return quiet_result(cay_client_snapshots(c->client, NULL, NULL, on_snapshot, NULL, NULL));
 }
 
 const cli_verb cli_completion = {

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay jobs ls, cancel, replay: what is left to be done. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <cay/jobs.h>
 
-typedef struct ls_args {
+typedef struct jobs_ls_args {
     const char *state, *kind, *tenant;
     uint64_t limit;
-} ls_args;
+} jobs_ls_args;
 
 static const opt_def ls_defs[] = {
     { "state", 's', "STATE", "waiting, running, done, dead or canceled", OPT_STR,
-      offsetof(ls_args, state) },
-    { "kind", 'k', "KIND", "pause, kill, …", OPT_STR, offsetof(ls_args, kind) },
-    { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
-    { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
+      offsetof(jobs_ls_args, state) },
+    { "kind", 'k', "KIND", "pause, kill, …", OPT_STR, offsetof(jobs_ls_args, kind) },
+    { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(jobs_ls_args, tenant) },
+    { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(jobs_ls_args, limit), 1 },
     OPT_END
 };
 
-static void task_json(out_json *j, const cay_job *t)
+static void job_json(out_json *j, const cay_job *t)
 {
     js_open(j, '{');
     js_kstr(j, "id", t->id);
@@ -44,24 +43,23 @@ static void task_json(out_json *j, const cay_job *t)
     js_close(j, '}');
 }
 
-static int on_task(const cay_job *t, void *arg)
+static int on_job(const cay_job *t, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char span[OUT_HUMAN];
     if (cli.json) {
-        task_json(&r->json, t);
-    } else if (cli.quiet) {
-        out_fmt("%s\n", t->id);
-    } else {
+        job_json(&r->json, t);
+    } else if (!out_list_name(t->id)) {
         bool waits = !strcmp(t->state, "waiting") && t->due_ms > r->now;
         out_cell(&r->table, OUT_BOLD, t->id);
         out_cell(&r->table, OUT_PLAIN, t->kind);
         out_cell(&r->table, OUT_PLAIN, cay__text_or(t->subject, "-"));
-        out_cell(&r->table,
-                 !strcmp(t->state, "dead")      ? OUT_BAD
-                 : !strcmp(t->state, "running") ? OUT_GOOD
-                                                : OUT_PLAIN,
-                 t->state);
+        out_style style = OUT_PLAIN;
+        if (!strcmp(t->state, "dead"))
+            style = OUT_BAD;
+        else if (!strcmp(t->state, "running"))
+            style = OUT_GOOD;
+        out_cell(&r->table, style, t->state);
         out_cell(&r->table, OUT_PLAIN,
                  waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
         out_cellf(&r->table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
@@ -70,24 +68,15 @@ static int on_task(const cay_job *t, void *arg)
     return out_broken();
 }
 
-static int list_jobs(void *opts, int argc, char **argv)
+static int list_jobs(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "ID",      "KIND",      "ABOUT", "STATE",
-                                          ">DUE IN", ">ATTEMPTS", "ERROR", NULL };
-    const ls_args *a = opts;
+    const jobs_ls_args *a = c->opts;
     cay_job_filter f = { .size = sizeof f,
                          .state = a->state,
                          .kind = a->kind,
                          .tenant = a->tenant,
                          .limit = (size_t)a->limit };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_job_list(client, &f, on_task, &r, &err), &err);
+    return cay_job_list(c->client, &f, on_job, c->list, err);
 }
 
 const cli_verb cli_jobs_ls = {
@@ -95,28 +84,22 @@ const cli_verb cli_jobs_ls = {
     .operands = "[OPTIONS]",
     .summary = "list what is left to be done, by the time it is due",
     .examples = "  cay jobs ls --state dead",
-    .opts = { { ls_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(ls_defs, jobs_ls_args),
+    .needs = CLI_CLIENT,
+    .columns = "ID|KIND|ABOUT|STATE|>DUE IN|>ATTEMPTS|ERROR",
     .fn = list_jobs,
 };
 
-static int for_each_job(int argc, char **argv, const char *action,
-                        int (*fn)(cay_client *, const char *, cay_err *))
-{
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    for (int i = 0; i < argc; i++) {
-        if (cli_service(&client, &err) < 0 || fn(client, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-        cli_audit(action, NULL, argv[i]);
-    }
-    return CLI_OK;
-}
+enum { CANCEL, REPLAY };
 
-static int cancel_jobs(void *opts, int argc, char **argv)
+static int change_job(cli_call *c, cay_err *err)
 {
-    (void)opts;
-    return for_each_job(argc, argv, "jobs.cancel", cay_job_cancel);
+    if (c->verb->arg == CANCEL)
+        CAY_TRY(cay_job_cancel(c->client, c->argv[0], err));
+    else
+        CAY_TRY(cay_job_replay(c->client, c->argv[0], err));
+    cli_audit(c->verb->arg == CANCEL ? "jobs.cancel" : "jobs.replay", NULL, c->argv[0]);
+    return CLI_OK;
 }
 
 const cli_verb cli_jobs_cancel = {
@@ -127,14 +110,10 @@ const cli_verb cli_jobs_cancel = {
     .examples = "  cay jobs cancel jabc…",
     .min = 1,
     .max = CLI_ANY,
-    .fn = cancel_jobs,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .arg = CANCEL,
+    .fn = change_job,
 };
-
-static int replay_jobs(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return for_each_job(argc, argv, "jobs.replay", cay_job_replay);
-}
 
 const cli_verb cli_jobs_replay = {
     .name = "jobs replay",
@@ -143,5 +122,7 @@ const cli_verb cli_jobs_replay = {
     .examples = "  cay -q jobs ls --state dead | xargs -r cay jobs replay",
     .min = 1,
     .max = CLI_ANY,
-    .fn = replay_jobs,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .arg = REPLAY,
+    .fn = change_job,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay key create, ls, revoke: what a server asks for. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>
@@ -29,11 +28,9 @@ static const opt_def create_defs[] = {
     OPT_END
 };
 
-static int create_key(void *opts, int argc, char **argv)
+static int create_key(cli_call *c, cay_err *err)
 {
-    const create_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const create_args *a = c->opts;
     char text[CAY_KEY_LEN + 1];
     cay_key k = { .size = sizeof k,
                   .tenant = a->tenant,
@@ -41,16 +38,13 @@ static int create_key(void *opts, int argc, char **argv)
                   .sandbox = a->sandbox,
                   .path = a->path,
                   .port = (uint16_t)a->port };
-    (void)argc, (void)argv;
-    if (a->scope && (k.scope = cay_key_scope_parse(a->scope)) == CAY_KEY_NONE) {
-        cay_fail(&err, CAY_EINVAL, "--scope \"%.40s\": want admin, tenant, sandbox, port or file",
-                 a->scope);
-        return cli_usage(&cli_key_create, &err);
-    }
+    if (a->scope && (k.scope = cay_key_scope_parse(a->scope)) == CAY_KEY_NONE)
+        return cli_misuse(c, "--scope \"%.40s\": want admin, tenant, sandbox, port or file",
+                          a->scope);
     if (a->ttl_ms && a->ttl_ms != CAY_UNLIMITED)
         k.expires_ms = cay__clock_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
-    if (cli_service(&client, &err) < 0 || cay_key_create(client, &k, text, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cli_client(&c->client, err));
+    CAY_TRY(cay_key_create(c->client, &k, text, err));
     char id[CAY_KEY_ID_LEN + 1] = "";
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("key.create", CAY_OR(a->tenant, CAY_TENANT_DEFAULT), id);
@@ -78,17 +72,16 @@ const cli_verb cli_key_create = {
     .examples = "  cay key create --scope admin\n"
                 "  cay key create --tenant acme --name ci --ttl 30d\n"
                 "  cay key create --scope port --sandbox cabc… --port 8080 --ttl 1h",
-    .opts = { { create_defs, 0 } },
-    .size = sizeof(create_args),
+    CLI_OPTS(create_defs, create_args),
     .fn = create_key,
 };
 
-typedef struct ls_args {
+typedef struct key_ls_args {
     const char *tenant;
-} ls_args;
+} key_ls_args;
 
 static const opt_def ls_defs[] = {
-    { "tenant", 0, "NAME", "only those of one", OPT_STR, offsetof(ls_args, tenant) }, OPT_END
+    { "tenant", 0, "NAME", "only those of one", OPT_STR, offsetof(key_ls_args, tenant) }, OPT_END
 };
 
 static const char *state_of(const cay_key *k, int64_t now)
@@ -128,14 +121,12 @@ static void key_json(out_json *j, const cay_key *k, int64_t now)
 
 static int on_key(const cay_key *k, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char when[OUT_HUMAN];
     const char *state = state_of(k, r->now);
     if (cli.json) {
         key_json(&r->json, k, r->now);
-    } else if (cli.quiet) {
-        out_fmt("%s\n", k->id);
-    } else {
+    } else if (!out_list_name(k->id)) {
         out_cell(&r->table, OUT_BOLD, k->id);
         out_cell(&r->table, OUT_PLAIN, k->tenant);
         out_cell(&r->table, OUT_PLAIN, cay_key_scope_name(k->scope));
@@ -149,19 +140,10 @@ static int on_key(const cay_key *k, void *arg)
     return 0;
 }
 
-static int list_keys(void *opts, int argc, char **argv)
+static int list_keys(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "ID",      "TENANT",  "SCOPE", "STATE", "SANDBOX",
-                                          "CREATED", "EXPIRES", "USED",  "NAME",  NULL };
-    const ls_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_key_list(client, a->tenant, on_key, &r, &err), &err);
+    const key_ls_args *a = c->opts;
+    return cay_key_list(c->client, a->tenant, on_key, c->list, err);
 }
 
 const cli_verb cli_key_ls = {
@@ -170,21 +152,16 @@ const cli_verb cli_key_ls = {
     .summary = "list keys by their ids",
     .text = "USED is when it last opened something, to the minute.",
     .examples = "  cay key ls",
-    .opts = { { ls_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(ls_defs, key_ls_args),
+    .needs = CLI_CLIENT,
+    .columns = "ID|TENANT|SCOPE|STATE|SANDBOX|CREATED|EXPIRES|USED|NAME",
     .fn = list_keys,
 };
 
-static int revoke_keys(void *opts, int argc, char **argv)
+static int revoke_key(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts;
-    for (int i = 0; i < argc; i++) {
-        if (cli_service(&client, &err) < 0 || cay_key_revoke(client, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-        cli_audit("key.revoke", NULL, argv[i]);
-    }
+    CAY_TRY(cay_key_revoke(c->client, c->argv[0], err));
+    cli_audit("key.revoke", NULL, c->argv[0]);
     return CLI_OK;
 }
 
@@ -196,5 +173,6 @@ const cli_verb cli_key_revoke = {
     .examples = "  cay key revoke 0123abcd",
     .min = 1,
     .max = CLI_ANY,
-    .fn = revoke_keys,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .fn = revoke_key,
 };

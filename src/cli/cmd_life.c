@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay pause, extend, kill, rm, wait, gc, signal: what happens to whole sandboxes. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
-#include "waiting.h"
+#include "progress.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/build.h>
@@ -12,36 +11,16 @@
 #include <base/fd.h>
 #include <signal.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
-
-/* Does one thing to each id; goes on after a failure, and fails if any did. */
-static int for_each_sandbox(int argc, char **argv,
-                            int (*fn)(cay_sandbox *sb, const void *arg, cay_err *err),
-                            const void *arg)
+static int print_id(cli_call *c)
 {
-    int code = CLI_OK;
-    for (int i = 0; i < argc; i++) {
-        cay_err err = CAY_ERR_INIT;
-        CAY_AUTOPTR(cay_sandbox) sb = NULL;
-        if (cli_box_find(argv[i], &sb, &err) < 0 || fn(sb, arg, &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
-        else
-            out_done("id", cay_sandbox_id(sb));
-    }
-    return code;
+    out_done("id", cay_sandbox_id(c->sb));
+    return CLI_OK;
 }
 
-static int pause_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
+static int pause_sandbox(cli_call *c, cay_err *err)
 {
-    (void)arg;
-    return cay_sandbox_pause(sb, NULL, err);
-}
-
-static int pause_sandboxes(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return for_each_sandbox(argc, argv, pause_sandbox, NULL);
+    CAY_TRY(cay_sandbox_pause(c->sb, NULL, err));
+    return print_id(c);
 }
 
 const cli_verb cli_pause = {
@@ -51,7 +30,8 @@ const cli_verb cli_pause = {
     .examples = "  cay pause c7f && cay resume c7f",
     .min = 1,
     .max = CLI_ANY,
-    .fn = pause_sandboxes,
+    .needs = CLI_SANDBOX | CLI_EACH | CLI_GO_ON,
+    .fn = pause_sandbox,
 };
 
 typedef struct extend_args {
@@ -66,21 +46,14 @@ static const opt_def extend_defs[] = {
     OPT_END
 };
 
-static int extend_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
+static int extend_sandbox(cli_call *c, cay_err *err)
 {
-    const extend_args *a = arg;
-    return cay_sandbox_extend(sb, NULL, a->ttl_ms, a->idle_ms, err);
-}
-
-static int extend_sandboxes(void *opts, int argc, char **argv)
-{
-    const extend_args *a = opts;
-    if (!a->ttl_ms && !a->idle_ms) {
-        cay_err err = CAY_ERR_INIT;
-        cay_fail(&err, CAY_EINVAL, "say how long: --ttl TIME, --idle TIME or both");
-        return cli_usage(&cli_extend, &err);
-    }
-    return for_each_sandbox(argc, argv, extend_sandbox, a);
+    const extend_args *a = c->opts;
+    if (!a->ttl_ms && !a->idle_ms)
+        return cli_misuse(c, "say how long: --ttl TIME, --idle TIME or both");
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_sandbox_extend(c->sb, NULL, a->ttl_ms, a->idle_ms, err));
+    return print_id(c);
 }
 
 const cli_verb cli_extend = {
@@ -89,23 +62,17 @@ const cli_verb cli_extend = {
     .summary = "move the time at which sandboxes end",
     .examples = "  cay extend --ttl 30m c7f\n"
                 "  cay extend --idle unlimited c7f",
-    .opts = { { extend_defs, 0 } },
-    .size = sizeof(extend_args),
+    CLI_OPTS(extend_defs, extend_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = extend_sandboxes,
+    .needs = CLI_EACH | CLI_GO_ON,
+    .fn = extend_sandbox,
 };
 
-static int kill_sandbox(cay_sandbox *sb, const void *arg, cay_err *err)
+static int kill_sandbox(cli_call *c, cay_err *err)
 {
-    (void)arg;
-    return cay_sandbox_kill(sb, NULL, err);
-}
-
-static int kill_sandboxes(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return for_each_sandbox(argc, argv, kill_sandbox, NULL);
+    CAY_TRY(cay_sandbox_kill(c->sb, NULL, err));
+    return print_id(c);
 }
 
 const cli_verb cli_kill = {
@@ -117,50 +84,38 @@ const cli_verb cli_kill = {
     .examples = "  cay kill c7f",
     .min = 1,
     .max = CLI_ANY,
-    .fn = kill_sandboxes,
+    .needs = CLI_SANDBOX | CLI_EACH | CLI_GO_ON,
+    .fn = kill_sandbox,
 };
-
-typedef struct rm_args {
-    bool force;
-} rm_args;
 
 static const opt_def rm_defs[] = { { "force", 'f', NULL,
                                      "running ones too; an id that is not there is no error",
-                                     OPT_FLAG, offsetof(rm_args, force) },
+                                     OPT_FLAG, offsetof(cli_force, force) },
                                    OPT_END };
 
-static int remove_sandbox(const char *id, bool force)
+static int check_stopped(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_info *info = NULL;
-    int rc = cli_box_find(id, &sb, &err);
-    if (force && rc == CAY_ENOENT)
-        return CLI_OK;
-    if (rc >= 0 && !force) {
-        rc = cay_sandbox_describe(sb, NULL, &info, &err);
-        if (rc >= 0 && (info->state == CAY_RUNNING || info->state == CAY_PAUSED))
-            rc = cay_fail_why(&err, CAY_EBUSY, "sandbox_running",
-                              "%s is %s; `cay rm -f %s` ends and removes it", info->id,
-                              cay_state_name(info->state), id);
-        if (info)
-            cay_info_free(info);
-    }
-    if (rc >= 0)
-        rc = cay_sandbox_remove(sb, NULL, &err);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
-    out_done("id", cay_sandbox_id(sb));
-    return CLI_OK;
+    int rc = cay_sandbox_describe(c->sb, NULL, &info, err);
+    if (rc >= 0 && (info->state == CAY_RUNNING || info->state == CAY_PAUSED))
+        rc = cay_fail_why(err, CAY_EBUSY, "sandbox_running",
+                          "%s is %s; `cay rm -f %s` ends and removes it", info->id,
+                          cay_state_name(info->state), c->argv[0]);
+    if (info)
+        cay_info_free(info);
+    return rc;
 }
 
-static int remove_sandboxes(void *opts, int argc, char **argv)
+static int remove_sandbox(cli_call *c, cay_err *err)
 {
-    const rm_args *a = opts;
-    int code = CLI_OK;
-    for (int i = 0; i < argc; i++)
-        code |= remove_sandbox(argv[i], a->force);
-    return code;
+    const cli_force *a = c->opts;
+    int rc = cli_find(c, err);
+    if (rc < 0)
+        return cli_forgive(c, rc);
+    if (!a->force)
+        CAY_TRY(check_stopped(c, err));
+    CAY_TRY(cay_sandbox_remove(c->sb, NULL, err));
+    return print_id(c);
 }
 
 const cli_verb cli_rm = {
@@ -169,11 +124,11 @@ const cli_verb cli_rm = {
     .summary = "remove sandboxes with their files",
     .examples = "  cay rm -f c7f\n"
                 "  cay ls -q | xargs -r cay rm -f",
-    .opts = { { rm_defs, 0 } },
-    .size = sizeof(rm_args),
+    CLI_OPTS(rm_defs, cli_force),
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_sandboxes,
+    .needs = CLI_EACH | CLI_GO_ON,
+    .fn = remove_sandbox,
 };
 
 typedef struct wait_args {
@@ -184,18 +139,14 @@ static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "give up after this
                                        offsetof(wait_args, timeout_ms), 1 },
                                      OPT_END };
 
-static int wait_for_sandbox(void *opts, int argc, char **argv)
+static int wait_for_sandbox(cli_call *c, cay_err *err)
 {
-    const wait_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const wait_args *a = c->opts;
     cay_state state;
     cay_call call = { .size = sizeof call };
-    (void)argc;
     if (a->timeout_ms && a->timeout_ms != CAY_UNLIMITED)
         call.deadline_ms = cay__now_ms() + (int64_t)a->timeout_ms;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_wait(sb, &call, &state, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_sandbox_wait(c->sb, &call, &state, err));
     if (cli.json)
         out_done("state", cay_state_name(state));
     else /* an answer, not a note: --quiet has it too */
@@ -207,10 +158,10 @@ const cli_verb cli_wait = {
     .name = "wait",
     .operands = "[--timeout TIME] ID",
     .summary = "wait until a sandbox is stopped or gone, and print which",
-    .opts = { { wait_defs, 0 } },
-    .size = sizeof(wait_args),
+    CLI_OPTS(wait_defs, wait_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = wait_for_sandbox,
 };
 
@@ -239,23 +190,20 @@ static int parse_scope(const char *s, cay_scope *out, cay_err *err)
     return 0;
 }
 
-static int signal_processes(void *opts, int argc, char **argv)
+static int signal_processes(cli_call *c, cay_err *err)
 {
-    const signal_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const signal_args *a = c->opts;
     int sig = SIGTERM, code = CLI_OK;
     cay_scope scope;
-    if ((a->signal && cli_parse_signal(a->signal, &sig, &err) < 0) ||
-        parse_scope(a->scope, &scope, &err) < 0)
-        return cli_usage(&cli_signal, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    for (int i = 1; i < argc; i++) {
+    if ((a->signal && cli_parse_signal(a->signal, &sig, err) < 0) ||
+        parse_scope(a->scope, &scope, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    for (int i = 1; i < c->argc; i++) {
         CAY_AUTOPTR(cay_proc) p = NULL;
-        if (cli_name(&err, cay_sandbox_attach(sb, NULL, argv[i], &p, &err), argv[i]) < 0 ||
-            cay_proc_signal(p, NULL, sig, scope, &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
+        if (cli_name(err, cay_sandbox_attach(c->sb, NULL, c->argv[i], &p, err), c->argv[i]) < 0 ||
+            cay_proc_signal(p, NULL, sig, scope, err) < 0)
+            code = cli_fail(err, CLI_FAIL);
     }
     return code;
 }
@@ -267,8 +215,7 @@ const cli_verb cli_signal = {
     .text = "PROCESS is its id, its pid inside, or its tag.",
     .examples = "  cay signal c7f web\n"
                 "  cay signal -s HUP --scope one c7f 12",
-    .opts = { { signal_defs, 0 } },
-    .size = sizeof(signal_args),
+    CLI_OPTS(signal_defs, signal_args),
     .min = 2,
     .max = CLI_ANY,
     .fn = signal_processes,
@@ -294,11 +241,9 @@ static int settle_client(cay_client *client, cay_err *err)
     return rc;
 }
 
-static int collect_garbage(void *opts, int argc, char **argv)
+static int collect_garbage(cli_call *c, cay_err *err)
 {
-    const gc_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const gc_args *a = c->opts;
     size_t n = 0, caches = 0;
     char path[4096];
     cli_settling = true;
@@ -306,23 +251,20 @@ static int collect_garbage(void *opts, int argc, char **argv)
     if (a->settle && cli.home && cay__str_join(path, sizeof path, cli.home, "/store.db", NULL) &&
         access(path, F_OK) < 0)
         return CLI_OK;
-    (void)argc;
-    (void)argv;
     cli_waiting w = { .end = { -1, -1 } };
     if (!a->settle) /* that is nobody's, though it may have a terminal */
         waiting_begin(&w, "gc", "");
-    int rc = cli_service(&client, &err);
+    int rc = cli_client(&c->client, err);
     if (rc == 0) {
         if (a->settle)
-            rc = settle_client(client, &err);
+            rc = settle_client(c->client, err);
         else
-            rc = cay_client_gc(client, NULL, &n, &err);
+            rc = cay_client_gc(c->client, NULL, &n, err);
     }
-    if (rc == 0 && !a->settle && !cay_client_host(client)) /* a server does this with its own */
-        rc = cay_build_gc(client, NULL, &caches, &err);
+    if (rc == 0 && !a->settle && !cay_client_host(c->client)) /* a server does this with its own */
+        rc = cay_build_gc(c->client, NULL, &caches, err);
     waiting_end(&w);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     if (a->settle)
         return CLI_OK;
     if (cli.json)
@@ -340,7 +282,6 @@ const cli_verb cli_gc = {
     .operands = "[--settle]",
     .summary = "remove what no record owns: dead directories, groups, sockets and layers of ours",
     .text = "Sandboxes and snapshots are never removed by this, stopped ones neither.",
-    .opts = { { gc_defs, 0 } },
-    .size = sizeof(gc_args),
+    CLI_OPTS(gc_defs, gc_args),
     .fn = collect_garbage,
 };

@@ -2,14 +2,11 @@
 /* cay ls and cay inspect: which sandboxes there are, and all about one. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/access.h>
 #include <cay/policy.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ls_args {
     opt_list states, labels;
@@ -27,7 +24,7 @@ static const opt_def ls_defs[] = {
     OPT_END
 };
 
-static void add_row(rows *v, const cay_info *i)
+static void add_row(out_list *v, const cay_info *i)
 {
     char text[OUT_HUMAN];
     out_table *t = &v->table;
@@ -44,17 +41,15 @@ static void add_row(rows *v, const cay_info *i)
     out_cell(t, OUT_PLAIN,
              i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
     out_cell(t, OUT_DIM, cay__text_or(i->reason, "-"));
-    rows_labels(v, i->labels);
+    out_list_labels(v, i->labels);
 }
 
 static int on_info(const cay_info *i, void *arg)
 {
-    rows *v = arg;
+    out_list *v = arg;
     if (cli.json)
         show_info_json(&v->json, i, NULL);
-    else if (cli.quiet)
-        out_fmt("%s\n", i->id);
-    else
+    else if (!out_list_name(i->id))
         add_row(v, i);
     return out_broken();
 }
@@ -80,33 +75,20 @@ static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_e
     return 0;
 }
 
-static int print_sandboxes(const cay_filter *f)
+static int list_sandboxes(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "ID",   "NAME",  "STATE",  "WALL",   "PROVIDER",
-                                          ">AGE", ">LEFT", "REASON", "LABELS", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_client_list(client, NULL, f, on_info, &r, &err), &err);
-}
-
-static int list_sandboxes(void *opts, int argc, char **argv)
-{
-    cay_err err = CAY_ERR_INIT;
     cli_pairs labels = { 0 };
     cay_filter f;
-    (void)argc;
-    (void)argv;
-    int code;
-    if (make_filter(opts, &labels, &f, &err) < 0)
-        code = cli_usage(&cli_ls, &err);
-    else
-        code = print_sandboxes(&f);
+    int rc;
+    if (make_filter(c->opts, &labels, &f, err) < 0) {
+        rc = cli_usage(c->verb, err);
+    } else {
+        rc = cli_client(&c->client, err);
+        if (rc == 0)
+            rc = cay_client_list(c->client, NULL, &f, on_info, c->list, err);
+    }
     pairs_clear(&labels);
-    return code;
+    return rc;
 }
 
 const cli_verb cli_ls = {
@@ -117,8 +99,8 @@ const cli_verb cli_ls = {
                 "  cay ls -q --state stopped | xargs -r cay rm\n"
                 "  cay ls --label team=web --json\n"
                 "  cay ls --metadata '{\"ticket\":7}'",
-    .opts = { { ls_defs, 0 } },
-    .size = sizeof(ls_args),
+    CLI_OPTS(ls_defs, ls_args),
+    .columns = "ID|NAME|STATE|WALL|PROVIDER|>AGE|>LEFT|REASON|LABELS",
     .fn = list_sandboxes,
 };
 
@@ -130,43 +112,42 @@ static const opt_def inspect_defs[] = { { "text", 0, NULL, "for people instead o
                                           offsetof(inspect_args, text) },
                                         OPT_END };
 
-static int inspect_sandbox(const char *id, const inspect_args *a, out_json *j)
+static int inspect_sandbox(cay_sandbox *sb, const inspect_args *a, out_json *j, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_info *info = NULL;
-    if (cli_box_find(id, &sb, &err) < 0 || cay_sandbox_describe(sb, NULL, &info, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    CAY_AUTOFREE char *endpoints = show_endpoints_json(sb);
+    CAY_TRY(cay_sandbox_describe(sb, NULL, &info, err));
     if (a->text) {
         show_info_text(info);
         show_endpoints_text(sb);
     } else {
-        CAY_AUTOFREE char *text = NULL, *net = NULL, *services = show_units_json(sb);
+        CAY_AUTOFREE char *text = NULL, *net = NULL;
+        CAY_AUTOFREE char *services = show_services_json(sb), *endpoints = show_endpoints_json(sb);
         /* A stopped one, or one of another provider, has none to show. */
         if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) == 0)
             cay_policy_to_json(text, &net, NULL);
         show_info_json(j, info, &(show_more){ net, services, endpoints });
     }
     cay_info_free(info);
-    return CLI_OK;
+    return 0;
 }
 
-static int inspect_sandboxes(void *opts, int argc, char **argv)
+static int inspect_sandboxes(cli_call *c, cay_err *err)
 {
-    const inspect_args *a = opts;
+    const inspect_args *a = c->opts;
     out_json j = OUT_JSON(true);
     int code = CLI_OK;
-    if (argc > 1)
+    if (c->argc > 1)
         js_open(&j, '[');
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < c->argc; i++) {
+        CAY_AUTOPTR(cay_sandbox) sb = NULL;
         if (a->text && i)
             out_str("\n");
-        code |= inspect_sandbox(argv[i], a, &j);
+        if (cli_boxes->find(c->argv[i], &sb, err) < 0 || inspect_sandbox(sb, a, &j, err) < 0)
+            code = cli_fail(err, CLI_FAIL);
     }
-    if (argc > 1)
+    if (c->argc > 1)
         js_close(&j, ']');
-    if (!a->text && (argc > 1 || code == CLI_OK))
+    if (!a->text && (c->argc > 1 || code == CLI_OK))
         js_flush(&j);
     cay__buf_clear(&j.b);
     return code;
@@ -180,8 +161,7 @@ const cli_verb cli_inspect = {
     .examples = "  cay inspect c7f\n"
                 "  cay inspect c7f | jq -r .state\n"
                 "  cay inspect --text c7f",
-    .opts = { { inspect_defs, 0 } },
-    .size = sizeof(inspect_args),
+    CLI_OPTS(inspect_defs, inspect_args),
     .min = 1,
     .max = CLI_ANY,
     .fn = inspect_sandboxes,

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay logs: the output a command left in its ring. */
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include "pump.h"
 #include <base/base.h>
 #include <base/str.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 typedef struct logs_args {
     bool follow, out, err, now;
@@ -121,25 +117,20 @@ static int show_streams(cay_proc *p, const logs_args *a, cay_err *err)
     return 0;
 }
 
-static int show_logs(void *opts, int argc, char **argv)
+static int show_logs(cli_call *c, cay_err *err)
 {
-    const logs_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const logs_args *a = c->opts;
     CAY_AUTOPTR(cay_proc) p = NULL;
     newest n = { .started_ms = -1 };
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (argc == 2 && a->service)
-        return cay_fail(&err, CAY_EINVAL, "PROCESS and --service exclude each other"),
-               cli_fail(&err, CLI_USAGE);
-    if (argc < 2 && !a->service && find_newest(sb, &n, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (c->argc == 2 && a->service)
+        return cay_fail(err, CAY_EINVAL, "PROCESS and --service exclude each other"),
+               cli_fail(err, CLI_USAGE);
+    if (c->argc < 2 && !a->service && find_newest(c->sb, &n, err) < 0)
+        return cli_fail(err, CLI_FAIL);
     const char *ref =
-        CAY_OR(a->service, argc < 2 ? n.id : argv[1]); /* the tag of a service is its name */
-    if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 ||
-        show_streams(p, a, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+        CAY_OR(a->service, c->argc < 2 ? n.id : c->argv[1]); /* the tag of a service is its name */
+    CAY_TRY(cli_name(err, cay_sandbox_attach(c->sb, NULL, ref, &p, err), ref));
+    CAY_TRY(show_streams(p, a, err));
     return CLI_OK;
 }
 
@@ -154,9 +145,9 @@ const cli_verb cli_logs = {
     .examples = "  cay logs c7f\n"
                 "  cay logs -f c7f web\n"
                 "  cay logs --stderr -n 20 c7f pdk2",
-    .opts = { { defs, 0 } },
-    .size = sizeof(logs_args),
+    CLI_OPTS(defs, logs_args),
     .min = 1,
     .max = 2,
+    .needs = CLI_SANDBOX,
     .fn = show_logs,
 };

@@ -2,8 +2,7 @@
 /* cay manifest check, schema, show, apply: what would be put into a sandbox, what was, and what is
  * put into one that runs. */
 #include "main.h"
-#include "manifest.h"
-#include "open.h"
+#include "sandbox_options.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/json.h>
@@ -11,7 +10,6 @@
 #include <cay/manifest.h>
 #include <jansson.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)
 
 static int entry_json(const cay_entry_info *e, void *arg)
@@ -197,17 +195,14 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
     return CLI_OK;
 }
 
-static int check_manifest(void *opts, int argc, char **argv)
+static int check_manifest(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     CAY_AUTOPTR(cay_manifest) m = NULL;
     cay_manifest_sum sum = { .size = sizeof sum };
-    (void)opts, (void)argc;
-    if (cli_manifest_read(argv[0], &file, &err) < 0 ||
-        cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, &err) < 0 ||
-        cay_manifest_look(m, file.base, &sum, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cli_manifest_read(c->argv[0], &file, err));
+    CAY_TRY(cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, err));
+    CAY_TRY(cay_manifest_look(m, file.base, &sum, err));
     if (cli.json)
         return print_json(m, &sum);
     return print_text(m, &sum);
@@ -230,10 +225,10 @@ const cli_verb cli_manifest_check = {
     .fn = check_manifest,
 };
 
-static int print_schema(void *opts, int argc, char **argv)
+static int print_schema(cli_call *c, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay_manifest_schema();
-    (void)opts, (void)argc, (void)argv;
+    (void)c, (void)err;
     out_str(text);
     out_str("\n");
     return CLI_OK;
@@ -250,14 +245,10 @@ const cli_verb cli_manifest_schema = {
     .fn = print_schema,
 };
 
-static int show_manifest(void *opts, int argc, char **argv)
+static int show_manifest(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFREE char *json = NULL;
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_manifest(sb, NULL, &json, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_sandbox_manifest(c->sb, NULL, &json, err));
     out_str(json);
     out_str("\n");
     return CLI_OK;
@@ -271,18 +262,19 @@ const cli_verb cli_manifest_show = {
     .examples = "  cay manifest show c7f",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = show_manifest,
 };
 
-typedef struct apply_args {
+typedef struct manifest_apply_args {
     bool replace, dry;
-} apply_args;
+} manifest_apply_args;
 
 static const opt_def apply_defs[] = {
     { "replace", 0, NULL, "entries that are there may get other content and permissions", OPT_FLAG,
-      offsetof(apply_args, replace) },
+      offsetof(manifest_apply_args, replace) },
     { "dry-run", 'n', NULL, "tell what would be done, and do nothing", OPT_FLAG,
-      offsetof(apply_args, dry) },
+      offsetof(manifest_apply_args, dry) },
     OPT_END
 };
 
@@ -330,22 +322,19 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
     return rc;
 }
 
-static int apply_manifest(void *opts, int argc, char **argv)
+static int apply_manifest(cli_call *c, cay_err *err)
 {
-    const apply_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const manifest_apply_args *a = c->opts;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     unsigned flags = 0;
     if (a->replace)
         flags = CAY_MANIFEST_REPLACE;
-    (void)argc;
-    if (cli_manifest_read(argv[1], &file, &err) < 0 || cli_box_find(argv[0], &sb, &err) < 0 ||
-        tell_change(sb, &file, flags, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (!a->dry && cay_sandbox_set_manifest(sb, NULL, file.text, file.base, flags, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    CAY_TRY(cli_manifest_read(c->argv[1], &file, err));
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(tell_change(c->sb, &file, flags, err));
+    if (a->dry)
+        return CLI_OK;
+    return cay_sandbox_set_manifest(c->sb, NULL, file.text, file.base, flags, err);
 }
 
 const cli_verb cli_manifest_apply = {
@@ -360,8 +349,7 @@ const cli_verb cli_manifest_apply = {
             "wants others is refused, and nothing is done.",
     .examples = "  cay manifest show c7f >m.json; edit m.json; cay manifest apply c7f m.json\n"
                 "  cay manifest apply --replace --dry-run c7f m.json",
-    .opts = { { apply_defs, 0 } },
-    .size = sizeof(apply_args),
+    CLI_OPTS(apply_defs, manifest_apply_args),
     .min = 2,
     .max = 2,
     .fn = apply_manifest,

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay net show, set, allow, deny, why, presets: what a sandbox may reach. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/policy.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
 static const char *const mode_names[] = { "off", "off", "all", "rules" };
@@ -18,9 +16,10 @@ static void show_policy(const cay_policy *p)
     char n[OUT_HUMAN];
     out_fmt("%s%s%s\n", out_on(1, OUT_BOLD), mode_names[p->mode], out_off(1));
     for (const char *const *r = p->rules; *r; r++) {
-        bool deny = **r == '!';
-        out_fmt("  %s%s%s %s\n", out_on(1, deny ? OUT_BAD : OUT_GOOD), deny ? "deny " : "allow",
-                out_off(1), *r + deny);
+        if (**r == '!')
+            out_fmt("  %sdeny %s %s\n", out_on(1, OUT_BAD), out_off(1), *r + 1);
+        else
+            out_fmt("  %sallow%s %s\n", out_on(1, OUT_GOOD), out_off(1), *r);
     }
     for (const cay_bind *b = p->bindings; b->name; b++)
         out_fmt("  secret %s → %s\n", b->name, b->destination);
@@ -37,22 +36,18 @@ void cli_net_operator(void)
 {
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
-    if (cli_service(&client, &err) == 0 && cay_net_operator_check(client, &err) < 0)
+    if (cli_client(&client, &err) == 0 && cay_net_operator_check(client, &err) < 0)
         out_note("cay: %s; the operator's rules are still those from before", err.msg);
 }
 
-static int show_sandbox_policy(void *opts, int argc, char **argv)
+static int show_sandbox_policy(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_policy) p = NULL;
     CAY_AUTOFREE char *text = NULL, *json = NULL;
     uint64_t revision = 0;
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_sandbox_get_policy(sb, NULL, &text, &revision, &err) < 0 ||
-        cay_policy_parse(text, &p, &err) < 0 || cay_policy_to_json(text, &json, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_sandbox_get_policy(c->sb, NULL, &text, &revision, err));
+    CAY_TRY(cay_policy_parse(text, &p, err));
+    CAY_TRY(cay_policy_to_json(text, &json, err));
     if (cli.json) {
         out_json j = OUT_JSON(false);
         js_open(&j, '{');
@@ -80,6 +75,7 @@ const cli_verb cli_net_show = {
                 "  cay net show --json c7f",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = show_sandbox_policy,
 };
 
@@ -100,32 +96,27 @@ static int print_revision(uint64_t revision)
     return CLI_OK;
 }
 
-static int set_policy(void *opts, int argc, char **argv)
+static int set_policy(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_policy) now = NULL;
     CAY_AUTOFREE char *text = NULL, *before = NULL;
     uint64_t revision = 0;
-    (void)opts;
-    argv[argc] = NULL;
-    cay_policy p = { .size = sizeof p, .rules = (const char *const *)argv + 1 };
+    c->argv[c->argc] = NULL;
+    cay_policy p = { .size = sizeof p, .rules = (const char *const *)c->argv + 1 };
     /* The words first: a mistake in them asks nobody. */
-    if (cay_policy_text(&p, &text, &err) < 0)
-        return cli_usage(&cli_net_set, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_sandbox_get_policy(sb, NULL, &before, NULL, &err) < 0 ||
-        cay_policy_parse(before, &now, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (cay_policy_text(&p, &text, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_sandbox_get_policy(c->sb, NULL, &before, NULL, err));
+    CAY_TRY(cay_policy_parse(before, &now, err));
     /* Limits and bindings stay as they are. */
     p.rate_up = now->rate_up;
     p.rate_down = now->rate_down;
     p.connections = now->connections;
     p.bindings = now->bindings;
     free(CAY_STEAL(text));
-    if (cay_policy_text(&p, &text, &err) < 0 ||
-        cay_sandbox_set_policy(sb, NULL, text, &revision, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_policy_text(&p, &text, err));
+    CAY_TRY(cay_sandbox_set_policy(c->sb, NULL, text, &revision, err));
     return print_revision(revision);
 }
 
@@ -143,50 +134,37 @@ const cli_verb cli_net_set = {
     .fn = set_policy,
 };
 
-static int add_rules(const cli_verb *v, bool deny, int argc, char **argv)
+enum { ALLOW, DENY };
+
+static int add_rules(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     const char *rules[OPT_LIST_MAX + 1];
     char *owned[OPT_LIST_MAX] = { 0 };
     uint64_t revision = 0;
-    int n = argc - 1, code = CLI_OK;
-    if (n > OPT_LIST_MAX) {
-        cay_fail(&err, CAY_EINVAL, "more than %d rules at once", OPT_LIST_MAX);
-        return cli_usage(v, &err);
-    }
+    int n = c->argc - 1, rc = 0;
+    bool deny = c->verb->arg == DENY;
+    if (n > OPT_LIST_MAX)
+        return cli_misuse(c, "more than %d rules at once", OPT_LIST_MAX);
     for (int i = 0; i < n; i++) {
-        bool has = argv[i + 1][0] == '!';
-        size_t len = strlen(argv[i + 1]) + 2;
-        if (has && !deny) {
-            cay_fail(&err, CAY_EINVAL, "\"%.60s\" denies; use `cay net deny`", argv[i + 1]);
-            code = cli_usage(v, &err);
-        }
+        const char *word = c->argv[i + 1];
+        bool has = *word == '!';
+        size_t len = strlen(word) + 2;
+        if (has && !deny)
+            rc = cli_misuse(c, "\"%.60s\" denies; use `cay net deny`", word);
         owned[i] = cay__alloc(len);
-        cay__str_join(owned[i], len, deny && !has ? "!" : "", argv[i + 1], NULL);
+        cay__str_join(owned[i], len, deny && !has ? "!" : "", word, NULL);
         rules[i] = owned[i];
     }
     rules[n] = NULL;
-    if (code == CLI_OK && (cli_box_find(argv[0], &sb, &err) < 0 ||
-                           cay_sandbox_net_add(sb, NULL, rules, &revision, &err) < 0))
-        code = cli_fail(&err, CLI_FAIL);
+    if (rc == 0)
+        rc = cli_find(c, err);
+    if (rc == 0)
+        rc = cay_sandbox_net_add(c->sb, NULL, rules, &revision, err);
     for (int i = 0; i < n; i++)
         free(owned[i]);
-    if (code == CLI_OK)
+    if (rc == 0)
         return print_revision(revision);
-    return code;
-}
-
-static int add_allow_rules(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return add_rules(&cli_net_allow, false, argc, argv);
-}
-
-static int add_deny_rules(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return add_rules(&cli_net_deny, true, argc, argv);
+    return rc;
 }
 
 const cli_verb cli_net_allow = {
@@ -198,7 +176,8 @@ const cli_verb cli_net_allow = {
                 "  cay net allow c7f db.example.com:5432",
     .min = 2,
     .max = CLI_ANY,
-    .fn = add_allow_rules,
+    .arg = ALLOW,
+    .fn = add_rules,
 };
 
 const cli_verb cli_net_deny = {
@@ -211,7 +190,8 @@ const cli_verb cli_net_deny = {
                 "  cay net deny c7f '**.example.com' 203.0.113.0/24",
     .min = 2,
     .max = CLI_ANY,
-    .fn = add_deny_rules,
+    .arg = DENY,
+    .fn = add_rules,
 };
 
 /* HOST, HOST:PORT, [ADDRESS]:PORT. */
@@ -284,18 +264,15 @@ static const char *why_text(const cay_net_verdict *v)
     return v->reason;
 }
 
-static int explain_verdict(void *opts, int argc, char **argv)
+static int explain_verdict(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_net_verdict v = { .size = sizeof v };
     char host[300];
     uint16_t port;
-    (void)opts, (void)argc;
-    if (take_place(argv[1], host, sizeof host, &port, &err) < 0)
-        return cli_usage(&cli_net_why, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_net_why(sb, NULL, host, port, &v, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (take_place(c->argv[1], host, sizeof host, &port, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_net_why(c->sb, NULL, host, port, &v, err));
     cli_net_operator();
     if (cli.json) {
         why_json(host, port, &v);
@@ -312,7 +289,7 @@ static int explain_verdict(void *opts, int argc, char **argv)
         out_fmt(", as %s", v.proto);
     out_str("\n");
     if (*v.remedy && (!strcmp(v.reason, "default_deny") || !strcmp(v.reason, "off")))
-        out_fmt("try: cay net allow %s %s\n", cay_sandbox_id(sb), v.remedy);
+        out_fmt("try: cay net allow %s %s\n", cay_sandbox_id(c->sb), v.remedy);
     else if (*v.remedy)
         out_fmt("%s\n", v.remedy);
     if (v.allow)
@@ -334,16 +311,15 @@ const cli_verb cli_net_why = {
     .fn = explain_verdict,
 };
 
-static int list_presets(void *opts, int argc, char **argv)
+static int list_presets(cli_call *c, cay_err *err)
 {
     const char *name;
     const char *const *rules;
     bool found = false;
     out_json j = OUT_JSON(true);
-    (void)opts;
     js_open(&j, '{');
     for (size_t i = 0; (name = cay_net_preset(i, &rules)); i++) {
-        if (argc && strcmp(argv[0], name) != 0)
+        if (c->argc && strcmp(c->argv[0], name) != 0)
             continue;
         found = true;
         js_key(&j, name);
@@ -365,9 +341,8 @@ static int list_presets(void *opts, int argc, char **argv)
     cay__buf_clear(&j.b);
     if (found)
         return CLI_OK;
-    cay_err err = CAY_ERR_INIT;
-    cay_fail(&err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", argv[0]);
-    return cli_fail(&err, CLI_FAIL);
+    cay_fail(err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", c->argv[0]);
+    return cli_fail(err, CLI_FAIL);
 }
 
 const cli_verb cli_net_presets = {

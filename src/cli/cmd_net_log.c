@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay net log and blocked: what a sandbox did reach, and what it was refused. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -10,23 +9,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-
-typedef struct log_args {
+typedef struct net_log_args {
     uint64_t count;
     bool denied, follow;
-} log_args;
+} net_log_args;
 
 static const opt_def log_defs[] = {
-    { "count", 'n', "N", "only the last N", OPT_NUM, offsetof(log_args, count), 1 },
-    { "denied", 0, NULL, "only what was refused", OPT_FLAG, offsetof(log_args, denied) },
+    { "count", 'n', "N", "only the last N", OPT_NUM, offsetof(net_log_args, count), 1 },
+    { "denied", 0, NULL, "only what was refused", OPT_FLAG, offsetof(net_log_args, denied) },
     { "follow", 'f', NULL, "go on with what comes, until interrupted", OPT_FLAG,
-      offsetof(log_args, follow) },
+      offsetof(net_log_args, follow) },
     OPT_END
 };
 
 typedef struct walk {
-    const log_args *a;
+    const net_log_args *a;
     uint64_t seen, skip; /* records that fit; of them, how many are not printed */
     bool print;
 } walk;
@@ -34,13 +31,15 @@ typedef struct walk {
 static void print_record(const cay_net_record *r)
 {
     char when[OUT_HUMAN], a[OUT_HUMAN], b[OUT_HUMAN];
-    bool deny = !strcmp(r->verdict, "deny"), end = !strcmp(r->event, "end");
-    bool plain = !strcmp(r->verdict, "allow") || !strcmp(r->verdict, "closed");
+    bool allow = !strcmp(r->verdict, "allow"), end = !strcmp(r->event, "end");
+    bool plain = allow || !strcmp(r->verdict, "closed");
+    out_style style = OUT_PLAIN;
+    if (allow)
+        style = OUT_GOOD;
+    else if (!strcmp(r->verdict, "deny"))
+        style = OUT_BAD;
     out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(when, r->time_ms), out_off(1),
-            out_on(1, deny                           ? OUT_BAD
-                      : !strcmp(r->verdict, "allow") ? OUT_GOOD
-                                                     : OUT_PLAIN),
-            cay__text_or(r->verdict, "-"), out_off(1));
+            out_on(1, style), cay__text_or(r->verdict, "-"), out_off(1));
     out_safe(r->event);
     if (*r->name || *r->address) {
         const char *host = cay__text_or(r->name, r->address);
@@ -97,22 +96,16 @@ static int on_record(const cay_net_record *r, void *arg)
     return 0;
 }
 
-static int net_log(void *opts, int argc, char **argv)
+static int net_log(cli_call *c, cay_err *err)
 {
-    const log_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    const net_log_args *a = c->opts;
     walk all = { .a = a };
-    if (a->count && cay_net_log(sb, on_record, &all, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (a->count && cay_net_log(c->sb, on_record, &all, err) < 0)
+        return cli_fail(err, CLI_FAIL);
     walk w = { .a = a, .print = true, .skip = all.seen > a->count ? all.seen - a->count : 0 };
     for (;;) {
         w.seen = 0;
-        if (cay_net_log(sb, on_record, &w, &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
+        CAY_TRY(cay_net_log(c->sb, on_record, &w, err));
         if (!a->follow || out_broken())
             return CLI_OK;
         /* A log that was turned over is shorter than what we saw: begin with what is there. */
@@ -137,10 +130,10 @@ const cli_verb cli_net_log = {
         "  cay net log c7f\n"
         "  cay net log --denied -f c7f\n"
         "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",
-    .opts = { { log_defs, 0 } },
-    .size = sizeof(log_args),
+    CLI_OPTS(log_defs, net_log_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = net_log,
 };
 
@@ -245,7 +238,6 @@ static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap
     const char *scheme = NULL;
     if (i < CAY_LEN(beyond))
         scheme = beyond[i].scheme;
-    bool v6 = strchr(r->host, ':') != NULL;
     if (cay_net_why(sb, NULL, r->host, r->port, &v, NULL) < 0)
         cay__str_copy(out, cap, "");
     else if (!v.allow)
@@ -258,7 +250,7 @@ static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap
              (!strcmp(scheme, "tls+opaque") && strstr(v.rule, "+opaque")))
         cay__str_copy(out, cap, "allowed now");
     else
-        snprintf(out, cap, "%s://%s%s%s:%u", scheme, v6 ? "[" : "", r->host, v6 ? "]" : "",
+        snprintf(out, cap, strchr(r->host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", scheme, r->host,
                  r->port);
 }
 
@@ -285,11 +277,9 @@ static void blocked_json(cay_sandbox *sb, const places *p)
 
 static void blocked_table(cay_sandbox *sb, const places *p)
 {
-    static const char *const titles[] = { "HOST", ">PORT",          "REASON", ">TIMES",
-                                          "LAST", "WOULD ALLOW IT", NULL };
     out_table t;
     char when[OUT_HUMAN], allow[400];
-    out_table_open(&t, titles);
+    out_table_open(&t, "HOST|>PORT|REASON|>TIMES|LAST|WOULD ALLOW IT");
     for (size_t i = 0; i < p->n; i++) {
         const refused *r = &p->at[i];
         out_cell(&t, OUT_BOLD, r->host);
@@ -306,19 +296,15 @@ static void blocked_table(cay_sandbox *sb, const places *p)
     out_table_print(&t);
 }
 
-static int list_blocked(void *opts, int argc, char **argv)
+static int list_blocked(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFREE refused *room = cay__alloc(PLACES * sizeof *room);
     places p = { .at = room };
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_net_log(sb, on_refused, &p, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_net_log(c->sb, on_refused, &p, err));
     if (cli.json)
-        blocked_json(sb, &p);
+        blocked_json(c->sb, &p);
     else if (p.n)
-        blocked_table(sb, &p);
+        blocked_table(c->sb, &p);
     else
         out_note("cay: nothing was refused");
     if (p.more)
@@ -334,5 +320,6 @@ const cli_verb cli_net_blocked = {
                 "  cay net allow c7f $(cay net blocked --json c7f | jq -r '.[0].allow')",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = list_blocked,
 };

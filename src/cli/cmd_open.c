@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay open: the console in a browser, logged in by a link that works once. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -14,7 +13,6 @@
 #include <strings.h>
 #include <sys/wait.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 extern char **environ;
 enum { LINK_MS = 15 * 60000 };
 
@@ -89,35 +87,30 @@ static bool open_browser(char *url)
     return false;
 }
 
-static int run_open(void *opts, int argc, char **argv)
+static int run_open(cli_call *c, cay_err *err)
 {
-    const open_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const open_args *a = c->opts;
     char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
     cay_key k = { .size = sizeof k,
                   .scope = CAY_KEY_LOGIN,
                   .name = "console link",
                   .expires_ms = cay__clock_ms() + LINK_MS };
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (cay_client_host(client)) {
-        cay_fail_why(&err, CAY_ENOTSUP, "remote_unsupported",
+    if (cay_client_host(c->client)) {
+        cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
                      "open: a link that logs in is made on the server's host; go to %.150s and log "
                      "in with a key",
-                     cay_client_host(client));
-        return cli_fail(&err, CLI_FAIL);
+                     cay_client_host(c->client));
+        return cli_fail(err, CLI_FAIL);
     }
-    if (server_url(client, a, url, sizeof url, &err) < 0 ||
-        (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
-        cay_key_create(client, &k, text, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (server_url(c->client, a, url, sizeof url, err) < 0 ||
+        (c->argc && cli_boxes->find(c->argv[0], &c->sb, err) < 0) ||
+        cay_key_create(c->client, &k, text, err) < 0)
+        return cli_fail(err, CLI_FAIL);
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("console.link", CAY_TENANT_DEFAULT, id);
     /* Behind the #: browsers send that to nobody, so it is in no log. */
-    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, sb ? "sandbox/" : "",
-             sb ? cay_sandbox_id(sb) : "", text);
+    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, c->sb ? "sandbox/" : "",
+             c->sb ? cay_sandbox_id(c->sb) : "", text);
     explicit_bzero(text, sizeof text);
     if (a->print || cli.quiet || !open_browser(link)) {
         out_fmt("%s\n", link);
@@ -137,7 +130,7 @@ const cli_verb cli_open = {
                 "  ssh -L 8090:127.0.0.1:8090 HOST cay open --print",
     .min = 0,
     .max = 1,
-    .opts = { { defs, 0 } },
-    .size = sizeof(open_args),
+    CLI_OPTS(defs, open_args),
+    .needs = CLI_CLIENT,
     .fn = run_open,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay pool set, ls, rm: sandboxes of a template that are ready before anybody asks. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <cay/pool.h>
 
@@ -21,20 +20,16 @@ static const opt_def set_defs[] = {
     OPT_END
 };
 
-static int set_pool(void *opts, int argc, char **argv)
+static int set_pool(cli_call *c, cay_err *err)
 {
-    const set_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const set_args *a = c->opts;
     cay_pool w = { .size = sizeof w,
-                   .template_ = argv[0],
+                   .template_ = c->argv[0],
                    .tenant = a->tenant,
                    .low = (unsigned)(CAY_OR(a->low, 1)) };
-    (void)argc;
     w.high = (unsigned)(CAY_OR(a->high, CAY_MAX(w.low, 2u)));
-    if (cli_service(&client, &err) < 0 || cay_pool_put(client, NULL, &w, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    cli_audit("pool.set", argv[0], NULL);
+    CAY_TRY(cay_pool_put(c->client, NULL, &w, err));
+    cli_audit("pool.set", c->argv[0], NULL);
     return CLI_OK;
 }
 
@@ -49,16 +44,16 @@ const cli_verb cli_pool_set = {
             "docker:IMAGE or podman:IMAGE keeps started containers of an image.",
     .examples = "  cay pool set code-server --low 2 --high 5\n"
                 "  cay pool set docker:debian:12-slim --high 4",
-    .opts = { { set_defs, 0 } },
-    .size = sizeof(set_args),
+    CLI_OPTS(set_defs, set_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = set_pool,
 };
 
 static int on_pool(const cay_pool *w, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     if (cli.json) {
         js_open(&r->json, '{');
         js_kstr(&r->json, "id", w->id);
@@ -70,9 +65,7 @@ static int on_pool(const cay_pool *w, void *arg)
         js_ku64(&r->json, "making", w->making);
         js_kstr(&r->json, "error", w->error);
         js_close(&r->json, '}');
-    } else if (cli.quiet) {
-        out_fmt("%s\n", w->template_);
-    } else {
+    } else if (!out_list_name(w->template_)) {
         out_cell(&r->table, OUT_BOLD, w->template_);
         out_cell(&r->table, OUT_PLAIN, w->tenant);
         out_cellf(&r->table, OUT_PLAIN, "%u", w->low);
@@ -84,18 +77,9 @@ static int on_pool(const cay_pool *w, void *arg)
     return 0;
 }
 
-static int list_pools(void *opts, int argc, char **argv)
+static int list_pools(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "TEMPLATE", "TENANT",  ">LOW",    ">HIGH",
-                                          ">READY",   ">MAKING", "TROUBLE", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_pool_list(client, NULL, on_pool, &r, &err), &err);
+    return cay_pool_list(c->client, NULL, on_pool, c->list, err);
 }
 
 const cli_verb cli_pool_ls = {
@@ -103,28 +87,24 @@ const cli_verb cli_pool_ls = {
     .operands = "",
     .summary = "list pools, and how many of each are ready",
     .examples = "  cay pool ls",
+    .needs = CLI_CLIENT,
+    .columns = "TEMPLATE|TENANT|>LOW|>HIGH|>READY|>MAKING|TROUBLE",
     .fn = list_pools,
 };
 
-typedef struct rm_args {
+typedef struct pool_rm_args {
     const char *tenant;
-} rm_args;
+} pool_rm_args;
 
 static const opt_def rm_defs[] = { { "tenant", 0, "NAME", "whose pool it is; default: default",
-                                     OPT_STR, offsetof(rm_args, tenant) },
+                                     OPT_STR, offsetof(pool_rm_args, tenant) },
                                    OPT_END };
 
-static int remove_pools(void *opts, int argc, char **argv)
+static int remove_pool(cli_call *c, cay_err *err)
 {
-    const rm_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    for (int i = 0; i < argc; i++) {
-        if (cli_service(&client, &err) < 0 ||
-            cay_pool_remove(client, NULL, a->tenant, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-        cli_audit("pool.rm", argv[i], NULL);
-    }
+    const pool_rm_args *a = c->opts;
+    CAY_TRY(cay_pool_remove(c->client, NULL, a->tenant, c->argv[0], err));
+    cli_audit("pool.rm", c->argv[0], NULL);
     return CLI_OK;
 }
 
@@ -133,9 +113,9 @@ const cli_verb cli_pool_rm = {
     .operands = "[OPTIONS] TEMPLATE…",
     .summary = "keep none of it ready any more",
     .examples = "  cay pool rm code-server",
-    .opts = { { rm_defs, 0 } },
-    .size = sizeof(rm_args),
+    CLI_OPTS(rm_defs, pool_rm_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_pools,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .fn = remove_pool,
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay port ls, forward, connect: servers inside, reached from here. */
 #include "main.h"
-#include "open.h"
 #include "parse.h"
-#include "rows.h"
+#include "out.h"
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -13,12 +12,11 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 
 static int on_port(const cay_port *p, void *arg)
 {
-    rows *v = arg;
+    out_list *v = arg;
     if (cli.json) {
         js_open(&v->json, '{');
         js_ku64(&v->json, "port", p->port);
@@ -35,18 +33,9 @@ static int on_port(const cay_port *p, void *arg)
     return 0;
 }
 
-static int port_ls(void *opts, int argc, char **argv)
+static int port_ls(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { ">PORT", "ADDRESS", ">PID", NULL };
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    rows r;
-    (void)opts;
-    (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_port_list(sb, NULL, on_port, &r, &err), &err);
+    return cay_port_list(c->sb, NULL, on_port, c->list, err);
 }
 
 const cli_verb cli_port_ls = {
@@ -56,6 +45,8 @@ const cli_verb cli_port_ls = {
     .examples = "  cay port ls c7f",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
+    .columns = ">PORT|ADDRESS|>PID",
     .fn = port_ls,
 };
 
@@ -176,24 +167,19 @@ static const opt_def forward_defs[] = { { "listen", 0, "ADDRESS",
                                           offsetof(forward_args, listen) },
                                         OPT_END };
 
-static int port_forward(void *opts, int argc, char **argv)
+static int port_forward(cli_call *c, cay_err *err)
 {
-    const forward_args *a = opts;
+    const forward_args *a = c->opts;
     const char *address = CAY_OR(a->listen, "127.0.0.1");
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     uint16_t port, local, got = 0;
-    (void)argc;
-    if (cli_parse_forward(argv[1], &port, &local, &err) < 0)
-        return cli_usage(&cli_port_forward, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    CAY_AUTOFD sock = listen_on(address, local, &got, &err);
-    if (sock < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (cli_parse_forward(c->argv[1], &port, &local, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    CAY_AUTOFD sock = listen_on(address, local, &got, err);
+    CAY_TRY(sock);
     out_fmt("%s:%u\n", address, got);
-    out_note("cay: forwards to port %u of %s; Ctrl-C ends it", port, cay_sandbox_id(sb));
-    forward f = { .sb = sb, .port = port };
+    out_note("cay: forwards to port %u of %s; Ctrl-C ends it", port, cay_sandbox_id(c->sb));
+    forward f = { .sb = c->sb, .port = port };
     accept_loop(sock, &f);
     return CLI_FAIL;
 }
@@ -206,29 +192,24 @@ const cli_verb cli_port_forward = {
             "port.",
     .examples = "  cay port forward c7f 8000            # http://127.0.0.1:8000\n"
                 "  cay port forward c7f 8000:0",
-    .opts = { { forward_defs, 0 } },
-    .size = sizeof(forward_args),
+    CLI_OPTS(forward_defs, forward_args),
     .min = 2,
     .max = 2,
     .fn = port_forward,
 };
 
-static int port_connect(void *opts, int argc, char **argv)
+static int port_connect(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFD remote = -1;
     uint16_t port;
-    (void)opts;
-    (void)argc;
-    if (cli_parse_port(argv[1], &port, &err) < 0)
-        return cli_usage(&cli_port_connect, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_connect(sb, NULL, port, &remote, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (cli_parse_port(c->argv[1], &port, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_port_connect(c->sb, NULL, port, &remote, err));
     if (isatty(1)) { /* the answer is data of a sandbox */
-        cay_fail(&err, CAY_EINVAL,
+        cay_fail(err, CAY_EINVAL,
                  "standard output is a terminal; send it through a pipe, such as `| cat -v`");
-        return cli_fail(&err, CLI_FAIL);
+        return cli_fail(err, CLI_FAIL);
     }
     relay_connection(0, 1, remote);
     return CLI_OK;

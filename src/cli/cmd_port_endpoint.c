@@ -2,14 +2,11 @@
 /* cay port endpoint: where ports are that the provider itself publishes, as an engine does those of
  * a container. */
 #include "main.h"
-#include "open.h"
 #include "parse.h"
-#include "rows.h"
+#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <base/str.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 static void endpoint_json(out_json *j, const cay_endpoint *e)
 {
@@ -46,8 +43,7 @@ char *show_endpoints_json(cay_sandbox *sb)
 /* An IPv6 address has its brackets. */
 static void write_place(cay__buf *b, const cay_endpoint *e)
 {
-    bool v6 = strchr(e->host, ':') != NULL;
-    cay__buf_fmt(b, "%s%s%s:%u", v6 ? "[" : "", e->host, v6 ? "]" : "", e->host_port);
+    cay__buf_fmt(b, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u", e->host, e->host_port);
 }
 
 static int on_text(const cay_endpoint *e, void *arg)
@@ -68,7 +64,7 @@ void show_endpoints_text(cay_sandbox *sb)
 
 static int on_row(const cay_endpoint *e, void *arg)
 {
-    rows *v = arg;
+    out_list *v = arg;
     CAY_AUTOBUF b = CAY__BUF(200);
     write_place(&b, e);
     if (cli.json) {
@@ -82,16 +78,14 @@ static int on_row(const cay_endpoint *e, void *arg)
     return 0;
 }
 
-static int print_endpoint(cay_sandbox *sb, const char *text)
+static int print_endpoint(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     cay_endpoint e = { .size = sizeof e };
     CAY_AUTOBUF b = CAY__BUF(200);
     uint16_t port;
-    if (cli_parse_port(text, &port, &err) < 0)
-        return cli_usage(&cli_port_endpoint, &err);
-    if (cay_port_endpoint(sb, NULL, port, &e, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (cli_parse_port(c->argv[1], &port, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cay_port_endpoint(c->sb, NULL, port, &e, err));
     write_place(&b, &e);
     if (cli.json) {
         out_json j = OUT_JSON(true);
@@ -104,19 +98,11 @@ static int print_endpoint(cay_sandbox *sb, const char *text)
     return CLI_OK;
 }
 
-static int show_endpoints(void *opts, int argc, char **argv)
+static int show_endpoints(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { ">PORT", "REACHED AT", NULL };
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    rows r;
-    (void)opts;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (argc > 1)
-        return print_endpoint(sb, argv[1]);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_port_endpoints(sb, NULL, on_row, &r, &err), &err);
+    if (c->argc > 1)
+        return print_endpoint(c, err);
+    return cay_port_endpoints(c->sb, NULL, on_row, c->list, err);
 }
 
 const cli_verb cli_port_endpoint = {
@@ -130,5 +116,7 @@ const cli_verb cli_port_endpoint = {
         "  curl http://$(cay port endpoint c7f 80)/",
     .min = 1,
     .max = 2,
+    .needs = CLI_SANDBOX,
+    .columns = ">PORT|REACHED AT",
     .fn = show_endpoints,
 };

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay port expose, unexpose, exposed: tokens for ports, for the preview proxy of a server. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
-#include "rows.h"
 #include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct expose_args {
     uint64_t expires_ms;
@@ -30,20 +26,16 @@ static void exposed_json(out_json *j, const cay_exposed *e)
     js_close(j, '}');
 }
 
-static int expose_port(void *opts, int argc, char **argv)
+static int expose_port(cli_call *c, cay_err *err)
 {
-    const expose_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const expose_args *a = c->opts;
     cay_exposed e = { .size = sizeof e };
     uint16_t port;
     char when[OUT_HUMAN];
-    (void)argc;
-    if (cli_parse_port(argv[1], &port, &err) < 0)
-        return cli_usage(&cli_port_expose, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_port_expose(sb, port, a->expires_ms, &e, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (cli_parse_port(c->argv[1], &port, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_port_expose(c->sb, port, a->expires_ms, &e, err));
     if (cli.json) {
         out_json j = OUT_JSON(true);
         exposed_json(&j, &e);
@@ -51,7 +43,7 @@ static int expose_port(void *opts, int argc, char **argv)
     } else {
         out_fmt("%s\n", e.token);
         out_note("cay: opens port %u of %s until %s; it is not shown again", port,
-                 cay_sandbox_id(sb), out_time(when, e.expires_ms));
+                 cay_sandbox_id(c->sb), out_time(when, e.expires_ms));
     }
     explicit_bzero(&e, sizeof e);
     return CLI_OK;
@@ -65,24 +57,19 @@ const cli_verb cli_port_expose = {
             "new one makes the former void.",
     .examples = "  cay port expose c7f 8000\n"
                 "  cay port expose --expires 2h --json c7f 8000",
-    .opts = { { expose_defs, 0 } },
-    .size = sizeof(expose_args),
+    CLI_OPTS(expose_defs, expose_args),
     .min = 2,
     .max = 2,
     .fn = expose_port,
 };
 
-static int unexpose_port(void *opts, int argc, char **argv)
+static int unexpose_port(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     uint16_t port;
-    (void)opts, (void)argc;
-    if (cli_parse_port(argv[1], &port, &err) < 0)
-        return cli_usage(&cli_port_unexpose, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_unexpose(sb, port, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    if (cli_parse_port(c->argv[1], &port, err) < 0)
+        return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    return cay_port_unexpose(c->sb, port, err);
 }
 
 const cli_verb cli_port_unexpose = {
@@ -97,7 +84,7 @@ const cli_verb cli_port_unexpose = {
 
 static int on_exposed(const cay_exposed *e, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json)
         exposed_json(&r->json, e);
@@ -110,17 +97,9 @@ static int on_exposed(const cay_exposed *e, void *arg)
     return 0;
 }
 
-static int list_exposed(void *opts, int argc, char **argv)
+static int list_exposed(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { ">PORT", "EXPIRES", NULL };
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    rows r;
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_port_exposed(sb, on_exposed, &r, &err), &err);
+    return cay_port_exposed(c->sb, on_exposed, c->list, err);
 }
 
 const cli_verb cli_port_exposed = {
@@ -130,5 +109,7 @@ const cli_verb cli_port_exposed = {
     .examples = "  cay port exposed c7f",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
+    .columns = ">PORT|EXPIRES",
     .fn = list_exposed,
 };

@@ -2,11 +2,8 @@
 /* cay ps: what runs inside. */
 #include "sandbox_options.h"
 #include "cli.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ps_args {
     bool all;
@@ -19,11 +16,11 @@ static const opt_def defs[] = { { "all", 'a', NULL, "also those that ended and a
                                   offsetof(ps_args, labels) },
                                 OPT_END };
 
-typedef struct view {
-    rows rows;
+typedef struct ps_view {
+    out_list *list;
     bool all;
     const cay_pair *want; /* every one of these labels */
-} view;
+} ps_view;
 
 static const char *state_word(char s)
 {
@@ -38,10 +35,10 @@ static const char *state_word(char s)
     }
 }
 
-static void add_row(view *v, const cay_proc_info *p)
+static void add_row(ps_view *v, const cay_proc_info *p)
 {
     char text[OUT_HUMAN];
-    out_table *t = &v->rows.table;
+    out_table *t = &v->list->table;
     out_cellf(t, OUT_PLAIN, "%d", p->pid);
     out_cellf(t, OUT_PLAIN, "%d", p->ppid);
     out_cell(t, OUT_PLAIN, p->user);
@@ -52,17 +49,17 @@ static void add_row(view *v, const cay_proc_info *p)
     out_cell(t, OUT_PLAIN, out_span(text, p->cpu_us / 1000));
     out_cell(t, OUT_PLAIN, out_size(text, p->rss));
     out_cell(t, OUT_PLAIN,
-             p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->rows.now - p->started_ms, 0))
+             p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->list->now - p->started_ms, 0))
                            : "-");
     out_cell(t, OUT_DIM, cay__text_or(p->id, "-"));
     out_cell(t, OUT_PLAIN, cay__text_or(p->tag, "-"));
-    rows_labels(&v->rows, p->labels);
+    out_list_labels(v->list, p->labels);
     out_cell(t, OUT_PLAIN, p->command);
 }
 
-static void add_json(view *v, const cay_proc_info *p)
+static void add_json(ps_view *v, const cay_proc_info *p)
 {
-    out_json *j = &v->rows.json;
+    out_json *j = &v->list->json;
     js_open(j, '{');
     js_kstr(j, "id", p->id);
     js_kstr(j, "tag", p->tag);
@@ -105,7 +102,7 @@ static bool has_labels(const cay_pair *have, const cay_pair *want)
 
 static int on_proc(const cay_proc_info *p, void *arg)
 {
-    view *v = arg;
+    ps_view *v = arg;
     if ((p->state == 'X' && !v->all) || !has_labels(p->labels, v->want))
         return 0;
     if (cli.json)
@@ -118,28 +115,22 @@ static int on_proc(const cay_proc_info *p, void *arg)
     return 0;
 }
 
-static int list_processes(void *opts, int argc, char **argv)
+static int list_processes(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { ">PID", ">PPID", "USER", "STATE",  ">CPU",    ">MEMORY",
-                                          ">AGE", "ID",    "TAG",  "LABELS", "COMMAND", NULL };
-    const ps_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const ps_args *a = c->opts;
     cli_pairs labels = { 0 };
-    view v = { .all = a->all };
-    int code;
-    (void)argc;
-    if (pairs_labels(&labels, &a->labels, &err) < 0) {
-        code = cli_usage(&cli_ps, &err);
-    } else if (cli_box_find(argv[0], &sb, &err) < 0) {
-        code = cli_fail(&err, CLI_FAIL);
+    ps_view v = { .list = c->list, .all = a->all };
+    int rc;
+    if (pairs_labels(&labels, &a->labels, err) < 0) {
+        rc = cli_usage(c->verb, err);
     } else {
         v.want = labels.v;
-        rows_open(&v.rows, titles);
-        code = rows_done(&v.rows, cay_sandbox_procs(sb, NULL, on_proc, &v, &err), &err);
+        rc = cli_find(c, err);
+        if (rc == 0)
+            rc = cay_sandbox_procs(c->sb, NULL, on_proc, &v, err);
     }
     pairs_clear(&labels);
-    return code;
+    return rc;
 }
 
 const cli_verb cli_ps = {
@@ -152,9 +143,9 @@ const cli_verb cli_ps = {
                 "  cay ps -a --json c7f\n"
                 "  cay ps --label job=42 c7f\n"
                 "  cay ps -q c7f                        # ids alone",
-    .opts = { { defs, 0 } },
-    .size = sizeof(ps_args),
+    CLI_OPTS(defs, ps_args),
     .min = 1,
     .max = 1,
+    .columns = ">PID|>PPID|USER|STATE|>CPU|>MEMORY|>AGE|ID|TAG|LABELS|COMMAND",
     .fn = list_processes,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay purge: everything of a state directory goes, once it was named and agreed to. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
@@ -27,15 +26,16 @@ static const opt_def purge_defs[] = {
 };
 
 /* What there is, as text for a person and as JSON. */
-typedef struct view {
+typedef struct purge_view {
     cay__buf text;
     out_json json;
     size_t n[4], running; /* sandboxes, snapshots, templates, volumes */
-} view;
+} purge_view;
 
 /* tenant: NULL, or whose it is, which is told of others than tenant default: an operator removes
  * what is theirs. */
-static void add_item(view *v, size_t kind, const char *id, const char *more, const char *tenant)
+static void add_item(purge_view *v, size_t kind, const char *id, const char *more,
+                     const char *tenant)
 {
     v->n[kind]++;
     js_str(&v->json, id);
@@ -54,7 +54,7 @@ static void add_item(view *v, size_t kind, const char *id, const char *more, con
 
 static int on_box(const cay_info *i, void *arg)
 {
-    view *v = arg;
+    purge_view *v = arg;
     char more[200];
     snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), CAY_OR(i->name, ""));
     v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
@@ -87,7 +87,7 @@ static const char *get_location(cay_client *client)
     return cay_client_home(client);
 }
 
-static int collect_items(cay_client *client, view *v, cay_err *err)
+static int collect_items(cay_client *client, purge_view *v, cay_err *err)
 {
     static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
     int rc = 0;
@@ -116,14 +116,14 @@ static int collect_items(cay_client *client, view *v, cay_err *err)
     return rc;
 }
 
-static void print_counts(const view *v, const char *last)
+static void print_counts(const purge_view *v, const char *last)
 {
     out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0],
             v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
             v->n[2] == 1 ? "" : "s", last, v->n[3], v->n[3] == 1 ? "" : "s");
 }
 
-static void print_summary(const char *home, const view *v)
+static void print_summary(const char *home, const purge_view *v)
 {
     if (v->text.len)
         out_write(v->text.data, v->text.len);
@@ -144,7 +144,7 @@ static bool confirm_removal(void)
 
 static void on_left(const char *what, void *arg)
 {
-    view *v = arg;
+    purge_view *v = arg;
     js_str(&v->json, what);
     if (!cli.json)
         out_note("cay: left: %s", what);
@@ -161,7 +161,7 @@ static bool has_store(char *home, size_t cap, cay_err *err)
              access(path, F_OK) == 0));
 }
 
-static int purge_store(cay_client *client, const purge_args *a, view *v, cay_err *err)
+static int purge_store(cay_client *client, const purge_args *a, purge_view *v, cay_err *err)
 {
     CAY_TRY(collect_items(client, v, err));
     if (!cli.json && !cli.quiet && !a->yes)
@@ -185,24 +185,18 @@ static int purge_store(cay_client *client, const purge_args *a, view *v, cay_err
     return 0;
 }
 
-static int run_purge(void *opts, int argc, char **argv)
+static int run_purge(cli_call *c, cay_err *err)
 {
-    const purge_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const purge_args *a = c->opts;
     char home[4096] = "";
-    view v = { .text = CAY__BUF(64u << 20), .json = OUT_JSON(true) };
-    (void)argc;
-    (void)argv;
-    if (!a->yes && !a->dry && (!isatty(0) || !isatty(1) || cli.json)) {
-        cay_fail(&err, CAY_EINVAL,
-                 "there is no terminal to ask on: say --yes to remove everything, or --dry-run to "
-                 "see what that is");
-        return cli_usage(&cli_purge, &err);
-    }
-    if (!cli_host() && !has_store(home, sizeof home, &err)) {
-        if (err.code)
-            return cli_fail(&err, CLI_FAIL);
+    purge_view v = { .text = CAY__BUF(64u << 20), .json = OUT_JSON(true) };
+    if (!a->yes && !a->dry && (!isatty(0) || !isatty(1) || cli.json))
+        return cli_misuse(
+            c, "there is no terminal to ask on: say --yes to remove everything, or --dry-run to "
+               "see what that is");
+    if (!cli_host() && !has_store(home, sizeof home, err)) {
+        if (err->code)
+            return cli_fail(err, CLI_FAIL);
         if (cli.json)
             out_str("{\"removed\":false}\n");
         else
@@ -211,8 +205,8 @@ static int run_purge(void *opts, int argc, char **argv)
     }
     cli_settling = true; /* there is no later */
     int rc = CLI_OK;
-    if (cli_service(&client, &err) < 0 || purge_store(client, a, &v, &err) < 0)
-        rc = cli_fail(&err, CLI_FAIL);
+    if (cli_client(&c->client, err) < 0 || purge_store(c->client, a, &v, err) < 0)
+        rc = cli_fail(err, CLI_FAIL);
     cay__buf_clear(&v.text);
     cay__buf_clear(&v.json.b);
     return rc;
@@ -233,7 +227,6 @@ const cli_verb cli_purge = {
             "secrets stay.",
     .examples = "  cay purge --dry-run\n"
                 "  cay --home /tmp/try purge --yes",
-    .opts = { { purge_defs, 0 } },
-    .size = sizeof(purge_args),
+    CLI_OPTS(purge_defs, purge_args),
     .fn = run_purge,
 };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template login, logins, logout: who we are to registries. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
-#include "rows.h"
 #include <base/base.h>
 #include <cay/template.h>
 
@@ -17,30 +15,26 @@ static const opt_def login_defs[] = { { "user", 'u', "NAME", "who logs in", OPT_
                                         OPT_STR, offsetof(login_args, tenant) },
                                       OPT_END };
 
-static int login_registry(void *opts, int argc, char **argv)
+static int login_registry(cli_call *c, cay_err *err)
 {
-    const login_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const login_args *a = c->opts;
     char *password = cay__alloc(CLI_SECRET_MAX + 3);
-    (void)argc;
     int rc = 0;
     if (!a->user)
-        rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
+        rc = cay_fail_why(err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
     ssize_t n = 0;
     if (rc == 0)
         n = cli_read_secret("password", password);
     password[n > 0 ? n : 0] = 0;
     if (rc == 0)
-        rc = cli_service(&client, &err);
+        rc = cli_client(&c->client, err);
     if (rc == 0)
-        rc = cay_registry_login(client, a->tenant, argv[0], a->user,
-                                n > 0 && strlen(password) == (size_t)n ? password : "", &err);
+        rc = cay_registry_login(c->client, a->tenant, c->argv[0], a->user,
+                                n > 0 && strlen(password) == (size_t)n ? password : "", err);
     explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
-    cli_audit("registry.login", a->tenant, argv[0]);
+    CAY_TRY(rc);
+    cli_audit("registry.login", a->tenant, c->argv[0]);
     return CLI_OK;
 }
 
@@ -54,8 +48,7 @@ const cli_verb cli_template_login = {
             "for its tenant, by the server. What `docker login` kept is used without it.",
     .examples = "  pass show registry | cay template login -u me registry.example\n"
                 "  cay template pull registry.example/team/tools:2",
-    .opts = { { login_defs, 0 } },
-    .size = sizeof(login_args),
+    CLI_OPTS(login_defs, login_args),
     .min = 1,
     .max = 1,
     .fn = login_registry,
@@ -69,15 +62,11 @@ static const opt_def tenant_defs[] = {
     { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) }, OPT_END
 };
 
-static int logout_registry(void *opts, int argc, char **argv)
+static int logout_registry(cli_call *c, cay_err *err)
 {
-    const tenant_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)argc;
-    if (cli_service(&client, &err) < 0 || cay_registry_logout(client, a->tenant, argv[0], &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    cli_audit("registry.logout", a->tenant, argv[0]);
+    const tenant_args *a = c->opts;
+    CAY_TRY(cay_registry_logout(c->client, a->tenant, c->argv[0], err));
+    cli_audit("registry.logout", a->tenant, c->argv[0]);
     return CLI_OK;
 }
 
@@ -86,16 +75,16 @@ const cli_verb cli_template_logout = {
     .operands = "[OPTIONS] REGISTRY",
     .summary = "forget a user and password for a registry",
     .examples = "  cay template logout registry.example",
-    .opts = { { tenant_defs, 0 } },
-    .size = sizeof(tenant_args),
+    CLI_OPTS(tenant_defs, tenant_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = logout_registry,
 };
 
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
         js_open(&r->json, '{');
@@ -103,9 +92,7 @@ static int on_login(const char *tenant, const char *host, int64_t changed_ms, vo
         js_kstr(&r->json, "tenant", tenant);
         js_ki64(&r->json, "changed_ms", changed_ms);
         js_close(&r->json, '}');
-    } else if (cli.quiet) {
-        out_fmt("%s\n", host);
-    } else {
+    } else if (!out_list_name(host)) {
         out_cell(&r->table, OUT_BOLD, host);
         out_cell(&r->table, OUT_PLAIN, tenant);
         out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
@@ -113,18 +100,10 @@ static int on_login(const char *tenant, const char *host, int64_t changed_ms, vo
     return 0;
 }
 
-static int list_logins(void *opts, int argc, char **argv)
+static int list_logins(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "REGISTRY", "TENANT", "CHANGED", NULL };
-    const tenant_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_registry_logins(client, a->tenant, on_login, &r, &err), &err);
+    const tenant_args *a = c->opts;
+    return cay_registry_logins(c->client, a->tenant, on_login, c->list, err);
 }
 
 const cli_verb cli_template_logins = {
@@ -132,7 +111,8 @@ const cli_verb cli_template_logins = {
     .operands = "[OPTIONS]",
     .summary = "list the registries that a user and password are kept for",
     .examples = "  cay template logins",
-    .opts = { { tenant_defs, 0 } },
-    .size = sizeof(tenant_args),
+    CLI_OPTS(tenant_defs, tenant_args),
+    .needs = CLI_CLIENT,
+    .columns = "REGISTRY|TENANT|CHANGED",
     .fn = list_logins,
 };

@@ -2,7 +2,6 @@
 /* cay run: one command in a sandbox of its own. */
 #include "sandbox_options.h"
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include "process_options.h"
 #include <base/base.h>
@@ -53,16 +52,16 @@ static int run_in_sandbox(const run_args *a, cay_spawn *spawn, box_spec *spec)
         return cli_usage(&cli_run, &err);
     }
     if (!spawn->argv && !spawn->shell) {
-        if (cli_box_command(&spec->create, &own, &err) < 0)
+        if (cli_boxes->command(&spec->create, &own, &err) < 0)
             return cli_fail(&err, CLI_BEFORE);
         spawn->argv = own;
     }
     spec->create.ephemeral = !keep;
-    if ((keep && cli_name_free(spec->create.name, &err) < 0) ||
-        cli_box_create(&spec->create, &sb, &err) < 0)
+    if ((keep && cli_boxes->check_name(spec->create.name, &err) < 0) ||
+        cli_boxes->create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);
     if (a->id_file && write_id(a->id_file, cay_sandbox_id(sb), &err) < 0) {
-        cli_box_discard(sb);
+        cli_boxes->discard(sb);
         return cli_fail(&err, CLI_BEFORE);
     }
     box_spec_tell(spec);
@@ -77,22 +76,21 @@ static int run_in_sandbox(const run_args *a, cay_spawn *spawn, box_spec *spec)
         out_note("cay: kept %s; `cay rm -f %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
         cay_sandbox_unref(sb);
     } else {
-        cli_box_discard(sb);
+        cli_boxes->discard(sb);
     }
     return code;
 }
 
-static int run_command(void *opts, int argc, char **argv)
+static int run_command(cli_call *c, cay_err *err)
 {
-    const run_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const run_args *a = c->opts;
     box_spec spec = { 0 };
     proc_spec proc = { 0 };
     int code;
-    argv[argc] = NULL;
-    if (proc_spec_make(&a->proc, argv, has_own(&a->box), &proc, &err) < 0 ||
-        box_spec_make(&a->box, &spec, &err) < 0)
-        code = cli_usage(&cli_run, &err);
+    c->argv[c->argc] = NULL;
+    if (proc_spec_make(&a->proc, c->argv, has_own(&a->box), &proc, err) < 0 ||
+        box_spec_make(&a->box, &spec, err) < 0)
+        code = cli_usage(c->verb, err);
     else
         code = run_in_sandbox(a, &proc.spawn, &spec);
     proc_spec_clear(&proc);

@@ -2,15 +2,11 @@
 /* cay secret set, ls, rm, renew: values that no sandbox ever sees. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
-#include "rows.h"
-#include "term.h"
+#include "pump.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/policy.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 /* One line that is typed, unseen; or all of a pipe, of which a last newline is not part. */
 ssize_t cli_read_secret(const char *what, char *value)
@@ -29,24 +25,20 @@ ssize_t cli_read_secret(const char *what, char *value)
     return n;
 }
 
-static int set_secret(void *opts, int argc, char **argv)
+static int set_secret(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
     char *value = cay__alloc(CLI_SECRET_MAX + 3);
-    (void)opts, (void)argc;
     ssize_t n = cli_read_secret("value", value);
     int rc;
     if (n < 0)
-        rc = cay_fail_sys(&err, CAY_ESYS, "read the value");
+        rc = cay_fail_sys(err, CAY_ESYS, "read the value");
     else
-        rc = cli_service(&client, &err);
+        rc = cli_client(&c->client, err);
     if (rc == 0)
-        rc = cay_secret_put(client, argv[0], value, (size_t)n, &err);
+        rc = cay_secret_put(c->client, c->argv[0], value, (size_t)n, err);
     explicit_bzero(value, CLI_SECRET_MAX + 3);
     free(value);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -68,33 +60,23 @@ const cli_verb cli_secret_set = {
 
 static int on_secret(const char *name, int64_t changed_ms, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
         js_open(&r->json, '{');
         js_kstr(&r->json, "name", name);
         js_ki64(&r->json, "changed_ms", changed_ms);
         js_close(&r->json, '}');
-    } else if (cli.quiet) {
-        out_fmt("%s\n", name);
-    } else {
+    } else if (!out_list_name(name)) {
         out_cell(&r->table, OUT_BOLD, name);
         out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
     }
     return 0;
 }
 
-static int list_secrets(void *opts, int argc, char **argv)
+static int list_secrets(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "NAME", "CHANGED", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_secret_list(client, on_secret, &r, &err), &err);
+    return cay_secret_list(c->client, on_secret, c->list, err);
 }
 
 const cli_verb cli_secret_ls = {
@@ -102,18 +84,14 @@ const cli_verb cli_secret_ls = {
     .operands = "",
     .summary = "list the names of stored secrets",
     .examples = "  cay secret ls",
+    .needs = CLI_CLIENT,
+    .columns = "NAME|CHANGED",
     .fn = list_secrets,
 };
 
-static int remove_secrets(void *opts, int argc, char **argv)
+static int remove_secret(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts;
-    for (int i = 0; i < argc; i++)
-        if (cli_service(&client, &err) < 0 || cay_secret_remove(client, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    return cay_secret_remove(c->client, c->argv[0], err);
 }
 
 const cli_verb cli_secret_rm = {
@@ -124,17 +102,13 @@ const cli_verb cli_secret_rm = {
     .examples = "  cay secret rm GITHUB_TOKEN",
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_secrets,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .fn = remove_secret,
 };
 
-static int renew_sandbox_secrets(void *opts, int argc, char **argv)
+static int renew_sandbox_secrets(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_renew_secrets(sb, NULL, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    return cay_sandbox_renew_secrets(c->sb, NULL, err);
 }
 
 const cli_verb cli_secret_renew = {
@@ -145,24 +119,20 @@ const cli_verb cli_secret_renew = {
     .examples = "  cay secret renew c7f",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = renew_sandbox_secrets,
 };
 
-static int bind_secrets(void *opts, int argc, char **argv)
+static int bind_secrets(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    CAY_AUTOFREE cay_secret *list = cay__alloc((size_t)argc * sizeof *list);
+    CAY_AUTOFREE cay_secret *list = cay__alloc((size_t)c->argc * sizeof *list);
     char *path = NULL;
-    size_t n = (size_t)argc - 1;
-    (void)opts;
+    size_t n = (size_t)c->argc - 1;
     for (size_t i = 0; i < n; i++)
-        if (secret_take(argv[i + 1], &path, &list[i], &err) < 0)
-            return cli_usage(&cli_secret_bind, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_sandbox_set_secrets(sb, NULL, NULL, list, n, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+        if (secret_take(c->argv[i + 1], &path, &list[i], err) < 0)
+            return cli_usage(c->verb, err);
+    CAY_TRY(cli_find(c, err));
+    return cay_sandbox_set_secrets(c->sb, NULL, NULL, list, n, err);
 }
 
 const cli_verb cli_secret_bind = {

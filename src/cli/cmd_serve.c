@@ -2,7 +2,6 @@
 /* cay serve: becomes cay-server. */
 #include "main.h"
 #include "out.h"
-#include "serve_user.h"
 #include <base/base.h>
 #include <base/path.h>
 #include <stdio.h>
@@ -123,26 +122,20 @@ static int whole_paths(const serve_args *a, cay_err *err)
     return 0;
 }
 
-static int exec_server(void *opts, int argc, char **argv)
+static int exec_server(cli_call *c, cay_err *err)
 {
-    const serve_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const serve_args *a = c->opts;
     char program[4096], hand[4096];
     words w = { .n = 0 };
-    (void)argc;
-    (void)argv;
-    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0 ||
-        cay__libexec_find(NULL, "cay-hand", hand, sizeof hand, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (a->root_keeper && !a->user) {
-        cay_fail(&err, CAY_EINVAL, "--root-keeper: --user NAME tells who the server is then");
-        return cli_usage(&cli_serve, &err);
-    }
+    CAY_TRY(cay__libexec_find(NULL, "cay-server", program, sizeof program, err));
+    CAY_TRY(cay__libexec_find(NULL, "cay-hand", hand, sizeof hand, err));
+    if (a->root_keeper && !a->user)
+        return cli_misuse(c, "--root-keeper: --user NAME tells who the server is then");
     if (a->user &&
-        (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0)) {
-        if (err.code == CAY_EINVAL)
-            return cli_usage(&cli_serve, &err);
-        return cli_fail(&err, CLI_FAIL);
+        (whole_paths(a, err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, err) < 0)) {
+        if (err->code == CAY_EINVAL)
+            return cli_usage(c->verb, err);
+        return cli_fail(err, CLI_FAIL);
     }
     if (a->root_keeper) {
         add_option(&w, "cay-hand", a->user);
@@ -159,8 +152,8 @@ static int exec_server(void *opts, int argc, char **argv)
     add_option(&w, "--trace", a->trace);
     add_num(&w, 0, "--workers", a->workers);
     add_num(&w, 1, "--connections", a->connections);
-    if (add_listeners(&w, a, &err) < 0)
-        return cli_usage(&cli_serve, &err);
+    if (add_listeners(&w, a, err) < 0)
+        return cli_usage(c->verb, err);
     for (size_t i = 0; i < a->hosts.n; i++)
         add_option(&w, "--allow-host", a->hosts.v[i]);
     for (size_t i = 0; i < a->origins.n; i++)
@@ -169,8 +162,7 @@ static int exec_server(void *opts, int argc, char **argv)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;
     execv(a->root_keeper ? hand : program, (char *const *)w.v);
-    cay_fail_sys(&err, CAY_ESYS, "run %s", a->root_keeper ? hand : program);
-    return cli_fail(&err, CLI_FAIL);
+    return cay_fail_sys(err, CAY_ESYS, "run %s", a->root_keeper ? hand : program);
 }
 
 const cli_verb cli_serve = {
@@ -181,7 +173,6 @@ const cli_verb cli_serve = {
     .examples = "  cay serve\n"
                 "  cay serve --listen :9000 --listen unix:/run/cay.sock\n"
                 "  cay serve --listen 0.0.0.0:443 --tls cert.pem,key.pem --log /var/log/cay.jsonl",
-    .opts = { { defs, 0 } },
-    .size = sizeof(serve_args),
+    CLI_OPTS(defs, serve_args),
     .fn = exec_server,
 };

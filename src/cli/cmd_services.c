@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay services, services start, stop, restart, wait: what a sandbox keeps running. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/services.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-
-static void unit_json(out_json *j, const cay_service_info *u)
+static void service_json(out_json *j, const cay_service_info *u)
 {
     js_open(j, '{');
     js_kstr(j, "name", u->name);
@@ -38,11 +35,11 @@ static void unit_json(out_json *j, const cay_service_info *u)
 
 static int on_json(const cay_service_info *u, void *arg)
 {
-    unit_json(arg, u);
+    service_json(arg, u);
     return 0;
 }
 
-char *show_units_json(cay_sandbox *sb)
+char *show_services_json(cay_sandbox *sb)
 {
     out_json j = OUT_JSON(false);
     js_open(&j, '[');
@@ -68,15 +65,13 @@ static out_style style_of(const cay_service_info *u)
     }
 }
 
-static int on_unit(const cay_service_info *u, void *arg)
+static int on_service(const cay_service_info *u, void *arg)
 {
-    rows *v = arg;
+    out_list *v = arg;
     char text[OUT_HUMAN];
     if (cli.json) {
-        unit_json(&v->json, u);
-    } else if (cli.quiet) {
-        out_fmt("%s\n", u->name);
-    } else {
+        service_json(&v->json, u);
+    } else if (!out_list_name(u->name)) {
         out_table *t = &v->table;
         out_cell(t, OUT_BOLD, u->name);
         out_cell(t, style_of(u), cay_service_state_name(u->state));
@@ -89,18 +84,9 @@ static int on_unit(const cay_service_info *u, void *arg)
     return 0;
 }
 
-static int list_services(void *opts, int argc, char **argv)
+static int list_services(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "NAME",  "STATE",     ">SINCE", ">PID",
-                                          ">PORT", ">RESTARTS", "WHY",    NULL };
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    rows r;
-    (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_sandbox_services(sb, NULL, on_unit, &r, &err), &err);
+    return cay_sandbox_services(c->sb, NULL, on_service, c->list, err);
 }
 
 const cli_verb cli_services = {
@@ -113,6 +99,8 @@ const cli_verb cli_services = {
                 "  cay services c7f --json | jq '.[] | select(.ready | not)'",
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
+    .columns = "NAME|STATE|>SINCE|>PID|>PORT|>RESTARTS|WHY",
     .fn = list_services,
 };
 
@@ -130,46 +118,26 @@ static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "at most this long 
                                        OPT_MS, offsetof(act_args, timeout_ms), 1 },
                                      OPT_END };
 
-/* op 0: nothing but wait. No name: all. */
-static int control_services(const act_args *a, int argc, char **argv, int op)
+/* The verb's arg is the operation, 0: nothing but wait. No name: all. */
+static int control_services(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const act_args *a = c->opts;
+    const char *const all[] = { NULL }, *const *names = all;
+    int n = 1, op = c->verb->arg;
     uint64_t ms = 30000;
+    if (c->argc > 1) {
+        names = (const char *const *)c->argv + 1;
+        n = c->argc - 1;
+    }
     if (a->timeout_ms && a->timeout_ms != CAY_UNLIMITED)
         ms = a->timeout_ms;
     cay_call call = { .size = sizeof call,
                       .deadline_ms = cay__now_ms() + (int64_t)CAY_MIN(ms, (uint64_t)INT32_MAX) };
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    for (int i = 1; op && i < CAY_MAX(argc, 2); i++)
-        if (cay_sandbox_service_act(sb, NULL, argc > 1 ? argv[i] : NULL, (cay_service_op)op, &err) <
-            0)
-            return cli_fail(&err, CLI_FAIL);
-    for (int i = 1; (a->wait || !op) && i < CAY_MAX(argc, 2); i++)
-        if (cay_sandbox_services_wait(sb, &call, argc > 1 ? argv[i] : NULL, &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
+    for (int i = 0; op && i < n; i++)
+        CAY_TRY(cay_sandbox_service_act(c->sb, NULL, names[i], (cay_service_op)op, err));
+    for (int i = 0; (a->wait || !op) && i < n; i++)
+        CAY_TRY(cay_sandbox_services_wait(c->sb, &call, names[i], err));
     return CLI_OK;
-}
-
-static int start_services(void *opts, int argc, char **argv)
-{
-    return control_services(opts, argc, argv, CAY_SERVICE_START);
-}
-
-static int stop_services(void *opts, int argc, char **argv)
-{
-    return control_services(opts, argc, argv, CAY_SERVICE_STOP);
-}
-
-static int restart_services(void *opts, int argc, char **argv)
-{
-    return control_services(opts, argc, argv, CAY_SERVICE_RESTART);
-}
-
-static int wait_for(void *opts, int argc, char **argv)
-{
-    return control_services(opts, argc, argv, 0);
 }
 
 const cli_verb cli_services_start = {
@@ -177,11 +145,12 @@ const cli_verb cli_services_start = {
     .operands = "[--wait] ID [NAME…]",
     .summary = "start services that are stopped, done or failed",
     .examples = "  cay services start --wait c7f web",
-    .opts = { { act_defs, 0 } },
-    .size = sizeof(act_args),
+    CLI_OPTS(act_defs, act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = start_services,
+    .needs = CLI_SANDBOX,
+    .arg = CAY_SERVICE_START,
+    .fn = control_services,
 };
 const cli_verb cli_services_stop = {
     .name = "services stop",
@@ -191,18 +160,21 @@ const cli_verb cli_services_stop = {
     .size = sizeof(act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = stop_services,
+    .needs = CLI_SANDBOX,
+    .arg = CAY_SERVICE_STOP,
+    .fn = control_services,
 };
 const cli_verb cli_services_restart = {
     .name = "services restart",
     .operands = "[--wait] ID [NAME…]",
     .summary = "stop services and start them again",
     .examples = "  cay services restart --wait c7f",
-    .opts = { { act_defs, 0 } },
-    .size = sizeof(act_args),
+    CLI_OPTS(act_defs, act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = restart_services,
+    .needs = CLI_SANDBOX,
+    .arg = CAY_SERVICE_RESTART,
+    .fn = control_services,
 };
 const cli_verb cli_services_wait = {
     .name = "services wait",
@@ -210,9 +182,9 @@ const cli_verb cli_services_wait = {
     .summary = "wait until services are ready",
     .text = "Fails when one is not going to be, and after the time; the message names it.",
     .examples = "  cay services wait --timeout 10s c7f && curl …",
-    .opts = { { wait_defs, 0 } },
-    .size = sizeof(act_args),
+    CLI_OPTS(wait_defs, act_args),
     .min = 1,
     .max = CLI_ANY,
-    .fn = wait_for,
+    .needs = CLI_SANDBOX,
+    .fn = control_services,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay shell: a person inside; with --name a shell that stays, one command at a time. */
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include "process_options.h"
 #include <base/base.h>
@@ -16,7 +15,6 @@ typedef struct shell_args {
     bool end;
 } shell_args;
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 #define AT(field) (offsetof(shell_args, proc) + offsetof(proc_opts, field))
 static const opt_def defs[] = {
     { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
@@ -41,13 +39,13 @@ static int run_in_sandbox(const char *id, const proc_opts *o, const cay_spawn *s
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
     const cay_create spec = { .size = sizeof spec, .ephemeral = true, .provider = cli_provider() };
-    if ((id ? cli_box_find(id, &sb, &err) : cli_box_create(&spec, &sb, &err)) < 0)
+    if ((id ? cli_boxes->find(id, &sb, &err) : cli_boxes->create(&spec, &sb, &err)) < 0)
         return cli_fail(&err, CLI_BEFORE);
     int code = proc_go(sb, o, spawn);
     if (id)
         cay_sandbox_unref(sb);
     else
-        cli_box_discard(sb);
+        cli_boxes->discard(sb);
     return code;
 }
 
@@ -140,7 +138,7 @@ static int run_named_shell(const shell_args *a, int argc, char **argv)
                             .cwd = a->proc.workdir,
                             .user = a->proc.user,
                             .profile = a->proc.profile };
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
+    if (cli_boxes->find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
         code = cli_fail(&err, CLI_BEFORE);
     else if (a->end) {
         if (cay_shell_end(sh, NULL, &err) < 0)
@@ -154,16 +152,16 @@ static int run_named_shell(const shell_args *a, int argc, char **argv)
     return code;
 }
 
-static int run_shell(void *opts, int argc, char **argv)
+static int run_shell(cli_call *c, cay_err *err)
 {
-    const shell_args *a = opts;
+    const shell_args *a = c->opts;
     cay_err wrong = CAY_ERR_INIT;
     if (a->name)
-        return run_named_shell(a, argc, argv);
-    if (a->end || argc > 1 || a->proc.timeout_ms || a->proc.login) {
+        return run_named_shell(a, c->argc, c->argv);
+    if (a->end || c->argc > 1 || a->proc.timeout_ms || a->proc.login) {
         cay_fail(&wrong, CAY_EINVAL, "%s needs --name",
                  a->end          ? "--end"
-                 : argc > 1      ? "a command"
+                 : c->argc > 1   ? "a command"
                  : a->proc.login ? "--login"
                                  : "--timeout");
         return cli_usage(&cli_shell, &wrong);
@@ -172,17 +170,16 @@ static int run_shell(void *opts, int argc, char **argv)
     static char line[] =
         "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
     char *words[] = { sh, dash_c, line, NULL };
-    proc_opts *o = &((shell_args *)opts)->proc;
-    cay_err err = CAY_ERR_INIT;
+    proc_opts *o = &((shell_args *)c->opts)->proc;
     proc_spec spec = { 0 };
     /* Lines from a pipe are commands too; then there is no terminal to give. */
     o->input = true;
     o->tty = isatty(0) && !cli.json;
     int code;
-    if (proc_spec_make(o, words, false, &spec, &err) < 0)
-        code = cli_usage(&cli_shell, &err);
+    if (proc_spec_make(o, words, false, &spec, err) < 0)
+        code = cli_usage(c->verb, err);
     else
-        code = run_in_sandbox(argc ? argv[0] : NULL, o, &spec.spawn);
+        code = run_in_sandbox(c->argc ? c->argv[0] : NULL, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;
 }
@@ -205,8 +202,7 @@ const cli_verb cli_shell = {
                 "  cay shell --name dev c7f 'cd src; export CC=clang'\n"
                 "  cay shell --name dev --timeout 5m c7f make\n"
                 "  cay shell --name dev --end c7f",
-    .opts = { { defs, 0 } },
-    .size = sizeof(shell_args),
+    CLI_OPTS(defs, shell_args),
     .stop_after = 2,
     .max = CLI_ANY,
     .fn = run_shell,

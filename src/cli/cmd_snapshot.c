@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay snapshot, snapshots, snapshot inspect, rename and rm: workspaces that are kept. */
-#include "remove_many.h"
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include "show.h"
-#include "waiting.h"
+#include "progress.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 void show_snapshot_json(out_json *j, const cay_snapshot *s)
@@ -73,26 +70,22 @@ static const opt_def take_defs[] = {
     OPT_END
 };
 
-static int create_snapshot(void *opts, int argc, char **argv)
+static int create_snapshot(cli_call *c, cay_err *err)
 {
-    const take_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const take_args *a = c->opts;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     cay_snapshot_spec spec = { .size = sizeof spec,
                                .label = a->label,
                                .metadata = a->metadata,
                                .quiet = a->quiet,
                                .stop = a->stop };
-    (void)argc;
     cli_waiting w;
-    waiting_begin(&w, "snapshot", argv[0]);
-    int rc = cli_box_find(argv[0], &sb, &err);
+    waiting_begin(&w, "snapshot", c->argv[0]);
+    int rc = cli_find(c, err);
     if (rc == 0)
-        rc = cay_sandbox_snapshot(sb, NULL, &spec, &s, &err);
+        rc = cay_sandbox_snapshot(c->sb, NULL, &spec, &s, err);
     waiting_end(&w);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_snapshot_print(s);
     return CLI_OK;
 }
@@ -109,67 +102,55 @@ const cli_verb cli_snapshot = {
     .examples = "  cay snapshot c7f\n"
                 "  cay snapshot --label tested --meta '{\"commit\":\"a1b2c3\"}' c7f\n"
                 "  cay create --from tested",
-    .opts = { { take_defs, 0 } },
-    .size = sizeof(take_args),
+    CLI_OPTS(take_defs, take_args),
     .min = 1,
     .max = 1,
     .fn = create_snapshot,
 };
 
-static const char *state_of(const cay_snapshot *s)
+static void add_state(out_table *t, const cay_snapshot *s)
 {
     if (s->maybe_incomplete)
-        return "maybe-incomplete";
-    if (s->durable)
-        return "durable";
-    return "settling";
+        out_cell(t, OUT_BAD, "maybe-incomplete");
+    else if (s->durable)
+        out_cell(t, OUT_GOOD, "durable");
+    else
+        out_cell(t, OUT_DIM, "settling");
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     out_table *t = &r->table;
     char text[OUT_HUMAN];
-    if (cli.json) {
+    if (cli.json)
         show_snapshot_json(&r->json, s);
+    if (cli.json || out_list_name(s->id))
         return out_broken();
-    }
-    if (cli.quiet) {
-        out_fmt("%s\n", s->id);
-        return out_broken();
-    }
     out_cell(t, OUT_BOLD, s->id);
-    out_cell(t, OUT_PLAIN, *s->label ? s->label : s->automatic ? "(checkpoint)" : "-");
+    out_cell(t, OUT_PLAIN, cay__text_or(s->label, s->automatic ? "(checkpoint)" : "-"));
     out_cell(t, OUT_PLAIN, cay__text_or(s->sandbox, "-"));
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - s->created_ms, 0)));
     out_cell(t, OUT_PLAIN, s->method);
     out_cellf(t, OUT_PLAIN, "%zu", s->depth);
     out_cellf(t, OUT_PLAIN, "%zu", s->users);
-    out_cell(t, s->maybe_incomplete ? OUT_BAD : s->durable ? OUT_GOOD : OUT_DIM, state_of(s));
+    add_state(t, s);
     return out_broken();
 }
 
-static int list_snapshots(void *opts, int argc, char **argv)
+static int list_snapshots(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "ID",      "LABEL",  "SANDBOX", ">AGE", "METHOD",
-                                          ">LAYERS", ">USERS", "STATE",   NULL };
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    cay_client *client;
     cay_snapshot_filter f = { .size = sizeof f };
-    rows r;
-    (void)opts;
-    int rc = cli_service(&client, &err);
-    if (rc == 0 && argc)
-        rc = cli_box_find(argv[0], &sb, &err);
-    if (rc == CAY_ENOENT && strlen(argv[0]) == CAY_ID_LEN)
-        f.sandbox = argv[0]; /* snapshots outlive their sandbox */
+    int rc = 0;
+    if (c->argc)
+        rc = cli_find(c, err);
+    if (rc == CAY_ENOENT && strlen(c->argv[0]) == CAY_ID_LEN)
+        f.sandbox = c->argv[0]; /* snapshots outlive their sandbox */
     else if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
-    if (sb)
-        f.sandbox = cay_sandbox_id(sb);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_client_snapshots(client, NULL, &f, on_snapshot, &r, &err), &err);
+        return rc;
+    if (c->sb)
+        f.sandbox = cay_sandbox_id(c->sb);
+    return cay_client_snapshots(c->client, NULL, &f, on_snapshot, c->list, err);
 }
 
 const cli_verb cli_snapshots = {
@@ -184,17 +165,15 @@ const cli_verb cli_snapshots = {
                 "  cay snapshots c7f --json\n"
                 "  cay snapshots -q c7f | xargs -r cay snapshot rm",
     .max = 1,
+    .needs = CLI_CLIENT,
+    .columns = "ID|LABEL|SANDBOX|>AGE|METHOD|>LAYERS|>USERS|STATE",
     .fn = list_snapshots,
 };
 
-static int inspect_snapshot(void *opts, int argc, char **argv)
+static int inspect_snapshot(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    cay_client *client;
-    (void)opts, (void)argc;
-    if (cli_service(&client, &err) < 0 || cay_client_snapshot(client, NULL, argv[0], &s, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_client_snapshot(c->client, NULL, c->argv[0], &s, err));
     print_json(s);
     return CLI_OK;
 }
@@ -207,20 +186,16 @@ const cli_verb cli_snapshot_inspect = {
     .examples = "  cay snapshot inspect tested | jq -r .digest",
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = inspect_snapshot,
 };
 
-static int rename_snapshot(void *opts, int argc, char **argv)
+static int rename_snapshot(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    cay_client *client;
-    (void)opts;
     /* By its id from here on: another one may have got the label meanwhile. */
-    if (cli_service(&client, &err) < 0 ||
-        cay_client_snapshot(client, NULL, argv[0], &s, &err) < 0 ||
-        cay_snapshot_rename(client, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_client_snapshot(c->client, NULL, c->argv[0], &s, err));
+    CAY_TRY(cay_snapshot_rename(c->client, NULL, s->id, c->argc > 1 ? c->argv[1] : "", err));
     if (!cli.quiet)
         out_fmt("%s\n", s->id);
     return CLI_OK;
@@ -236,6 +211,7 @@ const cli_verb cli_snapshot_rename = {
                 "  cay snapshot rename tested",
     .min = 1,
     .max = 2,
+    .needs = CLI_CLIENT,
     .fn = rename_snapshot,
 };
 
@@ -250,10 +226,13 @@ static void rm_json(const char *ref, bool deferred)
     cay__buf_clear(&j.b);
 }
 
-static int remove_snapshot(cay_client *client, const char *ref, cay_err *err)
+static int remove_snapshot(cli_call *c, cay_err *err)
 {
+    const char *ref = c->argv[0];
     bool deferred = false;
-    CAY_TRY(cay_snapshot_remove(client, NULL, ref, &deferred, err));
+    int rc = cay_snapshot_remove(c->client, NULL, ref, &deferred, err);
+    if (rc < 0)
+        return cli_forgive(c, rc);
     if (cli.json)
         rm_json(ref, deferred);
     else if (!cli.quiet)
@@ -262,12 +241,7 @@ static int remove_snapshot(cay_client *client, const char *ref, cay_err *err)
         out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay "
                  "until the last of them is gone",
                  ref);
-    return 0;
-}
-
-static int remove_snapshots(void *opts, int argc, char **argv)
-{
-    return forget_all(opts, argc, argv, remove_snapshot);
+    return CLI_OK;
 }
 
 const cli_verb cli_snapshot_rm = {
@@ -277,9 +251,9 @@ const cli_verb cli_snapshot_rm = {
     .text =
         "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
     .examples = "  cay snapshot rm tested",
-    .opts = { { forget_defs, 0 } },
-    .size = sizeof(forget_args),
+    CLI_OPTS(cli_force_defs, cli_force),
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_snapshots,
+    .needs = CLI_CLIENT | CLI_EACH | CLI_GO_ON,
+    .fn = remove_snapshot,
 };

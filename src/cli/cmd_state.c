@@ -2,16 +2,14 @@
 /* cay state, cay resume: leave a sandbox in one program and come back to it in another. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "open.h"
 #include "out.h"
-#include "waiting.h"
+#include "progress.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/state.h>
 #include <fcntl.h>
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { MANIFEST_MAX = 64 << 20 };
 
 typedef struct state_args {
@@ -26,17 +24,12 @@ static const opt_def state_defs[] = {
     OPT_END
 };
 
-static int save_state(void *opts, int argc, char **argv)
+static int save_state(cli_call *c, cay_err *err)
 {
-    const state_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const state_args *a = c->opts;
     CAY_AUTOFREE char *json = NULL;
     cay_save_state spec = { .size = sizeof spec, .snapshot = a->snapshot, .js = a->js };
-    (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 ||
-        cay_sandbox_save_state(sb, NULL, &spec, &json, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_sandbox_save_state(c->sb, NULL, &spec, &json, err));
     out_fmt("%s\n", json);
     return CLI_OK;
 }
@@ -50,10 +43,10 @@ const cli_verb cli_state = {
             "`cay resume --state`. Variables of --env are in it as they are.",
     .examples = "  cay state --snapshot c7f > session.json\n"
                 "  cay resume --state session.json",
-    .opts = { { state_defs, 0 } },
-    .size = sizeof(state_args),
+    CLI_OPTS(state_defs, state_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_SANDBOX,
     .fn = save_state,
 };
 
@@ -177,7 +170,7 @@ static int from_state(const resume_args *a, box_spec *with)
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     cli_waiting w;
     waiting_begin(&w, "resume", a->state);
-    int rc = cli_service(&client, &err);
+    int rc = cli_client(&client, &err);
     if (rc == 0)
         rc = cay_client_resume_state(client, NULL, &r, &sb, &how, &err);
     waiting_end(&w);
@@ -193,7 +186,7 @@ static int by_id(const cay_pair *env, int argc, char **argv)
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
         CAY_AUTOFREE char *missing = NULL;
-        if (cli_box_find(argv[i], &sb, &err) < 0 ||
+        if (cli_boxes->find(argv[i], &sb, &err) < 0 ||
             cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         else
@@ -206,33 +199,29 @@ static int by_id(const cay_pair *env, int argc, char **argv)
     return code;
 }
 
-static int resume_sandbox(void *opts, int argc, char **argv)
+static int resume_sandbox(cli_call *c, cay_err *err)
 {
-    const resume_args *a = opts;
+    const resume_args *a = c->opts;
     static const resume_args none;
-    cay_err err = CAY_ERR_INIT;
     box_spec with;
     resume_args rest = *a;
     rest.box.env = rest.box.env_files = (opt_list){ .n = 0 };
-    if (!a->state && argc && !memcmp(&rest, &none, sizeof none)) {
+    if (!a->state && c->argc && !memcmp(&rest, &none, sizeof none)) {
         int code;
-        if (box_spec_make(&a->box, &with, &err) < 0)
-            code = cli_usage(&cli_resume, &err);
+        if (box_spec_make(&a->box, &with, err) < 0)
+            code = cli_usage(c->verb, err);
         else
-            code = by_id(with.create.env, argc, argv);
+            code = by_id(with.create.env, c->argc, c->argv);
         box_spec_clear(&with);
         return code;
     }
-    if (!a->state || argc) {
-        cay_fail(&err, CAY_EINVAL,
-                 a->state ? "--state names the sandbox; give no ID beside it"
-                 : argc   ? "these options, all but --env, go with --state FILE"
-                          : "give an ID, or --state FILE");
-        return cli_usage(&cli_resume, &err);
-    }
+    if (!a->state || c->argc)
+        return cli_misuse(c, a->state  ? "--state names the sandbox; give no ID beside it"
+                             : c->argc ? "these options, all but --env, go with --state FILE"
+                                       : "give an ID, or --state FILE");
     int code;
-    if (box_spec_make(&a->box, &with, &err) < 0)
-        code = cli_usage(&cli_resume, &err);
+    if (box_spec_make(&a->box, &with, err) < 0)
+        code = cli_usage(c->verb, err);
     else
         code = from_state(a, &with);
     box_spec_clear(&with);
@@ -252,8 +241,7 @@ const cli_verb cli_resume = {
                 "  cay resume -e TOKEN=\"$TOKEN\" c7f\n"
                 "  cay resume --state session.json\n"
                 "  cay resume --state session.json --net pypi --mount ~/src:/workspace/src",
-    .opts = { { resume_defs, 0 } },
-    .size = sizeof(resume_args),
+    CLI_OPTS(resume_defs, resume_args),
     .max = CLI_ANY,
     .fn = resume_sandbox,
 };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template ls, inspect, tag, rm, save: what sandboxes start from. */
-#include "remove_many.h"
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/template.h>
@@ -64,17 +62,13 @@ const char *const *cli_template_names(const char **room, int n, char **words)
 
 static int on_template(const cay_template *t, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     out_table *o = &r->table;
     char text[OUT_HUMAN];
-    if (cli.json) {
+    if (cli.json)
         show_template_json(&r->json, t);
+    if (cli.json || out_list_name(t->id))
         return out_broken();
-    }
-    if (cli.quiet) {
-        out_fmt("%s\n", t->id);
-        return out_broken();
-    }
     for (const char *const *p = t->names;; p++) { /* a line for each name */
         out_cell(o, OUT_BOLD, *p ? *p : "-");
         out_cell(o, OUT_PLAIN, t->id);
@@ -91,19 +85,10 @@ static int on_template(const cay_template *t, void *arg)
     }
 }
 
-static int list_templates(void *opts, int argc, char **argv)
+static int list_templates(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "NAME", "ID",     "BASE",   ">LAYERS", ">SIZE",
-                                          ">AGE", ">USERS", "SOURCE", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    cay_template_filter f = { .size = sizeof f, .name = argc ? argv[0] : NULL };
-    rows r;
-    (void)opts;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_template_list(client, NULL, &f, on_template, &r, &err), &err);
+    cay_template_filter f = { .size = sizeof f, .name = c->argc ? c->argv[0] : NULL };
+    return cay_template_list(c->client, NULL, &f, on_template, c->list, err);
 }
 
 const cli_verb cli_template_ls = {
@@ -116,18 +101,15 @@ const cli_verb cli_template_ls = {
     .examples = "  cay template ls\n"
                 "  cay template ls python --json",
     .max = 1,
+    .needs = CLI_CLIENT,
+    .columns = "NAME|ID|BASE|>LAYERS|>SIZE|>AGE|>USERS|SOURCE",
     .fn = list_templates,
 };
 
-static int inspect_template(void *opts, int argc, char **argv)
+static int inspect_template(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_client *client;
-    (void)opts, (void)argc;
-    if (cli_service(&client, &err) < 0 ||
-        cay_template_find(client, NULL, NULL, argv[0], &t, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_template_find(c->client, NULL, NULL, c->argv[0], &t, err));
     print_json(t);
     return CLI_OK;
 }
@@ -140,18 +122,13 @@ const cli_verb cli_template_inspect = {
     .examples = "  cay template inspect python:3.11 | jq .config.env",
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = inspect_template,
 };
 
-static int tag_template(void *opts, int argc, char **argv)
+static int tag_template(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts, (void)argc;
-    if (cli_service(&client, &err) < 0 ||
-        cay_template_name(client, NULL, NULL, argv[0], argv[1], &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    return cay_template_name(c->client, NULL, NULL, c->argv[0], c->argv[1], err);
 }
 
 const cli_verb cli_template_tag = {
@@ -162,17 +139,13 @@ const cli_verb cli_template_tag = {
     .examples = "  cay template tag python:3.11-slim python:3.11",
     .min = 2,
     .max = 2,
+    .needs = CLI_CLIENT,
     .fn = tag_template,
 };
 
-static int remove_template(cay_client *client, const char *ref, cay_err *err)
+static int remove_template(cli_call *c, cay_err *err)
 {
-    return cay_template_remove(client, NULL, NULL, ref, err);
-}
-
-static int remove_templates(void *opts, int argc, char **argv)
-{
-    return forget_all(opts, argc, argv, remove_template);
+    return cli_forgive(c, cay_template_remove(c->client, NULL, NULL, c->argv[0], err));
 }
 
 const cli_verb cli_template_rm = {
@@ -184,11 +157,11 @@ const cli_verb cli_template_rm = {
             "stands on them any more.",
     .examples = "  cay template rm python:3.11\n"
                 "  cay template ls -q | xargs -r cay template rm",
-    .opts = { { forget_defs, 0 } },
-    .size = sizeof(forget_args),
+    CLI_OPTS(cli_force_defs, cli_force),
     .min = 1,
     .max = 1000,
-    .fn = remove_templates,
+    .needs = CLI_CLIENT | CLI_EACH | CLI_GO_ON,
+    .fn = remove_template,
 };
 
 typedef struct save_args {
@@ -204,20 +177,17 @@ static const opt_def save_defs[] = { { "config", 0, "JSON",
                                        offsetof(save_args, hidden) },
                                      OPT_END };
 
-static int save_template(void *opts, int argc, char **argv)
+static int save_template(cli_call *c, cay_err *err)
 {
-    const save_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const save_args *a = c->opts;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_client *client;
     const char *names[CLI_TEMPLATE_NAMES + 1];
     cay_template_spec spec = { .size = sizeof spec,
-                               .from = argv[0],
-                               .names = cli_template_names(names, argc - 1, argv + 1),
+                               .from = c->argv[0],
+                               .names = cli_template_names(names, c->argc - 1, c->argv + 1),
                                .config = a->config,
                                .hidden = a->hidden };
-    if (cli_service(&client, &err) < 0 || cay_template_publish(client, NULL, &spec, &t, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_template_publish(c->client, NULL, &spec, &t, err));
     cli_template_print(t);
     return CLI_OK;
 }
@@ -229,9 +199,9 @@ const cli_verb cli_template_save = {
     .text = "Nothing is copied. What is mounted into the sandbox is no part of it.",
     .examples = "  cay template save c7f tools:1\n"
                 "  cay run --template tools:1 -- make",
-    .opts = { { save_defs, 0 } },
-    .size = sizeof(save_args),
+    CLI_OPTS(save_defs, save_args),
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
+    .needs = CLI_CLIENT,
     .fn = save_template,
 };

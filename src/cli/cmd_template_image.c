@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template import, export, pull: root filesystems and images from files, images into files, and
  * images from registries. */
-#include "debian.h"
 #include "main.h"
-#include "open.h"
 #include "progress.h"
 #include "show.h"
 #include <base/base.h>
@@ -40,35 +38,36 @@ static int on_progress(const cay_template_progress *p, void *arg)
     return 0;
 }
 
-typedef struct import_args {
+typedef struct template_import_args {
     const char *image, *platform, *config, *debian, *mirror;
     opt_list packages;
     bool hidden;
-} import_args;
+} template_import_args;
 
 static const opt_def import_defs[] = {
     { "image", 0, "NAME", "which image of an archive that has several", OPT_STR,
-      offsetof(import_args, image) },
+      offsetof(template_import_args, image) },
     { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR,
-      offsetof(import_args, platform) },
+      offsetof(template_import_args, platform) },
     { "config", 0, "JSON",
       "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir",
-      OPT_STR, offsetof(import_args, config) },
+      OPT_STR, offsetof(template_import_args, config) },
     { "debian", 0, "SUITE",
       "instead of PATH: a release of Debian, made here by mmdebstrap with your rights", OPT_STR,
-      offsetof(import_args, debian) },
+      offsetof(template_import_args, debian) },
     { "packages", 0, "NAME[,NAME…]", "of --debian: what is installed beside what every Debian has",
-      OPT_LIST, offsetof(import_args, packages) },
+      OPT_LIST, offsetof(template_import_args, packages) },
     { "mirror", 0, "URL",
       "of --debian: that one alone (default: deb.debian.org, with updates and security)", OPT_STR,
-      offsetof(import_args, mirror) },
-    { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(import_args, hidden) },
+      offsetof(template_import_args, mirror) },
+    { "hidden", 0, NULL, "not for other tenants", OPT_FLAG,
+      offsetof(template_import_args, hidden) },
     OPT_END
 };
 
 /* path: room for 64 bytes. */
-static int build_debian(const import_args *a, int *fd, char *path, char *source, size_t cap,
-                        cay_err *err)
+static int build_debian(const template_import_args *a, int *fd, char *path, char *source,
+                        size_t cap, cay_err *err)
 {
     if (!a->debian) {
         if (a->packages.n || a->mirror)
@@ -86,12 +85,10 @@ static int build_debian(const import_args *a, int *fd, char *path, char *source,
     return 0;
 }
 
-static int import_template(void *opts, int argc, char **argv)
+static int import_template(cli_call *c, cay_err *err)
 {
-    const import_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const template_import_args *a = c->opts;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_client *client;
     bar b;
     const char *names[CLI_TEMPLATE_NAMES + 1];
     char path[64], source[100];
@@ -100,29 +97,26 @@ static int import_template(void *opts, int argc, char **argv)
     if (a->debian)
         first = 0; /* of the names */
     cay_template_file spec = { .size = sizeof spec,
-                               .path = argv[0],
-                               .names = argc > first
-                                            ? cli_template_names(names, argc - first, argv + first)
-                                            : NULL,
+                               .path = c->argv[0],
+                               .names = c->argc > first ? cli_template_names(names, c->argc - first,
+                                                                             c->argv + first)
+                                                        : NULL,
                                .image = a->image,
                                .platform = a->platform,
                                .config = a->config,
                                .hidden = a->hidden,
                                .progress = on_progress,
                                .arg = &b };
-    int rc = cli_service(&client, &err);
-    if (rc == 0)
-        rc = build_debian(a, &fd, path, source, sizeof source, &err);
+    int rc = build_debian(a, &fd, path, source, sizeof source, err);
     if (fd >= 0) {
         spec.path = path;
         spec.source = source;
     }
     bar_begin(&b);
     if (rc == 0)
-        rc = cay_template_import(client, NULL, &spec, &t, &err);
+        rc = cay_template_import(c->client, NULL, &spec, &t, err);
     progress_end(&b.p);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_template_print(t);
     return CLI_OK;
 }
@@ -141,38 +135,34 @@ const cli_verb cli_template_import = {
     .examples = "  cay template import image.tar\n"
                 "  cay template import --config '{\"workdir\":\"/srv\"}' ./rootfs mine:1\n"
                 "  cay template import --debian bookworm --packages python3,git debian:12",
-    .opts = { { import_defs, 0 } },
-    .size = sizeof(import_args),
+    CLI_OPTS(import_defs, template_import_args),
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
+    .needs = CLI_CLIENT,
     .fn = import_template,
 };
 
-static int export_template(void *opts, int argc, char **argv)
+static int export_template(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
     bar b;
-    bool out = !strcmp(argv[1], "-");
+    bool out = !strcmp(c->argv[1], "-");
     cay_template_out spec = { .size = sizeof spec,
-                              .ref = argv[0],
-                              .path = out ? NULL : argv[1],
+                              .ref = c->argv[0],
+                              .path = out ? NULL : c->argv[1],
                               .fd = 1,
                               .progress = on_progress,
                               .arg = &b };
-    (void)opts, (void)argc;
     bar_begin(&b);
     int rc = 0;
     if (out && isatty(1))
-        rc = cay_fail_why(&err, CAY_EINVAL, "output_terminal",
+        rc = cay_fail_why(err, CAY_EINVAL, "output_terminal",
                           "an archive is nothing for a terminal: name a file, or redirect");
     if (rc == 0)
-        rc = cli_service(&client, &err);
+        rc = cli_client(&c->client, err);
     if (rc == 0)
-        rc = cay_template_export(client, NULL, &spec, &err);
+        rc = cay_template_export(c->client, NULL, &spec, err);
     progress_end(&b.p);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -213,16 +203,14 @@ static const opt_def pull_defs[] = {
     OPT_END
 };
 
-static int pull_template(void *opts, int argc, char **argv)
+static int pull_template(cli_call *c, cay_err *err)
 {
-    const pull_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
+    const pull_args *a = c->opts;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_client *client;
     const char *const names[] = { a->name, NULL };
     bar b;
     cay_template_remote spec = { .size = sizeof spec,
-                                 .ref = argv[0],
+                                 .ref = c->argv[0],
                                  .names = a->name ? names : NULL,
                                  .platform = a->platform,
                                  .auth = a->auth,
@@ -231,11 +219,10 @@ static int pull_template(void *opts, int argc, char **argv)
                                  .progress = on_progress,
                                  .arg = &b };
     char *password = NULL;
-    (void)argc;
     int rc = 0;
     if (a->auth && a->login)
-        rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth",
-                          "--auth and --login exclude each other");
+        rc =
+            cay_fail_why(err, CAY_EINVAL, "registry_auth", "--auth and --login exclude each other");
     if (rc == 0 && a->login) {
         password = cay__alloc(CLI_SECRET_MAX + 3);
         ssize_t n = cli_read_secret("password", password);
@@ -245,20 +232,19 @@ static int pull_template(void *opts, int argc, char **argv)
         if (n > 0 && strlen(password) == (size_t)n)
             rc = 0;
         else
-            rc = cay_fail_why(&err, CAY_EINVAL, "registry_auth",
+            rc = cay_fail_why(err, CAY_EINVAL, "registry_auth",
                               "there is no password on standard input");
     }
     if (rc == 0)
-        rc = cli_service(&client, &err);
+        rc = cli_client(&c->client, err);
     bar_begin(&b);
     if (rc == 0)
-        rc = cay_template_pull(client, NULL, &spec, &t, &err);
+        rc = cay_template_pull(c->client, NULL, &spec, &t, err);
     if (password)
         explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);
     progress_end(&b.p);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     cli_template_print(t);
     return CLI_OK;
 }
@@ -274,8 +260,7 @@ const cli_verb cli_template_pull = {
                 "  cay template pull --login me registry.example/team/tools:2\n"
                 "  cay template pull --auth env:LOGIN registry.example/team/tools:2 --as tools\n"
                 "  cay run --template python:3.11-slim -- python3 -V",
-    .opts = { { pull_defs, 0 } },
-    .size = sizeof(pull_args),
+    CLI_OPTS(pull_defs, pull_args),
     .min = 1,
     .max = 1,
     .fn = pull_template,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay tenant create, ls, set, rm: who shares this machine, and how much each may have. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
+#include "out.h"
 #include <base/base.h>
 #include <cay/access.h>
 
@@ -27,36 +26,31 @@ static const opt_def quota_defs[] = {
 /* What is not given stays; "unlimited" takes the bound away. */
 static void lay_over(uint64_t *to, uint64_t given)
 {
-    if (given) {
-        if (given == CAY_UNLIMITED)
-            *to = 0;
-        else
-            *to = given;
-    }
+    if (given == CAY_UNLIMITED)
+        *to = 0;
+    else if (given)
+        *to = given;
 }
 
-static int write_tenant(const char *name, const quota_args *a, bool fresh, cay_quota most)
+static cay_tenant fill_tenant(const cli_call *c, cay_quota most)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    cay_tenant t = { .size = sizeof t, .name = name, .most = most };
+    const quota_args *a = c->opts;
+    cay_tenant t = { .size = sizeof t, .name = c->argv[0], .most = most };
     lay_over(&t.most.sandboxes, a->sandboxes);
     lay_over(&t.most.cpu_milli, a->cpu_milli);
     lay_over(&t.most.memory, a->memory);
     lay_over(&t.most.disk, a->disk);
     lay_over(&t.most.creates_per_min, a->creates);
     lay_over(&t.most.templates, a->templates);
-    if (cli_service(&client, &err) < 0 ||
-        (fresh ? cay_tenant_create : cay_tenant_set)(client, &t, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    cli_audit(fresh ? "tenant.create" : "tenant.set", name, NULL);
-    return CLI_OK;
+    return t;
 }
 
-static int create_tenant(void *opts, int argc, char **argv)
+static int create_tenant(cli_call *c, cay_err *err)
 {
-    (void)argc;
-    return write_tenant(argv[0], opts, true, (cay_quota){ 0 });
+    cay_tenant t = fill_tenant(c, (cay_quota){ 0 });
+    CAY_TRY(cay_tenant_create(c->client, &t, err));
+    cli_audit("tenant.create", t.name, NULL);
+    return CLI_OK;
 }
 
 const cli_verb cli_tenant_create = {
@@ -66,10 +60,10 @@ const cli_verb cli_tenant_create = {
     .text = "What is not bounded here has no bound. Keys for it are made by cay key create "
             "--tenant NAME.",
     .examples = "  cay tenant create acme --sandboxes 50 --memory 64g --creates 120",
-    .opts = { { quota_defs, 0 } },
-    .size = sizeof(quota_args),
+    CLI_OPTS(quota_defs, quota_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = create_tenant,
 };
 
@@ -79,16 +73,14 @@ static int take_most(const cay_tenant *t, void *arg)
     return 0;
 }
 
-static int set_tenant(void *opts, int argc, char **argv)
+static int set_tenant(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
     cay_quota most = { 0 };
-    (void)argc;
-    if (cli_service(&client, &err) < 0 ||
-        cay_tenant_get(client, argv[0], take_most, &most, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return write_tenant(argv[0], opts, false, most);
+    CAY_TRY(cay_tenant_get(c->client, c->argv[0], take_most, &most, err));
+    cay_tenant t = fill_tenant(c, most);
+    CAY_TRY(cay_tenant_set(c->client, &t, err));
+    cli_audit("tenant.set", t.name, NULL);
+    return CLI_OK;
 }
 
 const cli_verb cli_tenant_set = {
@@ -97,10 +89,10 @@ const cli_verb cli_tenant_set = {
     .summary = "change a tenant's bounds",
     .text = "What is not named stays; unlimited takes a bound away. What exists stays in any case.",
     .examples = "  cay tenant set acme --memory unlimited",
-    .opts = { { quota_defs, 0 } },
-    .size = sizeof(quota_args),
+    CLI_OPTS(quota_defs, quota_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = set_tenant,
 };
 
@@ -132,7 +124,7 @@ static void count_cell(out_table *t, uint64_t used, uint64_t most, unsigned per)
 
 static int on_tenant(const cay_tenant *t, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char a[OUT_HUMAN], b[OUT_HUMAN];
     if (cli.json) {
         js_open(&r->json, '{');
@@ -141,9 +133,7 @@ static int on_tenant(const cay_tenant *t, void *arg)
         quota_json(&r->json, "used", &t->used);
         js_ki64(&r->json, "created_ms", t->created_ms);
         js_close(&r->json, '}');
-    } else if (cli.quiet) {
-        out_fmt("%s\n", t->name);
-    } else {
+    } else if (!out_list_name(t->name)) {
         out_cell(&r->table, OUT_BOLD, t->name);
         count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);
         count_cell(&r->table, t->used.cpu_milli, t->most.cpu_milli, 1000);
@@ -158,18 +148,9 @@ static int on_tenant(const cay_tenant *t, void *arg)
     return 0;
 }
 
-static int list_tenants(void *opts, int argc, char **argv)
+static int list_tenants(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = { "NAME",  ">SANDBOXES", ">CPUS",      ">MEMORY",
-                                          ">DISK", ">CREATES",   ">TEMPLATES", NULL };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_tenant_list(client, on_tenant, &r, &err), &err);
+    return cay_tenant_list(c->client, on_tenant, c->list, err);
 }
 
 const cli_verb cli_tenant_ls = {
@@ -177,19 +158,15 @@ const cli_verb cli_tenant_ls = {
     .operands = "",
     .summary = "list tenants with what they have and may have",
     .examples = "  cay tenant ls",
+    .needs = CLI_CLIENT,
+    .columns = "NAME|>SANDBOXES|>CPUS|>MEMORY|>DISK|>CREATES|>TEMPLATES",
     .fn = list_tenants,
 };
 
-static int remove_tenants(void *opts, int argc, char **argv)
+static int remove_tenant(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts;
-    for (int i = 0; i < argc; i++) {
-        if (cli_service(&client, &err) < 0 || cay_tenant_remove(client, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-        cli_audit("tenant.rm", argv[i], NULL);
-    }
+    CAY_TRY(cay_tenant_remove(c->client, c->argv[0], err));
+    cli_audit("tenant.rm", c->argv[0], NULL);
     return CLI_OK;
 }
 
@@ -200,5 +177,6 @@ const cli_verb cli_tenant_rm = {
     .examples = "  cay tenant rm acme",
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_tenants,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .fn = remove_tenant,
 };

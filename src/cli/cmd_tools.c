@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay tools, cay tools call: what agents can be given, and one of it by hand. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/buf.h>
@@ -23,33 +22,28 @@ static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain",
                                      [CAY_TOOLS_CHAT] = "chat",
                                      [CAY_TOOLS_MCP] = "mcp" };
 
-static int list_tools(void *opts, int argc, char **argv)
+static int list_tools(cli_call *c, cay_err *err)
 {
-    const tools_args *a = opts;
-    static const char *const titles[] = { "NAME", "WHAT IT DOES", NULL };
-    cay_err err = CAY_ERR_INIT;
+    const tools_args *a = c->opts;
     CAY_AUTOFREE char *json = NULL;
     size_t form = 0;
     const char *about, *name;
     while (a->form && form < CAY_LEN(forms) && strcmp(forms[form], a->form))
         form++;
-    if (form == CAY_LEN(forms)) {
-        cay_fail(&err, CAY_EINVAL, "--form \"%.40s\": want plain, openai, chat or mcp", a->form);
-        return cli_usage(&cli_tools, &err);
-    }
-    if (cay_toolset_json(argc ? (const char *const *)argv : NULL, (cay_tools_form)form, &json,
-                         &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    if (form == CAY_LEN(forms))
+        return cli_misuse(c, "--form \"%.40s\": want plain, openai, chat or mcp", a->form);
+    CAY_TRY(cay_toolset_json(c->argc ? (const char *const *)c->argv : NULL, (cay_tools_form)form,
+                             &json, err));
     if (cli.json || a->form) {
         out_fmt("%s\n", json);
         return CLI_OK;
     }
     out_table t;
-    out_table_open(&t, titles);
+    out_table_open(&t, "NAME|WHAT IT DOES");
     for (size_t i = 0; (name = cay_toolset_name(i, &about)); i++) {
-        bool wanted = !argc;
-        for (int k = 0; k < argc; k++)
-            wanted = wanted || !strcmp(argv[k], name);
+        bool wanted = !c->argc;
+        for (int k = 0; k < c->argc; k++)
+            wanted = wanted || !strcmp(c->argv[k], name);
         if (wanted && cli.quiet) {
             out_fmt("%s\n", name);
         } else if (wanted) {
@@ -72,26 +66,23 @@ const cli_verb cli_tools = {
     .examples = "  cay tools\n"
                 "  cay --json tools file_read shell_exec\n"
                 "  cay tools --form mcp > tools.json",
-    .opts = { { tools_defs, 0 } },
-    .size = sizeof(tools_args),
+    CLI_OPTS(tools_defs, tools_args),
     .max = 256,
     .fn = list_tools,
 };
 
-static int tools_call(void *opts, int argc, char **argv)
+static int tools_call(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE char *text = NULL;
     cay_toolset *ts = NULL;
     bool failed = false;
-    const char *const only[] = { argv[1], NULL };
+    const char *const only[] = { c->argv[1], NULL };
     cay_toolset_spec spec = { .size = sizeof spec, .names = only, .session = "cli" };
-    (void)opts;
-    if (cli_box_find(argv[0], &spec.sandbox, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    int rc = cay_toolset_open(&spec, NULL, &ts, &err);
+    spec.sandbox = c->sb;
+    int rc = cay_toolset_open(&spec, NULL, &ts, err);
     if (rc == 0)
-        rc = cay_toolset_call(ts, NULL, argv[1], argc > 2 ? argv[2] : "{}", &text, &failed, &err);
+        rc = cay_toolset_call(ts, NULL, c->argv[1], c->argc > 2 ? c->argv[2] : "{}", &text, &failed,
+                              err);
     if (rc == 0) {
         CAY_AUTOBUF safe = CAY__BUF(SIZE_MAX / 2);
         if (isatty(STDOUT_FILENO))
@@ -101,9 +92,7 @@ static int tools_call(void *opts, int argc, char **argv)
             out_str("\n");
     }
     cay_toolset_close(ts);
-    cay_sandbox_unref(spec.sandbox);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     if (failed)
         return CLI_FAIL;
     return CLI_OK;
@@ -120,5 +109,6 @@ const cli_verb cli_tools_call = {
                 "  cay tools call c7f shell_exec '{\"command\": \"make\"}'",
     .min = 2,
     .max = 3,
+    .needs = CLI_SANDBOX,
     .fn = tools_call,
 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay top: what sandboxes use, live. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
 #include "show.h"
-#include "term.h"
+#include "pump.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -101,11 +100,9 @@ static int collect_sample(cay_client *client, int argc, char **argv, const sampl
 
 static void to_table(const sample *s, out_table *t)
 {
-    static const char *const titles[] = { "ID",     "NAME",  "STATE", "WALL",  ">CPU", ">MEMORY",
-                                          ">LIMIT", ">PEAK", ">PIDS", ">DISK", ">AGE", NULL };
     char text[OUT_HUMAN];
     int64_t now = cay__clock_ms();
-    out_table_open(t, titles);
+    out_table_open(t, "ID|NAME|STATE|WALL|>CPU|>MEMORY|>LIMIT|>PEAK|>PIDS|>DISK|>AGE");
     for (size_t i = 0; i < s->n; i++) {
         const row *r = &s->v[i];
         out_cell(t, OUT_BOLD, r->id);
@@ -220,28 +217,25 @@ static int show_live(cay_client *client, int argc, char **argv, uint64_t delay, 
     return rc;
 }
 
-static int run_top(void *opts, int argc, char **argv)
+static int run_top(cli_call *c, cay_err *err)
 {
-    const top_args *args = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const top_args *args = c->opts;
     bool once = args->once || cli.json || !isatty(0) || !isatty(1);
     CAY_AUTOFREE sample *a = cay__alloc(sizeof *a);
     CAY_AUTOFREE sample *b = cay__alloc(sizeof *b);
-    int rc = cli_service(&client, &err);
+    int rc = 0;
     if (rc >= 0 && !once)
-        rc = show_live(client, argc, argv, CAY_OR(args->delay_ms, 1000), a, b, &err);
+        rc = show_live(c->client, c->argc, c->argv, CAY_OR(args->delay_ms, 1000), a, b, err);
     if (rc >= 0 && once) {
-        rc = collect_sample(client, argc, argv, NULL, a, &err);
+        rc = collect_sample(c->client, c->argc, c->argv, NULL, a, err);
         if (rc >= 0 && a->n) /* a rate needs two looks */
             poll(NULL, 0, FIRST_MS);
         if (rc >= 0)
-            rc = collect_sample(client, argc, argv, a, b, &err);
+            rc = collect_sample(c->client, c->argc, c->argv, a, b, err);
         if (rc >= 0)
             print_once(b);
     }
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return CLI_OK;
 }
 
@@ -252,8 +246,8 @@ const cli_verb cli_top = {
     .examples = "  cay top\n"
                 "  cay top --once | sort -k5 -n\n"
                 "  cay top --json",
-    .opts = { { defs, 0 } },
-    .size = sizeof(top_args),
+    CLI_OPTS(defs, top_args),
     .max = CLI_ANY,
+    .needs = CLI_CLIENT,
     .fn = run_top,
 };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay tour: a real session, told step by step with its timings. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
-#include "tour_agent.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -11,7 +9,6 @@
 #include <poll.h>
 #include <stdio.h>
 
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 150 };
 
 typedef struct tour {
@@ -279,15 +276,10 @@ static void run_steps(tour *t)
     }
 }
 
-static int run_tour(void *opts, int argc, char **argv)
+static int run_tour(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    tour t = { 0 };
-    (void)opts;
-    (void)argc;
-    (void)argv;
-    if (cli_service(&t.client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    tour t = { .client = c->client };
+    (void)err;
     out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you "
             "can type.\n\n",
             out_on(1, OUT_BOLD), out_off(1));
@@ -313,5 +305,6 @@ const cli_verb cli_tour = {
     .summary = "see a real sandbox live and die, with timings",
     .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, "
             "removes it, and cleans up after itself.",
+    .needs = CLI_CLIENT,
     .fn = run_tour,
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay trace: what a run or a request did, and when, as a waterfall. */
 #include "main.h"
-#include "open.h"
-#include "rows.h"
-#include "term.h"
+#include "out.h"
+#include "pump.h"
 #include "trace.h"
 #include <base/base.h>
 #include <cay/policy.h>
@@ -32,13 +31,11 @@ static const char *format_duration(char buf[OUT_HUMAN], int64_t us)
     return buf;
 }
 
-static int list_traces(const traces *t)
+static void list_traces(const traces *t)
 {
-    static const char *const titles[] = { "TRACE",   "BEGAN", ">TOOK", ">SPANS",
-                                          ">FAILED", "NAME",  NULL };
-    rows r;
+    out_list r;
     char buf[OUT_HUMAN];
-    rows_open(&r, titles);
+    out_list_open(&r, "TRACE|BEGAN|>TOOK|>SPANS|>FAILED|NAME");
     for (size_t i = 0; i < t->n; i++) {
         const trace_one *o = &t->v[i];
         if (cli.json) {
@@ -50,9 +47,7 @@ static int list_traces(const traces *t)
             js_ku64(&r.json, "spans", o->spans);
             js_ku64(&r.json, "failed", o->failed);
             js_close(&r.json, '}');
-        } else if (cli.quiet) {
-            out_fmt("%s\n", o->id);
-        } else {
+        } else if (!out_list_name(o->id)) {
             out_cell(&r.table, OUT_BOLD, o->id);
             out_cell(&r.table, OUT_PLAIN, out_time(buf, o->from_us / 1000));
             out_cell(&r.table, OUT_PLAIN, format_duration(buf, o->to_us - o->from_us));
@@ -61,7 +56,7 @@ static int list_traces(const traces *t)
             out_cell(&r.table, OUT_PLAIN, o->name);
         }
     }
-    return rows_done(&r, 0, NULL);
+    out_list_close(&r, true);
 }
 
 static void print_reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json);
@@ -151,8 +146,6 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     out_str("\n");
 }
 
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-
 typedef struct reaching {
     const trace_span *s;
     size_t in;
@@ -202,7 +195,7 @@ static void print_reached(const trace_tree *t, const trace_span *s, size_t in, o
         if (!strcmp(o->process, s->process))
             return;
     reaching x = { s, in, json, 0, 0 };
-    if (*s->process && *s->sandbox && cli_box_find(s->sandbox, &sb, &err) == 0)
+    if (*s->process && *s->sandbox && cli_boxes->find(s->sandbox, &sb, &err) == 0)
         cay_net_log(sb, on_reached, &x, NULL);
     if (x.more && !json)
         out_fmt("%*s→ %u more\n", (int)in, "", x.more);
@@ -233,32 +226,33 @@ static size_t columns_of_terminal(void)
     return CAY_MAX(cols, (uint16_t)40);
 }
 
-static int show_trace(void *opts, int argc, char **argv)
+static int show_tree(cli_call *c, const traces *all, cay_err *err)
 {
-    const trace_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    traces all = { 0 };
+    const trace_args *a = c->opts;
     trace_tree tree = { 0 };
-    int rc = traces_read(argv[0], &all, &err);
-    if (rc == 0 && a->list) {
-        int code = list_traces(&all);
-        traces_free(&all);
-        return code;
-    }
-    const trace_one *one = NULL;
-    if (rc == 0)
-        one = traces_find(&all, argc > 1 ? argv[1] : NULL, &err);
-    if (one)
-        rc = trace_tree_read(argv[0], one->id, &tree, &err);
-    if (one && rc == 0 && cli.json)
+    const trace_one *one = traces_find(all, c->argc > 1 ? c->argv[1] : NULL, err);
+    if (!one)
+        return err->code;
+    CAY_TRY(trace_tree_read(c->argv[0], one->id, &tree, err));
+    if (cli.json)
         print_json(&tree);
-    else if (one && rc == 0)
+    else
         print_tree(&tree, a->width ? (size_t)a->width : columns_of_terminal());
     trace_tree_free(&tree);
-    traces_free(&all);
-    if (!one || rc < 0)
-        return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
+}
+
+static int show_trace(cli_call *c, cay_err *err)
+{
+    const trace_args *a = c->opts;
+    traces all = { 0 };
+    int rc = traces_read(c->argv[0], &all, err);
+    if (rc == 0 && a->list)
+        list_traces(&all);
+    else if (rc == 0)
+        rc = show_tree(c, &all, err);
+    traces_free(&all);
+    return rc;
 }
 
 const cli_verb cli_trace = {
@@ -274,7 +268,6 @@ const cli_verb cli_trace = {
                 "  cay trace run.jsonl 4bf92f",
     .min = 1,
     .max = 2,
-    .opts = { { defs, 0 } },
-    .size = sizeof(trace_args),
+    CLI_OPTS(defs, trace_args),
     .fn = show_trace,
 };

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay volume create, ls, inspect, rm: directories that outlive sandboxes. */
 #include "main.h"
-#include "open.h"
 #include "out.h"
-#include "rows.h"
 #include <base/base.h>
 #include <cay/volume.h>
 
-typedef struct create_args {
+typedef struct volume_args {
     uint64_t size;
     bool hard;
-} create_args;
+} volume_args;
 
 static const opt_def create_defs[] = {
     { "size", 0, "SIZE", "most it may hold (default: no limit)", OPT_SIZE,
-      offsetof(create_args, size), 1u << 20, 1ull << 60 },
+      offsetof(volume_args, size), 1u << 20, 1ull << 60 },
     { "hard", 0, NULL, "the kernel has to hold --size; refused where it cannot", OPT_FLAG,
-      offsetof(create_args, hard) },
+      offsetof(volume_args, hard) },
     OPT_END
 };
 
@@ -38,46 +36,39 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_close(j, '}');
 }
 
-static int print_volume(cay_client *client, const char *name)
+static int print_volume(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     cay_volume *v = NULL;
     out_json j = OUT_JSON(true);
-    if (cay_volume_find(client, NULL, name, &v, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_volume_find(c->client, NULL, c->argv[0], &v, err));
     volume_json(&j, v);
     js_flush(&j);
-    cay__buf_clear(&j.b);
     cay_volume_free(v);
     return CLI_OK;
 }
 
-static int create_volume(void *opts, int argc, char **argv)
+static int create_volume(cli_call *c, cay_err *err)
 {
-    const create_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
+    const volume_args *a = c->opts;
     cay_volume *v = NULL;
     cay_volume_spec spec = { .size = sizeof spec,
-                             .name = argv[0],
+                             .name = c->argv[0],
                              .provider = cli_provider(),
                              .limit = a->size,
                              .hard = a->hard };
-    (void)argc;
-    if (cli_service(&client, &err) < 0 || cay_volume_create(client, NULL, &spec, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(cay_volume_create(c->client, NULL, &spec, err));
     if (a->size && a->size != CAY_UNLIMITED &&
-        cay_volume_find(client, NULL, argv[0], &v, NULL) == 0) {
+        cay_volume_find(c->client, NULL, c->argv[0], &v, NULL) == 0) {
         if (!strcmp(v->quota, "soft"))
             out_note("cay: the size of %s is only watched (soft): the state directory has no "
                      "project quota; --hard makes it hold",
-                     argv[0]);
+                     c->argv[0]);
         cay_volume_free(v);
     }
     if (cli.json)
-        return print_volume(client, argv[0]);
+        return print_volume(c, err);
     if (!cli.quiet)
-        out_fmt("%s\n", argv[0]);
+        out_fmt("%s\n", c->argv[0]);
     return CLI_OK;
 }
 
@@ -90,22 +81,20 @@ const cli_verb cli_volume_create = {
     .examples = "  cay volume create cache --size 5G\n"
                 "  cay volume create scratch --size 1G --hard\n"
                 "  cay run --volume cache:/cache -- sh -c 'date >> /cache/log'",
-    .opts = { { create_defs, 0 } },
-    .size = sizeof(create_args),
+    CLI_OPTS(create_defs, volume_args),
     .min = 1,
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = create_volume,
 };
 
 static int on_volume(const cay_volume *v, void *arg)
 {
-    rows *r = arg;
+    out_list *r = arg;
     char a[OUT_HUMAN], b[OUT_HUMAN], c[OUT_HUMAN];
     if (cli.json) {
         volume_json(&r->json, v);
-    } else if (cli.quiet) {
-        out_fmt("%s\n", v->name);
-    } else {
+    } else if (!out_list_name(v->name)) {
         out_cell(&r->table, OUT_BOLD, v->name);
         out_cell(&r->table, OUT_PLAIN, out_size(a, v->used));
         out_cellf(&r->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-",
@@ -116,19 +105,9 @@ static int on_volume(const cay_volume *v, void *arg)
     return 0;
 }
 
-static int list_volumes(void *opts, int argc, char **argv)
+static int list_volumes(cli_call *c, cay_err *err)
 {
-    static const char *const titles[] = {
-        "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL
-    };
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    rows r;
-    (void)opts, (void)argc, (void)argv;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    rows_open(&r, titles);
-    return rows_done(&r, cay_volume_list(client, NULL, on_volume, &r, &err), &err);
+    return cay_volume_list(c->client, NULL, on_volume, c->list, err);
 }
 
 const cli_verb cli_volume_ls = {
@@ -136,18 +115,10 @@ const cli_verb cli_volume_ls = {
     .operands = "",
     .summary = "list the volumes, with what they hold",
     .examples = "  cay volume ls",
+    .needs = CLI_CLIENT,
+    .columns = "NAME|>USED|>LIMIT|>SANDBOXES|CREATED",
     .fn = list_volumes,
 };
-
-static int inspect_volume(void *opts, int argc, char **argv)
-{
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts, (void)argc;
-    if (cli_service(&client, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return print_volume(client, argv[0]);
-}
 
 const cli_verb cli_volume_inspect = {
     .name = "volume inspect",
@@ -156,18 +127,13 @@ const cli_verb cli_volume_inspect = {
     .examples = "  cay volume inspect cache",
     .min = 1,
     .max = 1,
-    .fn = inspect_volume,
+    .needs = CLI_CLIENT,
+    .fn = print_volume,
 };
 
-static int remove_volumes(void *opts, int argc, char **argv)
+static int remove_volume(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_client *client;
-    (void)opts;
-    for (int i = 0; i < argc; i++)
-        if (cli_service(&client, &err) < 0 || cay_volume_remove(client, NULL, argv[i], &err) < 0)
-            return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    return cay_volume_remove(c->client, NULL, c->argv[0], err);
 }
 
 const cli_verb cli_volume_rm = {
@@ -178,5 +144,6 @@ const cli_verb cli_volume_rm = {
     .examples = "  cay volume rm cache",
     .min = 1,
     .max = CLI_ANY,
-    .fn = remove_volumes,
+    .needs = CLI_CLIENT | CLI_EACH,
+    .fn = remove_volume,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "copy.h"
+#include "files.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>

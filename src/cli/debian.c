@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A root filesystem of Debian packages, by mmdebstrap on this host and with the rights of who calls
  * it. Its scripts run in a user namespace of its own. */
-#include "debian.h"
+#include "main.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

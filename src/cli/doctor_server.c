@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor_server.h"
+#include "main.h"
 #include "cli.h"
 #include <base/base.h>
 #include <base/fd.h>

@@ -5,7 +5,6 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/path.h>
-#include <cli/chat/row.h>
 #include <signal.h>
 
 #define HEADING(text)                                                                              \
@@ -179,7 +178,7 @@ static const cli_verb *find_verb(int argc, char **argv, int *words)
             first = (size_t)(second - (*p)->name);
         else
             first = strlen((*p)->name);
-        if (!(*p)->fn || strlen(argv[0]) != first || memcmp(argv[0], (*p)->name, first))
+        if (!(*p)->operands || strlen(argv[0]) != first || memcmp(argv[0], (*p)->name, first))
             continue;
         if (!second) {
             alone = *p;
@@ -197,7 +196,7 @@ static bool is_family(const char *word)
 {
     size_t n = strlen(word);
     for (const cli_verb *const *p = cli_verbs; *p; p++)
-        if ((*p)->fn && !strncmp((*p)->name, word, n) && (*p)->name[n] == ' ')
+        if ((*p)->operands && !strncmp((*p)->name, word, n) && (*p)->name[n] == ' ')
             return true;
     return false;
 }
@@ -213,7 +212,7 @@ static int unknown_verb(int argc, char **argv)
         word = argv[1];
     for (const cli_verb *const *p = cli_verbs; *p && n < MOST; p++) {
         const char *second = strchr((*p)->name, ' ');
-        if ((*p)->fn &&
+        if ((*p)->operands &&
             (family ? second && !strncmp((*p)->name, argv[0], strlen(argv[0])) : !second))
             names[n++] = family ? second + 1 : (*p)->name;
     }
@@ -243,6 +242,12 @@ static int hand_over(const char *program)
     return cli_fail(&err, CLI_CANNOT);
 }
 
+static int run_plain(const cli_verb *v, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    return v->fn(&(cli_call){ .verb = v, .argc = argc, .argv = argv }, &err);
+}
+
 static int run_verb(int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -252,7 +257,7 @@ static int run_verb(int argc, char **argv)
         bool help =
             cli.help || (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")));
         if (help && is_family(argv[0]))
-            return cli_help.fn(NULL, 1, argv);
+            return run_plain(&cli_help, 1, argv);
         return unknown_verb(argc, argv);
     }
     if (v->program)
@@ -268,12 +273,13 @@ int main(int argc, char **argv)
     int used = 0, code;
     words_given = argv;
     cli_begin();
+    cli_boxes = &cli_client_boxes;
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")))
-        code = cli_version.fn(NULL, 0, argv);
+        code = run_plain(&cli_version, 0, argv);
     else if (cli_take_globals(argc - 1, argv + 1, &used, &err) < 0)
         code = cli_fail(&err, CLI_USAGE);
     else if (1 + used == argc)
-        code = cli_help.fn(NULL, 0, argv);
+        code = run_plain(&cli_help, 0, argv);
     else
         code = run_verb(argc - 1 - used, argv + 1 + used);
     if (out_broken() && code == CLI_OK)

@@ -3,10 +3,14 @@
  * cli/main.h - every command of the full program, in the order of `cay help`.
  */
 #pragma once
-#include <sys/types.h>
 #include "cli.h"
+#include "opt.h"
+#include <cay/client.h>
+#include <cay/error.h>
+#include <cay/sandbox.h>
+#include <sys/types.h>
 
-/* A row per verb; one without a function is a heading. */
+/* A row per verb; one without operands is a heading. */
 extern const cli_verb *const cli_verbs[];
 
 extern const cli_verb cli_doctor, cli_tour, cli_create, cli_ls, cli_inspect, cli_pause, cli_resume,
@@ -52,3 +56,41 @@ extern const cli_verb cli_volume_create, cli_volume_ls, cli_volume_inspect, cli_
 extern const cli_verb cli_agent, cli_files_patch;
 extern const cli_verb cli_tools, cli_tools_call;
 extern const cli_verb cli_open, cli_serve, cli_e2b_env, cli_cloudflare_env;
+
+/* doctor_server.c: is this host fit to serve others, and does a server answer? */
+
+enum { DOCTOR_ROWS = 12, DOCTOR_TEXT = 200 };
+typedef struct doctor_rows {
+    cay_wall row[DOCTOR_ROWS];
+    char why[DOCTOR_ROWS][DOCTOR_TEXT];
+    size_t n;
+} doctor_rows;
+void doctor_server(cay_client *client, doctor_rows *out);
+
+/*
+ * debian.c: a root filesystem of Debian packages, for cay template import --debian.
+ */
+
+typedef struct cli_debian_ask {
+    const char *suite, *mirror; /* mirror: or NULL */
+    const opt_list *packages;   /* each may name several, between commas */
+    bool quiet;
+} cli_debian_ask;
+
+/* *out: a tar of it, in a file without a name. CAY_ENOTSUP, "debian_tool": mmdebstrap is missing.
+ */
+int cli_debian(const cli_debian_ask *ask, int *out, cay_err *err);
+
+/* serve_user.c: a server that root starts and that is not root. */
+
+/* From now on this process is that user for ever (with root_keeper it stays root, and cay-hand,
+ * which it has to execute, starts the server as that user), with a state directory and a runtime
+ * directory of that user's, in "/", with few of root's variables, and what it executes has of what
+ * is open only 0, 1, 2 and the sockets fd:N of `listen`. */
+int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err *err);
+
+/*
+ * tour_agent.c: the step of `cay tour` in which an agent mends something.
+ */
+
+int tour_agent(cay_sandbox *sb, char *said, size_t cap, cay_err *err);

@@ -5,7 +5,6 @@
  */
 #include "sandbox_options.h"
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
@@ -41,7 +40,7 @@ static bool wants_checkpoint(const char *id)
            access(path, F_OK) == 0;
 }
 
-int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
+static int find_sandbox(const char *id, cay_sandbox **out, cay_err *err)
 {
     const char *provider = cli_provider();
     if (cli_host() || (provider && strcmp(provider, "native")))
@@ -55,7 +54,7 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
     return rc;
 }
 
-int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
+static int create_sandbox(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     if (cli_host() || spec->from || spec->on ||
         (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest ||
@@ -74,20 +73,20 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 }
 
 /* Where one is asked for with its first command, level 1 may do as well. */
-void cli_box_refused(const cay_err *err)
+static void step_aside_for(const cay_err *err)
 {
     if (err->code == CAY_EISOLATION)
         step_aside();
 }
 
-int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
+static int find_command(const cay_create *spec, const char ***out, cay_err *err)
 {
     (void)spec, (void)out, (void)err;
     step_aside();
     return CAY_ENOTSUP;
 }
 
-int cli_name_free(const char *name, cay_err *err)
+static int check_name(const char *name, cay_err *err)
 {
     (void)err;
     if (name)
@@ -96,10 +95,17 @@ int cli_name_free(const char *name, cay_err *err)
 }
 
 /* The keeper ends it with our connection, off the path of whoever waits for us. */
-void cli_box_discard(cay_sandbox *sb)
+static void discard_sandbox(cay_sandbox *sb)
 {
     cay_sandbox_unref(sb);
 }
+
+static const cli_backend native_boxes = { .find = find_sandbox,
+                                          .create = create_sandbox,
+                                          .refused = step_aside_for,
+                                          .check_name = check_name,
+                                          .command = find_command,
+                                          .discard = discard_sandbox };
 
 static const cli_verb *find_verb(const char *name)
 {
@@ -116,6 +122,7 @@ int main(int argc, char **argv)
     const char *provider;
     int used = 0, code = 0;
     cli_begin();
+    cli_boxes = &native_boxes;
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
         out_str("cay " CAY_VERSION "\n");
         return 0;

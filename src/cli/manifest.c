@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manifest.h"
+#include "sandbox_options.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/buf.h>

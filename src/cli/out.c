@@ -162,13 +162,11 @@ const char *out_time(char *buf, int64_t wall_ms)
     return buf;
 }
 
-void out_table_open(out_table *t, const char *const *titles)
+void out_table_open(out_table *t, const char *titles)
 {
-    memset(t, 0, sizeof *t);
-    while (titles[t->columns] && t->columns < OUT_COLUMNS) {
-        t->title[t->columns] = titles[t->columns];
-        t->columns++;
-    }
+    *t = (out_table){ .titles = cay__strdup(titles) };
+    for (char *rest = t->titles; rest && t->columns < OUT_COLUMNS;)
+        t->title[t->columns++] = strsep(&rest, "|");
 }
 
 void out_cell(out_table *t, out_style style, const char *text)
@@ -253,7 +251,41 @@ void out_table_close(out_table *t)
 {
     for (size_t i = 0; i < t->nrows; i++)
         free(t->cells[i]);
+    free(t->titles);
     free(t->cells);
     free(t->style);
     memset(t, 0, sizeof *t);
+}
+
+void out_list_open(out_list *r, const char *titles)
+{
+    *r = (out_list){ .json = OUT_JSON(true), .now = cay__clock_ms() };
+    out_table_open(&r->table, titles);
+    js_open(&r->json, '[');
+}
+
+void out_list_close(out_list *r, bool print)
+{
+    js_close(&r->json, ']');
+    if (print && cli.json)
+        js_flush(&r->json);
+    else if (print && !cli.quiet)
+        out_table_print(&r->table);
+    out_table_close(&r->table);
+    cay__buf_clear(&r->json.b);
+}
+
+bool out_list_name(const char *name)
+{
+    if (cli.quiet)
+        out_fmt("%s\n", name);
+    return cli.quiet;
+}
+
+void out_list_labels(out_list *r, const cay_pair *labels)
+{
+    CAY_AUTOBUF text = CAY__BUF(400);
+    for (; labels && labels->key; labels++)
+        cay__buf_fmt(&text, "%s%s=%s", text.len ? " " : "", labels->key, labels->value);
+    out_cell(&r->table, OUT_DIM, text.len ? text.data : "-");
 }

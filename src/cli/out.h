@@ -43,13 +43,15 @@ const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
 
 #define OUT_COLUMNS 12
 typedef struct out_table {
-    const char *title[OUT_COLUMNS]; /* a title that starts with '>' is aligned to the right */
+    char *titles;
+    const char *title[OUT_COLUMNS]; /* into titles */
     size_t columns;
     size_t nrows, cap;
     char **cells;     /* escaped, nrows × columns */
     out_style *style; /* beside each cell */
 } out_table;
-void out_table_open(out_table *t, const char *const *titles);   /* ends with NULL */
+/* "ID|NAME|>AGE": a title that starts with '>' is aligned to the right. */
+void out_table_open(out_table *t, const char *titles);
 void out_cell(out_table *t, out_style style, const char *text); /* the next cell; escapes text */
 void out_cellf(out_table *t, out_style style, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -89,3 +91,25 @@ void js_flush(out_json *j);
 /* What a verb was done to, or what came of it: a line {key: value} with --json, else the bare
  * value, and nothing with --quiet. */
 void out_done(const char *key, const char *value);
+
+/*
+ * A list of things: a table for people, with --json one array, with --quiet a name a line. A verb
+ * with .columns has one, and its callback adds to it:
+ *
+ *     if (cli.json)
+ *         key_json(&r->json, k);
+ *     else if (!out_list_name(k->id))
+ *         out_cell(&r->table, OUT_BOLD, k->id);
+ */
+typedef struct out_list {
+    out_table table; /* what a callback adds to, unless --json or --quiet */
+    out_json json;
+    int64_t now; /* wall clock, for ages */
+} out_list;
+
+void out_list_open(out_list *r, const char *titles);
+void out_list_close(out_list *r, bool print); /* print: what was gathered is printed */
+/* --quiet: prints the name, and is true. */
+bool out_list_name(const char *name);
+/* "a=1 b=2", or "-" */
+void out_list_labels(out_list *r, const cay_pair *labels);

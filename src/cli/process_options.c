@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "process_options.h"
 #include "cli.h"
-#include "open.h"
 #include "out.h"
 #include "parse.h"
 #include "pump.h"
-#include "term.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/snapshot.h>
 
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 #define AT(field) offsetof(proc_opts, field)
 enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
 
@@ -165,7 +162,7 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     }
     if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0) {
         if (!input) /* what was read cannot be read again */
-            cli_box_refused(&err);
+            cli_boxes->refused(&err);
         return fail_start(&err, spec);
     }
     proc_print_result(&r);
@@ -186,7 +183,7 @@ int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     if (!o->detach)
         pump_block_signals();
     if (cay_sandbox_spawn(sb, NULL, spec, &p, &err) < 0) {
-        cli_box_refused(&err);
+        cli_boxes->refused(&err);
         return fail_start(&err, spec);
     }
     if (o->detach) {

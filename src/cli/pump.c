@@ -2,7 +2,6 @@
 #include "pump.h"
 #include "cli.h"
 #include "out.h"
-#include "term.h"
 #include <base/mutant.h>
 #include <base/base.h>
 #include <base/buf.h>

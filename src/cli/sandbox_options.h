@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "opt.h"
+#include "progress.h"
 #include <cay/client.h>
 
 typedef struct box_opts {
@@ -56,3 +57,21 @@ void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n);
 /* Afterwards: what appeared meanwhile in writable grants that tools of the host obey. */
 void box_spec_look(const box_spec *s);
 void box_spec_clear(box_spec *s);
+
+/*
+ * manifest.c: a manifest from a file of the caller's: it is trusted, and its relative paths
+ * start where the file is.
+ */
+
+typedef struct cli_manifest {
+    char *text, *base;
+    size_t len;
+    cli_progress bar;
+    bool drawn;
+} cli_manifest;
+
+/* "-": standard input, and paths start in the working directory. */
+int cli_manifest_read(const char *file, cli_manifest *out, cay_err *err);
+/* Into a request, with a bar for who waits; nothing when none was read. */
+void cli_manifest_give(cli_manifest *m, cay_create *c);
+void cli_manifest_clear(cli_manifest *m);

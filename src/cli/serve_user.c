@@ -4,7 +4,7 @@
  * and sandboxes too, is that user's. With --root-keeper the server alone is: cay-hand stays root,
  * gives it up for the server and keeps what needs root (proto/root_helper.h).
  */
-#include "serve_user.h"
+#include "main.h"
 #include "cli.h"
 #include "out.h"
 #include <base/base.h>

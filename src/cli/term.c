@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "term.h"
+#include "pump.h"
 #include <base/base.h>
 #include <signal.h>
 #include <sys/ioctl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent at work, for the tour: its model is a script, what it does in the sandbox is real. */
-#include "tour_agent.h"
+#include "main.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/agent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What somebody sees who is asked about a call, and what of a saved run is believed. */
 #include <base/base.h>
-#include <cli/agent_ask.h>
+#include <cli/agent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -25,9 +25,8 @@ static void sizes_and_spans_read_well(void **s)
 static void tables_align_and_escape(void **s)
 {
     (void)s;
-    static const char *const titles[] = { "NAME", ">N", "REST", NULL };
     out_table t;
-    out_table_open(&t, titles);
+    out_table_open(&t, "NAME|>N|REST");
     out_cell(&t, OUT_PLAIN, "größe");
     out_cellf(&t, OUT_PLAIN, "%d", 7);
     out_cell(&t, OUT_PLAIN, "x\x1b]0;t\x07");

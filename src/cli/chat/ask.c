@@ -3,9 +3,8 @@
 #include "chat.h"
 #include <base/base.h>
 #include <base/fd.h>
-#include <cli/agent_ask.h>
-#include <cli/agent_form.h>
-#include <cli/term.h>
+#include <cli/agent.h>
+#include <cli/pump.h>
 #include <stdio.h>
 
 enum { WIDE = 60 }; /* columns that the long question wants */

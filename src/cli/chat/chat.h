@@ -23,8 +23,7 @@
 #include "md.h"
 #include "store.h"
 #include <base/json.h>
-#include <cli/agent_hosted.h>
-#include <cli/agent_mcp.h>
+#include <cli/agent.h>
 #include <cli/sandbox_options.h>
 #include <cli/cli.h>
 #include <cli/out.h>
@@ -74,7 +73,7 @@ typedef struct chat {
 
     bool tty;      /* somebody sits there: both ends are a terminal */
     bool screen;   /* standard output is one */
-    bool busy;     /* what it is doing stands on the last line (spin.h) */
+    bool busy;     /* what it is doing stands on the last line (spin.c) */
     bool apart;    /* what comes next is something else than what stands there: an empty line goes
                       between them */
     bool streamed; /* the message at hand was shown as it came */
@@ -126,6 +125,10 @@ void chat_patch(chat *c, const char *patch, size_t lines);
 void chat_quiet_lines(chat *c);               /* finish what is being painted */
 void chat_busy(chat *c, const char *what);    /* until something is to be shown */
 void chat_call_seen(chat *c, const char *id); /* what it would do is about to be shown whole */
+
+/* spin.c: a line that moves while the talk waits: what for, and how long already */
+void spin_begin(const char *what); /* plain ASCII; drawn at the cursor, at the start of a line */
+void spin_end(void);               /* the line is empty again, and nobody draws */
 
 /* ask.c */
 cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message);

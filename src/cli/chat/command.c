@@ -5,7 +5,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/workspace.h>
-#include <cli/changes.h>
+#include <cli/show.h>
 #include <cli/opt.h>
 #include <stdio.h>
 

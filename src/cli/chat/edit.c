@@ -3,7 +3,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cli/out.h>
-#include <cli/term.h>
+#include <cli/pump.h>
 #include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>

@@ -2,7 +2,6 @@
 /* cay-chat: what `cay chat` starts. A program of its own, so that no other command pays for what
  * edits lines and reads markdown. */
 #include "chat.h"
-#include "row.h"
 #include <base/base.h>
 #include <locale.h>
 #include <signal.h>
@@ -24,61 +23,44 @@ static int default_dir(chat *c, cay_err *err)
     return box_spec_make(&c->a->box, &c->box, err);
 }
 
-int chat_run(void *opts, int argc, char **argv)
+static int run_chat(cli_call *call, cay_err *err)
 {
-    chat c = { .a = opts, .lock = -1 };
-    cay_err err = CAY_ERR_INIT;
-    int code;
-    (void)argc, (void)argv;
-    if (default_dir(&c, &err) < 0)
-        code = cli_usage(&cli_chat, &err);
-    else if (chat_open(&c, &err) < 0)
-        code = cli_fail(&err, CLI_FAIL);
-    else
-        code = chat_loop(&c);
+    chat c = { .a = call->opts, .lock = -1 };
+    int rc;
+    if (default_dir(&c, err) < 0)
+        rc = cli_usage(call->verb, err);
+    else if ((rc = chat_open(&c, err)) == 0)
+        rc = chat_loop(&c);
     chat_close(&c);
-    return code;
+    return rc;
 }
 
-int chat_run_list(void *opts, int argc, char **argv)
+static int list_sessions(cli_call *call, cay_err *err)
 {
-    chat c = { .a = opts, .lock = -1 };
-    cay_err err = CAY_ERR_INIT;
-    (void)argc, (void)argv;
-    int rc = chat_db(&c, &err);
+    chat c = { .a = call->opts, .lock = -1 };
+    int rc = chat_db(&c, err);
     if (rc == 0)
-        rc = chat_list(c.db, NULL, cli.json, &err);
+        rc = chat_list(c.db, NULL, cli.json, err);
     chat_close(&c);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
-    return CLI_OK;
+    return rc;
 }
 
-int chat_run_rm(void *opts, int argc, char **argv)
+static int remove_sessions(cli_call *call, cay_err *err)
 {
-    chat c = { .a = opts, .lock = -1 };
-    int code = CLI_OK;
-    cay_err err = CAY_ERR_INIT;
-    if (chat_db(&c, &err) < 0)
-        code = cli_fail(&err, CLI_FAIL);
-    for (int i = 0; code == CLI_OK && i < argc; i++)
-        if (chat_forget(&c, argv[i], &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
+    chat c = { .a = call->opts, .lock = -1 };
+    int rc = chat_db(&c, err);
+    for (int i = 0; rc == 0 && i < call->argc; i++)
+        rc = chat_forget(&c, call->argv[i], err);
     chat_close(&c);
-    return code;
+    return rc;
 }
 
-int chat_run_reset(void *opts, int argc, char **argv)
+static int reset_memory(cli_call *call, cay_err *err)
 {
-    chat_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    (void)argc, (void)argv;
-    if (!a->agent) {
-        cay_fail(&err, CAY_EINVAL, "whose memory? give --agent NAME");
-        return cli_usage(&cli_chat_reset, &err);
-    }
-    if (memory_reset(a->agent, a->target, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
+    const chat_args *a = call->opts;
+    if (!a->agent)
+        return cli_misuse(call, "whose memory? give --agent NAME");
+    CAY_TRY(memory_reset(a->agent, a->target, err));
     if (a->target)
         out_note("cay: agent %s knows now what %s does", a->agent, a->target);
     else
@@ -88,26 +70,35 @@ int chat_run_reset(void *opts, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const cli_verb *const verbs[] = { &cli_chat_list, &cli_chat_rm, &cli_chat_reset };
+    static const struct {
+        const cli_verb *verb;
+        int (*fn)(cli_call *call, cay_err *err);
+    } rows[] = { { &cli_chat, run_chat },
+                 { &cli_chat_list, list_sessions },
+                 { &cli_chat_rm, remove_sessions },
+                 { &cli_chat_reset, reset_memory } };
+    size_t row = 0;
     cay_err err = CAY_ERR_INIT;
     int used = 0, code = CLI_OK;
     if (!setlocale(LC_CTYPE, "") ||
         MB_CUR_MAX == 1) /* columns of characters and the line editor need it */
         setlocale(LC_CTYPE, "C.UTF-8");
     cli_begin();
+    cli_boxes = &cli_client_boxes;
     if (cli_take_globals(argc - 1, argv + 1, &used, &err) < 0)
         return cli_fail(&err, CLI_USAGE);
     int at = 1 + used + (1 + used < argc && !strcmp(argv[1 + used], "chat"));
-    const cli_verb *v = &cli_chat;
-    for (size_t i = 0; i < CAY_LEN(verbs) && at < argc; i++) {
-        if (!strcmp(argv[at], strchr(verbs[i]->name, ' ') + 1))
-            v = verbs[i];
-    }
-    at += v != &cli_chat;
-    if (v == &cli_chat && at < argc && !strcmp(argv[at], "help"))
+    for (size_t i = 1; i < CAY_LEN(rows) && at < argc; i++)
+        if (!strcmp(argv[at], strchr(rows[i].verb->name, ' ') + 1))
+            row = i;
+    if (row)
+        at++;
+    else if (at < argc && !strcmp(argv[at], "help"))
         argv[at] = (char *)"--help";
-    if (cli_verb_run(v, argc - at, argv + at, &code, &err) < 0)
-        return cli_usage(v, &err);
+    cli_verb v = *rows[row].verb;
+    v.fn = rows[row].fn;
+    if (cli_verb_run(&v, argc - at, argv + at, &code, &err) < 0)
+        return cli_usage(&v, &err);
     if (out_broken() && code == CLI_OK)
         return 128 + SIGPIPE;
     return code;

@@ -5,7 +5,6 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
-#include <cli/open.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -15,7 +14,7 @@ enum { SETUP_MOST = 1 << 20, LIST_MS = 10000 };
 int chat_db(chat *c, cay_err *err)
 {
     char path[4200];
-    CAY_TRY(cli_service(&c->client, err));
+    CAY_TRY(cli_client(&c->client, err));
     snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_client_home(c->client));
     if (mkdir(c->dir, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", c->dir);
@@ -142,7 +141,7 @@ static int make_sandbox(chat *c, cay_err *err)
         spec.options = here;
         spec.workdir = c->s.dir;
     }
-    int rc = cli_box_create(&spec, &c->sb, err);
+    int rc = cli_boxes->create(&spec, &c->sb, err);
     if (rc < 0) {
         if (spec.on && c->a->here)
             return cay_wrap(err, rc,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options and words of cay chat: the full program explains and completes by them, cay-chat obeys
  * them. */
-#include "row.h"
 #include "chat.h"
 
 #define AT(field) offsetof(chat_args, field)
@@ -78,19 +77,15 @@ const cli_verb cli_chat = {
         "  cay chat list; cay chat reset --agent coder",
     .opts = { { defs, 0 }, { box_opt_defs, offsetof(chat_args, box) } },
     .size = sizeof(chat_args),
-    .max = 0,
     .program = "cay-chat",
-    .fn = chat_run,
 };
 
 const cli_verb cli_chat_list = {
     .name = "chat list",
     .operands = "",
     .summary = "show sessions of cay chat",
-    .opts = { { NULL, 0 } },
     .size = sizeof(chat_args),
     .program = "cay-chat",
-    .fn = chat_run_list,
 };
 
 const cli_verb cli_chat_rm = {
@@ -101,15 +96,12 @@ const cli_verb cli_chat_rm = {
     .min = 1,
     .max = CLI_ANY,
     .program = "cay-chat",
-    .fn = chat_run_rm,
 };
 
 const cli_verb cli_chat_reset = {
     .name = "chat reset",
     .operands = "--agent NAME [--target OTHER]",
     .summary = "empty an agent's memory, or give it another's",
-    .opts = { { reset_defs, 0 } },
-    .size = sizeof(chat_args),
+    CLI_OPTS(reset_defs, chat_args),
     .program = "cay-chat",
-    .fn = chat_run_reset,
 };

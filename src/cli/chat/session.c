@@ -49,10 +49,8 @@ static int on_row(const store_session *s, void *arg)
 
 int chat_list(sqlite3 *db, const char *current, bool json, cay_err *err)
 {
-    static const char *const titles[] = { "SESSION", ">TURNS",  ">USED",     "AGENT",
-                                          "MODEL",   "SANDBOX", "DIRECTORY", NULL };
     listing l = { .current = current, .j = OUT_JSON(true), .json = json };
-    out_table_open(&l.t, titles);
+    out_table_open(&l.t, "SESSION|>TURNS|>USED|AGENT|MODEL|SANDBOX|DIRECTORY");
     js_open(&l.j, '[');
     int rc = store_list(db, on_row, &l, err);
     js_close(&l.j, ']');

@@ -2,10 +2,9 @@
 /* What the agent says and does, as it happens. Whatever comes from a model or a sandbox is escaped
  * before a terminal gets it. */
 #include "chat.h"
-#include "spin.h"
 #include <base/base.h>
 #include <base/fd.h>
-#include <cli/term.h>
+#include <cli/pump.h>
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -4,12 +4,11 @@
  * draws it again, so that it moves while the talk waits for a model or a command. Whoever wants to
  * write takes the line away first: spin_end().
  */
-#include "spin.h"
+#include "chat.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/fd.h>
-#include <cli/out.h>
-#include <cli/term.h>
+#include <cli/pump.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,18 +24,18 @@ static struct {
     unsigned step;
     size_t width; /* columns that stand there, 0: none */
     char what[64];
-} s = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+} spinner = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
 /* With the lock. A terminal that became narrower has broken the line: all of its parts go. */
 static void erase_line(cay__buf *b, uint16_t cols)
 {
     size_t rows = 0;
-    if (s.width)
-        rows = (s.width - 1) / CAY_MAX(cols, (uint16_t)1);
+    if (spinner.width)
+        rows = (spinner.width - 1) / CAY_MAX(cols, (uint16_t)1);
     if (rows)
         cay__buf_fmt(b, "\033[%zuA", rows);
     cay__buf_str(b, rows ? "\r\033[J" : "\r\033[K");
-    s.width = 0;
+    spinner.width = 0;
 }
 
 static void draw_spinner(void)
@@ -45,38 +44,39 @@ static void draw_spinner(void)
     CAY_AUTOBUF b = CAY__BUF(1024);
     uint16_t cols, rows;
     char rest[64] = "";
-    int64_t ms = cay__now_ms() - s.since;
+    int64_t ms = cay__now_ms() - spinner.since;
     term_size(1, &cols, &rows);
-    if (s.width)
+    if (spinner.width)
         erase_line(&b, cols);
     if (ms >= 1000)
         snprintf(rest, sizeof rest, " %lld s%s", (long long)(ms / 1000),
                  ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
-    size_t room = cols > 4 ? cols - 3u : 1, what = CAY_MIN(strlen(s.what), room),
+    size_t room = cols > 4 ? cols - 3u : 1, what = CAY_MIN(strlen(spinner.what), room),
            more = strlen(rest) - 2 * (strstr(rest, "·") != NULL) + (strstr(rest, "·") != NULL);
     bool fits = what + more <= room;
-    cay__buf_fmt(&b, "%s%s %s%s%.*s%s%s", out_on(1, OUT_TITLE), frames[s.step++ % CAY_LEN(frames)],
-                 out_off(1), out_on(1, OUT_DIM), (int)what, s.what, fits ? rest : "", out_off(1));
-    s.width = 2 + what + (fits ? more : 0);
+    cay__buf_fmt(&b, "%s%s %s%s%.*s%s%s", out_on(1, OUT_TITLE),
+                 frames[spinner.step++ % CAY_LEN(frames)], out_off(1), out_on(1, OUT_DIM),
+                 (int)what, spinner.what, fits ? rest : "", out_off(1));
+    spinner.width = 2 + what + (fits ? more : 0);
     cay__fd_write_all(1, b.data, b.len);
 }
 
 static void *run_spinner(void *arg)
 {
     (void)arg;
-    pthread_mutex_lock(&s.lock);
+    pthread_mutex_lock(&spinner.lock);
     for (;;) {
         struct timespec until;
-        if (!s.on) {
-            pthread_cond_wait(&s.wake, &s.lock);
+        if (!spinner.on) {
+            pthread_cond_wait(&spinner.wake, &spinner.lock);
             continue;
         }
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += EVERY_MS * 1000000l;
         until.tv_sec += until.tv_nsec / 1000000000l;
         until.tv_nsec %= 1000000000l;
-        pthread_cond_timedwait(&s.wake, &s.lock, &until);
-        if (s.on)
+        pthread_cond_timedwait(&spinner.wake, &spinner.lock, &until);
+        if (spinner.on)
             draw_spinner();
     }
     return NULL;
@@ -91,34 +91,34 @@ static void start_thread(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* Ctrl+C is for the talk */
-    s.started = pthread_create(&t, &attr, run_spinner, NULL) == 0;
+    spinner.started = pthread_create(&t, &attr, run_spinner, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
 }
 
 void spin_begin(const char *what)
 {
-    pthread_mutex_lock(&s.lock);
-    if (!s.started)
+    pthread_mutex_lock(&spinner.lock);
+    if (!spinner.started)
         start_thread();
-    snprintf(s.what, sizeof s.what, "%s", what);
-    s.on = true;
-    s.since = cay__now_ms();
+    snprintf(spinner.what, sizeof spinner.what, "%s", what);
+    spinner.on = true;
+    spinner.since = cay__now_ms();
     draw_spinner();
-    pthread_cond_signal(&s.wake);
-    pthread_mutex_unlock(&s.lock);
+    pthread_cond_signal(&spinner.wake);
+    pthread_mutex_unlock(&spinner.lock);
 }
 
 void spin_end(void)
 {
     CAY_AUTOBUF b = CAY__BUF(64);
     uint16_t cols, rows;
-    pthread_mutex_lock(&s.lock);
+    pthread_mutex_lock(&spinner.lock);
     term_size(1, &cols, &rows);
-    if (s.width)
+    if (spinner.width)
         erase_line(&b, cols);
-    s.on = false;
-    pthread_mutex_unlock(&s.lock);
+    spinner.on = false;
+    pthread_mutex_unlock(&spinner.lock);
     if (b.len)
         cay__fd_write_all(1, b.data, b.len);
 }

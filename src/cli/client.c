@@ -2,8 +2,6 @@
 /* Handles from the client, for the full program. */
 #include "sandbox_options.h"
 #include "cli.h"
-#include "manifest.h"
-#include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/json.h>
@@ -13,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-static cay_client *service;
+static cay_client *opened;
 bool cli_settling;
 
 /* What snapshots leave for later is done by a program of its own, after our answer: nobody waits
@@ -34,22 +32,22 @@ static void settle_later(const char *home)
     _exit(127);
 }
 
-static void close_service(void)
+static void close_client(void)
 {
     CAY_AUTOFREE char *home = NULL;
-    if (!service)
+    if (!opened)
         return;
-    if (!cli_settling && cay_client_unsettled(service))
-        home = cay__strdup(cay_client_home(service));
-    cay_client_close(service);
-    service = NULL;
+    if (!cli_settling && cay_client_unsettled(opened))
+        home = cay__strdup(cay_client_home(opened));
+    cay_client_close(opened);
+    opened = NULL;
     if (home)
         settle_later(home);
 }
 
-int cli_service(cay_client **out, cay_err *err)
+int cli_client(cay_client **out, cay_err *err)
 {
-    if (!service) {
+    if (!opened) {
         char libexec[4096];
         cay_open spec = {
             .size = sizeof spec, .home = cli.home, .provider = cli_provider(), .host = cli_host()
@@ -58,17 +56,17 @@ int cli_service(cay_client **out, cay_err *err)
             *strrchr(libexec, '/') = 0;
             spec.libexec = libexec;
         }
-        CAY_TRY(cay_client_open(&spec, &service, err));
-        atexit(close_service);
+        CAY_TRY(cay_client_open(&spec, &opened, err));
+        atexit(close_client);
     }
-    *out = service;
+    *out = opened;
     return 0;
 }
 
-int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
+static int find_sandbox(const char *id, cay_sandbox **out, cay_err *err)
 {
     cay_client *client;
-    CAY_TRY(cli_service(&client, err));
+    CAY_TRY(cli_client(&client, err));
     return cay_client_find(client, NULL, id, out, err);
 }
 
@@ -87,14 +85,14 @@ static void tell_walls(cay_sandbox *sb, const cay_create *spec)
 
 /* A name is for people, and one that two have finds neither: who types it is told at once. Programs
  * may use it as a label. */
-int cli_name_free(const char *name, cay_err *err)
+static int check_name(const char *name, cay_err *err)
 {
     cay_client *client;
     cay_sandbox *sb = NULL;
     cay_err why = CAY_ERR_INIT;
     if (!name)
         return 0;
-    CAY_TRY(cli_service(&client, err));
+    CAY_TRY(cli_client(&client, err));
     int rc = cay_client_find(client, NULL, name, &sb, &why);
     if (rc == CAY_ENOENT)
         return 0;
@@ -107,12 +105,12 @@ int cli_name_free(const char *name, cay_err *err)
     return CAY_EEXIST;
 }
 
-int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
+static int create_sandbox(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     cay_client *client;
     cay_create whole = *spec;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
-    CAY_TRY(cli_service(&client, err));
+    CAY_TRY(cli_client(&client, err));
     if (spec->manifest) /* so far the name of its file */
         CAY_TRY(cli_manifest_read(spec->manifest, &file, err));
     cli_manifest_give(&file, &whole);
@@ -121,14 +119,14 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     return 0;
 }
 
-int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
+static int find_command(const cay_create *spec, const char ***out, cay_err *err)
 {
     static const char *const lists[] = { "entrypoint", "cmd" };
     cay_client *client;
     CAY_AUTOFREE char *config = NULL;
     CAY_AUTOJSON *o = NULL;
     size_t n = 0, bytes = sizeof(char *);
-    CAY_TRY(cli_service(&client, err));
+    CAY_TRY(cli_client(&client, err));
     CAY_TRY(cay_template_told(client, NULL, spec, &config, err));
     CAY_TRY(cay__json_object("config", config, &o, err));
     for (size_t k = 0; k < CAY_LEN(lists); k++)
@@ -154,15 +152,23 @@ int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
     return 0;
 }
 
-void cli_box_refused(const cay_err *err)
+static void ignore_refusal(const cay_err *err)
 {
     (void)err; /* it was asked for and answered before */
 }
 
-void cli_box_discard(cay_sandbox *sb)
+static void discard_sandbox(cay_sandbox *sb)
 {
     cay_err err = CAY_ERR_INIT;
     if (cay_sandbox_remove(sb, NULL, &err) < 0)
         out_note("cay: %s could not be removed: %s", cay_sandbox_id(sb), err.msg);
     cay_sandbox_unref(sb);
 }
+
+const cli_backend cli_client_boxes = { .client = cli_client,
+                                       .find = find_sandbox,
+                                       .create = create_sandbox,
+                                       .refused = ignore_refusal,
+                                       .check_name = check_name,
+                                       .command = find_command,
+                                       .discard = discard_sandbox };
