@@ -61,7 +61,7 @@ enum {
     CAY__F_ANY = 1u << 2,
     CAY__F_NULL = 1u << 3, /* of POINT: null instead of left out */
     CAY__F_ZERO =
-        1u << 10, /* of a number: zero is sent in requests, and what is above max is not */
+        1u << 10, /* of a number: zero is sent in requests, and UINT32_MAX of a U32 is not */
     /* where it is used, and what a view names */
     CAY__F_IN = 1u << 4,    /* requests: bodies and queries */
     CAY__F_OUT = 1u << 5,   /* answers */

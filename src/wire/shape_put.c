@@ -165,7 +165,9 @@ static bool is_said(const cay__field *f, const void *base)
     default: break;
     }
     uint64_t n = cay__field_number(f->kind, v);
-    return n != 0 || (f->flags & CAY__F_ZERO && n <= f->max);
+    if (f->flags & CAY__F_ZERO)
+        return f->kind != CAY__F_U32 || n != UINT32_MAX;
+    return n != 0;
 }
 
 static bool is_empty(const cay__field *f, const void *v)
