@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test check bench fuzz soak templates-test attack-mutants install clean help
+.PHONY: all deps build run test check bench fuzz soak templates-test attack-mutants upgrade-test install clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -44,6 +44,9 @@ soak: deps build ## the long kill and leak tests
 
 templates-test: deps build ## build and use the templates that we ship: network and minutes; NAMES='base codex' for some
 	@tests/system/test_templates.sh $(BUILD)/cay templates $(or $(NAMES),base python-data-science code-server claude codex browser cloud)
+
+upgrade-test: deps build ## build an older commit and adopt its sandboxes; FROM=REV (default: the commit before)
+	@tests/upgrade $(BUILD) $(FROM)
 
 attack-mutants: deps ## take each defence away and see its attack case turn red
 	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-tests && tests/server/mutants
