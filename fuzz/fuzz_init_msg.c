@@ -46,7 +46,7 @@ static void look(fake *f)
     ask(f, CAY_MSG_PROCS, &all, sizeof all);
     ask(f, CAY_MSG_LIST, &all, sizeof all);
     keeper_box *b = box_find(FAKE_BOX);
-    for (proc *p = b ? b->procs : NULL; p; p = p->next) {
+    for (keeper_proc *p = b ? b->procs : NULL; p; p = p->next) {
         memcpy(s.proc, p->id, sizeof s.proc);
         ask(f, CAY_MSG_READ, &s, sizeof s);
     }
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     fake f;
     fake_open(&f);
     /* One command whose start is still awaited, as after SPAWN. */
-    proc *p = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
+    keeper_proc *p = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
     p->starter = f.c[0];
     p->flags = CAY_SPAWN_TTY | CAY_SPAWN_WAIT;
     p->ring_bytes = 4096;

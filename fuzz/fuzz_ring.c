@@ -22,7 +22,7 @@ static int make_ring(const uint8_t *data, size_t n, size_t size)
     return fd;
 }
 
-static void step(fake *f, stream *s, const uint8_t *op)
+static void step(fake *f, holder_stream *s, const uint8_t *op)
 {
     static char buf[CAY_CHUNK];
     cay_m_data d;
@@ -31,19 +31,19 @@ static void step(fake *f, stream *s, const uint8_t *op)
     size_t n;
     switch (op[0] % 4) {
     case 0:
-        n = stream_read(s, at, buf, 1 + op[3] * 128u, false, &d);
+        n = cay__stream_read(s, at, buf, 1 + op[3] * 128u, false, &d);
         if (n > sizeof buf || (n && (d.offset > s->head || n > s->head - d.offset)))
             abort();
         break;
     case 1:
         if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
             return;
-        stream_attach(s, at, p[1], &d);
+        cay__stream_attach(s, at, p[1], &d);
         (void)!read(p[0], buf, 1 + op[3]);
         close(p[0]);
         break;
     case 2: (void)!write(f->out, buf, op[3] * 16u); break;
-    default: stream_read(s, (uint64_t)op[1] << (op[2] & 63), buf, op[3], true, &d);
+    default: cay__stream_read(s, (uint64_t)op[1] << (op[2] & 63), buf, op[3], true, &d);
     }
     cay__loop_step(&keeper.loop, 0);
 }
@@ -54,11 +54,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len < 2 + HEAD)
         return 0;
     fake_open(&f);
-    proc *p = proc_find(f.b, FAKE_PROC);
-    stream *s = &p->out[0];
+    keeper_proc *p = proc_find(f.b, FAKE_PROC);
+    holder_stream *s = &p->out[0];
     size_t size = 256u * (size_t)(data[0] | data[1] << 8);
     int fd = make_ring(data + 2, CAY_MIN((size_t)HEAD, size), size);
-    if (!ring_adopt(s, fd))
+    if (!cay__ring_adopt(s, fd))
         close(fd);
     data += 2 + HEAD;
     len -= 2 + HEAD;

@@ -69,7 +69,7 @@ static void add_proc(fake *f)
     if (pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 ||
         pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
         abort();
-    proc *p = proc_new(f->b, FAKE_PROC);
+    keeper_proc *p = proc_new(f->b, FAKE_PROC);
     p->pid = 7;
     p->ring_bytes = 4096;
     p->flags = CAY_SPAWN_STDIN;
@@ -91,7 +91,7 @@ static void add_tty(fake *f)
     if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
         return;
     f->tty = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    proc *p = proc_new(f->b, FAKE_TTY);
+    keeper_proc *p = proc_new(f->b, FAKE_TTY);
     p->pid = 8;
     p->ring_bytes = 4096;
     p->flags = CAY_SPAWN_TTY;

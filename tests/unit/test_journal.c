@@ -209,7 +209,7 @@ static void why_a_command_ends_outlives_the_next_keeper(void **s)
 static void compaction_keeps_why_commands_end(void **s)
 {
     (void)s;
-    proc *p = proc_find(f.b, FAKE_PROC), *q = proc_find(f.b, FAKE_TTY);
+    keeper_proc *p = proc_find(f.b, FAKE_PROC), *q = proc_find(f.b, FAKE_TTY);
     p->killing = true;
     q->ended = true;
     cay__str_copy(q->exit.reason, sizeof q->exit.reason, "oom");

@@ -84,7 +84,7 @@ static void a_spawn_that_is_not_whole_is_named(void **s)
     char many[sizeof blob + CAY_LABELS_MAX + 1] = "";
     ask(CAY_MSG_SPAWN, &m, sizeof m, many, sizeof many); /* one byte of labels too many */
     is_error(CAY_EINVAL, "bad_request");
-    m.ring = RING_MAX + 1;
+    m.ring = CAY__RING_MAX + 1;
     ask(CAY_MSG_SPAWN, &m, sizeof m, blob, sizeof blob);
     is_error(CAY_EINVAL, "bad_request");
     m = spawn_of(FAKE_BOX, "pcccccccccccccccccca");
@@ -105,7 +105,7 @@ static void no_room_is_told_as_such(void **s)
     }
     ask(CAY_MSG_SPAWN, &m, sizeof m, blob, sizeof blob);
     is_error(CAY_ENOSPACE, "processes_full");
-    proc *ended = proc_find(f.b, FAKE_PROC); /* one that ended makes room */
+    keeper_proc *ended = proc_find(f.b, FAKE_PROC); /* one that ended makes room */
     ended->ended = ended->settled = true;
     f.b->nlive--;
     ask(CAY_MSG_SPAWN, &m, sizeof m, blob, sizeof blob);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/keeper/stream.c: what is kept of a command's output, and who gets it. */
+/* daemon/holder/stream.c: what is kept of a command's output, and who gets it. */
 #include "support/keeper.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -12,8 +12,8 @@
 enum { RING = 4096 }; /* of the fake command */
 
 static fake f;
-static proc *p;
-static stream *out;
+static keeper_proc *p;
+static holder_stream *out;
 static char buf[65536];
 
 static int set_up(void **s)
@@ -75,11 +75,11 @@ static void what_was_taken_before_a_kill_is_found(void **s)
         int copy = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
         assert_int_equal(pwrite(copy, &before, sizeof before, 8),
                          sizeof before); /* what stands in the header */
-        proc *next = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
-        assert_true(ring_adopt(&next->out[0], copy));
+        keeper_proc *next = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
+        assert_true(cay__ring_adopt(&next->out[0], copy));
         assert_int_equal(next->out[0].head, at);
         next->started = next->ended = next->settled = true;
-        size = stream_read(&next->out[0], at - 300, buf, sizeof buf, false, &d);
+        size = cay__stream_read(&next->out[0], at - 300, buf, sizeof buf, false, &d);
         assert_int_equal(size, 300);
         is_output(buf, at - 300, 300);
         proc_free(next);
@@ -92,20 +92,20 @@ static void the_oldest_bytes_go_first_and_are_counted(void **s)
     uint64_t at = 12;
     cay_m_data d;
     turn();
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), 12);
+    assert_int_equal(cay__stream_read(out, 0, buf, sizeof buf, false, &d), 12);
     assert_true(d.offset == 0 && d.lost == 0 && !d.eof);
     is_output(buf, 0, 12);
     while (at < 3 * RING + 100) {
         print(&at, 700);
         turn();
     }
-    size_t n = stream_read(out, 0, buf, sizeof buf, false, &d);
+    size_t n = cay__stream_read(out, 0, buf, sizeof buf, false, &d);
     assert_int_equal(n, RING);
     assert_int_equal(d.offset, at - RING);
     assert_int_equal(d.lost, at - RING);
     is_output(buf, d.offset, n);
     assert_int_equal(f.b->kept, RING);
-    n = stream_read(out, at - 10, buf, sizeof buf, false, &d);
+    n = cay__stream_read(out, at - 10, buf, sizeof buf, false, &d);
     assert_int_equal(n, 10);
     assert_int_equal(d.lost, 0);
     is_output(buf, at - 10, n);
@@ -118,7 +118,7 @@ static void a_write_larger_than_the_ring_keeps_its_end(void **s)
     cay_m_data d;
     print(&at, 3 * RING + 1);
     turn();
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), RING);
+    assert_int_equal(cay__stream_read(out, 0, buf, sizeof buf, false, &d), RING);
     is_output(buf, at - RING, RING);
     assert_int_equal(out->lost, at - RING);
 }
@@ -128,14 +128,14 @@ static void offsets_still_to_come_and_beyond(void **s)
     (void)s;
     cay_m_data d;
     turn();
-    assert_int_equal(stream_read(out, CAY_FROM_NOW, buf, sizeof buf, false, &d), 0);
+    assert_int_equal(cay__stream_read(out, CAY_FROM_NOW, buf, sizeof buf, false, &d), 0);
     assert_int_equal(d.offset, 12);
-    assert_int_equal(stream_read(out, 1000, buf, sizeof buf, false, &d), 0);
+    assert_int_equal(cay__stream_read(out, 1000, buf, sizeof buf, false, &d), 0);
     assert_true(d.offset == 1000 && d.lost == 0);
-    assert_int_equal(stream_read(out, UINT64_MAX - 1, buf, sizeof buf, false, &d), 0);
-    assert_int_equal(stream_read(out, 0, buf, 5, false, &d),
+    assert_int_equal(cay__stream_read(out, UINT64_MAX - 1, buf, sizeof buf, false, &d), 0);
+    assert_int_equal(cay__stream_read(out, 0, buf, 5, false, &d),
                      5); /* no more than there is room for */
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, false, &d),
+    assert_int_equal(cay__stream_read(&p->out[1], 0, buf, sizeof buf, false, &d),
                      0); /* nothing was ever printed there */
     assert_int_equal(p->out[1].ring.fd, -1);
 }
@@ -148,7 +148,8 @@ static void two_readers_get_the_same(void **s)
     cay_m_data d;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(b, O_CLOEXEC | O_NONBLOCK) == 0);
     turn();
-    assert_true(stream_attach(out, 0, a[1], &d) && stream_attach(out, CAY_FROM_NOW, b[1], &d));
+    assert_true(cay__stream_attach(out, 0, a[1], &d) &&
+                cay__stream_attach(out, CAY_FROM_NOW, b[1], &d));
     assert_int_equal(d.offset, 12);
     print(&at, 1000);
     turn();
@@ -177,7 +178,7 @@ static void drop_runs_on_past_a_reader_that_sleeps(void **s)
     cay_m_data d;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0);
     fcntl(a[0], F_SETPIPE_SZ, 4096);
-    assert_true(stream_attach(out, 0, a[1], &d));
+    assert_true(cay__stream_attach(out, 0, a[1], &d));
     for (int i = 0; i < 40; i++) {
         print(&at, 1000);
         turn();
@@ -204,7 +205,7 @@ static void block_waits_for_its_reader(void **s)
     p->flags |= CAY_SPAWN_BLOCK;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0);
     fcntl(a[0], F_SETPIPE_SZ, 4096);
-    assert_true(stream_attach(out, 0, a[1], &d));
+    assert_true(cay__stream_attach(out, 0, a[1], &d));
     while (at < 30000)
         print(&at, 1000);
     turn();
@@ -233,16 +234,16 @@ static void block_gives_up_on_a_reader_after_half_a_minute(void **s)
     p->flags |= CAY_SPAWN_BLOCK;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0);
     fcntl(a[0], F_SETPIPE_SZ, 4096);
-    assert_true(stream_attach(out, 0, a[1], &d));
+    assert_true(cay__stream_attach(out, 0, a[1], &d));
     while (at < 30000)
         print(&at, 1000);
     turn();
     assert_true(out->paused && out->readers->stalled_ms);
-    stream_resume(out); /* as the sweep does every few seconds */
+    cay__stream_resume(out); /* as the sweep does every few seconds */
     turn();
     assert_true(out->paused);
     out->readers->stalled_ms -= 30001;
-    stream_resume(out);
+    cay__stream_resume(out);
     turn();
     assert_int_equal(out->head, at);
     assert_true(out->lost > 0);
@@ -291,21 +292,21 @@ static void a_hostile_header_is_refused(void **s)
         { { good.magic, 8192, 100, 0 }, 8192, both }, /* more than the file has */
         { { good.magic, 2048, 100, 0 }, 8192, both },
         { { good.magic, UINT32_MAX, 100, 0 }, 8192, both },
-        { { good.magic, RING_MAX + 4096, 100, 0 }, RING_MAX + 8192, both },
+        { { good.magic, CAY__RING_MAX + 4096, 100, 0 }, CAY__RING_MAX + 8192, both },
         { { good.magic, 4096, UINT64_MAX, 0 }, 8192, both }, /* a sum that wraps */
         { { good.magic, 4096, 100, 101 }, 8192, both },
         { good, 0, both },
     };
-    stream *empty = &p->out[1];
+    holder_stream *empty = &p->out[1];
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         CAY_AUTOFD fd = ring_of(bad[i].h, bad[i].size, bad[i].seals);
-        assert_false(ring_adopt(empty, fd));
+        assert_false(cay__ring_adopt(empty, fd));
         assert_int_equal(empty->ring.fd, -1);
     }
     CAY_AUTOFD plain = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
-    assert_false(ring_adopt(empty, plain));
+    assert_false(cay__ring_adopt(empty, plain));
     assert_int_equal(f.b->kept, 0);
-    assert_true(ring_adopt(empty, ring_of(good, 8192, both)));
+    assert_true(cay__ring_adopt(empty, ring_of(good, 8192, both)));
     assert_int_equal(f.b->kept, 100);
 }
 
@@ -319,10 +320,10 @@ static void an_adopted_ring_goes_on_where_it_was(void **s)
     turn();
     int kept = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3); /* as init holds it */
     uint64_t lost = out->lost;
-    stream *other = &p->out[1];
-    assert_true(kept >= 0 && ring_adopt(other, kept));
+    holder_stream *other = &p->out[1];
+    assert_true(kept >= 0 && cay__ring_adopt(other, kept));
     assert_true(other->head == at && other->lost == lost);
-    assert_int_equal(stream_read(other, 0, buf, sizeof buf, false, &d), RING);
+    assert_int_equal(cay__stream_read(other, 0, buf, sizeof buf, false, &d), RING);
     assert_int_equal(d.offset, at - RING);
     is_output(buf, d.offset, RING);
 }
@@ -339,22 +340,23 @@ static void bytes_have_the_time_when_they_came(void **s)
     poll(NULL, 0, 30);
     print(&at, 100);
     turn();
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, true, &then), 12);
+    assert_int_equal(cay__stream_read(out, 0, buf, sizeof buf, true, &then), 12);
     assert_in_range(then.ms, 5001, 5001 + 600000);
-    assert_int_equal(stream_read(out, 5, buf, sizeof buf, true, &d), 7);
+    assert_int_equal(cay__stream_read(out, 5, buf, sizeof buf, true, &d), 7);
     assert_int_equal(d.ms, then.ms);
-    assert_int_equal(stream_read(out, 12, buf, sizeof buf, true, &d), 100);
+    assert_int_equal(cay__stream_read(out, 12, buf, sizeof buf, true, &d), 100);
     assert_true(d.ms >= then.ms + 30);
     is_output(buf, 12, 100);
-    assert_int_equal(stream_read(out, 12, buf, 40, true, &d), 40);
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), 112);
+    assert_int_equal(cay__stream_read(out, 12, buf, 40, true, &d), 40);
+    assert_int_equal(cay__stream_read(out, 0, buf, sizeof buf, false, &d), 112);
     assert_int_equal(d.ms, 0);
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d),
+    assert_int_equal(cay__stream_read(&p->out[1], 0, buf, sizeof buf, true, &d),
                      0); /* nothing was ever printed there */
     assert_int_equal(d.ms, 0);
     int kept = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
-    assert_true(kept >= 0 && ring_adopt(&p->out[1], kept)); /* times live as long as the bytes */
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d), 12);
+    assert_true(kept >= 0 &&
+                cay__ring_adopt(&p->out[1], kept)); /* times live as long as the bytes */
+    assert_int_equal(cay__stream_read(&p->out[1], 0, buf, sizeof buf, true, &d), 12);
     assert_int_equal(d.ms, then.ms);
 }
 

@@ -53,7 +53,7 @@ static void send_ok(holder_conn *c)
     cay__conn_send(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-void cay__conn_send_proc(holder_conn *c, const proc *p)
+void cay__conn_send_proc(holder_conn *c, const holder_proc *p)
 {
     cay_m_proc m = {
         .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped
@@ -162,7 +162,7 @@ static void on_usage(request *r)
 {
     cay_m_usage u = { 0 };
     cay__tree_walk(getpid(), add_usage, &u);
-    for (proc *p = r->c->h->procs; p; p = p->next)
+    for (holder_proc *p = r->c->h->procs; p; p = p->next)
         u.cpu_us += p->exit.cpu_us;
     cay__conn_send(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
 }
@@ -233,7 +233,7 @@ static void on_spawn(request *r)
     m.proc[sizeof m.proc - 1] = 0;
     bool in_fd = m.flags & CAY_SPAWN_BLOB_FD;
     uint64_t strings = 3 + (uint64_t)m.argc + m.envc;
-    proc *same = cay__exec_find(h, m.proc);
+    holder_proc *same = cay__exec_find(h, m.proc);
     if (same) { /* asked again by a client whose answer was lost */
         if (m.flags & CAY_SPAWN_WAIT && !same->ended)
             r->c->wait = same;
@@ -285,7 +285,7 @@ static void on_find(request *r)
     cay_m_ref m;
     memcpy(&m, r->body, sizeof m);
     m.ref[sizeof m.ref - 1] = 0;
-    proc *p = cay__exec_find(r->c->h, m.ref);
+    holder_proc *p = cay__exec_find(r->c->h, m.ref);
     if (!p) {
         no_process(r->c, m.ref);
         return;
@@ -301,49 +301,46 @@ static void on_find(request *r)
 
 static void on_procs(request *r)
 {
-    for (proc *p = r->c->h->procs; p; p = p->next)
+    for (holder_proc *p = r->c->h->procs; p; p = p->next)
         if (p->running)
             cay__conn_send_proc(r->c, p);
     cay__conn_send(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
-static stream *stream_of(request *r, proc *p, uint32_t which)
+static holder_stream *stream_of(request *r, holder_proc *p, uint32_t which)
 {
-    if ((which == CAY_STDOUT || which == CAY_STDERR) && p->out[which - 1].ring)
+    if (which == CAY_STDOUT || (which == CAY_STDERR && !(p->flags & CAY_SPAWN_TTY)))
         return &p->out[which - 1];
     cay__conn_error(r->c, CAY_EINVAL, 0, "stream_unknown", "the process has no such stream");
     return NULL;
 }
 
-static void on_output(request *r, proc *p, const cay_m_stream *m)
+static void on_output(request *r, holder_proc *p, const cay_m_stream *m)
 {
-    stream *s = stream_of(r, p, m->which);
-    cay_m_data d = { 0 };
+    holder_stream *s = stream_of(r, p, m->which);
+    cay_m_data d;
     if (!s)
         return;
-    if (r->nfds != 1) {
+    if (r->nfds == 1 && cay__stream_attach(s, m->offset, CAY_STEAL_FD(r->fds[0]), &d))
+        cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
+    else
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol", "output needs one descriptor");
-        return;
-    }
-    cay__stream_attach(s, CAY_STEAL_FD(r->fds[0]), m->offset, &d.offset, &d.lost);
-    cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
 }
 
-static void on_read(request *r, proc *p, const cay_m_stream *m)
+static void on_read(request *r, holder_proc *p, const cay_m_stream *m)
 {
     static char buf[CAY_CHUNK];
-    stream *s = stream_of(r, p, m->which);
-    cay_m_data d = { 0 };
-    bool eof = false;
+    holder_stream *s = stream_of(r, p, m->which);
+    cay_m_data d;
     if (!s)
         return;
-    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), &d.offset,
-                                &d.lost, &eof, m->b ? &d.ms : NULL);
-    d.eof = eof;
+    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), m->b, &d);
+    if (n)
+        s->seen = CAY_MAX(s->seen, d.offset + n); /* who reads so has had it */
     cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }
 
-static void on_signal(request *r, proc *p, const cay_m_stream *m)
+static void on_signal(request *r, holder_proc *p, const cay_m_stream *m)
 {
     char msg[96];
     if (m->a < NSIG && m->b <= CAY_SCOPE_BELOW && cay__exec_signal(p, (int)m->a, (cay_scope)m->b)) {
@@ -354,7 +351,7 @@ static void on_signal(request *r, proc *p, const cay_m_stream *m)
     cay__conn_error(r->c, CAY_ENOENT, ESRCH, "process_ended", msg);
 }
 
-static void on_resize(request *r, proc *p, const cay_m_stream *m)
+static void on_resize(request *r, holder_proc *p, const cay_m_stream *m)
 {
     if ((p->flags & CAY_SPAWN_TTY) && cay__exec_resize(p, (uint16_t)m->a, (uint16_t)m->b))
         send_ok(r->c);
@@ -369,7 +366,7 @@ static void on_stream(request *r)
     cay_m_stream m;
     memcpy(&m, r->body, sizeof m);
     m.proc[sizeof m.proc - 1] = 0;
-    proc *p = cay__exec_find(r->c->h, m.proc);
+    holder_proc *p = cay__exec_find(r->c->h, m.proc);
     if (!p) {
         no_process(r->c, m.proc);
         return;

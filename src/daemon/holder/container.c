@@ -43,7 +43,7 @@ static void run_free(run *r)
     free(r);
 }
 
-static proc *proc_of(const gproc *g)
+static holder_proc *proc_of(const gproc *g)
 {
     if (g->st.spawn.proc[0])
         return cay__exec_find(inside.h, g->st.spawn.proc);
@@ -77,7 +77,7 @@ static void on_run(cay__watch *w, uint32_t events)
         tree_signal(pid, SIGKILL, true);
     run_free(r);
     if (g) {
-        proc *p = proc_of(g);
+        holder_proc *p = proc_of(g);
         g->shim = 0;
         if (p)
             p->lead = 0;
@@ -147,7 +147,7 @@ static void service_proc_tell(gproc *g)
 {
     const cay_g_spawn *m = &g->st.spawn;
     run *r = run_of(g);
-    proc *p = proc_of(g);
+    holder_proc *p = proc_of(g);
     if (!p)
         p = cay__exec_adopt(inside.h, m->proc, m->tag, m->title, m->flags, &g->fds[1]);
     p->pid = g->st.exit.pid;
@@ -159,7 +159,7 @@ static void service_proc_tell(gproc *g)
 
 static void service_proc_ended(gproc *g, int status, const struct rusage *ru)
 {
-    proc *p = proc_of(g);
+    holder_proc *p = proc_of(g);
     (void)ru;
     if (p)
         cay__exec_adopted_end(p, status);

@@ -14,12 +14,12 @@
 
 enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
 
-proc *cay__exec_find(host *h, const char *ref)
+holder_proc *cay__exec_find(host *h, const char *ref)
 {
     uint64_t pid = 0;
     bool number = cay__str_to_u64(ref, &pid);
     for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
-        for (proc *p = h->procs; p; p = p->next)
+        for (holder_proc *p = h->procs; p; p = p->next)
             if (p->running && !p->reaped == live &&
                 (strcmp(p->id, ref) == 0 ||
                  (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
@@ -30,7 +30,7 @@ proc *cay__exec_find(host *h, const char *ref)
 int cay__exec_live(const host *h)
 {
     int n = 0;
-    for (const proc *p = h->procs; p; p = p->next)
+    for (const holder_proc *p = h->procs; p; p = p->next)
         n += p->ctl.fd >= 0 || p->lead || (p->reaped && !p->ended);
     return n;
 }
@@ -44,7 +44,7 @@ static void watch_close(host *h, cay__watch *w)
     w->fd = -1;
 }
 
-static void feeds_fail(proc *p)
+static void feeds_fail(holder_proc *p)
 {
     while (p->feeds) {
         feed *f = p->feeds;
@@ -56,10 +56,10 @@ static void feeds_fail(proc *p)
     }
 }
 
-static void proc_free(proc *p)
+static void proc_free(holder_proc *p)
 {
     host *h = p->h;
-    proc **at = &h->procs;
+    holder_proc **at = &h->procs;
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
@@ -84,9 +84,9 @@ void cay__exec_free_all(host *h)
 /* The oldest that ended and left nothing go when there are too many. */
 static void evict_oldest_proc(host *h)
 {
-    proc *oldest = NULL;
+    holder_proc *oldest = NULL;
     int n = 0;
-    for (proc *p = h->procs; p; p = p->next)
+    for (holder_proc *p = h->procs; p; p = p->next)
         if (p->ended && p->ctl.fd < 0 && !p->out[0].readers && !p->out[1].readers) {
             oldest = p;
             n++;
@@ -97,14 +97,14 @@ static void evict_oldest_proc(host *h)
 
 void cay__exec_forget_conn(host *h, holder_conn *c)
 {
-    for (proc *p = h->procs; p; p = p->next)
+    for (holder_proc *p = h->procs; p; p = p->next)
         for (feed *f = p->feeds; f; f = f->next)
             if (f->c == c)
                 f->c = NULL;
 }
 
 /* Tells the exit once, when both streams have ended or their time is up. */
-static void finish_proc(proc *p)
+static void finish_proc(holder_proc *p)
 {
     host *h = p->h;
     if (p->ended)
@@ -112,8 +112,7 @@ static void finish_proc(proc *p)
     p->ended = true;
     cay__timer_cancel(&p->linger);
     for (int i = 0; i < 2; i++)
-        if (p->out[i].ring)
-            cay__stream_end(&p->out[i]);
+        cay__stream_end(&p->out[i]);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
     feeds_fail(p);
@@ -130,25 +129,26 @@ static void finish_proc(proc *p)
     evict_oldest_proc(h);
 }
 
-static bool streams_over(const proc *p)
+static bool streams_over(const holder_proc *p)
 {
-    return p->out[0].w.fd < 0 && (!p->out[1].ring || p->out[1].w.fd < 0);
+    return p->out[0].w.fd < 0 && p->out[1].w.fd < 0;
 }
 
-void cay__exec_on_stream_closed(stream *s)
+static void on_source_ended(holder_stream *s)
 {
-    proc *p = s->owner;
-    cay__stream_end(s); /* readers of a stream that the process closed need not wait for its exit */
+    holder_proc *p = s->owner;
     if (p->reaped && streams_over(p))
         finish_proc(p);
 }
 
+const holder_stream_ops cay__exec_stream_ops = { .source_ended = on_source_ended };
+
 void cay__exec_on_linger(cay__timer *t)
 {
-    finish_proc((proc *)((char *)t - offsetof(proc, linger)));
+    finish_proc((holder_proc *)((char *)t - offsetof(holder_proc, linger)));
 }
 
-void cay__exec_on_exit_status(proc *p, const child_msg *m)
+void cay__exec_on_exit_status(holder_proc *p, const child_msg *m)
 {
     int st = m->a;
     int sig = 0;
@@ -171,7 +171,7 @@ void cay__exec_on_exit_status(proc *p, const child_msg *m)
         cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
 }
 
-static void send_signal(proc *p, int sig, cay_scope scope)
+static void send_signal(holder_proc *p, int sig, cay_scope scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
     int fd = CAY_OR(p->lead, p->ctl.fd);
@@ -183,7 +183,7 @@ static void send_signal(proc *p, int sig, cay_scope scope)
         kill(p->reaper, SIGCONT);
 }
 
-bool cay__exec_signal(proc *p, int sig, cay_scope scope)
+bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope)
 {
     if ((p->ctl.fd < 0 && !p->lead) || (p->reaped && scope != CAY_SCOPE_TREE))
         return false;
@@ -193,12 +193,12 @@ bool cay__exec_signal(proc *p, int sig, cay_scope scope)
 
 void cay__exec_on_kill(cay__timer *t)
 {
-    send_signal((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
+    send_signal((holder_proc *)((char *)t - offsetof(holder_proc, kill)), SIGKILL, CAY_SCOPE_TREE);
 }
 
 void cay__exec_on_timeout(cay__timer *t)
 {
-    proc *p = (proc *)((char *)t - offsetof(proc, timeout));
+    holder_proc *p = (holder_proc *)((char *)t - offsetof(holder_proc, timeout));
     p->why = "time";
     send_signal(p, SIGTERM, CAY_SCOPE_TREE);
     if (p->h->meta.state != CAY_PAUSED)
@@ -214,7 +214,7 @@ static void write_journal(host *h, int pid, uint64_t start)
         return; /* only what a killed cay-local would leave is harder to find */
 }
 
-static void on_started(proc *p, const child_msg *m)
+static void on_started(holder_proc *p, const child_msg *m)
 {
     host *h = p->h;
     p->pid = m->a;
@@ -229,7 +229,7 @@ static void on_started(proc *p, const child_msg *m)
     cay__conn_event(h, "exec", "", p->id, 0);
 }
 
-static void on_failed(proc *p, const child_msg *m)
+static void on_failed(holder_proc *p, const child_msg *m)
 {
     char step[sizeof m->text], msg[216];
     cay__str_copy(step, sizeof step, m->text);
@@ -255,7 +255,7 @@ static void on_failed(proc *p, const child_msg *m)
 
 void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 {
-    proc *p = (proc *)((char *)w - offsetof(proc, ctl));
+    holder_proc *p = (holder_proc *)((char *)w - offsetof(holder_proc, ctl));
     child_msg m;
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
@@ -288,7 +288,7 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 
 void cay__exec_on_in(cay__watch *w, uint32_t events)
 {
-    proc *p = (proc *)((char *)w - offsetof(proc, in));
+    holder_proc *p = (holder_proc *)((char *)w - offsetof(holder_proc, in));
     bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
     while (!broken && p->feeds) {
         feed *f = p->feeds;
@@ -313,7 +313,7 @@ void cay__exec_on_in(cay__watch *w, uint32_t events)
     }
 }
 
-void cay__exec_write(holder_conn *c, proc *p, const char *data, size_t len)
+void cay__exec_write(holder_conn *c, holder_proc *p, const char *data, size_t len)
 {
     if (p->in.fd < 0) {
         cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",
@@ -331,7 +331,7 @@ void cay__exec_write(holder_conn *c, proc *p, const char *data, size_t len)
     cay__loop_set(&p->h->loop, &p->in, EPOLLOUT);
 }
 
-void cay__exec_close_stdin(proc *p)
+void cay__exec_close_stdin(holder_proc *p)
 {
     if (p->in.fd < 0)
         return;
@@ -343,7 +343,7 @@ void cay__exec_close_stdin(proc *p)
     watch_close(p->h, &p->in);
 }
 
-bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows)
+bool cay__exec_resize(holder_proc *p, uint16_t cols, uint16_t rows)
 {
     struct winsize ws = { .ws_col = cols, .ws_row = rows };
     return p->in.fd >= 0 && ioctl(p->in.fd, TIOCSWINSZ, &ws) == 0;

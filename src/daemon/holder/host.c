@@ -51,7 +51,7 @@ const jail *cay__host_jail(host *h)
 
 static void signal_all_procs(host *h, int sig)
 {
-    for (proc *p = h->procs; p; p = p->next)
+    for (holder_proc *p = h->procs; p; p = p->next)
         cay__exec_signal(p, sig, CAY_SCOPE_TREE);
 }
 
@@ -61,7 +61,7 @@ void cay__host_stop(host *h, const char *reason)
         return;
     h->stopping = true;
     cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
-    for (proc *p = h->procs; p; p = p->next)
+    for (holder_proc *p = h->procs; p; p = p->next)
         if (!p->reaped && !p->why)
             p->why = "killed";
     signal_all_procs(h, SIGKILL);
@@ -166,6 +166,9 @@ static void on_look(cay__timer *t)
     if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->conns && cay__exec_live(h) == 0 &&
         cay__boot_ms() - h->used_ms > EPHEMERAL_MS)
         cay__host_stop(h, "ephemeral");
+    for (holder_proc *p = h->procs; p; p = p->next)
+        for (int i = 0; i < 2; i++)
+            cay__stream_resume(&p->out[i]); /* a reader may have waited too long */
     cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
 }
 

@@ -18,14 +18,14 @@
 #include <proto/keeper.h>
 
 typedef struct host host;
-typedef struct proc proc;
+typedef struct holder_proc holder_proc;
 typedef struct holder_conn holder_conn;
 
 struct holder_conn {
     cay__watch w;
     host *h;
-    proc *wait;     /* wants its EXIT */
-    proc *spawning; /* wants PROC or ERROR */
+    holder_proc *wait;     /* wants its EXIT */
+    holder_proc *spawning; /* wants PROC or ERROR */
     bool box_wait, stop_wait, events;
     holder_conn *next;
 };
@@ -39,7 +39,7 @@ struct feed {
     char data[];
 };
 
-struct proc {
+struct holder_proc {
     host *h;
     char id[CAY_WIRE_ID], tag[40], command[256];
     char *labels; /* as they came */
@@ -54,12 +54,12 @@ struct proc {
                  none */
     cay__watch in; /* stdin's or the terminal's write end; fd -1: closed */
     feed *feeds;
-    stream out[2];
+    holder_stream out[2];
     cay__timer timeout, kill, linger;
     const char *why;             /* reason that our own deed gives: "time", "killed" */
     bool running, reaped, ended; /* told its pid; exit known; exit told */
     cay_m_exit exit;
-    proc *next;
+    holder_proc *next;
 };
 
 struct host {
@@ -76,7 +76,8 @@ struct host {
     cay__watch listen, signals;
     cay__timer deadline, idle, look;
     holder_conn *conns;
-    proc *procs; /* newest first */
+    holder_proc *procs; /* newest first */
+    uint64_t kept;      /* bytes of output in rings */
     int64_t used_ms;
     uint64_t seq;
     cay_event_wire past[64]; /* the latest events, for a reader that learns of us late */
@@ -115,7 +116,7 @@ void cay__conn_refuse(int *fd);
 void cay__conn_send(holder_conn *c, uint16_t type, const void *body, size_t len, const void *tail,
                     size_t tlen);
 void cay__conn_error(holder_conn *c, int code, int sys, const char *reason, const char *msg);
-void cay__conn_send_proc(holder_conn *c, const proc *p);
+void cay__conn_send_proc(holder_conn *c, const holder_proc *p);
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code);
 /* Answers those who wait for the box to stop. */
 void cay__conn_stopped(host *h);
@@ -135,16 +136,16 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
                   const char **step);
 /* A process to the outside whose runs are somebody else's: takes the read ends of its two streams.
  * It ends when that one says so. */
-proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags,
-                      int fds[2]);
-void cay__exec_adopted_end(proc *p, int status);
+holder_proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command,
+                             uint32_t flags, int fds[2]);
+void cay__exec_adopted_end(holder_proc *p, int status);
 /* Who that is; false: there is none, and the client was told. */
 bool cay__exec_user(holder_conn *c, const char *user, ident *out);
-proc *cay__exec_find(host *h, const char *ref);
-void cay__exec_write(holder_conn *c, proc *p, const char *data, size_t len);
-void cay__exec_close_stdin(proc *p);
-bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows);
-bool cay__exec_signal(proc *p, int sig, cay_scope scope);
+holder_proc *cay__exec_find(host *h, const char *ref);
+void cay__exec_write(holder_conn *c, holder_proc *p, const char *data, size_t len);
+void cay__exec_close_stdin(holder_proc *p);
+bool cay__exec_resize(holder_proc *p, uint16_t cols, uint16_t rows);
+bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope);
 int cay__exec_live(const host *h); /* those with a process left */
 void cay__exec_forget_conn(host *h, holder_conn *c);
 void cay__exec_free_all(host *h);

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-enum { RING = 1 << 20, ARGS_MAX = 1 << 18, OWN_MS = 10000 };
+enum { ARGS_MAX = 1 << 18, OWN_MS = 10000 };
 
 typedef struct child_plan {
     child_spec s;
@@ -198,7 +198,7 @@ static int open_cwd(host *h, const ident *who, const char *cwd)
     return cay__fs_open(&fs, cay__text_or(cwd, h->workdir), O_RDONLY | O_DIRECTORY);
 }
 
-static void format_command(proc *p, char *const *argv)
+static void format_command(holder_proc *p, char *const *argv)
 {
     size_t at = 0;
     for (size_t i = 0; argv[i] && at + 1 < sizeof p->command; i++) {
@@ -208,9 +208,9 @@ static void format_command(proc *p, char *const *argv)
     }
 }
 
-static proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
+static holder_proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
 {
-    proc *p = cay__alloc(sizeof *p);
+    holder_proc *p = cay__alloc(sizeof *p);
     p->h = h;
     memcpy(p->id, m->proc, sizeof p->id);
     cay__str_copy(p->tag, sizeof p->tag, k->tag);
@@ -219,7 +219,18 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     p->flags =
         m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
     p->started_ms = cay__clock_ms();
-    p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
+    p->ctl.fd = p->in.fd = -1;
+    for (int i = 0; i < 2; i++) {
+        p->out[i] = (holder_stream){ .ops = &cay__exec_stream_ops,
+                                     .loop = &h->loop,
+                                     .kept = &h->kept,
+                                     .owner = p,
+                                     .which = i,
+                                     .started = true,
+                                     .w.fd = -1,
+                                     .ring.fd = -1 };
+        cay__stream_set(&p->out[i], m->flags, cay__ring_size(m->ring), p->started_ms);
+    }
     p->timeout.fn = cay__exec_on_timeout;
     p->kill.fn = cay__exec_on_kill;
     p->linger.fn = cay__exec_on_linger;
@@ -230,20 +241,17 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     return p;
 }
 
-static void proc_streams(proc *p, child_plan *k, const cay_m_spawn *m, int *fds, int nfds)
+static void proc_streams(holder_proc *p, child_plan *k, const cay_m_spawn *m, int *fds, int nfds)
 {
-    uint32_t ring = CAY_OR(m->ring, RING);
+    static const uint32_t bits[] = { CAY_SPAWN_OUT, CAY_SPAWN_ERR };
     int at = 0;
-    uint64_t from, lost;
+    cay_m_data d;
     for (int i = 0; i < 2; i++) {
         if (k->mine[i + 1] < 0)
             continue;
-        p->out[i].owner = p;
-        p->out[i].closed = cay__exec_on_stream_closed;
-        cay__stream_open(&p->out[i], &p->h->loop, CAY_STEAL_FD(k->mine[i + 1]), ring,
-                         m->flags & CAY_SPAWN_BLOCK);
-        if ((m->flags & (i ? CAY_SPAWN_ERR : CAY_SPAWN_OUT)) && at < nfds)
-            cay__stream_attach(&p->out[i], CAY_STEAL_FD(fds[at++]), 0, &from, &lost);
+        cay__stream_open(&p->out[i], CAY_STEAL_FD(k->mine[i + 1]));
+        if ((m->flags & bits[i]) && at < nfds)
+            cay__stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
     }
     if (k->mine[0] >= 0) {
         cay__fd_nonblock(k->mine[0], true);
@@ -262,7 +270,7 @@ static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, i
                         "no more processes can be made on this host");
         return;
     }
-    proc *p = proc_new(h, m, k);
+    holder_proc *p = proc_new(h, m, k);
     p->ctl = (cay__watch){ .fd = ctl, .events = EPOLLIN, .fn = cay__exec_on_ctl };
     p->reaper = reaper;
     cay__loop_add(&h->loop, &p->ctl);
@@ -278,7 +286,7 @@ static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, i
 /* Answers by an error what cannot be. */
 static bool refuse_spawn(holder_conn *c, child_plan *k, const cay_m_spawn *m)
 {
-    proc *same = NULL;
+    holder_proc *same = NULL;
     if (*k->tag)
         same = cay__exec_find(c->h, k->tag);
     if (!cay__exec_user(c, k->user, &k->who))
@@ -428,8 +436,8 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
     return pid;
 }
 
-proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags,
-                      int fds[2])
+holder_proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command,
+                             uint32_t flags, int fds[2])
 {
     child_plan k = { .mine = { -1, fds[0], fds[1] },
                      .tag = tag,
@@ -438,13 +446,13 @@ proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *comm
     cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
     cay__str_copy(m.proc, sizeof m.proc, id);
     fds[0] = fds[1] = -1;
-    proc *p = proc_new(h, &m, &k);
+    holder_proc *p = proc_new(h, &m, &k);
     p->running = true;
     proc_streams(p, &k, &m, NULL, 0);
     return p;
 }
 
-void cay__exec_adopted_end(proc *p, int status)
+void cay__exec_adopted_end(holder_proc *p, int status)
 {
     p->lead = 0;
     cay__exec_on_exit_status(p, &(child_msg){ .a = status });

@@ -1,295 +1,446 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output of a command: read from its pipe or terminal into a bounded ring, and given to any number
+ * of readers. A reader that is up to date gets the pipe's own pages by tee(2), so that attached
+ * output is copied no more often than kept output; one that is behind is fed from the ring.
+ *
+ * The keeper's ring is a memfd that init keeps a copy of: a header page {magic, size, head, lost,
+ * when what came}, then the bytes. After an adoption its header is untrusted. Others have the same
+ * in plain memory.
+ */
 #include "stream.h"
 #include <base/base.h>
+#include <base/fault.h>
 #include <base/fd.h>
-#include <stdint.h>
+#include <base/mutant.h>
+#include <cay/sandbox.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
-enum { CHUNK = 65536, STALL_MS = 30000, LAST_MAX = 1 << 20 };
+#define HEADER     4096u
+#define RING_MAGIC 0x72796163u /* "cayr" */
+#define STALL_MS   30000
+#define BATCH      (64u << 10)
+#define PIPE_MAX   (1u << 20) /* what a pipe may still hold when its command ended */
 
-struct reader {
-    cay__watch w;
-    stream *s;
-    uint64_t pos;
-    reader *next;
-};
+typedef struct ring_head {
+    uint32_t magic, size;
+    uint64_t head, lost;
+    cay__marks marks; /* milliseconds since the command began */
+} ring_head;
 
-static uint64_t end_offset(const stream *s)
+static ring_head *ring_header(const holder_stream *s)
 {
-    if (s->over)
-        return s->final;
-    return s->end;
+    return (ring_head *)(void *)s->ring.map;
 }
 
-static void reader_free(reader *r)
+static bool ring_map(holder_ring *r)
 {
-    reader **p = &r->s->readers;
-    while (*p != r)
-        p = &(*p)->next;
-    *p = r->next;
-    cay__loop_del(r->s->loop, &r->w);
+    int flags = r->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    r->map = mmap(NULL, HEADER + r->size, PROT_READ | PROT_WRITE, flags, r->fd, 0);
+    if (r->map != MAP_FAILED)
+        return true;
+    r->map = NULL;
+    return false;
+}
+
+/* Sealed, so that nobody who has it can cut it off under us. */
+static bool make_memfd(holder_ring *r)
+{
+    r->fd = (int)syscall(SYS_memfd_create, "cay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return r->fd >= 0 && ftruncate(r->fd, HEADER + r->size) == 0 &&
+           fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+
+static bool ring_make(holder_stream *s)
+{
+    holder_ring *r = &s->ring;
+    r->size = s->ring_size;
+    cay__fd_nonblock(s->w.fd, true); /* until here it was only asked whether there is something */
+    if ((s->ops->keep_ring && !make_memfd(r)) || !ring_map(r)) {
+        cay__close_fd(&r->fd);
+        return false;
+    }
+    *ring_header(s) = (ring_head){ .magic = RING_MAGIC, .size = r->size };
+    if (s->ops->keep_ring)
+        s->ops->keep_ring(s);
+    return true;
+}
+
+static uint64_t count_held_bytes(const holder_stream *s)
+{
+    return CAY_MIN(s->head, (uint64_t)s->ring.size);
+}
+
+bool cay__ring_adopt(holder_stream *s, int fd)
+{
+    struct stat st;
+    ring_head h;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
+        fstat(fd, &st) < 0 || pread(fd, &h, sizeof h, 0) != sizeof h || h.magic != RING_MAGIC ||
+        h.size == 0 || h.size > CAY__RING_MAX ||
+        (st.st_size != (off_t)(HEADER + h.size) && !CAY__MUTANT("fuzz-ring")) ||
+        h.head > INT64_MAX || h.lost > h.head)
+        return false;
+    s->ring.fd = fd;
+    s->ring.size = h.size;
+    if (!ring_map(&s->ring)) {
+        s->ring.fd = -1;
+        return false;
+    }
+    s->head = h.head;
+    s->lost = h.lost;
+    off_t pos = -1;
+    if (!(s->flags & CAY_SPAWN_TTY))
+        pos = lseek(fd, 0, SEEK_CUR) - (off_t)HEADER;
+    if (pos >= 0 &&
+        pos <= (off_t)h.size) /* further than was written down: the kill came before that */
+        s->head += (h.size - h.head % h.size + (uint64_t)pos) % h.size;
+    *s->kept += count_held_bytes(s);
+    return true;
+}
+
+static uint64_t oldest_offset(const holder_stream *s)
+{
+    if (s->head > s->ring.size)
+        return s->head - s->ring.size;
+    return 0;
+}
+
+/* Up to n bytes of the source into the ring. Returns as read(2). The bytes of a pipe are moved to
+ * where the memfd's own offset stands, and that is advanced in the same system call: a kill leaves
+ * no byte taken but not counted. What one read(2) took of a terminal, which cannot be spliced, goes
+ * with a kill in that moment. */
+static ssize_t ring_fill(holder_stream *s, size_t n)
+{
+    holder_ring *r = &s->ring;
+    size_t at = s->head % r->size;
+    uint64_t before = oldest_offset(s);
+    bool moved = r->fd >= 0 && !(s->flags & CAY_SPAWN_TTY);
+    if (moved && at == 0)
+        lseek(r->fd, HEADER, SEEK_SET);
+    ssize_t k;
+    if (moved)
+        k = splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
+    else
+        k = read(s->w.fd, r->map + HEADER + at, n);
+    if (k > 0) {
+        CAY_FAULT("keeper.ring.filled");
+        ring_head *h = ring_header(s);
+        cay__marks_add(&h->marks, before, s->head, (uint64_t)(cay__clock_ms() - s->began_ms));
+        *s->kept -= count_held_bytes(s);
+        s->head += (uint64_t)k;
+        *s->kept += count_held_bytes(s);
+        /* Lost is what goes before any reader had it. */
+        before = CAY_MAX(before, s->seen);
+        if (oldest_offset(s) > before)
+            s->lost += oldest_offset(s) - before;
+        h->head = s->head;
+        h->lost = s->lost;
+    }
+    return k;
+}
+
+/* A contiguous piece of the ring from offset on. */
+static const char *ring_at(const holder_stream *s, uint64_t offset, size_t *n)
+{
+    size_t at = offset % s->ring.size;
+    *n = (size_t)CAY_MIN(s->head - offset, s->ring.size - at);
+    return s->ring.map + HEADER + at;
+}
+
+static void reader_free(holder_reader *r)
+{
+    holder_reader **at = &r->s->readers;
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    if (r->watched)
+        cay__loop_del(r->s->loop, &r->w);
     close(r->w.fd);
     free(r);
 }
 
-/* Writes what the pipe takes. Frees the reader when it is through or gone. */
-static void reader_push(reader *r)
+/* A terminal has no source until it is made. */
+static bool is_over(const holder_stream *s)
 {
-    stream *s = r->s;
-    while (r->pos < end_offset(s)) {
-        if (r->pos < s->start)
-            r->pos = CAY_MIN(s->start, end_offset(s));
-        uint64_t at = r->pos % s->cap;
-        size_t n = (size_t)CAY_MIN(end_offset(s) - r->pos, s->cap - at);
+    if (s->w.fd >= 0)
+        return s->ended && s->head >= s->last;
+    return s->ended || s->started || !(s->flags & CAY_SPAWN_TTY);
+}
+
+static void on_reader(cay__watch *w, uint32_t ev);
+
+/* Not before there is something to give, or the command has turned out to run for a while. */
+static bool reader_watch(holder_reader *r)
+{
+    if (!r->watched) {
+        cay__fd_nonblock(r->w.fd, true);
+        r->watched = cay__loop_add(r->s->loop, &r->w);
+    }
+    return r->watched;
+}
+
+/* From the ring, until the reader is up to date or its pipe is full. It may be gone then. */
+static void reader_feed(holder_reader *r)
+{
+    holder_stream *s = r->s;
+    while (r->at < s->head) {
+        size_t n;
+        r->at = CAY_MAX(r->at, oldest_offset(s));
+        const char *p = ring_at(s, r->at, &n);
         ssize_t k = 0;
-        if (n)
-            k = write(r->w.fd, s->ring + at, n);
-        if (k < 0 && errno == EINTR)
-            continue;
+        if (reader_watch(r))
+            k = write(r->w.fd, p, n);
         if (k < 0 && errno == EAGAIN) {
             cay__loop_set(s->loop, &r->w, EPOLLOUT);
             return;
         }
-        if (k < 0) {
+        if (k <= 0) {
             reader_free(r);
             return;
         }
-        r->pos += (uint64_t)k;
-        s->taken = CAY_MAX(s->taken, r->pos);
+        r->at += (uint64_t)k;
+        r->stalled_ms = 0;
+        s->seen = CAY_MAX(s->seen, r->at);
     }
-    if (s->over)
+    if (is_over(s))
         reader_free(r);
     else
-        cay__loop_set(s->loop, &r->w, 0); /* ERR still tells when the other end is closed */
+        cay__loop_set(s->loop, &r->w, 0); /* hang-up is always reported */
 }
 
-static void push_all(stream *s)
+static void on_reader(cay__watch *w, uint32_t ev)
 {
-    for (reader *r = s->readers, *next; r; r = next) {
-        next = r->next;
-        reader_push(r);
-    }
+    holder_reader *r = (holder_reader *)w;
+    holder_stream *s = r->s;
+    if (ev & (EPOLLERR | EPOLLHUP))
+        reader_free(r);
+    else
+        reader_feed(r);
+    cay__stream_resume(s);
 }
 
-/* Room that may be filled now without a blocking reader losing anything. */
-static size_t get_free_space(const stream *s)
+void cay__stream_resume(holder_stream *s)
 {
-    uint64_t low = s->end;
-    for (const reader *r = s->block && !s->over ? s->readers : NULL; r; r = r->next)
-        low = CAY_MIN(low, CAY_MAX(r->pos, s->start));
-    return (size_t)(s->cap - (s->end - low));
-}
-
-static void append_bytes(stream *s, const char *p, size_t n)
-{
-    cay__marks_add(s->marks, s->start, s->end, (uint64_t)(cay__clock_ms() - s->began));
-    for (size_t done = 0; done < n;) {
-        uint64_t at = s->end % s->cap;
-        size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
-        memcpy(s->ring + at, p + done, k);
-        done += k;
-        s->end += k;
-    }
-    if (s->end - s->start > s->cap) {
-        uint64_t first = s->end - s->cap, from = CAY_MAX(s->start, s->taken);
-        if (first > from)
-            s->lost += first - from;
-        s->start = first;
-    }
-}
-
-static void source_close(stream *s)
-{
-    if (s->w.fd < 0)
+    if (!s->started)
         return;
-    if (!s->held)
-        cay__loop_del(s->loop, &s->w);
-    close(s->w.fd);
-    s->w.fd = -1;
-    cay__timer_cancel(&s->stall);
+    if (s->paused && s->w.fd >= 0)
+        s->paused = !cay__loop_add(s->loop, &s->w);
+    for (holder_reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        if (!reader_watch(r))
+            reader_free(r);
+    }
 }
 
-/* false: nothing more now. */
-static bool read_source(stream *s)
+/* Where a reader begins who asks for this offset; out tells, and what is gone before. */
+static uint64_t begin_at(const holder_stream *s, uint64_t offset, cay_m_data *out)
 {
-    static char chunk[CHUNK];
-    size_t want = CAY_MIN(get_free_space(s), sizeof chunk);
-    if (want == 0)
-        return false;
-    ssize_t n = read(s->w.fd, chunk, want);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return errno == EINTR;
-    if (n <= 0) { /* a terminal without a process answers EIO */
-        source_close(s);
+    uint64_t from = offset;
+    if (offset == CAY_FROM_NOW)
+        from = s->head; /* may be still to come */
+    uint64_t at = CAY_MAX(from, oldest_offset(s));
+    *out = (cay_m_data){ .offset = at, .lost = at - from };
+    return at;
+}
+
+bool cay__stream_attach(holder_stream *s, uint64_t offset, int fd, cay_m_data *out)
+{
+    holder_reader *r = cay__alloc(sizeof *r);
+    *r = (holder_reader){ .w = { .fd = fd, .fn = on_reader },
+                          .s = s,
+                          .at = begin_at(s, offset, out),
+                          .next = s->readers };
+    out->eof = is_over(s);
+    s->readers = r;
+    if (s->started && !reader_watch(r)) {
+        reader_free(r);
         return false;
     }
-    append_bytes(s, chunk, (size_t)n);
+    reader_feed(r);
     return true;
 }
 
-/* Leaves the source alone while a reader must catch up. It leaves the loop altogether, because a
- * hang-up is told whether one asks for it or not. */
-static void update_hold(stream *s)
+/* How much may be read now. With on_full block, what a reader has not had is not overwritten, and
+ * the writer waits; not for longer than half a minute. */
+static size_t get_free_space(holder_stream *s)
 {
-    if (s->w.fd < 0)
-        return;
-    bool full = get_free_space(s) == 0;
-    if (full && !s->held)
-        cay__loop_del(s->loop, &s->w);
-    if (!full && s->held)
-        cay__loop_add(s->loop, &s->w);
-    s->held = full;
-    if (!full)
-        cay__timer_cancel(&s->stall);
-    else if (!s->stall.prev)
-        cay__timer_arm(s->loop, &s->stall, cay__boot_ms() + STALL_MS);
-}
-
-static void on_stall(cay__timer *t)
-{
-    stream *s = (stream *)((char *)t - offsetof(stream, stall));
-    s->block = false;
-    update_hold(s);
-}
-
-static void on_source(cay__watch *w, uint32_t events)
-{
-    stream *s = (stream *)((char *)w - offsetof(stream, w));
-    (void)events;
-    read_source(s);
-    push_all(s);
-    update_hold(s);
-    if (s->w.fd < 0)
-        s->closed(s);
-}
-
-static void on_reader(cay__watch *w, uint32_t events)
-{
-    reader *r = (reader *)((char *)w - offsetof(reader, w));
-    stream *s = r->s;
-    if (events & (EPOLLERR | EPOLLHUP))
-        reader_free(r);
-    else
-        reader_push(r);
-    cay__timer_cancel(&s->stall); /* somebody reads, or nobody is left to wait for */
-    update_hold(s);
-}
-
-bool cay__stream_open(stream *s, cay__loop *loop, int fd, uint32_t cap, bool block)
-{
-    s->loop = loop;
-    s->cap = cap;
-    s->block = block;
-    s->stall.fn = on_stall;
-    s->marks = cay__alloc(sizeof *s->marks);
-    s->began = cay__clock_ms();
-    s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
-    s->ring = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (s->ring == MAP_FAILED) {
-        s->ring = NULL;
-        free(s->marks);
-        s->marks = NULL;
-        close(fd);
-        s->w.fd = -1;
-        return false;
+    size_t n = BATCH;
+    if (!(s->flags & CAY_SPAWN_BLOCK) || !s->ring.map)
+        return n;
+    int64_t now = cay__now_ms();
+    for (holder_reader *r = s->readers; r; r = r->next) {
+        uint64_t behind = 0;
+        if (s->head > r->at)
+            behind = s->head - r->at;
+        if (behind < s->ring.size) {
+            n = CAY_MIN(n, s->ring.size - (size_t)behind);
+            continue;
+        }
+        if (!r->stalled_ms)
+            r->stalled_ms = now;
+        if (now - r->stalled_ms < STALL_MS)
+            return 0;
     }
-    cay__fd_nonblock(fd, true);
-    return cay__loop_add(loop, &s->w);
-}
-
-void cay__stream_close(stream *s)
-{
-    if (!s->ring)
-        return;
-    while (s->readers)
-        reader_free(s->readers);
-    source_close(s);
-    munmap(s->ring, s->cap);
-    s->ring = NULL;
-    free(s->marks);
-    s->marks = NULL;
-}
-
-void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost)
-{
-    reader *r = cay__alloc(sizeof *r);
-    uint64_t pos = offset;
-    if (offset == UINT64_MAX)
-        pos = end_offset(s); /* may be still to come */
-    if (pos < s->start)
-        *lost = s->start - pos;
-    else
-        *lost = 0;
-    *from = pos + *lost;
-    *r = (reader){
-        .w = { .fd = fd, .events = 0, .fn = on_reader }, .s = s, .pos = *from, .next = s->readers
-    };
-    s->readers = r;
-    cay__fd_nonblock(fd, true);
-    cay__loop_add(s->loop, &r->w);
-    reader_push(r);
-    update_hold(s);
-}
-
-size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from,
-                        uint64_t *lost, bool *eof, uint32_t *ms)
-{
-    uint64_t pos = offset;
-    if (offset == UINT64_MAX)
-        pos = s->end;
-    if (pos < s->start)
-        *lost = s->start - pos;
-    else
-        *lost = 0;
-    pos += *lost;
-    *from = pos;
-    if (ms && s->marks) {
-        uint64_t until;
-        *ms = cay__marks_find(s->marks, pos, &until);
-        cap = (size_t)CAY_MIN(cap, until - pos);
-    }
-    size_t n = 0;
-    if (pos < s->end)
-        n = (size_t)CAY_MIN(cap, s->end - pos);
-    for (size_t done = 0; done < n;) {
-        uint64_t at = (pos + done) % s->cap;
-        size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
-        memcpy(buf + done, s->ring + at, k);
-        done += k;
-    }
-    if (n)
-        s->taken = CAY_MAX(s->taken, pos + n);
-    *eof = s->over && pos + n >= s->final;
     return n;
 }
 
-/* A ring that holds `more` beyond what the readers still have to get. */
-static void grow_ring(stream *s, uint32_t more)
+/* The one reader that has everything so far gets the pipe's pages themselves. */
+static ssize_t pass_on(holder_stream *s, size_t most)
 {
-    uint64_t keep = s->end - s->start;
-    uint32_t cap = (uint32_t)keep + more;
-    char *ring = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ring == MAP_FAILED)
-        return;
-    for (uint64_t o = s->start; o < s->end; o++)
-        ring[o % cap] = s->ring[o % s->cap];
-    munmap(s->ring, s->cap);
-    s->ring = ring;
-    s->cap = cap;
+    holder_reader *r = s->readers;
+    if (!r || r->next || r->at != s->head || s->ring.fd < 0 || (s->flags & CAY_SPAWN_TTY))
+        return 0;
+    ssize_t n = tee(s->w.fd, r->w.fd, most, SPLICE_F_NONBLOCK);
+    return CAY_MAX(n, 0);
 }
 
-void cay__stream_end(stream *s)
+/* Readers get what is there and, when that is all, their end. */
+static void feed_readers(holder_stream *s)
 {
-    if (s->over)
+    for (holder_reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        reader_feed(r);
+    }
+}
+
+static void source_over(holder_stream *s)
+{
+    if (!s->paused)
+        cay__loop_del(s->loop, &s->w);
+    cay__close_fd(&s->w.fd);
+    feed_readers(s); /* the command may run on without it */
+}
+
+/* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
+static int read_source(holder_stream *s)
+{
+    if (!s->ring.map) { /* most commands print nothing: no ring until there is something to keep */
+        struct pollfd q = { s->w.fd, POLLIN, 0 };
+        if (poll(&q, 1, 0) <= 0)
+            return 0;
+        if (!(q.revents & POLLIN) || !ring_make(s))
+            return -1;
+    }
+    /* What is passed on is kept too. Up to the ring's end, and never a whole round: what is known
+     * after a kill is only where in it we stood. */
+    size_t most = CAY_MIN(get_free_space(s),
+                          CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
+    ssize_t passed = pass_on(s, most);
+    ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
+    if (k < 0 && errno == EAGAIN)
+        return 0;
+    if (k <= 0) /* a terminal whose last slave closed says EIO */
+        return -1;
+    if (passed > 0) {
+        s->readers->at += (uint64_t)k;
+        s->seen = CAY_MAX(s->seen, s->readers->at);
+    }
+    feed_readers(s);
+    return 1;
+}
+
+static void on_source(cay__watch *w, uint32_t ev)
+{
+    holder_stream *s = (holder_stream *)w;
+    (void)ev;
+    if (get_free_space(s) == 0) {
+        s->paused = true;
+        cay__loop_del(s->loop, &s->w); /* a hang-up would be told again and again */
         return;
-    if (s->w.fd >= 0 && s->block && s->readers)
-        grow_ring(s,
-                  LAST_MAX); /* what the pipe still has must not push out what a reader waits for */
-    uint64_t from = s->end;
-    while (s->w.fd >= 0 && s->end - from < LAST_MAX && read_source(s))
-        continue;
-    s->over = true;
-    s->final = s->end;
-    push_all(s);
-    update_hold(s);
+    }
+    int k = read_source(s);
+    if (k < 0) {
+        source_over(s);
+        s->ops->source_ended(s);
+    } else if (k == 0 && s->ended) {
+        s->last = CAY_MIN(s->last, s->head);
+        feed_readers(s);
+    }
+}
+
+uint32_t cay__ring_size(uint32_t asked)
+{
+    if (asked)
+        return CAY_MAX((asked + 4095u) & ~4095u, 4096u);
+    return CAY__RING_DEFAULT;
+}
+
+void cay__stream_set(holder_stream *s, uint32_t flags, uint32_t ring, int64_t began_ms)
+{
+    s->flags = flags;
+    s->ring_size = ring;
+    s->began_ms = began_ms;
+}
+
+void cay__stream_open(holder_stream *s, int fd)
+{
+    s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
+    s->paused = true;
+    cay__stream_resume(s);
+}
+
+bool cay__stream_drain(holder_stream *s)
+{
+    for (int i = 0; s->w.fd >= 0 && i < 64; i++) {
+        if (get_free_space(s) == 0)
+            return false;
+        int k = read_source(s);
+        if (k < 0)
+            source_over(s);
+        if (k <= 0)
+            break;
+    }
+    return s->w.fd < 0;
+}
+
+/* A blocking reader that made the source wait gets what is in there, too. */
+void cay__stream_end(holder_stream *s)
+{
+    bool all = cay__stream_drain(s) || get_free_space(s) > 0;
+    s->ended = true;
+    s->last = s->head;
+    if (!all)
+        s->last += PIPE_MAX;
+    feed_readers(s);
+}
+
+void cay__stream_close(holder_stream *s)
+{
+    while (s->readers)
+        reader_free(s->readers);
+    if (s->w.fd >= 0)
+        source_over(s);
+    *s->kept -= count_held_bytes(s);
+    if (s->ring.map)
+        munmap(s->ring.map, HEADER + s->ring.size);
+    s->ring.map = NULL;
+    cay__close_fd(&s->ring.fd);
+}
+
+size_t cay__stream_read(holder_stream *s, uint64_t offset, char *buf, size_t cap, bool one_time,
+                        cay_m_data *out)
+{
+    uint64_t at = begin_at(s, offset, out), until = UINT64_MAX;
+    size_t done = 0;
+    if (one_time && s->ring.map)
+        out->ms = cay__marks_find(&ring_header(s)->marks, at, &until);
+    cap = (size_t)CAY_MIN(cap, until - at);
+    while (s->ring.map && done < cap && at < s->head) {
+        size_t n;
+        const char *p = ring_at(s, at, &n);
+        n = CAY_MIN(n, cap - done);
+        memcpy(buf + done, p, n);
+        done += n;
+        at += n;
+    }
+    out->eof = at >= s->head && is_over(s);
+    return done;
 }

@@ -143,7 +143,7 @@ void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds, int 
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, s->spawn.proc);
-    proc *old = NULL;
+    keeper_proc *old = NULL;
     if (cay__id_valid(id, 'p'))
         old = proc_find(b, id);
     if (old && s->ended) /* it was lost to us for a while only */
@@ -155,23 +155,25 @@ void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds, int 
     for (int i = 0; i < 5; i++)
         if (s->fds >> i & 1 && at < nfds)
             slot[i] = CAY_STEAL_FD(fds[at++]);
-    proc *p = proc_new(b, id);
+    keeper_proc *p = proc_new(b, id);
     memcpy(p->tag, s->spawn.tag, sizeof p->tag);
     memcpy(p->title, s->spawn.title, sizeof p->title);
     p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
     proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & (CAY_SPAWN_ALL | CAY_SPAWN_UNIT);
-    if (s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX)
+    if (s->spawn.ring >= 4096 && s->spawn.ring <= CAY__RING_MAX)
         p->ring_bytes = s->spawn.ring & ~4095u;
     else
-        p->ring_bytes = RING_DEFAULT;
+        p->ring_bytes = CAY__RING_DEFAULT;
     p->started_ms = CAY_MAX(s->spawn.started_ms, 0); /* the time since then has to be a number */
     p->started = true;
     proc_count(p, 1);
-    for (int i = 0; i < 2; i++)
-        if (slot[3 + i] >= 0 && !ring_adopt(&p->out[i], slot[3 + i]))
+    for (int i = 0; i < 2; i++) {
+        cay__stream_set(&p->out[i], p->flags, p->ring_bytes, p->started_ms);
+        if (slot[3 + i] >= 0 && !cay__ring_adopt(&p->out[i], slot[3 + i]))
             close(slot[3 + i]);
+    }
     if ((p->flags & CAY_SPAWN_TTY) && slot[1] >= 0 && slot[0] < 0)
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);

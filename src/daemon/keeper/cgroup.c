@@ -455,7 +455,7 @@ static char *exec_name(char *out, size_t cap, uint32_t number)
     return join_path(out, cap, "x", cay__str_u64(n, number - 1));
 }
 
-void cgroup_exec_adopt(proc *p, uint32_t number)
+void cgroup_exec_adopt(keeper_proc *p, uint32_t number)
 {
     char name[24], path[40];
     if (!number || p->b->tenant_fd < 0)
@@ -469,7 +469,7 @@ void cgroup_exec_adopt(proc *p, uint32_t number)
     p->b->last_group = CAY_MAX(p->b->last_group, number);
 }
 
-void cgroup_exec_make(proc *p)
+void cgroup_exec_make(keeper_proc *p)
 {
     char name[24];
     keeper_box *b = p->b;
@@ -490,7 +490,7 @@ void cgroup_exec_make(proc *p)
  * Linux 6.18), and whoever is born into such a group is taken for one that raced with it, and
  * killed too. Processes that outlive their command stay in its group; it goes with the sandbox
  * then. */
-void cgroup_exec_remove(proc *p)
+void cgroup_exec_remove(keeper_proc *p)
 {
     char one, name[24];
     keeper_box *b = p->b;
@@ -506,7 +506,7 @@ void cgroup_exec_remove(proc *p)
     }
 }
 
-bool cgroup_exec_kill(proc *p)
+bool cgroup_exec_kill(keeper_proc *p)
 {
     p->group.killed = true;
     return p->group.dir >= 0 && cay__fd_write_file(p->group.dir, "cgroup.kill", "1");

@@ -238,13 +238,13 @@ static void on_proc_find(const request *r)
 
 static void on_procs(const request *r)
 {
-    for (proc *p = r->b->procs; p; p = p->next)
+    for (keeper_proc *p = r->b->procs; p; p = p->next)
         if (p->started)
             proc_reply(r->c, p);
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
-static stream *find_stream(const request *r)
+static holder_stream *find_stream(const request *r)
 {
     uint32_t which = ((const cay_m_stream *)r->body)->which;
     if (which == CAY_STDOUT || (which == CAY_STDERR && !(r->p->flags & CAY_SPAWN_TTY)))
@@ -255,12 +255,12 @@ static stream *find_stream(const request *r)
 
 static void on_output(const request *r)
 {
-    stream *s = find_stream(r);
+    holder_stream *s = find_stream(r);
     cay_m_data d;
     if (!s)
         return;
     if (r->nfds == 1 &&
-        stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
+        cay__stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
         reply(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
     else
         reply_error(r->c, CAY_EINVAL, 0, "bad_request",
@@ -271,11 +271,11 @@ static void on_read(const request *r)
 {
     const cay_m_stream *m = r->body;
     static char buf[CAY_CHUNK];
-    stream *s = find_stream(r);
+    holder_stream *s = find_stream(r);
     cay_m_data d;
     if (!s)
         return;
-    size_t n = stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), m->b, &d);
+    size_t n = cay__stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), m->b, &d);
     reply(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
-void proc_drop_stdin(proc *p)
+void proc_drop_stdin(keeper_proc *p)
 {
     if (p->in.fd < 0)
         return;
@@ -16,7 +16,7 @@ void proc_drop_stdin(proc *p)
 
 static void on_writable(cay__watch *w, uint32_t ev)
 {
-    proc *p = (proc *)((char *)w - offsetof(proc, in));
+    keeper_proc *p = (keeper_proc *)((char *)w - offsetof(keeper_proc, in));
     ssize_t n = 0;
     (void)ev;
     while (p->in_at < p->in_len &&
@@ -46,7 +46,7 @@ static void on_writable(cay__watch *w, uint32_t ev)
 
 void proc_write(const request *r)
 {
-    proc *p = r->p;
+    keeper_proc *p = r->p;
     if ((p->in.fd < 0 || p->ended) && !reply_error(r->c, CAY_ESTATE, 0, "stdin_closed",
                                                    "stdin of this process is not open", NULL))
         return;
@@ -65,7 +65,7 @@ void proc_write(const request *r)
     CAY_FAULT("keeper.stdin.written");
 }
 
-void proc_close_stdin(proc *p)
+void proc_close_stdin(keeper_proc *p)
 {
     if (p->flags & CAY_SPAWN_TTY) {
         (void)!write(p->in.fd, "\4", 1); /* end of transmission; nothing where it is closed */

@@ -95,7 +95,7 @@ static void compact_journal(void)
             op = J_LIVE;
         v[n++] =
             (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
-        for (const proc *p = b->procs; p; p = p->next)
+        for (const keeper_proc *p = b->procs; p; p = p->next)
             if (p->ended || p->killing)
                 x[m++] = rec_of(J_EXIT, b, p->id, 0, p->ended ? p->exit.reason : "time");
     }

@@ -8,14 +8,16 @@
  *   ctl.c      what init says           pause.c    standing still until it is told otherwise
  *   pool.c     parked sandboxes         helper.c   those who work for us
  *   rootfs.c   sandboxes/, layers/
- *   proc.c     commands, exits, time-outs stream.c output rings and their readers
- *   start.c    how a command begins     input.c    its stdin, size, signals
+ *   proc.c     commands, exits, time-outs start.c    how a command begins
+ *   input.c    its stdin, size, signals
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
  *   freeze.c   standing still for who copies its files
  *   turn.c     another root under a live one: snapshots, going back
  *   hold.c     requests that wait for either
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
+ *
+ * What is kept of output, and who reads it, is daemon/holder/stream.h.
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client,
  * helper or init, is checked for length and range before use.
@@ -25,7 +27,6 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/loop.h>
-#include <base/marks.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>
 #include <base/str.h>
@@ -33,14 +34,13 @@
 #include <cay/client.h>
 #include <cay/sys/provider.h>
 #include <proto/init.h>
+#include <daemon/holder/stream.h>
 #include "job.h"
 
-#define STORE_BASE   0x70000000u /* ids on disk; above every range systemd hands out */
-#define BLOCK_IDS    65536u
-#define BLOCKS_MAX   4092u
-#define RING_DEFAULT (1u << 20)
-#define RING_MAX     (16u << 20)
-#define PROCS_MAX    512 /* kept per sandbox, live and ended */
+#define STORE_BASE 0x70000000u /* ids on disk; above every range systemd hands out */
+#define BLOCK_IDS  65536u
+#define BLOCKS_MAX 4092u
+#define PROCS_MAX  512 /* kept per sandbox, live and ended */
 #define ROOTS                                                                                      \
     4 /* that sandboxes are kept ready with: the default one, and those that are asked for again   \
          and again */
@@ -57,36 +57,9 @@
     } while (0)
 
 typedef struct keeper_box keeper_box;
-typedef struct proc proc;
+typedef struct keeper_proc keeper_proc;
 typedef struct client client;
 typedef struct helper helper;
-
-typedef struct reader {
-    cay__watch w; /* the client's write end; first, so that a watch is its reader */
-    struct stream *s;
-    uint64_t at; /* next offset it gets */
-    int64_t stalled_ms;
-    bool watched;
-    struct reader *next;
-} reader;
-
-typedef struct ring {
-    int fd; /* memfd, -1 until the first byte */
-    char *map;
-    uint32_t size;
-} ring;
-
-typedef struct stream {
-    cay__watch w; /* read end or pty master; fd -1 when over */
-    proc *p;
-    int which; /* 0 stdout, 1 stderr */
-    ring ring;
-    uint64_t head; /* bytes ever seen */
-    uint64_t seen; /* what some reader has had */
-    uint64_t lost; /* bytes that left the ring before */
-    reader *readers;
-    bool paused; /* not looked at: its command has not started, or it waits for a blocking reader */
-} stream;
 
 typedef struct own_group {
     int dir, procs;  /* the directory, -1: no group, and its cgroup.procs */
@@ -94,9 +67,9 @@ typedef struct own_group {
     bool killed;
 } own_group;
 
-struct proc {
-    proc *next, *newer; /* of its sandbox, newest first */
-    proc *same;         /* chain in keeper.procs */
+struct keeper_proc {
+    keeper_proc *next, *newer; /* of its sandbox, newest first */
+    keeper_proc *same;         /* chain in keeper.procs */
     keeper_box *b;
     char id[CAY_WIRE_ID];
     char tag[40], title[64];
@@ -106,7 +79,7 @@ struct proc {
     uint32_t flags;
     uint32_t ring_bytes, ran; /* ran: as cay_m_proc.ended */
     int64_t started_ms;
-    stream out[2];
+    holder_stream out[2];
     cay__watch in;  /* write end of stdin, watched while a write waits; the pty master for a tty */
     client *writer; /* whose WRITE waits */
     char *in_data;
@@ -175,7 +148,7 @@ struct keeper_box {
     client *pauser;
     client *frozen_for; /* stands still while this one copies its files */
     struct held *held;  /* requests that wait meanwhile */
-    proc *procs, *oldest;
+    keeper_proc *procs, *oldest;
     unsigned nprocs, nlive, last_group;
     char forget[CAY_WIRE_ID]; /* a command init need not remember; told with the next one */
     own_group idle;           /* one that a command left empty */
@@ -232,7 +205,7 @@ typedef struct request {
     int *fds;
     int nfds;
     keeper_box *b; /* as the table demands */
-    proc *p;
+    keeper_proc *p;
 } request;
 
 typedef struct job_wait {
@@ -287,7 +260,7 @@ typedef struct keeper_state {
     cay__watch listener;
     client *clients;
     keeper_box *boxes;
-    proc *procs[1024]; /* by id */
+    keeper_proc *procs[1024]; /* by id */
     unsigned nboxes, nlive;
     pending *waiting; /* creates without a box yet */
     helper zygotes[8], janitor, sweeper, lender;
@@ -334,13 +307,13 @@ bool cgroup_limits(keeper_box *b,
                    const cay_limits *l); /* as they are to be; they may be other ones already */
 void cgroup_limits_ahead(keeper_box *b);
 bool cgroup_freeze(keeper_box *b, bool on);
-void cgroup_exec_make(proc *p); /* own group of a command, where there can be one */
-void cgroup_exec_remove(proc *p);
-bool cgroup_exec_kill(proc *p);
+void cgroup_exec_make(keeper_proc *p); /* own group of a command, where there can be one */
+void cgroup_exec_remove(keeper_proc *p);
+bool cgroup_exec_kill(keeper_proc *p);
 void cgroup_usage(keeper_box *b, cay_m_usage *u);
 void cgroup_box_enable(keeper_box *b);
 int cgroup_join_files(keeper_box *b, int *fds, keeper_job *j);
-void cgroup_exec_adopt(proc *p, uint32_t number);
+void cgroup_exec_adopt(keeper_proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
 /* rootfs.c */
@@ -422,42 +395,31 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 void hold_created(pending *p); /* it is made, or will not be */
 void hold_client_gone(const client *c);
 /* proc.c */
-proc *proc_new(keeper_box *b, const char *id);
-proc *proc_find(keeper_box *b, const char *ref);
-void proc_free(proc *p);
-void proc_count(proc *p, int by);                       /* among the live ones of its sandbox */
-void proc_label(proc *p, const char *labels, size_t n); /* once */
-void proc_reply(client *c, const proc *p);
+keeper_proc *proc_new(keeper_box *b, const char *id);
+keeper_proc *proc_find(keeper_box *b, const char *ref);
+void proc_free(keeper_proc *p);
+void proc_count(keeper_proc *p, int by); /* among the live ones of its sandbox */
+void proc_label(keeper_proc *p, const char *labels, size_t n); /* once */
+void proc_reply(client *c, const keeper_proc *p);
 void proc_exited(keeper_box *b, const cay_g_exit *x);
-void proc_settle(proc *p);
+void proc_settle(keeper_proc *p);
 void proc_lost(keeper_box *b); /* the sandbox died: every command ends now */
-void proc_arm(proc *p, uint64_t timeout_ms);
+void proc_arm(keeper_proc *p, uint64_t timeout_ms);
 void proc_on_client_gone(client *c);
 /* start.c */
 void proc_spawn(const request *r);
-void proc_begin(proc *p, int pid); /* it runs */
+void proc_begin(keeper_proc *p, int pid); /* it runs */
 void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds);
-void proc_open_io(proc *p, int in, int out, int err);
-void proc_answer(client *c, proc *p,
-                 uint32_t flags);  /* and the exit, now or later, when WAIT is set */
-void proc_answer_starter(proc *p); /* who asked for it, if that was not done */
+void proc_open_io(keeper_proc *p, int in, int out, int err);
+void proc_answer(client *c, keeper_proc *p,
+                 uint32_t flags);         /* and the exit, now or later, when WAIT is set */
+void proc_answer_starter(keeper_proc *p); /* who asked for it, if that was not done */
 /* input.c */
 void proc_write(const request *r);
-void proc_close_stdin(proc *p);
-void proc_drop_stdin(proc *p); /* our end of it */
+void proc_close_stdin(keeper_proc *p);
+void proc_drop_stdin(keeper_proc *p); /* our end of it */
 void proc_resize(const request *r);
 void proc_signal(const request *r);
-/* stream.c */
-void stream_open(stream *s, int fd);
-bool stream_drain(stream *s); /* true when it is over */
-void stream_close(stream *s);
-void stream_resume(stream *s); /* its command started; or look again whether a reader made room, or
-                                  waited too long */
-void stream_feed(stream *s);
-bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
-size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time,
-                   cay_m_data *out);
-bool ring_adopt(stream *s, int fd);
 /* turn.c */
 void turn_ask(const request *r);
 void turn_adopt(keeper_box *b); /* finishes what a keeper that died had begun */

@@ -151,8 +151,9 @@ static void on_sweep_timer(cay__timer *t)
         if (b->restore)
             net_restore(b);
         n += b->phase == BOX_LIVE;
-        for (proc *p = b->procs; p; p = p->next)
-            stream_resume(&p->out[0]), stream_resume(&p->out[1]);
+        for (keeper_proc *p = b->procs; p; p = p->next)
+            for (int k = 0; k < 2; k++)
+                cay__stream_resume(&p->out[k]);
     }
     for (keeper_box *b = keeper.boxes; b && keeper.sweeper.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)

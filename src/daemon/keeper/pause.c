@@ -31,7 +31,7 @@ static void freeze_now(cay__timer *t)
 
 void box_spawned(keeper_box *b)
 {
-    for (proc *p = b->procs; p && b->pausing; p = p->next)
+    for (keeper_proc *p = b->procs; p && b->pausing; p = p->next)
         if (!p->started)
             return;
     if (b->pausing && !b->holding)

@@ -7,21 +7,39 @@
 #define GRACE_MS  1000 /* between TERM and KILL */
 #define SETTLE_MS 200  /* a background child may hold the pipe for so long */
 
-static proc **find_bucket(const char *id)
+static keeper_proc **find_bucket(const char *id)
 {
     return &keeper.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(keeper.procs)];
 }
 
-proc *proc_new(keeper_box *b, const char *id)
+static void keep_ring(holder_stream *s)
 {
-    proc *p = cay__alloc(sizeof *p);
+    const keeper_proc *p = s->owner;
+    box_tell(p->b, CAY_G_KEEP, p->id, (uint64_t)s->which, 0, s->ring.fd);
+    CAY_FAULT("keeper.ring.made");
+}
+
+static void on_source_ended(holder_stream *s)
+{
+    proc_settle(s->owner);
+}
+
+static const holder_stream_ops stream_ops = { keep_ring, on_source_ended };
+
+keeper_proc *proc_new(keeper_box *b, const char *id)
+{
+    keeper_proc *p = cay__alloc(sizeof *p);
     p->b = b;
     cay__str_copy(p->id, sizeof p->id, id);
     p->group.dir = p->group.procs = p->in.fd = -1;
     for (int i = 0; i < 2; i++) {
-        p->out[i].p = p;
-        p->out[i].which = i;
-        p->out[i].w.fd = p->out[i].ring.fd = -1;
+        p->out[i] = (holder_stream){ .ops = &stream_ops,
+                                     .loop = &keeper.loop,
+                                     .kept = &b->kept,
+                                     .owner = p,
+                                     .which = i,
+                                     .w.fd = -1,
+                                     .ring.fd = -1 };
     }
     p->next = b->procs;
     *(b->procs ? &b->procs->newer : &b->oldest) = p;
@@ -32,24 +50,24 @@ proc *proc_new(keeper_box *b, const char *id)
     return p;
 }
 
-void proc_label(proc *p, const char *labels, size_t n)
+void proc_label(keeper_proc *p, const char *labels, size_t n)
 {
     p->nlabels = CAY_MIN(n, CAY_LABELS_MAX);
     p->labels = memcpy(cay__alloc(p->nlabels + 1), labels, p->nlabels);
 }
 
 /* A service is no use of the sandbox: one that does nothing else is idle. */
-void proc_count(proc *p, int by)
+void proc_count(keeper_proc *p, int by)
 {
     if (p->started && !(p->flags & CAY_SPAWN_UNIT))
         p->b->nlive += (unsigned)by;
 }
 
-void proc_free(proc *p)
+void proc_free(keeper_proc *p)
 {
     *(p->newer ? &p->newer->next : &p->b->procs) = p->next;
     *(p->next ? &p->next->newer : &p->b->oldest) = p->newer;
-    proc **at = find_bucket(p->id);
+    keeper_proc **at = find_bucket(p->id);
     while (*at != p)
         at = &(*at)->same;
     *at = p->same;
@@ -60,8 +78,8 @@ void proc_free(proc *p)
     proc_drop_stdin(p);
     free(p->in_data);
     free(p->labels);
-    stream_close(&p->out[0]);
-    stream_close(&p->out[1]);
+    cay__stream_close(&p->out[0]);
+    cay__stream_close(&p->out[1]);
     cgroup_exec_remove(p);
     cay__close_fd(&p->group.dir);
     cay__close_fd(&p->group.procs);
@@ -73,17 +91,17 @@ void proc_free(proc *p)
     free(p);
 }
 
-proc *proc_find(keeper_box *b, const char *ref)
+keeper_proc *proc_find(keeper_box *b, const char *ref)
 {
     uint64_t pid = 0;
     bool number = cay__str_to_u64(ref, &pid);
-    proc *ended = NULL;
+    keeper_proc *ended = NULL;
     if (cay__id_valid(ref, 'p')) {
         for (ended = *find_bucket(ref); ended && (ended->b != b || strcmp(ended->id, ref));)
             ended = ended->same;
         return ended;
     }
-    for (proc *p = b->procs; p; p = p->next) {
+    for (keeper_proc *p = b->procs; p; p = p->next) {
         if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
             if (!p->ended)
                 return p;
@@ -93,7 +111,7 @@ proc *proc_find(keeper_box *b, const char *ref)
     return ended;
 }
 
-void proc_reply(client *c, const proc *p)
+void proc_reply(client *c, const keeper_proc *p)
 {
     char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
     cay_m_proc m = { .pid = p->pid,
@@ -113,7 +131,7 @@ void proc_reply(client *c, const proc *p)
 }
 
 /* Which limit, if any, ended it: read only when something went wrong. */
-static const char *find_exit_reason(proc *p, int status)
+static const char *find_exit_reason(keeper_proc *p, int status)
 {
     keeper_box *b = p->b;
     cay_m_usage u = { 0 };
@@ -150,7 +168,7 @@ static const char *find_exit_reason(proc *p, int status)
 }
 
 /* Tells the exit once the output is in, or 200 ms later. */
-void proc_settle(proc *p)
+void proc_settle(keeper_proc *p)
 {
     bool over = p->out[0].w.fd < 0 && p->out[1].w.fd < 0;
     if (!p->ended || (!over && !p->settled))
@@ -159,10 +177,10 @@ void proc_settle(proc *p)
     p->settled = true;
     CAY_FAULT("keeper.exit.tell");
     cay__timer_cancel(&p->timer);
+    cay__stream_end(&p->out[0]);
+    cay__stream_end(&p->out[1]);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
-    stream_feed(&p->out[0]);
-    stream_feed(&p->out[1]);
     for (waiter *w = p->waiters, *next; w; w = next) {
         next = w->next;
         reply(w->c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
@@ -173,20 +191,18 @@ void proc_settle(proc *p)
         deadline_touch(p->b);
 }
 
-static void settle_now(proc *p)
+static void settle_now(keeper_proc *p)
 {
-    stream_drain(&p->out[0]);
-    stream_drain(&p->out[1]);
     p->settled = true;
     proc_settle(p);
 }
 
 static void on_settle(cay__timer *t)
 {
-    settle_now((proc *)((char *)t - offsetof(proc, timer)));
+    settle_now((keeper_proc *)((char *)t - offsetof(keeper_proc, timer)));
 }
 
-static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
+static void end_with(keeper_proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
 {
     memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
     if (WIFSIGNALED(status))
@@ -215,7 +231,7 @@ void proc_exited(keeper_box *b, const cay_g_exit *x)
 {
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, x->proc);
-    proc *p = proc_find(b, id);
+    keeper_proc *p = proc_find(b, id);
     if (!p || p->ended)
         return;
     if (!p->started)
@@ -232,14 +248,14 @@ void proc_exited(keeper_box *b, const cay_g_exit *x)
     CAY_FAULT("keeper.exit.recorded");
     event_send(b->id, "exit", reason, p->id, p->exit.code);
     cay__timer_cancel(&p->timer);
-    bool a = stream_drain(&p->out[0]), e = stream_drain(&p->out[1]);
+    bool a = cay__stream_drain(&p->out[0]), e = cay__stream_drain(&p->out[1]);
     if (a && e) {
         proc_settle(p);
     } else {
         p->timer.fn = on_settle;
         cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
-        stream_resume(&p->out[0]);
-        stream_resume(&p->out[1]);
+        cay__stream_resume(&p->out[0]);
+        cay__stream_resume(&p->out[1]);
     }
     proc_answer_starter(p);
     box_spawned(b);
@@ -247,7 +263,7 @@ void proc_exited(keeper_box *b, const cay_g_exit *x)
 
 void proc_lost(keeper_box *b)
 {
-    for (proc *p = b->procs; p; p = p->next) {
+    for (keeper_proc *p = b->procs; p; p = p->next) {
         if (p->starter)
             reply_error(p->starter, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
         p->starter = NULL;
@@ -261,7 +277,7 @@ void proc_lost(keeper_box *b)
 
 static void on_timeout(cay__timer *t)
 {
-    proc *p = (proc *)((char *)t - offsetof(proc, timer));
+    keeper_proc *p = (keeper_proc *)((char *)t - offsetof(keeper_proc, timer));
     if (p->ended || (p->killing && CAY__MUTANT("tree-kill")))
         return;
     if (!p->killing) {
@@ -277,7 +293,7 @@ static void on_timeout(cay__timer *t)
     cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + GRACE_MS);
 }
 
-void proc_arm(proc *p, uint64_t timeout_ms)
+void proc_arm(keeper_proc *p, uint64_t timeout_ms)
 {
     p->timer.fn = on_timeout;
     cay__timer_arm(&keeper.loop, &p->timer,
@@ -287,7 +303,7 @@ void proc_arm(proc *p, uint64_t timeout_ms)
 void proc_on_client_gone(client *c)
 {
     for (keeper_box *b = keeper.boxes; b; b = b->next)
-        for (proc *p = b->procs; p; p = p->next) {
+        for (keeper_proc *p = b->procs; p; p = p->next) {
             if (p->starter == c)
                 p->starter = NULL;
             if (p->writer == c)

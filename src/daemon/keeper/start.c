@@ -8,7 +8,7 @@
 static bool make_room(keeper_box *b)
 {
     while (b->nprocs >= PROCS_MAX || b->kept > KEPT_MAX) {
-        proc *victim = b->oldest;
+        keeper_proc *victim = b->oldest;
         while (victim && (!victim->settled || victim->waiters))
             victim = victim->newer;
         if (!victim)
@@ -21,14 +21,14 @@ static bool make_room(keeper_box *b)
     return true;
 }
 
-void proc_answer(client *c, proc *p, uint32_t flags)
+void proc_answer(client *c, keeper_proc *p, uint32_t flags)
 {
     proc_reply(c, p);
     if ((flags & CAY_SPAWN_WAIT) && !p->settled)
         waiter_add(&p->waiters, c, false);
 }
 
-void proc_answer_starter(proc *p)
+void proc_answer_starter(keeper_proc *p)
 {
     client *c = p->starter;
     p->starter = NULL;
@@ -64,13 +64,13 @@ static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
     return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
            memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX && tail >= strings &&
            tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob &&
-           m->envc <= m->blob && m->ring <= RING_MAX && !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
+           m->envc <= m->blob && m->ring <= CAY__RING_MAX && !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
 }
 
 /* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the
  * blob. */
-static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, const int io[6],
-                       int blob)
+static bool send_spawn(keeper_proc *p, const cay_m_spawn *m, const char *tail, size_t len,
+                       const int io[6], int blob)
 {
     struct {
         cay_msg h;
@@ -124,26 +124,29 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     return true;
 }
 
-void proc_open_io(proc *p, int in, int out, int err)
+void proc_open_io(keeper_proc *p, int in, int out, int err)
 {
     if (in >= 0) {
         p->in = (cay__watch){ .fd = in };
         cay__fd_nonblock(in, true);
     }
-    if (out >= 0)
-        stream_open(&p->out[0], out);
-    if (err >= 0)
-        stream_open(&p->out[1], err);
+    const int fds[2] = { out, err };
+    for (int i = 0; i < 2; i++) {
+        cay__stream_set(&p->out[i], p->flags, p->ring_bytes, p->started_ms);
+        p->out[i].started = p->started;
+        if (fds[i] >= 0)
+            cay__stream_open(&p->out[i], fds[i]);
+    }
 }
 
 /* Readers that come along. */
-static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
+static void attach_readers(keeper_proc *p, uint32_t flags, int *fds, int nfds)
 {
     static const uint32_t bits[] = { CAY_SPAWN_OUT, CAY_SPAWN_ERR };
     cay_m_data d;
     for (int i = 0, at = 0; i < 2; i++)
         if ((flags & bits[i]) && at < nfds)
-            stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
+            cay__stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
 }
 
 void proc_spawn(const request *r)
@@ -155,7 +158,7 @@ void proc_spawn(const request *r)
         !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first",
                      NULL))
         return;
-    proc *old = proc_find(b, m->proc);
+    keeper_proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
         attach_readers(old, m->flags, r->fds, r->nfds);
         if (old->started)
@@ -191,7 +194,7 @@ void proc_spawn(const request *r)
     if (!make_pipes(m->flags, io) &&
         !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
         return;
-    proc *p = proc_new(b, m->proc);
+    keeper_proc *p = proc_new(b, m->proc);
     cay__str_copy(p->tag, sizeof p->tag, m->tag);
     cay__str_copy(p->title, sizeof p->title, m->title);
     size_t strings = 0;
@@ -199,10 +202,7 @@ void proc_spawn(const request *r)
         strings = m->blob;
     proc_label(p, r->tail + strings, r->tail_len - strings);
     p->flags = m->flags;
-    if (m->ring)
-        p->ring_bytes = CAY_MAX((m->ring + 4095u) & ~4095u, 4096u);
-    else
-        p->ring_bytes = RING_DEFAULT;
+    p->ring_bytes = cay__ring_size(m->ring);
     p->started_ms = cay__clock_ms();
     p->starter = c;
     if (m->timeout_ms) {
@@ -223,9 +223,9 @@ void proc_spawn(const request *r)
     }
 }
 
-void proc_begin(proc *p, int pid)
+void proc_begin(keeper_proc *p, int pid)
 {
-    p->started = true;
+    p->started = p->out[0].started = p->out[1].started = true;
     p->pid = pid;
     proc_count(p, 1);
     event_send(p->b->id, "exec", "", p->id, 0);
@@ -236,7 +236,7 @@ void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
     char id[CAY_WIRE_ID], step[32];
     cay__str_copy(id, sizeof id, r->proc);
     cay__str_copy(step, CAY__MUTANT("fuzz-init_msg") ? 2 * sizeof step : sizeof step, r->step);
-    proc *p = proc_find(b, id);
+    keeper_proc *p = proc_find(b, id);
     if (!p || p->started)
         return;
     if (r->sys) {
@@ -272,8 +272,8 @@ void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
         int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3); /* one watch a descriptor */
         proc_open_io(p, in, CAY_STEAL_FD(fds[0]), -1);
     }
-    stream_resume(&p->out[0]);
-    stream_resume(&p->out[1]);
+    cay__stream_resume(&p->out[0]);
+    cay__stream_resume(&p->out[1]);
     CAY_FAULT("keeper.spawn.answer");
     proc_answer_starter(p);
     box_spawned(b);
