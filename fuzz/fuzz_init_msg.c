@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     p->starter = f.c[0];
     p->flags = CAY_SPAWN_TTY | CAY_SPAWN_WAIT;
     p->ring_bytes = 4096;
-    waiter_add(&f.b->sessions, f.c[1], false);
+    cay__waiter_add(&f.b->sessions, f.c[1]->w.fd, false);
     f.b->adopting = len && data[0] & 64;
     for (int i = 0; i < PACKETS && len >= 3; i++) {
         int fds[CAY__FDS_MAX], nfds = 0;

@@ -202,7 +202,7 @@ static void block_waits_for_its_reader(void **s)
     int a[2];
     uint64_t at = 12, got = 0;
     cay_m_data d;
-    p->flags |= CAY_SPAWN_BLOCK;
+    out->flags |= CAY_SPAWN_BLOCK;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0);
     fcntl(a[0], F_SETPIPE_SZ, 4096);
     assert_true(cay__stream_attach(out, 0, a[1], &d));
@@ -231,7 +231,7 @@ static void block_gives_up_on_a_reader_after_half_a_minute(void **s)
     int a[2];
     uint64_t at = 12;
     cay_m_data d;
-    p->flags |= CAY_SPAWN_BLOCK;
+    out->flags |= CAY_SPAWN_BLOCK;
     assert_true(pipe2(a, O_CLOEXEC | O_NONBLOCK) == 0);
     fcntl(a[0], F_SETPIPE_SZ, 4096);
     assert_true(cay__stream_attach(out, 0, a[1], &d));
@@ -254,7 +254,7 @@ static void block_without_a_reader_does_not_wait(void **s)
 {
     (void)s;
     uint64_t at = 12;
-    p->flags |= CAY_SPAWN_BLOCK;
+    out->flags |= CAY_SPAWN_BLOCK;
     while (at < 30000)
         print(&at, 1000);
     turn();
@@ -335,7 +335,7 @@ static void bytes_have_the_time_when_they_came(void **s)
     (void)s;
     uint64_t at = 12;
     cay_m_data d, then;
-    p->started_ms = cay__clock_ms() - 5000;
+    out->began_ms = cay__clock_ms() - 5000;
     turn();
     poll(NULL, 0, 30);
     print(&at, 100);

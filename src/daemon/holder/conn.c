@@ -30,74 +30,40 @@ static void conn_free(holder_conn *c)
     free(c);
 }
 
-/* A client that does not take its answers is hung up on; its next look at the socket frees it. */
-void cay__conn_send(holder_conn *c, uint16_t type, const void *body, size_t len, const void *tail,
-                    size_t tlen)
-{
-    cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
-    struct iovec io[3] = { { &head, sizeof head }, { (void *)body, len }, { (void *)tail, tlen } };
-    if (cay__fd_sendv(c->w.fd, io, 3, NULL, 0, MSG_DONTWAIT) < 0)
-        shutdown(c->w.fd, SHUT_RDWR);
-}
-
-void cay__conn_error(holder_conn *c, int code, int sys, const char *reason, const char *msg)
-{
-    cay_m_error e = { .code = code, .sys = sys };
-    cay__str_copy(e.reason, sizeof e.reason, reason);
-    cay__str_copy(e.msg, sizeof e.msg, msg);
-    cay__conn_send(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
-}
-
 static void send_ok(holder_conn *c)
 {
-    cay__conn_send(c, CAY_MSG_OK, NULL, 0, NULL, 0);
+    cay__answer_ok(c->w.fd);
 }
 
-void cay__conn_send_proc(holder_conn *c, const holder_proc *p)
+void cay__conn_send_proc(int to, const holder_proc *p)
 {
     cay_m_proc m = {
         .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped
     };
-    char tail[512 + CAY_LABELS_MAX];
-    size_t n = 0;
     memcpy(m.proc, p->id, sizeof m.proc);
     if (p->ended)
         m.exit = p->exit;
-    const char *const text[] = { p->tag, p->command, "" };
-    for (size_t i = 0; i < CAY_LEN(text); i++) {
-        size_t k = strlen(text[i]) + 1;
-        memcpy(tail + n, text[i], k);
-        n += k;
-    }
-    if (p->nlabels)
-        memcpy(tail + n, p->labels, p->nlabels);
-    cay__conn_send(c, CAY_MSG_PROC, &m, sizeof m, tail, n + p->nlabels);
+    cay__answer_proc(to, &m, p->tag, p->command, p->labels, p->nlabels);
+}
+
+/* The process, and its EXIT where that is asked for: now, or when it comes. */
+static void answer_proc(holder_conn *c, holder_proc *p, uint32_t flags)
+{
+    cay__conn_send_proc(c->w.fd, p);
+    if (!(flags & CAY_SPAWN_WAIT))
+        return;
+    cay__waiter_add(&p->waiters, c->w.fd, false);
+    if (p->ended)
+        cay__waiters_tell(&p->waiters, CAY_MSG_EXIT, &p->exit, sizeof p->exit);
 }
 
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code)
 {
-    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++h->seq, .code = code };
-    memcpy(e.sandbox, h->id, sizeof h->id);
-    cay__str_copy(e.process, sizeof e.process, process);
-    cay__str_copy(e.kind, sizeof e.kind, kind);
-    cay__str_copy(e.reason, sizeof e.reason, reason);
+    cay_event_wire e = cay__event_make(++h->seq, h->id, kind, reason, process, code);
     h->past[h->seq % CAY_LEN(h->past)] = e;
     for (holder_conn *c = h->conns; c; c = c->next)
-        if (c->events && cay__fd_send(c->w.fd, &e, sizeof e, NULL, 0, MSG_DONTWAIT) < 0)
+        if (c->events && !cay__event_send(c->w.fd, &e))
             shutdown(c->w.fd, SHUT_RDWR);
-}
-
-void cay__conn_stopped(host *h)
-{
-    cay_m_boxinfo b;
-    cay__host_box(h, &b);
-    for (holder_conn *c = h->conns; c; c = c->next) {
-        if (c->box_wait)
-            cay__conn_send(c, CAY_MSG_BOX, &b, sizeof b, NULL, 0);
-        if (c->stop_wait)
-            send_ok(c);
-        c->box_wait = c->stop_wait = false;
-    }
 }
 
 typedef struct request {
@@ -127,7 +93,7 @@ static void on_list(request *r)
 
 static void on_stop(request *r)
 {
-    r->c->stop_wait = true;
+    cay__waiter_add(&r->c->h->waiters, r->c->w.fd, true);
     cay__host_stop(r->c->h, "killed");
 }
 
@@ -146,7 +112,7 @@ static void on_extend(request *r)
 
 static void on_box_wait(request *r)
 {
-    r->c->box_wait = true;
+    cay__waiter_add(&r->c->h->waiters, r->c->w.fd, false);
 }
 
 static int add_usage(const tree_proc *p, void *arg)
@@ -212,8 +178,7 @@ static void on_events(request *r)
     r->c->events = true;
     uint64_t kept = CAY_MIN(h->seq, CAY_LEN(h->past));
     for (uint64_t i = h->seq - kept + 1; m->a && i <= h->seq; i++)
-        cay__fd_send(r->c->w.fd, &h->past[i % CAY_LEN(h->past)], sizeof h->past[0], NULL, 0,
-                     MSG_DONTWAIT);
+        cay__event_send(r->c->w.fd, &h->past[i % CAY_LEN(h->past)]);
 }
 
 /* The strings of a spawn: from the tail or from a memfd that nobody can change any more. */
@@ -235,11 +200,7 @@ static void on_spawn(request *r)
     uint64_t strings = 3 + (uint64_t)m.argc + m.envc;
     holder_proc *same = cay__exec_find(h, m.proc);
     if (same) { /* asked again by a client whose answer was lost */
-        if (m.flags & CAY_SPAWN_WAIT && !same->ended)
-            r->c->wait = same;
-        cay__conn_send_proc(r->c, same);
-        if (m.flags & CAY_SPAWN_WAIT && same->ended)
-            cay__conn_send(r->c, CAY_MSG_EXIT, &same->exit, sizeof same->exit, NULL, 0);
+        answer_proc(r->c, same, m.flags);
         return;
     }
     if (h->meta.state == CAY_PAUSED || h->stopping) {
@@ -290,20 +251,14 @@ static void on_find(request *r)
         no_process(r->c, m.ref);
         return;
     }
-    cay__conn_send_proc(r->c, p);
-    if (!(m.flags & CAY_SPAWN_WAIT))
-        return;
-    if (p->ended)
-        cay__conn_send(r->c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
-    else
-        r->c->wait = p;
+    answer_proc(r->c, p, m.flags);
 }
 
 static void on_procs(request *r)
 {
     for (holder_proc *p = r->c->h->procs; p; p = p->next)
         if (p->running)
-            cay__conn_send_proc(r->c, p);
+            cay__conn_send_proc(r->c->w.fd, p);
     cay__conn_send(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
@@ -490,7 +445,7 @@ void cay__conn_refuse(int *fd)
         cay__fd_hurry(false);
 }
 
-void cay__conn_accept(host *h)
+void cay__holder_accept(host *h)
 {
     int fd = accept4(h->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)

@@ -16,13 +16,10 @@ enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
 
 holder_proc *cay__exec_find(host *h, const char *ref)
 {
-    uint64_t pid = 0;
-    bool number = cay__str_to_u64(ref, &pid);
     for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
         for (holder_proc *p = h->procs; p; p = p->next)
             if (p->running && !p->reaped == live &&
-                (strcmp(p->id, ref) == 0 ||
-                 (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
+                (strcmp(p->id, ref) == 0 || cay__ref_names(ref, p->tag, p->pid)))
                 return p;
     return NULL;
 }
@@ -64,6 +61,8 @@ static void proc_free(holder_proc *p)
         at = &(*at)->next;
     *at = p->next;
     feeds_fail(p);
+    while (p->waiters)
+        cay__waiter_drop(&p->waiters, p->waiters->to);
     watch_close(h, &p->ctl);
     watch_close(h, &p->in);
     cay__stream_close(&p->out[0]);
@@ -95,12 +94,17 @@ static void evict_oldest_proc(host *h)
         proc_free(oldest);
 }
 
-void cay__exec_forget_conn(host *h, holder_conn *c)
+void cay__exec_forget_conn(host *h, const holder_conn *c)
 {
-    for (holder_proc *p = h->procs; p; p = p->next)
+    cay__waiter_drop(&h->waiters, c->w.fd);
+    for (holder_proc *p = h->procs; p; p = p->next) {
+        cay__waiter_drop(&p->waiters, c->w.fd);
+        if (p->starter == c->w.fd)
+            p->starter = -1;
         for (feed *f = p->feeds; f; f = f->next)
             if (f->c == c)
                 f->c = NULL;
+    }
 }
 
 /* Tells the exit once, when both streams have ended or their time is up. */
@@ -117,11 +121,7 @@ static void finish_proc(holder_proc *p)
     p->exit.lost_err = p->out[1].lost;
     feeds_fail(p);
     watch_close(h, &p->in);
-    for (holder_conn *c = h->conns; c; c = c->next)
-        if (c->wait == p) {
-            c->wait = NULL;
-            cay__conn_send(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
-        }
+    cay__waiters_tell(&p->waiters, CAY_MSG_EXIT, &p->exit, sizeof p->exit);
     if (strcmp(p->exit.reason, "time") == 0)
         cay__conn_event(h, "limit", "time", p->id, 0);
     cay__conn_event(h, "exit", p->exit.reason, p->id, p->exit.code);
@@ -150,19 +150,8 @@ void cay__exec_on_linger(cay__timer *t)
 
 void cay__exec_on_exit_status(holder_proc *p, const child_msg *m)
 {
-    int st = m->a;
-    int sig = 0;
-    if (WIFSIGNALED(st))
-        sig = WTERMSIG(st);
-    if (sig)
-        p->exit.code = 128 + sig;
-    else
-        p->exit.code = WEXITSTATUS(st);
-    p->exit.signal = sig;
-    p->exit.cpu_us = m->c;
-    p->exit.max_rss = m->d;
-    memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
-    cay__str_copy(p->exit.reason, sizeof p->exit.reason, CAY_OR(p->why, sig ? "signal" : "exit"));
+    const char *how = WIFSIGNALED(m->a) ? "signal" : "exit";
+    cay__exit_set(&p->exit, p->id, m->a, CAY_OR(p->why, how), m->c, m->d);
     p->reaped = true;
     cay__timer_cancel(&p->timeout);
     if (streams_over(p))
@@ -221,11 +210,8 @@ static void on_started(holder_proc *p, const child_msg *m)
     p->start = m->c;
     p->running = true;
     write_journal(h, p->pid, m->c);
-    for (holder_conn *c = h->conns; c; c = c->next)
-        if (c->spawning == p) {
-            c->spawning = NULL;
-            cay__conn_send_proc(c, p);
-        }
+    cay__conn_send_proc(p->starter, p);
+    p->starter = -1;
     cay__conn_event(h, "exec", "", p->id, 0);
 }
 
@@ -244,12 +230,7 @@ static void on_failed(holder_proc *p, const child_msg *m)
     else
         why = "command_not_started";
     snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
-    for (holder_conn *c = p->h->conns; c; c = c->next)
-        if (c->spawning == p) {
-            c->spawning = NULL;
-            c->wait = NULL;
-            cay__conn_error(c, code, m->a, why, msg);
-        }
+    cay__answer_error(p->starter, code, m->a, why, msg, NULL);
     proc_free(p);
 }
 

@@ -175,7 +175,7 @@ static void on_look(cay__timer *t)
 static void on_listen(cay__watch *w, uint32_t events)
 {
     (void)events;
-    cay__conn_accept((host *)((char *)w - offsetof(host, listen)));
+    cay__holder_accept((host *)((char *)w - offsetof(host, listen)));
 }
 
 static void on_signals(cay__watch *w, uint32_t events)
@@ -267,7 +267,9 @@ static void shut_down_host(host *h)
     if (fstat(h->dir, &st) == 0 && st.st_nlink > 0)
         save_meta(h);
     cay__conn_event(h, "stopped", h->meta.reason, "", 0);
-    cay__conn_stopped(h);
+    cay_m_boxinfo gone;
+    cay__host_box(h, &gone);
+    cay__waiters_tell(&h->waiters, CAY_MSG_BOX, &gone, sizeof gone);
     cay__exec_free_all(h);
     if (h->journal >= 0 && ftruncate(h->journal, 0) < 0)
         cay__close_fd(&h->journal);

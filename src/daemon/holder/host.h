@@ -11,10 +11,10 @@
  */
 #pragma once
 #include <proto/local_record.h>
+#include "answer.h"
 #include "child.h"
 #include "stream.h"
 #include <base/fsop.h>
-#include <cay/sys/provider.h>
 #include <proto/keeper.h>
 
 typedef struct host host;
@@ -24,9 +24,7 @@ typedef struct holder_conn holder_conn;
 struct holder_conn {
     cay__watch w;
     host *h;
-    holder_proc *wait;     /* wants its EXIT */
-    holder_proc *spawning; /* wants PROC or ERROR */
-    bool box_wait, stop_wait, events;
+    bool events;
     holder_conn *next;
 };
 
@@ -58,6 +56,8 @@ struct holder_proc {
     cay__timer timeout, kill, linger;
     const char *why;             /* reason that our own deed gives: "time", "killed" */
     bool running, reaped, ended; /* told its pid; exit known; exit told */
+    int starter;                 /* awaits the answer to its SPAWN, or -1 */
+    holder_waiter *waiters;      /* want its EXIT */
     cay_m_exit exit;
     holder_proc *next;
 };
@@ -76,8 +76,9 @@ struct host {
     cay__watch listen, signals;
     cay__timer deadline, idle, look;
     holder_conn *conns;
-    holder_proc *procs; /* newest first */
-    uint64_t kept;      /* bytes of output in rings */
+    holder_waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
+    holder_proc *procs;     /* newest first */
+    uint64_t kept;          /* bytes of output in rings */
     int64_t used_ms;
     uint64_t seq;
     cay_event_wire past[64]; /* the latest events, for a reader that learns of us late */
@@ -110,16 +111,15 @@ void cay__host_stop(host *h, const char *reason);
 void cay__host_box(const host *h, cay_m_boxinfo *out);
 
 /* conn.c */
-void cay__conn_accept(host *h);
+void cay__holder_accept(host *h);
 /* Closes a socket that a tenant may have put something into. */
 void cay__conn_refuse(int *fd);
-void cay__conn_send(holder_conn *c, uint16_t type, const void *body, size_t len, const void *tail,
-                    size_t tlen);
-void cay__conn_error(holder_conn *c, int code, int sys, const char *reason, const char *msg);
-void cay__conn_send_proc(holder_conn *c, const holder_proc *p);
+#define cay__conn_send(c, type, body, len, tail, tlen)                                             \
+    cay__answer_send((c)->w.fd, type, body, len, tail, tlen, NULL, 0)
+#define cay__conn_error(c, code, sys, reason, msg)                                                 \
+    cay__answer_error((c)->w.fd, code, sys, reason, msg, NULL)
+void cay__conn_send_proc(int to, const holder_proc *p);
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code);
-/* Answers those who wait for the box to stop. */
-void cay__conn_stopped(host *h);
 
 /* exec.c */
 void cay__exec_spawn(holder_conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
@@ -147,5 +147,5 @@ void cay__exec_close_stdin(holder_proc *p);
 bool cay__exec_resize(holder_proc *p, uint16_t cols, uint16_t rows);
 bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope);
 int cay__exec_live(const host *h); /* those with a process left */
-void cay__exec_forget_conn(host *h, holder_conn *c);
+void cay__exec_forget_conn(host *h, const holder_conn *c);
 void cay__exec_free_all(host *h);

@@ -219,7 +219,7 @@ static holder_proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     p->flags =
         m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
     p->started_ms = cay__clock_ms();
-    p->ctl.fd = p->in.fd = -1;
+    p->ctl.fd = p->in.fd = p->starter = -1;
     for (int i = 0; i < 2; i++) {
         p->out[i] = (holder_stream){ .ops = &cay__exec_stream_ops,
                                      .loop = &h->loop,
@@ -278,9 +278,9 @@ static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, i
     if (m->timeout_ms)
         cay__timer_arm(&h->loop, &p->timeout,
                        cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
-    c->spawning = p;
+    p->starter = c->w.fd;
     if (m->flags & CAY_SPAWN_WAIT)
-        c->wait = p;
+        cay__waiter_add(&p->waiters, c->w.fd, false);
 }
 
 /* Answers by an error what cannot be. */

@@ -34,22 +34,11 @@ static void drop_waiters(keeper_box *b)
 {
     cay_m_boxinfo info;
     box_info(b, &info);
-    for (waiter *w = b->waiters, *next; w; w = next) {
-        next = w->next;
-        if (w->plain)
-            reply_ok(w->c);
-        else
-            reply(w->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
-        free(w);
+    cay__waiters_tell(&b->waiters, CAY_MSG_BOX, &info, sizeof info);
+    for (holder_waiter *s; (s = b->sessions); free(s)) {
+        b->sessions = s->next;
+        cay__answer_error(s->to, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
     }
-    b->waiters = NULL;
-    for (waiter *s = b->sessions, *next; s; s = next) {
-        next = s->next;
-        if (s->c)
-            reply_error(s->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
-        free(s);
-    }
-    b->sessions = NULL;
 }
 
 /* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a

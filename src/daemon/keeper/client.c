@@ -4,38 +4,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail,
-               size_t tlen, const int *fds, int nfds)
-{
-    cay_msg h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
-    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, blen }, { (void *)tail, tlen } };
-    /* A client that does not read its answers is not waited for: it finds its connection closed. */
-    if (c && cay__fd_sendv(c->w.fd, v, tlen ? 3 : 2, fds, nfds, MSG_DONTWAIT) < 0)
-        shutdown(c->w.fd, SHUT_RDWR);
-}
-
-void reply_ok(client *c)
-{
-    reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
-}
-
-bool reply_error(client *c, int code, int sys, const char *reason, const char *msg,
-                 const char *more)
-{
-    cay_m_error e = { .code = code, .sys = sys };
-    cay__str_copy(e.reason, sizeof e.reason, reason);
-    cay__str_join(e.msg, sizeof e.msg, msg, more ? ": " : NULL, more, NULL);
-    reply(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
-    return false;
-}
-
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
 {
-    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++keeper.event_seq, .code = code };
-    cay__str_copy(e.sandbox, sizeof e.sandbox, id);
-    cay__str_copy(e.process, sizeof e.process, process);
-    cay__str_copy(e.kind, sizeof e.kind, kind);
-    cay__str_copy(e.reason, sizeof e.reason, reason);
+    cay_event_wire e = cay__event_make(++keeper.event_seq, id, kind, reason, process, code);
     for (client *c = keeper.clients; c; c = c->next) {
         if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) ||
             (c->events_few && process[0]))
@@ -44,13 +15,13 @@ void event_send(const char *id, const char *kind, const char *reason, const char
             cay_event_wire l = {
                 .time_ms = e.time_ms, .seq = e.seq, .code = (int32_t)c->events_lost, .kind = "lost"
             };
-            if (cay__fd_send(c->w.fd, &l, sizeof l, NULL, 0, MSG_DONTWAIT) < 0) {
+            if (!cay__event_send(c->w.fd, &l)) {
                 c->events_lost++;
                 continue;
             }
             c->events_lost = 0;
         }
-        if (cay__fd_send(c->w.fd, &e, sizeof e, NULL, 0, MSG_DONTWAIT) < 0)
+        if (!cay__event_send(c->w.fd, &e))
             c->events_lost++;
     }
 }
@@ -111,28 +82,9 @@ static void on_list(const request *r)
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
-void waiter_add(waiter **list, client *c, bool plain)
-{
-    waiter *w = cay__alloc(sizeof *w);
-    *w = (waiter){ c, plain, *list };
-    *list = w;
-}
-
-void waiter_drop(waiter **list, const client *c)
-{
-    while (*list)
-        if ((*list)->c == c) {
-            waiter *dead = *list;
-            *list = dead->next;
-            free(dead);
-        } else {
-            list = &(*list)->next;
-        }
-}
-
 static void on_stop(const request *r)
 {
-    waiter_add(&r->b->waiters, r->c, true);
+    cay__waiter_add(&r->b->waiters, r->c->w.fd, true);
     box_stop(r->b, "killed", false);
 }
 
@@ -142,7 +94,7 @@ static void on_destroy(const request *r)
     const cay_m_box *m = r->body;
     keeper_box *b = box_find(m->id);
     if (b) {
-        waiter_add(&b->waiters, r->c, true);
+        cay__waiter_add(&b->waiters, r->c->w.fd, true);
         box_stop(b, "removed", true);
         return;
     }
@@ -193,7 +145,7 @@ static void on_extend(const request *r)
 
 static void on_box_wait(const request *r)
 {
-    waiter_add(&r->b->waiters, r->c, false);
+    cay__waiter_add(&r->b->waiters, r->c->w.fd, false);
 }
 
 static void on_usage(const request *r)
@@ -224,11 +176,10 @@ static void on_session(const request *r)
     if ((r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) &&
         !reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL))
         return;
-    waiter *s = cay__alloc(sizeof *s), **p = &r->b->sessions;
-    s->c = r->c;
-    while (*p)
-        p = &(*p)->next;
-    *p = s;
+    holder_waiter **last = &r->b->sessions;
+    while (*last)
+        last = &(*last)->next;
+    cay__waiter_add(last, r->c->w.fd, true);
 }
 
 static void on_proc_find(const request *r)

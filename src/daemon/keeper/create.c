@@ -378,10 +378,10 @@ void box_on_client_gone(client *c)
     }
     for (keeper_box *b = keeper.boxes, *next; b; b = next) {
         next = b->next;
-        waiter_drop(&b->waiters, c);
-        for (waiter *s = b->sessions; s; s = s->next)
-            if (s->c == c)
-                s->c = NULL;
+        cay__waiter_drop(&b->waiters, c->w.fd);
+        for (holder_waiter *s = b->sessions; s; s = s->next)
+            if (s->to == c->w.fd)
+                s->to = -1;
         if (b->pending && b->pending->c == c)
             b->pending->c = NULL;
         if (b->pauser == c)

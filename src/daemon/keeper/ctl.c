@@ -15,16 +15,16 @@ bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t
 
 static void session_taken(keeper_box *b, const cay_g_result *r)
 {
-    waiter *s = b->sessions;
+    holder_waiter *s = b->sessions;
     if (!s)
         return;
     b->sessions = s->next;
-    if (s->c && r->sys)
-        reply_error(s->c, cay_code_of_errno(r->sys), r->sys,
-                    r->sys == EPERM ? "user_not_mapped" : "user_unknown",
-                    "no such user in the sandbox", NULL);
-    else if (s->c)
-        reply_ok(s->c);
+    if (r->sys)
+        cay__answer_error(s->to, cay_code_of_errno(r->sys), r->sys,
+                          r->sys == EPERM ? "user_not_mapped" : "user_unknown",
+                          "no such user in the sandbox", NULL);
+    else
+        cay__answer_ok(s->to);
     free(s);
 }
 

@@ -17,7 +17,7 @@
  *   hold.c     requests that wait for either
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
  *
- * What is kept of output, and who reads it, is daemon/holder/stream.h.
+ * What is kept of output and who reads it, and how clients are answered, is in daemon/holder.
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client,
  * helper or init, is checked for length and range before use.
@@ -34,6 +34,7 @@
 #include <cay/client.h>
 #include <cay/sys/provider.h>
 #include <proto/init.h>
+#include <daemon/holder/answer.h>
 #include <daemon/holder/stream.h>
 #include "job.h"
 
@@ -90,14 +91,8 @@ struct keeper_proc {
     bool killing;     /* its time is over: TERM was sent */
     bool started, ended, settled; /* exit known; exit told */
     cay_m_exit exit;
-    struct waiter *waiters;
+    holder_waiter *waiters;
 };
-
-typedef struct waiter {
-    client *c;
-    bool plain; /* OK is all it wants to hear */
-    struct waiter *next;
-} waiter;
 
 enum box_phase { BOX_PARKING, BOX_PARKED, BOX_BINDING, BOX_BOUND, BOX_LIVE, BOX_DYING };
 
@@ -156,8 +151,8 @@ struct keeper_box {
     uint64_t oom_seen, pids_seen;
     uint64_t cpu_us; /* of commands that ended: all there is where no group counts */
     uint64_t disk_used, disk_inodes;
-    struct waiter *waiters;  /* BOX_WAIT, STOP and DESTROY */
-    struct waiter *sessions; /* in the order in which init answers */
+    holder_waiter *waiters;  /* BOX_WAIT, STOP and DESTROY */
+    holder_waiter *sessions; /* in the order in which init answers */
     struct turn *turn;       /* it is being put onto another root */
     bool services,
         holding; /* it has services; init was asked to start none, and has not answered */
@@ -437,14 +432,16 @@ void hello_write(void);
 void client_close(client *c);
 void client_packet(client *c, const char *buf, size_t n, int *fds,
                    int nfds); /* as it came; descriptors not taken stay in fds */
-void waiter_add(waiter **list, client *c, bool plain);
-void waiter_drop(waiter **list, const client *c);
-void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail,
-               size_t tlen, const int *fds, int nfds);
+static inline int client_fd(const client *c)
+{
+    if (c)
+        return c->w.fd;
+    return -1;
+}
+#define reply_fds(c, ...)                      cay__answer_send(client_fd(c), __VA_ARGS__)
 #define reply(c, type, body, blen, tail, tlen) reply_fds(c, type, body, blen, tail, tlen, NULL, 0)
-void reply_ok(client *c);
-bool reply_error(client *c, int code, int sys, const char *reason, const char *msg,
-                 const char *more); /* "msg: more"; false */
+#define reply_ok(c)                            cay__answer_ok(client_fd(c))
+#define reply_error(c, ...)                    cay__answer_error(client_fd(c), __VA_ARGS__)
 void event_send(const char *id, const char *kind, const char *reason, const char *process,
                 int code);
 /* journal.c */

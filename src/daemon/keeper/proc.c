@@ -83,18 +83,16 @@ void proc_free(keeper_proc *p)
     cgroup_exec_remove(p);
     cay__close_fd(&p->group.dir);
     cay__close_fd(&p->group.procs);
-    for (waiter *w = p->waiters, *next; w; w = next) {
-        next = w->next;
-        reply_error(w->c, CAY_EGONE, 0, "process_gone", "the process is no longer kept", NULL);
-        free(w);
+    while (p->waiters) {
+        int to = p->waiters->to;
+        cay__answer_error(to, CAY_EGONE, 0, "process_gone", "the process is no longer kept", NULL);
+        cay__waiter_drop(&p->waiters, to);
     }
     free(p);
 }
 
 keeper_proc *proc_find(keeper_box *b, const char *ref)
 {
-    uint64_t pid = 0;
-    bool number = cay__str_to_u64(ref, &pid);
     keeper_proc *ended = NULL;
     if (cay__id_valid(ref, 'p')) {
         for (ended = *find_bucket(ref); ended && (ended->b != b || strcmp(ended->id, ref));)
@@ -102,32 +100,25 @@ keeper_proc *proc_find(keeper_box *b, const char *ref)
         return ended;
     }
     for (keeper_proc *p = b->procs; p; p = p->next) {
-        if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
-            if (!p->ended)
-                return p;
-            ended = CAY_OR(ended, p);
-        }
+        if (!cay__ref_names(ref, p->tag, p->pid))
+            continue;
+        if (!p->ended)
+            return p;
+        ended = CAY_OR(ended, p);
     }
     return ended;
 }
 
 void proc_reply(client *c, const keeper_proc *p)
 {
-    char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
-    cay_m_proc m = { .pid = p->pid,
-                     .flags = p->flags,
-                     .started_ms = p->started_ms,
-                     .ended = p->settled ? p->ran : 0,
-                     .told = p->settled,
-                     .exit = p->exit };
+    cay_m_proc m = {
+        .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .exit = p->exit
+    };
+    m.told = p->settled;
+    if (p->settled)
+        m.ended = p->ran;
     memcpy(m.proc, p->id, sizeof m.proc);
-    size_t a = strlen(p->tag) + 1, b = strlen(p->title) + 1;
-    memcpy(tail, p->tag, a);
-    memcpy(tail + a, p->title, b);
-    tail[a + b] = 0; /* the user: init knows */
-    if (p->labels)
-        memcpy(tail + a + b + 1, p->labels, p->nlabels);
-    reply(c, CAY_MSG_PROC, &m, sizeof m, tail, a + b + 1 + p->nlabels);
+    cay__answer_proc(client_fd(c), &m, p->tag, p->title, p->labels, p->nlabels);
 }
 
 /* Which limit, if any, ended it: read only when something went wrong. */
@@ -181,12 +172,7 @@ void proc_settle(keeper_proc *p)
     cay__stream_end(&p->out[1]);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
-    for (waiter *w = p->waiters, *next; w; w = next) {
-        next = w->next;
-        reply(w->c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
-        free(w);
-    }
-    p->waiters = NULL;
+    cay__waiters_tell(&p->waiters, CAY_MSG_EXIT, &p->exit, sizeof p->exit);
     if (first)
         deadline_touch(p->b);
 }
@@ -204,19 +190,8 @@ static void on_settle(cay__timer *t)
 
 static void end_with(keeper_proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
 {
-    memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
-    if (WIFSIGNALED(status))
-        p->exit.signal = WTERMSIG(status);
-    else
-        p->exit.signal = 0;
-    if (p->exit.signal)
-        p->exit.code = 128 + p->exit.signal;
-    else
-        p->exit.code = WEXITSTATUS(status);
-    p->exit.cpu_us = cpu;
+    cay__exit_set(&p->exit, p->id, status, reason, cpu, rss);
     p->b->cpu_us += cpu;
-    p->exit.max_rss = rss;
-    cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
     p->ended = true;
     p->ran = (uint32_t)CAY_MIN(CAY_MAX(cay__clock_ms() - p->started_ms, 0), INT32_MAX) + 1;
     proc_count(p, -1);
@@ -308,6 +283,6 @@ void proc_on_client_gone(client *c)
                 p->starter = NULL;
             if (p->writer == c)
                 p->writer = NULL;
-            waiter_drop(&p->waiters, c);
+            cay__waiter_drop(&p->waiters, c->w.fd);
         }
 }

@@ -25,7 +25,7 @@ void proc_answer(client *c, keeper_proc *p, uint32_t flags)
 {
     proc_reply(c, p);
     if ((flags & CAY_SPAWN_WAIT) && !p->settled)
-        waiter_add(&p->waiters, c, false);
+        cay__waiter_add(&p->waiters, c->w.fd, false);
 }
 
 void proc_answer_starter(keeper_proc *p)
