@@ -2,6 +2,7 @@
 /* cay audit ls, verify: who did what, and whether it is all still there. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/audit.h>
@@ -47,20 +48,7 @@ static int on_line(const cay_audit *a, void *arg)
     char when[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
-        js_open(j, '{');
-        js_ku64(j, "seq", a->seq);
-        js_ki64(j, "time_ms", a->time_ms);
-        js_kstr(j, "actor", a->actor);
-        js_kstr(j, "tenant", a->tenant);
-        js_kstr(j, "action", a->action);
-        js_kstr(j, "object", a->object);
-        js_kstr(j, "verdict", a->verdict);
-        js_kstr(j, "peer", a->peer);
-        js_kstr(j, "request", a->request);
-        js_ki64(j, "status", a->status);
-        js_ku64(j, "us", a->us);
-        js_kstr(j, "hash", a->hash);
-        js_close(j, '}');
+        show_object(j, &cay__audit_shape, a);
     } else if (cli.quiet) {
         out_fmt("%" PRIu64 "\n", a->seq);
     } else {
@@ -113,16 +101,8 @@ static void print_proof(const cay_audit_proof *p)
 {
     if (cli.json) {
         out_json j = OUT_JSON(true);
-        js_open(&j, '{');
-        js_kbool(&j, "sound", !*p->why);
-        js_ku64(&j, "first", p->first);
-        js_ku64(&j, "last", p->last);
-        js_ku64(&j, "torn", p->torn);
-        js_ku64(&j, "dropped", p->dropped);
-        js_kstr(&j, "head", p->head);
-        if (*p->why)
-            js_kstr(&j, "why", p->why);
-        js_close(&j, '}');
+        show_object(&j, &cay__audit_proof_shape,
+                    &(cay__audit_proof_told){ .p = *p, .sound = !*p->why });
         js_flush(&j);
         cay__buf_clear(&j.b);
         return;

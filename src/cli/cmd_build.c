@@ -334,20 +334,7 @@ static int on_build(const cay_build_info *b, void *arg)
     char t[OUT_HUMAN], s[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
-        js_open(j, '{');
-        js_kstr(j, "id", b->id);
-        js_kstr(j, "state", b->state);
-        js_kstr(j, "names", b->names);
-        js_kstr(j, "template", b->template_);
-        js_kstr(j, "sandbox", b->sandbox);
-        js_kstr(j, "reason", b->reason);
-        js_kstr(j, "error", b->error);
-        js_ku64(j, "step", b->step);
-        js_ku64(j, "steps", b->steps);
-        js_ku64(j, "cached", b->cached);
-        js_ki64(j, "started_ms", b->started_ms);
-        js_ki64(j, "ended_ms", b->ended_ms);
-        js_close(j, '}');
+        show_object(j, &cay__build_shape, b);
     }
     if (cli.json || out_list_name(b->id))
         return 0;
@@ -387,14 +374,7 @@ static int on_cache(const cay_build_cache *c, void *arg)
     char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
     if (cli.json) {
         out_json *j = &r->json;
-        js_open(j, '{');
-        js_kstr(j, "id", c->id);
-        js_kstr(j, "volume", c->volume);
-        js_kstr(j, "tenant", c->tenant);
-        js_ku64(j, "bytes", c->bytes);
-        js_ku64(j, "limit", c->limit);
-        js_ki64(j, "used_ms", c->used_ms);
-        js_close(j, '}');
+        show_object(j, &cay__build_cache_shape, c);
     }
     if (cli.json || out_list_name(c->volume))
         return 0;

@@ -2,6 +2,7 @@
 /* cay files ls, cat, put, stat, find, grep, watch: looking at files, and putting one in place. */
 #include "files.h"
 #include "parse.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -45,22 +46,10 @@ const char *file_mode_text(char *buf, const cay_stat *st)
 
 void file_json(out_json *j, const char *path, const cay_stat *st)
 {
-    char mode[8];
-    CAY_AUTOBUF b = CAY__BUF(sizeof mode);
-    cay__buf_fmt(&b, "%04o", st->mode & 07777);
-    js_open(j, '{');
-    js_kstr(j, "path", path);
-    js_kstr(j, "type", file_type_word(st->type));
-    js_ku64(j, "size", st->size);
-    js_kstr(j, "mode", b.data);
-    js_ku64(j, "uid", st->uid);
-    js_ku64(j, "gid", st->gid);
-    js_ki64(j, "mtime_ns", st->mtime_ns);
-    js_ku64(j, "inode", st->inode);
-    js_ku64(j, "nlink", st->nlink);
-    if (st->type == CAY_LINK)
-        js_kstr(j, "target", st->target);
-    js_close(j, '}');
+    cay_dirent e = { .path = path, .st = *st };
+    if (st->type != CAY_LINK)
+        e.st.target[0] = 0;
+    show_object(j, &cay__file_shape, &e);
 }
 
 typedef struct files_view {

@@ -2,6 +2,7 @@
 /* cay jobs ls, cancel, replay: what is left to be done. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <cay/jobs.h>
 
@@ -21,26 +22,7 @@ static const opt_def ls_defs[] = {
 
 static void job_json(out_json *j, const cay_job *t)
 {
-    js_open(j, '{');
-    js_kstr(j, "id", t->id);
-    js_kstr(j, "kind", t->kind);
-    js_kstr(j, "state", t->state);
-    js_kstr(j, "subject", t->subject);
-    js_kstr(j, "tenant", t->tenant);
-    js_kstr(j, "key", t->key);
-    if (*t->detail) {
-        js_key(j, "detail");
-        js_raw(j, t->detail);
-    }
-    js_ki64(j, "due_ms", t->due_ms);
-    js_ku64(j, "attempts", t->attempts);
-    js_ku64(j, "most", t->most);
-    js_ku64(j, "fence", t->fence);
-    js_kstr(j, "owner", t->owner);
-    js_kstr(j, "error", t->error);
-    js_ki64(j, "created_ms", t->created_ms);
-    js_ki64(j, "changed_ms", t->changed_ms);
-    js_close(j, '}');
+    show_object(j, &cay__job_shape, t);
 }
 
 static int on_job(const cay_job *t, void *arg)

@@ -2,6 +2,7 @@
 /* cay key create, ls, revoke: what a server asks for. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>
@@ -96,26 +97,8 @@ static const char *state_of(const cay_key *k, int64_t now)
 static void key_json(out_json *j, const cay_key *k, int64_t now)
 {
     js_open(j, '{');
-    js_kstr(j, "id", k->id);
-    js_kstr(j, "tenant", k->tenant);
-    js_kstr(j, "scope", cay_key_scope_name(k->scope));
-    js_kstr(j, "name", k->name);
+    show_members(j, &cay__key_shape, k);
     js_kstr(j, "state", state_of(k, now));
-    if (*k->sandbox)
-        js_kstr(j, "sandbox", k->sandbox);
-    if (k->port)
-        js_ku64(j, "port", k->port);
-    if (*k->path)
-        js_kstr(j, "path", k->path);
-    if (*k->from)
-        js_kstr(j, "from", k->from);
-    js_ki64(j, "created_ms", k->created_ms);
-    if (k->expires_ms)
-        js_ki64(j, "expires_ms", k->expires_ms);
-    if (k->revoked_ms)
-        js_ki64(j, "revoked_ms", k->revoked_ms);
-    if (k->used_ms)
-        js_ki64(j, "used_ms", k->used_ms);
     js_close(j, '}');
 }
 

@@ -3,6 +3,7 @@
 #include "main.h"
 #include "out.h"
 #include "parse.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/policy.h>
@@ -228,20 +229,7 @@ static int take_place(const char *text, char *host, size_t cap, uint16_t *port, 
 static void why_json(const char *host, uint16_t port, const cay_net_verdict *v)
 {
     out_json j = OUT_JSON(true);
-    js_open(&j, '{');
-    js_kstr(&j, "host", host);
-    if (port)
-        js_ku64(&j, "port", port);
-    js_kbool(&j, "allow", v->allow);
-    js_kstr(&j, "reason", v->reason);
-    js_kstr(&j, "rule", v->rule);
-    if (*v->range)
-        js_kstr(&j, "range", v->range);
-    if (*v->proto)
-        js_kstr(&j, "proto", v->proto);
-    if (*v->remedy)
-        js_kstr(&j, "remedy", v->remedy);
-    js_close(&j, '}');
+    show_object(&j, &cay__verdict_shape, &(cay__net_judged){ host, port, *v });
     js_flush(&j);
 }
 

@@ -2,6 +2,7 @@
 /* cay pool set, ls, rm: sandboxes of a template that are ready before anybody asks. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <cay/pool.h>
 
@@ -55,16 +56,7 @@ static int on_pool(const cay_pool *w, void *arg)
 {
     out_list *r = arg;
     if (cli.json) {
-        js_open(&r->json, '{');
-        js_kstr(&r->json, "id", w->id);
-        js_kstr(&r->json, "template", w->template_);
-        js_kstr(&r->json, "tenant", w->tenant);
-        js_ku64(&r->json, "low", w->low);
-        js_ku64(&r->json, "high", w->high);
-        js_ku64(&r->json, "ready", w->ready);
-        js_ku64(&r->json, "making", w->making);
-        js_kstr(&r->json, "error", w->error);
-        js_close(&r->json, '}');
+        show_object(&r->json, &cay__pool_shape, w);
     } else if (!out_list_name(w->template_)) {
         out_cell(&r->table, OUT_BOLD, w->template_);
         out_cell(&r->table, OUT_PLAIN, w->tenant);

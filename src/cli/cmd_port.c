@@ -3,6 +3,7 @@
 #include "main.h"
 #include "parse.h"
 #include "out.h"
+#include "show.h"
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -18,11 +19,7 @@ static int on_port(const cay_port *p, void *arg)
 {
     out_list *v = arg;
     if (cli.json) {
-        js_open(&v->json, '{');
-        js_ku64(&v->json, "port", p->port);
-        js_kstr(&v->json, "address", p->address);
-        js_ki64(&v->json, "pid", p->pid);
-        js_close(&v->json, '}');
+        show_object(&v->json, &cay__port_shape, p);
     } else if (cli.quiet) {
         out_fmt("%u\n", p->port);
     } else {

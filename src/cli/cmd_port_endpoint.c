@@ -13,10 +13,7 @@ static void endpoint_json(out_json *j, const cay_endpoint *e)
     char url[128];
     cay_endpoint_url(e, url, sizeof url);
     js_open(j, '{');
-    js_ku64(j, "port", e->port);
-    js_kstr(j, "host", e->host);
-    js_ku64(j, "host_port", e->host_port);
-    js_kbool(j, "tls", e->tls);
+    show_members(j, &cay__endpoint_shape, e);
     js_kstr(j, "url", url);
     js_close(j, '}');
 }

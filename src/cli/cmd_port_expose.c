@@ -3,6 +3,7 @@
 #include "main.h"
 #include "out.h"
 #include "parse.h"
+#include "show.h"
 #include <base/base.h>
 
 typedef struct expose_args {
@@ -17,13 +18,7 @@ static const opt_def expose_defs[] = {
 
 static void exposed_json(out_json *j, const cay_exposed *e)
 {
-    js_open(j, '{');
-    js_ku64(j, "port", e->port);
-    if (*e->token)
-        js_kstr(j, "token", e->token);
-    js_ki64(j, "created_ms", e->created_ms);
-    js_ki64(j, "expires_ms", e->expires_ms);
-    js_close(j, '}');
+    show_object(j, &cay__exposed_shape, &(cay__exposed_told){ .e = *e });
 }
 
 static int expose_port(cli_call *c, cay_err *err)

@@ -2,6 +2,7 @@
 /* cay template login, logins, logout: who we are to registries. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <cay/template.h>
 
@@ -87,11 +88,8 @@ static int on_login(const char *tenant, const char *host, int64_t changed_ms, vo
     out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
-        js_open(&r->json, '{');
-        js_kstr(&r->json, "registry", host);
-        js_kstr(&r->json, "tenant", tenant);
-        js_ki64(&r->json, "changed_ms", changed_ms);
-        js_close(&r->json, '}');
+        show_object(&r->json, &cay__registry_shape,
+                    &(cay__registry_told){ host, tenant, changed_ms });
     } else if (!out_list_name(host)) {
         out_cell(&r->table, OUT_BOLD, host);
         out_cell(&r->table, OUT_PLAIN, tenant);

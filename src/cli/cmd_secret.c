@@ -4,6 +4,7 @@
 #include "main.h"
 #include "out.h"
 #include "pump.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/policy.h>
@@ -63,10 +64,7 @@ static int on_secret(const char *name, int64_t changed_ms, void *arg)
     out_list *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
-        js_open(&r->json, '{');
-        js_kstr(&r->json, "name", name);
-        js_ki64(&r->json, "changed_ms", changed_ms);
-        js_close(&r->json, '}');
+        show_object(&r->json, &cay__secret_shape, &(cay__secret_told){ name, changed_ms });
     } else if (!out_list_name(name)) {
         out_cell(&r->table, OUT_BOLD, name);
         out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));

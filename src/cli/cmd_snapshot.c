@@ -11,31 +11,7 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 void show_snapshot_json(out_json *j, const cay_snapshot *s)
 {
-    js_open(j, '{');
-    js_kstr(j, "id", s->id);
-    js_kstr(j, "sandbox", s->sandbox);
-    js_kstr(j, "parent", s->parent);
-    js_kstr(j, "label", s->label);
-    js_kstr(j, "method", s->method);
-    js_kstr(j, "provider", s->provider);
-    js_kstr(j, "template", s->template_);
-    js_kstr(j, "digest", s->digest);
-    js_kbool(j, "durable", s->durable);
-    js_kbool(j, "maybe_incomplete", s->maybe_incomplete);
-    js_kbool(j, "automatic", s->automatic);
-    js_ki64(j, "created_ms", s->created_ms);
-    js_ku64(j, "bytes", s->bytes);
-    js_ku64(j, "files", s->files);
-    js_ku64(j, "frozen_us", s->frozen_us);
-    js_ku64(j, "total_us", s->total_us);
-    js_ku64(j, "depth", s->depth);
-    js_ku64(j, "users", s->users);
-    js_key(j, "metadata");
-    if (*s->metadata)
-        js_raw(j, s->metadata);
-    else
-        js_null(j);
-    js_close(j, '}');
+    show_object(j, &cay__snapshot_shape, s);
 }
 
 static void print_json(const cay_snapshot *s)

@@ -10,30 +10,7 @@ CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 void show_template_json(out_json *j, const cay_template *t)
 {
-    js_open(j, '{');
-    js_kstr(j, "id", t->id);
-    js_key(j, "names");
-    js_open(j, '[');
-    for (const char *const *p = t->names; *p; p++)
-        js_str(j, *p);
-    js_close(j, ']');
-    js_kstr(j, "tenant", t->tenant);
-    js_kbool(j, "shared", t->shared);
-    js_kstr(j, "base", t->base);
-    js_kstr(j, "source", t->source);
-    js_kstr(j, "digest", t->digest);
-    js_ku64(j, "bytes", t->bytes);
-    js_ku64(j, "files", t->files);
-    js_ki64(j, "created_ms", t->created_ms);
-    js_ku64(j, "users", t->users);
-    js_key(j, "layers");
-    js_open(j, '[');
-    for (size_t i = 0; i < t->nlayers; i++)
-        js_str(j, t->layers[i]);
-    js_close(j, ']');
-    js_key(j, "config");
-    js_raw(j, t->config);
-    js_close(j, '}');
+    show_object(j, &cay__template_shape, &(cay__template_view){ .t = *t });
 }
 
 static void print_json(const cay_template *t)

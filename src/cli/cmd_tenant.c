@@ -2,6 +2,7 @@
 /* cay tenant create, ls, set, rm: who shares this machine, and how much each may have. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <cay/access.h>
 
@@ -96,19 +97,6 @@ const cli_verb cli_tenant_set = {
     .fn = set_tenant,
 };
 
-static void quota_json(out_json *j, const char *key, const cay_quota *q)
-{
-    js_key(j, key);
-    js_open(j, '{');
-    js_ku64(j, "sandboxes", q->sandboxes);
-    js_ku64(j, "cpu_milli", q->cpu_milli);
-    js_ku64(j, "memory", q->memory);
-    js_ku64(j, "disk", q->disk);
-    js_ku64(j, "creates_per_min", q->creates_per_min);
-    js_ku64(j, "templates", q->templates);
-    js_close(j, '}');
-}
-
 static void of_cell(out_table *t, const char *used, const char *most)
 {
     out_cellf(t, OUT_PLAIN, most ? "%s of %s" : "%s", used, most);
@@ -127,12 +115,7 @@ static int on_tenant(const cay_tenant *t, void *arg)
     out_list *r = arg;
     char a[OUT_HUMAN], b[OUT_HUMAN];
     if (cli.json) {
-        js_open(&r->json, '{');
-        js_kstr(&r->json, "name", t->name);
-        quota_json(&r->json, "most", &t->most);
-        quota_json(&r->json, "used", &t->used);
-        js_ki64(&r->json, "created_ms", t->created_ms);
-        js_close(&r->json, '}');
+        show_object(&r->json, &cay__tenant_shape, t);
     } else if (!out_list_name(t->name)) {
         out_cell(&r->table, OUT_BOLD, t->name);
         count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);

@@ -55,39 +55,56 @@ void show_walls(const cay_wall *layers, size_t n)
 void show_walls_json(out_json *j, const cay_wall *layers, size_t n)
 {
     js_open(j, '[');
-    for (size_t i = 0; i < n; i++) {
-        js_open(j, '{');
-        js_kstr(j, "name", layers[i].name);
-        js_kstr(j, "state", layers[i].state);
-        if (layers[i].why && *layers[i].why)
-            js_kstr(j, "why", layers[i].why);
-        if (layers[i].remedy && *layers[i].remedy)
-            js_kstr(j, "remedy", layers[i].remedy);
-        js_close(j, '}');
-    }
+    for (size_t i = 0; i < n; i++)
+        show_object(j, &cay__wall_shape, &layers[i]);
     js_close(j, ']');
 }
 
-static void limits_json(out_json *j, const cay_limits *l)
+static void write_value(out_json *j, json_t *v);
+
+static void write_members(out_json *j, json_t *o)
 {
-    js_open(j, '{');
-    js_klimit(j, "memory", l->memory);
-    js_klimit(j, "swap", l->swap);
-    js_klimit(j, "cpu_milli", l->cpu_milli);
-    js_klimit(j, "pids", l->pids);
-    js_klimit(j, "disk", l->disk);
-    js_klimit(j, "inodes", l->inodes);
-    js_klimit(j, "nofile", l->nofile);
-    js_klimit(j, "io_read", l->io_read);
-    js_klimit(j, "io_write", l->io_write);
-    js_close(j, '}');
+    const char *key;
+    json_t *v;
+    json_object_foreach(o, key, v)
+    {
+        js_key(j, key);
+        write_value(j, v);
+    }
 }
 
-static void labels_json(out_json *j, const cay_pair *p)
+static void write_value(out_json *j, json_t *v)
+{
+    CAY_AUTOFREE char *text = NULL;
+    size_t i;
+    json_t *item;
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        js_open(j, '{');
+        write_members(j, v);
+        js_close(j, '}');
+        return;
+    case JSON_ARRAY:
+        js_open(j, '[');
+        json_array_foreach(v, i, item) write_value(j, item);
+        js_close(j, ']');
+        return;
+    default: text = cay__json_text(v, SIZE_MAX); js_raw(j, text);
+    }
+}
+
+void show_members(out_json *j, const cay__shape *s, const void *obj)
+{
+    CAY_AUTOBUF b = CAY__BUF(256u << 20);
+    cay__shape_put(&b, s, CAY__F_SHOWN | CAY__F_ADMIN | CAY__F_SECRET, obj);
+    CAY_AUTOJSON *o = json_loads(CAY_OR(b.data, "{}"), JSON_ALLOW_NUL, NULL);
+    write_members(j, o);
+}
+
+void show_object(out_json *j, const cay__shape *s, const void *obj)
 {
     js_open(j, '{');
-    for (; p && p->key; p++)
-        js_kstr(j, p->key, p->value);
+    show_members(j, s, obj);
     js_close(j, '}');
 }
 
@@ -103,12 +120,7 @@ const char *show_wall(const cay_info *i)
 void show_info_json(out_json *j, const cay_info *i, const show_more *more)
 {
     js_open(j, '{');
-    js_kstr(j, "id", i->id);
-    js_kstr(j, "name", i->name);
-    js_kstr(j, "tenant", i->tenant);
-    js_kstr(j, "state", cay_state_name(i->state));
-    js_kstr(j, "reason", i->reason);
-    js_kstr(j, "provider", i->provider);
+    show_members(j, &cay__sandbox_shape, i);
     js_key(j, "isolation");
     if (show_wall(i))
         js_str(j, show_wall(i));
@@ -119,37 +131,6 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
         js_i64(j, i->level);
     else
         js_null(j);
-    js_kstr(j, "template", i->template_);
-    js_kstr(j, "hostname", i->hostname);
-    js_kstr(j, "user", i->user);
-    js_kstr(j, "workdir", i->workdir);
-    if (i->path && *i->path)
-        js_kstr(j, "path", i->path);
-    if (i->pid)
-        js_ki64(j, "pid", i->pid);
-    js_ki64(j, "created_ms", i->created_ms);
-    js_ki64(j, "changed_ms", i->changed_ms);
-    if (i->deadline_ms)
-        js_ki64(j, "deadline_ms", i->deadline_ms);
-    if (i->idle_ms)
-        js_ku64(j, "idle_ms", i->idle_ms);
-    js_kstr(j, "on_expiry", i->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill");
-    if (*i->network)
-        js_kstr(j, "network", i->network);
-    if (i->settings && i->settings->key) {
-        js_key(j, "settings");
-        labels_json(j, i->settings);
-    }
-    js_key(j, "labels");
-    labels_json(j, i->labels);
-    if (i->metadata && *i->metadata) {
-        js_key(j, "metadata");
-        js_raw(j, i->metadata);
-    }
-    js_key(j, "limits");
-    limits_json(j, &i->limits);
-    js_key(j, "layers");
-    show_walls_json(j, i->walls, i->nwalls);
     const struct {
         const char *key, *text;
     } rest[] = { { "net", more ? more->net : NULL },

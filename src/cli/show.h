@@ -6,6 +6,11 @@
 #include "out.h"
 #include <cay/build.h>
 #include <cay/client.h>
+#include <wire/shapes.h>
+
+/* An object by its shape, for --json; its members alone, between js_open() and js_close(). */
+void show_object(out_json *j, const cay__shape *s, const void *obj);
+void show_members(out_json *j, const cay__shape *s, const void *obj);
 #include <cay/workspace.h>
 #include <pthread.h>
 

@@ -56,7 +56,7 @@ static const cay__field exposed_fields[] = {
           .about = "told once"),
     NAMED("created_ms", cay__exposed_told, e.created_ms, I64),
     NAMED("expires_ms", cay__exposed_told, e.expires_ms, I64),
-    FIELD(cay__exposed_told, url, TEXT,
+    FIELD(cay__exposed_told, url, TEXT, CAY__F_UNSHOWN,
           .about = "where the preview is; with ?cay_token=TOKEN it opens"),
 };
 const cay__shape cay__exposed_shape = CAY__SHAPE("Exposed", cay__exposed_told, exposed_fields,

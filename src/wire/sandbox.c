@@ -67,10 +67,10 @@ static const cay__field info_fields[] = {
     FIELD(cay_info, reason, STR,
           .about = "why it is in that state: killed, ttl, idle, oom, reboot, …"),
     FIELD(cay_info, provider, STR),
-    { "isolation", CAY__F_CALC, .put = put_isolation,
+    { "isolation", CAY__F_CALC, .flags = CAY__F_UNSHOWN, .put = put_isolation,
       .more = "{\"enum\":[\"none\",\"process\",\"rootless\",\"root\",\"vm\",null]}",
       .about = "null while it does not run: it is known when it starts" },
-    { "level", CAY__F_CALC, .put = put_level, .get = get_level,
+    { "level", CAY__F_CALC, .flags = CAY__F_UNSHOWN, .put = put_level, .get = get_level,
       .more = "{\"type\":[\"integer\",\"null\"]}", .about = "likewise" },
     NAMED("template", cay_info, template_, STR),
     FIELD(cay_info, hostname, STR),
@@ -85,9 +85,9 @@ static const cay__field info_fields[] = {
     FIELD(cay_info, deadline_ms, I64, CAY__F_MAYBE),
     FIELD(cay_info, idle_ms, U64, CAY__F_MAYBE),
     FIELD(cay_info, on_expiry, WORD, .more = expiry_words),
-    FIELD(cay_info, auto_resume, BOOL),
+    FIELD(cay_info, auto_resume, BOOL, CAY__F_UNSHOWN),
     FIELD(cay_info, tenant, STR),
-    FIELD(cay_info, from, STR, CAY__F_MAYBE,
+    FIELD(cay_info, from, STR, CAY__F_MAYBE | CAY__F_UNSHOWN,
           .about =
               "the snapshot it stands on: the last one taken, or the one it was made, forked or "
               "put back from; one that was forgotten since, as is that of a saved template, is "

@@ -66,7 +66,9 @@ enum {
     CAY__F_IN = 1u << 4,    /* requests: bodies and queries */
     CAY__F_OUT = 1u << 5,   /* answers */
     CAY__F_KEPT = 1u << 6,  /* records of the store */
-    CAY__F_SHOWN = 1u << 7, /* cay --json */
+    CAY__F_SHOWN = 1u << 7, /* cay --json; so is all that is in answers, but for: */
+    CAY__F_UNSHOWN = 1u << 12,
+    CAY__F_FULL = 1u << 13, /* of a MAYBE field: --json tells it also when it is empty */
     /* who may see it: a view without these leaves it out */
     CAY__F_ADMIN = 1u << 8,  /* scope admin; a request of others that has it is refused */
     CAY__F_SECRET = 1u << 9, /* told by operations with CAY__OP_SECRET alone; anybody may send it */

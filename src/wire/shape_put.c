@@ -19,6 +19,8 @@ bool cay__field_seen(const cay__shape *s, const cay__field *f, unsigned view)
 {
     const unsigned uses = CAY__F_IN | CAY__F_OUT | CAY__F_KEPT | CAY__F_SHOWN;
     unsigned use = CAY_OR(f->flags & uses, s->use);
+    if (use & CAY__F_OUT && !(f->flags & CAY__F_UNSHOWN))
+        use |= CAY__F_SHOWN;
     unsigned needs = f->flags & (CAY__F_ADMIN | CAY__F_SECRET);
     return (use & view) && !(needs & ~view);
 }
@@ -209,7 +211,12 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
     case CAY__F_WORD: put_word(b, f, *(const int *)v); break;
     case CAY__F_LETTER: put_letter(b, f, v); break;
     case CAY__F_BASE64: put_base64(b, *(const char *const *)v, count_of(f, base)); break;
-    case CAY__F_JSON: cay__buf_str(b, CAY_OR(*(const char *const *)v, "{}")); break;
+    case CAY__F_JSON:
+        if (view & CAY__F_SHOWN && is_empty(f, v))
+            cay__buf_str(b, "null");
+        else
+            cay__buf_str(b, CAY_OR(*(const char *const *)v, "{}"));
+        break;
     case CAY__F_STRS: put_strs(b, *(const char *const *const *)v); break;
     case CAY__F_PAIRS: put_pairs(b, *(const cay_pair *const *)v); break;
     case CAY__F_OBJECT: cay__shape_put(b, f->more, view, v); break;
@@ -225,7 +232,7 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
     case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)cay__field_number(f->kind, v)); break;
     default:
         if (f->kind == CAY__F_LIMIT && cay__field_number(f->kind, v) == CAY_UNLIMITED)
-            cay__buf_str(b, "\"unlimited\"");
+            cay__buf_str(b, view & CAY__F_SHOWN ? "null" : "\"unlimited\"");
         else
             cay__buf_fmt(b, "%" PRIu64, cay__field_number(f->kind, v));
     }
@@ -238,6 +245,10 @@ static bool is_put(const cay__field *f, unsigned view, const void *obj)
         return f->flags & CAY__F_REQUIRED || is_said(f, obj);
     if (f->kind == CAY__F_POINT && f->flags & CAY__F_NULL)
         return true;
+    if (view & CAY__F_SHOWN && f->flags & CAY__F_FULL)
+        return true;
+    if (view & CAY__F_SHOWN && f->kind == CAY__F_PAIRS && f->flags & CAY__F_MAYBE)
+        return is_said(f, obj) && (*(const cay_pair *const *)((const char *)obj + f->at))->key;
     bool may_lack = f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT;
     return !may_lack || !is_empty(f, (const char *)obj + f->at);
 }

@@ -24,7 +24,7 @@ static const cay__field snapshot_fields[] = {
     FIELD(cay_snapshot, total_us, U64),
     FIELD(cay_snapshot, depth, SIZE),
     FIELD(cay_snapshot, users, SIZE),
-    FIELD(cay_snapshot, metadata, JSON, CAY__F_MAYBE),
+    FIELD(cay_snapshot, metadata, JSON, CAY__F_MAYBE | CAY__F_FULL),
 };
 const cay__shape cay__snapshot_shape =
     CAY__SHAPE("Snapshot", cay_snapshot, snapshot_fields, CAY__F_OUT, "a workspace that is kept");
