@@ -165,7 +165,7 @@ static void a_token_is_told_by_who_makes_it_alone(void **state)
 {
     (void)state;
     cay__exposed_told x = { .e.port = 80 };
-    strcpy(x.e.token, "secret");
+    snprintf(x.e.token, sizeof x.e.token, "secret");
     CAY_AUTOBUF made = CAY__BUF(4096), seen = CAY__BUF(4096);
     cay__shape_put(&made, &cay__exposed_shape, CAY__F_OUT | CAY__F_SECRET, &x);
     cay__shape_put(&seen, &cay__exposed_shape, CAY__F_OUT | CAY__F_ADMIN, &x);
@@ -213,7 +213,7 @@ static void bytes_that_are_no_text_come_back(void **state)
     (void)state;
     cay__arena mem = { 0 };
     cay_dirent e = { .path = "/a\xff", .st = { .type = CAY_LINK, .mode = 0777 } }, back = { 0 };
-    strcpy(e.st.target, "b\xfe");
+    snprintf(e.st.target, sizeof e.st.target, "b\xfe");
     cay_result r = { .out = (char *)"\xff\x00x", .out_len = 3, .exit.code = -1 }, res = { 0 };
     CAY_AUTOBUF b = CAY__BUF(1 << 16), c = CAY__BUF(1 << 16);
     cay__shape_put(&b, &cay__file_shape, CAY__F_OUT, &e);
