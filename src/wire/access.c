@@ -15,8 +15,9 @@ static const cay__field volume_fields[] = {
     FIELD(cay_volume, created_ms, I64),
     FIELD(cay_volume, users, STRS, .about = "the sandboxes that have it"),
 };
-const cay__shape cay__volume_shape = CAY__SHAPE("Volume", cay_volume, volume_fields, CAY__F_OUT,
-                                                "a directory that outlives sandboxes");
+const cay__shape cay__volume_shape =
+    CAY__SHAPE("Volume", cay_volume, volume_fields, CAY__F_OUT | CAY__F_SIZED,
+               "a directory that outlives sandboxes");
 
 static const cay__field volume_spec_fields[] = {
     FIELD(cay_volume_spec, name, STR, CAY__F_REQUIRED, .max = CAY_VOLUME_NAME),
@@ -73,8 +74,8 @@ static const cay__field key_fields[] = {
     FIELD(cay_key, used_ms, I64, CAY__F_MAYBE,
           .about = "when it last opened something, to the minute; left out: never yet"),
 };
-const cay__shape cay__key_shape =
-    CAY__SHAPE("Key", cay_key, key_fields, CAY__F_OUT, "what opens something, without its secret");
+const cay__shape cay__key_shape = CAY__SHAPE("Key", cay_key, key_fields, CAY__F_OUT | CAY__F_SIZED,
+                                             "what opens something, without its secret");
 
 static const cay__field key_create_fields[] = {
     NAMED("tenant", cay__key_body, key.tenant, STR, .about = "another one: scope admin"),
@@ -97,12 +98,13 @@ const cay__shape cay__key_made_shape =
     CAY__SHAPE("KeyMade", cay__key_made, key_made_fields, CAY__F_OUT, "a new key");
 
 static const cay__field tenant_quota_fields[] = {
-    FIELD(cay_quota, sandboxes, U64, .about = "0: no bound"),
-    FIELD(cay_quota, cpu_milli, U64),
-    FIELD(cay_quota, memory, U64),
-    FIELD(cay_quota, disk, U64),
-    FIELD(cay_quota, creates_per_min, U64, .max = 1000000),
-    FIELD(cay_quota, templates, U64, .about = "bytes of its templates' layers, each counted once"),
+    FIELD(cay_quota, sandboxes, U64, CAY__F_ZERO, .about = "0: no bound"),
+    FIELD(cay_quota, cpu_milli, U64, CAY__F_ZERO),
+    FIELD(cay_quota, memory, U64, CAY__F_ZERO),
+    FIELD(cay_quota, disk, U64, CAY__F_ZERO),
+    FIELD(cay_quota, creates_per_min, U64, CAY__F_ZERO, .max = 1000000),
+    FIELD(cay_quota, templates, U64, CAY__F_ZERO,
+          .about = "bytes of its templates' layers, each counted once"),
 };
 const cay__shape cay__tenant_quota_shape =
     CAY__SHAPE("TenantQuota", cay_quota, tenant_quota_fields, CAY__F_IN | CAY__F_OUT,
@@ -114,8 +116,8 @@ static const cay__field tenant_fields[] = {
     FIELD(cay_tenant, used, OBJECT, .more = &cay__tenant_quota_shape),
     FIELD(cay_tenant, created_ms, I64),
 };
-const cay__shape cay__tenant_shape =
-    CAY__SHAPE("Tenant", cay_tenant, tenant_fields, CAY__F_OUT, "who shares this machine");
+const cay__shape cay__tenant_shape = CAY__SHAPE(
+    "Tenant", cay_tenant, tenant_fields, CAY__F_OUT | CAY__F_SIZED, "who shares this machine");
 
 static const cay__field tenant_create_fields[] = {
     FIELD(cay_tenant, name, STR, CAY__F_REQUIRED),
@@ -148,8 +150,8 @@ static const cay__field job_fields[] = {
     FIELD(cay_job, fence, U64, CAY__F_SHOWN),
     FIELD(cay_job, owner, STR, CAY__F_SHOWN),
 };
-const cay__shape cay__job_shape =
-    CAY__SHAPE("Job", cay_job, job_fields, CAY__F_OUT, "work that outlives who left it");
+const cay__shape cay__job_shape = CAY__SHAPE("Job", cay_job, job_fields, CAY__F_OUT | CAY__F_SIZED,
+                                             "work that outlives who left it");
 
 static const char *const job_words[] = { "pause", "kill", "remove", NULL };
 static const cay__field job_create_fields[] = {
@@ -177,8 +179,9 @@ static const cay__field audit_fields[] = {
     FIELD(cay_audit, us, U64, CAY__F_MAYBE | CAY__F_FULL, .about = "how long it took"),
     FIELD(cay_audit, hash, STR),
 };
-const cay__shape cay__audit_shape = CAY__SHAPE("AuditLine", cay_audit, audit_fields, CAY__F_OUT,
-                                               "one thing that was done, or refused");
+const cay__shape cay__audit_shape =
+    CAY__SHAPE("AuditLine", cay_audit, audit_fields, CAY__F_OUT | CAY__F_SIZED,
+               "one thing that was done, or refused");
 
 static const cay__field audit_proof_fields[] = {
     FIELD(cay__audit_proof_told, sound, BOOL),

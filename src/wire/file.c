@@ -124,7 +124,7 @@ static const cay__field watch_event_fields[] = {
     NAMED("directory", cay_watch_event, dir, BOOL),
 };
 const cay__shape cay__watch_event_shape =
-    CAY__SHAPE("FileChange", cay_watch_event, watch_event_fields, CAY__F_OUT, NULL);
+    CAY__SHAPE("FileChange", cay_watch_event, watch_event_fields, CAY__F_OUT | CAY__F_SIZED, NULL);
 
 static const cay__field file_stat_params[] = {
     FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),

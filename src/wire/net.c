@@ -76,7 +76,7 @@ static const cay__field endpoint_fields[] = {
     FIELD(cay_endpoint, tls, BOOL),
 };
 const cay__shape cay__endpoint_shape =
-    CAY__SHAPE("Endpoint", cay_endpoint, endpoint_fields, CAY__F_OUT,
+    CAY__SHAPE("Endpoint", cay_endpoint, endpoint_fields, CAY__F_OUT | CAY__F_SIZED,
                "where a port is that the provider publishes");
 
 static const char *const service_words[] = { "waiting", "starting", "ready",  "unhealthy",
@@ -99,8 +99,9 @@ static const cay__field service_fields[] = {
     FIELD(cay_service_info, wait_ms, U32, CAY__F_MAYBE,
           .about = "backoff: from since_ms to its next start"),
 };
-const cay__shape cay__service_shape = CAY__SHAPE("Service", cay_service_info, service_fields,
-                                                 CAY__F_OUT, "a command that is kept running");
+const cay__shape cay__service_shape =
+    CAY__SHAPE("Service", cay_service_info, service_fields, CAY__F_OUT | CAY__F_SIZED,
+               "a command that is kept running");
 
 static const char *const service_op_words[] = { "start", "stop", "restart", NULL };
 static const cay__field service_act_fields[] = {

@@ -64,7 +64,7 @@ static const cay__field exit_fields[] = {
     EXIT(cay_exit, ),
 };
 const cay__shape cay__exit_shape =
-    CAY__SHAPE("Exit", cay_exit, exit_fields, CAY__F_OUT, "how it ended");
+    CAY__SHAPE("Exit", cay_exit, exit_fields, CAY__F_OUT | CAY__F_SIZED, "how it ended");
 
 static const cay__field result_fields[] = {
     EXIT(cay_result, exit.),
@@ -101,7 +101,7 @@ const cay__shape cay__process_shape =
 
 static const char *const scope_words[] = { "one", "group", "tree", "below", NULL };
 static const cay__field signal_fields[] = {
-    NAMED("signal", cay__signal_body, sig, SIGNAL, .about = "a name or number; TERM"),
+    NAMED("signal", cay__signal_body, sig, SIGNAL, CAY__F_ZERO, .about = "a name or number; TERM"),
     FIELD(cay__signal_body, scope, WORD, .more = scope_words,
           .about = "below: all it started, not itself"),
 };

@@ -102,8 +102,8 @@ static const cay__field info_fields[] = {
     NAMED("layers", cay_info, walls, LIST, .count = offsetof(cay_info, nwalls),
           .more = &cay__wall_shape),
 };
-const cay__shape cay__sandbox_shape =
-    CAY__SHAPE("Sandbox", cay_info, info_fields, CAY__F_OUT, "one isolated workspace");
+const cay__shape cay__sandbox_shape = CAY__SHAPE(
+    "Sandbox", cay_info, info_fields, CAY__F_OUT | CAY__F_SIZED, "one isolated workspace");
 
 static const cay__field usage_fields[] = {
     FIELD(cay_usage, cpu_us, U64),      FIELD(cay_usage, memory, U64),
@@ -113,7 +113,8 @@ static const cay__field usage_fields[] = {
     FIELD(cay_usage, net_rx, U64),      FIELD(cay_usage, net_tx, U64),
 };
 const cay__shape cay__usage_shape =
-    CAY__SHAPE("Usage", cay_usage, usage_fields, CAY__F_OUT, "what it uses now, and used so far");
+    CAY__SHAPE("Usage", cay_usage, usage_fields, CAY__F_OUT | CAY__F_SIZED,
+               "what it uses now, and used so far");
 
 static const cay__field grant_fields[] = {
     FIELD(cay_grant, source, STR, CAY__F_REQUIRED, .about = "directory on the server's host"),
@@ -216,7 +217,7 @@ static const cay__field fork_fields[] = {
     NAMED("count", cay_fork, n, SIZE, .min = 1, .max = 1000, .about = "how many; 1"),
     FIELD(cay_fork, name, STR, .about = "of the first; others get -2, -3, …"),
     FIELD(cay_fork, labels, PAIRS, .about = "instead of those it has"),
-    FIELD(cay_fork, ttl_ms, U64),
+    FIELD(cay_fork, ttl_ms, LIMIT),
 };
 const cay__shape cay__fork_shape =
     CAY__SHAPE("Fork", cay_fork, fork_fields, CAY__F_IN, "several ways on from one point");

@@ -398,6 +398,8 @@ static int read_answer(reader *r, const json_t *obj, const cay__shape *s, void *
 {
     if (!json_is_object(obj))
         return CAY_EINVAL;
+    if (s->use & CAY__F_SIZED)
+        *(size_t *)out = s->size;
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
         const json_t *j = json_object_get(obj, f->name);

@@ -71,6 +71,8 @@ enum {
     CAY__F_FULL = 1u << 13, /* of a MAYBE field: --json tells it also when it is empty */
     /* who may see it: a view without these leaves it out */
     CAY__F_ADMIN = 1u << 8,  /* scope admin; a request of others that has it is refused */
+    CAY__F_SIZED = 1u << 11, /* of a shape: the struct begins with its size, which a reader of an
+                                answer sets */
     CAY__F_SECRET = 1u << 9, /* told by operations with CAY__OP_SECRET alone; anybody may send it */
 };
 
@@ -121,6 +123,8 @@ int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, uns
                     void *out, cay_err *err);
 /* With CAY__F_IN or KEPT what is empty, zero or false is left out unless it is REQUIRED. */
 void cay__shape_put(cay__buf *b, const cay__shape *s, unsigned view, const void *obj);
+/* Are all its texts UTF-8, as JSON wants them? */
+bool cay__shape_utf8(const cay__shape *s, const void *obj);
 /* The schema of the shape itself; shapes inside are {"$ref": "#/components/schemas/NAME"}. */
 json_t *cay__shape_schema(const cay__shape *s);
 

@@ -264,6 +264,45 @@ void cay__shape_put(cay__buf *b, const cay__shape *s, unsigned view, const void 
     cay__buf_str(b, "}");
 }
 
+static bool is_text(const char *s)
+{
+    return !s || cay__utf8(s, strlen(s));
+}
+
+static bool field_utf8(const cay__field *f, const void *base)
+{
+    const void *v = (const char *)base + f->at;
+    const cay__shape *s = f->more;
+    bool ok = true;
+    switch (f->kind) {
+    case CAY__F_STR:
+    case CAY__F_PATH:
+    case CAY__F_JSON: return is_text(*(const char *const *)v);
+    case CAY__F_STRS:
+        for (const char *const *p = *(const char *const *const *)v; ok && p && *p; p++)
+            ok = is_text(*p);
+        return ok;
+    case CAY__F_PAIRS:
+        for (const cay_pair *p = *(const cay_pair *const *)v; ok && p && p->key; p++)
+            ok = is_text(p->key) && is_text(p->value);
+        return ok;
+    case CAY__F_OBJECT: return cay__shape_utf8(s, v);
+    case CAY__F_LIST:
+        for (size_t i = 0; ok && i < count_of(f, base); i++)
+            ok = cay__shape_utf8(s, *(const char *const *)v + i * s->size);
+        return ok;
+    default: return true;
+    }
+}
+
+bool cay__shape_utf8(const cay__shape *s, const void *obj)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!field_utf8(&s->fields[i], obj))
+            return false;
+    return true;
+}
+
 static json_t *make_ref(const cay__shape *s)
 {
     char text[100];

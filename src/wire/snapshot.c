@@ -27,7 +27,8 @@ static const cay__field snapshot_fields[] = {
     FIELD(cay_snapshot, metadata, JSON, CAY__F_MAYBE | CAY__F_FULL),
 };
 const cay__shape cay__snapshot_shape =
-    CAY__SHAPE("Snapshot", cay_snapshot, snapshot_fields, CAY__F_OUT, "a workspace that is kept");
+    CAY__SHAPE("Snapshot", cay_snapshot, snapshot_fields, CAY__F_OUT | CAY__F_SIZED,
+               "a workspace that is kept");
 
 static const cay__field snapshot_spec_fields[] = {
     FIELD(cay_snapshot_spec, label, STR, .about = "a name that no other snapshot has"),

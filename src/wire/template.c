@@ -90,8 +90,9 @@ static const cay__field build_fields[] = {
     FIELD(cay_build_info, started_ms, I64),
     FIELD(cay_build_info, ended_ms, I64),
 };
-const cay__shape cay__build_shape = CAY__SHAPE("Build", cay_build_info, build_fields, CAY__F_OUT,
-                                               "a template that is made by steps");
+const cay__shape cay__build_shape =
+    CAY__SHAPE("Build", cay_build_info, build_fields, CAY__F_OUT | CAY__F_SIZED,
+               "a template that is made by steps");
 
 static const cay__field pull_fields[] = {
     FIELD(cay__pull_body, image, STR, CAY__F_REQUIRED, .min = 1, .max = 400,
@@ -114,7 +115,7 @@ static const cay__field build_cache_fields[] = {
     FIELD(cay_build_cache, used_ms, I64, .about = "when a build last had it; 0: not known"),
 };
 const cay__shape cay__build_cache_shape =
-    CAY__SHAPE("BuildCache", cay_build_cache, build_cache_fields, CAY__F_OUT,
+    CAY__SHAPE("BuildCache", cay_build_cache, build_cache_fields, CAY__F_OUT | CAY__F_SIZED,
                "a directory that builds keep for the next one");
 
 static const cay__field removed_fields[] = {
@@ -134,8 +135,8 @@ static const cay__field pool_fields[] = {
     FIELD(cay_pool, error, STR, CAY__F_MAYBE | CAY__F_FULL,
           .about = "why the last one could not be made"),
 };
-const cay__shape cay__pool_shape =
-    CAY__SHAPE("Pool", cay_pool, pool_fields, CAY__F_OUT, "sandboxes that are ready");
+const cay__shape cay__pool_shape = CAY__SHAPE(
+    "Pool", cay_pool, pool_fields, CAY__F_OUT | CAY__F_SIZED, "sandboxes that are ready");
 
 static const cay__field pool_put_fields[] = {
     NAMED("template", cay_pool, template_, STR, CAY__F_REQUIRED,
