@@ -45,21 +45,36 @@ static int store_tenant(cay_client *client, const cay_tenant *given, bool fresh,
     return client->store->tenant_put(client->db, &t, fresh, err);
 }
 
+static int send_tenant(const cay__remote *r, const cay_tenant *given, bool fresh, cay_err *err)
+{
+    cay_tenant t;
+    CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_tenant", err));
+    t.name = CAY_OR(t.name, "");
+    if (fresh)
+        return cay__remote_do(r, NULL, &CAY__REQUEST(tenant_create, .body = &t), err);
+    return cay__remote_do(r, NULL, &CAY__REQUEST(tenant_patch, .path = { t.name }, .body = &t),
+                          err);
+}
+
 int cay_tenant_create(cay_client *client, const cay_tenant *spec, cay_err *err)
 {
-    CAY__BACK(client, tenant_put, client, spec, true, err);
+    if (client->remote)
+        return send_tenant(client->remote, spec, true, err);
     return store_tenant(client, spec, true, err);
 }
 
 int cay_tenant_set(cay_client *client, const cay_tenant *spec, cay_err *err)
 {
-    CAY__BACK(client, tenant_put, client, spec, false, err);
+    if (client->remote)
+        return send_tenant(client->remote, spec, false, err);
     return store_tenant(client, spec, false, err);
 }
 
 int cay_tenant_remove(cay_client *client, const char *name, cay_err *err)
 {
-    CAY__BACK(client, tenant_remove, client, name, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(tenant_delete, .path = { name }),
+                              err);
     CAY_TRY(cay__tenant_check(name, err));
     CAY_TRY(client->store->tenant_drop(client->db, name, err));
     cay__volumes_tenant_gone(client, name);
@@ -73,14 +88,44 @@ int cay_tenant_remove(cay_client *client, const char *name, cay_err *err)
 int cay_tenant_list(cay_client *client, int (*fn)(const cay_tenant *, void *), void *arg,
                     cay_err *err)
 {
-    CAY__BACK(client, tenant_list, client, NULL, fn, arg, err);
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay_tenant, client->remote, NULL, CAY__REQUEST(tenant_list), fn,
+                                arg, err);
     return client->store->tenant_list(client->db, NULL, fn, arg, err);
+}
+
+typedef struct tenant_search {
+    int (*fn)(const cay_tenant *, void *);
+    void *arg;
+    const char *name;
+    bool found;
+} tenant_search;
+
+static int on_remote_tenant(const cay_tenant *t, void *arg)
+{
+    tenant_search *s = arg;
+    if (strcmp(s->name, t->name) != 0)
+        return 0;
+    s->found = true;
+    return s->fn(t, s->arg);
+}
+
+static int find_remote_tenant(const cay__remote *r, const char *name,
+                              int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
+{
+    tenant_search s = { fn, arg, CAY_OR(name, ""), false };
+    CAY_TRY(CAY__REMOTE_EACH(cay_tenant, r, NULL, CAY__REQUEST(tenant_list), on_remote_tenant, &s,
+                             err));
+    if (s.found)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", s.name);
 }
 
 int cay_tenant_get(cay_client *client, const char *name, int (*fn)(const cay_tenant *, void *),
                    void *arg, cay_err *err)
 {
-    CAY__BACK(client, tenant_list, client, name, fn, arg, err);
+    if (client->remote)
+        return find_remote_tenant(client->remote, name, fn, arg, err);
     CAY_TRY(cay__tenant_check(name, err));
     return client->store->tenant_list(client->db, name, fn, arg, err);
 }

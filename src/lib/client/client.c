@@ -43,9 +43,7 @@ static int open_all(cay_client *client, const cay_open *spec, cay_err *err)
             return 0;
         return cay__reconcile(client, err);
     }
-    CAY_TRY(cay__back_far.open(spec, &client->far, err));
-    client->back = &cay__back_far;
-    return 0;
+    return cay__remote_open(spec, &client->remote, err);
 }
 
 int cay_client_open(const cay_open *given, cay_client **out, cay_err *err)
@@ -85,8 +83,8 @@ void cay__client_unref(cay_client *client)
         if (self)
             client->places[i].ops->close(self);
     }
-    if (client->back)
-        client->back->close(client->far);
+    if (client->remote)
+        cay__remote_close(client->remote);
     if (client->db)
         client->store->close(client->db);
     cay__keyring_free(client->keys);
@@ -105,9 +103,9 @@ void cay_client_close(cay_client *client)
         cay__client_unref(client);
 }
 
-int cay__back_none(const cay_client *client, const char *what, cay_err *err)
+int cay__remote_none(const cay_client *client, const char *what, cay_err *err)
 {
-    if (client && client->back)
+    if (client && client->remote)
         return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
                             "%s: a server is not asked for that; do it on its host", what);
     return 0;
@@ -115,8 +113,8 @@ int cay__back_none(const cay_client *client, const char *what, cay_err *err)
 
 const char *cay_client_host(const cay_client *client)
 {
-    if (client->back)
-        return client->back->url(client);
+    if (client->remote)
+        return cay__remote_url(client->remote);
     return NULL;
 }
 
@@ -191,7 +189,8 @@ int cay_client_probe(cay_client *client, const char *provider, cay_probe **out, 
 {
     cay__place *p;
     void *self;
-    CAY__BACK(client, probe, client, out, err);
+    if (client->remote)
+        return cay__remote_probe(client->remote, out, err);
     CAY_TRY(cay__client_place(client, cay__text_or(provider, client->provider), &p, err));
     if (!p->ops->probe)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
@@ -232,7 +231,8 @@ int cay__client_sweep(cay_client *client, const cay_call *call, bool all, size_t
 int cay_client_gc(cay_client *client, const cay_call *call, size_t *removed, cay_err *err)
 {
     size_t boxes = 0, layers = 0;
-    CAY__BACK(client, gc, client, call, removed, err);
+    if (client->remote)
+        return cay__remote_removed(client->remote, call, CAY__OPERATION(gc), removed, err);
     CAY_TRY(cay__reconcile(client, err));
     CAY_TRY(cay__client_sweep(client, call, true, &boxes, err));
     CAY_TRY(cay__layers_sweep(client, call, &layers, err));

@@ -9,6 +9,7 @@
 #pragma once
 #include "lifecycle.h"
 #include <lib/store/row.h>
+#include <base/arena.h>
 #include <base/base.h>
 #include <base/path.h>
 #include <cay/sys/provider.h>
@@ -21,6 +22,8 @@ typedef struct cay__place {
     const cay_provider_ops *ops;
     _Atomic(void *) self; /* NULL until it is needed */
 } cay__place;
+
+typedef struct cay__remote cay__remote;
 
 typedef struct cay__retired {
     struct cay__retired *next;
@@ -40,8 +43,7 @@ struct cay_client {
     size_t nplaces;
     pthread_mutex_t lock; /* of retired, keys and auditor */
     cay__retired *retired;
-    const struct cay__back *back; /* back.h: it is a server's; NULL: it is not */
-    void *far;
+    struct cay__remote *remote;               /* remote.h: it is a server's; NULL: it is not */
     struct cay__keyring *keys;                /* NULL until one is shown; access.c */
     struct cay__auditor *auditor;             /* NULL until something is told; audit.c */
     _Atomic uint64_t warm_taken, warm_missed; /* pool_take.c */
@@ -115,6 +117,8 @@ void cay__handle_rebox(cay_sandbox *sb, void *box, cay_state state);
 
 /* row NULL: a sandbox without record, of which `id` is known. */
 cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *truth);
+/* To be filled: what it points to goes into *mem. cay_info_free() frees both. */
+cay_info *cay__info_blank(cay__arena **mem);
 void cay__info_mounts(cay_client *client,
                       cay_info *info); /* adds its storage to the layers, when it runs */
 

@@ -427,7 +427,8 @@ int cay_client_create(cay_client *client, const cay_call *call, const cay_create
                       cay_sandbox **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.create", NULL, err);
-    CAY__BACK(client, create, client, call, given, out, err);
+    if (client->remote)
+        return cay__remote_create(client, call, given, out, err);
     int rc = cay__create_as(client, call, NULL, given, out, err);
     cay__op_sandbox(&op_, rc == 0 ? cay_sandbox_id(*out) : NULL);
     return rc;

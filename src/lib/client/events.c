@@ -37,8 +37,8 @@ static int subscribe_source(cay_events *ev, source *s, cay_err *err)
     const char *only = NULL;
     if (ev->sandbox[0])
         only = ev->sandbox;
-    if (ev->client->back) {
-        CAY_TRY(ev->client->back->events(ev->client, only, &fd, err));
+    if (ev->client->remote) {
+        CAY_TRY(cay__remote_events(ev->client->remote, only, &fd, err));
     } else {
         CAY_TRY(cay__client_self(ev->client, s->place, &self, err));
         CAY_TRY(s->place->ops->events(self, only, &fd, err));
@@ -59,7 +59,7 @@ static int select_sources(cay_events *ev, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay_client *client = ev->client;
-    if (client->back) { /* one stream has them all */
+    if (client->remote) { /* one stream has them all */
         ev->sources[ev->n++] = (source){ &client->places[0], -1 };
         return 0;
     }
@@ -91,11 +91,11 @@ static int open_sources(cay_events *ev, cay_err *err)
         if (one < 0)
             rc = one;
     }
-    if (good && !ev->client->back)
+    if (good && !ev->client->remote)
         ev->net = cay__net_events_open(ev->client, ev->sandbox, ev->ep);
     else
         ev->net = NULL;
-    if (good && !ev->client->back)
+    if (good && !ev->client->remote)
         ev->mounts = cay__mount_events_open(ev->client, ev->sandbox, ev->ep);
     else
         ev->mounts = NULL;

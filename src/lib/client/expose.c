@@ -32,9 +32,24 @@ static int check_recorded(cay_sandbox *sb, uint16_t port, cay_client **client, c
     return 0;
 }
 
+static int expose_remote(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out,
+                         cay_err *err)
+{
+    char digits[24];
+    cay__exposed_told told = { .url = "" };
+    CAY_TRY(cay__remote_get(
+        cay__remote_of(sb), NULL,
+        &CAY__REQUEST(port_expose, .path = { sb->id, cay__str_u64(digits, port) }, .body = &ttl_ms),
+        NULL, &told, err));
+    told.e.size = sizeof told.e;
+    cay__answer_give(out, &told.e, sizeof told.e);
+    return 0;
+}
+
 int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err)
 {
-    CAY__BACK(sb->owner, expose, sb, port, ttl_ms, out, err);
+    if (cay__remote_of(sb))
+        return expose_remote(sb, port, ttl_ms, out, err);
     cay_client *client;
     unsigned char raw[TOKEN_RAND];
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
@@ -66,7 +81,11 @@ static int copy_note_value(const char *value, void *arg)
 
 int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
 {
-    CAY__BACK(sb->owner, unexpose, sb, port, err);
+    char digits[24];
+    if (cay__remote_of(sb))
+        return cay__remote_do(
+            cay__remote_of(sb), NULL,
+            &CAY__REQUEST(port_unexpose, .path = { sb->id, cay__str_u64(digits, port) }), err);
     cay_client *client;
     CAY_AUTOFREE char *text = NULL;
     char key[KEY_MAX];
@@ -101,15 +120,27 @@ static int on_note(const char *key, const char *value, void *arg)
     return 0;
 }
 
+static int on_remote_exposed(const cay__exposed_told *t, void *arg)
+{
+    const walk *w = arg;
+    cay_exposed e = t->e;
+    e.size = sizeof e;
+    return w->fn(&e, w->arg);
+}
+
 int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
                      cay_err *err)
 {
-    CAY__BACK(sb->owner, exposed, sb, fn, arg, err);
+    walk w = { fn, arg };
+    if (cay__remote_of(sb))
+        return CAY__REMOTE_EACH(cay__exposed_told, cay__remote_of(sb), NULL,
+                                CAY__REQUEST(exposed_list, .path = { sb->id }), on_remote_exposed,
+                                &w, err);
     cay_client *client;
     char prefix[KEY_MAX];
     CAY_TRY(check_recorded(sb, 1, &client, err));
     snprintf(prefix, sizeof prefix, "%s/", sb->id);
-    return client->store->note_list(client->db, SPACE, prefix, on_note, &(walk){ fn, arg }, err);
+    return client->store->note_list(client->db, SPACE, prefix, on_note, &w, err);
 }
 
 /* In a time that tells nothing about where they differ. */

@@ -91,7 +91,8 @@ static int find_row(cay_client *client, const cay_call *call, const cay_row *row
 int cay_client_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
                     cay_err *err)
 {
-    CAY__BACK(client, find, client, call, ref, out, err);
+    if (client->remote)
+        return cay__remote_find(client, call, ref, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
@@ -118,7 +119,8 @@ static int take_alias(const char *value, void *arg)
 int cay_client_find_of(cay_client *client, const cay_call *call, const char *tenant,
                        const char *ref, cay_sandbox **out, cay_err *err)
 {
-    CAY__BACK(client, find, client, call, ref, out, err); /* whose they are is the key's */
+    if (client->remote) /* whose they are is the key's */
+        return cay__remote_find(client, call, ref, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));

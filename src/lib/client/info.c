@@ -85,6 +85,13 @@ static void add_status(full *f, const cay_box_status *st)
         i->network = cay__arena_str(&f->mem, st->network);
 }
 
+cay_info *cay__info_blank(cay__arena **mem)
+{
+    full *f = cay__alloc(sizeof *f);
+    *mem = &f->mem;
+    return &f->info;
+}
+
 cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
 {
     full *f = cay__alloc(sizeof *f);

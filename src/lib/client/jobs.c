@@ -48,7 +48,7 @@ static int check_spec(const cay_job *t, cay_err *err)
 
 int cay_job_put(cay_client *client, const cay_job *given, unsigned how, char *id, cay_err *err)
 {
-    CAY_TRY(cay__back_none(client, "jobs", err));
+    CAY_TRY(cay__remote_none(client, "jobs", err));
     cay_job t;
     char mine[CAY_ID_LEN + 1];
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_job", err));
@@ -105,7 +105,7 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
 static int claim_job(cay_client *client, bool turn, const char *const *kinds, const char *owner,
                      uint64_t lease_ms, cay_job **out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(client, "jobs", err));
+    CAY_TRY(cay__remote_none(client, "jobs", err));
     CAY_AUTOJSON *list = NULL;
     if (kinds)
         list = json_array();
@@ -176,7 +176,8 @@ static int check_id(const char *id, cay_err *err)
 int cay_job_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(client, job_order, client, id, "/cancel", err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(job_cancel, .path = { id }), err);
     return client->store->job_cancel(client->db, id, NULL, NULL, NULL, err);
 }
 
@@ -191,7 +192,8 @@ int cay_job_cancel_of(cay_client *client, const char *kind, const char *subject,
 int cay_job_replay(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(client, job_order, client, id, "/replay", err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(job_replay, .path = { id }), err);
     return client->store->job_replay(client->db, id, cay__clock_ms(), err);
 }
 
@@ -217,6 +219,10 @@ int cay_job_list(cay_client *client, const cay_job_filter *given,
     if (f.state && !is_state(f.state))
         return cay_fail_why(err, CAY_EINVAL, "task_spec",
                             "state %.20s: want waiting, running, done, dead or canceled", f.state);
-    CAY__BACK(client, job_list, client, &f, fn, arg, err);
+    if (client->remote) {
+        f.limit = CAY_MIN(CAY_OR(f.limit, (size_t)1000), (size_t)1000);
+        return CAY__REMOTE_EACH(cay_job, client->remote, NULL, CAY__REQUEST(job_list, .query = &f),
+                                fn, arg, err);
+    }
     return client->store->job_list(client->db, &f, fn, arg, err);
 }

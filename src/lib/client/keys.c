@@ -404,10 +404,26 @@ static int insert_record(cay_client *client, cay_key *k, const char *prefix, cha
     return rc;
 }
 
+static int create_remote_key(const cay__remote *r, const cay_key *given, char *text, cay_err *err)
+{
+    cay__key_body b = { 0 };
+    cay__key_made made = { 0 };
+    CAY_TRY(cay__spec_take(&b.key, sizeof b.key, given, "cay_key", err));
+    if (b.key.scope)
+        b.scope = cay_key_scope_name(b.key.scope);
+    if (b.key.expires_ms)
+        b.ttl_ms = (uint64_t)CAY_MAX(b.key.expires_ms - cay__clock_ms(), (int64_t)1);
+    CAY_TRY(cay__remote_get(r, NULL, &CAY__REQUEST(key_create, .body = &b), NULL, &made, err));
+    if (made.key[0] && cay__str_copy(text, CAY_KEY_LEN + 1, made.key))
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no key");
+}
+
 int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_LEN + 1],
                    cay_err *err)
 {
-    CAY__BACK(client, key_create, client, given, text, err);
+    if (client->remote)
+        return create_remote_key(client->remote, given, text, err);
     cay_key k;
     int64_t now = cay__clock_ms();
     CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
@@ -437,7 +453,7 @@ int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESS
 {
     int64_t now = cay__clock_ms();
     bool link = from->scope == CAY_KEY_LOGIN;
-    CAY_TRY(cay__back_none(client, "a session", err));
+    CAY_TRY(cay__remote_none(client, "a session", err));
     if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
         return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
                             "a session needs a key of scope tenant or admin");
@@ -474,19 +490,22 @@ static int on_row(const cay_key_row *row, void *arg)
 int cay_key_list(cay_client *client, const char *tenant, int (*fn)(const cay_key *, void *),
                  void *arg, cay_err *err)
 {
-    CAY__BACK(client, key_list, client, tenant, fn, arg, err);
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay_key, client->remote, NULL,
+                                CAY__REQUEST(key_list, .query = &tenant), fn, arg, err);
     return client->store->key_list(client->db, tenant, on_row, &(walk){ fn, arg, client }, err);
 }
 
 int cay_key_sweep(cay_client *client, int64_t before_ms, cay_err *err)
 {
-    CAY_TRY(cay__back_none(client, "sweeping sessions", err));
+    CAY_TRY(cay__remote_none(client, "sweeping sessions", err));
     return client->store->key_sweep(client->db, before_ms, err);
 }
 
 int cay_key_revoke(cay_client *client, const char *id, cay_err *err)
 {
-    CAY__BACK(client, key_revoke, client, id, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(key_revoke, .path = { id }), err);
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "a key is named by the 8 hex digits after e2b_");

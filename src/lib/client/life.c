@@ -114,7 +114,8 @@ static int note_state(cay_sandbox *sb, look *l, cay_state to, const char *reason
 int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "sandbox.pause", sb->id, err);
-    CAY__BACK(sb->owner, order, sb, call, CAY_PAUSED, err);
+    if (cay__remote_of(sb))
+        return cay__remote_order(sb, call, CAY__OPERATION(sandbox_pause), CAY_PAUSED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (l.t.state == CAY_PAUSED)
@@ -255,7 +256,8 @@ int cay__sandbox_resume(cay_sandbox *sb, const cay_call *call, cay__given *given
 int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "sandbox.resume", sb->id, err);
-    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
+    if (cay__remote_of(sb))
+        return cay__remote_order(sb, call, CAY__OPERATION(sandbox_resume), CAY_RUNNING, err);
     return cay__sandbox_resume(sb, call, NULL, err);
 }
 
@@ -265,8 +267,9 @@ int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *e
     CAY__OP(call, "sandbox.resume", sb->id, err);
     cay__given given = { .env = env && env->key ? env : NULL, .strict = true };
     if (given.env)
-        CAY_TRY(cay__back_none(sb->owner, "variables at a resume", err));
-    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
+        CAY_TRY(cay__remote_none(sb->owner, "variables at a resume", err));
+    if (cay__remote_of(sb))
+        return cay__remote_order(sb, call, CAY__OPERATION(sandbox_resume), CAY_RUNNING, err);
     int rc = cay__sandbox_resume(sb, call, &given, err);
     if (rc == 0 && missing)
         *missing = CAY_STEAL(given.missing);
@@ -276,7 +279,7 @@ int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *e
 
 int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
-    if (cay__back_of(sb->owner)) /* the server does, where that was asked for */
+    if (cay__remote_of(sb)) /* the server does, where that was asked for */
         return 0;
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
@@ -296,7 +299,7 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
                        cay_err *err)
 {
     CAY__OP(call, "sandbox.extend", sb->id, err);
-    if (cay__back_of(sb->owner))
+    if (cay__remote_of(sb))
         return sb->ops->extend(sb->box, call, ttl_ms, idle_ms, err);
     AUTOLOOK l = { 0 };
     uint64_t most = (uint64_t)100 * 366 * 86400000;
@@ -314,7 +317,7 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
 int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err)
 {
     CAY__OP(call, "sandbox.usage", sb->id, err);
-    if (cay__back_of(sb->owner))
+    if (cay__remote_of(sb))
         return sb->ops->usage(sb->box, call, out, err);
     AUTOLOOK l = { 0 };
     cay_usage u = { .size = sizeof u };
@@ -330,7 +333,8 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
 
 static int describe_sandbox(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
-    CAY__BACK(sb->owner, describe, sb, call, out, err);
+    if (cay__remote_of(sb))
+        return cay__remote_describe(sb, call, out, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.row && l.t.state == CAY_GONE)
@@ -368,7 +372,8 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "sandbox.kill", sb->id, err);
-    CAY__BACK(sb->owner, order, sb, call, CAY_STOPPED, err);
+    if (cay__remote_of(sb))
+        return cay__remote_order(sb, call, CAY__OPERATION(sandbox_kill), CAY_STOPPED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.row)
@@ -406,7 +411,8 @@ int cay__delete_finish(cay_client *client, const cay_call *call, const cay_row *
 int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "sandbox.remove", sb->id, err);
-    CAY__BACK(sb->owner, order, sb, call, CAY_GONE, err);
+    if (cay__remote_of(sb))
+        return cay__remote_order(sb, call, CAY__OPERATION(sandbox_delete), CAY_GONE, err);
     CAY_AUTOFREE cay__row *row = NULL;
     cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "remove", err));
@@ -436,7 +442,7 @@ static int sleep_within_call(const cay_call *call, int ms, cay_err *err)
 int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, cay_err *err)
 {
     CAY__OP(call, "sandbox.wait", sb->id, err);
-    if (cay__back_of(sb->owner)) {
+    if (cay__remote_of(sb)) {
         cay_state end;
         CAY_TRY(sb->ops->wait(sb->box, call, &end, err));
         if (state)

@@ -125,7 +125,8 @@ static int on_listed_row(const cay_row *row, void *arg)
 int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *given,
                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(client, list, client, call, given, fn, arg, err);
+    if (client->remote)
+        return cay__remote_list(client, call, given, fn, arg, err);
     cay_filter f, stored;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
     CAY_AUTOJSON *metadata = NULL;
@@ -164,7 +165,7 @@ int cay_client_version(cay_client *client, const char *const *providers, uint64_
     uint64_t h = 0, own[2] = { 0 }, v;
     cay__place *p;
     void *self;
-    CAY_TRY(cay__back_none(client, "a version of the list", err));
+    CAY_TRY(cay__remote_none(client, "a version of the list", err));
     for (; providers && *providers;
          providers++) { /* before the store: what a provider changes is recorded afterwards */
         CAY_TRY(cay__client_place(client, *providers, &p, err));

@@ -53,7 +53,7 @@ int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err)
 int cay_net_operator_check(cay_client *client, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
-    if (client->back)
+    if (client->remote)
         return 0;
     return cay__operator_read(client, &op, err);
 }
@@ -62,7 +62,7 @@ int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, co
                          bool own, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
-    CAY_TRY(cay__back_none(client, "egress.conf", err));
+    CAY_TRY(cay__remote_none(client, "egress.conf", err));
     CAY_TRY(cay__operator_read(client, &op, err));
     /* A name of this machine has no rules of its own: they are those of its address. */
     cay__verdict v;
@@ -150,7 +150,7 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
                            uint64_t *revision, cay_err *err)
 {
     CAY__OP(call, "net.set", sb->id, err);
-    if (cay__back_of(sb->owner))
+    if (cay__remote_of(sb))
         return sb->ops->policy(sb->box, call, text, strlen(text), revision, err);
     AUTOPOLICY p = { 0 };
     CAY_AUTOFREE char *canonical = NULL, *former = NULL;
@@ -185,7 +185,7 @@ int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, u
                            cay_err *err)
 {
     CAY__OP(call, "net.get", sb->id, err);
-    if (cay__back_of(sb->owner))
+    if (cay__remote_of(sb))
         return sb->ops->policy_get(sb->box, call, text, &(size_t){ 0 }, revision, err);
     CAY_AUTOFREE cay__row *row = NULL;
     uint64_t got = 0;
@@ -265,7 +265,16 @@ int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const
                         uint64_t *revision, cay_err *err)
 {
     CAY__OP(call, "net.add", sb->id, err);
-    CAY__BACK(sb->owner, net_add, sb, call, rules, revision, err);
+    cay__revised done = { 0 };
+    if (cay__remote_of(sb)) {
+        cay__net_rules body = { .rules = rules };
+        CAY_TRY(cay__remote_get(cay__remote_of(sb), call,
+                                &CAY__REQUEST(net_rules, .path = { sb->id }, .body = &body), NULL,
+                                &done, err));
+        if (revision)
+            *revision = done.revision;
+        return 0;
+    }
     AUTOPOLICY p = { 0 };
     CAY_AUTOFREE char *now = NULL, *text = NULL;
     size_t len;
@@ -300,11 +309,25 @@ static void fill_remedy(const cay__verdict *v, const char *host, uint16_t port,
                  "only the operator can: a lift or service line of %s", CAY__EGRESS_CONF);
 }
 
+static int judge_remote(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                        cay_net_verdict *out, cay_err *err)
+{
+    CAY__AUTOARENA mem = { 0 };
+    cay__net_judged j = { .host = CAY_OR(host, ""), .port = port };
+    CAY_TRY(cay__remote_get(cay__remote_of(sb), call,
+                            &CAY__REQUEST(net_why, .path = { sb->id }, .query = &j), &mem, &j,
+                            err));
+    j.v.size = sizeof j.v;
+    cay__answer_give(out, &j.v, sizeof j.v);
+    return 0;
+}
+
 int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
                 cay_net_verdict *out, cay_err *err)
 {
     CAY__OP(call, "net.why", sb->id, err);
-    CAY__BACK(sb->owner, net_why, sb, call, host, port, out, err);
+    if (cay__remote_of(sb))
+        return judge_remote(sb, call, host, port, out, err);
     AUTOPOLICY p = { 0 }, op = { 0 };
     CAY_AUTOFREE char *text = NULL;
     cay_net_verdict a = { .size = sizeof a };

@@ -76,7 +76,8 @@ static int read_file(int dir, const char *name, const cay__execs *ran,
 int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
                 cay_err *err)
 {
-    CAY__BACK(sb->owner, net_log, sb, fn, arg, err);
+    if (cay__remote_of(sb))
+        return cay__remote_net_log(sb, fn, arg, err);
     cay_client *client = sb->owner;
     char name[CAY_ID_LEN + 16];
     if (!client)

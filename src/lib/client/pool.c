@@ -141,7 +141,8 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     const char *image = NULL;
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_pool", err));
     CAY_TRY(check_spec(&w, err));
-    CAY__BACK(client, warm_put, client, call, &w, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, call, &CAY__REQUEST(pool_put, .body = &w), err);
     if (!strcmp(w.template_, CAY__BASE_HOST))
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "template host needs no pool: the keeper has some ready at all times");
@@ -210,7 +211,9 @@ static int on_listed_pool(const char *key, const char *value, void *arg)
 int cay_pool_list(cay_client *client, const cay_call *call, int (*fn)(const cay_pool *, void *),
                   void *arg, cay_err *err)
 {
-    CAY__BACK(client, warm_list, client, call, fn, arg, err);
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay_pool, client->remote, call, CAY__REQUEST(pool_list), fn, arg,
+                                err);
     return client->store->note_list(client->db, SPACE, "", on_listed_pool,
                                     &(telling){ client, fn, arg, err }, err);
 }
@@ -243,7 +246,11 @@ int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant
     char id[24];
     unsigned ready, making;
     cay__pool_note n;
-    CAY__BACK(client, warm_remove, client, call, tenant, template_, err);
+    if (client->remote) {
+        cay_pool which = { .template_ = CAY_OR(template_, ""), .tenant = tenant };
+        return cay__remote_do(client->remote, call, &CAY__REQUEST(pool_delete, .query = &which),
+                              err);
+    }
     name_pool(CAY_OR(tenant, CAY_TENANT_DEFAULT), CAY_OR(template_, ""), id);
     CAY_TRY(cay__pool_read(client, id, &n, err));
     json_decref(n.all);

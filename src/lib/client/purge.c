@@ -170,8 +170,8 @@ int cay_client_purge(cay_client *client, const cay_call *call, bool forget,
                      void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
     purge p = { .client = client, .call = call, .forget = forget, .left = left, .arg = arg };
-    if (cay__back_of(client))
-        return cay__purge_far(client, call, forget, left, arg, err);
+    if (client->remote)
+        return cay__purge_remote(client, call, forget, left, arg, err);
     CAY_TRY(no_mounts(client, err));
     CAY_TRY(cay__db_alone(client->db, err));
     int rc = remove_all(&p, err);

@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <stdio.h>
 
-typedef struct far_purge {
+typedef struct remote_purge {
     cay_client *client;
     const cay_call *call;
     bool forget;
@@ -14,9 +14,9 @@ typedef struct far_purge {
     void *arg;
     char (*names)[CAY_VOLUME_NAME + 1]; /* ids are shorter */
     size_t n, cap;
-} far_purge;
+} remote_purge;
 
-static int add_name(far_purge *p, const char *name)
+static int add_name(remote_purge *p, const char *name)
 {
     if (p->n == p->cap &&
         !(p->names = realloc(p->names, (p->cap = p->cap * 2 + 64) * sizeof *p->names)))
@@ -47,27 +47,27 @@ static int on_volume(const cay_volume *v, void *arg)
     return add_name(arg, v->name);
 }
 
-static int list_boxes(far_purge *p, cay_err *err)
+static int list_boxes(remote_purge *p, cay_err *err)
 {
     return cay_client_list(p->client, p->call, NULL, on_box, p, err);
 }
 
-static int list_snapshots(far_purge *p, cay_err *err)
+static int list_snapshots(remote_purge *p, cay_err *err)
 {
     return cay_client_snapshots(p->client, p->call, NULL, on_snapshot, p, err);
 }
 
-static int list_templates(far_purge *p, cay_err *err)
+static int list_templates(remote_purge *p, cay_err *err)
 {
     return cay_template_list(p->client, p->call, NULL, on_template, p, err);
 }
 
-static int list_volumes(far_purge *p, cay_err *err)
+static int list_volumes(remote_purge *p, cay_err *err)
 {
     return cay_volume_list(p->client, p->call, on_volume, p, err);
 }
 
-static int drop_box(far_purge *p, const char *id, cay_err *err)
+static int drop_box(remote_purge *p, const char *id, cay_err *err)
 {
     cay_sandbox *sb = NULL;
     int rc = cay_client_find(p->client, p->call, id, &sb, err);
@@ -77,17 +77,17 @@ static int drop_box(far_purge *p, const char *id, cay_err *err)
     return rc;
 }
 
-static int drop_snapshot(far_purge *p, const char *id, cay_err *err)
+static int drop_snapshot(remote_purge *p, const char *id, cay_err *err)
 {
     return cay_snapshot_remove(p->client, p->call, id, NULL, err);
 }
 
-static int drop_template(far_purge *p, const char *id, cay_err *err)
+static int drop_template(remote_purge *p, const char *id, cay_err *err)
 {
     return cay_template_remove(p->client, p->call, NULL, id, err);
 }
 
-static int drop_volume(far_purge *p, const char *name, cay_err *err)
+static int drop_volume(remote_purge *p, const char *name, cay_err *err)
 {
     return cay_volume_remove(p->client, p->call, name, err);
 }
@@ -95,8 +95,8 @@ static int drop_volume(far_purge *p, const char *name, cay_err *err)
 /* Volumes are free when their sandboxes are gone, templates when nothing stands on them. */
 static const struct {
     const char *what;
-    int (*list)(far_purge *p, cay_err *err);
-    int (*drop)(far_purge *p, const char *name, cay_err *err);
+    int (*list)(remote_purge *p, cay_err *err);
+    int (*drop)(remote_purge *p, const char *name, cay_err *err);
 } kinds[] = { { "sandbox", list_boxes, drop_box },
               { "snapshot", list_snapshots, drop_snapshot },
               { "template", list_templates, drop_template },
@@ -104,7 +104,7 @@ static const struct {
 
 /* What the key may not see or remove is not its tenant's: a template that another one shares, the
  * volumes of the machine. */
-static int one_kind(far_purge *p, size_t k, cay_err *err)
+static int one_kind(remote_purge *p, size_t k, cay_err *err)
 {
     p->n = 0;
     int rc = kinds[k].list(p, err);
@@ -129,10 +129,10 @@ static int one_kind(far_purge *p, size_t k, cay_err *err)
     return rc;
 }
 
-int cay__purge_far(cay_client *client, const cay_call *call, bool forget,
-                   void (*left)(const char *what, void *arg), void *arg, cay_err *err)
+int cay__purge_remote(cay_client *client, const cay_call *call, bool forget,
+                      void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
-    far_purge p = { .client = client, .call = call, .forget = forget, .left = left, .arg = arg };
+    remote_purge p = { .client = client, .call = call, .forget = forget, .left = left, .arg = arg };
     int rc = 0;
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++)
         rc = one_kind(&p, k, err);

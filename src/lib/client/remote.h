@@ -1,163 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lib/client/remote.h - a service whose sandboxes are a server's: what asks that server instead of
- * the store and the providers of this host.
+ * lib/client/remote.h - a client whose sandboxes are a server's: it asks that server instead of the
+ * store and the providers of this host.
  *
  * Inside one sandbox nothing differs: its handle has a box of provider `cay`, and everything of
- * cay/sandbox.h goes there. What is about which sandboxes and snapshots there are begins with
- * CAY__BACK(), which hands it over; what a server is not asked for begins with cay__back_none().
+ * cay/sandbox.h goes there. A function about which sandboxes, snapshots, … there are begins with
+ *
+ *     if (client->remote)
+ *         return cay__remote_do(client->remote, call,
+ *                               &CAY__REQUEST(volume_delete, .path = { name }), err);
+ *
+ * and one that a server is not asked for with cay__remote_none().
  */
 #pragma once
 #include "client.h"
-#include <cay/access.h>
-#include <cay/audit.h>
-#include <cay/build.h>
-#include <cay/jobs.h>
-#include <cay/policy.h>
-#include <cay/snapshot.h>
-#include <cay/template.h>
-#include <cay/volume.h>
-#include <cay/pool.h>
-#include <cay/workspace.h>
+#include <wire/shapes.h>
 
-typedef struct cay__back {
-    int (*open)(const cay_open *spec, void **self, cay_err *err);
-    void (*close)(void *self);
-    int (*create)(cay_client *client, const cay_call *call, const cay_create *spec,
-                  cay_sandbox **out, cay_err *err);
-    int (*find)(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
-                cay_err *err);
-    int (*list)(cay_client *client, const cay_call *call, const cay_filter *filter,
-                int (*fn)(const cay_info *, void *), void *arg, cay_err *err);
-    int (*describe)(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
-    int (*order)(cay_sandbox *sb, const cay_call *call, cay_state to,
-                 cay_err *err); /* PAUSED, RUNNING, STOPPED, GONE */
-    int (*probe)(cay_client *client, cay_probe **out, cay_err *err);
-    int (*events)(cay_client *client, const char *id, int *fd, cay_err *err);
-    int (*snapshot)(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
-                    cay_snapshot **out, cay_err *err);
-    int (*snapshot_get)(cay_client *client, const cay_call *call, const char *ref,
-                        cay_snapshot **out, cay_err *err);
-    int (*snapshots)(cay_client *client, const cay_call *call, const cay_snapshot_filter *f,
-                     int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
-    int (*snapshot_remove)(cay_client *client, const cay_call *call, const char *ref,
-                           bool *deferred, cay_err *err);
-    int (*snapshot_rename)(cay_client *client, const cay_call *call, const char *ref,
-                           const char *label, cay_err *err);
-    int (*fork)(cay_client *client, const cay_call *call, const char *from, const cay_fork *spec,
-                int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err);
-    int (*undo)(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out,
-                cay_err *err);
-    int (*expose)(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err);
-    int (*unexpose)(cay_sandbox *sb, uint16_t port, cay_err *err);
-    int (*exposed)(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
-                   cay_err *err);
-    int (*net_add)(cay_sandbox *sb, const cay_call *call, const char *const *rules,
-                   uint64_t *revision, cay_err *err);
-    int (*net_why)(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
-                   cay_net_verdict *out, cay_err *err);
-    int (*net_log)(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
-                   cay_err *err);
-    int (*diff)(cay_client *client, const cay_call *call, const cay_diff *diff,
-                int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
-                cay_err *err);
-    int (*secret_put)(cay_client *client, const char *name, const void *value, size_t len,
-                      cay_err *err);
-    int (*secret_remove)(cay_client *client, const char *name, cay_err *err);
-    int (*secret_list)(cay_client *client,
-                       int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg,
-                       cay_err *err);
-    int (*renew_secrets)(cay_sandbox *sb, cay_err *err);
-    int (*set_secrets)(cay_sandbox *sb, const cay_call *call, const char *net,
-                       const cay_secret *secrets, size_t n, cay_err *err);
-    int (*volume_list)(cay_client *client, const cay_call *call,
-                       int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err);
-    int (*volume_create)(cay_client *client, const cay_volume_spec *spec, cay_err *err);
-    int (*volume_find)(cay_client *client, const char *name, cay_volume **out, cay_err *err);
-    int (*volume_remove)(cay_client *client, const char *name, cay_err *err);
-    int (*export_)(cay_client *client, const cay_call *call, const cay_export *spec, int fd,
-                   cay_archived *out, cay_err *err);
-    int (*import)(cay_client *client, const cay_call *call, const cay_import *spec, int fd,
-                  cay_snapshot **out, cay_err *err);
-    int (*key_create)(cay_client *client, const cay_key *key, char *text, cay_err *err);
-    int (*key_list)(cay_client *client, const char *tenant, int (*fn)(const cay_key *, void *),
-                    void *arg, cay_err *err);
-    int (*key_revoke)(cay_client *client, const char *id, cay_err *err);
-    int (*tenant_put)(cay_client *client, const cay_tenant *t, bool fresh, cay_err *err);
-    int (*tenant_remove)(cay_client *client, const char *name, cay_err *err);
-    int (*tenant_list)(cay_client *client, const char *only, int (*fn)(const cay_tenant *, void *),
-                       void *arg, cay_err *err); /* only: one, or NULL */
-    int (*job_list)(cay_client *client, const cay_job_filter *f,
-                    int (*fn)(const cay_job *t, void *arg), void *arg, cay_err *err);
-    int (*job_order)(cay_client *client, const char *id, const char *verb,
-                     cay_err *err); /* "/cancel", "/replay" */
-    int (*audit_list)(cay_client *client, const cay_audit_filter *f,
-                      int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
-    int (*warm_put)(cay_client *client, const cay_call *call, const cay_pool *w, cay_err *err);
-    int (*warm_list)(cay_client *client, const cay_call *call, int (*fn)(const cay_pool *, void *),
-                     void *arg, cay_err *err);
-    int (*warm_remove)(cay_client *client, const cay_call *call, const char *tenant,
-                       const char *template_, cay_err *err);
-    int (*audit_verify)(cay_client *client, const char *head, cay_audit_proof *out, cay_err *err);
-    /* Whose templates and builds are meant is the key's. Specs are whole: cay__spec_take() was
-     * there. */
-    int (*template_find)(cay_client *client, const cay_call *call, const char *ref,
-                         cay_template **out, cay_err *err);
-    int (*template_list)(cay_client *client, const cay_call *call, const cay_template_filter *f,
-                         int (*fn)(const cay_template *, void *), void *arg, cay_err *err);
-    int (*template_remove)(cay_client *client, const cay_call *call, const char *ref, cay_err *err);
-    int (*template_change)(cay_client *client, const cay_call *call, const char *ref,
-                           const char *name, const bool *shared, cay_err *err); /* NULL: as it is */
-    int (*template_publish)(cay_client *client, const cay_call *call, const cay_template_spec *s,
-                            cay_template **out, cay_err *err);
-    int (*template_import)(cay_client *client, const cay_call *call, const cay_template_file *s,
-                           cay_template **out, cay_err *err);
-    int (*template_export)(cay_client *client, const cay_call *call, const cay_template_out *s,
-                           cay_err *err);
-    int (*template_pull)(cay_client *client, const cay_call *call, const cay_template_remote *s,
-                         cay_template **out, cay_err *err);
-    int (*registry_login)(cay_client *client, const char *tenant, const char *host,
-                          const char *user, const char *password, cay_err *err);
-    int (*registry_logout)(cay_client *client, const char *tenant, const char *host, cay_err *err);
-    int (*registry_logins)(cay_client *client, const char *tenant,
-                           int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
-                                     void *arg),
-                           void *arg, cay_err *err);
-    int (*build_run)(cay_client *client, const cay_call *call, const cay_build *s, cay_built *out,
-                     cay_err *err);
-    int (*build_list)(cay_client *client, int (*fn)(const cay_build_info *b, void *arg), void *arg,
-                      cay_err *err);
-    int (*build_get)(cay_client *client, const char *ref,
-                     int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
-    int (*build_log)(cay_client *client, const char *id, uint64_t *offset,
-                     int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
-    int (*build_cancel)(cay_client *client, const char *id, cay_err *err);
-    int (*build_caches)(cay_client *client, const cay_call *call,
-                        int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err);
-    int (*build_prune)(cay_client *client, const cay_call *call, size_t *n, cay_err *err);
-    int (*gc)(cay_client *client, const cay_call *call, size_t *n, cay_err *err);
-    const char *(*url)(const cay_client *client);
-    int (*manifest)(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err);
-    int (*set_manifest)(cay_sandbox *sb, const cay_call *call, const char *text, unsigned flags,
-                        cay_err *err);
-} cay__back;
+/* One request: a row of wire/ops.c and what goes into it. */
+typedef struct cay__request {
+    const cay__operation *op;
+    const char *path[3]; /* values of {…} in the row's path */
+    const void *query;   /* the struct of op->query, or NULL */
+    const void *body;    /* the struct of op->body, */
+    const char *text;    /* or the body as JSON text */
+    const char *key;     /* Idempotency-Key; NULL: operations that make something get one */
+    const char *more;    /* lines for the head, and */
+    const char *tail;    /* for the target behind the query; or NULL */
+    const char *type;    /* of data, when it is not the row's */
+    const void *data;    /* a body of bytes: these, */
+    int fd;              /* or with from_fd those of a descriptor; */
+    size_t len;          /* so many */
+    bool from_fd, upgrade;
+} cay__request;
+#define CAY__REQUEST(name, ...) ((cay__request){ .op = CAY__OPERATION(name), __VA_ARGS__ })
 
-extern const cay__back cay__back_far; /* lib/provider/remote/client.c */
-
-static inline const cay__back *cay__back_of(const cay_client *client)
+static inline cay__remote *cay__remote_of(const cay_sandbox *sb)
 {
+    const cay_client *client = sb->owner;
     if (client)
-        return client->back;
+        return client->remote;
     return NULL;
 }
-#define CAY__BACK(client, fn, ...)                                                                 \
-    do {                                                                                           \
-        const cay__back *back_ = cay__back_of(client);                                             \
-        if (back_)                                                                                 \
-            return back_->fn(__VA_ARGS__);                                                         \
-    } while (0)
-/* CAY_ENOTSUP, "remote_unsupported", where the client is a server's. service.c */
-int cay__back_none(const cay_client *client, const char *what, cay_err *err);
-/* cay_client_purge() of a server. purge_far.c */
-int cay__purge_far(cay_client *client, const cay_call *call, bool forget,
-                   void (*left)(const char *what, void *arg), void *arg, cay_err *err);
+/* CAY_ENOTSUP, "remote_unsupported", where the client is a server's. client.c */
+int cay__remote_none(const cay_client *client, const char *what, cay_err *err);
+
+/* lib/provider/remote/ask.c: an answer that matters to nobody; */
+int cay__remote_do(const cay__remote *r, const cay_call *call, const cay__request *q, cay_err *err);
+/* one that is taken as it is, where out may be NULL; */
+int cay__remote_json(const cay__remote *r, const cay_call *call, const cay__request *q,
+                     json_t **out, cay_err *err);
+/* one that is read into the struct of its shape, which the caller has set to its defaults; what it
+ * points to is in mem, which may be NULL when it points to nothing; */
+int cay__remote_get(const cay__remote *r, const cay_call *call, const cay__request *q,
+                    cay__arena *mem, void *out, cay_err *err);
+/* and a list, page by page where the query has `limit` and `after`: */
+typedef struct cay__listing {
+    const cay__remote *remote;
+    const cay_call *call;
+    cay__request q;
+    json_t *answer;
+    size_t at, told, most; /* most 0: all */
+    void *query;           /* of this page */
+    char after[64];
+    cay__arena mem;
+} cay__listing;
+/* 1: *item is the next, and lives until the call after; 0: there is none. */
+int cay__listing_next(cay__listing *l, void *item, cay_err *err);
+void cay__listing_end(cay__listing *l);
+/* Each of a list to fn(const type *, arg). Its value is a code, or what fn gave that was not 0. */
+#define CAY__REMOTE_EACH(type_, remote_, call_, q_, fn_, arg_, err_)                               \
+    ({                                                                                             \
+        cay__listing l_ = { .remote = (remote_), .call = (call_), .q = q_ };                       \
+        type_ item_;                                                                               \
+        int got_;                                                                                  \
+        while ((got_ = cay__listing_next(&l_, &item_, err_)) > 0)                                  \
+            if ((got_ = (fn_)(&item_, arg_)) != 0)                                                 \
+                break;                                                                             \
+        cay__listing_end(&l_);                                                                     \
+        got_;                                                                                      \
+    })
+
+/* lib/provider/remote/client.c: what is more than one request, or has a type of its own. */
+int cay__remote_open(const cay_open *spec, cay__remote **out, cay_err *err);
+void cay__remote_close(cay__remote *r);
+const char *cay__remote_url(const cay__remote *r);
+int cay__remote_create(cay_client *client, const cay_call *call, const cay_create *given,
+                       cay_sandbox **out, cay_err *err);
+int cay__remote_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
+                     cay_err *err);
+int cay__remote_list(cay_client *client, const cay_call *call, const cay_filter *given,
+                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err);
+int cay__remote_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
+/* An order without a body, after which the sandbox is in that state. */
+int cay__remote_order(cay_sandbox *sb, const cay_call *call, const cay__operation *op, cay_state to,
+                      cay_err *err);
+int cay__remote_probe(cay__remote *r, cay_probe **out, cay_err *err);
+int cay__remote_events(cay__remote *r, const char *id, int *fd, cay_err *err);
+int cay__remote_fork(cay_client *client, const cay_call *call, const char *from,
+                     const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
+                     cay_err *err);
+/* Of an operation that answers with a snapshot; out may be NULL. */
+int cay__remote_snapshot(const cay__remote *r, const cay_call *call, const cay__request *q,
+                         cay_snapshot **out, cay_err *err);
+int cay__remote_snapshots(const cay__remote *r, const cay_call *call,
+                          const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *),
+                          void *arg, cay_err *err);
+int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *given,
+                     int (*fn)(const cay_file_change *, void *), void *arg, cay_err *err);
+int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
+                        cay_err *err);
+/* "/removed": how many; n may be NULL. */
+int cay__remote_removed(const cay__remote *r, const cay_call *call, const cay__operation *op,
+                        size_t *n, cay_err *err);
+
+/* archives.c: snapshots and templates as files. builds.c: templates that the server builds. Whose
+ * templates and builds are meant is the key's; specs are whole: cay__spec_take() was there. */
+int cay__remote_export(cay_client *client, const cay_call *call, const cay_export *given, int fd,
+                       cay_archived *out, cay_err *err);
+int cay__remote_import(cay_client *client, const cay_call *call, const cay_import *given, int fd,
+                       cay_snapshot **out, cay_err *err);
+int cay__remote_template_import(const cay__remote *r, const cay_call *call,
+                                const cay_template_file *s, cay_template **out, cay_err *err);
+int cay__remote_template_export(const cay__remote *r, const cay_call *call,
+                                const cay_template_out *s, cay_err *err);
+int cay__remote_template_find(const cay__remote *r, const cay_call *call, const char *ref,
+                              cay_template **out, cay_err *err);
+int cay__remote_template_list(const cay__remote *r, const cay_call *call,
+                              const cay_template_filter *f, int (*fn)(const cay_template *, void *),
+                              void *arg, cay_err *err);
+/* body: JSON of what is to be different. */
+int cay__remote_template_patch(const cay__remote *r, const cay_call *call, const char *ref,
+                               const char *body, cay_err *err);
+int cay__remote_template_publish(cay_client *client, const cay_call *call,
+                                 const cay_template_spec *s, cay_template **out, cay_err *err);
+int cay__remote_template_pull(cay_client *client, const cay_call *call,
+                              const cay_template_remote *s, cay_template **out, cay_err *err);
+int cay__remote_build_run(const cay__remote *r, const cay_call *call, const cay_build *s,
+                          cay_built *out, cay_err *err);
+int cay__remote_build_get(const cay__remote *r, const char *ref,
+                          int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+int cay__remote_build_log(const cay__remote *r, const char *id, uint64_t *offset,
+                          int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
+/* cay_client_purge() of a server. purge_remote.c */
+int cay__purge_remote(cay_client *client, const cay_call *call, bool forget,
+                      void (*left)(const char *what, void *arg), void *arg, cay_err *err);

@@ -236,7 +236,9 @@ int cay__secrets_give(cay_client *client, const cay_provider_ops *ops, void *box
 int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "secret.renew", sb->id, err);
-    CAY__BACK(sb->owner, renew_secrets, sb, err);
+    if (cay__remote_of(sb))
+        return cay__remote_do(cay__remote_of(sb), NULL,
+                              &CAY__REQUEST(secret_renew, .path = { sb->id }), err);
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *now = NULL;
     cay__spec *spec = NULL;

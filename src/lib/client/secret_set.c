@@ -107,11 +107,23 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
     cay__spec_free(spec);
 }
 
+static int bind_remote(cay_sandbox *sb, const cay_call *call, const char *net,
+                       const cay_secret *secrets, size_t n, cay_err *err)
+{
+    CAY_AUTOFREE char *policy = NULL;
+    if (net)
+        CAY_TRY(cay_policy_to_json(net, &policy, err));
+    cay__secret_binds body = { secrets, n, policy };
+    return cay__remote_do(cay__remote_of(sb), call,
+                          &CAY__REQUEST(secret_bind, .path = { sb->id }, .body = &body), err);
+}
+
 int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net,
                             const cay_secret *secrets, size_t n, cay_err *err)
 {
     CAY__OP(call, "secret.set", sb->id, err);
-    CAY__BACK(sb->owner, set_secrets, sb, call, net, secrets, n, err);
+    if (cay__remote_of(sb))
+        return bind_remote(sb, call, net, secrets, n, err);
     CAY_AUTOFREE cay__row *former = NULL;
     CAY_AUTOFREE char *held = NULL;
     cay__spec *now = NULL, *then = NULL;

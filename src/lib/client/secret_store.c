@@ -197,7 +197,11 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
 int cay_secret_put(cay_client *client, const char *name, const void *value, size_t len,
                    cay_err *err)
 {
-    CAY__BACK(client, secret_put, client, name, value, len, err);
+    if (client->remote) {
+        cay__secret_body body = { .base64 = value, .base64_len = len };
+        return cay__remote_do(client->remote, NULL,
+                              &CAY__REQUEST(secret_put, .path = { name }, .body = &body), err);
+    }
     CAY_TRY(check_name(name, err));
     return cay__vault_put(client, CAY__NOTE_SECRET, name, value, len, err);
 }
@@ -248,7 +252,9 @@ int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_
 
 int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
 {
-    CAY__BACK(client, secret_remove, client, name, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(secret_delete, .path = { name }),
+                              err);
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
     int rc =
@@ -276,10 +282,18 @@ static int on_note(const char *key, const char *value, void *arg)
     return l->fn(key, when, l->arg);
 }
 
+static int on_remote_secret(const cay__secret_told *s, void *arg)
+{
+    const listing *l = arg;
+    return l->fn(s->name, s->changed_ms, l->arg);
+}
+
 int cay_secret_list(cay_client *client, int (*fn)(const char *name, int64_t changed_ms, void *arg),
                     void *arg, cay_err *err)
 {
-    CAY__BACK(client, secret_list, client, fn, arg, err);
-    return client->store->note_list(client->db, CAY__NOTE_SECRET, "", on_note,
-                                    &(listing){ fn, arg }, err);
+    listing l = { fn, arg };
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay__secret_told, client->remote, NULL, CAY__REQUEST(secret_list),
+                                on_remote_secret, &l, err);
+    return client->store->note_list(client->db, CAY__NOTE_SECRET, "", on_note, &l, err);
 }

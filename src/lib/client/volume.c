@@ -265,13 +265,18 @@ void cay__volumes_forget(cay_client *client, const char *id)
 int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume_spec *given,
                       cay_err *err)
 {
-    CAY__BACK(client, volume_create, client, given, err);
     cay_volume_spec s;
     cay__place *p;
     void *self;
     note n, old;
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_volume_spec", err));
+    if (client->remote) {
+        s.name = CAY_OR(s.name, "");
+        if (s.limit == CAY_UNLIMITED)
+            s.limit = 0;
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(volume_create, .body = &s), err);
+    }
     CAY_TRY(check_name(s.name, err));
     CAY_TRY(cay__once_check(s.once, err));
     CAY_TRY(cay__call_check(call, "volume", err));
@@ -317,38 +322,70 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
     return put_note(client, s.name, &n, "ready", err);
 }
 
-/* All in one block. */
+typedef struct full {
+    cay_volume v; /* first: the caller has a pointer to it */
+    cay__arena mem;
+} full;
+
 static cay_volume *build_volume(const char *name, const note *n, const cay_volume_ask *ask,
                                 const uses *u)
 {
-    size_t lists = (u->n + 1) * sizeof(char *);
-    cay_volume *v = cay__alloc(sizeof *v + lists + u->n * (CAY_ID_LEN + 1) + CAY_VOLUME_NAME +
-                               sizeof n->provider + 2);
-    char **ids = (char **)(v + 1), *at = (char *)ids + lists;
-    for (size_t i = 0; i < u->n; i++, at += CAY_ID_LEN + 1)
-        ids[i] = memcpy(at, u->ids[i], CAY_ID_LEN + 1);
+    full *f = cay__alloc(sizeof *f);
+    const char **ids = cay__arena_take(&f->mem, (u->n + 1) * sizeof *ids);
     const char *quota = "soft";
     if (!n->limit)
         quota = "none";
     else if (ask->hard)
         quota = "on";
-    *v = (cay_volume){ .size = sizeof *v,
-                       .limit = n->limit,
-                       .used = ask->used,
-                       .inodes = ask->inodes,
-                       .created_ms = n->created_ms,
-                       .quota = quota,
-                       .users = (const char *const *)ids,
-                       .nusers = u->n };
-    v->name = memcpy(at, name, strlen(name) + 1);
-    v->provider = memcpy(at + CAY_VOLUME_NAME + 1, n->provider, sizeof n->provider);
-    return v;
+    for (size_t i = 0; i < u->n; i++)
+        ids[i] = cay__arena_str(&f->mem, u->ids[i]);
+    f->v = (cay_volume){ .size = sizeof f->v,
+                         .name = cay__arena_str(&f->mem, name),
+                         .provider = cay__arena_str(&f->mem, n->provider),
+                         .limit = n->limit,
+                         .used = ask->used,
+                         .inodes = ask->inodes,
+                         .created_ms = n->created_ms,
+                         .quota = quota,
+                         .users = ids,
+                         .nusers = u->n };
+    return &f->v;
+}
+
+void cay_volume_free(cay_volume *v)
+{
+    full *f = (full *)v;
+    if (f)
+        cay__arena_clear(&f->mem);
+    free(f);
+}
+
+static void count_users(cay_volume *v)
+{
+    while (v->users[v->nusers])
+        v->nusers++;
+}
+
+static int find_remote_volume(const cay__remote *r, const char *name, cay_volume **out,
+                              cay_err *err)
+{
+    full *f = cay__alloc(sizeof *f);
+    int rc =
+        cay__remote_get(r, NULL, &CAY__REQUEST(volume_get, .path = { name }), &f->mem, &f->v, err);
+    if (rc < 0) {
+        cay_volume_free(&f->v);
+        return rc;
+    }
+    count_users(&f->v);
+    *out = &f->v;
+    return 0;
 }
 
 int cay_volume_find(cay_client *client, const cay_call *call, const char *name, cay_volume **out,
                     cay_err *err)
 {
-    CAY__BACK(client, volume_find, client, name, out, err);
+    if (client->remote)
+        return find_remote_volume(client->remote, name, out, err);
     note n;
     cay__place *p;
     void *self;
@@ -361,11 +398,6 @@ int cay_volume_find(cay_client *client, const cay_call *call, const char *name, 
     CAY_TRY(find_uses(&u, err));
     *out = build_volume(name, &n, &ask, &u);
     return 0;
-}
-
-void cay_volume_free(cay_volume *v)
-{
-    free(v);
 }
 
 typedef struct walk {
@@ -392,17 +424,29 @@ static int on_volume(const char *key, const char *value, void *arg)
     return rc;
 }
 
+static int on_remote_volume(const cay_volume *v, void *arg)
+{
+    const walk *w = arg;
+    cay_volume own = *v;
+    count_users(&own);
+    return w->fn(&own, w->arg);
+}
+
 int cay_volume_list(cay_client *client, const cay_call *call,
                     int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
-    CAY__BACK(client, volume_list, client, call, fn, arg, err);
-    return client->store->note_list(client->db, SPACE, "", on_volume,
-                                    &(walk){ client, call, fn, arg, err }, err);
+    walk w = { client, call, fn, arg, err };
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay_volume, client->remote, call, CAY__REQUEST(volume_list),
+                                on_remote_volume, &w, err);
+    return client->store->note_list(client->db, SPACE, "", on_volume, &w, err);
 }
 
 int cay_volume_remove(cay_client *client, const cay_call *call, const char *name, cay_err *err)
 {
-    CAY__BACK(client, volume_remove, client, name, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(volume_delete, .path = { name }),
+                              err);
     note n;
     cay__place *p;
     void *self;

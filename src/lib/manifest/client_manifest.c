@@ -511,9 +511,21 @@ static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, c
     return cay__kept_get(client, key, brief, mem, f, err);
 }
 
+static int read_remote_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__remote_json(cay__remote_of(sb), call,
+                             &CAY__REQUEST(manifest_get, .path = { sb->id }), &o, err));
+    *json = cay__json_text(o, CAY_MANIFEST_BYTES);
+    if (*json)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no manifest");
+}
+
 int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
 {
-    CAY__BACK(sb->owner, manifest, sb, call, json, err);
+    if (cay__remote_of(sb))
+        return read_remote_manifest(sb, call, json, err);
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__call_check(call, "manifest", err));
@@ -645,11 +657,24 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
     return rc;
 }
 
+/* Local sources are of this machine: the server refuses them by name. */
+static int send_manifest(cay_sandbox *sb, const cay_call *call, const char *text, unsigned flags,
+                         cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    bool replace = flags & CAY_MANIFEST_REPLACE;
+    CAY_TRY(cay__json_object("manifest", text, &o, err));
+    return cay__remote_do(
+        cay__remote_of(sb), call,
+        &CAY__REQUEST(manifest_put, .path = { sb->id }, .query = &replace, .text = text), err);
+}
+
 int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text,
                              const char *base, unsigned flags, cay_err *err)
 {
     CAY__OP(call, "sandbox.manifest", sb->id, err);
-    CAY__BACK(sb->owner, set_manifest, sb, call, text, flags, err);
+    if (cay__remote_of(sb))
+        return send_manifest(sb, call, text, flags, err);
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI old = { 0 }, new_ = { .base = base };
     changed x = { .mem = &mem };

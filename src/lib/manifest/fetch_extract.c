@@ -234,7 +234,7 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
             CAY_OR(x.path, ""));
     CAY_TRY(scheme_of(&x, &scheme, err));
     CAY_TRY(limits_of(&x, &most, err));
-    CAY_TRY(cay__back_none(sb->owner, "extract", err));
+    CAY_TRY(cay__remote_none(sb->owner, "extract", err));
     placing p = { .sb = sb, .call = call, .look = true, .err = err };
     const char *slash = strrchr(x.path, '/');
     if (slash)

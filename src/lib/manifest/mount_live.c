@@ -48,7 +48,7 @@ static void name_of(const char *id, const char *target, char out[64])
 
 static int check_mountable(cay_sandbox *sb, const cay_call *call, const char *target, cay_err *err)
 {
-    CAY_TRY(cay__back_none(sb->owner, "storage of a sandbox that runs", err));
+    CAY_TRY(cay__remote_none(sb->owner, "storage of a sandbox that runs", err));
     CAY_TRY(cay__call_check(call, "mount", err));
     CAY_TRY(check_target(target, err));
     if (!sb->owner || strcmp(sb->ops->name, "native") != 0)

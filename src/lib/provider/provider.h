@@ -5,7 +5,7 @@
 #pragma once
 #include <cay/sys/provider.h>
 
-extern const cay_provider_ops cay__far_ops;
+extern const cay_provider_ops cay__remote_ops;
 extern const cay_provider_ops cay__provider_docker, cay__provider_podman;
 extern const cay_provider_ops cay__local;
 extern const cay_provider_ops cay__process;

@@ -3,6 +3,6 @@
 
 /* One row each; the order is that of `cay doctor`. */
 const cay_provider_ops *const cay__providers[] = {
-    &cay__provider_native, &cay__process, &cay__local, &cay__provider_docker,
-    &cay__provider_podman, &cay__far_ops, NULL,
+    &cay__provider_native, &cay__process,    &cay__local, &cay__provider_docker,
+    &cay__provider_podman, &cay__remote_ops, NULL,
 };

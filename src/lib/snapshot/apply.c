@@ -327,7 +327,7 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
     for (size_t i = 0; i < spec.npaths; i++)
         a.paths[i] = normalize_path(spec.paths[i], &mem);
     int rc;
-    if (cay__back_of(sb->owner))
+    if (cay__remote_of(sb))
         rc = apply_far(sb, call, &a, err);
     else
         rc = apply_here(sb, call, &a, err);

@@ -416,7 +416,11 @@ int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *gi
                     cay_err *err)
 {
     CAY__OP(call, "sandbox.diff", NULL, err);
-    CAY__BACK(client, diff, client, call, given, fn, arg, left_out, err);
+    if (client->remote) {
+        if (left_out)
+            *left_out = 0;
+        return cay__remote_diff(client, call, given, fn, arg, err);
+    }
     cay_diff d;
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));

@@ -410,7 +410,8 @@ int cay_client_export(cay_client *client, const cay_call *call, const cay_export
                       cay_archived *out, cay_err *err)
 {
     CAY__OP(call, "snapshot.export", NULL, err);
-    CAY__BACK(client, export_, client, call, given, fd, out, err);
+    if (client->remote)
+        return cay__remote_export(client, call, given, fd, out, err);
     cay_export spec;
     char taken[CAY_ID_LEN + 1] = "";
     size_t format = 0;

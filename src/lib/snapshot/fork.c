@@ -215,7 +215,8 @@ int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
                     cay_err *err)
 {
     CAY__OP(call, "sandbox.fork", NULL, err);
-    CAY__BACK(client, fork, client, call, from, given, fn, arg, err);
+    if (client->remote)
+        return cay__remote_fork(client, call, from, given, fn, arg, err);
     cay_fork spec;
     char snapshot[CAY_ID_LEN + 1];
     bool fresh = false;

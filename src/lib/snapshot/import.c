@@ -279,7 +279,8 @@ int cay_client_import(cay_client *client, const cay_call *call, const cay_import
                       cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "snapshot.import", NULL, err);
-    CAY__BACK(client, import, client, call, given, fd, out, err);
+    if (client->remote)
+        return cay__remote_import(client, call, given, fd, out, err);
     cay_import spec;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *md = NULL;

@@ -37,6 +37,13 @@ typedef struct full {
     cay__arena mem;
 } full;
 
+cay_snapshot *cay__snapshot_blank(cay__arena **mem)
+{
+    full *f = cay__alloc(sizeof *f);
+    *mem = &f->mem;
+    return &f->s;
+}
+
 cay_snapshot *cay__snapshot_new(const cay_snap_row *r)
 {
     char boot[64];
@@ -164,7 +171,9 @@ int cay__snap_find_of(cay_client *client, const char *tenant, const char *ref, c
 int cay_client_snapshot(cay_client *client, const cay_call *call, const char *ref,
                         cay_snapshot **out, cay_err *err)
 {
-    CAY__BACK(client, snapshot_get, client, call, ref, out, err);
+    if (client->remote)
+        return cay__remote_snapshot(client->remote, call,
+                                    &CAY__REQUEST(snapshot_get, .path = { ref }), out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     CAY_TRY(cay__snap_find(client, ref, &row, err));
@@ -175,7 +184,9 @@ int cay_client_snapshot(cay_client *client, const cay_call *call, const char *re
 int cay_client_snapshot_of(cay_client *client, const cay_call *call, const char *tenant,
                            const char *ref, cay_snapshot **out, cay_err *err)
 {
-    CAY__BACK(client, snapshot_get, client, call, ref, out, err);
+    if (client->remote)
+        return cay__remote_snapshot(client->remote, call,
+                                    &CAY__REQUEST(snapshot_get, .path = { ref }), out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     CAY_TRY(cay__snap_find_of(client, tenant, ref, &row, err));
@@ -211,7 +222,8 @@ static int on_snapshot_row(const cay_snap_row *row, void *arg)
 int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_snapshot_filter *given,
                          int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(client, snapshots, client, call, given, fn, arg, err);
+    if (client->remote)
+        return cay__remote_snapshots(client->remote, call, given, fn, arg, err);
     cay_snapshot_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
@@ -224,11 +236,13 @@ int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_sna
 int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *ref,
                         const char *label, cay_err *err)
 {
-    CAY__BACK(client, snapshot_rename, client, call, ref, label, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
+    label = CAY_OR(label, "");
+    if (client->remote)
+        return cay__remote_do(client->remote, call,
+                              &CAY__REQUEST(snapshot_patch, .path = { ref }, .body = &label), err);
     CAY_TRY(cay__call_check(call, "rename", err));
     CAY_TRY(cay__snap_find(client, ref, &row, err));
-    label = CAY_OR(label, "");
     if (*label)
         CAY_TRY(cay__snap_label_check(label, err));
     return client->store->snap_label(client->db, row->row.id, label, err);
@@ -237,10 +251,16 @@ int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *re
 int cay_snapshot_remove(cay_client *client, const cay_call *call, const char *ref, bool *deferred,
                         cay_err *err)
 {
-    CAY__BACK(client, snapshot_remove, client, call, ref, deferred, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
     bool used = false;
+    if (client->remote) {
+        CAY_TRY(cay__remote_get(client->remote, call,
+                                &CAY__REQUEST(snapshot_delete, .path = { ref }), NULL, &used, err));
+        if (deferred)
+            *deferred = used;
+        return 0;
+    }
     CAY_TRY(cay__call_check(call, "remove", err));
     CAY_TRY(resolve_ref(client, NULL, ref, id, err));
     CAY_TRY(cay__snap_row(client, id, &row, err));

@@ -27,6 +27,8 @@ int cay__snap_find_of(cay_client *client, const char *tenant, const char *ref, c
                       cay_err *err);
 int cay__snap_row(cay_client *client, const char *id, cay__snaprow **out, cay_err *err);
 cay_snapshot *cay__snapshot_new(const cay_snap_row *row); /* cay_snapshot_free() */
+/* To be filled: what it points to goes into *mem. cay_snapshot_free() frees both. */
+cay_snapshot *cay__snapshot_blank(cay__arena **mem);
 /* Its label, when one is given: a name as of a sandbox, and not to be taken for an id. */
 int cay__snap_label_check(const char *label, cay_err *err);
 void cay__boot_id(char *buf, size_t cap);

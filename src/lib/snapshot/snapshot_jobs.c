@@ -409,7 +409,7 @@ int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
 
 bool cay_client_unsettled(cay_client *client)
 {
-    if (client->back)
+    if (client->remote)
         return false;
     char boot[64];
     unsigned what = 0;

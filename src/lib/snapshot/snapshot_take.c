@@ -334,7 +334,13 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
                          cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.snapshot", sb->id, err);
-    CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
+    if (cay__remote_of(sb)) {
+        cay_snapshot_spec s;
+        CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_snapshot_spec", err));
+        return cay__remote_snapshot(cay__remote_of(sb), call,
+                                    &CAY__REQUEST(snapshot_create, .path = { sb->id }, .body = &s),
+                                    out, err);
+    }
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
     if (out)

@@ -253,7 +253,7 @@ static int check_given(way *w, cay_err *err)
 int cay_client_resume_state(cay_client *client, const cay_call *call, const cay_resume_state *given,
                             cay_sandbox **out, cay_resumed *how, cay_err *err)
 {
-    CAY_TRY(cay__back_none(client, "session state", err));
+    CAY_TRY(cay__remote_none(client, "session state", err));
     cay_resume_state r;
     cay_create with = { .size = sizeof with };
     CAY_AUTOFREE cay__row *row = NULL;

@@ -201,7 +201,7 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
 int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save_state *given,
                            char **json, cay_err *err)
 {
-    CAY_TRY(cay__back_none(sb->owner, "session state", err));
+    CAY_TRY(cay__remote_none(sb->owner, "session state", err));
     cay_save_state s = { .size = sizeof s };
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOPTR(cay_info) info = NULL;

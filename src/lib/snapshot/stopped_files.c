@@ -105,7 +105,7 @@ static int query_files(asked *q, const cay_call *call, cay_err *err)
     if (!client)
         return cay_fail_why(err, CAY_ENOTSUP, "kept_unsupported", "sandbox %s keeps no record",
                             q->sb->id);
-    CAY_TRY(cay__back_none(client, "files of a stopped sandbox", err));
+    CAY_TRY(cay__remote_none(client, "files of a stopped sandbox", err));
     CAY_TRY(cay__path_check(q->path, err));
     CAY_TRY(cay__box_lock(client, call, q->sb->id, true, &lock, err));
     CAY_TRY(cay__client_row(client, q->sb->id, &row, err));

@@ -40,13 +40,13 @@ static int open_temp_file(cay_client *client, int *out, cay_err *err)
     const char *tmp = getenv("TMPDIR"),
                *there = cay__text_or(
                    tmp, "/tmp"); /* a server's snapshots have no state directory here */
-    if (client->back)
+    if (client->remote)
         *out = open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     else
         *out = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*out < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
-                            client->back ? there : client->home);
+                            client->remote ? there : client->home);
     return 0;
 }
 

@@ -213,7 +213,12 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
                      cay_err *err)
 {
     CAY__OP(call, "sandbox.undo", sb->id, err);
-    CAY__BACK(sb->owner, undo, sb, call, to, out, err);
+    if (cay__remote_of(sb)) {
+        cay__undo_body body = { to };
+        return cay__remote_snapshot(cay__remote_of(sb), call,
+                                    &CAY__REQUEST(sandbox_undo, .path = { sb->id }, .body = &body),
+                                    out, err);
+    }
     CAY_AUTOFREE cay__snaprow *target = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFD lock = -1;

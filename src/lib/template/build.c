@@ -526,7 +526,8 @@ int cay_build_run(cay_client *client, const cay_call *call, const cay_build *giv
     char id[CAY_ID_LEN + 1] = "";
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
     CAY_TRY(cay__call_check(call, "build", err));
-    CAY__BACK(client, build_run, client, call, &spec, out, err);
+    if (client->remote)
+        return cay__remote_build_run(client->remote, call, &spec, out, err);
     CAY_AUTOFREE cay__builder *b = cay__alloc(sizeof *b);
     *b = (cay__builder){ .client = client, .spec = &spec, .call = cay__call_copy(call) };
     b->call.user = NULL; /* what a recipe puts into place belongs to whom the recipe says */

@@ -106,7 +106,9 @@ int cay_build_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *e
 int cay_build_caches(cay_client *client, const cay_call *call, const char *tenant,
                      int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err)
 {
-    CAY__BACK(client, build_caches, client, call, fn, arg, err);
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay_build_cache, client->remote, call, CAY__REQUEST(build_caches),
+                                fn, arg, err);
     keeping k = { .tenant = tenant, .caches = true };
     int rc = cay_note_list(client, SPACE, "", on_note, &k, err);
     for (size_t i = 0; rc == 0 && i < k.n; i++) {

@@ -45,7 +45,8 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 int cay_build_prune(cay_client *client, const cay_call *call, const char *tenant, size_t *n,
                     cay_err *err)
 {
-    CAY__BACK(client, build_prune, client, call, n, err);
+    if (client->remote)
+        return cay__remote_removed(client->remote, call, CAY__OPERATION(build_prune), n, err);
     CAY_AUTOJSON *busy = json_object();
     pruning p = { .busy = busy };
     size_t gone = 0;

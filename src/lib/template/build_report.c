@@ -352,7 +352,8 @@ int cay_build_get(cay_client *client, const char *tenant, const char *ref,
                   int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
-    CAY__BACK(client, build_get, client, ref, fn, arg, err);
+    if (client->remote)
+        return cay__remote_build_get(client->remote, ref, fn, arg, err);
     CAY_TRY(list_builds(client, &l, false, err));
     if (l.found)
         return 0;
@@ -363,7 +364,8 @@ int cay_build_get(cay_client *client, const char *tenant, const char *ref,
 int cay_build_list(cay_client *client, const char *tenant,
                    int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(client, build_list, client, fn, arg, err);
+    if (client->remote)
+        return cay__remote_build_get(client->remote, NULL, fn, arg, err);
     return list_builds(client, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
 }
 
@@ -384,7 +386,9 @@ int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY__BACK(client, build_cancel, client, id, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(build_cancel, .path = { id }),
+                              err);
     if (!cay__id_valid(id, 'b') || cay_note_get(client, SPACE, id, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
     CAY_TRY(cay__json_object("record", text, &o, err));
@@ -436,7 +440,8 @@ int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
     size_t cap = 0;
     ssize_t n;
     int rc = 0;
-    CAY__BACK(client, build_log, client, id, offset, fn, arg, err);
+    if (client->remote)
+        return cay__remote_build_log(client->remote, id, offset, fn, arg, err);
     CAY_TRY(cay_build_log_path(client, id, &path, err));
     FILE *f = fopen(path, "re");
     if (!f) {

@@ -74,7 +74,12 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
                        const char *password, cay_err *err)
 {
     char key[KEY], login[4100];
-    CAY__BACK(client, registry_login, client, tenant, host, user, password, err);
+    if (client->remote) {
+        cay__registry_login body = { CAY_OR(user, ""), CAY_OR(password, "") };
+        return cay__remote_do(
+            client->remote, NULL,
+            &CAY__REQUEST(registry_put, .path = { host }, .query = &tenant, .body = &body), err);
+    }
     CAY_TRY(key_of(tenant, host, key, err));
     if (!user || !password || !is_plain_text(user, ":") || !is_plain_text(password, ""))
         return cay_fail_why(
@@ -98,7 +103,10 @@ static int on_ignored_note(const char *value, void *arg)
 int cay_registry_logout(cay_client *client, const char *tenant, const char *host, cay_err *err)
 {
     char key[KEY];
-    CAY__BACK(client, registry_logout, client, tenant, host, err);
+    if (client->remote)
+        return cay__remote_do(client->remote, NULL,
+                              &CAY__REQUEST(registry_delete, .path = { host }, .query = &tenant),
+                              err);
     CAY_TRY(key_of(tenant, host, key, err));
     int rc = client->store->note_get(client->db, SPACE, key, on_ignored_note, NULL, NULL);
     if (rc == CAY_ENOENT)
@@ -128,18 +136,28 @@ static int on_note(const char *key, const char *value, void *arg)
     return l->fn(tenant, slash + 1, when, l->arg);
 }
 
+static int on_remote_login(const cay__registry_told *t, void *arg)
+{
+    const listing *l = arg;
+    return l->fn(t->tenant, t->registry, t->changed_ms, l->arg);
+}
+
 int cay_registry_logins(cay_client *client, const char *tenant,
                         int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
                                   void *arg),
                         void *arg, cay_err *err)
 {
     char prefix[CAY_TENANT_MAX + 2] = "";
-    CAY__BACK(client, registry_logins, client, tenant, fn, arg, err);
+    listing l = { fn, arg };
+    if (client->remote)
+        return CAY__REMOTE_EACH(cay__registry_told, client->remote, NULL,
+                                CAY__REQUEST(registry_list, .query = &tenant), on_remote_login, &l,
+                                err);
     if (tenant) {
         CAY_TRY(cay__tenant_check(tenant, err));
         cay__str_join(prefix, sizeof prefix, tenant, "/", NULL);
     }
-    return client->store->note_list(client->db, SPACE, prefix, on_note, &(listing){ fn, arg }, err);
+    return client->store->note_list(client->db, SPACE, prefix, on_note, &l, err);
 }
 
 int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, char **out,

@@ -39,6 +39,13 @@ static const char *const *parse_strings(cay__arena *mem, const char *text, size_
     return out;
 }
 
+cay_template *cay__template_blank(cay__arena **mem)
+{
+    full *f = cay__alloc(sizeof *f);
+    *mem = &f->mem;
+    return &f->t;
+}
+
 cay_template *cay__template_new(const cay_template_row *r)
 {
     full *f = cay__alloc(sizeof *f);
@@ -136,7 +143,8 @@ int cay_template_find(cay_client *client, const cay_call *call, const char *tena
                       cay_template **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
-    CAY__BACK(client, template_find, client, call, ref, out, err);
+    if (client->remote)
+        return cay__remote_template_find(client->remote, call, ref, out, err);
     CAY_TRY(cay__call_check(call, "find", err));
     int rc = resolve_ref(client, tenant, ref, id, name, err);
     if (rc == CAY_ENOENT && ref && *ref)
@@ -184,7 +192,8 @@ int cay_template_list(cay_client *client, const cay_call *call, const cay_templa
 {
     cay_template_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
-    CAY__BACK(client, template_list, client, call, &f, fn, arg, err);
+    if (client->remote)
+        return cay__remote_template_list(client->remote, call, &f, fn, arg, err);
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
     int rc =
         client->store->template_list(client->db, f.tenant, NULL, f.after, on_template_row, &l, err);
@@ -208,7 +217,10 @@ int cay_template_remove(cay_client *client, const cay_call *call, const char *te
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY__BACK(client, template_remove, client, call, ref, err);
+    ref = CAY_OR(ref, "");
+    if (client->remote)
+        return cay__remote_do(client->remote, call, &CAY__REQUEST(template_forget, .query = &ref),
+                              err);
     CAY_TRY(cay__call_check(call, "remove", err));
     CAY_TRY(resolve_ref(client, tenant, ref, id, name, err));
     CAY_TRY(client->store->template_list(client->db, tenant, id, NULL, take_row, &t, err));
@@ -224,7 +236,12 @@ int cay_template_name(cay_client *client, const cay_call *call, const char *tena
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__tname_clean(given, name, err));
-    CAY__BACK(client, template_change, client, call, ref, name, NULL, err);
+    if (client->remote) {
+        CAY_AUTOBUF body = CAY__BUF(4096);
+        cay__shape_put(&body, &cay__template_patch_shape, CAY__F_IN,
+                       &(cay__template_patch){ .name = name });
+        return cay__remote_template_patch(client->remote, call, ref, body.data, err);
+    }
     CAY_TRY(cay_template_find(client, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "renamed", err));
     return client->store->template_name(client->db, t->tenant, name, t->id, err);
@@ -234,7 +251,9 @@ int cay_template_share(cay_client *client, const cay_call *call, const char *ten
                        const char *ref, bool shared, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY__BACK(client, template_change, client, call, ref, NULL, &shared, err);
+    if (client->remote)
+        return cay__remote_template_patch(client->remote, call, ref,
+                                          shared ? "{\"shared\":true}" : "{\"shared\":false}", err);
     CAY_TRY(cay_template_find(client, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "shared", err));
     return client->store->template_share(client->db, t->id, shared, err);
@@ -444,7 +463,8 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
     CAY_AUTOJSON *behind = NULL;
     bool ours;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
-    CAY__BACK(client, template_publish, client, call, &spec, out, err);
+    if (client->remote)
+        return cay__remote_template_publish(client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "publish", err));
     CAY_TRY(resolve_source(client, call, spec.tenant, spec.from, &snap, &ours, err));
     int rc = cay__snap_trees(client, &snap->row, err);

@@ -33,6 +33,8 @@ void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1]);
 int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *err);
 
 cay_template *cay__template_new(const cay_template_row *row);
+/* To be filled: what it points to goes into *mem. cay_template_free() frees both. */
+cay_template *cay__template_blank(cay__arena **mem);
 /* The record becomes one that counts; layers that are gone meanwhile are CAY_EBUSY, "layers_gone",
  * and nothing is recorded. */
 int cay__template_record(cay_client *client, const cay_call *call, cay_template_row *row,

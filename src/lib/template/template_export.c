@@ -362,7 +362,8 @@ int cay_template_export(cay_client *client, const cay_call *call, const cay_temp
     cay_template_out spec;
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_out", err));
-    CAY__BACK(client, template_export, client, call, &spec, err);
+    if (client->remote)
+        return cay__remote_template_export(client->remote, call, &spec, err);
     CAY_TRY(cay_template_find(client, call, spec.tenant, spec.ref, &t, err));
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .t = t, .fd = spec.fd };

@@ -516,7 +516,8 @@ int cay_template_import(cay_client *client, const cay_call *call, const cay_temp
 {
     cay_template_file spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_file", err));
-    CAY__BACK(client, template_import, client, call, &spec, out, err);
+    if (client->remote)
+        return cay__remote_template_import(client->remote, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "import", err));
     origin *o = cay__alloc(sizeof *o);
     *o = (origin){

@@ -491,7 +491,8 @@ int cay_template_pull(cay_client *client, const cay_call *call, const cay_templa
 {
     cay_template_remote spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_remote", err));
-    CAY__BACK(client, template_pull, client, call, &spec, out, err);
+    if (client->remote)
+        return cay__remote_template_pull(client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "pull", err));
     pulling *p = cay__alloc(sizeof *p);
     *p = (pulling){ .client = client,

@@ -187,7 +187,7 @@ int cay_template_told(cay_client *client, const cay_call *call, const cay_create
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_create c;
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
-    if (client->back)
+    if (client->remote)
         return told_there(client, call, &c, config, err);
     CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
     *config = cay__strdup(CAY_OR(c.image, "{}"));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "address.h"
-#include <base/base.h>
-#include <base/str.h>
-#include <fcntl.h>
+/* Which server is meant, and the key for it. */
+#include "remote.h"
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -17,18 +15,21 @@ static const char *read_env(const char *name)
 /* "box", "box:8100", "http://box": with a scheme, and with the port if there is none. */
 static char *whole_url(const char *host, const char *port)
 {
-    char *url = NULL;
-    bool schemed = strstr(host, "://") || cay__str_starts(host, "unix:");
-    const char *name = strstr(host, "://") ? strstr(host, "://") + 3 : host,
-               *close = strchr(name, ']');
-    bool ported =
-        strchr(CAY_OR(close, name), ':') || strchr(name, '/') || cay__str_starts(host, "unix:");
-    if (!port && !schemed)
-        port = PORT;
-    if (asprintf(&url, "%s%s%s%s", schemed ? "" : "http://", host, port && !ported ? ":" : "",
-                 port && !ported ? port : "") < 0)
-        abort();
-    return url;
+    CAY_AUTOBUF url = CAY__BUF(4096);
+    bool unix_path = cay__str_starts(host, "unix:");
+    const char *scheme = strstr(host, "://"), *name = host;
+    if (scheme)
+        name = scheme + 3;
+    const char *close = strchr(name, ']');
+    bool ported = unix_path || strchr(CAY_OR(close, name), ':') || strchr(name, '/');
+    if (!scheme && !unix_path) {
+        cay__buf_str(&url, "http://");
+        port = CAY_OR(port, PORT);
+    }
+    cay__buf_str(&url, host);
+    if (port && !ported)
+        cay__buf_fmt(&url, ":%s", port);
+    return cay__strdup(CAY_OR(url.data, ""));
 }
 
 static bool same_url(const char *a, const char *b)
@@ -41,14 +42,20 @@ static bool same_url(const char *a, const char *b)
     return n == m && !memcmp(a, b, n);
 }
 
+static bool hosts_path(char *path, size_t cap)
+{
+    const char *base = read_env("XDG_CONFIG_HOME"), *home = read_env("HOME");
+    if (base)
+        return cay__str_join(path, cap, base, "/cay/hosts", NULL);
+    return home && cay__str_join(path, cap, home, "/.config/cay/hosts", NULL);
+}
+
 /* A line: URL, blanks, key. '#' begins a comment. */
 static int key_of(const char *url, char **out, cay_err *err)
 {
     char path[4096], line[2048];
-    const char *base = read_env("XDG_CONFIG_HOME"), *home = read_env("HOME");
     struct stat st;
-    if (base ? !cay__str_join(path, sizeof path, base, "/cay/hosts", NULL)
-             : !home || !cay__str_join(path, sizeof path, home, "/.config/cay/hosts", NULL))
+    if (!hosts_path(path, sizeof path))
         return 0;
     FILE *f = fopen(path, "re");
     if (!f) {
@@ -63,8 +70,9 @@ static int key_of(const char *url, char **out, cay_err *err)
                             path);
     }
     while (!*out && fgets(line, sizeof line, f)) {
-        char *save = NULL, *u = strtok_r(line, " \t\r\n", &save),
-             *k = u && *u != '#' ? strtok_r(NULL, " \t\r\n", &save) : NULL;
+        char *save = NULL, *u = strtok_r(line, " \t\r\n", &save), *k = NULL;
+        if (u && *u != '#')
+            k = strtok_r(NULL, " \t\r\n", &save);
         if (k && same_url(u, url))
             *out = cay__strdup(k);
     }
@@ -73,31 +81,28 @@ static int key_of(const char *url, char **out, cay_err *err)
     return 0;
 }
 
-int cay__where_find(const char *given, cay__where *out, cay_err *err)
+int cay__remote_no_host(cay_err *err)
 {
-    const char *host = given && *given ? given : read_env("CAY_HOST"),
-               *other = read_env("SANDBOX_HOST"), *key = read_env("CAY_API_KEY");
-    if (!host && !other)
-        return cay_fail_why(err, CAY_EINVAL, "host_missing",
-                            "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
-    cay__where w = { .url =
-                         host ? whole_url(host, NULL) : whole_url(other, read_env("SANDBOX_PORT")),
-                     .key = key ? cay__strdup(key) : NULL };
-    int rc = 0;
-    if (!w.key)
-        rc = key_of(w.url, &w.key, err);
-    if (rc < 0)
-        cay__where_clear(&w);
-    else
-        *out = w;
-    return rc;
+    return cay_fail_why(err, CAY_EINVAL, "host_missing",
+                        "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
 }
 
-void cay__where_clear(cay__where *w)
+int cay__remote_connect(const char *given, const char *key, cay__http_client **out, cay_err *err)
 {
-    if (w->key)
-        explicit_bzero(w->key, strlen(w->key));
-    free(w->url);
-    free(w->key);
-    *w = (cay__where){ 0 };
+    CAY_AUTOFREE char *url = NULL, *listed = NULL;
+    const char *host = CAY_OR(cay__text_or(given, NULL), read_env("CAY_HOST")),
+               *other = read_env("SANDBOX_HOST");
+    if (host)
+        url = whole_url(host, NULL);
+    else if (other)
+        url = whole_url(other, read_env("SANDBOX_PORT"));
+    else
+        return 0;
+    key = CAY_OR(key, read_env("CAY_API_KEY"));
+    if (!key)
+        CAY_TRY(key_of(url, &listed, err));
+    int rc = cay__http_client_open(url, CAY_OR(key, listed), out, err);
+    if (listed)
+        explicit_bzero(listed, strlen(listed));
+    return rc;
 }

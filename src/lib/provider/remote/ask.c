@@ -1,36 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "remote_box.h"
-#include <stdio.h>
+/* A request to a server, and what it answers: a problem document becomes our error again. */
+#include "remote.h"
 
 #define ANSWER_MAX (256u << 20) /* a listing may be long */
-
-static void encode_url(cay__buf *b, const char *s)
-{
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || strchr("-._~/", c))
-            cay__buf_add(b, s, 1);
-        else
-            cay__buf_fmt(b, "%%%02X", c);
-    }
-}
-
-void cay__far_query(cay__buf *target, const char *name, const char *value)
-{
-    cay__buf_fmt(target, "%c%s=", memchr(target->data, '?', target->len) ? '&' : '?', name);
-    encode_url(target, value);
-}
-
-void cay__far_query_u64(cay__buf *target, const char *name, uint64_t value)
-{
-    char digits[24];
-    cay__far_query(target, name, cay__str_u64(digits, value));
-}
-
-void cay__far_at(cay__buf *target, const cay__far_box *b, const char *rest)
-{
-    cay__buf_fmt(target, CAY__FAR_API "/sandboxes/%s%s", b->remote, rest);
-}
+enum { PAGE = 1000 };
 
 static int code_of(const char *name)
 {
@@ -47,45 +20,35 @@ static const struct {
                  { 429, CAY_ERATE },    { 501, CAY_ENOTSUP }, { 503, CAY_EBUSY },
                  { 504, CAY_ETIMEOUT }, { 507, CAY_ENOSPACE } };
 
-static int parse_failure(cay__far *f, int status, const char *text, cay_err *err)
+static int parse_failure(const cay__remote *r, int status, const char *text, cay_err *err)
 {
+    CAY__AUTOARENA mem = { 0 };
     CAY_AUTOJSON *o = NULL;
-    int code = 0, retry = CAY_RETRY_UNKNOWN;
-    if (text)
-        cay__json_object("answer", text, &o, NULL);
-    if (o)
-        code = code_of(cay__json_str(o, "code", ""));
-    else
-        code = 0;
+    cay__problem p = { 0 };
+    if (!text || cay__json_object("answer", text, &o, NULL) < 0)
+        o = json_object();
+    cay__shape_read(&mem, o, &cay__problem_shape, CAY__F_OUT, &p, NULL);
+    int code = code_of(p.code);
     for (size_t i = 0; !code && i < CAY_LEN(statuses); i++)
         if (statuses[i].status == status)
             code = statuses[i].code;
-    const char *reason = o ? cay__json_str(o, "reason", "") : "",
-               *word = o ? cay__json_str(o, "retry", "") : "";
-    const char *said = "";
-    if (o)
-        said = cay__json_str(o, "detail", cay__json_str(o, "title", ""));
+    const char *said = cay__text_or(p.detail, p.title);
     if (!code || !*said)
-        return cay_fail_why(err, CAY_OR(code, CAY_EUPSTREAM), cay__text_or(reason, "net_answer"),
-                            "%.120s answered with status %d", cay__http_client_url(f->client),
-                            status);
-    if (!strcmp(word, "yes"))
-        retry = CAY_RETRY_YES;
-    else if (!strcmp(word, "no"))
-        retry = CAY_RETRY_NO;
-    else
-        retry = CAY_RETRY_UNKNOWN;
+        return cay_fail_why(err, CAY_OR(code, CAY_EUPSTREAM), cay__text_or(p.reason, "net_answer"),
+                            "%.120s answered with status %d", cay__remote_url(r), status);
     cay_fail(err, code, "%.250s", said);
-    if (err) {
-        cay__str_copy(err->reason, sizeof err->reason, reason);
-        err->retry = retry;
-        err->sys = (int)cay__json_int(o, "errno", 0);
-        err->retry_after_ms = (uint32_t)CAY_MAX(cay__json_int(o, "retry_after_ms", 0), 0);
-        CAY_AUTOFREE char *info = NULL;
-        if (json_object_get(o, "info"))
-            info = cay__json_text(json_object_get(o, "info"), sizeof err->detail - 1);
-        cay__str_copy(err->detail, sizeof err->detail, CAY_OR(info, ""));
-    }
+    if (!err)
+        return code;
+    err->retry = CAY_RETRY_UNKNOWN;
+    if (!strcmp(p.retry, "yes"))
+        err->retry = CAY_RETRY_YES;
+    else if (!strcmp(p.retry, "no"))
+        err->retry = CAY_RETRY_NO;
+    cay__str_copy(err->reason, sizeof err->reason, p.reason);
+    err->sys = p.sys;
+    err->retry_after_ms = p.retry_after_ms;
+    if (!cay__str_copy(err->detail, sizeof err->detail, p.info))
+        err->detail[0] = 0;
     return code;
 }
 
@@ -103,72 +66,179 @@ static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err
     }
 }
 
-int cay__far_ask(cay__far *f, const cay_call *call, const cay__ask *ask, cay__answer **out,
-                 cay_err *err)
+/* An answer of 2xx or 101; any other is an error, in the server's own words. */
+static int ask_server(const cay__remote *r, const cay_call *call, const cay__ask *ask,
+                      cay__answer **out, cay_err *err)
 {
     cay__answer *a = NULL;
-    if (!f->client)
-        return cay_fail_why(err, CAY_EINVAL, "host_missing",
-                            "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
-    CAY_TRY(cay__http_client_ask(f->client, call, ask, &a, err));
+    if (!r->client)
+        return cay__remote_no_host(err);
+    CAY_TRY(cay__http_client_ask(r->client, call, ask, &a, err));
     int status = cay__answer_head(a)->status;
     if ((status >= 200 && status < 300) || (ask->upgrade && status == 101)) {
         *out = a;
         return 0;
     }
     CAY_AUTOBUF text = CAY__BUF(1u << 20);
-    int rc;
-    if (read_all(a, call, &text, NULL) < 0)
-        rc = parse_failure(f, status, NULL, err);
-    else
-        rc = parse_failure(f, status, text.data, err);
+    const char *said = NULL;
+    if (read_all(a, call, &text, NULL) == 0)
+        said = text.data;
+    int rc = parse_failure(r, status, said, err);
     cay__answer_end(a);
     return rc;
 }
 
-static int take_json(cay__far *f, cay__answer *a, const cay_call *call, json_t **out, cay_err *err)
+static int put_body(cay__buf *b, const cay__request *q, cay_err *err)
 {
-    CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
-    CAY_TRY(read_all(a, call, &text, err));
-    if (!out)
-        return 0;
-    if (cay__json_object("answer", CAY_OR(text.data, ""), out, err) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
-                            "%.120s answers with something that is not JSON",
-                            cay__http_client_url(f->client));
+    const unsigned view = CAY__F_IN | CAY__F_ADMIN | CAY__F_SECRET;
+    if (q->body && !cay__shape_utf8(q->op->body, q->body))
+        return cay_fail_why(err, CAY_EINVAL, "not_utf8", "a server takes UTF-8 alone");
+    if (q->body)
+        cay__shape_put(b, q->op->body, view, q->body);
+    else if (q->text)
+        cay__buf_str(b, q->text);
+    if (b->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request is too long");
     return 0;
 }
 
-int cay__far_send(cay__far *f, const cay_call *call, const cay__ask *ask, json_t **out,
-                  cay_err *err)
+/* Who asks again because the answer was lost makes nothing twice. What streams says so itself. */
+static void put_key(cay__buf *head, const cay__request *q)
 {
-    cay__answer *a;
-    CAY_TRY(cay__far_ask(f, call, ask, &a, err));
-    int rc = take_json(f, a, call, out, err);
-    cay__answer_end(a);
+    char fresh[CAY_ID_LEN + 1];
+    bool makes = (q->op->flags & (CAY__OP_CREATE | CAY__OP_STREAM)) == CAY__OP_CREATE;
+    if (!q->key && !makes)
+        return;
+    cay__id_make(fresh, 'j');
+    cay__buf_fmt(head, "Idempotency-Key: %s\r\n", CAY_OR(q->key, fresh));
+}
+
+int cay__remote_stream(const cay__remote *r, const cay_call *call, const cay__request *q,
+                       cay__answer **out, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(64u << 10), body = CAY__BUF(64u << 20), head = CAY__BUF(4096);
+    const char *path[CAY_LEN(q->path)];
+    for (size_t i = 0; i < CAY_LEN(path); i++)
+        path[i] = CAY_OR(q->path[i], "");
+    cay__buf_str(&target, CAY__REMOTE_API);
+    cay__operation_target(&target, q->op, path, q->query);
+    cay__buf_str(&target, CAY_OR(q->tail, ""));
+    cay__buf_str(&head, CAY_OR(q->more, ""));
+    put_key(&head, q);
+    CAY_TRY(put_body(&body, q, err));
+    if (target.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request is too long");
+    cay__ask ask = { .method = q->op->method,
+                     .target = target.data,
+                     .fields = head.data,
+                     .type = CAY_OR(q->type, q->op->body_type),
+                     .body = CAY_OR(q->data, body.data),
+                     .len = CAY_OR(q->len, body.len),
+                     .fd = q->fd,
+                     .from_fd = q->from_fd,
+                     .upgrade = q->upgrade };
+    int rc = ask_server(r, call, &ask, out, err);
+    if (body.data)
+        explicit_bzero(body.data, body.len); /* it may have had a secret */
     return rc;
 }
 
-int cay__far_json_with(cay__far *f, const cay_call *call, const char *method,
-                       const cay__buf *target, const char *fields, json_t *body, json_t **out,
-                       cay_err *err)
+int cay__remote_json(const cay__remote *r, const cay_call *call, const cay__request *q,
+                     json_t **out, cay_err *err)
 {
-    CAY_AUTOJSON *own = body;
-    CAY_AUTOFREE char *text = NULL;
-    if (body)
-        text = cay__json_text(body, 64u << 20);
-    if (target->full || (body && !text))
-        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request is too long");
-    cay__ask ask = { .method = method,
-                     .target = target->data,
-                     .fields = fields,
-                     .body = text,
-                     .len = text ? strlen(text) : 0 };
-    return cay__far_send(f, call, &ask, out, err);
+    cay__answer *a;
+    CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
+    CAY_TRY(cay__remote_stream(r, call, q, &a, err));
+    int rc = read_all(a, call, &text, err);
+    cay__answer_end(a);
+    CAY_TRY(rc);
+    if (!out || cay__json_object("answer", CAY_OR(text.data, ""), out, err) == 0)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                        "%.120s answers with something that is not JSON", cay__remote_url(r));
 }
 
-int cay__far_json(cay__far *f, const cay_call *call, const char *method, const cay__buf *target,
-                  json_t *body, json_t **out, cay_err *err)
+int cay__remote_do(const cay__remote *r, const cay_call *call, const cay__request *q, cay_err *err)
 {
-    return cay__far_json_with(f, call, method, target, NULL, body, out, err);
+    return cay__remote_json(r, call, q, NULL, err);
+}
+
+static const cay__shape *shape_of(const cay__operation *op)
+{
+    const cay__op_answer *a = op->answers;
+    while (!a->shape && a[1].status)
+        a++;
+    return a->shape;
+}
+
+int cay__remote_get(const cay__remote *r, const cay_call *call, const cay__request *q,
+                    cay__arena *mem, void *out, cay_err *err)
+{
+    CAY__AUTOARENA own = { 0 };
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__remote_json(r, call, q, &o, err));
+    return cay__shape_read(CAY_OR(mem, &own), o, shape_of(q->op), CAY__F_OUT, out, err);
+}
+
+/* Where a member of the query is in this page's copy of it. */
+static void *find_member(const cay__listing *l, const char *name)
+{
+    const cay__shape *s = l->q.op->query;
+    for (size_t i = 0; s && l->query && i < s->n; i++)
+        if (!strcmp(s->fields[i].name, name))
+            return (char *)l->query + s->fields[i].at;
+    return NULL;
+}
+
+static int fetch_page(cay__listing *l, cay_err *err)
+{
+    cay__request q = l->q;
+    if (!l->query && q.query) {
+        l->query = cay__alloc(q.op->query->size);
+        memcpy(l->query, q.query, q.op->query->size);
+    }
+    const char **after = find_member(l, "after");
+    size_t *limit = find_member(l, "limit");
+    if (after && limit && !l->answer)
+        l->most = *limit;
+    if (after && limit)
+        *limit = CAY_MIN(CAY_OR(l->most - l->told, (size_t)PAGE), (size_t)PAGE);
+    if (after && l->answer)
+        *after = l->after;
+    q.query = l->query;
+    json_decref(l->answer);
+    l->answer = NULL;
+    l->at = 0;
+    CAY_TRY(cay__remote_json(l->remote, l->call, &q, &l->answer, err));
+    const char *next = cay__json_str(l->answer, "next", "");
+    if (!after || !cay__str_copy(l->after, sizeof l->after, next))
+        l->after[0] = 0;
+    return 0;
+}
+
+int cay__listing_next(cay__listing *l, void *item, cay_err *err)
+{
+    const cay__shape *s = shape_of(l->q.op);
+    for (;;) {
+        const json_t *o = json_array_get(json_object_get(l->answer, "items"), l->at);
+        if (l->answer && ((l->most && l->told == l->most) || (!o && !l->after[0])))
+            return 0;
+        if (!o) {
+            CAY_TRY(fetch_page(l, err));
+            continue;
+        }
+        l->at++;
+        l->told++;
+        cay__arena_clear(&l->mem);
+        memset(item, 0, s->size);
+        CAY_TRY(cay__shape_read(&l->mem, o, s, CAY__F_OUT, item, err));
+        return 1;
+    }
+}
+
+void cay__listing_end(cay__listing *l)
+{
+    cay__arena_clear(&l->mem);
+    json_decref(l->answer);
+    free(l->query);
 }

@@ -4,11 +4,11 @@
  * without what .dockerignore leaves out, and sent; the log is followed until its end, taken up
  * again where it was cut; a caller that gives up cancels the build.
  */
-#include "remote_box.h"
-#include "client.h"
+#include "remote.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <lib/template/build_tree.h>
+#include <lib/template/template.h>
 #include <cay/build.h>
 #include <fcntl.h>
 #include <net/sse.h>
@@ -18,15 +18,6 @@
 #include <sys/stat.h>
 
 enum { IGNORE_MAX = 1 << 20, TRIES = 30, AGAIN_MS = 1000, LINE = 128 << 10 };
-
-static int open_tmpfile(int *fd, cay_err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    *fd = open(cay__text_or(tmp, "/tmp"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-    if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
-    return 0;
-}
 
 static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err *err)
 {
@@ -56,13 +47,18 @@ static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call
     CAY_AUTOBUF head = CAY__BUF(32u << 10);
     CAY_AUTOFD from = -1;
     int rc = 0;
-    *m = (cay__member){ .type = w->type == 'd'   ? '5'
-                                : w->type == 'l' ? '2'
-                                                 : '0',
-                        .mode = w->mode,
-                        .size = w->type == 'f' ? w->size : 0 };
+    *m = (cay__member){ .type = '0', .mode = w->mode };
+    const char *target = "";
+    if (w->type == 'd') {
+        m->type = '5';
+    } else if (w->type == 'l') {
+        m->type = '2';
+        target = CAY_OR(w->target, "");
+    } else if (w->type == 'f') {
+        m->size = w->size;
+    }
     if (!cay__str_copy(m->name, sizeof m->name, w->path) ||
-        !cay__str_copy(m->target, sizeof m->target, w->type == 'l' && w->target ? w->target : ""))
+        !cay__str_copy(m->target, sizeof m->target, target))
         rc =
             cay_fail_why(err, CAY_EINVAL, "build_context", "%.150s: the name is too long", w->path);
     if (rc == 0 && w->type == 'f')
@@ -100,23 +96,29 @@ static int put_file(int dir, const cay__tree *t, const char *name, int to, cay_e
     return put_bytes(to, fd, (uint64_t)st.st_size, name, err);
 }
 
-static int pack_dir(int dir, const char *path, bool ignores, const char *file, const cay_call *call,
+int cay__remote_tar(int dir, const char *path, const cay_build *build, const cay_call *call,
                     int *out, uint64_t *len, cay_err *err)
 {
     static const char end[1024];
     static const char *const files[] = { "template.json", "Dockerfile" };
     CAY_AUTOFREE char *ignore = cay__alloc(IGNORE_MAX + 1);
+    const char *file = NULL;
     CAY_AUTOFD to = -1;
     cay__tree t = { 0 };
     struct stat st;
     ssize_t n = 0;
-    if (ignores)
+    if (build) {
+        file = build->file;
         n = cay__fd_read_file(dir, ".dockerignore", ignore, IGNORE_MAX);
-    CAY_TRY(open_tmpfile(&to, err));
+    }
+    const char *ignored = NULL;
+    if (n > 0)
+        ignored = ignore;
+    CAY_TRY(cay__remote_tmpfile(&to, err));
     int own = dup(dir);
     if (own < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %.150s", path);
-    int rc = cay__tree_dir(&t, own, n > 0 ? ignore : NULL, n > 0 ? (size_t)n : 0, call, err);
+    int rc = cay__tree_dir(&t, own, ignored, (size_t)CAY_MAX(n, (ssize_t)0), call, err);
     for (size_t i = 0; rc == 0 && i < t.n; i++)
         if (*t.twigs[i].path && (rc = cay__call_check(call, "pack", err)) == 0)
             rc = put_twig(&t, &t.twigs[i], call, to, err);
@@ -135,66 +137,63 @@ static int pack_dir(int dir, const char *path, bool ignores, const char *file, c
     return 0;
 }
 
-int cay__remote_tar(int dir, const char *path, const cay_call *call, int *out, uint64_t *len,
-                    cay_err *err)
-{
-    return pack_dir(dir, path, false, NULL, call, out, len, err);
-}
-
-static void add_build_query(cay__buf *target, const cay_build *s)
-{
-    const struct {
-        const char *name, *value;
-    } texts[] = { { "file", s->file },
-                  { "target", s->target },
-                  { "no_cache", s->no_cache ? "1" : NULL },
-                  { "no_pull", s->no_pull ? "1" : NULL },
-                  { "keep_failed", s->keep_failed ? "1" : NULL },
-                  { "hidden", s->hidden ? "1" : NULL } };
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = { { "step_ms", s->step_ms },
-                    { "memory", s->limits.memory },
-                    { "disk", s->limits.disk },
-                    { "cpu_milli", s->limits.cpu_milli } };
-    for (const char *const *p = s->names; p && *p; p++)
-        cay__far_query(target, "name", *p);
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        if (texts[i].value)
-            cay__far_query(target, texts[i].name, texts[i].value);
-    for (size_t i = 0; i < CAY_LEN(numbers); i++)
-        if (numbers[i].value)
-            cay__far_query_u64(target, numbers[i].name, numbers[i].value);
-    for (const cay_pair *a = s->args; a && a->key; a++) {
-        CAY_AUTOBUF one = CAY__BUF(64u << 10);
-        cay__buf_fmt(&one, "%s=%s", a->key, CAY_OR(a->value, ""));
-        cay__far_query(target, "arg", one.data);
-    }
-}
-
-/* A policy's text as the words that make it. */
-static int add_net(cay__buf *target, const char *net, cay_err *err)
+/* NAME=VALUE of each, and a policy's text as the words that make it, in mem. */
+static int list_words(cay__arena *mem, const cay_build *s, cay__build_query *q, cay_err *err)
 {
     cay_policy *p = NULL;
-    if (!net)
+    size_t n = 0;
+    for (const cay_pair *a = s->args; a && a->key; a++)
+        n++;
+    const char **args = cay__arena_take(mem, (n + 1) * sizeof *args);
+    for (size_t i = 0; i < n; i++) {
+        CAY_AUTOBUF one = CAY__BUF(64u << 10);
+        cay__buf_fmt(&one, "%s=%s", s->args[i].key, CAY_OR(s->args[i].value, ""));
+        args[i] = cay__arena_str(mem, one.data);
+    }
+    q->args = args;
+    if (!s->net)
         return 0;
-    CAY_TRY(cay_policy_parse(net, &p, err));
-    if (p->mode == CAY_NET_OFF || p->mode == CAY_NET_ALL)
-        cay__far_query(target, "net", p->mode == CAY_NET_OFF ? "off" : "all");
-    for (const char *const *r = p->rules; r && *r; r++)
-        cay__far_query(target, "net", *r);
+    CAY_TRY(cay_policy_parse(s->net, &p, err));
+    n = 0;
+    while (p->rules && p->rules[n])
+        n++;
+    const char **rules = cay__arena_take(mem, (n + 2) * sizeof *rules);
+    q->rules = rules;
+    if (p->mode == CAY_NET_OFF)
+        *rules++ = "off";
+    else if (p->mode == CAY_NET_ALL)
+        *rules++ = "all";
+    for (size_t i = 0; i < n; i++)
+        rules[i] = cay__arena_str(mem, p->rules[i]);
     cay_policy_free(p);
     return 0;
 }
 
-static int submit_build(cay_client *client, const cay_call *call, const cay_build *s, json_t **out,
+/* Its context: packed here, or a file that is one. */
+static int open_context(const cay_build *s, const cay_call *call, int *tar, uint64_t *len,
                         cay_err *err)
 {
-    CAY_AUTOFD dir = -1, tar = -1;
+    struct stat st;
+    if (s->dir) {
+        CAY_AUTOFD dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0)
+            return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", s->dir);
+        return cay__remote_tar(dir, s->dir, s, call, tar, len, err);
+    }
+    *tar = dup(s->tar);
+    if (*tar < 0 || fstat(*tar, &st) < 0 || !S_ISREG(st.st_mode) || lseek(*tar, 0, SEEK_SET) < 0)
+        return cay_fail_why(err, CAY_ETYPE, "build_context", "the context is no file");
+    *len = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int submit_build(const cay__remote *r, const cay_call *call, const cay_build *s,
+                        cay__arena *mem, cay_build_info *out, cay_err *err)
+{
+    CAY_AUTOFD tar = -1;
     uint64_t len = 0;
-    char key[CAY_ID_LEN + 1], fields[64];
-    CAY__FAR_TARGET(target);
+    char key[CAY_ID_LEN + 1];
+    cay__build_query query = { .b = *s, .names = s->names };
     if (s->archive || s->keep_start || (!s->dir && s->tar <= 0 && !s->text))
         return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
                             "a server builds from a directory, a tar or a text");
@@ -202,58 +201,29 @@ static int submit_build(cay_client *client, const cay_call *call, const cay_buil
         return cay_fail_why(
             err, CAY_ENOTSUP, "remote_unsupported",
             "--secret: a server keeps no secrets of builds; build where the secret is");
-    cay__buf_str(&target, CAY__FAR_API "/builds");
-    add_build_query(&target, s);
-    CAY_TRY(add_net(&target, s->net, err));
-    if (target.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
-                            "the arguments of the build are too long");
+    CAY_TRY(list_words(mem, s, &query, err));
     cay__id_make(key, 'j');
-    snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
-    cay__ask ask = {
-        .method = "POST", .target = target.data, .type = "application/x-tar", .fields = fields
-    };
+    cay__request q = CAY__REQUEST(build_create, .query = &query, .key = key);
     if (s->text) {
-        ask.type = "text/plain";
-        ask.body = s->text;
-        ask.len = strlen(s->text);
-    } else if (s->dir) {
-        dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir < 0)
-            return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", s->dir);
-        CAY_TRY(pack_dir(dir, s->dir, true, s->file, call, &tar, &len, err));
+        q.type = "text/plain";
+        q.data = s->text;
+        q.len = strlen(s->text);
     } else {
-        struct stat st;
-        tar = dup(s->tar);
-        if (tar < 0 || fstat(tar, &st) < 0 || !S_ISREG(st.st_mode) || lseek(tar, 0, SEEK_SET) < 0)
-            return cay_fail_why(err, CAY_ETYPE, "build_context", "the context is no file");
-        len = (uint64_t)st.st_size;
+        CAY_TRY(open_context(s, call, &tar, &len, err));
+        q.fd = tar;
+        q.from_fd = true;
+        q.len = (size_t)len;
     }
-    if (tar >= 0) {
-        ask.fd = tar;
-        ask.from_fd = true;
-        ask.len = (size_t)len;
-    }
-    return cay__far_send(cay__remote_far(client), call, &ask, out, err);
+    return cay__remote_get(r, call, &q, mem, out, err);
 }
 
-static int submit_pull(cay_client *client, const cay_call *call, const cay_build *s, json_t **out,
-                       cay_err *err)
+static int submit_pull(const cay__remote *r, const cay_call *call, const cay_build *s,
+                       cay__arena *mem, cay_build_info *out, cay_err *err)
 {
-    char key[CAY_ID_LEN + 1], fields[64];
-    CAY__FAR_TARGET(target);
-    cay__buf_str(&target, CAY__FAR_API "/templates/pull");
-    json_t *body = json_pack("{s:s, s:s*, s:b}", "image", s->pull, "platform", s->platform,
-                             "hidden", s->hidden),
-           *names = s->names && s->names[0] ? json_array() : NULL;
-    for (const char *const *p = s->names; names && *p; p++)
-        json_array_append_new(names, json_string(*p));
-    if (names)
-        json_object_set_new(body, "names", names);
-    cay__id_make(key, 'j');
-    snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
-    return cay__far_json_with(cay__remote_far(client), call, "POST", &target, fields, body, out,
-                              err);
+    cay__pull_body body = { s->pull, s->platform, NULL, s->hidden };
+    if (s->names && s->names[0])
+        body.names = s->names;
+    return cay__remote_get(r, call, &CAY__REQUEST(template_pull, .body = &body), mem, out, err);
 }
 
 typedef struct hearing {
@@ -282,7 +252,7 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
                           .step = (unsigned)cay__json_int(o, "step", 0),
                           .steps = (unsigned)cay__json_int(o, "steps", 0),
                           .cached = cay__json_bool(o, "cached", false),
-                          .text = json_is_string(text) ? json_string_value(text) : "",
+                          .text = CAY_OR(json_string_value(text), ""),
                           .len = json_string_length(text) };
     for (int k = CAY_BUILD_STEP; k <= CAY_BUILD_FAIL; k++)
         if (!strcmp(cay_build_event_name((cay_build_event_kind)k), name))
@@ -296,21 +266,18 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
     return 0;
 }
 
-static int read_log(cay_client *client, const cay_call *call, const char *id, bool follow,
+static int read_log(const cay__remote *r, const cay_call *call, const char *id, bool follow,
                     hearing *h, cay_err *err)
 {
     cay__answer *a = NULL;
     cay__sse s = CAY__SSE(LINE * 2, on_said, h);
     char buf[8192];
     size_t n = 1;
-    CAY__FAR_TARGET(target);
-    cay__far_ref(&target, "builds", id);
-    cay__buf_str(&target, "/log");
-    cay__far_query_u64(&target, "after", h->at);
-    if (!follow)
-        cay__far_query(&target, "follow", "0");
-    CAY_TRY(cay__far_ask(cay__remote_far(client), call,
-                         &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
+    cay__log_query from = { .after = h->at };
+    cay__request q = CAY__REQUEST(build_log, .path = { id }, .query = &from);
+    if (!follow) /* left out it is followed */
+        q.tail = h->at ? "&follow=0" : "?follow=0";
+    CAY_TRY(cay__remote_stream(r, call, &q, &a, err));
     int rc = 0;
     while (rc == 0 && n && (rc = cay__answer_bytes(a, call, buf, sizeof buf, &n, err)) == 0 && n)
         rc = cay__sse_feed(&s, buf, n, err);
@@ -320,12 +287,12 @@ static int read_log(cay_client *client, const cay_call *call, const char *id, bo
 }
 
 /* Until it ended: a server that is restarted goes on with the build, and so do we. */
-static int follow_log(cay_client *client, const cay_call *call, const char *id, hearing *h,
+static int follow_log(const cay__remote *r, const cay_call *call, const char *id, hearing *h,
                       cay_err *err)
 {
     for (int tries = 0; !h->over; tries++) {
         uint64_t before = h->at;
-        int rc = read_log(client, call, id, true, h, err);
+        int rc = read_log(r, call, id, true, h, err);
         if (rc < 0 && (rc != CAY_EUPSTREAM && rc != CAY_EBUSY))
             return rc;
         if (h->at != before)
@@ -346,42 +313,58 @@ static int follow_log(cay_client *client, const cay_call *call, const char *id, 
 }
 
 /* What is no id of the kind is none: ids go to terminals as they are. */
-static void keep_end(const json_t *o, cay_built *out)
+static void clean_build(cay_build_info *b)
 {
-    out->steps = (unsigned)cay__json_int(o, "steps", 0);
-    out->cached = (unsigned)cay__json_int(o, "cached", 0);
-    cay__str_copy(out->template_, sizeof out->template_, cay__far_id(o, "template", 't'));
-    cay__str_copy(out->sandbox, sizeof out->sandbox, cay__far_id(o, "sandbox", 'c'));
+    b->id = cay__remote_id(b->id, 'b');
+    b->template_ = cay__remote_id(b->template_, 't');
+    b->sandbox = cay__remote_id(b->sandbox, 'c');
 }
 
-int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_build *s,
+static int get_build(const cay__remote *r, const cay_call *call, const char *id, cay__arena *mem,
+                     cay_build_info *out, cay_err *err)
+{
+    CAY_TRY(cay__remote_get(r, call, &CAY__REQUEST(build_get, .path = { id }), mem, out, err));
+    clean_build(out);
+    return 0;
+}
+
+static int report_end(const cay_build_info *end, cay_built *b, cay_err *err)
+{
+    int code = CAY_EINVAL;
+    b->steps = end->steps;
+    b->cached = end->cached;
+    cay__str_copy(b->template_, sizeof b->template_, end->template_);
+    cay__str_copy(b->sandbox, sizeof b->sandbox, end->sandbox);
+    if (!strcmp(end->state, "ready"))
+        return 0;
+    if (!strcmp(end->state, "canceled"))
+        code = CAY_ECANCELED;
+    return cay_fail_why(err, code, cay__text_or(end->reason, "build_failed"), "%.200s",
+                        cay__text_or(end->error, end->state));
+}
+
+int cay__remote_build_run(const cay__remote *r, const cay_call *call, const cay_build *s,
                           cay_built *out, cay_err *err)
 {
-    CAY_AUTOJSON *begun = NULL, *end = NULL;
+    CAY__AUTOARENA mem = { 0 };
     hearing h = { .event = s->event, .arg = s->arg };
     cay_built b = { .size = sizeof b };
+    cay_build_info begun = { .size = sizeof begun }, end = begun;
     if (s->pull)
-        CAY_TRY(submit_pull(client, call, s, &begun, err));
+        CAY_TRY(submit_pull(r, call, s, &mem, &begun, err));
     else
-        CAY_TRY(submit_build(client, call, s, &begun, err));
-    if (!cay__id_valid(cay__far_word(begun, "id"), 'b'))
+        CAY_TRY(submit_build(r, call, s, &mem, &begun, err));
+    if (!cay__id_valid(begun.id, 'b'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "the server tells no id of the build");
-    cay__str_copy(b.id, sizeof b.id, cay__far_word(begun, "id"));
-    int rc = follow_log(client, call, b.id, &h, err);
+    cay__str_copy(b.id, sizeof b.id, begun.id);
+    int rc = follow_log(r, call, b.id, &h, err);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
-        cay__remote_order(client, "POST", "builds", b.id, "/cancel", NULL, NULL, NULL);
+        cay__remote_do(r, NULL, &CAY__REQUEST(build_cancel, .path = { b.id }), NULL);
     if (rc == 0)
-        rc = cay__remote_order(client, "GET", "builds", b.id, "", NULL, &end, err);
-    if (rc == 0) {
-        const char *state = cay__far_word(end, "state"), *reason = cay__far_word(end, "reason"),
-                   *why = cay__far_word(end, "error");
-        keep_end(end, &b);
-        if (strcmp(state, "ready") != 0)
-            rc = cay_fail_why(err, !strcmp(state, "canceled") ? CAY_ECANCELED : CAY_EINVAL,
-                              cay__text_or(reason, "build_failed"), "%.200s",
-                              cay__text_or(why, state));
-    }
+        rc = get_build(r, NULL, b.id, &mem, &end, err);
+    if (rc == 0)
+        rc = report_end(&end, &b, err);
     if (out)
         cay__answer_give(out, &b, sizeof b);
     return rc;
@@ -390,71 +373,50 @@ int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_bu
 typedef struct lister {
     int (*fn)(const cay_build_info *b, void *arg);
     void *arg;
-    const char *ref; /* a name of its template; or NULL */
+    const char *ref; /* a name of its template; or NULL: any */
     bool found;
 } lister;
 
 /* "tools" is "tools:latest", as everywhere. */
 static bool has_name(const char *names, const char *ref)
 {
-    size_t n = strlen(ref);
-    for (const char *p = names; *p; p += strcspn(p, " "), p += strspn(p, " "))
-        if (!strncmp(p, ref, n) && (!p[n] || p[n] == ' ' ||
-                                    (!strchr(ref, ':') && !strncmp(p + n, ":latest", 7) &&
-                                     (!p[n + 7] || p[n + 7] == ' '))))
+    size_t n = strlen(ref), k;
+    bool tagged = strchr(ref, ':');
+    for (const char *p = names; *p; p += k, p += strspn(p, " ")) {
+        k = strcspn(p, " ");
+        if (strncmp(p, ref, n) != 0)
+            continue;
+        if (k == n || (!tagged && k == n + 7 && !strncmp(p + n, ":latest", 7)))
             return true;
+    }
     return false;
 }
 
-static int on_build(const json_t *o, void *arg)
+static int on_build(const cay_build_info *b, void *arg)
 {
     lister *l = arg;
-#define W(name) cay__far_word(o, name)
-    cay_build_info b = { .size = sizeof b,
-                         .id = cay__far_id(o, "id", 'b'),
-                         .tenant = W("tenant"),
-                         .state = W("state"),
-                         .names = W("names"),
-                         .template_ = cay__far_id(o, "template", 't'),
-                         .sandbox = cay__far_id(o, "sandbox", 'c'),
-                         .reason = W("reason"),
-                         .error = W("error"),
-                         .step = (unsigned)cay__json_int(o, "step", 0),
-                         .steps = (unsigned)cay__json_int(o, "steps", 0),
-                         .cached = (unsigned)cay__json_int(o, "cached", 0),
-                         .started_ms = cay__json_int(o, "started_ms", 0),
-                         .ended_ms = cay__json_int(o, "ended_ms", 0) };
-#undef W
-    if (l->ref && !has_name(b.names, l->ref))
+    cay_build_info own = *b;
+    if (l->ref && !has_name(b->names, l->ref))
         return 0;
+    clean_build(&own);
     l->found = true;
-    int rc = l->fn(&b, l->arg);
+    int rc = l->fn(&own, l->arg);
     return CAY_OR(rc, l->ref != NULL);
 }
 
-int cay__remote_build_list(cay_client *client, int (*fn)(const cay_build_info *b, void *arg),
-                           void *arg, cay_err *err)
-{
-    CAY__FAR_TARGET(target);
-    cay__buf_str(&target, CAY__FAR_API "/builds");
-    return cay__remote_each(client, NULL, &target, on_build, &(lister){ .fn = fn, .arg = arg },
-                            err);
-}
-
-int cay__remote_build_get(cay_client *client, const char *ref,
+/* ref NULL: all. */
+int cay__remote_build_get(const cay__remote *r, const char *ref,
                           int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err)
 {
-    lister l = { .fn = fn, .arg = arg };
-    CAY__FAR_TARGET(target);
-    if (cay__id_valid(ref, 'b')) {
-        CAY_AUTOJSON *o = NULL;
-        CAY_TRY(cay__remote_order(client, "GET", "builds", ref, "", NULL, &o, err));
-        return on_build(o, &l);
+    lister l = { .fn = fn, .arg = arg, .ref = ref };
+    if (ref && cay__id_valid(ref, 'b')) {
+        CAY__AUTOARENA mem = { 0 };
+        cay_build_info b = { .size = sizeof b };
+        CAY_TRY(get_build(r, NULL, ref, &mem, &b, err));
+        return fn(&b, arg);
     }
-    l.ref = ref;
-    cay__buf_str(&target, CAY__FAR_API "/builds");
-    int rc = cay__remote_each(client, NULL, &target, on_build, &l, err);
-    if (rc < 0)
+    int rc = CAY__REMOTE_EACH(cay_build_info, r, NULL, CAY__REQUEST(build_list), on_build, &l, err);
+    if (rc < 0 || !ref)
         return rc;
     if (l.found)
         return 0;
@@ -462,68 +424,68 @@ int cay__remote_build_get(cay_client *client, const char *ref,
                         "the server has no build %.60s, and none of a template of that name", ref);
 }
 
-int cay__remote_build_log(cay_client *client, const char *id, uint64_t *offset,
+int cay__remote_build_log(const cay__remote *r, const char *id, uint64_t *offset,
                           int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err)
 {
     hearing h = { .line = fn, .arg = arg, .at = *offset };
-    int rc = read_log(client, NULL, id, false, &h, err);
+    int rc = read_log(r, NULL, id, false, &h, err);
     *offset = h.at;
     return rc;
 }
 
-int cay__remote_build_cancel(cay_client *client, const char *id, cay_err *err)
+typedef struct known {
+    const char *host, *tenant;
+    bool is;
+} known;
+
+static int on_known(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
-    return cay__remote_order(client, "POST", "builds", id, "/cancel", NULL, NULL, err);
-}
-
-/* what is kept, and what is left
- * over */
-
-typedef struct cache_lister {
-    int (*fn)(const cay_build_cache *c, void *arg);
-    void *arg;
-} cache_lister;
-
-static int on_cache(const json_t *o, void *arg)
-{
-    cache_lister *l = arg;
-    cay_build_cache c = { .size = sizeof c,
-                          .id = cay__far_word(o, "id"),
-                          .volume = cay__far_word(o, "volume"),
-                          .tenant = cay__far_word(o, "tenant"),
-                          .bytes = (uint64_t)cay__json_int(o, "bytes", 0),
-                          .limit = (uint64_t)cay__json_int(o, "limit", 0),
-                          .used_ms = cay__json_int(o, "used_ms", 0) };
-    return l->fn(&c, l->arg);
-}
-
-int cay__remote_build_caches(cay_client *client, const cay_call *call,
-                             int (*fn)(const cay_build_cache *c, void *arg), void *arg,
-                             cay_err *err)
-{
-    CAY__FAR_TARGET(target);
-    cay__buf_str(&target, CAY__FAR_API "/builds/caches");
-    return cay__remote_each(client, call, &target, on_cache, &(cache_lister){ fn, arg }, err);
-}
-
-static int post_removal(cay_client *client, const cay_call *call, const char *path, size_t *n,
-                        cay_err *err)
-{
-    CAY_AUTOJSON *o = NULL;
-    CAY__FAR_TARGET(target);
-    cay__buf_fmt(&target, CAY__FAR_API "%s", path);
-    CAY_TRY(cay__far_json(cay__remote_far(client), call, "POST", &target, NULL, &o, err));
-    if (n)
-        *n = (size_t)cay__json_int(o, "removed", 0);
+    known *k = arg;
+    (void)changed_ms;
+    k->is |= !strcmp(host, k->host) && !strcmp(tenant, k->tenant);
     return 0;
 }
 
-int cay__remote_build_prune(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
+/* An admin sees those of all tenants: which one the key is of, the server tells. */
+static int had_login(cay_client *client, const cay_call *call, const char *host, bool *yes,
+                     cay_err *err)
 {
-    return post_removal(client, call, "/builds/prune", n, err);
+    CAY__AUTOARENA mem = { 0 };
+    cay_tenant t = { .size = sizeof t };
+    CAY_TRY(cay__remote_get(client->remote, call, &CAY__REQUEST(tenant_usage), &mem, &t, err));
+    known k = { .host = host, .tenant = t.name };
+    CAY_TRY(cay_registry_logins(client, NULL, on_known, &k, err));
+    *yes = k.is;
+    return 0;
 }
 
-int cay__remote_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
+/* The server fetches it, in its queue, with a log-in that it has; one for a pull that failed does
+ * not stay. What it says meanwhile is a build's log. */
+int cay__remote_template_pull(cay_client *client, const cay_call *call,
+                              const cay_template_remote *s, cay_template **out, cay_err *err)
 {
-    return post_removal(client, call, "/gc", n, err);
+    cay_built built = { .size = sizeof built };
+    cay__tname name;
+    if (s->auth)
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "remote_unsupported",
+            "--auth names a place on this machine: say --login USER, or `cay template login` once");
+    CAY_TRY(cay__tname_parse(CAY_OR(s->ref, ""), &name, err));
+    bool login = s->user && s->password, had = false;
+    if (login) {
+        CAY_TRY(had_login(client, call, name.host, &had, err));
+        CAY_TRY(cay_registry_login(client, NULL, name.host, s->user, s->password, err));
+    }
+    cay_build spec = { .size = sizeof spec,
+                       .pull = s->ref,
+                       .names = s->names,
+                       .platform = s->platform,
+                       .hidden = s->hidden };
+    int rc = cay__remote_build_run(client->remote, call, &spec, &built, err);
+    if (rc < 0 && login && !had) /* what was there before is not told, so it cannot be put back */
+        cay_registry_logout(client, NULL, name.host, NULL);
+    CAY_TRY(rc);
+    if (out)
+        return cay__remote_template_find(client->remote, call, built.template_, out, err);
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files on a server, and what changes there. */
-#include "remote_box.h"
+#include "remote.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <fcntl.h>
@@ -12,19 +12,10 @@
 
 enum { SMALL = 65536 };
 
-static void as_user(cay__buf *target, const cay_call *call, const char *user)
+/* A query for that path, with the rights of whoever the call is for. */
+static cay__file_query query_of(const cay_call *call, const char *user, const char *path)
 {
-    user = CAY_OR(user, cay__call_user(call));
-    if (user)
-        cay__far_query(target, "user", user);
-}
-
-static void at_path(cay__buf *target, const cay__far_box *b, const char *rest, const char *path,
-                    const cay_call *call, const char *user)
-{
-    cay__far_at(target, b, rest);
-    cay__far_query(target, "path", path);
-    as_user(target, call, user);
+    return (cay__file_query){ .path = path, .user = CAY_OR(user, cay__call_user(call)) };
 }
 
 static int memory_file(int *out, cay_err *err)
@@ -54,24 +45,23 @@ static int small_body(cay__answer *a, const cay_call *call, int *fd, cay_err *er
     return 0;
 }
 
-int cay__far_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
-                       int *fd, cay_err *err)
+int cay__remote_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
+                          int *fd, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
+    cay__remote_box *b = box;
     char range[80] = "";
     cay__answer *a;
     cay_err why = CAY_ERR_INIT;
-    at_path(&target, b, "/files", path, call, spec->user);
+    cay__file_query q = query_of(call, spec->user, path);
     if (spec->length)
         snprintf(range, sizeof range, "Range: bytes=%llu-%llu\r\n",
                  (unsigned long long)spec->offset,
                  (unsigned long long)(spec->offset + spec->length - 1));
     else if (spec->offset)
         snprintf(range, sizeof range, "Range: bytes=%llu-\r\n", (unsigned long long)spec->offset);
-    int rc = cay__far_ask(b->far, call,
-                          &(cay__ask){ .method = "GET", .target = target.data, .fields = range },
-                          &a, &why);
+    int rc = cay__remote_stream(
+        b->remote, call, &CAY__REQUEST(file_get, .path = { b->there }, .query = &q, .more = range),
+        &a, &why);
     if (rc < 0 && *range &&
         cay_err_is(&why, CAY_REASON_RANGE_NOT_SATISFIABLE)) /* beyond its end there is nothing */
         return memory_file(fd, err);
@@ -82,47 +72,41 @@ int cay__far_open_read(void *box, const cay_call *call, const char *path, const 
     }
     const cay__head *h = cay__answer_head(a);
     if (h->body != CAY__BODY_LENGTH || h->length > SMALL)
-        return cay__far_pump(b->far, a, NULL, NULL, fd, err);
+        return cay__remote_pump(b->remote, a, NULL, NULL, fd, err);
     rc = small_body(a, call, fd, err);
     cay__answer_end(a);
     return rc;
 }
 
-static int put_file(cay__far_box *b, const cay_call *call, const char *path, const cay_write *w,
-                    const cay__ask *body, cay_err *err)
+static int put_file(cay__remote_box *b, const cay_call *call, const char *path, const cay_write *w,
+                    cay__request body, cay_err *err)
 {
-    CAY__FAR_TARGET(target);
     char mode[16];
-    cay__answer *a;
-    cay__ask ask = *body;
-    at_path(&target, b, "/files", path, call, w->user);
+    cay__file_query q = query_of(call, w->user, path);
     snprintf(mode, sizeof mode, "%04o", w->mode);
     if (w->mode)
-        cay__far_query(&target, "mode", mode);
-    if (w->parents)
-        cay__far_query(&target, "parents", "1");
-    if (w->append)
-        cay__far_query(&target, "append", "1");
-    if (w->exclusive)
-        cay__far_query(&target, "exclusive", "1");
-    ask.method = "PUT";
-    ask.target = target.data;
-    ask.type = "application/octet-stream";
-    CAY_TRY(cay__far_ask(b->far, call, &ask, &a, err));
-    cay__answer_end(a);
-    return 0;
+        q.mode = mode;
+    q.parents = w->parents;
+    q.append = w->append;
+    q.exclusive = w->exclusive;
+    body.op = CAY__OPERATION(file_put);
+    body.path[0] = b->there;
+    body.query = &q;
+    return cay__remote_do(b->remote, call, &body, err);
 }
 
-int cay__far_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
-                 const cay_write *spec, cay_err *err)
+int cay__remote_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+                    const cay_write *spec, cay_err *err)
 {
-    return put_file(box, call, path, spec, &(cay__ask){ .body = len ? data : "", .len = len }, err);
+    if (!len)
+        data = "";
+    return put_file(box, call, path, spec, (cay__request){ .data = data, .len = len }, err);
 }
 
 /* What is written stays here, in a file without a name, until it is sent as a whole: an upload that
  * is cut, or given up, was never there. */
 typedef struct upload {
-    cay__far_box *box;
+    cay__remote_box *box;
     char *path, *user;
     cay_write spec;
     int fd;
@@ -138,12 +122,12 @@ static void upload_free(upload *u)
 
 /* What can be told now is: a directory in its place, one that is missing above it, a file that may
  * not be there. */
-static int check_write(cay__far_box *b, const cay_call *call, const char *path,
+static int check_write(cay__remote_box *b, const cay_call *call, const char *path,
                        const cay_write *spec, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     cay_err why = CAY_ERR_INIT;
-    int rc = cay__far_file_stat(b, call, path, true, &st, &why);
+    int rc = cay__remote_file_stat(b, call, path, true, &st, &why);
     if (rc == 0 && spec->exclusive)
         return cay_fail_why(err, CAY_EEXIST, "file_exists", "%.150s: there is one", path);
     if (rc == 0 && st.type != CAY_FILE)
@@ -152,7 +136,7 @@ static int check_write(cay__far_box *b, const cay_call *call, const char *path,
     const char *slash = strrchr(path, '/');
     if (rc == CAY_ENOENT && !spec->parents && slash && slash != path) {
         CAY_AUTOFREE char *dir = strndup(path, (size_t)(slash - path));
-        rc = cay__far_file_stat(b, call, dir, true, &st, &why);
+        rc = cay__remote_file_stat(b, call, dir, true, &st, &why);
         if (rc == CAY_ENOENT)
             return cay_fail_why(err, CAY_ENOENT, "", "%.150s: its directory is not there", path);
     }
@@ -163,10 +147,10 @@ static int check_write(cay__far_box *b, const cay_call *call, const char *path,
     return rc;
 }
 
-int cay__far_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
-                        void **up, int *fd, cay_err *err)
+int cay__remote_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
+                           void **up, int *fd, cay_err *err)
 {
-    cay__far_box *b = box;
+    cay__remote_box *b = box;
     CAY_TRY(check_write(b, call, path, spec, err));
     const char *tmp = getenv("TMPDIR");
     CAY_AUTOFD file =
@@ -175,18 +159,16 @@ int cay__far_open_write(void *box, const cay_call *call, const char *path, const
         CAY_TRY(memory_file(&file, err));
     upload *u = cay__alloc(sizeof *u);
     const char *user = CAY_OR(spec->user, cay__call_user(call));
-    *u = (upload){ .box = b,
-                   .path = cay__strdup(path),
-                   .user = user ? cay__strdup(user) : NULL,
-                   .spec = *spec,
-                   .fd = CAY_STEAL_FD(file) };
+    *u = (upload){ .box = b, .path = cay__strdup(path), .spec = *spec, .fd = CAY_STEAL_FD(file) };
+    if (user)
+        u->user = cay__strdup(user);
     u->spec.user = u->user;
     *up = u;
     *fd = u->fd;
     return 0;
 }
 
-int cay__far_commit_write(void *up, const cay_call *call, cay_err *err)
+int cay__remote_commit_write(void *up, const cay_call *call, cay_err *err)
 {
     upload *u = up;
     struct stat st;
@@ -195,118 +177,106 @@ int cay__far_commit_write(void *up, const cay_call *call, cay_err *err)
         rc = cay_fail_sys(err, CAY_ESYS, "read what was written");
     if (rc == 0)
         rc = put_file(u->box, call, u->path, &u->spec,
-                      &(cay__ask){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size }, err);
+                      (cay__request){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size },
+                      err);
     upload_free(u);
     return rc;
 }
 
-void cay__far_abort_write(void *up)
+void cay__remote_abort_write(void *up)
 {
     upload_free(up);
 }
 
-int cay__far_file_stat(void *box, const cay_call *call, const char *path, bool follow,
-                       cay_stat *out, cay_err *err)
+int cay__remote_file_stat(void *box, const cay_call *call, const char *path, bool follow,
+                          cay_stat *out, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/stat", path, call, NULL);
-    if (follow)
-        cay__far_query(&target, "follow", "1");
-    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    cay__far_stat(answer, out);
+    cay__remote_box *b = box;
+    CAY__AUTOARENA mem = { 0 };
+    cay_dirent d = { .st = { .nlink = 1 } };
+    cay__file_query q = query_of(call, NULL, path);
+    q.follow = follow;
+    CAY_TRY(cay__remote_get(b->remote, call,
+                            &CAY__REQUEST(file_stat, .path = { b->there }, .query = &q), &mem, &d,
+                            err));
+    d.st.size_of = sizeof d.st;
+    cay__answer_give(out, &d.st, sizeof d.st);
     return 0;
 }
 
 /* A change by POST, whose paths are members of the body: bytes that are no UTF-8 cannot be said. */
-static int post_change(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
-                       cay_err *err)
+static int post_change(cay__remote_box *b, const cay_call *call, const cay__operation *op,
+                       const cay__edit_body *body, cay_err *err)
 {
-    CAY__FAR_TARGET(target);
-    if (!body)
+    cay__file_query q = query_of(call, NULL, NULL);
+    if (!cay__shape_utf8(op->body, body))
         return cay_fail_why(err, CAY_ENOTSUP, "not_utf8",
                             "a name that is not UTF-8 cannot be given to a server for that");
-    cay__far_at(&target, b, "/files/");
-    cay__buf_str(&target, verb);
-    as_user(&target, call, NULL);
-    return cay__far_json(b->far, call, "POST", &target, body, NULL, err);
+    return cay__remote_do(
+        b->remote, call,
+        &(cay__request){ .op = op, .path = { b->there }, .query = &q, .body = body }, err);
 }
 
-static json_t *format_mode(uint32_t mode)
+int cay__remote_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode,
+                      bool parents, cay_err *err)
 {
-    return json_sprintf("%04o", mode);
+    cay__edit_body body = { .path = path, .mode = mode, .parents = parents };
+    return post_change(box, call, CAY__OPERATION(file_mkdir), &body, err);
 }
 
-int cay__far_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
-                   cay_err *err)
+int cay__remote_remove(void *box, const cay_call *call, const char *path, bool recursive,
+                       cay_err *err)
 {
-    json_t *body = json_pack("{s:s,s:b}", "path", path, "parents", (int)parents);
-    if (mode)
-        json_object_set_new(body, "mode", format_mode(mode));
-    return post_change(box, call, "mkdir", body, err);
+    cay__remote_box *b = box;
+    cay__file_query q = query_of(call, NULL, path);
+    q.recursive = recursive;
+    return cay__remote_do(b->remote, call,
+                          &CAY__REQUEST(file_delete, .path = { b->there }, .query = &q), err);
 }
 
-int cay__far_remove(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err)
+int cay__remote_rename(void *box, const cay_call *call, const char *from, const char *to,
+                       cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    at_path(&target, b, "/files", path, call, NULL);
-    if (recursive)
-        cay__far_query(&target, "recursive", "1");
-    return cay__far_json(b->far, call, "DELETE", &target, NULL, NULL, err);
+    cay__edit_body body = { .from = from, .to = to };
+    return post_change(box, call, CAY__OPERATION(file_rename), &body, err);
 }
 
-int cay__far_rename(void *box, const cay_call *call, const char *from, const char *to, cay_err *err)
+int cay__remote_chmod(void *box, const cay_call *call, const char *path, uint32_t mode,
+                      cay_err *err)
 {
-    return post_change(box, call, "rename", json_pack("{s:s,s:s}", "from", from, "to", to), err);
+    cay__edit_body body = { .path = path, .mode = mode };
+    return post_change(box, call, CAY__OPERATION(file_chmod), &body, err);
 }
 
-int cay__far_chmod(void *box, const cay_call *call, const char *path, uint32_t mode, cay_err *err)
+int cay__remote_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
+                      cay_err *err)
 {
-    return post_change(box, call, "chmod",
-                       json_pack("{s:s,s:o}", "path", path, "mode", format_mode(mode)), err);
+    cay__edit_body body = { .path = path, .uid = uid, .gid = gid };
+    return post_change(box, call, CAY__OPERATION(file_chown), &body, err);
 }
 
-int cay__far_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
-                   cay_err *err)
+int cay__remote_symlink(void *box, const cay_call *call, const char *target, const char *path,
+                        cay_err *err)
 {
-    json_t *body = json_pack("{s:s}", "path", path);
-    if (uid != UINT32_MAX)
-        json_object_set_new(body, "uid", json_integer(uid));
-    if (gid != UINT32_MAX)
-        json_object_set_new(body, "gid", json_integer(gid));
-    return post_change(box, call, "chown", body, err);
+    cay__edit_body body = { .target = target, .path = path };
+    return post_change(box, call, CAY__OPERATION(file_symlink), &body, err);
 }
 
-int cay__far_symlink(void *box, const cay_call *call, const char *target, const char *path,
-                     cay_err *err)
+int cay__remote_getxattr(void *box, const cay_call *call, const char *path, const char *name,
+                         void *buf, size_t *len, cay_err *err)
 {
-    return post_change(box, call, "symlink", json_pack("{s:s,s:s}", "target", target, "path", path),
-                       err);
-}
-
-int cay__far_getxattr(void *box, const cay_call *call, const char *path, const char *name,
-                      void *buf, size_t *len, cay_err *err)
-{
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
+    cay__remote_box *b = box;
     cay__answer *a;
     char value[65536];
-    size_t n = 0, k = 1;
-    int rc = 0;
-    at_path(&target, b, "/files/xattr", path, call, NULL);
-    cay__far_query(&target, "name", name);
-    CAY_TRY(
-        cay__far_ask(b->far, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
-    while (rc == 0 && k && n < sizeof value) {
-        rc = cay__answer_bytes(a, call, value + n, sizeof value - n, &k, err);
-        if (rc == 0)
-            n += k;
-    }
+    size_t n = 0, room = *len;
+    cay__file_query q = query_of(call, NULL, path);
+    q.name = name;
+    CAY_TRY(cay__remote_stream(b->remote, call,
+                               &CAY__REQUEST(file_xattr_get, .path = { b->there }, .query = &q), &a,
+                               err));
+    int rc = cay__remote_fill(a, call, value, sizeof value, &n, err);
     cay__answer_end(a);
     CAY_TRY(rc);
-    size_t room = *len;
     *len = n;
     if (buf && room < n)
         return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big",
@@ -316,113 +286,86 @@ int cay__far_getxattr(void *box, const cay_call *call, const char *path, const c
     return 0;
 }
 
-int cay__far_setxattr(void *box, const cay_call *call, const char *path, const char *name,
-                      const void *value, size_t len, cay_err *err)
+int cay__remote_setxattr(void *box, const cay_call *call, const char *path, const char *name,
+                         const void *value, size_t len, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    cay__answer *a;
-    at_path(&target, b, "/files/xattr", path, call, NULL);
-    cay__far_query(&target, "name", name);
-    cay__ask ask = { .method = value ? "PUT" : "DELETE",
-                     .target = target.data,
-                     .type = "application/octet-stream",
-                     .body = value,
-                     .len = len };
-    CAY_TRY(cay__far_ask(b->far, call, &ask, &a, err));
-    cay__answer_end(a);
+    cay__remote_box *b = box;
+    cay__file_query q = query_of(call, NULL, path);
+    cay__request put =
+        CAY__REQUEST(file_xattr_put, .path = { b->there }, .query = &q, .data = value, .len = len);
+    q.name = name;
+    if (!value)
+        put.op = CAY__OPERATION(file_xattr_delete);
+    return cay__remote_do(b->remote, call, &put, err);
+}
+
+int cay__remote_listxattr(void *box, const cay_call *call, const char *path,
+                          int (*fn)(const char *, void *), void *arg, cay_err *err)
+{
+    cay__remote_box *b = box;
+    CAY__AUTOARENA mem = { 0 };
+    cay__names names = { 0 };
+    cay__file_query q = query_of(call, NULL, path);
+    CAY_TRY(cay__remote_get(b->remote, call,
+                            &CAY__REQUEST(file_xattrs, .path = { b->there }, .query = &q), &mem,
+                            &names, err));
+    for (const char *const *p = names.items; *p; p++)
+        CAY_TRY(fn(*p, arg));
     return 0;
 }
 
-int cay__far_listxattr(void *box, const cay_call *call, const char *path,
-                       int (*fn)(const char *, void *), void *arg, cay_err *err)
+typedef struct lister {
+    int (*fn)(const cay_dirent *, void *);
+    void *arg;
+} lister;
+
+static int on_entry(const cay_dirent *d, void *arg)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    CAY_AUTOJSON *answer = NULL;
-    size_t i;
-    json_t *o;
-    at_path(&target, b, "/files/xattrs", path, call, NULL);
-    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    json_array_foreach(json_object_get(answer, "items"), i, o)
-    {
-        if (json_is_string(o))
-            CAY_TRY(fn(json_string_value(o), arg));
-    }
-    return 0;
+    const lister *l = arg;
+    cay_dirent own = *d;
+    own.st.size_of = sizeof own.st;
+    return l->fn(&own, l->arg);
 }
 
-static int for_each_entry(const json_t *answer, int (*fn)(const cay_dirent *, void *), void *arg)
+int cay__remote_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
+                         int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    size_t i;
-    json_t *o;
-    json_array_foreach(json_object_get(answer, "items"), i, o)
-    {
-        CAY_AUTOFREE char *path = cay__far_path(o, "path");
-        cay_dirent ent = { .path = path, .st = { .size_of = sizeof ent.st } };
-        cay__far_stat(o, &ent.st);
-        int rc = fn(&ent, arg);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    cay__remote_box *b = box;
+    cay__file_query q = query_of(call, NULL, path);
+    lister l = { fn, arg };
+    const char *all = NULL;
+    q.depth = depth;
+    if (!depth) /* left out it is 1 */
+        all = "&depth=0";
+    return CAY__REMOTE_EACH(cay_dirent, b->remote, call,
+                            CAY__REQUEST(file_list, .path = { b->there }, .query = &q, .tail = all),
+                            on_entry, &l, err);
 }
 
-int cay__far_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
-                      int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+int cay__remote_glob(void *box, const cay_call *call, const char *base, const char *pattern,
+                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/list", path, call, NULL);
-    cay__far_query_u64(&target, "depth", depth);
-    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    return for_each_entry(answer, fn, arg);
+    cay__remote_box *b = box;
+    cay__file_query q = query_of(call, NULL, base);
+    lister l = { fn, arg };
+    q.pattern = pattern;
+    return CAY__REMOTE_EACH(cay_dirent, b->remote, call,
+                            CAY__REQUEST(file_glob, .path = { b->there }, .query = &q), on_entry,
+                            &l, err);
 }
 
-int cay__far_glob(void *box, const cay_call *call, const char *base, const char *pattern,
-                  int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+int cay__remote_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
+                     int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/glob", base, call, NULL);
-    cay__far_query(&target, "pattern", pattern);
-    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    return for_each_entry(answer, fn, arg);
-}
-
-int cay__far_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                  int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
-{
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
-    CAY_AUTOJSON *answer = NULL;
-    size_t i;
-    json_t *o, *body = json_pack("{s:s,s:s,s:b,s:b,s:s*}", "path", base, "pattern", spec->pattern,
-                                 "plain", (int)spec->plain, "ignore_case", (int)spec->ignore_case,
-                                 "include", spec->include);
-    if (!body)
+    cay__remote_box *b = box;
+    cay__file_query q = query_of(call, NULL, NULL);
+    cay__grep_body body = { .g = *spec, .path = base };
+    if (!cay__shape_utf8(&cay__grep_shape, &body))
         return cay_fail_why(err, CAY_ENOTSUP, "not_utf8",
                             "a pattern that is not UTF-8 cannot be given to a server");
-    if (spec->max)
-        json_object_set_new(body, "max", json_integer((json_int_t)spec->max));
-    cay__far_at(&target, b, "/files/grep");
-    as_user(&target, call, NULL);
-    CAY_TRY(cay__far_json(b->far, call, "POST", &target, body, &answer, err));
-    json_array_foreach(json_object_get(answer, "items"), i, o)
-    {
-        CAY_AUTOFREE char *path = cay__far_path(o, "path"), *text = cay__far_path(o, "text");
-        cay_match m = { .path = path,
-                        .line = (uint64_t)cay__json_int(o, "line", 0),
-                        .column = (uint64_t)cay__json_int(o, "column", 0),
-                        .text = text,
-                        .text_len = strlen(text) };
-        int rc = fn(&m, arg);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    return CAY__REMOTE_EACH(
+        cay_match, b->remote, call,
+        CAY__REQUEST(file_grep, .path = { b->there }, .query = &q, .body = &body), fn, arg, err);
 }
 
 /* A packet: the change's letter, 'd' for a directory, then both names with their NULs. */
@@ -434,57 +377,41 @@ typedef struct watch {
 static size_t pack_change(void *arg, const char *name, const json_t *o, unsigned lost, char *packet,
                           size_t cap)
 {
-    static const struct {
-        const char *word;
-        cay_change change;
-    } kinds[] = { { "create", CAY_CHANGE_CREATE }, { "write", CAY_CHANGE_WRITE },
-                  { "remove", CAY_CHANGE_REMOVE }, { "rename", CAY_CHANGE_RENAME },
-                  { "chmod", CAY_CHANGE_CHMOD },   { "overflow", CAY_CHANGE_OVERFLOW } };
+    CAY__AUTOARENA mem = { 0 };
+    cay_watch_event e = { .change = CAY_CHANGE_OVERFLOW, .path = "", .from = "" };
     (void)arg, (void)lost;
-    if (!name) {
-        memcpy(packet, "of\0", 4);
-        packet[0] = CAY_CHANGE_OVERFLOW;
-        return 4;
-    }
-    if (strcmp(name, "change") != 0)
+    if (name && strcmp(name, "change") != 0)
         return 0;
-    CAY_AUTOFREE char *path = cay__far_path(o, "path"), *from = cay__far_path(o, "from");
-    size_t np = strlen(path) + 1, nf = strlen(from) + 1;
-    packet[0] = CAY_CHANGE_OVERFLOW; /* what cannot be told is: list again */
-    for (size_t i = 0; i < CAY_LEN(kinds); i++)
-        if (!strcmp(kinds[i].word, cay__far_word(o, "change")))
-            packet[0] = (char)kinds[i].change;
-    if (cay__json_bool(o, "directory", false))
-        packet[1] = 'd';
-    else
-        packet[1] = 'f';
+    if (name) /* what cannot be told is an overflow: list again */
+        cay__shape_read(&mem, o, &cay__watch_event_shape, CAY__F_OUT, &e, NULL);
+    size_t np = strlen(e.path) + 1, nf = strlen(e.from) + 1;
     if (2 + np + nf > cap)
         return 0;
-    memcpy(packet + 2, path, np);
-    memcpy(packet + 2 + np, from, nf);
+    packet[0] = (char)e.change;
+    packet[1] = e.dir ? 'd' : 'f';
+    memcpy(packet + 2, e.path, np);
+    memcpy(packet + 2 + np, e.from, nf);
     return 2 + np + nf;
 }
 
-int cay__far_watch_open(void *box, const cay_call *call, const char *path, bool recursive, void **w,
-                        int *fd, cay_err *err)
+int cay__remote_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
+                           void **w, int *fd, cay_err *err)
 {
-    cay__far_box *b = box;
-    CAY__FAR_TARGET(target);
+    cay__remote_box *b = box;
     cay__answer *a;
     int local;
-    at_path(&target, b, "/files/watch", path, call, NULL);
-    if (recursive)
-        cay__far_query(&target, "recursive", "1");
-    CAY_TRY(
-        cay__far_ask(b->far, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
-    CAY_TRY(cay__far_events(a, call, "ready", pack_change, NULL, &local, err));
+    cay__file_query q = query_of(call, NULL, path);
+    q.recursive = recursive;
+    CAY_TRY(cay__remote_stream(
+        b->remote, call, &CAY__REQUEST(file_watch, .path = { b->there }, .query = &q), &a, err));
+    CAY_TRY(cay__remote_packets(a, call, "ready", pack_change, NULL, &local, err));
     watch *mine = cay__alloc(sizeof *mine);
     mine->fd = *fd = local;
     *w = mine;
     return 0;
 }
 
-int cay__far_watch_next(void *w, const cay_call *call, cay_watch_event *out, cay_err *err)
+int cay__remote_watch_next(void *w, const cay_call *call, cay_watch_event *out, cay_err *err)
 {
     watch *m = w;
     CAY_TRY(cay__call_wait(call, m->fd, POLLIN, "watch", err));
@@ -501,7 +428,7 @@ int cay__far_watch_next(void *w, const cay_call *call, cay_watch_event *out, cay
     return 0;
 }
 
-void cay__far_watch_close(void *w)
+void cay__remote_watch_close(void *w)
 {
     watch *m = w;
     cay__close_fd(&m->fd);

@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A create with a manifest: the request has a thread, and this one hears meanwhile from the
  * server's events how far it is. */
-#include "remote_box.h"
-#include <base/base.h>
-#include <base/buf.h>
+#include "remote.h"
 #include <base/fd.h>
-#include <base/str.h>
 #include <cay/manifest.h>
 #include <net/sse.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 enum { EVENT_MAX = 1 << 20 };
 
 typedef struct asking {
-    cay__far *far;
+    const cay__remote *remote;
     const cay_call *call;
-    const cay__buf *target;
-    const char *fields;
-    json_t *body;
-    json_t **out;
+    const cay__request *q;
+    cay_info *out;
+    cay__arena *mem;
     cay_err *err;
     int rc, done; /* done: readable when rc is there */
 } asking;
@@ -27,8 +22,7 @@ typedef struct asking {
 static void *send_request(void *arg)
 {
     asking *a = arg;
-    a->rc =
-        cay__far_json_with(a->far, a->call, "POST", a->target, a->fields, a->body, a->out, a->err);
+    a->rc = cay__remote_get(a->remote, a->call, a->q, a->mem, a->out, a->err);
     eventfd_write(a->done, 1);
     return NULL;
 }
@@ -37,6 +31,11 @@ typedef struct hearing {
     const cay_create *c;
     const char *key;
 } hearing;
+
+static uint64_t get_count(const json_t *o, const char *name)
+{
+    return (uint64_t)CAY_MAX(cay__json_int(o, name, 0), 0);
+}
 
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
@@ -47,12 +46,10 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
         strcmp(cay__json_str(o, "key", ""), h->key))
         return 0;
     cay_manifest_progress p = { .size = sizeof p,
-                                .entries = (uint64_t)CAY_MAX(cay__json_int(o, "entries", 0), 0),
-                                .entries_total =
-                                    (uint64_t)CAY_MAX(cay__json_int(o, "entries_total", 0), 0),
-                                .bytes = (uint64_t)CAY_MAX(cay__json_int(o, "bytes", 0), 0),
-                                .bytes_total =
-                                    (uint64_t)CAY_MAX(cay__json_int(o, "bytes_total", 0), 0) };
+                                .entries = get_count(o, "entries"),
+                                .entries_total = get_count(o, "entries_total"),
+                                .bytes = get_count(o, "bytes"),
+                                .bytes_total = get_count(o, "bytes_total") };
     h->c->progress(&p, h->c->progress_arg);
     return 0;
 }
@@ -70,31 +67,23 @@ static void read_events(cay__answer *from, const hearing *h, int done)
     cay__sse_end(&s);
 }
 
-int cay__far_create_watched(cay__far *f, const cay_call *call, const cay_create *c, const char *key,
-                            const cay__buf *target, const char *fields, json_t *body, json_t **out,
-                            cay_err *err)
+int cay__remote_create_watched(const cay__remote *r, const cay_call *call, const cay_create *c,
+                               const cay__request *q, cay_info *out, cay__arena *mem, cay_err *err)
 {
+    static const char *const kinds[] = { "progress", NULL };
+    cay__events_query only = { .kinds = kinds };
     cay__answer *events = NULL;
     pthread_t thread;
     CAY_AUTOFD done = -1;
     if (c->manifest && c->progress)
         done = eventfd(0, EFD_CLOEXEC);
-    asking a = { .far = f,
-                 .call = call,
-                 .target = target,
-                 .fields = fields,
-                 .body = body,
-                 .out = out,
-                 .err = err,
-                 .done = done };
+    asking a = { r, call, q, out, mem, err, 0, done };
     /* Before the request, so that nothing of it is missed. */
     if (done < 0 ||
-        cay__far_ask(f, call,
-                     &(cay__ask){ .method = "GET", .target = CAY__FAR_API "/events?kind=progress" },
-                     &events, NULL) < 0)
-        return cay__far_json_with(f, call, "POST", target, fields, body, out, err);
+        cay__remote_stream(r, call, &CAY__REQUEST(event_stream, .query = &only), &events, NULL) < 0)
+        return cay__remote_get(r, call, q, mem, out, err);
     if (pthread_create(&thread, NULL, send_request, &a) == 0) {
-        read_events(events, &(hearing){ c, key }, done);
+        read_events(events, &(hearing){ c, q->key }, done);
         pthread_join(thread, NULL);
     } else {
         send_request(&a);

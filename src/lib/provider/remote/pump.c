@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Anything that streams is a descriptor: a thread moves the body of an answer into a socket until
  * one of the two ends. */
-#include "remote_box.h"
+#include "remote.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <net/sse.h>
@@ -12,7 +12,7 @@
 
 enum { PIECE = 65536, TRIES = 20, STACK = 256 << 10, EVENT_MAX = 1 << 20 };
 
-int cay__far_thread(void *(*fn)(void *), void *arg, cay_err *err)
+int cay__remote_thread(void *(*fn)(void *), void *arg, cay_err *err)
 {
     pthread_t thread;
     pthread_attr_t attr;
@@ -35,6 +35,15 @@ static int get_some(cay__answer *a, char *buf, size_t cap, size_t *n)
 {
     return cay__answer_bytes(a, &(cay_call){ .size = sizeof(cay_call), .deadline_ms = 1 }, buf, cap,
                              n, NULL);
+}
+
+int cay__remote_fill(cay__answer *a, const cay_call *call, void *buf, size_t cap, size_t *n,
+                     cay_err *err)
+{
+    size_t k = 1;
+    for (*n = 0; k && *n < cap; *n += k)
+        CAY_TRY(cay__answer_bytes(a, call, (char *)buf + *n, cap - *n, &k, err));
+    return 0;
 }
 
 /* False: whoever reads is gone. */
@@ -66,19 +75,19 @@ static bool send_all(int fd, const char *p, size_t n)
     return true;
 }
 
-typedef struct stream {
+typedef struct pumping {
     cay__http_client *client; /* held: it is asked again */
     cay__answer *a;
     int local;
-    cay__far_again *again;
+    cay__remote_again *again;
     void *arg;
     uint64_t offset; /* so many bytes came */
     char buf[PIECE];
-} stream;
+} pumping;
 
 /* The server was restarted, or the net had a pause: what was asked for may still be had from where
  * we are. */
-static bool resume_stream(stream *s)
+static bool resume_stream(pumping *s)
 {
     cay__answer_end(CAY_STEAL(s->a));
     for (int i = 0; s->again && i < TRIES; i++) {
@@ -94,7 +103,7 @@ static bool resume_stream(stream *s)
 
 static void *pump_stream(void *arg)
 {
-    stream *s = arg;
+    pumping *s = arg;
     size_t n;
     while (wait_for(s->a, s->local)) {
         int rc = get_some(s->a, s->buf, sizeof s->buf, &n);
@@ -114,8 +123,8 @@ static void *pump_stream(void *arg)
     return NULL;
 }
 
-int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg, int *fd,
-                  cay_err *err)
+int cay__remote_pump(const cay__remote *r, cay__answer *a, cay__remote_again *again, void *arg,
+                     int *fd, cay_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -123,18 +132,18 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
         free(arg);
         return cay_fail_sys(err, CAY_ESYS, "socketpair");
     }
-    stream *s = cay__alloc(sizeof *s);
-    *s = (stream){ .client = cay__http_client_ref(f->client),
-                   .a = a,
-                   .local = pair[1],
-                   .again = again,
-                   .arg = arg };
-    int rc = cay__far_thread(pump_stream, s, err);
+    pumping *s = cay__alloc(sizeof *s);
+    *s = (pumping){ .client = cay__http_client_ref(r->client),
+                    .a = a,
+                    .local = pair[1],
+                    .again = again,
+                    .arg = arg };
+    int rc = cay__remote_thread(pump_stream, s, err);
     if (rc < 0) {
         cay__answer_end(a);
         close(pair[0]);
         close(pair[1]);
-        cay__http_client_unref(f->client);
+        cay__http_client_unref(r->client);
         free(arg);
         free(s);
         return rc;
@@ -159,7 +168,7 @@ typedef struct listener {
     int local;
     cay__sse sse;
     const char *ready;
-    cay__far_packet *fn;
+    cay__remote_packet *fn;
     void *arg;
     packet *first, **last;
     size_t n;
@@ -271,8 +280,8 @@ static void *listen_on(void *arg)
     return NULL;
 }
 
-int cay__far_events(cay__answer *a, const cay_call *call, const char *ready, cay__far_packet *fn,
-                    void *arg, int *fd, cay_err *err)
+int cay__remote_packets(cay__answer *a, const cay_call *call, const char *ready,
+                        cay__remote_packet *fn, void *arg, int *fd, cay_err *err)
 {
     int pair[2] = { -1, -1 }, rc = 0;
     listener *l = cay__alloc(sizeof *l);
@@ -289,7 +298,7 @@ int cay__far_events(cay__answer *a, const cay_call *call, const char *ready, cay
     if (rc == 0)
         rc = wait_ready(l, call, err);
     if (rc == 0)
-        rc = cay__far_thread(listen_on, l, err);
+        rc = cay__remote_thread(listen_on, l, err);
     if (rc < 0) {
         cay__close_fd(&pair[0]);
         listener_free(l);
