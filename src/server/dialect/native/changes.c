@@ -68,20 +68,16 @@ static int resolve_point(cay__req *r, const char *ref, const char **out, cay_err
 
 static int compare_points(cay__req *r, bool text, cay_err *err)
 {
-    uint64_t context, left = 0;
-    const char *a, *b = cay__req_query(r, "b");
+    uint64_t left = 0;
     walk w = { .text = text, .patch = CAY__BUF(65u << 20) };
-    cay_diff d = { .size = sizeof d,
-                   .all = cay__req_flag(r, "all"),
-                   .every = cay__req_flag(r, "every"),
-                   .patch = cay__req_flag(r, "patch") || w.text,
-                   .digest = cay__req_flag(r, "digest") };
-    CAY_TRY(cay__native_query(r, "a", &a, err));
-    CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
-    CAY_TRY(resolve_point(r, a, &d.a, err));
-    if (b && *b)
-        CAY_TRY(resolve_point(r, b, &d.b, err));
-    d.context = (unsigned)context;
+    cay_diff d = { .size = sizeof d };
+    CAY_TRY(cay__req_asked(r, &d, err));
+    d.patch |= text;
+    CAY_TRY(resolve_point(r, d.a, &d.a, err));
+    if (d.b && *d.b)
+        CAY_TRY(resolve_point(r, d.b, &d.b, err));
+    else
+        d.b = NULL;
     cay__items_begin(&w.l, r);
     int rc = cay_client_diff(r->client, &r->call, &d, on_change, &w, &left, err);
     if (rc == 0 && left) {

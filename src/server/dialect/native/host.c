@@ -51,22 +51,14 @@ int cay__on_tenant_usage(cay__req *r, cay_err *err)
                           on_tenant, r, err);
 }
 
-enum { KINDS = 12 };
-
 static int listen_to(cay__req *r, const char *sandbox, cay_err *err)
 {
-    const char *kinds[KINDS + 1] = { 0 }, *kind;
+    cay__events_query q = { 0 };
     const char *after = cay__head_field(&r->head, "last-event-id");
+    CAY_TRY(cay__req_asked(r, &q, err));
     cay__listen_spec spec = { .sandbox = sandbox,
-                              .after = CAY_OR(after, cay__req_query(r, "after")) };
-    for (size_t i = 0; (kind = cay__native_query_nth(r, "kind", i)); i++) {
-        if (i == KINDS)
-            return cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind= comes at most %d times",
-                                KINDS);
-        kinds[i] = kind;
-    }
-    if (*kinds)
-        spec.kinds = kinds;
+                              .after = CAY_OR(after, q.after),
+                              .kinds = q.kinds };
     return cay__events_reply(r, &spec, err);
 }
 
@@ -92,15 +84,14 @@ static void add_point(const cay__moment *m, const cay__pace *pace, void *arg)
 
 static int reply_past(cay__req *r, const char *id, cay_err *err)
 {
-    uint64_t since, until;
     cay__items l;
     CAY_AUTOFD dir = -1;
     int64_t now = cay__clock_ms();
-    CAY_TRY(cay__req_number(r, "since_ms", (uint64_t)(now - HOUR_MS), INT64_MAX, &since, err));
-    CAY_TRY(cay__req_number(r, "until_ms", (uint64_t)now, INT64_MAX, &until, err));
+    cay__past_query q = { (uint64_t)(now - HOUR_MS), (uint64_t)now };
+    CAY_TRY(cay__req_asked(r, &q, err));
     CAY_TRY(cay__history_dir(r->client, &dir, err));
     cay__items_begin(&l, r);
-    cay__history_read(dir, id, (int64_t)since, (int64_t)until, add_point, &l);
+    cay__history_read(dir, id, (int64_t)q.since_ms, (int64_t)q.until_ms, add_point, &l);
     return cay__items_reply(&l, err);
 }
 

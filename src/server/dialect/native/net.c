@@ -86,12 +86,9 @@ int cay__on_net_rules(cay__req *r, cay_err *err)
 int cay__on_net_why(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
-    uint64_t port;
     cay__net_judged j = { .v.size = sizeof j.v };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "host", &j.host, err));
-    CAY_TRY(cay__req_number(r, "port", 0, 65535, &port, err));
-    j.port = (uint16_t)port;
+    CAY_TRY(cay__req_asked(r, &j, err));
     CAY_TRY(cay_net_why(sb, &r->call, j.host, j.port, &j.v, err));
     return cay__reply_object(r, &j);
 }

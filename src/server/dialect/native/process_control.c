@@ -93,16 +93,16 @@ static void wait_close(cay__pump *p)
 int cay__on_process_wait(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
-    uint64_t ms;
-    CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
+    cay__wait_query q = { .timeout_ms = 30000 };
+    CAY_TRY(cay__req_asked(r, &q, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     int fd = cay_proc_exit_fd(p, err);
     if (fd < 0)
         return fd;
     waiter *w = cay__alloc(sizeof *w);
-    *w = (waiter){ .p = CAY_STEAL(p), .end_ms = cay__native_now() + (int64_t)ms };
+    *w = (waiter){ .p = CAY_STEAL(p), .end_ms = cay__native_now() + (int64_t)q.timeout_ms };
     cay__pump pump = { .fd = { fd, -1, -1 },
-                       .beat_ms = (unsigned)CAY_MAX(ms, 1u),
+                       .beat_ms = (unsigned)CAY_MAX(q.timeout_ms, 1u),
                        .self = w,
                        .pull = wait_pull,
                        .work = wait_work,

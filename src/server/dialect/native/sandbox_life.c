@@ -159,14 +159,14 @@ int cay__on_sandbox_wait(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay_events *ev;
-    uint64_t ms;
+    cay__wait_query q = { .timeout_ms = 30000 };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
+    CAY_TRY(cay__req_asked(r, &q, err));
     CAY_TRY(cay_client_events(r->client, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .sb = cay_sandbox_ref(sb),
                    .ev = ev,
-                   .end_ms = cay__native_now() + (int64_t)ms,
+                   .end_ms = cay__native_now() + (int64_t)q.timeout_ms,
                    .last = CAY_RUNNING };
     cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 },
                     .beat_ms = 500,

@@ -117,10 +117,10 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay_events *ev;
-    uint64_t ms;
-    const char *name = cay__req_query(r, "name"), *left = CAY_OR(name, "");
+    cay__wait_query q = { .timeout_ms = 30000 };
     CAY_TRY(cay__native_use(r, &sb, err));
-    CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
+    CAY_TRY(cay__req_asked(r, &q, err));
+    const char *left = CAY_OR(q.name, "");
     CAY_TRY(cay_sandbox_services(sb, &r->call, see_name, &left, err));
     if (*left)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
@@ -129,10 +129,10 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .sb = cay_sandbox_ref(sb),
                    .ev = ev,
-                   .end_ms = cay__native_now() + (int64_t)ms,
+                   .end_ms = cay__native_now() + (int64_t)q.timeout_ms,
                    .items = CAY__BUF(1 << 20) };
-    if (name)
-        memcpy(w->name, name, CAY_MIN(strlen(name), sizeof w->name - 1));
+    if (q.name)
+        memcpy(w->name, q.name, CAY_MIN(strlen(q.name), sizeof w->name - 1));
     cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 },
                     .beat_ms = 250,
                     .self = w,
