@@ -389,6 +389,8 @@ json_t *cay__shape_schema(const cay__shape *s)
     json_t *props = json_object(), *required = json_array();
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
+        if (!cay__field_seen(s, f, CAY__F_IN | CAY__F_OUT | CAY__F_ADMIN | CAY__F_SECRET))
+            continue; /* it does not travel */
         json_t *j = schema_of(f);
         if (f->about && !json_object_get(j, "$ref"))
             json_object_set_new(j, "description", json_string(f->about));
