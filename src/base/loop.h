@@ -13,8 +13,12 @@
  */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+
+/* The object that a watch or timer is a member of. */
+#define CAY__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 typedef struct cay__watch cay__watch;
 struct cay__watch {

@@ -208,7 +208,7 @@ void copy_event(egress_flow *f, bool upstream, uint32_t events)
 
 void on_refill(cay__timer *t)
 {
-    egress_box *b = OWNER(t, egress_box, refill);
+    egress_box *b = CAY__OWNER(t, egress_box, refill);
     while (b->stalled) {
         egress_flow *f = b->stalled;
         copy_unstall(f);

@@ -56,12 +56,16 @@ bool route_leads_out(egress *e, const uint8_t addr[16])
         struct rtattr a;
         uint8_t addr[16];
     } q = { .h = { .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST },
-            .r = { .rtm_family = v4 ? AF_INET : AF_INET6, .rtm_dst_len = v4 ? 32 : 128 },
+            .r = { .rtm_family = AF_INET6, .rtm_dst_len = 128 },
             .a = { .rta_type = RTA_DST } };
     union {
         char room[4096];
         struct nlmsghdr h;
     } in;
+    if (v4) {
+        q.r.rtm_family = AF_INET;
+        q.r.rtm_dst_len = 32;
+    }
     size_t len = 16;
     if (v4)
         len = 4;
@@ -123,7 +127,7 @@ static bool try_next_addr(dial *d);
 
 static void on_late(later *l)
 {
-    dial *d = OWNER(l, dial, late);
+    dial *d = CAY__OWNER(l, dial, late);
     if (cay__boot_ms() >= d->deadline) {
         if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 ||
             d->tries[1].w.fd >= 0) {
@@ -148,7 +152,7 @@ static void give_up(dial *d)
 
 static void on_try(cay__watch *w, uint32_t events)
 {
-    try_ *t = OWNER(w, try_, w);
+    try_ *t = CAY__OWNER(w, try_, w);
     dial *d = t->d;
     int e = 0;
     socklen_t len = sizeof e;

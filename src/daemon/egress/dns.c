@@ -118,7 +118,7 @@ static size_t build_reply(egress_box *b, const uint8_t *in, size_t len, uint8_t 
 void on_dns_udp(cay__watch *w, uint32_t events)
 {
     static const int off;
-    egress_box *b = OWNER(w, egress_box, dns_udp);
+    egress_box *b = CAY__OWNER(w, egress_box, dns_udp);
     if (events & EPOLLHUP) {
         box_tampered(b);
         return;
@@ -183,12 +183,12 @@ void dns_conn_close(dns_conn *c)
 
 static void on_idle(later *l)
 {
-    dns_conn_close(OWNER(l, dns_conn, late));
+    dns_conn_close(CAY__OWNER(l, dns_conn, late));
 }
 
 static void on_conn(cay__watch *w, uint32_t events)
 {
-    dns_conn *c = OWNER(w, dns_conn, w);
+    dns_conn *c = CAY__OWNER(w, dns_conn, w);
     uint8_t out[2 + DNS_SIZE];
     (void)events;
     ssize_t n = recv(w->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
@@ -225,7 +225,7 @@ static void on_conn(cay__watch *w, uint32_t events)
 
 void on_dns_tcp(cay__watch *w, uint32_t events)
 {
-    egress_box *b = OWNER(w, egress_box, dns_tcp);
+    egress_box *b = CAY__OWNER(w, egress_box, dns_tcp);
     if (events & EPOLLHUP) {
         box_tampered(b);
         return;

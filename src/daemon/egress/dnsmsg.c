@@ -200,18 +200,23 @@ static uint8_t *write_record(uint8_t *p, const uint8_t *end, const dns_answer *a
             write_u16(size, (unsigned)(p - size - 2));
         return p;
     }
-    bool v4 = a->type == DNS_A;
-    p = write_u16(p, v4 ? 4 : 16);
-    memcpy(p, a->addr + (v4 ? 12 : 0), v4 ? 4 : 16);
-    return p + (v4 ? 4 : 16);
+    unsigned len = 16;
+    if (a->type == DNS_A)
+        len = 4;
+    p = write_u16(p, len);
+    memcpy(p, a->addr + 16 - len, len);
+    return p + len;
 }
 
 size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answer *a, uint8_t *out,
                        size_t limit)
 {
-    size_t least = HEAD + q->question + (q->edns ? 11 + (a->ede ? 6u + 64u : 0) : 0),
-           full = least + record_size(a);
-    bool cut = full > limit;
+    size_t least = HEAD + q->question;
+    if (q->edns)
+        least += 11;
+    if (q->edns && a->ede)
+        least += 6 + 64;
+    bool cut = least + record_size(a) > limit;
     if (least > limit)
         return 0;
     uint16_t asked = read_u16(query + 2);

@@ -21,8 +21,6 @@
 #include <base/loop.h>
 #include <policy/policy.h>
 
-#define OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 enum {
     BUFFER = 256 << 10, /* one for all flows: nothing is kept between two reads */
     HELLO_MS = 10000,   /* a first flight has to come within */

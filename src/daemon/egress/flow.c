@@ -135,7 +135,7 @@ static void on_in(cay__watch *w, uint32_t events);
 
 static void on_out(cay__watch *w, uint32_t events)
 {
-    copy_event(OWNER(w, egress_flow, out), true, events);
+    copy_event(CAY__OWNER(w, egress_flow, out), true, events);
 }
 
 static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys)
@@ -146,19 +146,25 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     if (fd < 0) {
         bool no = sys == EACCES || !strcmp(reason, "own_address");
         record_it(f, "connect", no ? "deny" : "fail", reason, NULL, false);
-        refuse(f, reason, no ? 403 : sys == ETIMEDOUT ? 504 : 502);
+        int status = 502;
+        if (no)
+            status = 403;
+        else if (sys == ETIMEDOUT)
+            status = 504;
+        refuse(f, reason, status);
         return;
     }
     const char *name = flow_name(f);
     if (name && intercept_wanted(f->box, name, f->port, f->proto == CAY__NET_TLS)) {
         bool taken = intercept_give(f, fd);
         sock_close(f->box->e, f->box, fd);
-        record_it(f, "connect", taken ? "allow" : "deny", taken ? "intercepted" : "no_interceptor",
-                  NULL, false);
-        if (taken)
+        if (taken) {
+            record_it(f, "connect", "allow", "intercepted", NULL, false);
             flow_free(f);
-        else
+        } else {
+            record_it(f, "connect", "deny", "no_interceptor", NULL, false);
             refuse(f, "no_interceptor", 403);
+        }
         return;
     }
     later_stop(&f->late);
@@ -291,14 +297,14 @@ static void peek_client(egress_flow *f, uint32_t events)
 
 static void on_silence(later *l)
 {
-    egress_flow *f = OWNER(l, egress_flow, late);
+    egress_flow *f = CAY__OWNER(l, egress_flow, late);
     record_it(f, "connect", "deny", "hello_timeout", NULL, false);
     flow_end(f, NULL, false);
 }
 
 static void on_in(cay__watch *w, uint32_t events)
 {
-    egress_flow *f = OWNER(w, egress_flow, in);
+    egress_flow *f = CAY__OWNER(w, egress_flow, in);
     switch (f->state) {
     case FLOW_PEEK: peek_client(f, events); break;
     case FLOW_DIAL: flow_end(f, "closed_early", false); break;
@@ -451,7 +457,7 @@ static void accept_flow(egress_box *b, int fd)
 
 static void on_rest(later *l)
 {
-    egress_box *b = OWNER(l, egress_box, rest);
+    egress_box *b = CAY__OWNER(l, egress_box, rest);
     if (b->doors)
         ports_wake(b);
     else
@@ -539,10 +545,10 @@ static void on_listener(egress_box *b, cay__watch *w, uint32_t events)
 
 void on_tcp(cay__watch *w, uint32_t events)
 {
-    on_listener(OWNER(w, egress_box, tcp), w, events);
+    on_listener(CAY__OWNER(w, egress_box, tcp), w, events);
 }
 
 void on_port(cay__watch *w, uint32_t events)
 {
-    on_listener(OWNER(w, door, w)->b, w, events);
+    on_listener(CAY__OWNER(w, door, w)->b, w, events);
 }

@@ -113,7 +113,7 @@ void given_settle(egress *e)
 
 static void on_stale(later *l)
 {
-    given_settle(OWNER(l, egress, stale));
+    given_settle(CAY__OWNER(l, egress, stale));
 }
 
 void given_doubt(egress *e)

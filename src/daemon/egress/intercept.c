@@ -106,7 +106,7 @@ static bool receive_message(egress *e, bool *gone)
 static void on_note(cay__watch *w, uint32_t events)
 {
     (void)events;
-    egress *e = OWNER(w, egress, intercept);
+    egress *e = CAY__OWNER(w, egress, intercept);
     bool gone;
     receive_message(e, &gone);
     if (gone) { /* the keeper brings the next one */

@@ -120,21 +120,25 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
             break;
         }
     cay__str_copy(a.id, sizeof a.id, q->id);
+    const char *verdict = "fail";
+    int code = CAY_EUPSTREAM;
+    if (fd >= 0) {
+        verdict = "allow";
+    } else if (sys == EACCES) {
+        verdict = "deny";
+        code = CAY_EPERM;
+    } else if (sys == ETIMEDOUT) {
+        code = CAY_ETIMEOUT;
+    }
     if (b)
         audit(b, &(record){ .event = "fetch",
-                            .verdict = fd >= 0         ? "allow"
-                                       : sys == EACCES ? "deny"
-                                                       : "fail",
+                            .verdict = verdict,
                             .reason = fd >= 0 ? "allowed" : reason,
                             .name = q->name,
                             .addr = addr,
                             .port = q->port });
     if (fd < 0) {
-        int rc = cay_fail(&err,
-                          sys == EACCES      ? CAY_EPERM
-                          : sys == ETIMEDOUT ? CAY_ETIMEOUT
-                                             : CAY_EUPSTREAM,
-                          "connect to %s port %u: %s", q->name, q->port, reason);
+        int rc = cay_fail(&err, code, "connect to %s port %u: %s", q->name, q->port, reason);
         fill_ack(&a, rc, &err);
         a.sys = sys;
         cay__str_copy(a.reason, sizeof a.reason, reason);
@@ -229,9 +233,10 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     e->fetches = q;
     if (v.service)
         dial_start(&q->dial, e, b, NULL, 0, v.service->to, v.service->to_port, true, on_fetched, q);
+    else if (literal)
+        dial_start(&q->dial, e, b, NULL, 0, addr, m->port, false, on_fetched, q);
     else
-        dial_start(&q->dial, e, b, literal ? NULL : folded, 0, literal ? addr : NULL, m->port,
-                   false, on_fetched, q);
+        dial_start(&q->dial, e, b, folded, 0, NULL, m->port, false, on_fetched, q);
     return true;
 }
 
@@ -307,7 +312,7 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
 static void on_link(cay__watch *w, uint32_t events)
 {
     static uint8_t in[CAY_MSG_MAX];
-    link_ *k = OWNER(w, link_, w);
+    link_ *k = CAY__OWNER(w, link_, w);
     int fds[CAY__FDS_MAX], n = CAY__FDS_MAX;
     (void)events;
     ssize_t len = cay__fd_recv(w->fd, in, sizeof in, fds, &n, MSG_DONTWAIT);
@@ -361,7 +366,7 @@ static void on_link(cay__watch *w, uint32_t events)
 
 void on_listen(cay__watch *w, uint32_t events)
 {
-    egress *e = OWNER(w, egress, listen);
+    egress *e = CAY__OWNER(w, egress, listen);
     struct ucred who;
     socklen_t len = sizeof who;
     (void)events;

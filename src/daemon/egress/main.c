@@ -23,7 +23,7 @@ enum { FD_LISTEN = 3, FD_AUDIT = 4, FD_OPERATOR = 5, FD_FIRST = 6, SWEEP_MS = 50
 
 static void on_tick_timer(cay__timer *t)
 {
-    egress *e = OWNER(t, egress, tick);
+    egress *e = CAY__OWNER(t, egress, tick);
     int64_t now = cay__boot_ms();
     later *due = NULL, **end = &due;
     for (later *l = e->waiting, *next; l; l = next) {

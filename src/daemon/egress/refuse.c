@@ -91,7 +91,7 @@ static void send_alert(const egress_flow *f)
 
 static void on_over(later *l)
 {
-    egress_flow *f = OWNER(l, egress_flow, late);
+    egress_flow *f = CAY__OWNER(l, egress_flow, late);
     flow_end(f, NULL, f->state == FLOW_DRAIN);
 }
 

@@ -130,7 +130,7 @@ static void finish_if_answered(resolve *r)
 
 static void on_late(later *l)
 {
-    resolve *r = OWNER(l, resolve, late);
+    resolve *r = CAY__OWNER(l, resolve, late);
     if (r->ask[0].found.n || r->ask[1].found.n)
         finish_resolve(r, NULL); /* one family is enough to begin with */
     else
@@ -159,7 +159,7 @@ static void process_answer(resolve *r, ask *a, const dns_found *f, bool tcp)
 
 static void on_udp(cay__watch *w, uint32_t events)
 {
-    resolve *r = OWNER(w, resolve, udp);
+    resolve *r = CAY__OWNER(w, resolve, udp);
     uint8_t in[4096];
     dns_found f;
     (void)events;
@@ -181,7 +181,7 @@ static void on_udp(cay__watch *w, uint32_t events)
 
 static void on_tcp_answer(cay__watch *w, uint32_t events)
 {
-    resolve *r = OWNER(w, resolve, tcp);
+    resolve *r = CAY__OWNER(w, resolve, tcp);
     dns_found f;
     if (events & EPOLLOUT) {
         uint8_t out[2 + 512];

@@ -52,7 +52,7 @@ static holder_proc *proc_of(const gproc *g)
 
 static void on_run(cay__watch *w, uint32_t events)
 {
-    run *r = (run *)((char *)w - offsetof(run, w));
+    run *r = CAY__OWNER(w, run, w);
     child_msg m;
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);

@@ -145,7 +145,7 @@ const holder_stream_ops cay__exec_stream_ops = { .source_ended = on_source_ended
 
 void cay__exec_on_linger(cay__timer *t)
 {
-    finish_proc((holder_proc *)((char *)t - offsetof(holder_proc, linger)));
+    finish_proc(CAY__OWNER(t, holder_proc, linger));
 }
 
 void cay__exec_on_exit_status(holder_proc *p, const child_msg *m)
@@ -182,12 +182,12 @@ bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope)
 
 void cay__exec_on_kill(cay__timer *t)
 {
-    send_signal((holder_proc *)((char *)t - offsetof(holder_proc, kill)), SIGKILL, CAY_SCOPE_TREE);
+    send_signal(CAY__OWNER(t, holder_proc, kill), SIGKILL, CAY_SCOPE_TREE);
 }
 
 void cay__exec_on_timeout(cay__timer *t)
 {
-    holder_proc *p = (holder_proc *)((char *)t - offsetof(holder_proc, timeout));
+    holder_proc *p = CAY__OWNER(t, holder_proc, timeout);
     p->why = "time";
     send_signal(p, SIGTERM, CAY_SCOPE_TREE);
     if (p->h->meta.state != CAY_PAUSED)
@@ -236,7 +236,7 @@ static void on_failed(holder_proc *p, const child_msg *m)
 
 void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 {
-    holder_proc *p = (holder_proc *)((char *)w - offsetof(holder_proc, ctl));
+    holder_proc *p = CAY__OWNER(w, holder_proc, ctl);
     child_msg m;
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
@@ -269,7 +269,7 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 
 void cay__exec_on_in(cay__watch *w, uint32_t events)
 {
-    holder_proc *p = (holder_proc *)((char *)w - offsetof(holder_proc, in));
+    holder_proc *p = CAY__OWNER(w, holder_proc, in);
     bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
     while (!broken && p->feeds) {
         feed *f = p->feeds;

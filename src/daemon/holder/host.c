@@ -108,13 +108,13 @@ static void arm_timers(host *h)
 
 static void on_deadline(cay__timer *t)
 {
-    expire_host((host *)((char *)t - offsetof(host, deadline)), "ttl");
+    expire_host(CAY__OWNER(t, host, deadline), "ttl");
 }
 
 /* Idle: no request and no live process for that long. */
 static void on_idle(cay__timer *t)
 {
-    host *h = (host *)((char *)t - offsetof(host, idle));
+    host *h = CAY__OWNER(t, host, idle);
     int64_t at = h->used_ms + (int64_t)h->meta.idle_ms;
     if (cay__exec_live(h) > 0)
         at = cay__boot_ms() + (int64_t)h->meta.idle_ms;
@@ -159,7 +159,7 @@ void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
 /* Our directory was removed, or nobody needs a sandbox that was for one client. */
 static void on_look(cay__timer *t)
 {
-    host *h = (host *)((char *)t - offsetof(host, look));
+    host *h = CAY__OWNER(t, host, look);
     struct stat st;
     if (fstat(h->dir, &st) < 0 || st.st_nlink == 0 || faccessat(h->dir, "meta", F_OK, 0) < 0)
         cay__host_stop(h, "removed");
@@ -175,12 +175,12 @@ static void on_look(cay__timer *t)
 static void on_listen(cay__watch *w, uint32_t events)
 {
     (void)events;
-    cay__holder_accept((host *)((char *)w - offsetof(host, listen)));
+    cay__holder_accept(CAY__OWNER(w, host, listen));
 }
 
 static void on_signals(cay__watch *w, uint32_t events)
 {
-    host *h = (host *)((char *)w - offsetof(host, signals));
+    host *h = CAY__OWNER(w, host, signals);
     struct signalfd_siginfo si;
     (void)events;
     while (read(w->fd, &si, sizeof si) == sizeof si)
@@ -196,9 +196,11 @@ static void on_signals(cay__watch *w, uint32_t events)
 static void reap_leftovers(host *h)
 {
     uint64_t rec[2];
-    bool first = h->record >= 0 ? !h->again : faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
+    const char *left = "", *kind = "resumed";
+    if (h->record < 0 && faccessat(h->dir, "procs", F_OK, 0) < 0)
+        kind = "created";
     if (h->record >= 0) { /* what a container began ended with its first process */
-        cay__conn_event(h, first ? "created" : "resumed", "", "", 0);
+        cay__conn_event(h, h->again ? "resumed" : "created", "", "", 0);
         return;
     }
     h->journal =
@@ -208,11 +210,11 @@ static void reap_leftovers(host *h)
         return;
     while (read(h->journal, rec, sizeof rec) == sizeof rec) {
         cay__tree_kill_exact((pid_t)rec[0], rec[1], SIGKILL);
-        left = true;
+        left = "restarted";
     }
     if (ftruncate(h->journal, 0) < 0)
         cay__close_fd(&h->journal);
-    cay__conn_event(h, first ? "created" : "resumed", left ? "restarted" : "", "", 0);
+    cay__conn_event(h, kind, left, "", 0);
 }
 
 static bool prepare_host(host *h, int listener)

@@ -234,8 +234,10 @@ static holder_proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     p->timeout.fn = cay__exec_on_timeout;
     p->kill.fn = cay__exec_on_kill;
     p->linger.fn = cay__exec_on_linger;
-    format_command(p, m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2)
-                                                 : k->argv);
+    char *const *argv = k->argv;
+    if (m->flags & CAY_SPAWN_SHELL)
+        argv += m->flags & CAY_SPAWN_LOGIN ? 3 : 2; /* without the shell and its options */
+    format_command(p, argv);
     p->next = h->procs;
     h->procs = p;
     return p;

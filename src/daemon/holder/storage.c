@@ -81,7 +81,11 @@ static int mount_storage(const char *name, const char *target)
 
 int cay__attach_main(int argc, char **argv)
 {
-    const char *what = argc > 2 ? argv[2] : "", *name = argc > 3 ? argv[3] : "";
+    const char *what = "", *name = "";
+    if (argc > 3) {
+        what = argv[2];
+        name = argv[3];
+    }
     CAY_AUTOFD place = open_place();
     umask(022);
     if (place < 0)

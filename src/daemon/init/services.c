@@ -183,6 +183,19 @@ static void again_later(service *u, int code, const char *why)
     close_streams(u, code << 8);
 }
 
+static const char *start_failure(const char *step, int sys)
+{
+    if (!strcmp(step, "user") && sys == EPERM)
+        return "its user is not mapped here";
+    if (!strcmp(step, "user"))
+        return "no such user";
+    if (sys == ENOENT || sys == ENOTDIR)
+        return "no such command or directory";
+    if (sys == EACCES)
+        return "it cannot be executed";
+    return "it could not be started";
+}
+
 static void start_service(service *u)
 {
     const char *step = "request";
@@ -212,12 +225,7 @@ static void start_service(service *u)
             close_streams(u, 0);
             u->t.proc[0] = 0;
         }
-        again_later(u, sys == ENOENT || sys == ENOTDIR ? 127 : 126,
-                    !strcmp(step, "user")
-                        ? (sys == EPERM ? "its user is not mapped here" : "no such user")
-                    : sys == ENOENT || sys == ENOTDIR ? "no such command or directory"
-                    : sys == EACCES                   ? "it cannot be executed"
-                                                      : "it could not be started");
+        again_later(u, sys == ENOENT || sys == ENOTDIR ? 127 : 126, start_failure(step, sys));
         return;
     }
     u->runs = true;
@@ -227,12 +235,9 @@ static void start_service(service *u)
     init.nshims++;
     init.pids[g - init.procs] = g->shim;
     init.ops->proc_tell(g);
-    bool looks = u->d.check_argc || u->d.tcp;
-    if (looks)
+    u->due = 0;
+    if (u->d.check_argc || u->d.tcp) {
         u->due = u->began + 1;
-    else
-        u->due = 0;
-    if (looks) {
         set_state(u, CAY_SERVICE_STARTING, "");
         return;
     }

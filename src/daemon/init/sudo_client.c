@@ -67,10 +67,12 @@ static void sudo_words(wish *w, char **argv)
         if (!strncmp(a, "--", 2) && !letters[1] && strcmp(a, "--user"))
             exit_with_error(w, 1, a,
                             "this option is not known; there are -n -u USER -E -H -i -s --");
-        for (const char *c = !strcmp(a, "--user") ? "u"
-                             : letters[1]         ? letters + 1
-                                                  : a + 1;
-             *c; c++) {
+        const char *c = a + 1;
+        if (!strcmp(a, "--user"))
+            c = "u";
+        else if (letters[1])
+            c = letters + 1;
+        for (; *c; c++) {
             if (*c == 'u') {
                 w->user = option_value(
                     w, argv, &i, c[1] && c != letters + 1 && strcmp(a, "--user") ? c + 1 : "");
@@ -264,11 +266,12 @@ static void fill_request(wish *w)
         cay__str_copy(cwd, sizeof cwd, "/");
     put_string(w, w->user, NULL);
     struct stat st;
-    put_string(w,
-               !w->login                                        ? cwd
-               : stat(id.home, &st) == 0 && S_ISDIR(st.st_mode) ? "~"
-                                                                : "/",
-               NULL);
+    const char *dir = cwd;
+    if (w->login && stat(id.home, &st) == 0 && S_ISDIR(st.st_mode))
+        dir = "~";
+    else if (w->login)
+        dir = "/";
+    put_string(w, dir, NULL);
     put_string(w, "", NULL);
     put_command(w, &id);
     put_env(w, vars);
@@ -380,11 +383,9 @@ static _Noreturn void exit_with_result(const wish *w, const cay_g_sudo_told *t, 
         why = "not permitted";
     else
         why = cay__str_u64(n, (uint64_t)t->value);
-    exit_with_error(w,
-                    missing                    ? 127
-                    : !strcmp(t->step, "exec") ? 126
-                                               : 1,
-                    missing ? "command not found" : t->step, missing ? *w->argv : why);
+    if (missing)
+        exit_with_error(w, 127, "command not found", *w->argv);
+    exit_with_error(w, !strcmp(t->step, "exec") ? 126 : 1, t->step, why);
 }
 
 static _Noreturn void relay_session(const wish *w, int sock, int sig, int master)

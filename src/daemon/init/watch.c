@@ -489,7 +489,10 @@ static void run_watcher(watcher *w)
         if (cay__wqueue_size(&w->q) && !w->half)
             p[1].events |= POLLOUT;
         struct timespec pair = { 0, PAIR_MS * 1000000 };
-        int n = ppoll(p, 2, w->half ? &pair : NULL, w->s->lock >= 0 ? &none : NULL);
+        const struct timespec *wait = NULL;
+        if (w->half)
+            wait = &pair;
+        int n = ppoll(p, 2, wait, w->s->lock >= 0 ? &none : NULL);
         if (n < 0 && errno != EINTR)
             return;
         if (n < 0) {

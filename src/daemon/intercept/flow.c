@@ -8,13 +8,13 @@
 static void on_in(cay__watch *w, uint32_t events)
 {
     (void)events;
-    relay_step(OWNER(w, intercept_flow, in.w));
+    relay_step(CAY__OWNER(w, intercept_flow, in.w));
 }
 
 static void on_out(cay__watch *w, uint32_t events)
 {
     (void)events;
-    relay_step(OWNER(w, intercept_flow, out.w));
+    relay_step(CAY__OWNER(w, intercept_flow, out.w));
 }
 
 /* A test build may wait less. */
@@ -30,7 +30,7 @@ static int64_t idle_ms(void)
 
 static void too_late(cay__timer *t)
 {
-    intercept_flow *f = OWNER(t, intercept_flow, late);
+    intercept_flow *f = CAY__OWNER(t, intercept_flow, late);
     if (f->page) {
         intercept_flow_end(f, f->why, true);
         return;
@@ -47,7 +47,7 @@ static void too_late(cay__timer *t)
 
 static void on_pause(cay__timer *t)
 {
-    relay_step(OWNER(t, intercept_flow, pause));
+    relay_step(CAY__OWNER(t, intercept_flow, pause));
 }
 
 void flow_begun(intercept_flow *f)

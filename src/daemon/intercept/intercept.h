@@ -26,8 +26,6 @@
 #include <policy/binding.h>
 #include <policy/policy.h>
 
-#define OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 enum {
     HEAD_MAX = 32 << 10,
     IN_MAX = 36 << 10, /* a head and something behind it */

@@ -134,7 +134,7 @@ static void close_link(link_ *l)
 static void on_link(cay__watch *w, uint32_t events)
 {
     (void)events;
-    link_ *l = OWNER(w, link_, w);
+    link_ *l = CAY__OWNER(w, link_, w);
     struct {
         cay_msg h;
         cay_n_box m;

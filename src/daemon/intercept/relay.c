@@ -134,7 +134,9 @@ static int fail_flow(intercept_flow *f, const char *why)
 
 static int fail_side(intercept_flow *f, const side *s)
 {
-    return fail_flow(f, s->bare ? "tls_truncated" : s == &f->in ? "client_reset" : "server_reset");
+    if (s->bare)
+        return fail_flow(f, "tls_truncated");
+    return fail_flow(f, s == &f->in ? "client_reset" : "server_reset");
 }
 
 /* -1: over; 0: nothing moved; 1: something did. */

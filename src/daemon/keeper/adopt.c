@@ -205,7 +205,7 @@ static int dial_init(const char *name)
  * it is asked again: only its death, which its pidfd tells, ends the sandbox. */
 static void request_adoption(cay__timer *t)
 {
-    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, claim));
+    keeper_box *b = CAY__OWNER(t, keeper_box, claim);
     struct {
         cay_msg h;
         cay_g_hello m;
@@ -245,7 +245,7 @@ void adopt_last_look(void)
 
 static void on_claim_timeout(cay__timer *t)
 {
-    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, claim));
+    keeper_box *b = CAY__OWNER(t, keeper_box, claim);
     if (b->owner)
         return;
     if (owner_lives(b))

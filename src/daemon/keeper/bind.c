@@ -38,11 +38,13 @@ static const char *send_bind(keeper_box *b, pending *p, int root)
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags = (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : keeper.roots[b->root].image)
-                       ? CAY_GB_FOREIGN
-                       : CAY_GB_USR) |
-                  (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    bool image = keeper.roots[b->root].image;
+    if (p)
+        image = p->m.flags & CAY_CREATE_IMAGE;
+    pkt.m.flags = grants || image ? CAY_GB_FOREIGN : CAY_GB_USR;
     if (p) {
+        if (p->m.flags & CAY_CREATE_DURABLE)
+            pkt.m.flags |= CAY_GB_DURABLE;
         pkt.m.grants_rw = p->m.grants_rw &
                           ~(p->m.grants_store |
                             p->m.grants_mount); /* the host's own tools obey nothing in a volume */

@@ -47,11 +47,14 @@ static void on_init(keeper_box *b, const cay_msg *h, const void *body, size_t le
     bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
     bool service = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) &&
                    (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
-    if ((adoption && !b->adopting && !service) ||
-        len < (h->type == CAY_G_READY    ? sizeof(cay_g_hello)
-               : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
-               : h->type == CAY_G_STATE  ? sizeof(cay_g_state)
-                                         : sizeof(cay_g_result)))
+    size_t least = sizeof(cay_g_result);
+    if (h->type == CAY_G_READY)
+        least = sizeof(cay_g_hello);
+    else if (h->type == CAY_G_EXITED)
+        least = sizeof(cay_g_exit);
+    else if (h->type == CAY_G_STATE)
+        least = sizeof(cay_g_state);
+    if ((adoption && !b->adopting && !service) || len < least)
         return;
     switch (h->type) {
     case CAY_G_BOUND: box_bound(b, body); break;
@@ -69,7 +72,7 @@ static void on_init(keeper_box *b, const cay_msg *h, const void *body, size_t le
 
 static void on_ctl(cay__watch *w, uint32_t ev)
 {
-    keeper_box *b = (keeper_box *)((char *)w - offsetof(keeper_box, ctl));
+    keeper_box *b = CAY__OWNER(w, keeper_box, ctl);
     char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     (void)ev;
@@ -95,7 +98,7 @@ static void on_ctl(cay__watch *w, uint32_t ev)
  * hold them. */
 static void on_death(cay__watch *w, uint32_t ev)
 {
-    keeper_box *b = (keeper_box *)((char *)w - offsetof(keeper_box, death));
+    keeper_box *b = CAY__OWNER(w, keeper_box, death);
     (void)ev;
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */

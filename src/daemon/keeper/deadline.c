@@ -27,7 +27,7 @@ static int64_t idle_at(const keeper_box *b)
 
 static void on_time(cay__timer *t)
 {
-    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, timer));
+    keeper_box *b = CAY__OWNER(t, keeper_box, timer);
     int64_t now = cay__boot_ms();
     if (b->phase != BOX_LIVE || b->state == CAY_PAUSED)
         return;

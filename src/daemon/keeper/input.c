@@ -16,7 +16,7 @@ void proc_drop_stdin(keeper_proc *p)
 
 static void on_writable(cay__watch *w, uint32_t ev)
 {
-    keeper_proc *p = (keeper_proc *)((char *)w - offsetof(keeper_proc, in));
+    keeper_proc *p = CAY__OWNER(w, keeper_proc, in);
     ssize_t n = 0;
     (void)ev;
     while (p->in_at < p->in_len &&

@@ -100,12 +100,11 @@ lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
     if (l)
         lent_forget(l);
     l = CAY_STEAL(lender.old) ?: cay__alloc(sizeof *l);
-    *l = (lent){ .next = lender.all,
-                 .cookie = job->cookie,
-                 .flags = job->how == CAY__NET_NAT     ? CAY_N_FALLBACK
-                          : job->how == CAY__NET_PORTS ? CAY_N_PORTS
-                                                       : 0,
-                 .policy = -1 };
+    *l = (lent){ .next = lender.all, .cookie = job->cookie, .policy = -1 };
+    if (job->how == CAY__NET_NAT)
+        l->flags = CAY_N_FALLBACK;
+    else if (job->how == CAY__NET_PORTS)
+        l->flags = CAY_N_PORTS;
     cay__str_copy(l->id, sizeof l->id, job->net.id);
     for (int i = 0; i < CAY__NET_FDS; i++)
         l->fd[i] = CAY_STEAL_FD(fds[i]);

@@ -144,9 +144,10 @@ static bool say_ask(ask *a, lent *l)
                               a->m.name, NULL, 0);
     }
     CAY_FAULT("lender.policy.say");
-    bool again = a->policy < 0;
-    return egress_say_box(l->told ? CAY_N_POLICY : CAY_N_LEND, l, a->seq,
-                          again ? l->revision : a->revision, again ? l->policy : a->policy);
+    uint16_t type = l->told ? CAY_N_POLICY : CAY_N_LEND;
+    if (a->policy < 0)
+        return egress_say_box(type, l, a->seq, l->revision, l->policy);
+    return egress_say_box(type, l, a->seq, a->revision, a->policy);
 }
 
 /* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said

@@ -125,8 +125,11 @@ static void take_root(int go, stage_fds *f)
     int got[3] = { -1, -1, -1 }, n = 3;
     if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
         _exit(0);
-    *f = (stage_fds){ got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1,
-                      c == 'c' ? got[2] : -1 };
+    *f = (stage_fds){ got[0], -1, -1, -1 };
+    if (c == 'r')
+        *f = (stage_fds){ got[0], got[1], -1, -1 };
+    else if (c == 'c')
+        *f = (stage_fds){ got[0], -1, got[1], got[2] };
 }
 
 /* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root
@@ -284,7 +287,7 @@ static const char *send_root(const keeper_job *job, int go, int userns, bool *tr
         if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0)
             return step;
         int fds[2] = { usr, root };
-        if (cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1)
+        if (cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, 1 + (root >= 0), 0) == 1)
             return NULL;
         return "init";
     }

@@ -18,7 +18,7 @@ void box_freeze(keeper_box *b, bool on)
  * come first. One that is stopped by its own sandbox is not waited for. */
 static void freeze_now(cay__timer *t)
 {
-    keeper_box *b = (keeper_box *)((char *)t - offsetof(keeper_box, timer));
+    keeper_box *b = CAY__OWNER(t, keeper_box, timer);
     cay__timer_cancel(t);
     CAY_FAULT("keeper.pause.freeze");
     box_freeze(b, true);

@@ -185,7 +185,7 @@ static void settle_now(keeper_proc *p)
 
 static void on_settle(cay__timer *t)
 {
-    settle_now((keeper_proc *)((char *)t - offsetof(keeper_proc, timer)));
+    settle_now(CAY__OWNER(t, keeper_proc, timer));
 }
 
 static void end_with(keeper_proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
@@ -252,7 +252,7 @@ void proc_lost(keeper_box *b)
 
 static void on_timeout(cay__timer *t)
 {
-    keeper_proc *p = (keeper_proc *)((char *)t - offsetof(keeper_proc, timer));
+    keeper_proc *p = CAY__OWNER(t, keeper_proc, timer);
     if (p->ended || (p->killing && CAY__MUTANT("tree-kill")))
         return;
     if (!p->killing) {

@@ -173,23 +173,18 @@ void proc_spawn(const request *r)
         old = proc_find(b, m->tag);
     else
         old = NULL;
-    if (!good || (old && !old->ended) || !make_room(b)) {
-        bool tag = old && !old->ended;
-        reply_error(c,
-                    !good ? CAY_EINVAL
-                    : tag ? CAY_EEXIST
-                          : CAY_ENOSPACE,
-                    0,
-                    !good ? "bad_request"
-                    : tag ? "tag_in_use"
-                          : "processes_full",
-                    !good ? "the spawn request is not well-formed"
-                    : tag ? "a running process has this tag already"
-                          : "512 commands run in this sandbox, or too much output of running ones "
-                            "is kept; end some",
-                    NULL);
+    if (!good &&
+        !reply_error(c, CAY_EINVAL, 0, "bad_request", "the spawn request is not well-formed", NULL))
         return;
-    }
+    if (old && !old->ended &&
+        !reply_error(c, CAY_EEXIST, 0, "tag_in_use", "a running process has this tag already",
+                     NULL))
+        return;
+    if (!make_room(b) && !reply_error(c, CAY_ENOSPACE, 0, "processes_full",
+                                      "512 commands run in this sandbox, or too much output of "
+                                      "running ones is kept; end some",
+                                      NULL))
+        return;
     int io[6];
     if (!make_pipes(m->flags, io) &&
         !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
@@ -231,6 +226,34 @@ void proc_begin(keeper_proc *p, int pid)
     event_send(p->b->id, "exec", "", p->id, 0);
 }
 
+/* Why it could not be started: the step that failed, and its errno. */
+static void answer_failure(client *c, const char *step, int sys)
+{
+    const char *reason = "spawn_failed", *msg = "the command could not be started", *more = step;
+    int code = cay_code_of_errno(sys);
+    if (sys == ENOENT || sys == ENOTDIR)
+        code = CAY_ENOENT;
+    if (!strcmp(step, "exec")) {
+        reason = "exec_failed";
+        msg = "the command cannot be executed";
+        if (sys == ENOENT)
+            msg = "no such command in the sandbox";
+        more = NULL;
+    } else if (!strcmp(step, "cwd")) {
+        reason = "cwd_failed";
+        msg = "the working directory cannot be entered";
+        more = strerror(sys);
+    } else if (!strcmp(step, "user")) {
+        reason = "user_unknown";
+        msg = "no such user in the sandbox; its /etc/passwd tells which there are";
+        if (sys == EPERM)
+            msg = "only the sandbox's one user exists here; other users need sub-ids, see "
+                  "/etc/subuid";
+        more = NULL;
+    }
+    reply_error(c, code, sys, reason, msg, more);
+}
+
 void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
@@ -240,29 +263,7 @@ void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
     if (!p || p->started)
         return;
     if (r->sys) {
-        bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
-        int code;
-        if (r->sys == ENOENT || r->sys == ENOTDIR)
-            code = CAY_ENOENT;
-        else
-            code = cay_code_of_errno(r->sys);
-        reply_error(
-            p->starter, code, r->sys,
-            exec   ? "exec_failed"
-            : cwd  ? "cwd_failed"
-            : user ? "user_unknown"
-                   : "spawn_failed",
-            exec   ? (r->sys == ENOENT ? "no such command in the sandbox"
-                                       : "the command cannot be executed")
-            : cwd  ? "the working directory cannot be entered"
-            : user ? (r->sys == EPERM
-                          ? "only the sandbox's one user exists here; other users need sub-ids, "
-                            "see /etc/subuid"
-                          : "no such user in the sandbox; its /etc/passwd tells which there are")
-                   : "the command could not be started",
-            cwd            ? strerror(r->sys)
-            : exec || user ? NULL
-                           : step);
+        answer_failure(p->starter, step, r->sys);
         proc_free(p);
         box_spawned(b);
         return;

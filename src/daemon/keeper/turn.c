@@ -173,7 +173,11 @@ static turn *turn_new(client *c, keeper_box *b, bool end)
 {
     turn *t = cay__alloc(sizeof *t);
     *t = (turn){ .b = b, .c = c, .end = end, .began_us = cay__now_us() };
-    t->until_ms = cay__boot_ms() + (end ? END_MS : b->nlive ? 0 : STILL_MS);
+    t->until_ms = cay__boot_ms();
+    if (end)
+        t->until_ms += END_MS;
+    else if (!b->nlive)
+        t->until_ms += STILL_MS;
     t->job = (keeper_job){ .type = KEEPER_JOB_SWAP,
                            .mode = (uint32_t)keeper.mode,
                            .block = b->block,

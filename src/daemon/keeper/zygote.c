@@ -74,8 +74,12 @@ static void run_root_job(const int *fds, int nfds)
     bool trash = false;
     const char *step = "directories";
     CAY_AUTOFD root = -1, on = -1;
-    int disk = job.disk && nfds ? fds[nfds - 1] : -1, lower = job.lower && nfds ? fds[0] : -1,
-        first = lower >= 0, n = 0, out[2];
+    int disk = -1, lower = -1;
+    if (job.disk && nfds)
+        disk = fds[nfds - 1];
+    if (job.lower && nfds)
+        lower = fds[0];
+    int first = lower >= 0, n = 0, out[2];
     if (!root_dirs(&job, disk, &trash) ||
         (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
         (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
