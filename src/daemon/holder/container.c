@@ -5,7 +5,6 @@
  * its end, is done here by a reaper of its own for each (daemon/holder/child.h), and what they tell
  * the keeper becomes an event.
  */
-#include "container.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

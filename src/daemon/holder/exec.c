@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that were started: their ends, signals, time and input. */
-#include "exec.h"
+#include "host.h"
 #include <base/proctree.h>
 #include <base/base.h>
 #include <base/fd.h>

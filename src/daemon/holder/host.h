@@ -149,3 +149,16 @@ bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope);
 int cay__exec_live(const host *h); /* those with a process left */
 void cay__exec_forget_conn(host *h, const holder_conn *c);
 void cay__exec_free_all(host *h);
+/* What happens to a process (exec.c), for where it is started (start.c). */
+void cay__exec_on_ctl(cay__watch *w, uint32_t events);
+void cay__exec_on_exit_status(holder_proc *p, const child_msg *m);
+void cay__exec_on_in(cay__watch *w, uint32_t events);
+void cay__exec_on_kill(cay__timer *t);
+void cay__exec_on_linger(cay__timer *t);
+extern const holder_stream_ops cay__exec_stream_ops;
+void cay__exec_on_timeout(cay__timer *t);
+
+/* container.c */
+/* Services and sudo of a container, in its pid 1. services: what follows CAY_SERVICES_MARK in the
+ * config. Before cay__host_run(), which drives them. */
+void cay__inside_open(host *h, const char *services, size_t len);

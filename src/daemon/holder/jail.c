@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jail.h"
+#include "child.h"
 #include <base/proctree.h>
 #include <base/base.h>
 #include <proto/landlock.h>

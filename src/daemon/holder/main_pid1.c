@@ -15,7 +15,6 @@
  *
  * config: default user NUL workdir NUL KEY=VALUE NUL …; meta as in proto/local_record.h.
  */
-#include "container.h"
 #include <proto/relay.h>
 #include <base/base.h>
 #include <base/fd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting one: streams, identity, environment and directory; and what is started from in here. */
-#include "exec.h"
+#include "host.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

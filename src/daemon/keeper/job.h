@@ -83,7 +83,7 @@ typedef struct cay_job_done {
  * ROOT in: [lower directory, a detached mount] [directory to be shown copy-on-write, likewise]
  * [volumes, likewise: as root they come to show the block's ids] [a disk of its own, likewise];
  * out: unless inside [overlay], then [the copy-on-write one] SWAP in: [init's pidfd] [lock of its
- * file workers] [lower directory]; out: [the old root]. daemon/keeper/swap.h tells the rest CLONE
+ * file workers] [lower directory]; out: [the old root]. daemon/keeper/root.h tells the rest CLONE
  * in: [the directory]; out: [detached mount] RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too LEAVE, to the lender: nothing
  * lives that would need what it started NET, to the lender, in: [tcp listener] [dns tcp] [dns udp]

@@ -5,14 +5,13 @@
  *   main.c     start, lock, loop        enter.c    own user and mount namespace, the small tree
  *   client.c   connections and replies  box.c      a sandbox: new, known, stopped, gone
  *   create.c   the request, handing out bind.c     its root
- *   ctl.c      what init says           pause.c    standing still until it is told otherwise
+ *   ctl.c      what init says           freeze.c   standing still: a pause, or for who copies files
  *   pool.c     parked sandboxes         helper.c   those who work for us
  *   rootfs.c   sandboxes/, layers/
  *   proc.c     commands, exits, time-outs start.c    how a command begins
  *   input.c    its stdin, size, signals
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
- *   freeze.c   standing still for who copies its files
  *   turn.c     another root under a live one: snapshots, going back
  *   hold.c     requests that wait for either
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
@@ -372,12 +371,11 @@ const char *pending_field(
 void box_watch_init(keeper_box *b);
 bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y,
               int fd); /* a cay_g_proc */
-/* pause.c */
+/* freeze.c */
 void box_freeze(keeper_box *b, bool on);
 void box_pause(keeper_box *b, const char *reason,
                client *c);       /* c is answered when it stands still */
 void box_spawned(keeper_box *b); /* one that was being born is there, or failed */
-/* freeze.c */
 void freeze_ask(const request *r);
 void freeze_end(keeper_box *b);
 void freeze_client_gone(const client *c);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "park.h"
 #include <proto/mnt.h>
 #include "root.h"
 #include <base/base.h>

@@ -9,7 +9,6 @@
 #include <proto/mnt.h>
 #include "overlay.h"
 #include "stack.h"
-#include "swap.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/keeper/root.h - the directories and the root of one sandbox, made by a zygote in the state
- * directory. */
+/* daemon/keeper/root.h - what a zygote makes in the state directory: the directories and the root
+ * of one sandbox, a parked sandbox (park.c), and another root under one that runs (swap.c). */
 #pragma once
 #include "job.h"
+#include "netns.h"
 #include <stdbool.h>
 
 #define STORE_BASE 0x70000000u /* ids on disk; above every range systemd hands out */
@@ -31,3 +32,41 @@ int root_usr(const keeper_job *job, int userns);
 /* A process of the user namespace that is being made: its map, and a descriptor of it. */
 bool root_write_map(int pid, const char *file, const char *text);
 int root_open_userns(int pid);
+
+/* A sandbox made ahead of time: every namespace, /proc, /dev, /run and /usr, filter, and as root
+ * the default root. */
+typedef struct park_result {
+    int pid;
+    uint64_t start;
+    int pidfd, ctl, userns;
+    netns net;
+    bool trash;
+} park_result;
+
+/* keeper: where GROUPS comes from. NULL, or the step that failed with errno set and nothing left.
+ */
+const char *park(const keeper_job *job, int keeper, park_result *out);
+
+/*
+ * Another root under a sandbox that runs: how its upper becomes a layer, or is thrown away.
+ *
+ * A zygote does it while no process of the tenant is alive and the keeper starts none. In the
+ * sandbox's directory stand, meanwhile: swap  where the upper is put aside: "layers/NAME", or
+ * "aside" when it is to be thrown away; locked by who is at it stack.new  what the new root stands
+ * on; renamed to `stack` when it is in place work.old   the work directory of the old root Whoever
+ * finds them after a death goes on from there, or takes it back.
+ */
+typedef struct swap_result {
+    int old;      /* the old root, for the last to close; -1: none */
+    bool swapped; /* it stands on the new one */
+    bool trash;
+} swap_result;
+
+/* Does job SWAP, or, with job->rec, what is left of an earlier one. fds as in daemon/keeper/job.h.
+ * NULL, or the step that failed, with errno: EBUSY: something is open for writing. What is not
+ * swapped then is as it was. */
+const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_result *out);
+
+/* The same where the sandbox does not run: an upper that became a layer stays one, and one that was
+ * to be thrown away is back. */
+bool swap_bury(int at, bool *trash);

@@ -6,7 +6,6 @@
  * the kernel refuses that while anything is open for writing, which is the proof that nothing is
  * lost.
  */
-#include "swap.h"
 #include <proto/mnt.h>
 #include "mountinfo.h"
 #include "root.h"

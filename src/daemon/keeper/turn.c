@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another root under a sandbox that runs. init says that no process of the tenant is alive, or ends
- * them; a zygote changes the root (daemon/keeper/swap.h); what is asked of the sandbox meanwhile
+ * them; a zygote changes the root (daemon/keeper/root.h); what is asked of the sandbox meanwhile
  * waits (hold.c). The old root is torn down by the sweeper, after the answer.
  */
 #include "keeper.h"
