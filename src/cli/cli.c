@@ -12,21 +12,21 @@ cli_globals cli;
 const cli_backend *cli_boxes;
 
 const opt_def cli_global_opts[] = {
-    { "home", 0, "DIR",
-      "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
-      offsetof(cli_globals, home) },
-    { "provider", 0, "NAME",
-      "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, podman or "
-      "cay",
-      OPT_STR, offsetof(cli_globals, provider) },
-    { "host", 0, "URL",
-      "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is "
-      "$CAY_API_KEY",
-      OPT_STR, offsetof(cli_globals, host) },
-    { "json", 0, NULL, "answer in JSON", OPT_FLAG, offsetof(cli_globals, json) },
-    { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG,
-      offsetof(cli_globals, quiet) },
-    { "help", 'h', NULL, "explain this command", OPT_FLAG, offsetof(cli_globals, help) },
+    OPT_STR("home", 0, "DIR",
+            "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)",
+            cli_globals, home),
+    OPT_STR("provider", 0, "NAME",
+            "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, "
+            "podman or "
+            "cay",
+            cli_globals, provider),
+    OPT_STR("host", 0, "URL",
+            "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is "
+            "$CAY_API_KEY",
+            cli_globals, host),
+    OPT_FLAG("json", 0, "answer in JSON", cli_globals, json),
+    OPT_FLAG("quiet", 'q', "say less: no notes; lists give ids only", cli_globals, quiet),
+    OPT_FLAG("help", 'h', "explain this command", cli_globals, help),
     OPT_END
 };
 
@@ -120,9 +120,9 @@ int cli_find(cli_call *c, cay_err *err)
     return cli_boxes->find(c->argv[0], &c->sb, err);
 }
 
-const opt_def cli_force_defs[] = { { "force", 'f', NULL, "one that is not there is no error",
-                                     OPT_FLAG, offsetof(cli_force, force) },
-                                   OPT_END };
+const opt_def cli_force_defs[] = {
+    OPT_FLAG("force", 'f', "one that is not there is no error", cli_force, force), OPT_END
+};
 
 int cli_forgive(const cli_call *c, int rc)
 {

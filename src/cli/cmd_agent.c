@@ -26,90 +26,98 @@ typedef struct agent_args {
     bool keep, no_stream, ptc, browser, trace_content;
 } agent_args;
 
-#define AT(field) offsetof(agent_args, field)
 static const opt_def defs[] = {
-    { "model", 0, "NAME",
-      "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR,
-      AT(model) },
-    { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)",
-      OPT_STR, AT(base_url) },
-    { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR,
-      AT(api) },
-    { "key", 0, "SOURCE",
-      "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR,
-      AT(key) },
-    { "header", 0, "NAME: VALUE",
-      "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, "
-      "one a line)",
-      OPT_LIST, AT(headers) },
-    { "context-window", 0, "TOKENS",
-      "what the model can see at once: at 9 tenths of it the history is compacted (default by its "
-      "name)",
-      OPT_NUM, AT(window), 1024, 1000000000 },
-    { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
-    { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR,
-      AT(instructions) },
-    { "approve", 0, "auto|ask|never",
-      "commands and patches: run them (default), ask first (default of --resume), or refuse them",
-      OPT_STR, AT(approve) },
-    { "max-turns", 0, "N", "most times the model is asked (default 100)", OPT_NUM, AT(max_turns), 1,
-      100000 },
-    { "state", 0, "FILE", "where a run that waits for approval is saved", OPT_STR, AT(state) },
-    { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
-    { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR,
-      AT(session) },
-    { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
-    { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)",
-      OPT_STR, AT(tools) },
-    { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
-    { "mcp", 0, "COMMAND|URL|FILE",
-      "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that "
-      "a mcp.json lists",
-      OPT_LIST, AT(mcp) },
-    { "hosted", 0, "TOOL",
-      "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
-      "file_search:STORE, mcp:LABEL=URL, or JSON",
-      OPT_LIST, AT(hosted) },
-    { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG,
-      AT(browser) },
-    { "audit", 0, "FILE|URL|workspace:",
-      "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in "
-      "the sandbox. May be given again",
-      OPT_LIST, AT(audit.to) },
-    { "audit-spool", 0, "FILE",
-      "where events wait that the server of --audit did not take; one for each server, in their "
-      "order, or none",
-      OPT_LIST, AT(audit.spool) },
-    { "audit-key", 0, "SOURCE",
-      "where the key of that server is: env:NAME, file:PATH or none; one for each, in their order "
-      "(default env:CAY_AUDIT_KEY for a single one)",
-      OPT_LIST, AT(audit.key) },
-    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told",
-      OPT_FLAG, AT(audit.detail) },
-    { "audit-output", 0, NULL, "with what tools answered: what commands printed, what files hold",
-      OPT_FLAG, AT(audit.output) },
-    { "memory", 0, "DIR|URL",
-      "learn from run to run: what was learnt is kept there, in files or as one archive at "
-      "https:// or s3://BUCKET/KEY",
-      OPT_STR, AT(memory) },
-    { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
-    { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
-    { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
-    { "sandbox-state", 0, "FILE",
-      "come back to the sandbox that it tells of, if there is such a file; saved there again at "
-      "the end",
-      OPT_STR, AT(sandbox_state) },
-    { "trace", 0, "FILE",
-      "append spans of the run there, for `cay trace`; - shows them on standard error", OPT_STR,
-      AT(trace) },
-    { "otlp", 0, "URL",
-      "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
-      "http://127.0.0.1:4318/v1/traces",
-      OPT_STR, AT(otlp) },
-    { "trace-content", 0, NULL,
-      "spans tell what was said: input and output of the model and of tools", OPT_FLAG,
-      AT(trace_content) },
-    { "no-stream", 0, NULL, "ask for whole answers instead of pieces", OPT_FLAG, AT(no_stream) },
+    OPT_STR("model", 0, "NAME",
+            "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)",
+            agent_args, model),
+    OPT_STR("base-url", 0, "URL",
+            "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", agent_args,
+            base_url),
+    OPT_STR("api", 0, "responses|websocket|chat", "what is spoken there (default responses)",
+            agent_args, api),
+    OPT_STR("key", 0, "SOURCE",
+            "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)",
+            agent_args, key),
+    OPT_LIST("header", 0, "NAME: VALUE",
+             "send this header too; a value env:NAME or file:PATH is read there (also "
+             "$CAY_MODEL_HEADERS, "
+             "one a line)",
+             agent_args, headers),
+    OPT_NUM("context-window", 0, "TOKENS",
+            "what the model can see at once: at 9 tenths of it the history is compacted (default "
+            "by its "
+            "name)",
+            agent_args, window, 1024, 1000000000),
+    OPT_STR("effort", 0, "WORD", "how hard it thinks: low, medium, high", agent_args, effort),
+    OPT_STR("instructions", 0, "FILE", "what the agent is told besides its task", agent_args,
+            instructions),
+    OPT_STR(
+        "approve", 0, "auto|ask|never",
+        "commands and patches: run them (default), ask first (default of --resume), or refuse them",
+        agent_args, approve),
+    OPT_NUM("max-turns", 0, "N", "most times the model is asked (default 100)", agent_args,
+            max_turns, 1, 100000),
+    OPT_STR("state", 0, "FILE", "where a run that waits for approval is saved", agent_args, state),
+    OPT_STR("resume", 0, "FILE", "go on with a run that was saved", agent_args, resume),
+    OPT_STR("session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it",
+            agent_args, session),
+    OPT_STR("skills", 0, "DIR", "directories with a SKILL.md that it may load", agent_args, skills),
+    OPT_STR("tools", 0, "all|NAME,…",
+            "file_read … process_list too, all or some (cay tools lists them)", agent_args, tools),
+    OPT_FLAG("ptc", 0, "let it write Python that calls its tools", agent_args, ptc),
+    OPT_LIST("mcp", 0, "COMMAND|URL|FILE",
+             "tools of an MCP server: a command in a sandbox of its own, or an address; or of "
+             "those that "
+             "a mcp.json lists",
+             agent_args, mcp),
+    OPT_LIST("hosted", 0, "TOOL",
+             "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
+             "file_search:STORE, mcp:LABEL=URL, or JSON",
+             agent_args, hosted),
+    OPT_FLAG("browser", 0, "give it a browser: a headless Chromium in the sandbox", agent_args,
+             browser),
+    OPT_LIST("audit", 0, "FILE|URL|workspace:",
+             "append what it was let do there, a JSON object a line, or POST it; workspace: is a "
+             "file in "
+             "the sandbox. May be given again",
+             agent_args, audit.to),
+    OPT_LIST(
+        "audit-spool", 0, "FILE",
+        "where events wait that the server of --audit did not take; one for each server, in their "
+        "order, or none",
+        agent_args, audit.spool),
+    OPT_LIST("audit-key", 0, "SOURCE",
+             "where the key of that server is: env:NAME, file:PATH or none; one for each, in their "
+             "order "
+             "(default env:CAY_AUDIT_KEY for a single one)",
+             agent_args, audit.key),
+    OPT_FLAG("audit-detail", 0, "with commands and paths, which may hold what the model was told",
+             agent_args, audit.detail),
+    OPT_FLAG("audit-output", 0, "with what tools answered: what commands printed, what files hold",
+             agent_args, audit.output),
+    OPT_STR("memory", 0, "DIR|URL",
+            "learn from run to run: what was learnt is kept there, in files or as one archive at "
+            "https:// or s3://BUCKET/KEY",
+            agent_args, memory),
+    OPT_STR("sandbox", 0, "ID", "work in this sandbox, and leave it there", agent_args, sandbox),
+    OPT_STR("cwd", 0, "DIR", "begin in this directory below the workspace", agent_args, cwd),
+    OPT_FLAG("keep", 0, "keep the sandbox afterwards, and tell its id", agent_args, keep),
+    OPT_STR(
+        "sandbox-state", 0, "FILE",
+        "come back to the sandbox that it tells of, if there is such a file; saved there again at "
+        "the end",
+        agent_args, sandbox_state),
+    OPT_STR("trace", 0, "FILE",
+            "append spans of the run there, for `cay trace`; - shows them on standard error",
+            agent_args, trace),
+    OPT_STR("otlp", 0, "URL",
+            "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
+            "http://127.0.0.1:4318/v1/traces",
+            agent_args, otlp),
+    OPT_FLAG("trace-content", 0,
+             "spans tell what was said: input and output of the model and of tools", agent_args,
+             trace_content),
+    OPT_FLAG("no-stream", 0, "ask for whole answers instead of pieces", agent_args, no_stream),
     OPT_END
 };
 

@@ -42,13 +42,13 @@ typedef struct export_args {
 } export_args;
 
 static const opt_def export_defs[] = {
-    { "output", 'o', "FILE", "into this file, which appears when it is whole; - is standard output",
-      OPT_STR, offsetof(export_args, output) },
-    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR,
-      offsetof(export_args, since) },
-    { "format", 0, "FORMAT",
-      "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)", OPT_STR,
-      offsetof(export_args, format) },
+    OPT_STR("output", 'o', "FILE",
+            "into this file, which appears when it is whole; - is standard output", export_args,
+            output),
+    OPT_STR("since", 0, "SNAPSHOT", "only what changed after this one", export_args, since),
+    OPT_STR("format", 0, "FORMAT",
+            "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)",
+            export_args, format),
     OPT_END
 };
 
@@ -134,13 +134,13 @@ typedef struct import_args {
 } import_args;
 
 static const opt_def import_defs[] = {
-    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR,
-      offsetof(import_args, label) },
-    { "meta", 0, "JSON", "one JSON object kept with it, instead of the archive's", OPT_STR,
-      offsetof(import_args, metadata) },
-    { "root", 0, "DIR",
-      "the directory of this host that it may stand on, if it was made with --root", OPT_STR,
-      offsetof(import_args, root) },
+    OPT_STR("label", 'l', "LABEL", "a name for it, which no other snapshot has", import_args,
+            label),
+    OPT_STR("meta", 0, "JSON", "one JSON object kept with it, instead of the archive's",
+            import_args, metadata),
+    OPT_STR("root", 0, "DIR",
+            "the directory of this host that it may stand on, if it was made with --root",
+            import_args, root),
     OPT_END
 };
 
@@ -190,11 +190,11 @@ const cli_verb cli_snapshot_import = {
 };
 
 static const opt_def push_defs[] = {
-    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR,
-      offsetof(export_args, since) },
-    { "auth", 0, "SOURCE",
-      "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
-      OPT_STR, offsetof(export_args, auth) },
+    OPT_STR("since", 0, "SNAPSHOT", "only what changed after this one", export_args, since),
+    OPT_STR(
+        "auth", 0, "SOURCE",
+        "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
+        export_args, auth),
     OPT_END
 };
 
@@ -237,14 +237,15 @@ const cli_verb cli_snapshot_push = {
 };
 
 static const opt_def pull_defs[] = {
-    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR,
-      offsetof(import_args, label) },
-    { "auth", 0, "SOURCE",
-      "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
-      OPT_STR, offsetof(import_args, auth) },
-    { "root", 0, "DIR",
-      "the directory of this host that it may stand on, if it was made with --root", OPT_STR,
-      offsetof(import_args, root) },
+    OPT_STR("label", 'l', "LABEL", "a name for it, which no other snapshot has", import_args,
+            label),
+    OPT_STR(
+        "auth", 0, "SOURCE",
+        "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
+        import_args, auth),
+    OPT_STR("root", 0, "DIR",
+            "the directory of this host that it may stand on, if it was made with --root",
+            import_args, root),
     OPT_END
 };
 

@@ -13,9 +13,9 @@ typedef struct cp_args {
     bool parents;
 } cp_args;
 
-static const opt_def defs[] = { { "parents", 'p', NULL, "make missing directories inside", OPT_FLAG,
-                                  offsetof(cp_args, parents) },
-                                OPT_END };
+static const opt_def defs[] = {
+    OPT_FLAG("parents", 'p', "make missing directories inside", cp_args, parents), OPT_END
+};
 
 /* The last component, without trailing slashes; "." and "/" have none. */
 static int base_name(const char *path, char *out, size_t cap, cay_err *err)

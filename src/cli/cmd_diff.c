@@ -11,15 +11,12 @@ typedef struct diff_args {
 } diff_args;
 
 static const opt_def defs[] = {
-    { "patch", 'p', NULL, "as a patch that `git apply` takes", OPT_FLAG,
-      offsetof(diff_args, patch) },
-    { "unified", 'U', "N", "lines around each change of a patch (default 3)", OPT_NUM,
-      offsetof(diff_args, context), 1, 1000 },
-    { "all", 'a', NULL, "the whole root, not only /workspace", OPT_FLAG, offsetof(diff_args, all) },
-    { "every", 0, NULL, "each file below deleted and renamed directories", OPT_FLAG,
-      offsetof(diff_args, every) },
-    { "exit-code", 0, NULL, "leave with 1 when anything changed", OPT_FLAG,
-      offsetof(diff_args, exit_code) },
+    OPT_FLAG("patch", 'p', "as a patch that `git apply` takes", diff_args, patch),
+    OPT_NUM("unified", 'U', "N", "lines around each change of a patch (default 3)", diff_args,
+            context, 1, 1000),
+    OPT_FLAG("all", 'a', "the whole root, not only /workspace", diff_args, all),
+    OPT_FLAG("every", 0, "each file below deleted and renamed directories", diff_args, every),
+    OPT_FLAG("exit-code", 0, "leave with 1 when anything changed", diff_args, exit_code),
     OPT_END
 };
 

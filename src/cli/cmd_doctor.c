@@ -14,14 +14,15 @@ typedef struct doctor_args {
 } doctor_args;
 
 static const opt_def defs[] = {
-    { "need", 0, "LEVEL", "fail unless the host gives at least this: process, rootless, root, vm",
-      OPT_STR, offsetof(doctor_args, need) },
-    { "require", 0, "FEATURE", "fail unless this layer is on", OPT_LIST,
-      offsetof(doctor_args, require) },
-    { "server", 0, NULL,
-      "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail "
-      "when something is off",
-      OPT_FLAG, offsetof(doctor_args, server) },
+    OPT_STR("need", 0, "LEVEL",
+            "fail unless the host gives at least this: process, rootless, root, vm", doctor_args,
+            need),
+    OPT_LIST("require", 0, "FEATURE", "fail unless this layer is on", doctor_args, require),
+    OPT_FLAG(
+        "server", 0,
+        "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail "
+        "when something is off",
+        doctor_args, server),
     OPT_END
 };
 

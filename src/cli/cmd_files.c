@@ -117,12 +117,10 @@ typedef struct files_ls_args {
 } files_ls_args;
 
 static const opt_def ls_defs[] = {
-    { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG,
-      offsetof(files_ls_args, wide) },
-    { "recursive", 'R', NULL, "all the way down", OPT_FLAG, offsetof(files_ls_args, recursive) },
-    { "depth", 0, "N", "this many levels down", OPT_NUM, offsetof(files_ls_args, depth), 1, 1000 },
-    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG,
-      offsetof(files_ls_args, zero) },
+    OPT_FLAG("long", 'l', "mode, owner, size and time too", files_ls_args, wide),
+    OPT_FLAG("recursive", 'R', "all the way down", files_ls_args, recursive),
+    OPT_NUM("depth", 0, "N", "this many levels down", files_ls_args, depth, 1, 1000),
+    OPT_FLAG("null", '0', "names as they are, each ended by a NUL byte", files_ls_args, zero),
     OPT_END
 };
 
@@ -152,12 +150,11 @@ const cli_verb cli_files_ls = {
     .fn = files_ls,
 };
 
-static const opt_def find_defs[] = { { "long", 'l', NULL, "mode, owner, size and time too",
-                                       OPT_FLAG, offsetof(files_ls_args, wide) },
-                                     { "null", '0', NULL,
-                                       "names as they are, each ended by a NUL byte", OPT_FLAG,
-                                       offsetof(files_ls_args, zero) },
-                                     OPT_END };
+static const opt_def find_defs[] = {
+    OPT_FLAG("long", 'l', "mode, owner, size and time too", files_ls_args, wide),
+    OPT_FLAG("null", '0', "names as they are, each ended by a NUL byte", files_ls_args, zero),
+    OPT_END
+};
 
 static int files_find(cli_call *c, cay_err *err)
 {
@@ -187,11 +184,10 @@ typedef struct cat_args {
     uint64_t offset, length;
 } cat_args;
 
-static const opt_def cat_defs[] = { { "offset", 0, "BYTES", "where to begin", OPT_SIZE,
-                                      offsetof(cat_args, offset) },
-                                    { "length", 0, "BYTES", "how much (default to the end)",
-                                      OPT_SIZE, offsetof(cat_args, length), 1 },
-                                    OPT_END };
+static const opt_def cat_defs[] = {
+    OPT_SIZE("offset", 0, "BYTES", "where to begin", cat_args, offset),
+    OPT_SIZE("length", 0, "BYTES", "how much (default to the end)", cat_args, length, 1), OPT_END
+};
 
 static int copy_to_stdout(int fd)
 {
@@ -244,11 +240,11 @@ typedef struct put_args {
 } put_args;
 
 static const opt_def put_defs[] = {
-    { "mode", 'm', "MODE", "octal permission bits", OPT_MODE, offsetof(put_args, mode) },
-    { "parents", 'p', NULL, "make missing directories", OPT_FLAG, offsetof(put_args, parents) },
-    { "append", 'a', NULL, "add to the end", OPT_FLAG, offsetof(put_args, append) },
-    { "exclusive", 'x', NULL, "fail when it is there", OPT_FLAG, offsetof(put_args, exclusive) },
-    { "user", 'u', "USER", "with whose rights", OPT_STR, offsetof(put_args, user) },
+    OPT_MODE("mode", 'm', "MODE", "octal permission bits", put_args, mode),
+    OPT_FLAG("parents", 'p', "make missing directories", put_args, parents),
+    OPT_FLAG("append", 'a', "add to the end", put_args, append),
+    OPT_FLAG("exclusive", 'x', "fail when it is there", put_args, exclusive),
+    OPT_STR("user", 'u', "USER", "with whose rights", put_args, user),
     OPT_END
 };
 
@@ -310,9 +306,9 @@ typedef struct stat_args {
     bool follow;
 } stat_args;
 
-static const opt_def stat_defs[] = { { "follow", 'L', NULL, "look at what a link points to",
-                                       OPT_FLAG, offsetof(stat_args, follow) },
-                                     OPT_END };
+static const opt_def stat_defs[] = {
+    OPT_FLAG("follow", 'L', "look at what a link points to", stat_args, follow), OPT_END
+};
 
 static void print_stat(const char *path, const cay_stat *st)
 {

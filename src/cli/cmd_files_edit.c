@@ -17,12 +17,11 @@ typedef struct mkdir_args {
     uint32_t mode;
 } mkdir_args;
 
-static const opt_def mkdir_defs[] = { { "parents", 'p', NULL,
-                                        "missing ones above too; there already is no error",
-                                        OPT_FLAG, offsetof(mkdir_args, parents) },
-                                      { "mode", 'm', "MODE", "octal permission bits (default 755)",
-                                        OPT_MODE, offsetof(mkdir_args, mode) },
-                                      OPT_END };
+static const opt_def mkdir_defs[] = {
+    OPT_FLAG("parents", 'p', "missing ones above too; there already is no error", mkdir_args,
+             parents),
+    OPT_MODE("mode", 'm', "MODE", "octal permission bits (default 755)", mkdir_args, mode), OPT_END
+};
 
 static int files_mkdir(cli_call *c, cay_err *err)
 {
@@ -50,11 +49,10 @@ typedef struct rm_args {
     bool recursive, force;
 } rm_args;
 
-static const opt_def rm_defs[] = { { "recursive", 'r', NULL, "directories with all that is in them",
-                                     OPT_FLAG, offsetof(rm_args, recursive) },
-                                   { "force", 'f', NULL, "not there is no error", OPT_FLAG,
-                                     offsetof(rm_args, force) },
-                                   OPT_END };
+static const opt_def rm_defs[] = {
+    OPT_FLAG("recursive", 'r', "directories with all that is in them", rm_args, recursive),
+    OPT_FLAG("force", 'f', "not there is no error", rm_args, force), OPT_END
+};
 
 static int files_rm(cli_call *c, cay_err *err)
 {
@@ -154,9 +152,9 @@ typedef struct xattr_args {
     bool remove;
 } xattr_args;
 
-static const opt_def xattr_defs[] = { { "remove", 'r', NULL, "take the attribute away", OPT_FLAG,
-                                        offsetof(xattr_args, remove) },
-                                      OPT_END };
+static const opt_def xattr_defs[] = {
+    OPT_FLAG("remove", 'r', "take the attribute away", xattr_args, remove), OPT_END
+};
 
 static int on_name(const char *name, void *arg)
 {

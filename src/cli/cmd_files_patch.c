@@ -11,11 +11,11 @@ typedef struct patch_args {
     bool dry, exclusive;
 } patch_args;
 
-static const opt_def defs[] = { { "dry-run", 'n', NULL, "only tell whether it would apply",
-                                  OPT_FLAG, offsetof(patch_args, dry) },
-                                { "exclusive", 0, NULL, "an added file may not be there already",
-                                  OPT_FLAG, offsetof(patch_args, exclusive) },
-                                OPT_END };
+static const opt_def defs[] = {
+    OPT_FLAG("dry-run", 'n', "only tell whether it would apply", patch_args, dry),
+    OPT_FLAG("exclusive", 0, "an added file may not be there already", patch_args, exclusive),
+    OPT_END
+};
 
 static int read_patch(const char *path, char **out, cay_err *err)
 {

@@ -14,14 +14,11 @@ typedef struct grep_args {
 } grep_args;
 
 static const opt_def grep_defs[] = {
-    { "fixed", 'F', NULL, "the pattern is plain text", OPT_FLAG, offsetof(grep_args, plain) },
-    { "ignore-case", 'i', NULL, "small and capital letters are the same", OPT_FLAG,
-      offsetof(grep_args, ignore_case) },
-    { "names", 'n', NULL, "only names of files with a match", OPT_FLAG,
-      offsetof(grep_args, names) },
-    { "include", 0, "PATTERN", "only files whose name fits", OPT_STR,
-      offsetof(grep_args, include) },
-    { "max", 0, "N", "stop after this many (default 10000)", OPT_NUM, offsetof(grep_args, max), 1 },
+    OPT_FLAG("fixed", 'F', "the pattern is plain text", grep_args, plain),
+    OPT_FLAG("ignore-case", 'i', "small and capital letters are the same", grep_args, ignore_case),
+    OPT_FLAG("names", 'n', "only names of files with a match", grep_args, names),
+    OPT_STR("include", 0, "PATTERN", "only files whose name fits", grep_args, include),
+    OPT_NUM("max", 0, "N", "stop after this many (default 10000)", grep_args, max, 1),
     OPT_END
 };
 
@@ -99,9 +96,8 @@ typedef struct watch_args {
 } watch_args;
 
 static const opt_def watch_defs[] = {
-    { "flat", 0, NULL, "not below its directories", OPT_FLAG, offsetof(watch_args, flat) },
-    { "count", 'n', "N", "leave after this many changes", OPT_NUM, offsetof(watch_args, count), 1 },
-    OPT_END
+    OPT_FLAG("flat", 0, "not below its directories", watch_args, flat),
+    OPT_NUM("count", 'n', "N", "leave after this many changes", watch_args, count, 1), OPT_END
 };
 
 static const char *change_word(cay_change c)

@@ -23,13 +23,11 @@ typedef struct fork_args {
 } fork_args;
 
 static const opt_def fork_defs[] = {
-    { "count", 'n', "N", "how many (default 1)", OPT_NUM, offsetof(fork_args, n), 1, 1000 },
-    { "name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", OPT_STR,
-      offsetof(fork_args, name) },
-    { "label", 'l', "KEY=VALUE", "labels instead of those it has", OPT_LIST,
-      offsetof(fork_args, labels) },
-    { "ttl", 0, "TIME", "end them after this time", OPT_MS, offsetof(fork_args, ttl_ms), 1 },
-    OPT_END
+    OPT_NUM("count", 'n', "N", "how many (default 1)", fork_args, n, 1, 1000),
+    OPT_STR("name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", fork_args,
+            name),
+    OPT_LIST("label", 'l', "KEY=VALUE", "labels instead of those it has", fork_args, labels),
+    OPT_MS("ttl", 0, "TIME", "end them after this time", fork_args, ttl_ms, 1), OPT_END
 };
 
 static int on_fork(cay_sandbox *sb, void *arg)
@@ -107,9 +105,9 @@ typedef struct undo_args {
 } undo_args;
 
 static const opt_def undo_defs[] = {
-    { "to", 0, "SNAPSHOT",
-      "back to this one (default: the last; with --checkpoint, before the last command)", OPT_STR,
-      offsetof(undo_args, to) },
+    OPT_STR("to", 0, "SNAPSHOT",
+            "back to this one (default: the last; with --checkpoint, before the last command)",
+            undo_args, to),
     OPT_END
 };
 

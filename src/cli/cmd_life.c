@@ -39,10 +39,10 @@ typedef struct extend_args {
 } extend_args;
 
 static const opt_def extend_defs[] = {
-    { "ttl", 0, "TIME", "time left from now; unlimited takes the end away", OPT_MS,
-      offsetof(extend_args, ttl_ms), 1 },
-    { "idle", 0, "TIME", "time it may go unused; unlimited takes it away", OPT_MS,
-      offsetof(extend_args, idle_ms), 1 },
+    OPT_MS("ttl", 0, "TIME", "time left from now; unlimited takes the end away", extend_args,
+           ttl_ms, 1),
+    OPT_MS("idle", 0, "TIME", "time it may go unused; unlimited takes it away", extend_args,
+           idle_ms, 1),
     OPT_END
 };
 
@@ -88,9 +88,9 @@ const cli_verb cli_kill = {
     .fn = kill_sandbox,
 };
 
-static const opt_def rm_defs[] = { { "force", 'f', NULL,
-                                     "running ones too; an id that is not there is no error",
-                                     OPT_FLAG, offsetof(cli_force, force) },
+static const opt_def rm_defs[] = { OPT_FLAG("force", 'f',
+                                            "running ones too; an id that is not there is no error",
+                                            cli_force, force),
                                    OPT_END };
 
 static int check_stopped(cli_call *c, cay_err *err)
@@ -135,9 +135,9 @@ typedef struct wait_args {
     uint64_t timeout_ms;
 } wait_args;
 
-static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "give up after this time", OPT_MS,
-                                       offsetof(wait_args, timeout_ms), 1 },
-                                     OPT_END };
+static const opt_def wait_defs[] = {
+    OPT_MS("timeout", 0, "TIME", "give up after this time", wait_args, timeout_ms, 1), OPT_END
+};
 
 static int wait_for_sandbox(cli_call *c, cay_err *err)
 {
@@ -169,12 +169,12 @@ typedef struct signal_args {
     const char *signal, *scope;
 } signal_args;
 
-static const opt_def signal_defs[] = { { "signal", 's', "SIGNAL", "a name or number (default TERM)",
-                                         OPT_STR, offsetof(signal_args, signal) },
-                                       { "scope", 0, "one|group|tree|below",
-                                         "whom it reaches (default tree: it and all it started)",
-                                         OPT_STR, offsetof(signal_args, scope) },
-                                       OPT_END };
+static const opt_def signal_defs[] = {
+    OPT_STR("signal", 's', "SIGNAL", "a name or number (default TERM)", signal_args, signal),
+    OPT_STR("scope", 0, "one|group|tree|below",
+            "whom it reaches (default tree: it and all it started)", signal_args, scope),
+    OPT_END
+};
 
 static int parse_scope(const char *s, cay_scope *out, cay_err *err)
 {
@@ -226,9 +226,9 @@ typedef struct gc_args {
 } gc_args;
 
 static const opt_def gc_defs[] = {
-    { "settle", 0, NULL,
-      "only what snapshots left for later: to the disk, digests, merging deep stacks", OPT_FLAG,
-      offsetof(gc_args, settle) },
+    OPT_FLAG("settle", 0,
+             "only what snapshots left for later: to the disk, digests, merging deep stacks",
+             gc_args, settle),
     OPT_END
 };
 

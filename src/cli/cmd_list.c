@@ -15,12 +15,12 @@ typedef struct ls_args {
 } ls_args;
 
 static const opt_def ls_defs[] = {
-    { "state", 's', "STATE", "running, paused, stopped, …", OPT_LIST, offsetof(ls_args, states) },
-    { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ls_args, labels) },
-    { "metadata", 0, "JSON", "only those whose metadata has all that this object has", OPT_STR,
-      offsetof(ls_args, metadata) },
-    { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
-    { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
+    OPT_LIST("state", 's', "STATE", "running, paused, stopped, …", ls_args, states),
+    OPT_LIST("label", 'l', "KEY=VALUE", "only those that carry it", ls_args, labels),
+    OPT_STR("metadata", 0, "JSON", "only those whose metadata has all that this object has",
+            ls_args, metadata),
+    OPT_STR("tenant", 0, "NAME", "only those of one tenant", ls_args, tenant),
+    OPT_NUM("limit", 'n', "N", "at most this many", ls_args, limit, 1),
     OPT_END
 };
 
@@ -108,9 +108,9 @@ typedef struct inspect_args {
     bool text;
 } inspect_args;
 
-static const opt_def inspect_defs[] = { { "text", 0, NULL, "for people instead of JSON", OPT_FLAG,
-                                          offsetof(inspect_args, text) },
-                                        OPT_END };
+static const opt_def inspect_defs[] = {
+    OPT_FLAG("text", 0, "for people instead of JSON", inspect_args, text), OPT_END
+};
 
 static int inspect_sandbox(cay_sandbox *sb, const inspect_args *a, out_json *j, cay_err *err)
 {

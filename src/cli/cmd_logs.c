@@ -13,13 +13,12 @@ typedef struct logs_args {
 } logs_args;
 
 static const opt_def defs[] = {
-    { "follow", 'f', NULL, "go on until the command ends", OPT_FLAG, offsetof(logs_args, follow) },
-    { "tail", 'n', "LINES", "only the last lines", OPT_NUM, offsetof(logs_args, tail), 1, 1000000 },
-    { "now", 0, NULL, "with -f: nothing of the past", OPT_FLAG, offsetof(logs_args, now) },
-    { "service", 0, "NAME", "of this service, through all its restarts", OPT_STR,
-      offsetof(logs_args, service) },
-    { "stdout", 0, NULL, "standard output alone", OPT_FLAG, offsetof(logs_args, out) },
-    { "stderr", 0, NULL, "standard error alone", OPT_FLAG, offsetof(logs_args, err) },
+    OPT_FLAG("follow", 'f', "go on until the command ends", logs_args, follow),
+    OPT_NUM("tail", 'n', "LINES", "only the last lines", logs_args, tail, 1, 1000000),
+    OPT_FLAG("now", 0, "with -f: nothing of the past", logs_args, now),
+    OPT_STR("service", 0, "NAME", "of this service, through all its restarts", logs_args, service),
+    OPT_FLAG("stdout", 0, "standard output alone", logs_args, out),
+    OPT_FLAG("stderr", 0, "standard error alone", logs_args, err),
     OPT_END
 };
 

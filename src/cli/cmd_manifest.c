@@ -271,10 +271,9 @@ typedef struct manifest_apply_args {
 } manifest_apply_args;
 
 static const opt_def apply_defs[] = {
-    { "replace", 0, NULL, "entries that are there may get other content and permissions", OPT_FLAG,
-      offsetof(manifest_apply_args, replace) },
-    { "dry-run", 'n', NULL, "tell what would be done, and do nothing", OPT_FLAG,
-      offsetof(manifest_apply_args, dry) },
+    OPT_FLAG("replace", 0, "entries that are there may get other content and permissions",
+             manifest_apply_args, replace),
+    OPT_FLAG("dry-run", 'n', "tell what would be done, and do nothing", manifest_apply_args, dry),
     OPT_END
 };
 

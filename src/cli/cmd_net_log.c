@@ -15,10 +15,9 @@ typedef struct net_log_args {
 } net_log_args;
 
 static const opt_def log_defs[] = {
-    { "count", 'n', "N", "only the last N", OPT_NUM, offsetof(net_log_args, count), 1 },
-    { "denied", 0, NULL, "only what was refused", OPT_FLAG, offsetof(net_log_args, denied) },
-    { "follow", 'f', NULL, "go on with what comes, until interrupted", OPT_FLAG,
-      offsetof(net_log_args, follow) },
+    OPT_NUM("count", 'n', "N", "only the last N", net_log_args, count, 1),
+    OPT_FLAG("denied", 0, "only what was refused", net_log_args, denied),
+    OPT_FLAG("follow", 'f', "go on with what comes, until interrupted", net_log_args, follow),
     OPT_END
 };
 

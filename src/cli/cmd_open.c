@@ -22,9 +22,9 @@ typedef struct open_args {
 } open_args;
 
 static const opt_def defs[] = {
-    { "print", 'p', NULL, "print the link and open nothing", OPT_FLAG, offsetof(open_args, print) },
-    { "url", 0, "URL", "where the server is, when it is not the one of this state directory",
-      OPT_STR, offsetof(open_args, url) },
+    OPT_FLAG("print", 'p', "print the link and open nothing", open_args, print),
+    OPT_STR("url", 0, "URL", "where the server is, when it is not the one of this state directory",
+            open_args, url),
     OPT_END
 };
 

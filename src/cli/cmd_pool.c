@@ -12,12 +12,11 @@ typedef struct set_args {
 } set_args;
 
 static const opt_def set_defs[] = {
-    { "low", 0, "N", "with fewer ready, more are made; default: 1", OPT_NUM,
-      offsetof(set_args, low), 1, CAY_POOL_MOST },
-    { "high", 0, "N", "until so many are; default: that of --low, or 2", OPT_NUM,
-      offsetof(set_args, high), 1, CAY_POOL_MOST },
-    { "tenant", 0, "NAME", "who looks the template up; default: default", OPT_STR,
-      offsetof(set_args, tenant) },
+    OPT_NUM("low", 0, "N", "with fewer ready, more are made; default: 1", set_args, low, 1,
+            CAY_POOL_MOST),
+    OPT_NUM("high", 0, "N", "until so many are; default: that of --low, or 2", set_args, high, 1,
+            CAY_POOL_MOST),
+    OPT_STR("tenant", 0, "NAME", "who looks the template up; default: default", set_args, tenant),
     OPT_END
 };
 
@@ -88,9 +87,10 @@ typedef struct pool_rm_args {
     const char *tenant;
 } pool_rm_args;
 
-static const opt_def rm_defs[] = { { "tenant", 0, "NAME", "whose pool it is; default: default",
-                                     OPT_STR, offsetof(pool_rm_args, tenant) },
-                                   OPT_END };
+static const opt_def rm_defs[] = {
+    OPT_STR("tenant", 0, "NAME", "whose pool it is; default: default", pool_rm_args, tenant),
+    OPT_END
+};
 
 static int remove_pool(cli_call *c, cay_err *err)
 {

@@ -159,10 +159,10 @@ typedef struct forward_args {
     const char *listen;
 } forward_args;
 
-static const opt_def forward_defs[] = { { "listen", 0, "ADDRESS",
-                                          "local address (default 127.0.0.1)", OPT_STR,
-                                          offsetof(forward_args, listen) },
-                                        OPT_END };
+static const opt_def forward_defs[] = {
+    OPT_STR("listen", 0, "ADDRESS", "local address (default 127.0.0.1)", forward_args, listen),
+    OPT_END
+};
 
 static int port_forward(cli_call *c, cay_err *err)
 {

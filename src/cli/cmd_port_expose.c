@@ -10,11 +10,10 @@ typedef struct expose_args {
     uint64_t expires_ms;
 } expose_args;
 
-static const opt_def expose_defs[] = {
-    { "expires", 0, "TIME", "how long the token holds (default 1d, at most 7d)", OPT_MS,
-      offsetof(expose_args, expires_ms), 1000, 7 * 86400000ull },
-    OPT_END
-};
+static const opt_def expose_defs[] = { OPT_MS("expires", 0, "TIME",
+                                              "how long the token holds (default 1d, at most 7d)",
+                                              expose_args, expires_ms, 1000, 7 * 86400000ull),
+                                       OPT_END };
 
 static void exposed_json(out_json *j, const cay_exposed *e)
 {

@@ -10,11 +10,10 @@ typedef struct ps_args {
     opt_list labels;
 } ps_args;
 
-static const opt_def defs[] = { { "all", 'a', NULL, "also those that ended and are still known",
-                                  OPT_FLAG, offsetof(ps_args, all) },
-                                { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST,
-                                  offsetof(ps_args, labels) },
-                                OPT_END };
+static const opt_def defs[] = {
+    OPT_FLAG("all", 'a', "also those that ended and are still known", ps_args, all),
+    OPT_LIST("label", 'l', "KEY=VALUE", "only those that carry it", ps_args, labels), OPT_END
+};
 
 typedef struct ps_view {
     out_list *list;

@@ -16,12 +16,13 @@ typedef struct purge_args {
 } purge_args;
 
 static const opt_def purge_defs[] = {
-    { "yes", 'y', NULL, "do not ask", OPT_FLAG, offsetof(purge_args, yes) },
-    { "dry-run", 'n', NULL, "only tell what would go", OPT_FLAG, offsetof(purge_args, dry) },
-    { "force", 'f', NULL,
-      "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is "
-      "forgotten",
-      OPT_FLAG, offsetof(purge_args, force) },
+    OPT_FLAG("yes", 'y', "do not ask", purge_args, yes),
+    OPT_FLAG("dry-run", 'n', "only tell what would go", purge_args, dry),
+    OPT_FLAG(
+        "force", 'f',
+        "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is "
+        "forgotten",
+        purge_args, force),
     OPT_END
 };
 

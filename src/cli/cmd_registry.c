@@ -10,11 +10,10 @@ typedef struct login_args {
     const char *user, *tenant;
 } login_args;
 
-static const opt_def login_defs[] = { { "user", 'u', "NAME", "who logs in", OPT_STR,
-                                        offsetof(login_args, user) },
-                                      { "tenant", 0, "NAME", "for whose pulls (default: default)",
-                                        OPT_STR, offsetof(login_args, tenant) },
-                                      OPT_END };
+static const opt_def login_defs[] = {
+    OPT_STR("user", 'u', "NAME", "who logs in", login_args, user),
+    OPT_STR("tenant", 0, "NAME", "for whose pulls (default: default)", login_args, tenant), OPT_END
+};
 
 static int login_registry(cli_call *c, cay_err *err)
 {
@@ -59,9 +58,8 @@ typedef struct tenant_args {
     const char *tenant;
 } tenant_args;
 
-static const opt_def tenant_defs[] = {
-    { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) }, OPT_END
-};
+static const opt_def tenant_defs[] = { OPT_STR("tenant", 0, "NAME", "whose", tenant_args, tenant),
+                                       OPT_END };
 
 static int logout_registry(cli_call *c, cay_err *err)
 {

@@ -17,11 +17,10 @@ typedef struct run_args {
 } run_args;
 
 static const opt_def defs[] = {
-    { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG,
-      offsetof(run_args, keep) },
-    { "id-file", 0, "FILE",
-      "write the id of a sandbox that is kept into this file, before the command starts", OPT_STR,
-      offsetof(run_args, id_file) },
+    OPT_FLAG("keep", 0, "keep the sandbox afterwards, and tell its id", run_args, keep),
+    OPT_STR("id-file", 0, "FILE",
+            "write the id of a sandbox that is kept into this file, before the command starts",
+            run_args, id_file),
     OPT_END
 };
 

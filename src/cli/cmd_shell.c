@@ -15,22 +15,22 @@ typedef struct shell_args {
     bool end;
 } shell_args;
 
-#define AT(field) (offsetof(shell_args, proc) + offsetof(proc_opts, field))
 static const opt_def defs[] = {
-    { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
-    { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
-    { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
-    { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
-    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
-      OPT_STR, AT(profile) },
-    { "tag", 0, "NAME", "a name to find the shell by", OPT_STR, AT(tag) },
-    { "name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none",
-      OPT_STR, offsetof(shell_args, name) },
-    { "login", 0, NULL, "with --name: start it as a login shell", OPT_FLAG, AT(login) },
-    { "timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell",
-      OPT_MS, AT(timeout_ms), 1 },
-    { "end", 0, NULL, "with --name: end the shell and what it started", OPT_FLAG,
-      offsetof(shell_args, end) },
+    OPT_LIST("env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", shell_args,
+             proc.env),
+    OPT_LIST("env-file", 0, "FILE", "environment from lines of KEY=VALUE", shell_args,
+             proc.env_files),
+    OPT_STR("user", 'u', "USER", "name or uid inside", shell_args, proc.user),
+    OPT_STR("workdir", 'w', "DIR", "directory to start in", shell_args, proc.workdir),
+    OPT_STR("profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+            shell_args, proc.profile),
+    OPT_STR("tag", 0, "NAME", "a name to find the shell by", shell_args, proc.tag),
+    OPT_STR("name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none",
+            shell_args, name),
+    OPT_FLAG("login", 0, "with --name: start it as a login shell", shell_args, proc.login),
+    OPT_MS("timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell",
+           shell_args, proc.timeout_ms, 1),
+    OPT_FLAG("end", 0, "with --name: end the shell and what it started", shell_args, end),
     OPT_END
 };
 

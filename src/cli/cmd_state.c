@@ -17,10 +17,10 @@ typedef struct state_args {
 } state_args;
 
 static const opt_def state_defs[] = {
-    { "snapshot", 0, NULL, "save the workspace first, so that the state outlives the sandbox",
-      OPT_FLAG, offsetof(state_args, snapshot) },
-    { "js", 0, NULL, "in the form of the Agents SDK for JavaScript, for its E2B client", OPT_FLAG,
-      offsetof(state_args, js) },
+    OPT_FLAG("snapshot", 0, "save the workspace first, so that the state outlives the sandbox",
+             state_args, snapshot),
+    OPT_FLAG("js", 0, "in the form of the Agents SDK for JavaScript, for its E2B client",
+             state_args, js),
     OPT_END
 };
 
@@ -55,39 +55,44 @@ typedef struct resume_args {
     box_opts box;
 } resume_args;
 
-#define AT(field)  offsetof(resume_args, field)
-#define BOX(field) offsetof(resume_args, box.field)
 #define MOST_BYTES (1ull << 60)
 static const opt_def resume_defs[] = {
-    { "state", 0, "FILE", "come back to the sandbox of this state; - is standard input", OPT_STR,
-      AT(state) },
-    { "manifest", 0, "FILE", "with --state: the manifest, for what the state leaves out", OPT_STR,
-      AT(manifest) },
-    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again", OPT_LIST,
-      BOX(mounts) },
-    { "volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", OPT_LIST, BOX(volumes) },
-    { "root", 0, "DIR", "with --state: the root filesystem directory again", OPT_STR, BOX(root) },
-    { "user", 'u', "USER", "with --state: who runs commands inside; needed again for root", OPT_STR,
-      BOX(user) },
-    { "env", 'e', "KEY=VALUE",
-      "an ephemeral variable of a stopped one; with --state: one that it leaves out", OPT_LIST,
-      BOX(env) },
-    { "env-file", 0, "FILE", "the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
-    { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST,
-      BOX(net) },
-    { "secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net", OPT_LIST,
-      BOX(secrets) },
-    { "isolation", 0, "LEVEL", "with --state: least wall accepted; never less than the state says",
-      OPT_STR, BOX(isolation) },
-    { "memory", 'm', "SIZE", "with --state: allow a limit beyond the default; so do the next ones",
-      OPT_SIZE, BOX(limits.memory), 1u << 20, MOST_BYTES },
-    { "swap", 0, "SIZE", "most swap", OPT_SIZE, BOX(limits.swap), 0, MOST_BYTES },
-    { "cpus", 0, "N", "CPU time", OPT_CPUS, BOX(limits.cpu_milli) },
-    { "pids", 0, "N", "most processes and threads", OPT_NUM, BOX(limits.pids), 1, CAY_UNLIMITED },
-    { "disk", 0, "SIZE", "most disk for its own files", OPT_SIZE, BOX(limits.disk), 1u << 20,
-      MOST_BYTES },
-    { "inodes", 0, "N", "most files of its own", OPT_NUM, BOX(limits.inodes), 16, CAY_UNLIMITED },
-    { "nofile", 0, "N", "open files per process", OPT_NUM, BOX(limits.nofile), 16, 1u << 20 },
+    OPT_STR("state", 0, "FILE", "come back to the sandbox of this state; - is standard input",
+            resume_args, state),
+    OPT_STR("manifest", 0, "FILE", "with --state: the manifest, for what the state leaves out",
+            resume_args, manifest),
+    OPT_LIST("mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again",
+             resume_args, box.mounts),
+    OPT_LIST("volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", resume_args,
+             box.volumes),
+    OPT_STR("root", 0, "DIR", "with --state: the root filesystem directory again", resume_args,
+            box.root),
+    OPT_STR("user", 'u', "USER", "with --state: who runs commands inside; needed again for root",
+            resume_args, box.user),
+    OPT_LIST("env", 'e', "KEY=VALUE",
+             "an ephemeral variable of a stopped one; with --state: one that it leaves out",
+             resume_args, box.env),
+    OPT_LIST("env-file", 0, "FILE", "the same from lines of KEY=VALUE", resume_args, box.env_files),
+    OPT_LIST("net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again",
+             resume_args, box.net),
+    OPT_LIST("secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net",
+             resume_args, box.secrets),
+    OPT_STR("isolation", 0, "LEVEL",
+            "with --state: least wall accepted; never less than the state says", resume_args,
+            box.isolation),
+    OPT_SIZE("memory", 'm', "SIZE",
+             "with --state: allow a limit beyond the default; so do the next ones", resume_args,
+             box.limits.memory, 1u << 20, MOST_BYTES),
+    OPT_SIZE("swap", 0, "SIZE", "most swap", resume_args, box.limits.swap, 0, MOST_BYTES),
+    OPT_CPUS("cpus", 0, "N", "CPU time", resume_args, box.limits.cpu_milli),
+    OPT_NUM("pids", 0, "N", "most processes and threads", resume_args, box.limits.pids, 1,
+            CAY_UNLIMITED),
+    OPT_SIZE("disk", 0, "SIZE", "most disk for its own files", resume_args, box.limits.disk,
+             1u << 20, MOST_BYTES),
+    OPT_NUM("inodes", 0, "N", "most files of its own", resume_args, box.limits.inodes, 16,
+            CAY_UNLIMITED),
+    OPT_NUM("nofile", 0, "N", "open files per process", resume_args, box.limits.nofile, 16,
+            1u << 20),
     OPT_END
 };
 

@@ -146,13 +146,13 @@ typedef struct save_args {
     bool hidden;
 } save_args;
 
-static const opt_def save_defs[] = { { "config", 0, "JSON",
-                                       "what it tells its sandboxes: env, user, workdir, …; "
-                                       "without it what the sandbox had from its own template",
-                                       OPT_STR, offsetof(save_args, config) },
-                                     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG,
-                                       offsetof(save_args, hidden) },
-                                     OPT_END };
+static const opt_def save_defs[] = {
+    OPT_STR("config", 0, "JSON",
+            "what it tells its sandboxes: env, user, workdir, …; "
+            "without it what the sandbox had from its own template",
+            save_args, config),
+    OPT_FLAG("hidden", 0, "not for other tenants", save_args, hidden), OPT_END
+};
 
 static int save_template(cli_call *c, cay_err *err)
 {

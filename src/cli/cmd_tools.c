@@ -11,10 +11,11 @@ typedef struct tools_args {
     const char *form;
 } tools_args;
 
-static const opt_def tools_defs[] = { { "form", 0, "plain|openai|chat|mcp",
-                                        "whose definitions: with parameters (default), of the "
-                                        "Responses API, of Chat Completions, of MCP",
-                                        OPT_STR, offsetof(tools_args, form) },
+static const opt_def tools_defs[] = { OPT_STR(
+                                          "form", 0, "plain|openai|chat|mcp",
+                                          "whose definitions: with parameters (default), of the "
+                                          "Responses API, of Chat Completions, of MCP",
+                                          tools_args, form),
                                       OPT_END };
 
 static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain",

@@ -17,12 +17,13 @@ typedef struct top_args {
     uint64_t delay_ms;
 } top_args;
 
-static const opt_def defs[] = { { "once", '1', NULL,
-                                  "print once and leave (the default when not on a terminal)",
-                                  OPT_FLAG, offsetof(top_args, once) },
-                                { "delay", 'd', "TIME", "time between two looks (default 1s)",
-                                  OPT_MS, offsetof(top_args, delay_ms), 100, 3600000 },
-                                OPT_END };
+static const opt_def defs[] = {
+    OPT_FLAG("once", '1', "print once and leave (the default when not on a terminal)", top_args,
+             once),
+    OPT_MS("delay", 'd', "TIME", "time between two looks (default 1s)", top_args, delay_ms, 100,
+           3600000),
+    OPT_END
+};
 
 typedef struct row {
     char id[CAY_ID_LEN + 1], name[64];

@@ -14,11 +14,12 @@ typedef struct trace_args {
     uint64_t width;
 } trace_args;
 
-static const opt_def defs[] = { { "list", 'l', NULL, "list the traces of the file instead",
-                                  OPT_FLAG, offsetof(trace_args, list) },
-                                { "width", 'w', "N", "columns; those of the terminal unless told",
-                                  OPT_NUM, offsetof(trace_args, width), 40, 1000 },
-                                OPT_END };
+static const opt_def defs[] = {
+    OPT_FLAG("list", 'l', "list the traces of the file instead", trace_args, list),
+    OPT_NUM("width", 'w', "N", "columns; those of the terminal unless told", trace_args, width, 40,
+            1000),
+    OPT_END
+};
 
 static const char *format_duration(char buf[OUT_HUMAN], int64_t us)
 {

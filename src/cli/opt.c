@@ -87,34 +87,22 @@ static const opt_def *find_option(const opt_spec *spec, const char *name, size_t
 
 static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_err *err)
 {
-    const char *form;
-    if (d->kind == OPT_SIZE)
-        form = "a size such as 512m or 2G";
-    else if (d->kind == OPT_MS)
-        form = "a time such as 90s, 5m or 250ms";
-    else
-        form = "a number";
+    static const struct {
+        bool (*parse)(const char *text, uint64_t *out);
+        const char *form, *unit;
+    } kinds[] = {
+        [OPT_KIND_NUM] = { cay__str_to_u64, "a number", "" },
+        [OPT_KIND_SIZE] = { cay__str_to_size, "a size such as 512m or 2G", " bytes" },
+        [OPT_KIND_MS] = { cay__str_to_ms, "a time such as 90s, 5m or 250ms", " ms" },
+    };
+    const char *unit = kinds[d->kind].unit;
     uint64_t v = 0;
-    bool ok;
-    if (d->kind == OPT_SIZE)
-        ok = cay__str_to_size(value, &v);
-    else if (d->kind == OPT_MS)
-        ok = cay__str_to_ms(value, &v);
-    else
-        ok = cay__str_to_u64(value, &v);
-    if (d->kind == OPT_NUM && !ok && d->max == CAY_UNLIMITED && !strcmp(value, "unlimited")) {
+    bool unlimited = d->kind == OPT_KIND_NUM && d->max == CAY_UNLIMITED;
+    if (unlimited && !strcmp(value, "unlimited"))
         v = CAY_UNLIMITED;
-        ok = true;
-    }
-    if (!ok)
-        return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value, form);
-    const char *unit;
-    if (d->kind == OPT_SIZE)
-        unit = " bytes";
-    else if (d->kind == OPT_MS)
-        unit = " ms";
-    else
-        unit = "";
+    else if (!kinds[d->kind].parse(value, &v))
+        return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value,
+                        kinds[d->kind].form);
     if (v < d->min)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "--%s %s is too little; the least is %" PRIu64 "%s", d->name, value,
@@ -133,19 +121,19 @@ static int store_value(const opt_def *d, void *base, const char *value, cay_err 
     opt_list *list = at;
     int rc = 0;
     switch (d->kind) {
-    case OPT_FLAG: *(bool *)at = true; break;
-    case OPT_STR: *(const char **)at = value; break;
-    case OPT_LIST:
+    case OPT_KIND_FLAG: *(bool *)at = true; break;
+    case OPT_KIND_STR: *(const char **)at = value; break;
+    case OPT_KIND_LIST:
         if (list->n == OPT_LIST_MAX)
             return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", d->name,
                             OPT_LIST_MAX);
         list->v[list->n++] = value;
         break;
-    case OPT_NUM:
-    case OPT_SIZE:
-    case OPT_MS: return store_number(d, value, at, err);
-    case OPT_CPUS: rc = cli_parse_cpus(value, at, err); break;
-    case OPT_MODE: rc = cli_parse_mode(value, at, err); break;
+    case OPT_KIND_NUM:
+    case OPT_KIND_SIZE:
+    case OPT_KIND_MS: return store_number(d, value, at, err);
+    case OPT_KIND_CPUS: rc = cli_parse_cpus(value, at, err); break;
+    case OPT_KIND_MODE: rc = cli_parse_mode(value, at, err); break;
     }
     if (rc < 0)
         return cay_wrap(err, rc, "--%s", d->name);
@@ -156,20 +144,16 @@ static int store_value(const opt_def *d, void *base, const char *value, cay_err 
 static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_err *err)
 {
     const char *name = argv[*at] + 2, *eq = strchr(name, '='), *value = eq ? eq + 1 : NULL;
-    size_t len;
-    if (eq)
-        len = (size_t)(eq - name);
-    else
-        len = strlen(name);
+    size_t len = strcspn(name, "=");
     void *base;
     const opt_def *d = find_option(spec, name, len, 0, &base);
     if (!d)
         return fail_unknown_option(spec, name, len, err);
-    if (d->kind == OPT_FLAG && value)
+    if (d->kind == OPT_KIND_FLAG && value)
         return cay_fail(err, CAY_EINVAL, "--%s takes no value", d->name);
     if (!value && d->bare)
         value = d->bare;
-    if (d->kind != OPT_FLAG && !value) {
+    if (d->kind != OPT_KIND_FLAG && !value) {
         if (*at + 1 >= argc)
             return cay_fail(err, CAY_EINVAL, "--%s wants %s", d->name, d->arg);
         value = argv[++*at];
@@ -185,7 +169,7 @@ static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_
         const opt_def *d = find_option(spec, NULL, 0, *p, &base);
         if (!d)
             return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option -%c", *p);
-        if (d->kind == OPT_FLAG) {
+        if (d->kind == OPT_KIND_FLAG) {
             CAY_TRY(store_value(d, base, NULL, err));
             continue;
         }
@@ -245,6 +229,6 @@ void opt_help(const opt_def *defs, cay__buf *out)
             used = 0;
         }
         cay__buf_fmt(out, "%*s%s%s\n", (int)(COLUMN - used), "", d->help,
-                     d->kind == OPT_LIST ? " (may be given again)" : "");
+                     d->kind == OPT_KIND_LIST ? " (may be given again)" : "");
     }
 }

@@ -14,14 +14,14 @@
 #include <stddef.h>
 
 typedef enum opt_kind {
-    OPT_FLAG, /* bool */
-    OPT_STR,  /* const char * */
-    OPT_LIST, /* opt_list: may be given again */
-    OPT_NUM,  /* uint64_t within min and max */
-    OPT_SIZE, /* uint64_t bytes; "unlimited" is CAY_UNLIMITED */
-    OPT_MS,   /* uint64_t milliseconds; "unlimited" likewise */
-    OPT_CPUS, /* uint64_t thousandths */
-    OPT_MODE, /* uint32_t permission bits */
+    OPT_KIND_FLAG, /* bool */
+    OPT_KIND_STR,  /* const char * */
+    OPT_KIND_LIST, /* opt_list: may be given again */
+    OPT_KIND_NUM,  /* uint64_t within min and max */
+    OPT_KIND_SIZE, /* uint64_t bytes; "unlimited" is CAY_UNLIMITED */
+    OPT_KIND_MS,   /* uint64_t milliseconds; "unlimited" likewise */
+    OPT_KIND_CPUS, /* uint64_t thousandths */
+    OPT_KIND_MODE, /* uint32_t permission bits */
 } opt_kind;
 
 typedef struct opt_def {
@@ -35,6 +35,22 @@ typedef struct opt_def {
     const char *bare;  /* not NULL: the value may be left out, which means this one, and is given by
                           --name=VALUE only */
 } opt_def;
+/* Rows of a table. The compiler refuses a field that is not of the option's type. What follows the
+ * field are min, max and others. */
+#define OPT_AT(type, field, want)                                                                  \
+    (offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)NULL)->field, want : 1)]))
+#define OPT_ROW(kind, want, name, brief, arg, help, type, field, ...)                              \
+    {                                                                                              \
+        name, brief, arg, help, kind, OPT_AT(type, field, want), __VA_ARGS__                       \
+    }
+#define OPT_FLAG(name, brief, ...) OPT_ROW(OPT_KIND_FLAG, bool, name, brief, NULL, __VA_ARGS__, )
+#define OPT_STR(...)               OPT_ROW(OPT_KIND_STR, const char *, __VA_ARGS__, )
+#define OPT_LIST(...)              OPT_ROW(OPT_KIND_LIST, opt_list, __VA_ARGS__, )
+#define OPT_NUM(...)               OPT_ROW(OPT_KIND_NUM, uint64_t, __VA_ARGS__, )
+#define OPT_SIZE(...)              OPT_ROW(OPT_KIND_SIZE, uint64_t, __VA_ARGS__, )
+#define OPT_MS(...)                OPT_ROW(OPT_KIND_MS, uint64_t, __VA_ARGS__, )
+#define OPT_CPUS(...)              OPT_ROW(OPT_KIND_CPUS, uint64_t, __VA_ARGS__, )
+#define OPT_MODE(...)              OPT_ROW(OPT_KIND_MODE, uint32_t, __VA_ARGS__, )
 #define OPT_END                                                                                    \
     {                                                                                              \
         .name = NULL                                                                               \

@@ -8,35 +8,35 @@
 #include <base/fd.h>
 #include <cay/snapshot.h>
 
-#define AT(field) offsetof(proc_opts, field)
 enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
 
 const opt_def proc_opt_defs[] = {
-    { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG, AT(input) },
-    { "tty", 't', NULL, "give it a terminal; with -i yours becomes its own", OPT_FLAG, AT(tty) },
-    { "timeout", 0, "TIME", "end it and all it started after this time", OPT_MS, AT(timeout_ms),
-      1 },
-    { "shell", 0, "LINE", "a line for the shell instead of a command and its words", OPT_STR,
-      AT(shell) },
-    { "login", 0, NULL, "with --shell: a login shell", OPT_FLAG, AT(login) },
-    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
-      OPT_STR, AT(profile) },
-    { "tag", 0, "NAME", "a name to find the command by", OPT_STR, AT(tag) },
-    { "kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)", OPT_SIZE,
-      AT(kept), 4096, 16 << 20 },
+    OPT_FLAG("interactive", 'i', "forward your standard input", proc_opts, input),
+    OPT_FLAG("tty", 't', "give it a terminal; with -i yours becomes its own", proc_opts, tty),
+    OPT_MS("timeout", 0, "TIME", "end it and all it started after this time", proc_opts, timeout_ms,
+           1),
+    OPT_STR("shell", 0, "LINE", "a line for the shell instead of a command and its words",
+            proc_opts, shell),
+    OPT_FLAG("login", 0, "with --shell: a login shell", proc_opts, login),
+    OPT_STR("profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+            proc_opts, profile),
+    OPT_STR("tag", 0, "NAME", "a name to find the command by", proc_opts, tag),
+    OPT_SIZE("kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)",
+             proc_opts, kept, 4096, 16 << 20),
     OPT_END
 };
 
 const opt_def proc_env_defs[] = {
-    { "detach", 'd', NULL, "do not wait: print its process id", OPT_FLAG, AT(detach) },
-    { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
-    { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
-    { "env-only", 0, NULL, "exactly this environment, nothing of the sandbox's", OPT_FLAG,
-      AT(env_only) },
-    { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
-    { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
-    { "label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it", OPT_LIST,
-      AT(labels) },
+    OPT_FLAG("detach", 'd', "do not wait: print its process id", proc_opts, detach),
+    OPT_LIST("env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", proc_opts,
+             env),
+    OPT_LIST("env-file", 0, "FILE", "environment from lines of KEY=VALUE", proc_opts, env_files),
+    OPT_FLAG("env-only", 0, "exactly this environment, nothing of the sandbox's", proc_opts,
+             env_only),
+    OPT_STR("user", 'u', "USER", "name or uid inside", proc_opts, user),
+    OPT_STR("workdir", 'w', "DIR", "directory to start in", proc_opts, workdir),
+    OPT_LIST("label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it",
+             proc_opts, labels),
     OPT_END
 };
 

@@ -15,16 +15,16 @@ typedef struct args {
 } args;
 
 static const opt_def defs[] = {
-    { "interactive", 'i', NULL, "input", OPT_FLAG, offsetof(args, input) },
-    { "tty", 't', NULL, "terminal", OPT_FLAG, offsetof(args, tty) },
-    { "name", 'n', "NAME", "a name", OPT_STR, offsetof(args, name) },
-    { "memory", 'm', "SIZE", "memory", OPT_SIZE, offsetof(args, memory), 1u << 20, 1ull << 40 },
-    { "pids", 0, "N", "processes", OPT_NUM, offsetof(args, pids), 1, CAY_UNLIMITED },
-    { "ttl", 0, "TIME", "time", OPT_MS, offsetof(args, ttl), 1 },
-    { "cpus", 0, "N", "cpus", OPT_CPUS, offsetof(args, cpus) },
-    { "mode", 0, "MODE", "mode", OPT_MODE, offsetof(args, mode) },
-    { "keep", 0, "N", "how many", OPT_NUM, offsetof(args, keep), 1, 100, .bare = "20" },
-    { "env", 'e', "KEY=VALUE", "environment", OPT_LIST, offsetof(args, env) },
+    OPT_FLAG("interactive", 'i', "input", args, input),
+    OPT_FLAG("tty", 't', "terminal", args, tty),
+    OPT_STR("name", 'n', "NAME", "a name", args, name),
+    OPT_SIZE("memory", 'm', "SIZE", "memory", args, memory, 1u << 20, 1ull << 40),
+    OPT_NUM("pids", 0, "N", "processes", args, pids, 1, CAY_UNLIMITED),
+    OPT_MS("ttl", 0, "TIME", "time", args, ttl, 1),
+    OPT_CPUS("cpus", 0, "N", "cpus", args, cpus),
+    OPT_MODE("mode", 0, "MODE", "mode", args, mode),
+    OPT_NUM("keep", 0, "N", "how many", args, keep, 1, 100, .bare = "20"),
+    OPT_LIST("env", 'e', "KEY=VALUE", "environment", args, env),
     OPT_END
 };
 

@@ -3,57 +3,60 @@
  * them. */
 #include "chat.h"
 
-#define AT(field) offsetof(chat_args, field)
 static const opt_def defs[] = {
-    { "model", 0, "NAME",
-      "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR,
-      AT(model) },
-    { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)",
-      OPT_STR, AT(base_url) },
-    { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR,
-      AT(api) },
-    { "key", 0, "SOURCE",
-      "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR,
-      AT(key) },
-    { "header", 0, "NAME: VALUE",
-      "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, "
-      "one a line)",
-      OPT_LIST, AT(headers) },
-    { "context-window", 0, "TOKENS",
-      "what the model can see at once: at 9 tenths of it the history is compacted (default by its "
-      "name)",
-      OPT_NUM, AT(window), 1024, 1000000000 },
-    { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
-    { "session", 0, "NAME", "go on with this session, or begin one of that name", OPT_STR,
-      AT(session) },
-    { "agent", 0, "NAME", "whose memory it has (default \"default\")", OPT_STR, AT(agent) },
-    { "auto-approve", 0, NULL, "run commands and patches without asking", OPT_FLAG,
-      AT(auto_approve) },
-    { "sandbox", 0, "PROVIDER",
-      "where it works: native (default), docker, podman, process, or none for no wall at all",
-      OPT_STR, AT(sandbox) },
-    { "sandbox-id", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox_id) },
-    { "sandbox-setup", 0, "FILE", "a shell script that is run in a new sandbox first", OPT_STR,
-      AT(setup) },
-    { "empty", 0, NULL, "begin with an empty workspace instead of the current directory", OPT_FLAG,
-      AT(empty) },
-    { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
-    { "mcp", 0, "COMMAND|URL|FILE",
-      "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that "
-      "a mcp.json lists",
-      OPT_LIST, AT(mcp) },
-    { "hosted", 0, "TOOL",
-      "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
-      "file_search:STORE, mcp:LABEL=URL, or JSON",
-      OPT_LIST, AT(hosted) },
-    { "max-turns", 0, "N", "most times the model is asked for one message (default 100)", OPT_NUM,
-      AT(max_turns), 1, 100000 },
-    { "no-splash", 0, NULL, "begin without a greeting", OPT_FLAG, AT(no_splash) },
+    OPT_STR("model", 0, "NAME",
+            "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", chat_args,
+            model),
+    OPT_STR("base-url", 0, "URL",
+            "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", chat_args,
+            base_url),
+    OPT_STR("api", 0, "responses|websocket|chat", "what is spoken there (default responses)",
+            chat_args, api),
+    OPT_STR("key", 0, "SOURCE",
+            "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", chat_args,
+            key),
+    OPT_LIST("header", 0, "NAME: VALUE",
+             "send this header too; a value env:NAME or file:PATH is read there (also "
+             "$CAY_MODEL_HEADERS, "
+             "one a line)",
+             chat_args, headers),
+    OPT_NUM("context-window", 0, "TOKENS",
+            "what the model can see at once: at 9 tenths of it the history is compacted (default "
+            "by its "
+            "name)",
+            chat_args, window, 1024, 1000000000),
+    OPT_STR("effort", 0, "WORD", "how hard it thinks: low, medium, high", chat_args, effort),
+    OPT_STR("session", 0, "NAME", "go on with this session, or begin one of that name", chat_args,
+            session),
+    OPT_STR("agent", 0, "NAME", "whose memory it has (default \"default\")", chat_args, agent),
+    OPT_FLAG("auto-approve", 0, "run commands and patches without asking", chat_args, auto_approve),
+    OPT_STR("sandbox", 0, "PROVIDER",
+            "where it works: native (default), docker, podman, process, or none for no wall at all",
+            chat_args, sandbox),
+    OPT_STR("sandbox-id", 0, "ID", "work in this sandbox, and leave it there", chat_args,
+            sandbox_id),
+    OPT_STR("sandbox-setup", 0, "FILE", "a shell script that is run in a new sandbox first",
+            chat_args, setup),
+    OPT_FLAG("empty", 0, "begin with an empty workspace instead of the current directory",
+             chat_args, empty),
+    OPT_STR("skills", 0, "DIR", "directories with a SKILL.md that it may load", chat_args, skills),
+    OPT_LIST("mcp", 0, "COMMAND|URL|FILE",
+             "tools of an MCP server: a command in a sandbox of its own, or an address; or of "
+             "those that "
+             "a mcp.json lists",
+             chat_args, mcp),
+    OPT_LIST("hosted", 0, "TOOL",
+             "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
+             "file_search:STORE, mcp:LABEL=URL, or JSON",
+             chat_args, hosted),
+    OPT_NUM("max-turns", 0, "N", "most times the model is asked for one message (default 100)",
+            chat_args, max_turns, 1, 100000),
+    OPT_FLAG("no-splash", 0, "begin without a greeting", chat_args, no_splash),
     OPT_END
 };
 static const opt_def reset_defs[] = {
-    { "agent", 0, "NAME", "whose memory is emptied", OPT_STR, AT(agent) },
-    { "target", 0, "OTHER", "give it a copy of this one's memory instead", OPT_STR, AT(target) },
+    OPT_STR("agent", 0, "NAME", "whose memory is emptied", chat_args, agent),
+    OPT_STR("target", 0, "OTHER", "give it a copy of this one's memory instead", chat_args, target),
     OPT_END
 };
 
