@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay audit ls, verify: who did what, and whether it is all still there. */
 #include "main.h"
-#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -43,13 +42,10 @@ static int on_line(const cay_audit *a, void *arg)
 {
     out_list *r = arg;
     char when[OUT_HUMAN];
-    if (cli.json) {
-        out_json *j = &r->json;
-        show_object(j, &cay__audit_shape, a);
-    } else if (cli.quiet) {
-        out_fmt("%" PRIu64 "\n", a->seq);
-    } else {
-        out_cellf(&r->table, OUT_DIM, "%" PRIu64, a->seq);
+    char seq[24];
+    snprintf(seq, sizeof seq, "%" PRIu64, a->seq);
+    if (!show_item(r, &cay__audit_shape, a, seq)) {
+        out_cell(&r->table, OUT_DIM, seq);
         out_cell(&r->table, OUT_PLAIN, out_time(when, a->time_ms));
         out_cell(&r->table, OUT_PLAIN, a->actor);
         out_cell(&r->table, OUT_PLAIN, cay__text_or(a->tenant, "-"));
@@ -98,11 +94,8 @@ static const opt_def verify_defs[] = {
 static void print_proof(const cay_audit_proof *p)
 {
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        show_object(&j, &cay__audit_proof_shape,
-                    &(cay__audit_proof_told){ .p = *p, .sound = !*p->why });
-        js_flush(&j);
-        cay__buf_clear(&j.b);
+        const cay__audit_proof_told told = { .p = *p, .sound = !*p->why };
+        show_print(&cay__audit_proof_shape, &told);
         return;
     }
     if (!p->last) {

@@ -2,7 +2,7 @@
 /* cay template build, log, builds, prune: templates made by the steps of a file. */
 #include "show.h"
 #include "main.h"
-#include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/build.h>
@@ -331,11 +331,7 @@ static int on_build(const cay_build_info *b, void *arg)
 {
     out_list *r = arg;
     char t[OUT_HUMAN], s[OUT_HUMAN];
-    if (cli.json) {
-        out_json *j = &r->json;
-        show_object(j, &cay__build_shape, b);
-    }
-    if (cli.json || out_list_name(b->id))
+    if (show_item(r, &cay__build_shape, b, b->id))
         return 0;
     out_style style = OUT_WARN;
     if (!strcmp(b->state, "ready"))
@@ -371,11 +367,7 @@ static int on_cache(const cay_build_cache *c, void *arg)
 {
     out_list *r = arg;
     char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
-    if (cli.json) {
-        out_json *j = &r->json;
-        show_object(j, &cay__build_cache_shape, c);
-    }
-    if (cli.json || out_list_name(c->volume))
+    if (show_item(r, &cay__build_cache_shape, c, c->volume))
         return 0;
     out_cell(&r->table, OUT_BOLD, cay__text_or(c->id, "-"));
     out_cell(&r->table, OUT_PLAIN, c->tenant);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay files ls, cat, put, stat, find, grep, watch: looking at files, and putting one in place. */
 #include "files.h"
-#include "parse.h"
 #include "show.h"
+#include "parse.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -46,10 +46,7 @@ const char *file_mode_text(char *buf, const cay_stat *st)
 
 void file_json(out_json *j, const char *path, const cay_stat *st)
 {
-    cay_dirent e = { .path = path, .st = *st };
-    if (st->type != CAY_LINK)
-        e.st.target[0] = 0;
-    show_object(j, &cay__file_shape, &e);
+    show_object(j, &cay__file_shape, &(cay_dirent){ .path = path, .st = *st });
 }
 
 typedef struct files_view {
@@ -76,7 +73,7 @@ static int on_entry(const cay_dirent *e, void *arg)
 {
     files_view *v = arg;
     if (cli.json) {
-        file_json(&v->json, e->path, &e->st);
+        show_object(&v->json, &cay__file_shape, e);
     } else if (v->wide) {
         add_wide(&v->table, e);
     } else if (v->zero) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay files grep and watch: finding text, and seeing what changes. */
 #include "files.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <inttypes.h>
@@ -27,13 +28,7 @@ static int on_match(const cay_match *m, void *arg)
     grep_args *a = arg;
     a->found++;
     if (cli.json) {
-        js_open(&a->json, '{');
-        js_kstr(&a->json, "path", m->path);
-        js_ku64(&a->json, "line", m->line);
-        js_ku64(&a->json, "column", m->column);
-        js_key(&a->json, "text");
-        js_bytes(&a->json, m->text, m->text_len);
-        js_close(&a->json, '}');
+        show_object(&a->json, &cay__match_shape, m);
     } else if (a->names) {
         if (strcmp(a->last, m->path)) {
             cay__str_copy(a->last, sizeof a->last, m->path);
@@ -117,13 +112,7 @@ static void print_change(const cay_watch_event *e)
 {
     if (cli.json) {
         out_json j = OUT_JSON(false);
-        js_open(&j, '{');
-        js_kstr(&j, "change", change_word(e->change));
-        js_kstr(&j, "path", e->path);
-        if (e->from && *e->from)
-            js_kstr(&j, "from", e->from);
-        js_kbool(&j, "directory", e->dir);
-        js_close(&j, '}');
+        show_object(&j, &cay__watch_event_shape, e);
         js_flush(&j);
         return;
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay net show, set, allow, deny, why, presets: what a sandbox may reach. */
 #include "main.h"
-#include "out.h"
-#include "parse.h"
 #include "show.h"
+#include "parse.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/policy.h>
@@ -51,11 +50,7 @@ static int show_sandbox_policy(cli_call *c, cay_err *err)
     CAY_TRY(cay_policy_to_json(text, &json, err));
     if (cli.json) {
         out_json j = OUT_JSON(false);
-        js_open(&j, '{');
-        js_ku64(&j, "revision", revision);
-        js_key(&j, "policy");
-        js_raw(&j, json);
-        js_close(&j, '}');
+        show_object(&j, &cay__policy_shape, &(cay__revised){ revision, json });
         js_flush(&j);
     } else if (cli.quiet) {
         for (const char *const *r = p->rules; *r; r++)
@@ -84,9 +79,7 @@ static int print_revision(uint64_t revision)
 {
     if (cli.json) {
         out_json j = OUT_JSON(false);
-        js_open(&j, '{');
-        js_ku64(&j, "revision", revision);
-        js_close(&j, '}');
+        show_object(&j, &cay__revision_shape, &(cay__revised){ revision, NULL });
         js_flush(&j);
     } else if (revision) {
         out_note("cay: revision %llu holds", (unsigned long long)revision);
@@ -226,13 +219,6 @@ static int take_place(const char *text, char *host, size_t cap, uint16_t *port, 
     return 0;
 }
 
-static void why_json(const char *host, uint16_t port, const cay_net_verdict *v)
-{
-    out_json j = OUT_JSON(true);
-    show_object(&j, &cay__verdict_shape, &(cay__net_judged){ host, port, *v });
-    js_flush(&j);
-}
-
 static const char *why_text(const cay_net_verdict *v)
 {
     static const struct {
@@ -263,7 +249,7 @@ static int explain_verdict(cli_call *c, cay_err *err)
     CAY_TRY(cay_net_why(c->sb, NULL, host, port, &v, err));
     cli_net_operator();
     if (cli.json) {
-        why_json(host, port, &v);
+        show_print(&cay__verdict_shape, &(cay__net_judged){ host, port, v });
         if (v.allow)
             return CLI_OK;
         return CLI_FAIL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay pool set, ls, rm: sandboxes of a template that are ready before anybody asks. */
 #include "main.h"
-#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/pool.h>
@@ -54,9 +53,7 @@ const cli_verb cli_pool_set = {
 static int on_pool(const cay_pool *w, void *arg)
 {
     out_list *r = arg;
-    if (cli.json) {
-        show_object(&r->json, &cay__pool_shape, w);
-    } else if (!out_list_name(w->template_)) {
+    if (!show_item(r, &cay__pool_shape, w, w->template_)) {
         out_cell(&r->table, OUT_BOLD, w->template_);
         out_cell(&r->table, OUT_PLAIN, w->tenant);
         out_cellf(&r->table, OUT_PLAIN, "%u", w->low);

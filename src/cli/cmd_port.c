@@ -2,7 +2,6 @@
 /* cay port ls, forward, connect: servers inside, reached from here. */
 #include "main.h"
 #include "parse.h"
-#include "out.h"
 #include "show.h"
 #include <arpa/inet.h>
 #include <base/base.h>
@@ -10,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -18,12 +18,10 @@ enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 static int on_port(const cay_port *p, void *arg)
 {
     out_list *v = arg;
-    if (cli.json) {
-        show_object(&v->json, &cay__port_shape, p);
-    } else if (cli.quiet) {
-        out_fmt("%u\n", p->port);
-    } else {
-        out_cellf(&v->table, OUT_BOLD, "%u", p->port);
+    char port[8];
+    snprintf(port, sizeof port, "%u", p->port);
+    if (!show_item(v, &cay__port_shape, p, port)) {
+        out_cell(&v->table, OUT_BOLD, port);
         out_cell(&v->table, OUT_PLAIN, p->address);
         out_cellf(&v->table, OUT_PLAIN, p->pid ? "%d" : "-", p->pid);
     }

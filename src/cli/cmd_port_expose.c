@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay port expose, unexpose, exposed: tokens for ports, for the preview proxy of a server. */
 #include "main.h"
-#include "out.h"
-#include "parse.h"
 #include "show.h"
+#include "parse.h"
 #include <base/base.h>
+#include <stdio.h>
 
 typedef struct expose_args {
     uint64_t expires_ms;
@@ -14,11 +14,6 @@ static const opt_def expose_defs[] = { OPT_MS("expires", 0, "TIME",
                                               "how long the token holds (default 1d, at most 7d)",
                                               expose_args, expires_ms, 1000, 7 * 86400000ull),
                                        OPT_END };
-
-static void exposed_json(out_json *j, const cay_exposed *e)
-{
-    show_object(j, &cay__exposed_shape, &(cay__exposed_told){ .e = *e });
-}
 
 static int expose_port(cli_call *c, cay_err *err)
 {
@@ -31,9 +26,9 @@ static int expose_port(cli_call *c, cay_err *err)
     CAY_TRY(cli_find(c, err));
     CAY_TRY(cay_port_expose(c->sb, port, a->expires_ms, &e, err));
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        exposed_json(&j, &e);
-        js_flush(&j);
+        cay__exposed_told told = { .e = e };
+        show_print(&cay__exposed_shape, &told);
+        explicit_bzero(&told, sizeof told);
     } else {
         out_fmt("%s\n", e.token);
         out_note("cay: opens port %u of %s until %s; it is not shown again", port,
@@ -80,12 +75,11 @@ static int on_exposed(const cay_exposed *e, void *arg)
 {
     out_list *r = arg;
     char when[OUT_HUMAN];
-    if (cli.json)
-        exposed_json(&r->json, e);
-    else if (cli.quiet)
-        out_fmt("%u\n", e->port);
-    else {
-        out_cellf(&r->table, OUT_BOLD, "%u", e->port);
+    char port[8];
+    const cay__exposed_told told = { .e = *e };
+    snprintf(port, sizeof port, "%u", e->port);
+    if (!show_item(r, &cay__exposed_shape, &told, port)) {
+        out_cell(&r->table, OUT_BOLD, port);
         out_cell(&r->table, OUT_PLAIN, out_time(when, e->expires_ms));
     }
     return 0;

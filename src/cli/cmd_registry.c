@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template login, logins, logout: who we are to registries. */
 #include "main.h"
-#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/template.h>
@@ -85,10 +84,8 @@ static int on_login(const char *tenant, const char *host, int64_t changed_ms, vo
 {
     out_list *r = arg;
     char when[OUT_HUMAN];
-    if (cli.json) {
-        show_object(&r->json, &cay__registry_shape,
-                    &(cay__registry_told){ host, tenant, changed_ms });
-    } else if (!out_list_name(host)) {
+    const cay__registry_told told = { host, tenant, changed_ms };
+    if (!show_item(r, &cay__registry_shape, &told, host)) {
         out_cell(&r->table, OUT_BOLD, host);
         out_cell(&r->table, OUT_PLAIN, tenant);
         out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));

@@ -2,9 +2,8 @@
 /* cay secret set, ls, rm, renew: values that no sandbox ever sees. */
 #include "sandbox_options.h"
 #include "main.h"
-#include "out.h"
-#include "pump.h"
 #include "show.h"
+#include "pump.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/policy.h>
@@ -63,9 +62,8 @@ static int on_secret(const char *name, int64_t changed_ms, void *arg)
 {
     out_list *r = arg;
     char when[OUT_HUMAN];
-    if (cli.json) {
-        show_object(&r->json, &cay__secret_shape, &(cay__secret_told){ name, changed_ms });
-    } else if (!out_list_name(name)) {
+    const cay__secret_told told = { name, changed_ms };
+    if (!show_item(r, &cay__secret_shape, &told, name)) {
         out_cell(&r->table, OUT_BOLD, name);
         out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
     }

@@ -9,23 +9,10 @@
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
-void show_snapshot_json(out_json *j, const cay_snapshot *s)
-{
-    show_object(j, &cay__snapshot_shape, s);
-}
-
-static void print_json(const cay_snapshot *s)
-{
-    out_json j = OUT_JSON(true);
-    show_snapshot_json(&j, s);
-    js_flush(&j);
-    cay__buf_clear(&j.b);
-}
-
 void cli_snapshot_print(const cay_snapshot *s)
 {
     if (cli.json)
-        print_json(s);
+        show_print(&cay__snapshot_shape, s);
     else
         out_fmt("%s\n", s->id);
 }
@@ -97,9 +84,7 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     out_list *r = arg;
     out_table *t = &r->table;
     char text[OUT_HUMAN];
-    if (cli.json)
-        show_snapshot_json(&r->json, s);
-    if (cli.json || out_list_name(s->id))
+    if (show_item(r, &cay__snapshot_shape, s, s->id))
         return out_broken();
     out_cell(t, OUT_BOLD, s->id);
     out_cell(t, OUT_PLAIN, cay__text_or(s->label, s->automatic ? "(checkpoint)" : "-"));
@@ -148,7 +133,7 @@ static int inspect_snapshot(cli_call *c, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_TRY(cay_client_snapshot(c->client, NULL, c->argv[0], &s, err));
-    print_json(s);
+    show_print(&cay__snapshot_shape, s);
     return CLI_OK;
 }
 

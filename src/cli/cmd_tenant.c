@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay tenant create, ls, set, rm: who shares this machine, and how much each may have. */
 #include "main.h"
-#include "out.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/access.h>
@@ -111,9 +110,7 @@ static int on_tenant(const cay_tenant *t, void *arg)
 {
     out_list *r = arg;
     char a[OUT_HUMAN], b[OUT_HUMAN];
-    if (cli.json) {
-        show_object(&r->json, &cay__tenant_shape, t);
-    } else if (!out_list_name(t->name)) {
+    if (!show_item(r, &cay__tenant_shape, t, t->name)) {
         out_cell(&r->table, OUT_BOLD, t->name);
         count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);
         count_cell(&r->table, t->used.cpu_milli, t->most.cpu_milli, 1000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "show.h"
+#include "cli.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <inttypes.h>
@@ -106,6 +107,20 @@ void show_object(out_json *j, const cay__shape *s, const void *obj)
     js_open(j, '{');
     show_members(j, s, obj);
     js_close(j, '}');
+}
+
+void show_print(const cay__shape *s, const void *obj)
+{
+    out_json j = OUT_JSON(true);
+    show_object(&j, s, obj);
+    js_flush(&j);
+}
+
+bool show_item(out_list *r, const cay__shape *s, const void *obj, const char *name)
+{
+    if (cli.json)
+        show_object(&r->json, s, obj);
+    return cli.json || out_list_name(name);
 }
 
 const char *show_wall(const cay_info *i)

@@ -6,13 +6,16 @@
 #include "out.h"
 #include <cay/build.h>
 #include <cay/client.h>
+#include <cay/workspace.h>
+#include <pthread.h>
 #include <wire/shapes.h>
 
 /* An object by its shape, for --json; its members alone, between js_open() and js_close(). */
 void show_object(out_json *j, const cay__shape *s, const void *obj);
 void show_members(out_json *j, const cay__shape *s, const void *obj);
-#include <cay/workspace.h>
-#include <pthread.h>
+void show_print(const cay__shape *s, const void *obj); /* the object alone, with a newline */
+/* An item of a list: with --json its object, with --quiet its name; false: its cells are wanted. */
+bool show_item(out_list *r, const cay__shape *s, const void *obj, const char *name);
 
 /* cmd_template.c */
 struct cay_template;
@@ -24,7 +27,6 @@ void cli_template_print(const struct cay_template *t); /* its id, or all of it a
 
 /* cmd_snapshot.c */
 struct cay_snapshot;
-void show_snapshot_json(out_json *j, const struct cay_snapshot *s);
 void cli_snapshot_print(const struct cay_snapshot *s); /* its id, or all of it as JSON */
 /* What is told beside it, as JSON, or NULL. */
 typedef struct show_more {
