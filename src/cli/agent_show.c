@@ -220,15 +220,13 @@ static void json_line(const cay_run_event *ev)
                                          [CAY_RUN_AGENT] = "agent",
                                          [CAY_RUN_ITEM] = "item",
                                          [CAY_RUN_NOTE] = "note" };
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_kstr(&j, "event", kinds[ev->kind]);
     js_kstr(&j, "name", ev->name);
     js_kstr(&j, "agent", ev->agent ? ev->agent->name : "");
     js_key(&j, "data");
     js_raw(&j, ev->json);
-    js_close(&j, '}');
-    js_flush(&j);
+    js_end(&j, '}');
 }
 
 int agent_show_event(void *arg, const cay_run_event *ev)
@@ -249,8 +247,7 @@ int agent_show_event(void *arg, const cay_run_event *ev)
 
 static void json_result(const cay_run_result *r, const char *state_file)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_kstr(&j, "event", r->output ? "result" : "interrupted");
     js_key(&j, "output");
     r->output ? js_str(&j, r->output) : js_null(&j);
@@ -284,8 +281,7 @@ static void json_result(const cay_run_result *r, const char *state_file)
     js_close(&j, ']');
     js_key(&j, "state_file");
     state_file && !r->output ? js_str(&j, state_file) : js_null(&j);
-    js_close(&j, '}');
-    js_flush(&j);
+    js_end(&j, '}');
 }
 
 void agent_show_result(agent_show *s, const cay_run_result *r, const char *state_file)

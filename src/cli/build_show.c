@@ -164,8 +164,7 @@ void build_show_close(build_show *v)
 
 void build_show_json(const cay_build_event *e)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_ki64(&j, "time_ms", e->time_ms);
     js_kstr(&j, "kind", cay_build_event_name(e->kind));
     js_ku64(&j, "step", e->step);
@@ -174,7 +173,5 @@ void build_show_json(const cay_build_event *e)
         js_kbool(&j, "cached", e->cached);
     js_key(&j, "text");
     js_bytes(&j, e->text, e->len);
-    js_close(&j, '}');
-    js_flush(&j);
-    cay__buf_clear(&j.b);
+    js_end(&j, '}');
 }

@@ -91,7 +91,7 @@ static int check_operands(const cli_verb *v, int n, cay_err *err)
     if ((unsigned)n < v->min)
         return cay_fail(err, CAY_EINVAL, "%s; usage: cay %s %s",
                         n ? "something is missing" : "nothing to work on", v->name, v->operands);
-    if ((unsigned)n > v->max)
+    if ((unsigned)n > CAY_OR(v->max, v->min))
         return cay_fail(err, CAY_EINVAL, "too many words; usage: cay %s %s", v->name, v->operands);
     return 0;
 }
@@ -282,8 +282,7 @@ static void write_line(const char *text, size_t n)
 
 static void error_json(const cay_err *err)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_key(&j, "error");
     js_open(&j, '{');
     js_kstr(&j, "code", cay_code_name(err->code));

@@ -73,6 +73,7 @@ enum {
 
 #define CLI_ANY UINT32_MAX
 struct cli_verb {
+    /* Rows begin with these three: */
     const char *name;     /* "run", "files ls" */
     const char *operands; /* "[OPTIONS] ID -- COMMAND [ARG…]" without the name; NULL: a heading */
     const char *summary;  /* one line */
@@ -84,7 +85,7 @@ struct cli_verb {
     } opts[4];
     size_t size;         /* of the struct given to fn, zeroed and filled */
     size_t stop_after;   /* as in opt_spec */
-    unsigned min, max;   /* operands */
+    unsigned min, max;   /* operands; max 0: no more than min */
     const char *program; /* of libexec, that does it: it gets all the words as they are; or NULL */
     unsigned needs;      /* CLI_CLIENT … */
     int arg;             /* tells a function of several verbs which one it is */

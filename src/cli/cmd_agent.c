@@ -537,9 +537,9 @@ static int run_agent(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_agent = {
-    .name = "agent",
-    .operands = "[OPTIONS] TASK",
-    .summary = "give an agent one task in a sandbox",
+    "agent",
+    "[OPTIONS] TASK",
+    "give an agent one task in a sandbox",
     .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed "
             "afterwards, unless it stands --on a directory. Its key stays outside. The\n"
             "answer goes to standard output, progress to standard error. The status is 0 when it "

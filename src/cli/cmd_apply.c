@@ -135,9 +135,9 @@ static int apply_changes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_apply = {
-    .name = "apply",
-    .operands = "[OPTIONS] ID [PATH…]",
-    .summary = "take over what a sandbox changed into the directory it was made on",
+    "apply",
+    "[OPTIONS] ID [PATH…]",
+    "take over what a sandbox changed into the directory it was made on",
     .text = "For sandboxes of `cay run --on DIR` and `cay create --on DIR`. Asks for each change "
             "on a terminal. What changed in\n"
             "the directory meanwhile is a conflict and left, unless --force. Files that tools run "

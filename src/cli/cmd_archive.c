@@ -23,15 +23,12 @@ static int on_progress(uint64_t files, uint64_t bytes, void *arg)
 static void print_archived(const char *where, const cay_archived *a)
 {
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        js_open(&j, '{');
+        out_json j = js_begin(true, '{');
         js_kstr(&j, "archive", where);
         js_kstr(&j, "digest", a->digest);
         js_ku64(&j, "files", a->files);
         js_ku64(&j, "bytes", a->bytes);
-        js_close(&j, '}');
-        js_flush(&j);
-        cay__buf_clear(&j.b);
+        js_end(&j, '}');
     } else if (!cli.quiet) {
         out_fmt("%s\n", where);
     }
@@ -112,9 +109,9 @@ static int export_run(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_export = {
-    .name = "snapshot export",
-    .operands = "[OPTIONS] SNAPSHOT|ID",
-    .summary = "write a snapshot into an archive",
+    "snapshot export",
+    "[OPTIONS] SNAPSHOT|ID",
+    "write a snapshot into an archive",
     .text = "The archive has everything above the template; with --since only what changed after "
             "another snapshot. Of a sandbox a snapshot is taken\n"
             "for it. Without -o it is named by the snapshot's id. Its digest is in it, and is "
@@ -124,7 +121,6 @@ const cli_verb cli_snapshot_export = {
                 "  cay snapshot export --format tar c7f -o - | tar tv",
     CLI_OPTS(export_defs, export_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = export_run,
 };
@@ -174,9 +170,9 @@ static int import_run(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_import = {
-    .name = "snapshot import",
-    .operands = "[OPTIONS] FILE",
-    .summary = "make a snapshot of an archive, and print its id",
+    "snapshot import",
+    "[OPTIONS] FILE",
+    "make a snapshot of an archive, and print its id",
     .text =
         "FILE is what `cay snapshot export` wrote, or a tar (plain or compressed) or JSON of an "
         "Agents SDK, which becomes /workspace; - is standard\n"
@@ -185,7 +181,6 @@ const cli_verb cli_snapshot_import = {
                 "  cay run --from $(cay snapshot import workspace.tar) -- ls",
     CLI_OPTS(import_defs, import_args),
     .min = 1,
-    .max = 1,
     .fn = import_run,
 };
 
@@ -219,9 +214,9 @@ static int push_run(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_push = {
-    .name = "snapshot push",
-    .operands = "[OPTIONS] SNAPSHOT|ID STORE",
-    .summary = "keep a snapshot's archive in a store",
+    "snapshot push",
+    "[OPTIONS] SNAPSHOT|ID STORE",
+    "keep a snapshot's archive in a store",
     .text = "STORE is a directory, http://… or https://… (one PUT), or s3://BUCKET/KEY by rclone, "
             "with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and\n"
             "AWS_ENDPOINT_URL of the environment. It gets the whole archive or nothing.",
@@ -231,7 +226,6 @@ const cli_verb cli_snapshot_push = {
         "  cay snapshot push tested s3://bucket/tested.tar.zst",
     CLI_OPTS(push_defs, export_args),
     .min = 2,
-    .max = 2,
     .needs = CLI_CLIENT,
     .fn = push_run,
 };
@@ -269,9 +263,9 @@ static int pull_run(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_pull = {
-    .name = "snapshot pull",
-    .operands = "[OPTIONS] STORE",
-    .summary = "make a snapshot of an archive in a store, and print its id",
+    "snapshot pull",
+    "[OPTIONS] STORE",
+    "make a snapshot of an archive in a store, and print its id",
     .text = "STORE names one archive: a file, http://…, https://… or s3://BUCKET/KEY; see `cay "
             "snapshot push`. It is whole before it is read, and read as\n"
             "`cay snapshot import` reads it.",
@@ -279,7 +273,6 @@ const cli_verb cli_snapshot_pull = {
                 "  cay snapshot pull s3://bucket/tested.tar.zst",
     CLI_OPTS(pull_defs, import_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = pull_run,
 };

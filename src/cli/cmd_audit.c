@@ -41,17 +41,18 @@ static const opt_def ls_defs[] = {
 static int on_line(const cay_audit *a, void *arg)
 {
     out_list *r = arg;
+    out_table *t = &r->table;
     char when[OUT_HUMAN];
     char seq[24];
     snprintf(seq, sizeof seq, "%" PRIu64, a->seq);
     if (!show_item(r, &cay__audit_shape, a, seq)) {
-        out_cell(&r->table, OUT_DIM, seq);
-        out_cell(&r->table, OUT_PLAIN, out_time(when, a->time_ms));
-        out_cell(&r->table, OUT_PLAIN, a->actor);
-        out_cell(&r->table, OUT_PLAIN, cay__text_or(a->tenant, "-"));
-        out_cell(&r->table, OUT_BOLD, a->action);
-        out_cell(&r->table, OUT_PLAIN, cay__text_or(a->object, "-"));
-        out_cell(&r->table, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN, a->verdict);
+        out_cell(t, OUT_DIM, seq);
+        out_plain(t, out_time(when, a->time_ms));
+        out_plain(t, a->actor);
+        out_plain(t, cay__text_or(a->tenant, "-"));
+        out_cell(t, OUT_BOLD, a->action);
+        out_plain(t, cay__text_or(a->object, "-"));
+        out_cell(t, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN, a->verdict);
     }
     return out_broken();
 }
@@ -70,9 +71,9 @@ static int list_records(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_audit_ls = {
-    .name = "audit ls",
-    .operands = "[OPTIONS]",
-    .summary = "tell who did what, oldest first",
+    "audit ls",
+    "[OPTIONS]",
+    "tell who did what, oldest first",
     .examples = "  cay audit ls --tenant acme --since 1d\n"
                 "  cay audit ls --object cabc… --json",
     CLI_OPTS(ls_defs, audit_ls_args),
@@ -122,9 +123,9 @@ static int verify_audit(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_audit_verify = {
-    .name = "audit verify",
-    .operands = "[--head SEQ:HASH]",
-    .summary = "prove that no line was changed, taken out or put in",
+    "audit verify",
+    "[--head SEQ:HASH]",
+    "prove that no line was changed, taken out or put in",
     .text = "Keep the head that it prints somewhere else; given back later, it shows that nothing "
             "was taken from the end or written anew.",
     .examples = "  cay audit verify\n"

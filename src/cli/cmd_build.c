@@ -244,9 +244,9 @@ static int run_build(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_build = {
-    .name = "template build",
-    .operands = "[OPTIONS] DIRECTORY",
-    .summary = "make a template by a Dockerfile or a template file",
+    "template build",
+    "[OPTIONS] DIRECTORY",
+    "make a template by a Dockerfile or a template file",
     .text = "Steps run in a sandbox. Each that changes files is done once: the next build takes it "
             "from the cache as long as nothing before it, its variables and the "
             "files that it copies have changed. The log goes to standard error, the template's id "
@@ -258,7 +258,6 @@ const cli_verb cli_template_build = {
                 "step that failed",
     CLI_OPTS(build_defs, build_args),
     .min = 1,
-    .max = 1,
     .fn = run_build,
 };
 
@@ -315,14 +314,13 @@ static int show_log(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_log = {
-    .name = "template log",
-    .operands = "[OPTIONS] BUILD|NAME",
-    .summary = "what a build said; of a template's name: the last build of it",
+    "template log",
+    "[OPTIONS] BUILD|NAME",
+    "what a build said; of a template's name: the last build of it",
     .examples = "  cay template log tools:1\n"
                 "  cay template log -f b2k…",
     CLI_OPTS(log_defs, log_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = show_log,
 };
@@ -330,6 +328,7 @@ const cli_verb cli_template_log = {
 static int on_build(const cay_build_info *b, void *arg)
 {
     out_list *r = arg;
+    out_table *table = &r->table;
     char t[OUT_HUMAN], s[OUT_HUMAN];
     if (show_item(r, &cay__build_shape, b, b->id))
         return 0;
@@ -338,13 +337,12 @@ static int on_build(const cay_build_info *b, void *arg)
         style = OUT_GOOD;
     else if (!strcmp(b->state, "failed") || !strcmp(b->state, "lost"))
         style = OUT_BAD;
-    out_cell(&r->table, OUT_BOLD, b->id);
-    out_cell(&r->table, style, b->state);
-    out_cell(&r->table, OUT_PLAIN, cay__text_or(b->names, "-"));
-    out_cellf(&r->table, OUT_PLAIN, "%u/%u", b->step, b->steps);
-    out_cell(&r->table, OUT_PLAIN,
-             b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
-    out_cell(&r->table, OUT_DIM, out_time(t, b->started_ms));
+    out_cell(table, OUT_BOLD, b->id);
+    out_cell(table, style, b->state);
+    out_plain(table, cay__text_or(b->names, "-"));
+    out_cellf(table, OUT_PLAIN, "%u/%u", b->step, b->steps);
+    out_plain(table, b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
+    out_cell(table, OUT_DIM, out_time(t, b->started_ms));
     return 0;
 }
 
@@ -354,9 +352,9 @@ static int list_builds(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_builds = {
-    .name = "template builds",
-    .operands = "",
-    .summary = "list the builds there were, the newest first",
+    "template builds",
+    "",
+    "list the builds there were, the newest first",
     .examples = "  cay template builds",
     .needs = CLI_CLIENT,
     .columns = "BUILD|STATE|TEMPLATE|>STEP|>TIME|BEGUN",
@@ -366,14 +364,15 @@ const cli_verb cli_template_builds = {
 static int on_cache(const cay_build_cache *c, void *arg)
 {
     out_list *r = arg;
+    out_table *table = &r->table;
     char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
     if (show_item(r, &cay__build_cache_shape, c, c->volume))
         return 0;
-    out_cell(&r->table, OUT_BOLD, cay__text_or(c->id, "-"));
-    out_cell(&r->table, OUT_PLAIN, c->tenant);
-    out_cell(&r->table, OUT_PLAIN, out_size(size, c->bytes));
-    out_cell(&r->table, OUT_DIM, out_size(most, c->limit));
-    out_cell(&r->table, OUT_DIM, c->used_ms ? out_time(t, c->used_ms) : "-");
+    out_cell(table, OUT_BOLD, cay__text_or(c->id, "-"));
+    out_plain(table, c->tenant);
+    out_plain(table, out_size(size, c->bytes));
+    out_cell(table, OUT_DIM, out_size(most, c->limit));
+    out_cell(table, OUT_DIM, c->used_ms ? out_time(t, c->used_ms) : "-");
     return 0;
 }
 
@@ -383,9 +382,9 @@ static int list_caches(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_caches = {
-    .name = "template caches",
-    .operands = "",
-    .summary = "list the caches that builds keep (RUN --mount=type=cache), with their size",
+    "template caches",
+    "",
+    "list the caches that builds keep (RUN --mount=type=cache), with their size",
     .text =
         "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
     .examples = "  cay template caches",
@@ -406,9 +405,9 @@ static int prune_builds(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_prune = {
-    .name = "template prune",
-    .operands = "",
-    .summary = "forget what builds keep of their steps; templates stay",
+    "template prune",
+    "",
+    "forget what builds keep of their steps; templates stay",
     .examples = "  cay template prune",
     .needs = CLI_CLIENT,
     .fn = prune_builds,

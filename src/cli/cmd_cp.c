@@ -142,9 +142,9 @@ static int copy_files(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_cp = {
-    .name = "cp",
-    .operands = "[-p] ID:PATH LOCAL | LOCAL ID:PATH | ID:PATH ID:PATH",
-    .summary = "copy files and directories into and out of a sandbox",
+    "cp",
+    "[-p] ID:PATH LOCAL | LOCAL ID:PATH | ID:PATH ID:PATH",
+    "copy files and directories into and out of a sandbox",
     .text = "`-` is standard input or output. Directories go whole; links stay links and are not "
             "followed; sockets,\n"
             "FIFOs and devices are skipped aloud. A file appears under its name only when it is "
@@ -156,6 +156,5 @@ const cli_verb cli_cp = {
                 "  cay cp c7f:/etc/os-release - | head -1",
     CLI_OPTS(defs, cp_args),
     .min = 2,
-    .max = 2,
     .fn = copy_files,
 };

@@ -42,9 +42,9 @@ static int create_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_create = {
-    .name = "create",
-    .operands = "[OPTIONS]",
-    .summary = "make a sandbox and print its id",
+    "create",
+    "[OPTIONS]",
+    "make a sandbox and print its id",
     .text = "It lives until `cay rm`, its --ttl or its --idle time; no program of ours has to stay "
             "for that.",
     .examples = "  id=$(cay create)\n"

@@ -79,9 +79,9 @@ static int show_diff(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_diff = {
-    .name = "diff",
-    .operands = "[OPTIONS] A [B]",
-    .summary = "show what changed, as a list or a patch",
+    "diff",
+    "[OPTIONS] A [B]",
+    "show what changed, as a list or a patch",
     .text = "A and B are sandboxes, as they are now, or snapshots. Without B: from what sandbox A "
             "started from to what it is\n"
             "now; for one made on a directory (--on), from that directory. A added, M modified, D "

@@ -72,8 +72,7 @@ static void print_json(const cay_probe *p, const char *home, const doctor_rows *
         js_key(&j, "server");
         show_walls_json(&j, d->row, d->n);
     }
-    js_close(&j, '}');
-    js_flush(&j);
+    js_end(&j, '}');
 }
 
 static void print_text(const cay_probe *p, const char *home, const char *host, const doctor_rows *d)
@@ -143,9 +142,9 @@ static int run_doctor(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_doctor = {
-    .name = "doctor",
-    .operands = "[--need LEVEL] [--server]",
-    .summary = "tell how strong the wall is on this host, layer by layer, with remedies",
+    "doctor",
+    "[--need LEVEL] [--server]",
+    "tell how strong the wall is on this host, layer by layer, with remedies",
     .text = "on: enforced. soft: accounted or partly there. off: missing; the arrow says what "
             "would help.",
     .examples = "  cay doctor\n"

@@ -109,13 +109,10 @@ static int print_env_with_key(cli_call *c, const var *vars, size_t n, cay_err *e
             url);
     CAY_TRY(cay_key_create(c->client, &k, text, err));
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        js_open(&j, '{');
+        out_json j = js_begin(true, '{');
         for (size_t i = 0; i < n; i++)
             js_kstr(&j, vars[i].name, vars[i].key ? text : url);
-        js_close(&j, '}');
-        js_flush(&j);
-        cay__buf_clear(&j.b);
+        js_end(&j, '}');
     } else {
         for (size_t i = 0; i < n; i++)
             out_fmt("export %s=%s\n", vars[i].name, vars[i].key ? text : url);
@@ -142,9 +139,9 @@ static int print_cloudflare_env(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_e2b_env = {
-    .name = "e2b env",
-    .operands = "[OPTIONS]",
-    .summary = "print what makes E2B's SDKs use this server",
+    "e2b env",
+    "[OPTIONS]",
+    "print what makes E2B's SDKs use this server",
     .text = "Makes a key and prints four variables for a shell. Programs with E2B's SDK then work "
             "unchanged on this machine; docs/wire/e2b.md tells what is answered.",
     .examples = "  cay serve &\n"
@@ -157,9 +154,9 @@ const cli_verb cli_e2b_env = {
 };
 
 const cli_verb cli_cloudflare_env = {
-    .name = "cloudflare env",
-    .operands = "[OPTIONS]",
-    .summary = "print what makes the Agents SDK's Cloudflare client use this server",
+    "cloudflare env",
+    "[OPTIONS]",
+    "print what makes the Agents SDK's Cloudflare client use this server",
     .text =
         "Makes a key and prints two variables for a shell: the key, which the SDK reads itself, "
         "and the address to give as workerUrl. docs/wire/cloudflare.md tells what is answered.",

@@ -34,8 +34,7 @@ static void print_event(const cay_event *e)
 {
     char when[OUT_HUMAN];
     if (cli.json) {
-        out_json j = OUT_JSON(false);
-        js_open(&j, '{');
+        out_json j = js_begin(false, '{');
         js_ki64(&j, "time_ms", e->time_ms);
         js_ku64(&j, "seq", e->seq);
         js_kstr(&j, "sandbox", e->sandbox);
@@ -47,8 +46,7 @@ static void print_event(const cay_event *e)
             js_key(&j, "net");
             js_raw(&j, e->net->json);
         }
-        js_close(&j, '}');
-        js_flush(&j);
+        js_end(&j, '}');
         return;
     }
     out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(when, e->time_ms), out_off(1),
@@ -101,9 +99,9 @@ static int show_events(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_events = {
-    .name = "events",
-    .operands = "[-n N] [--for TIME] [ID]",
-    .summary = "print what happens to sandboxes and their commands from now on",
+    "events",
+    "[-n N] [--for TIME] [ID]",
+    "print what happens to sandboxes and their commands from now on",
     .text = "created paused resumed extended stopped removed exec exit service limit net; `lost` "
             "tells how many a slow reader missed.",
     .examples = "  cay events\n"

@@ -23,9 +23,9 @@ static int exec_command(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_exec = {
-    .name = "exec",
-    .operands = "[OPTIONS] ID [--] COMMAND [ARG…]",
-    .summary = "run a command in a sandbox",
+    "exec",
+    "[OPTIONS] ID [--] COMMAND [ARG…]",
+    "run a command in a sandbox",
     .text = "The exit code is the command's, as with `cay run`. Ctrl-C goes to the command; the "
             "third one kills it.",
     .examples = "  cay exec c7f -- ls -l                # ids may be shortened\n"
@@ -75,9 +75,9 @@ static int attach_process(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_attach = {
-    .name = "attach",
-    .operands = "[OPTIONS] ID PROCESS",
-    .summary = "join a command that is running, from any terminal",
+    "attach",
+    "[OPTIONS] ID PROCESS",
+    "join a command that is running, from any terminal",
     .text = "PROCESS is its id, its pid inside, or its tag. It begins with the output that is "
             "still kept.\n"
             "With -it, Ctrl-P Ctrl-Q leaves without ending it.",
@@ -85,6 +85,5 @@ const cli_verb cli_attach = {
                 "  cay attach -it c7f build",
     CLI_OPTS(attach_defs, attach_args),
     .min = 2,
-    .max = 2,
     .fn = attach_process,
 };

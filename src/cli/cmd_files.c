@@ -58,10 +58,10 @@ typedef struct files_view {
 static void add_wide(out_table *t, const cay_dirent *e)
 {
     char mode[12], size[OUT_HUMAN], when[OUT_HUMAN];
-    out_cell(t, OUT_PLAIN, file_mode_text(mode, &e->st));
+    out_plain(t, file_mode_text(mode, &e->st));
     out_cellf(t, OUT_PLAIN, "%u:%u", e->st.uid, e->st.gid);
-    out_cell(t, OUT_PLAIN, out_size(size, e->st.size));
-    out_cell(t, OUT_PLAIN, out_time(when, e->st.mtime_ns / 1000000));
+    out_plain(t, out_size(size, e->st.size));
+    out_plain(t, out_time(when, e->st.mtime_ns / 1000000));
     if (e->st.type == CAY_LINK)
         out_cellf(t, OUT_PLAIN, "%s -> %s", e->path, e->st.target);
     else
@@ -134,9 +134,9 @@ static int files_ls(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_ls = {
-    .name = "files ls",
-    .operands = "[-l] [-R] ID [PATH]",
-    .summary = "list a directory",
+    "files ls",
+    "[-l] [-R] ID [PATH]",
+    "list a directory",
     .examples = "  cay files ls c7f                     # its working directory\n"
                 "  cay files ls -l c7f /etc\n"
                 "  cay files ls -R --json c7f:/workspace",
@@ -165,9 +165,9 @@ static int files_find(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_find = {
-    .name = "files find",
-    .operands = "[-l] ID [PATH] PATTERN",
-    .summary = "find files by a shell pattern; ** stands for any directories",
+    "files find",
+    "[-l] ID [PATH] PATTERN",
+    "find files by a shell pattern; ** stands for any directories",
     .examples = "  cay files find c7f '**/*.py'\n"
                 "  cay files find -l c7f /etc '*.conf'",
     CLI_OPTS(find_defs, files_ls_args),
@@ -216,9 +216,9 @@ static int files_cat(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_cat = {
-    .name = "files cat",
-    .operands = "[--offset N] [--length N] ID PATH…",
-    .summary = "print files, or a range of them",
+    "files cat",
+    "[--offset N] [--length N] ID PATH…",
+    "print files, or a range of them",
     .text = "On a terminal, bytes that could drive it are shown as \\xNN; into a pipe or file they "
             "go untouched.",
     .examples = "  cay files cat c7f /etc/os-release\n"
@@ -285,9 +285,9 @@ static int files_put(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_put = {
-    .name = "files put",
-    .operands = "[OPTIONS] ID PATH [FILE|-]",
-    .summary = "write a file from standard input or a local one",
+    "files put",
+    "[OPTIONS] ID PATH [FILE|-]",
+    "write a file from standard input or a local one",
     .text =
         "The file appears whole under its name, or not at all; with --append it grows in place.",
     .examples = "  echo hello | cay files put c7f greeting.txt\n"
@@ -342,9 +342,9 @@ static int files_stat(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_stat = {
-    .name = "files stat",
-    .operands = "[-L] ID PATH…",
-    .summary = "tell type, mode, owner, size and time of files",
+    "files stat",
+    "[-L] ID PATH…",
+    "tell type, mode, owner, size and time of files",
     .examples = "  cay files stat c7f /etc/passwd\n"
                 "  cay files stat --json c7f . | jq .size",
     CLI_OPTS(stat_defs, stat_args),

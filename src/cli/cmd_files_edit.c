@@ -34,9 +34,9 @@ static int files_mkdir(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_mkdir = {
-    .name = "files mkdir",
-    .operands = "[-p] ID PATH…",
-    .summary = "make directories",
+    "files mkdir",
+    "[-p] ID PATH…",
+    "make directories",
     .examples = "  cay files mkdir -p c7f src/lib/deep",
     CLI_OPTS(mkdir_defs, mkdir_args),
     .min = 2,
@@ -67,9 +67,9 @@ static int files_rm(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_rm = {
-    .name = "files rm",
-    .operands = "[-r] [-f] ID PATH…",
-    .summary = "remove files",
+    "files rm",
+    "[-r] [-f] ID PATH…",
+    "remove files",
     .examples = "  cay files rm -r c7f build",
     CLI_OPTS(rm_defs, rm_args),
     .min = 2,
@@ -84,12 +84,11 @@ static int files_mv(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_mv = {
-    .name = "files mv",
-    .operands = "ID FROM TO",
-    .summary = "give a file another name",
+    "files mv",
+    "ID FROM TO",
+    "give a file another name",
     .examples = "  cay files mv c7f draft.md final.md",
     .min = 3,
-    .max = 3,
     .needs = CLI_PATHS,
     .fn = files_mv,
 };
@@ -103,12 +102,11 @@ static int files_chmod(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_chmod = {
-    .name = "files chmod",
-    .operands = "ID MODE PATH",
-    .summary = "set permission bits, in octal",
+    "files chmod",
+    "ID MODE PATH",
+    "set permission bits, in octal",
     .examples = "  cay files chmod c7f 755 run.sh",
     .min = 3,
-    .max = 3,
     .needs = CLI_PATHS,
     .fn = files_chmod,
 };
@@ -122,12 +120,11 @@ static int files_chown(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_chown = {
-    .name = "files chown",
-    .operands = "ID UID[:GID] PATH",
-    .summary = "set the owner, in numbers as seen inside",
+    "files chown",
+    "ID UID[:GID] PATH",
+    "set the owner, in numbers as seen inside",
     .examples = "  cay files chown c7f 1000:1000 data",
     .min = 3,
-    .max = 3,
     .needs = CLI_PATHS,
     .fn = files_chown,
 };
@@ -138,12 +135,11 @@ static int files_ln(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_ln = {
-    .name = "files ln",
-    .operands = "ID TARGET PATH",
-    .summary = "make a symbolic link at PATH that points to TARGET",
+    "files ln",
+    "ID TARGET PATH",
+    "make a symbolic link at PATH that points to TARGET",
     .examples = "  cay files ln c7f v2/config current",
     .min = 3,
-    .max = 3,
     .needs = CLI_PATHS,
     .fn = files_ln,
 };
@@ -199,9 +195,9 @@ static int files_xattr(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_xattr = {
-    .name = "files xattr",
-    .operands = "[-r] ID PATH [NAME[=VALUE]]",
-    .summary = "list, read, set or remove extended attributes (user.*)",
+    "files xattr",
+    "[-r] ID PATH [NAME[=VALUE]]",
+    "list, read, set or remove extended attributes (user.*)",
     .examples = "  cay files xattr c7f data\n"
                 "  cay files xattr c7f data user.origin=upload\n"
                 "  cay files xattr -r c7f data user.origin",

@@ -75,16 +75,15 @@ static int files_patch(cli_call *c, cay_err *err)
     js_close(&j, ']');
     if (cli.json && rc >= 0)
         js_flush(&j);
-    cay__buf_clear(&j.b);
     cay_patch_free(p);
     CAY_TRY(rc);
     return CLI_OK;
 }
 
 const cli_verb cli_files_patch = {
-    .name = "files patch",
-    .operands = "[-n] ID FILE",
-    .summary = "apply a patch as agents write them (*** Begin Patch …)",
+    "files patch",
+    "[-n] ID FILE",
+    "apply a patch as agents write them (*** Begin Patch …)",
     .text = "FILE is on your side, - is standard input. Files are added, changed, moved and "
             "deleted by context, without line\n"
             "numbers; paths stay below the working directory. Every path is checked before the "
@@ -93,7 +92,6 @@ const cli_verb cli_files_patch = {
                 "  cay files patch -n c7f - < fix.patch     # would it apply?",
     CLI_OPTS(defs, patch_args),
     .min = 2,
-    .max = 2,
     .needs = CLI_PATHS,
     .fn = files_patch,
 };

@@ -72,9 +72,9 @@ static int files_grep(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_grep = {
-    .name = "files grep",
-    .operands = "[-F] [-i] ID [PATH] PATTERN",
-    .summary = "find lines in files by an extended regular expression",
+    "files grep",
+    "[-F] [-i] ID [PATH] PATTERN",
+    "find lines in files by an extended regular expression",
     .text = "Exit code 0: found, 1: nothing found, 2: trouble.",
     .examples = "  cay files grep c7f 'def +main'\n"
                 "  cay files grep -F --include '*.c' c7f src 'printf('",
@@ -144,9 +144,9 @@ static int files_watch(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_files_watch = {
-    .name = "files watch",
-    .operands = "[--flat] [-n N] ID [PATH]",
-    .summary = "print what changes below a directory, as it happens",
+    "files watch",
+    "[--flat] [-n N] ID [PATH]",
+    "print what changes below a directory, as it happens",
     .text = "`overflow` says that changes came faster than they were read: list again.",
     .examples = "  cay files watch c7f src\n"
                 "  cay files watch --json -n 1 c7f      # wait for one change",

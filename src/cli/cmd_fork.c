@@ -83,9 +83,9 @@ static int fork_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_fork = {
-    .name = "fork",
-    .operands = "[-n N] [--name NAME] ID|SNAPSHOT",
-    .summary = "make sandboxes that go on from a sandbox or snapshot, and print their ids",
+    "fork",
+    "[-n N] [--name NAME] ID|SNAPSHOT",
+    "make sandboxes that go on from a sandbox or snapshot, and print their ids",
     .text = "A sandbox is snapshotted first and goes on as it was. Each fork has its own id, host "
             "name, machine id, network and tokens;\n"
             "limits, environment and policy are those of the first. No process comes along. All "
@@ -96,7 +96,6 @@ const cli_verb cli_fork = {
         "  cay fork --name second tested",
     CLI_OPTS(fork_defs, fork_args),
     .min = 1,
-    .max = 1,
     .fn = fork_sandbox,
 };
 
@@ -127,9 +126,9 @@ static int undo_changes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_undo = {
-    .name = "undo",
-    .operands = "[--to SNAPSHOT] ID",
-    .summary = "take a sandbox back to a snapshot, and print which",
+    "undo",
+    "[--to SNAPSHOT] ID",
+    "take a sandbox back to a snapshot, and print which",
     .text = "Its processes end and what it wrote since is gone; id, network, ports and limits "
             "stay. The snapshot may be one of this sandbox\n"
             "or one that it came from. In a sandbox with --checkpoint each undo takes one command "
@@ -140,6 +139,5 @@ const cli_verb cli_undo = {
                 "  cay undo --to tested $id",
     CLI_OPTS(undo_defs, undo_args),
     .min = 1,
-    .max = 1,
     .fn = undo_changes,
 };

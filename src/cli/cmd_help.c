@@ -78,9 +78,9 @@ static int print_help(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_help = {
-    .name = "help",
-    .operands = "[COMMAND]",
-    .summary = "explain cay or one of its commands",
+    "help",
+    "[COMMAND]",
+    "explain cay or one of its commands",
     .examples = "  cay help\n  cay help run\n  cay help files",
     .max = 2,
     .fn = print_help,
@@ -94,9 +94,9 @@ static int print_version(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_version = {
-    .name = "version",
-    .operands = "",
-    .summary = "print the version",
+    "version",
+    "",
+    "print the version",
     .fn = print_version,
 };
 
@@ -190,9 +190,9 @@ static int print_completion(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_completion = {
-    .name = "completion",
-    .operands = "verbs | options VERB | ids | snapshots | procs ID",
-    .summary = "words for the shell's completion, each with a tab and its meaning",
+    "completion",
+    "verbs | options VERB | ids | snapshots | procs ID",
+    "words for the shell's completion, each with a tab and its meaning",
     .min = 1,
     .max = 3,
     .fn = print_completion,

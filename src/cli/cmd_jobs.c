@@ -26,24 +26,24 @@ static void job_json(out_json *j, const cay_job *t)
 static int on_job(const cay_job *t, void *arg)
 {
     out_list *r = arg;
+    out_table *table = &r->table;
     char span[OUT_HUMAN];
     if (cli.json) {
         job_json(&r->json, t);
     } else if (!out_list_name(t->id)) {
         bool waits = !strcmp(t->state, "waiting") && t->due_ms > r->now;
-        out_cell(&r->table, OUT_BOLD, t->id);
-        out_cell(&r->table, OUT_PLAIN, t->kind);
-        out_cell(&r->table, OUT_PLAIN, cay__text_or(t->subject, "-"));
+        out_cell(table, OUT_BOLD, t->id);
+        out_plain(table, t->kind);
+        out_plain(table, cay__text_or(t->subject, "-"));
         out_style style = OUT_PLAIN;
         if (!strcmp(t->state, "dead"))
             style = OUT_BAD;
         else if (!strcmp(t->state, "running"))
             style = OUT_GOOD;
-        out_cell(&r->table, style, t->state);
-        out_cell(&r->table, OUT_PLAIN,
-                 waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
-        out_cellf(&r->table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
-        out_cell(&r->table, OUT_DIM, cay__text_or(t->error, "-"));
+        out_cell(table, style, t->state);
+        out_plain(table, waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
+        out_cellf(table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
+        out_cell(table, OUT_DIM, cay__text_or(t->error, "-"));
     }
     return out_broken();
 }
@@ -60,9 +60,9 @@ static int list_jobs(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_jobs_ls = {
-    .name = "jobs ls",
-    .operands = "[OPTIONS]",
-    .summary = "list what is left to be done, by the time it is due",
+    "jobs ls",
+    "[OPTIONS]",
+    "list what is left to be done, by the time it is due",
     .examples = "  cay jobs ls --state dead",
     CLI_OPTS(ls_defs, jobs_ls_args),
     .needs = CLI_CLIENT,
@@ -83,9 +83,9 @@ static int change_job(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_jobs_cancel = {
-    .name = "jobs cancel",
-    .operands = "ID…",
-    .summary = "take jobs back that wait or run",
+    "jobs cancel",
+    "ID…",
+    "take jobs back that wait or run",
     .text = "Whoever works on one notices at its end; what has happened stays so.",
     .examples = "  cay jobs cancel jabc…",
     .min = 1,
@@ -96,9 +96,9 @@ const cli_verb cli_jobs_cancel = {
 };
 
 const cli_verb cli_jobs_replay = {
-    .name = "jobs replay",
-    .operands = "ID…",
-    .summary = "try dead or canceled jobs once more",
+    "jobs replay",
+    "ID…",
+    "try dead or canceled jobs once more",
     .examples = "  cay -q jobs ls --state dead | xargs -r cay jobs replay",
     .min = 1,
     .max = CLI_ANY,

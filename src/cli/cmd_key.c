@@ -47,13 +47,10 @@ static int create_key(cli_call *c, cay_err *err)
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("key.create", CAY_OR(a->tenant, CAY_TENANT_DEFAULT), id);
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        js_open(&j, '{');
+        out_json j = js_begin(true, '{');
         js_kstr(&j, "id", id);
         js_kstr(&j, "key", text);
-        js_close(&j, '}');
-        js_flush(&j);
-        cay__buf_clear(&j.b);
+        js_end(&j, '}');
     } else {
         out_fmt("%s\n", text);
         out_note("cay: this is the only time the key is shown; its id is %s", id);
@@ -63,9 +60,9 @@ static int create_key(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_key_create = {
-    .name = "key create",
-    .operands = "[OPTIONS]",
-    .summary = "make a key for the server and print it, this once",
+    "key create",
+    "[OPTIONS]",
+    "make a key for the server and print it, this once",
     .text = "The store has only a hash of it. A key of one sandbox dies with the sandbox.",
     .examples = "  cay key create --scope admin\n"
                 "  cay key create --tenant acme --name ci --ttl 30d\n"
@@ -102,20 +99,21 @@ static void key_json(out_json *j, const cay_key *k, int64_t now)
 static int on_key(const cay_key *k, void *arg)
 {
     out_list *r = arg;
+    out_table *t = &r->table;
     char when[OUT_HUMAN];
     const char *state = state_of(k, r->now);
     if (cli.json) {
         key_json(&r->json, k, r->now);
     } else if (!out_list_name(k->id)) {
-        out_cell(&r->table, OUT_BOLD, k->id);
-        out_cell(&r->table, OUT_PLAIN, k->tenant);
-        out_cell(&r->table, OUT_PLAIN, cay_key_scope_name(k->scope));
-        out_cell(&r->table, *state == 'g' ? OUT_GOOD : OUT_DIM, state);
-        out_cell(&r->table, OUT_PLAIN, cay__text_or(k->sandbox, "-"));
-        out_cell(&r->table, OUT_PLAIN, out_time(when, k->created_ms));
-        out_cell(&r->table, OUT_PLAIN, k->expires_ms ? out_time(when, k->expires_ms) : "-");
-        out_cell(&r->table, OUT_PLAIN, k->used_ms ? out_time(when, k->used_ms) : "never");
-        out_cell(&r->table, OUT_PLAIN, cay__text_or(k->name, "-"));
+        out_cell(t, OUT_BOLD, k->id);
+        out_plain(t, k->tenant);
+        out_plain(t, cay_key_scope_name(k->scope));
+        out_cell(t, *state == 'g' ? OUT_GOOD : OUT_DIM, state);
+        out_plain(t, cay__text_or(k->sandbox, "-"));
+        out_plain(t, out_time(when, k->created_ms));
+        out_plain(t, k->expires_ms ? out_time(when, k->expires_ms) : "-");
+        out_plain(t, k->used_ms ? out_time(when, k->used_ms) : "never");
+        out_plain(t, cay__text_or(k->name, "-"));
     }
     return 0;
 }
@@ -127,9 +125,9 @@ static int list_keys(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_key_ls = {
-    .name = "key ls",
-    .operands = "[--tenant NAME]",
-    .summary = "list keys by their ids",
+    "key ls",
+    "[--tenant NAME]",
+    "list keys by their ids",
     .text = "USED is when it last opened something, to the minute.",
     .examples = "  cay key ls",
     CLI_OPTS(ls_defs, key_ls_args),
@@ -146,9 +144,9 @@ static int revoke_key(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_key_revoke = {
-    .name = "key revoke",
-    .operands = "ID…",
-    .summary = "let keys open nothing any more",
+    "key revoke",
+    "ID…",
+    "let keys open nothing any more",
     .text = "A server that runs knows within a second.",
     .examples = "  cay key revoke 0123abcd",
     .min = 1,

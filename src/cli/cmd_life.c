@@ -24,9 +24,9 @@ static int pause_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_pause = {
-    .name = "pause",
-    .operands = "ID…",
-    .summary = "freeze sandboxes, with their processes intact",
+    "pause",
+    "ID…",
+    "freeze sandboxes, with their processes intact",
     .examples = "  cay pause c7f && cay resume c7f",
     .min = 1,
     .max = CLI_ANY,
@@ -57,9 +57,9 @@ static int extend_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_extend = {
-    .name = "extend",
-    .operands = "--ttl TIME|--idle TIME ID…",
-    .summary = "move the time at which sandboxes end",
+    "extend",
+    "--ttl TIME|--idle TIME ID…",
+    "move the time at which sandboxes end",
     .examples = "  cay extend --ttl 30m c7f\n"
                 "  cay extend --idle unlimited c7f",
     CLI_OPTS(extend_defs, extend_args),
@@ -76,9 +76,9 @@ static int kill_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_kill = {
-    .name = "kill",
-    .operands = "ID…",
-    .summary = "end every process of sandboxes; their files stay",
+    "kill",
+    "ID…",
+    "end every process of sandboxes; their files stay",
     .text = "`cay resume` starts one again on its files; `cay signal` reaches a single process "
             "instead.",
     .examples = "  cay kill c7f",
@@ -119,9 +119,9 @@ static int remove_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_rm = {
-    .name = "rm",
-    .operands = "[-f] ID…",
-    .summary = "remove sandboxes with their files",
+    "rm",
+    "[-f] ID…",
+    "remove sandboxes with their files",
     .examples = "  cay rm -f c7f\n"
                 "  cay ls -q | xargs -r cay rm -f",
     CLI_OPTS(rm_defs, cli_force),
@@ -155,12 +155,11 @@ static int wait_for_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_wait = {
-    .name = "wait",
-    .operands = "[--timeout TIME] ID",
-    .summary = "wait until a sandbox is stopped or gone, and print which",
+    "wait",
+    "[--timeout TIME] ID",
+    "wait until a sandbox is stopped or gone, and print which",
     CLI_OPTS(wait_defs, wait_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = wait_for_sandbox,
 };
@@ -209,9 +208,9 @@ static int signal_processes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_signal = {
-    .name = "signal",
-    .operands = "[-s SIGNAL] ID PROCESS…",
-    .summary = "send a signal to processes inside",
+    "signal",
+    "[-s SIGNAL] ID PROCESS…",
+    "send a signal to processes inside",
     .text = "PROCESS is its id, its pid inside, or its tag.",
     .examples = "  cay signal c7f web\n"
                 "  cay signal -s HUP --scope one c7f 12",
@@ -278,9 +277,9 @@ static int collect_garbage(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_gc = {
-    .name = "gc",
-    .operands = "[--settle]",
-    .summary = "remove what no record owns: dead directories, groups, sockets and layers of ours",
+    "gc",
+    "[--settle]",
+    "remove what no record owns: dead directories, groups, sockets and layers of ours",
     .text = "Sandboxes and snapshots are never removed by this, stopped ones neither.",
     CLI_OPTS(gc_defs, gc_args),
     .fn = collect_garbage,

@@ -32,14 +32,14 @@ static void add_row(out_list *v, const cay_info *i)
     if (strcmp(i->tenant, CAY_TENANT_DEFAULT) != 0) /* shown where it is not everybody's */
         out_cellf(t, OUT_PLAIN, "%s/%s", i->tenant, cay__text_or(i->name, "-"));
     else
-        out_cell(t, OUT_PLAIN, cay__text_or(i->name, "-"));
+        out_plain(t, cay__text_or(i->name, "-"));
     out_cell(t, show_state_style(i->state), cay_state_name(i->state));
     const char *wall = show_wall(i);
     out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, CAY_OR(wall, "-"));
-    out_cell(t, OUT_PLAIN, i->provider);
-    out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
-    out_cell(t, OUT_PLAIN,
-             i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
+    out_plain(t, i->provider);
+    out_plain(t, out_age(text, v->now - i->created_ms));
+    out_plain(t,
+              i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
     out_cell(t, OUT_DIM, cay__text_or(i->reason, "-"));
     out_list_labels(v, i->labels);
 }
@@ -92,9 +92,9 @@ static int list_sandboxes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_ls = {
-    .name = "ls",
-    .operands = "[OPTIONS]",
-    .summary = "list sandboxes, oldest first",
+    "ls",
+    "[OPTIONS]",
+    "list sandboxes, oldest first",
     .examples = "  cay ls\n"
                 "  cay ls -q --state stopped | xargs -r cay rm\n"
                 "  cay ls --label team=web --json\n"
@@ -149,14 +149,13 @@ static int inspect_sandboxes(cli_call *c, cay_err *err)
         js_close(&j, ']');
     if (!a->text && (c->argc > 1 || code == CLI_OK))
         js_flush(&j);
-    cay__buf_clear(&j.b);
     return code;
 }
 
 const cli_verb cli_inspect = {
-    .name = "inspect",
-    .operands = "[--text] ID…",
-    .summary = "tell all that is known of a sandbox, as JSON",
+    "inspect",
+    "[--text] ID…",
+    "tell all that is known of a sandbox, as JSON",
     .text = "One id gives one object, several give an array.",
     .examples = "  cay inspect c7f\n"
                 "  cay inspect c7f | jq -r .state\n"

@@ -134,9 +134,9 @@ static int show_logs(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_logs = {
-    .name = "logs",
-    .operands = "[-f] ID [PROCESS | --service NAME]",
-    .summary = "show what a command printed",
+    "logs",
+    "[-f] ID [PROCESS | --service NAME]",
+    "show what a command printed",
     .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is "
             "meant. Output goes to\n"
             "the same stream it came from. The newest part is kept (1 MiB a stream, or --kept), "

@@ -146,8 +146,7 @@ static void print_beside_json(json_t *o, out_json *j)
 static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
 {
     CAY_AUTOJSON *o = manifest_to_json(m);
-    out_json j = OUT_JSON(true);
-    js_open(&j, '{');
+    out_json j = js_begin(true, '{');
     js_kstr(&j, "root", cay_manifest_root(m));
     js_ku64(&j, "files", s->files);
     js_ku64(&j, "bytes", s->bytes);
@@ -160,9 +159,7 @@ static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
     cay_manifest_entries(m, entry_json, &j);
     js_close(&j, ']');
     print_beside_json(o, &j);
-    js_close(&j, '}');
-    js_flush(&j);
-    cay__buf_clear(&j.b);
+    js_end(&j, '}');
     return CLI_OK;
 }
 
@@ -209,9 +206,9 @@ static int check_manifest(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_manifest_check = {
-    .name = "manifest check",
-    .operands = "FILE",
-    .summary = "judge a manifest and tell what it would put into a sandbox",
+    "manifest check",
+    "FILE",
+    "judge a manifest and tell what it would put into a sandbox",
     .text = "Everything is checked that `cay create --manifest FILE` would check: words, paths, "
             "local sources. Nothing is read from the\n"
             "network and nothing is made. Relative host paths start where FILE is; - reads "
@@ -221,7 +218,6 @@ const cli_verb cli_manifest_check = {
     .examples = "  cay manifest check agent.json\n"
                 "  cay --json manifest check agent.json | jq .bytes",
     .min = 1,
-    .max = 1,
     .fn = check_manifest,
 };
 
@@ -235,9 +231,9 @@ static int print_schema(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_manifest_schema = {
-    .name = "manifest schema",
-    .operands = "",
-    .summary = "the form of a manifest as JSON Schema, for editors",
+    "manifest schema",
+    "",
+    "the form of a manifest as JSON Schema, for editors",
     .text = "An editor that knows JSON Schema completes and marks manifests by it. `cay manifest "
             "check` judges more: what depends on two\n"
             "places at once, and what is on this host.",
@@ -255,13 +251,12 @@ static int show_manifest(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_manifest_show = {
-    .name = "manifest show",
-    .operands = "ID",
-    .summary = "the manifest that a sandbox was made with, as JSON",
+    "manifest show",
+    "ID",
+    "the manifest that a sandbox was made with, as JSON",
     .text = "Secret and ephemeral values are not in it; what was left out is marked.",
     .examples = "  cay manifest show c7f",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = show_manifest,
 };
@@ -317,7 +312,6 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
     js_close(&j, ']');
     if (cli.json)
         js_flush(&j);
-    cay__buf_clear(&j.b);
     return rc;
 }
 
@@ -337,9 +331,9 @@ static int apply_manifest(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_manifest_apply = {
-    .name = "manifest apply",
-    .operands = "[--replace] [--dry-run] ID FILE",
-    .summary = "put what a manifest has more into a sandbox that runs",
+    "manifest apply",
+    "[--replace] [--dry-run] ID FILE",
+    "put what a manifest has more into a sandbox that runs",
     .text = "FILE is the whole manifest that the sandbox is to have. It is judged whole first, and "
             "printed is what leads there. New entries\n"
             "are written, and with --replace entries that changed. What a running process could be "
@@ -350,6 +344,5 @@ const cli_verb cli_manifest_apply = {
                 "  cay manifest apply --replace --dry-run c7f m.json",
     CLI_OPTS(apply_defs, manifest_apply_args),
     .min = 2,
-    .max = 2,
     .fn = apply_manifest,
 };

@@ -63,14 +63,13 @@ static int show_sandbox_policy(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_show = {
-    .name = "net show",
-    .operands = "ID",
-    .summary = "show what a sandbox may reach",
+    "net show",
+    "ID",
+    "show what a sandbox may reach",
     .text = "Presets are shown as the rules they stand for.",
     .examples = "  cay net show c7f\n"
                 "  cay net show --json c7f",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = show_sandbox_policy,
 };
@@ -115,9 +114,9 @@ static int set_policy(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_set = {
-    .name = "net set",
-    .operands = "ID off|all|RULE…",
-    .summary = "put other rules in place of those that hold",
+    "net set",
+    "ID off|all|RULE…",
+    "put other rules in place of those that hold",
     .text = "Takes effect at once: flows that the new rules forbid are cut within 2 s. Limits and "
             "bound secrets stay. When a rule\n"
             "cannot be read nothing changes.",
@@ -162,9 +161,9 @@ static int add_rules(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_allow = {
-    .name = "net allow",
-    .operands = "ID RULE…",
-    .summary = "let a running sandbox reach more",
+    "net allow",
+    "ID RULE…",
+    "let a running sandbox reach more",
     .text = "A deny of exactly that is taken away. A wider deny stays, and is named.",
     .examples = "  cay net allow c7f pypi\n"
                 "  cay net allow c7f db.example.com:5432",
@@ -175,9 +174,9 @@ const cli_verb cli_net_allow = {
 };
 
 const cli_verb cli_net_deny = {
-    .name = "net deny",
-    .operands = "ID RULE…",
-    .summary = "let a running sandbox reach less",
+    "net deny",
+    "ID RULE…",
+    "let a running sandbox reach less",
     .text = "Allows that it covers are taken away; live flows to there are cut within 2 s. Without "
             "a port it holds for all.",
     .examples = "  cay net deny c7f evil.example.com\n"
@@ -272,16 +271,15 @@ static int explain_verdict(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_why = {
-    .name = "net why",
-    .operands = "ID HOST[:PORT]",
-    .summary = "tell whether it may be reached, and which rule says so",
+    "net why",
+    "ID HOST[:PORT]",
+    "tell whether it may be reached, and which rule says so",
     .text = "Without a port: may the name be looked up. The exit code is 0 when it is allowed and "
             "1 when it is not. Nothing is sent;\n"
             "where a name leads is judged when it is dialled.",
     .examples = "  cay net why c7f pypi.org:443\n"
                 "  cay net why c7f 169.254.169.254:80",
     .min = 2,
-    .max = 2,
     .fn = explain_verdict,
 };
 
@@ -290,8 +288,7 @@ static int list_presets(cli_call *c, cay_err *err)
     const char *name;
     const char *const *rules;
     bool found = false;
-    out_json j = OUT_JSON(true);
-    js_open(&j, '{');
+    out_json j = js_begin(true, '{');
     for (size_t i = 0; (name = cay_net_preset(i, &rules)); i++) {
         if (c->argc && strcmp(c->argv[0], name) != 0)
             continue;
@@ -312,7 +309,6 @@ static int list_presets(cli_call *c, cay_err *err)
     js_close(&j, '}');
     if (cli.json && found)
         js_flush(&j);
-    cay__buf_clear(&j.b);
     if (found)
         return CLI_OK;
     cay_fail(err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", c->argv[0]);
@@ -320,9 +316,9 @@ static int list_presets(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_presets = {
-    .name = "net presets",
-    .operands = "[NAME]",
-    .summary = "list the words that stand for several rules",
+    "net presets",
+    "[NAME]",
+    "list the words that stand for several rules",
     .examples = "  cay net presets\n"
                 "  cay net presets github",
     .max = 1,

@@ -117,9 +117,9 @@ static int net_log(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_log = {
-    .name = "net log",
-    .operands = "[--denied] [-n N] [-f] ID",
-    .summary = "show what a sandbox reached and was refused",
+    "net log",
+    "[--denied] [-n N] [-f] ID",
+    "show what a sandbox reached and was refused",
     .text = "One line for each decision and one for the end of each flow. Names and addresses, "
             "never paths, queries or headers.\n"
             "At the end of a line is the command that was the only one running when the program "
@@ -131,7 +131,6 @@ const cli_verb cli_net_log = {
         "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",
     CLI_OPTS(log_defs, net_log_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = net_log,
 };
@@ -270,8 +269,7 @@ static void blocked_json(cay_sandbox *sb, const places *p)
         js_kstr(&j, "allow", allow);
         js_close(&j, '}');
     }
-    js_close(&j, ']');
-    js_flush(&j);
+    js_end(&j, ']');
 }
 
 static void blocked_table(cay_sandbox *sb, const places *p)
@@ -285,12 +283,12 @@ static void blocked_table(cay_sandbox *sb, const places *p)
         if (r->port)
             out_cellf(&t, OUT_PLAIN, "%u", r->port);
         else
-            out_cell(&t, OUT_PLAIN, "-");
-        out_cell(&t, OUT_PLAIN, r->reason);
+            out_plain(&t, "-");
+        out_plain(&t, r->reason);
         out_cellf(&t, OUT_PLAIN, "%" PRIu64, r->count);
         out_cell(&t, OUT_DIM, out_time(when, r->last_ms));
         find_remedy(sb, r, allow, sizeof allow);
-        out_cell(&t, OUT_PLAIN, allow);
+        out_plain(&t, allow);
     }
     out_table_print(&t);
 }
@@ -312,13 +310,12 @@ static int list_blocked(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_net_blocked = {
-    .name = "net blocked",
-    .operands = "ID",
-    .summary = "list what was refused, and the rule that would allow it",
+    "net blocked",
+    "ID",
+    "list what was refused, and the rule that would allow it",
     .examples = "  cay net blocked c7f\n"
                 "  cay net allow c7f $(cay net blocked --json c7f | jq -r '.[0].allow')",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = list_blocked,
 };

@@ -121,9 +121,9 @@ static int run_open(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_open = {
-    .name = "open",
-    .operands = "[SANDBOX]",
-    .summary = "the console of the running server, in a browser",
+    "open",
+    "[SANDBOX]",
+    "the console of the running server, in a browser",
     .text = "The link logs in once, within 15 minutes. Without a browser here it is printed.",
     .examples = "  cay open\n"
                 "  cay open fix-flaky-tests\n"

@@ -33,9 +33,9 @@ static int set_pool(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_pool_set = {
-    .name = "pool set",
-    .operands = "[OPTIONS] TEMPLATE",
-    .summary = "keep sandboxes of a template ready, services and all",
+    "pool set",
+    "[OPTIONS] TEMPLATE",
+    "keep sandboxes of a template ready, services and all",
     .text = "cay serve makes them: when fewer than --low are ready, until --high are. Whoever asks "
             "for a sandbox like them is given one. They count\n"
             "for nobody until then. Again changes the marks; a template that is built anew under "
@@ -45,7 +45,6 @@ const cli_verb cli_pool_set = {
                 "  cay pool set docker:debian:12-slim --high 4",
     CLI_OPTS(set_defs, set_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = set_pool,
 };
@@ -53,14 +52,15 @@ const cli_verb cli_pool_set = {
 static int on_pool(const cay_pool *w, void *arg)
 {
     out_list *r = arg;
+    out_table *t = &r->table;
     if (!show_item(r, &cay__pool_shape, w, w->template_)) {
-        out_cell(&r->table, OUT_BOLD, w->template_);
-        out_cell(&r->table, OUT_PLAIN, w->tenant);
-        out_cellf(&r->table, OUT_PLAIN, "%u", w->low);
-        out_cellf(&r->table, OUT_PLAIN, "%u", w->high);
-        out_cellf(&r->table, OUT_PLAIN, "%u", w->ready);
-        out_cellf(&r->table, OUT_PLAIN, "%u", w->making);
-        out_cell(&r->table, *w->error ? OUT_BOLD : OUT_PLAIN, cay__text_or(w->error, "-"));
+        out_cell(t, OUT_BOLD, w->template_);
+        out_plain(t, w->tenant);
+        out_cellf(t, OUT_PLAIN, "%u", w->low);
+        out_cellf(t, OUT_PLAIN, "%u", w->high);
+        out_cellf(t, OUT_PLAIN, "%u", w->ready);
+        out_cellf(t, OUT_PLAIN, "%u", w->making);
+        out_cell(t, *w->error ? OUT_BOLD : OUT_PLAIN, cay__text_or(w->error, "-"));
     }
     return 0;
 }
@@ -71,9 +71,9 @@ static int list_pools(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_pool_ls = {
-    .name = "pool ls",
-    .operands = "",
-    .summary = "list pools, and how many of each are ready",
+    "pool ls",
+    "",
+    "list pools, and how many of each are ready",
     .examples = "  cay pool ls",
     .needs = CLI_CLIENT,
     .columns = "TEMPLATE|TENANT|>LOW|>HIGH|>READY|>MAKING|TROUBLE",
@@ -98,9 +98,9 @@ static int remove_pool(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_pool_rm = {
-    .name = "pool rm",
-    .operands = "[OPTIONS] TEMPLATE…",
-    .summary = "keep none of it ready any more",
+    "pool rm",
+    "[OPTIONS] TEMPLATE…",
+    "keep none of it ready any more",
     .examples = "  cay pool rm code-server",
     CLI_OPTS(rm_defs, pool_rm_args),
     .min = 1,

@@ -18,12 +18,13 @@ enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 static int on_port(const cay_port *p, void *arg)
 {
     out_list *v = arg;
+    out_table *t = &v->table;
     char port[8];
     snprintf(port, sizeof port, "%u", p->port);
     if (!show_item(v, &cay__port_shape, p, port)) {
-        out_cell(&v->table, OUT_BOLD, port);
-        out_cell(&v->table, OUT_PLAIN, p->address);
-        out_cellf(&v->table, OUT_PLAIN, p->pid ? "%d" : "-", p->pid);
+        out_cell(t, OUT_BOLD, port);
+        out_plain(t, p->address);
+        out_cellf(t, OUT_PLAIN, p->pid ? "%d" : "-", p->pid);
     }
     return 0;
 }
@@ -34,12 +35,11 @@ static int port_ls(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_ls = {
-    .name = "port ls",
-    .operands = "ID",
-    .summary = "list the ports that somebody inside listens on",
+    "port ls",
+    "ID",
+    "list the ports that somebody inside listens on",
     .examples = "  cay port ls c7f",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .columns = ">PORT|ADDRESS|>PID",
     .fn = port_ls,
@@ -180,16 +180,15 @@ static int port_forward(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_forward = {
-    .name = "port forward",
-    .operands = "[--listen ADDRESS] ID PORT[:LOCAL]",
-    .summary = "make a port inside reachable at a local one",
+    "port forward",
+    "[--listen ADDRESS] ID PORT[:LOCAL]",
+    "make a port inside reachable at a local one",
     .text = "Prints the local address, then serves until it is interrupted. LOCAL 0 takes any free "
             "port.",
     .examples = "  cay port forward c7f 8000            # http://127.0.0.1:8000\n"
                 "  cay port forward c7f 8000:0",
     CLI_OPTS(forward_defs, forward_args),
     .min = 2,
-    .max = 2,
     .fn = port_forward,
 };
 
@@ -211,12 +210,11 @@ static int port_connect(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_connect = {
-    .name = "port connect",
-    .operands = "ID PORT",
-    .summary = "join standard input and output to a port inside",
+    "port connect",
+    "ID PORT",
+    "join standard input and output to a port inside",
     .examples = "  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | cay port connect c7f 8000 | head -1\n"
                 "  ssh -o ProxyCommand='cay port connect c7f 22' user@sandbox",
     .min = 2,
-    .max = 2,
     .fn = port_connect,
 };

@@ -26,8 +26,7 @@ static int on_json(const cay_endpoint *e, void *arg)
 
 char *show_endpoints_json(cay_sandbox *sb)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '[');
+    out_json j = js_begin(false, '[');
     int rc = cay_port_endpoints(sb, NULL, on_json, &j, NULL);
     js_close(&j, ']');
     char *text = NULL;
@@ -70,7 +69,7 @@ static int on_row(const cay_endpoint *e, void *arg)
         out_fmt("%u\n", e->port);
     } else {
         out_cellf(&v->table, OUT_BOLD, "%u", e->port);
-        out_cell(&v->table, OUT_PLAIN, b.data);
+        out_plain(&v->table, b.data);
     }
     return 0;
 }
@@ -103,9 +102,9 @@ static int show_endpoints(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_endpoint = {
-    .name = "port endpoint",
-    .operands = "ID [PORT]",
-    .summary = "tell where ports are that the provider publishes",
+    "port endpoint",
+    "ID [PORT]",
+    "tell where ports are that the provider publishes",
     .text = "Those of a container that was made with option publish. PORT alone prints HOST:PORT; "
             "one that nobody asked for is refused.",
     .examples =

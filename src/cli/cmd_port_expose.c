@@ -39,16 +39,15 @@ static int expose_port(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_expose = {
-    .name = "port expose",
-    .operands = "[--expires TIME] ID PORT",
-    .summary = "make a token that opens a port to whoever has it",
+    "port expose",
+    "[--expires TIME] ID PORT",
+    "make a token that opens a port to whoever has it",
     .text = "For the preview proxy of a server. The token is printed once and kept as a hash; a "
             "new one makes the former void.",
     .examples = "  cay port expose c7f 8000\n"
                 "  cay port expose --expires 2h --json c7f 8000",
     CLI_OPTS(expose_defs, expose_args),
     .min = 2,
-    .max = 2,
     .fn = expose_port,
 };
 
@@ -62,12 +61,11 @@ static int unexpose_port(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_unexpose = {
-    .name = "port unexpose",
-    .operands = "ID PORT",
-    .summary = "take the token of a port back",
+    "port unexpose",
+    "ID PORT",
+    "take the token of a port back",
     .examples = "  cay port unexpose c7f 8000",
     .min = 2,
-    .max = 2,
     .fn = unexpose_port,
 };
 
@@ -80,7 +78,7 @@ static int on_exposed(const cay_exposed *e, void *arg)
     snprintf(port, sizeof port, "%u", e->port);
     if (!show_item(r, &cay__exposed_shape, &told, port)) {
         out_cell(&r->table, OUT_BOLD, port);
-        out_cell(&r->table, OUT_PLAIN, out_time(when, e->expires_ms));
+        out_plain(&r->table, out_time(when, e->expires_ms));
     }
     return 0;
 }
@@ -91,12 +89,11 @@ static int list_exposed(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_port_exposed = {
-    .name = "port exposed",
-    .operands = "ID",
-    .summary = "list the ports that a token opens",
+    "port exposed",
+    "ID",
+    "list the ports that a token opens",
     .examples = "  cay port exposed c7f",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .columns = ">PORT|EXPIRES",
     .fn = list_exposed,

@@ -40,20 +40,18 @@ static void add_row(ps_view *v, const cay_proc_info *p)
     out_table *t = &v->list->table;
     out_cellf(t, OUT_PLAIN, "%d", p->pid);
     out_cellf(t, OUT_PLAIN, "%d", p->ppid);
-    out_cell(t, OUT_PLAIN, p->user);
+    out_plain(t, p->user);
     if (p->state == 'X')
         out_cellf(t, p->exit.code ? OUT_BAD : OUT_DIM, "%s %d", p->exit.reason, p->exit.code);
     else
         out_cell(t, p->state == 'R' ? OUT_GOOD : OUT_PLAIN, state_word(p->state));
-    out_cell(t, OUT_PLAIN, out_span(text, p->cpu_us / 1000));
-    out_cell(t, OUT_PLAIN, out_size(text, p->rss));
-    out_cell(t, OUT_PLAIN,
-             p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->list->now - p->started_ms, 0))
-                           : "-");
+    out_plain(t, out_span(text, p->cpu_us / 1000));
+    out_plain(t, out_size(text, p->rss));
+    out_plain(t, p->started_ms ? out_age(text, v->list->now - p->started_ms) : "-");
     out_cell(t, OUT_DIM, cay__text_or(p->id, "-"));
-    out_cell(t, OUT_PLAIN, cay__text_or(p->tag, "-"));
+    out_plain(t, cay__text_or(p->tag, "-"));
     out_list_labels(v->list, p->labels);
-    out_cell(t, OUT_PLAIN, p->command);
+    out_plain(t, p->command);
 }
 
 static void add_json(ps_view *v, const cay_proc_info *p)
@@ -133,9 +131,9 @@ static int list_processes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_ps = {
-    .name = "ps",
-    .operands = "[-a] [--label KEY=VALUE] ID",
-    .summary = "list the processes of a sandbox",
+    "ps",
+    "[-a] [--label KEY=VALUE] ID",
+    "list the processes of a sandbox",
     .text = "Processes started through cay have an ID, and keep it and their exit code for a while "
             "after the end.",
     .examples = "  cay ps c7f\n"
@@ -144,7 +142,6 @@ const cli_verb cli_ps = {
                 "  cay ps -q c7f                        # ids alone",
     CLI_OPTS(defs, ps_args),
     .min = 1,
-    .max = 1,
     .columns = ">PID|>PPID|USER|STATE|>CPU|>MEMORY|>AGE|ID|TAG|LABELS|COMMAND",
     .fn = list_processes,
 };

@@ -214,10 +214,10 @@ static int run_purge(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_purge = {
-    .name = "purge",
-    .operands = "[OPTIONS]",
-    .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, "
-               "and the keeper",
+    "purge",
+    "[OPTIONS]",
+    "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, "
+    "and the keeper",
     .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are "
             "recorded here are removed, too.\n"
             "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be "

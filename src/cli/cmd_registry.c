@@ -38,9 +38,9 @@ static int login_registry(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_login = {
-    .name = "template login",
-    .operands = "[OPTIONS] REGISTRY",
-    .summary = "keep a user and password for pulls from a registry",
+    "template login",
+    "[OPTIONS] REGISTRY",
+    "keep a user and password for pulls from a registry",
     .text = "The password comes from standard input, or is asked for on a terminal without being "
             "shown. It is encrypted as `cay secret set` does it, and used by template pull, by "
             "builds and,\n"
@@ -49,7 +49,6 @@ const cli_verb cli_template_login = {
                 "  cay template pull registry.example/team/tools:2",
     CLI_OPTS(login_defs, login_args),
     .min = 1,
-    .max = 1,
     .fn = login_registry,
 };
 
@@ -69,13 +68,12 @@ static int logout_registry(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_logout = {
-    .name = "template logout",
-    .operands = "[OPTIONS] REGISTRY",
-    .summary = "forget a user and password for a registry",
+    "template logout",
+    "[OPTIONS] REGISTRY",
+    "forget a user and password for a registry",
     .examples = "  cay template logout registry.example",
     CLI_OPTS(tenant_defs, tenant_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = logout_registry,
 };
@@ -83,12 +81,13 @@ const cli_verb cli_template_logout = {
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
     out_list *r = arg;
+    out_table *t = &r->table;
     char when[OUT_HUMAN];
     const cay__registry_told told = { host, tenant, changed_ms };
     if (!show_item(r, &cay__registry_shape, &told, host)) {
-        out_cell(&r->table, OUT_BOLD, host);
-        out_cell(&r->table, OUT_PLAIN, tenant);
-        out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
+        out_cell(t, OUT_BOLD, host);
+        out_plain(t, tenant);
+        out_plain(t, out_time(when, changed_ms));
     }
     return 0;
 }
@@ -100,9 +99,9 @@ static int list_logins(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_logins = {
-    .name = "template logins",
-    .operands = "[OPTIONS]",
-    .summary = "list the registries that a user and password are kept for",
+    "template logins",
+    "[OPTIONS]",
+    "list the registries that a user and password are kept for",
     .examples = "  cay template logins",
     CLI_OPTS(tenant_defs, tenant_args),
     .needs = CLI_CLIENT,

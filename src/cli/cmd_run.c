@@ -98,9 +98,9 @@ static int run_command(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_run = {
-    .name = "run",
-    .operands = "[OPTIONS] [--] [COMMAND [ARG…]]",
-    .summary = "run one command in a fresh sandbox, then throw it away",
+    "run",
+    "[OPTIONS] [--] [COMMAND [ARG…]]",
+    "run one command in a fresh sandbox, then throw it away",
     .text = "The exit code is the command's: 128 + N when signal N ended it, 127 when it was not "
             "found, 126 when it\n"
             "cannot be run, 125 when the sandbox could not be made. Nothing of your home, "

@@ -43,9 +43,9 @@ static int set_secret(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_secret_set = {
-    .name = "secret set",
-    .operands = "NAME",
-    .summary = "keep a secret for --secret …=store:NAME@…",
+    "secret set",
+    "NAME",
+    "keep a secret for --secret …=store:NAME@…",
     .text = "The value comes from standard input, or is asked for on a terminal without being "
             "shown. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
             "a systemd credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key, "
@@ -54,7 +54,6 @@ const cli_verb cli_secret_set = {
                 "  cay run --net github --secret GITHUB_TOKEN=store:GITHUB_TOKEN@api.github.com -- "
                 "gh repo list",
     .min = 1,
-    .max = 1,
     .fn = set_secret,
 };
 
@@ -65,7 +64,7 @@ static int on_secret(const char *name, int64_t changed_ms, void *arg)
     const cay__secret_told told = { name, changed_ms };
     if (!show_item(r, &cay__secret_shape, &told, name)) {
         out_cell(&r->table, OUT_BOLD, name);
-        out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
+        out_plain(&r->table, out_time(when, changed_ms));
     }
     return 0;
 }
@@ -76,9 +75,9 @@ static int list_secrets(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_secret_ls = {
-    .name = "secret ls",
-    .operands = "",
-    .summary = "list the names of stored secrets",
+    "secret ls",
+    "",
+    "list the names of stored secrets",
     .examples = "  cay secret ls",
     .needs = CLI_CLIENT,
     .columns = "NAME|CHANGED",
@@ -91,9 +90,9 @@ static int remove_secret(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_secret_rm = {
-    .name = "secret rm",
-    .operands = "NAME…",
-    .summary = "forget stored secrets",
+    "secret rm",
+    "NAME…",
+    "forget stored secrets",
     .text = "Sandboxes that run keep the value they were given until they end.",
     .examples = "  cay secret rm GITHUB_TOKEN",
     .min = 1,
@@ -108,13 +107,12 @@ static int renew_sandbox_secrets(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_secret_renew = {
-    .name = "secret renew",
-    .operands = "ID",
-    .summary = "read a sandbox's secrets anew from their sources",
+    "secret renew",
+    "ID",
+    "read a sandbox's secrets anew from their sources",
     .text = "New requests carry the new values; nothing inside is restarted.",
     .examples = "  cay secret renew c7f",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = renew_sandbox_secrets,
 };
@@ -132,9 +130,9 @@ static int bind_secrets(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_secret_bind = {
-    .name = "secret bind",
-    .operands = "ID [NAME=SOURCE@DESTINATION…]",
-    .summary = "give a sandbox other secrets in place of all it has",
+    "secret bind",
+    "ID [NAME=SOURCE@DESTINATION…]",
+    "give a sandbox other secrets in place of all it has",
     .text = "They hold from its next request on, and nothing inside is restarted; its rules have "
             "to allow where they go. Without any\n"
             "it has none. Variables with placeholders, and those that lead programs to the "

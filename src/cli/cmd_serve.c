@@ -169,9 +169,9 @@ static int exec_server(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_serve = {
-    .name = "serve",
-    .operands = "[--listen ADDR]…",
-    .summary = "serve sandboxes over HTTP to programs of any language",
+    "serve",
+    "[--listen ADDR]…",
+    "serve sandboxes over HTTP to programs of any language",
     .text = "It ends by Ctrl-C or SIGTERM, after what it is answering; sandboxes live on.",
     .examples = "  cay serve\n"
                 "  cay serve --listen :9000 --listen unix:/run/cay.sock\n"

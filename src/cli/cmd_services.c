@@ -41,8 +41,7 @@ static int on_json(const cay_service_info *u, void *arg)
 
 char *show_services_json(cay_sandbox *sb)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '[');
+    out_json j = js_begin(false, '[');
     int rc = cay_sandbox_services(sb, NULL, on_json, &j, NULL);
     js_close(&j, ']');
     char *text = NULL;
@@ -75,11 +74,11 @@ static int on_service(const cay_service_info *u, void *arg)
         out_table *t = &v->table;
         out_cell(t, OUT_BOLD, u->name);
         out_cell(t, style_of(u), cay_service_state_name(u->state));
-        out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - u->since_ms, 0)));
+        out_plain(t, out_age(text, v->now - u->since_ms));
         out_cellf(t, OUT_PLAIN, u->pid ? "%d" : "-", u->pid);
         out_cellf(t, OUT_PLAIN, u->port ? "%u" : "-", u->port);
         out_cellf(t, u->restarts ? OUT_WARN : OUT_PLAIN, "%u", u->restarts);
-        out_cell(t, OUT_PLAIN, u->reason);
+        out_plain(t, u->reason);
     }
     return 0;
 }
@@ -90,15 +89,14 @@ static int list_services(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_services = {
-    .name = "services",
-    .operands = "ID",
-    .summary = "list what a sandbox keeps running, and how it does",
+    "services",
+    "ID",
+    "list what a sandbox keeps running, and how it does",
     .text = "Services are those of its template and of its manifest. `cay logs ID --service NAME` "
             "shows what one printed.",
     .examples = "  cay services c7f\n"
                 "  cay services c7f --json | jq '.[] | select(.ready | not)'",
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .columns = "NAME|STATE|>SINCE|>PID|>PORT|>RESTARTS|WHY",
     .fn = list_services,
@@ -141,9 +139,9 @@ static int control_services(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_services_start = {
-    .name = "services start",
-    .operands = "[--wait] ID [NAME…]",
-    .summary = "start services that are stopped, done or failed",
+    "services start",
+    "[--wait] ID [NAME…]",
+    "start services that are stopped, done or failed",
     .examples = "  cay services start --wait c7f web",
     CLI_OPTS(act_defs, act_args),
     .min = 1,
@@ -153,9 +151,9 @@ const cli_verb cli_services_start = {
     .fn = control_services,
 };
 const cli_verb cli_services_stop = {
-    .name = "services stop",
-    .operands = "ID [NAME…]",
-    .summary = "stop services: TERM, and KILL five seconds later",
+    "services stop",
+    "ID [NAME…]",
+    "stop services: TERM, and KILL five seconds later",
     .examples = "  cay services stop c7f web",
     .size = sizeof(act_args),
     .min = 1,
@@ -165,9 +163,9 @@ const cli_verb cli_services_stop = {
     .fn = control_services,
 };
 const cli_verb cli_services_restart = {
-    .name = "services restart",
-    .operands = "[--wait] ID [NAME…]",
-    .summary = "stop services and start them again",
+    "services restart",
+    "[--wait] ID [NAME…]",
+    "stop services and start them again",
     .examples = "  cay services restart --wait c7f",
     CLI_OPTS(act_defs, act_args),
     .min = 1,
@@ -177,9 +175,9 @@ const cli_verb cli_services_restart = {
     .fn = control_services,
 };
 const cli_verb cli_services_wait = {
-    .name = "services wait",
-    .operands = "[--timeout TIME] ID [NAME…]",
-    .summary = "wait until services are ready",
+    "services wait",
+    "[--timeout TIME] ID [NAME…]",
+    "wait until services are ready",
     .text = "Fails when one is not going to be, and after the time; the message names it.",
     .examples = "  cay services wait --timeout 10s c7f && curl …",
     CLI_OPTS(wait_defs, act_args),

@@ -185,9 +185,9 @@ static int run_shell(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_shell = {
-    .name = "shell",
-    .operands = "[OPTIONS] [ID [LINE…]]",
-    .summary = "open a shell in a sandbox; without ID in a fresh one that goes away with it",
+    "shell",
+    "[OPTIONS] [ID [LINE…]]",
+    "open a shell in a sandbox; without ID in a fresh one that goes away with it",
     .text = "With a terminal you get job control, colours and your window's size. Without one the "
             "shell reads its\n"
             "commands from standard input.\n"

@@ -52,9 +52,9 @@ static int create_snapshot(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot = {
-    .name = "snapshot",
-    .operands = "[OPTIONS] ID",
-    .summary = "keep a sandbox's files as they are now, and print the snapshot's id",
+    "snapshot",
+    "[OPTIONS] ID",
+    "keep a sandbox's files as they are now, and print the snapshot's id",
     .text = "It takes about a millisecond however many files there are, when no process runs "
             "inside; otherwise processes are held\n"
             "still for the moment it takes. Snapshots outlive their sandbox. See also `cay "
@@ -65,7 +65,6 @@ const cli_verb cli_snapshot = {
                 "  cay create --from tested",
     CLI_OPTS(take_defs, take_args),
     .min = 1,
-    .max = 1,
     .fn = create_snapshot,
 };
 
@@ -87,10 +86,10 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     if (show_item(r, &cay__snapshot_shape, s, s->id))
         return out_broken();
     out_cell(t, OUT_BOLD, s->id);
-    out_cell(t, OUT_PLAIN, cay__text_or(s->label, s->automatic ? "(checkpoint)" : "-"));
-    out_cell(t, OUT_PLAIN, cay__text_or(s->sandbox, "-"));
-    out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - s->created_ms, 0)));
-    out_cell(t, OUT_PLAIN, s->method);
+    out_plain(t, cay__text_or(s->label, s->automatic ? "(checkpoint)" : "-"));
+    out_plain(t, cay__text_or(s->sandbox, "-"));
+    out_plain(t, out_age(text, r->now - s->created_ms));
+    out_plain(t, s->method);
     out_cellf(t, OUT_PLAIN, "%zu", s->depth);
     out_cellf(t, OUT_PLAIN, "%zu", s->users);
     add_state(t, s);
@@ -113,9 +112,9 @@ static int list_snapshots(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshots = {
-    .name = "snapshots",
-    .operands = "[ID]",
-    .summary = "list snapshots, of all sandboxes or of one, oldest first",
+    "snapshots",
+    "[ID]",
+    "list snapshots, of all sandboxes or of one, oldest first",
     .text = "LAYERS is how many it stands on, USERS how many sandboxes stand on it. A snapshot is "
             "`settling` until it is on the disk for\n"
             "sure, which is seen to in the background, then `durable`; `maybe-incomplete` when the "
@@ -138,13 +137,12 @@ static int inspect_snapshot(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_inspect = {
-    .name = "snapshot inspect",
-    .operands = "SNAPSHOT",
-    .summary = "tell all that is known of a snapshot, as JSON",
+    "snapshot inspect",
+    "SNAPSHOT",
+    "tell all that is known of a snapshot, as JSON",
     .text = "SNAPSHOT is an id, its beginning, or a label.",
     .examples = "  cay snapshot inspect tested | jq -r .digest",
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = inspect_snapshot,
 };
@@ -161,9 +159,9 @@ static int rename_snapshot(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_rename = {
-    .name = "snapshot rename",
-    .operands = "SNAPSHOT [LABEL]",
-    .summary = "give a snapshot another label, or none",
+    "snapshot rename",
+    "SNAPSHOT [LABEL]",
+    "give a snapshot another label, or none",
     .text = "SNAPSHOT is an id, its beginning, or a label. A checkpoint that has a label is never "
             "removed by the ones after it.",
     .examples = "  cay snapshot rename s4kq tested\n"
@@ -176,13 +174,10 @@ const cli_verb cli_snapshot_rename = {
 
 static void rm_json(const char *ref, bool deferred)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_kstr(&j, "removed", ref);
     js_kbool(&j, "deferred", deferred);
-    js_close(&j, '}');
-    js_flush(&j);
-    cay__buf_clear(&j.b);
+    js_end(&j, '}');
 }
 
 static int remove_snapshot(cli_call *c, cay_err *err)
@@ -204,9 +199,9 @@ static int remove_snapshot(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_snapshot_rm = {
-    .name = "snapshot rm",
-    .operands = "[-f] SNAPSHOT…",
-    .summary = "forget snapshots",
+    "snapshot rm",
+    "[-f] SNAPSHOT…",
+    "forget snapshots",
     .text =
         "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
     .examples = "  cay snapshot rm tested",

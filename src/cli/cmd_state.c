@@ -35,9 +35,9 @@ static int save_state(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_state = {
-    .name = "state",
-    .operands = "[OPTIONS] ID",
-    .summary = "print what is needed to come back to a sandbox, as JSON",
+    "state",
+    "[OPTIONS] ID",
+    "print what is needed to come back to a sandbox, as JSON",
     .text = "It holds no secret, no path of the host and no other right; what was left out is "
             "named, and given again to\n"
             "`cay resume --state`. Variables of --env are in it as they are.",
@@ -45,7 +45,6 @@ const cli_verb cli_state = {
                 "  cay resume --state session.json",
     CLI_OPTS(state_defs, state_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_SANDBOX,
     .fn = save_state,
 };
@@ -130,13 +129,10 @@ static int read_file(const char *option, const char *path, size_t most, char **o
 static int print_resumed(cay_sandbox *sb, cay_resumed how)
 {
     if (cli.json) {
-        out_json j = OUT_JSON(true);
-        js_open(&j, '{');
+        out_json j = js_begin(true, '{');
         js_kstr(&j, "id", cay_sandbox_id(sb));
         js_kstr(&j, "how", cay_resumed_name(how));
-        js_close(&j, '}');
-        js_flush(&j);
-        cay__buf_clear(&j.b);
+        js_end(&j, '}');
     } else {
         static const char *const tell[] = { [CAY_RESUMED_ALIVE] = "it was alive",
                                             [CAY_RESUMED_KEPT] = "started on its files",
@@ -234,9 +230,9 @@ static int resume_sandbox(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_resume = {
-    .name = "resume",
-    .operands = "[-e KEY=VALUE] ID…|--state FILE [OPTIONS]",
-    .summary = "let paused sandboxes go on, start stopped ones again, or come back by a state",
+    "resume",
+    "[-e KEY=VALUE] ID…|--state FILE [OPTIONS]",
+    "let paused sandboxes go on, start stopped ones again, or come back by a state",
     .text = "With --state: a sandbox that lives is found as it is; one that is stopped is started, "
             "and taken back to the state's\n"
             "snapshot when its files differ; one that is gone is made again from the snapshot. A "

@@ -18,7 +18,6 @@ static void print_json(const cay_template *t)
     out_json j = OUT_JSON(true);
     show_template_json(&j, t);
     js_flush(&j);
-    cay__buf_clear(&j.b);
 }
 
 void cli_template_print(const cay_template *t)
@@ -48,13 +47,12 @@ static int on_template(const cay_template *t, void *arg)
         return out_broken();
     for (const char *const *p = t->names;; p++) { /* a line for each name */
         out_cell(o, OUT_BOLD, *p ? *p : "-");
-        out_cell(o, OUT_PLAIN, t->id);
-        out_cell(o, OUT_PLAIN, t->base);
+        out_plain(o, t->id);
+        out_plain(o, t->base);
         out_cellf(o, OUT_PLAIN, "%zu", t->nlayers);
-        out_cell(o, OUT_PLAIN,
-                 t->bytes || !t->nlayers ? out_size(text, t->bytes)
-                                         : "-"); /* of one that was built nobody has counted */
-        out_cell(o, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - t->created_ms, 0)));
+        out_plain(o, t->bytes || !t->nlayers ? out_size(text, t->bytes)
+                                             : "-"); /* of one that was built nobody has counted */
+        out_plain(o, out_age(text, r->now - t->created_ms));
         out_cellf(o, OUT_PLAIN, "%zu", t->users);
         out_cell(o, OUT_DIM, t->source);
         if (!*p || !p[1])
@@ -69,9 +67,9 @@ static int list_templates(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_ls = {
-    .name = "template ls",
-    .operands = "[NAME]",
-    .summary = "list templates, oldest first",
+    "template ls",
+    "[NAME]",
+    "list templates, oldest first",
     .text = "Template `host` is always there and not listed. BASE is what the layers stand on: "
             "`image` is a root filesystem of its own, `host` the\n"
             "programs of this machine. USERS is how many sandboxes were made from it.",
@@ -92,13 +90,12 @@ static int inspect_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_inspect = {
-    .name = "template inspect",
-    .operands = "TEMPLATE",
-    .summary = "tell all that is known of a template, as JSON",
+    "template inspect",
+    "TEMPLATE",
+    "tell all that is known of a template, as JSON",
     .text = "TEMPLATE is a name, an id, or the beginning of an id.",
     .examples = "  cay template inspect python:3.11 | jq .config.env",
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = inspect_template,
 };
@@ -109,13 +106,12 @@ static int tag_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_tag = {
-    .name = "template tag",
-    .operands = "TEMPLATE NAME",
-    .summary = "give a template one more name",
+    "template tag",
+    "TEMPLATE NAME",
+    "give a template one more name",
     .text = "NAME goes from the template that had it.",
     .examples = "  cay template tag python:3.11-slim python:3.11",
     .min = 2,
-    .max = 2,
     .needs = CLI_CLIENT,
     .fn = tag_template,
 };
@@ -126,9 +122,9 @@ static int remove_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_rm = {
-    .name = "template rm",
-    .operands = "[OPTIONS] TEMPLATE…",
-    .summary = "forget templates",
+    "template rm",
+    "[OPTIONS] TEMPLATE…",
+    "forget templates",
     .text = "A name that is not the last one of its template goes alone. Sandboxes and snapshots "
             "that stand on it keep working; its layers go when nobody\n"
             "stands on them any more.",
@@ -170,9 +166,9 @@ static int save_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_save = {
-    .name = "template save",
-    .operands = "[OPTIONS] SANDBOX|SNAPSHOT [NAME…]",
-    .summary = "make a template of a sandbox's files as they are now, and print its id",
+    "template save",
+    "[OPTIONS] SANDBOX|SNAPSHOT [NAME…]",
+    "make a template of a sandbox's files as they are now, and print its id",
     .text = "Nothing is copied. What is mounted into the sandbox is no part of it.",
     .examples = "  cay template save c7f tools:1\n"
                 "  cay run --template tools:1 -- make",

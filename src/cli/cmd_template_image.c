@@ -123,10 +123,9 @@ static int import_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_import = {
-    .name = "template import",
-    .operands = "[OPTIONS] PATH [NAME…] | --debian SUITE NAME…",
-    .summary =
-        "make a template of a root filesystem, an image or Debian packages, and print its id",
+    "template import",
+    "[OPTIONS] PATH [NAME…] | --debian SUITE NAME…",
+    "make a template of a root filesystem, an image or Debian packages, and print its id",
     .text =
         "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI "
         "layout as a directory or tar, or what `docker save` and\n"
@@ -168,9 +167,9 @@ static int export_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_export = {
-    .name = "template export",
-    .operands = "TEMPLATE FILE|-",
-    .summary = "write a template into a file as an image",
+    "template export",
+    "TEMPLATE FILE|-",
+    "write a template into a file as an image",
     .text = "FILE becomes a tar with an OCI layout, which `cay template import`, skopeo, umoci, "
             "podman and docker read; it appears when it is whole. Services, sudo\n"
             "and limits are no part of images. A template on base host is none.",
@@ -179,7 +178,6 @@ const cli_verb cli_template_export = {
         "  cay template export tools:1 - | ssh other 'cat >t.tar; cay template import t.tar'\n"
         "  skopeo copy oci-archive:tools.tar docker://registry.example/tools:1",
     .min = 2,
-    .max = 2,
     .fn = export_template,
 };
 
@@ -253,9 +251,9 @@ static int pull_template(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_template_pull = {
-    .name = "template pull",
-    .operands = "[OPTIONS] IMAGE",
-    .summary = "get an image from a registry as a template, and print its id",
+    "template pull",
+    "[OPTIONS] IMAGE",
+    "get an image from a registry as a template, and print its id",
     .text = "IMAGE is [HOST[:PORT]/]NAME[:TAG][@DIGEST], of docker.io unless it names a host or "
             "templates.conf says where to search. Layers that are here are not\n"
             "fetched again; a pull that was cut goes on where it stopped.",
@@ -265,6 +263,5 @@ const cli_verb cli_template_pull = {
                 "  cay run --template python:3.11-slim -- python3 -V",
     CLI_OPTS(pull_defs, pull_args),
     .min = 1,
-    .max = 1,
     .fn = pull_template,
 };

@@ -51,15 +51,14 @@ static int create_tenant(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tenant_create = {
-    .name = "tenant create",
-    .operands = "[OPTIONS] NAME",
-    .summary = "let somebody else use this machine, within bounds",
+    "tenant create",
+    "[OPTIONS] NAME",
+    "let somebody else use this machine, within bounds",
     .text = "What is not bounded here has no bound. Keys for it are made by cay key create "
             "--tenant NAME.",
     .examples = "  cay tenant create acme --sandboxes 50 --memory 64g --creates 120",
     CLI_OPTS(quota_defs, quota_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = create_tenant,
 };
@@ -81,14 +80,13 @@ static int set_tenant(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tenant_set = {
-    .name = "tenant set",
-    .operands = "[OPTIONS] NAME",
-    .summary = "change a tenant's bounds",
+    "tenant set",
+    "[OPTIONS] NAME",
+    "change a tenant's bounds",
     .text = "What is not named stays; unlimited takes a bound away. What exists stays in any case.",
     .examples = "  cay tenant set acme --memory unlimited",
     CLI_OPTS(quota_defs, quota_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = set_tenant,
 };
@@ -109,17 +107,17 @@ static void count_cell(out_table *t, uint64_t used, uint64_t most, unsigned per)
 static int on_tenant(const cay_tenant *t, void *arg)
 {
     out_list *r = arg;
+    out_table *table = &r->table;
     char a[OUT_HUMAN], b[OUT_HUMAN];
     if (!show_item(r, &cay__tenant_shape, t, t->name)) {
-        out_cell(&r->table, OUT_BOLD, t->name);
-        count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);
-        count_cell(&r->table, t->used.cpu_milli, t->most.cpu_milli, 1000);
-        of_cell(&r->table, out_size(a, t->used.memory),
+        out_cell(table, OUT_BOLD, t->name);
+        count_cell(table, t->used.sandboxes, t->most.sandboxes, 1);
+        count_cell(table, t->used.cpu_milli, t->most.cpu_milli, 1000);
+        of_cell(table, out_size(a, t->used.memory),
                 t->most.memory ? out_size(b, t->most.memory) : NULL);
-        of_cell(&r->table, out_size(a, t->used.disk),
-                t->most.disk ? out_size(b, t->most.disk) : NULL);
-        count_cell(&r->table, t->used.creates_per_min, t->most.creates_per_min, 1);
-        of_cell(&r->table, out_size(a, t->used.templates),
+        of_cell(table, out_size(a, t->used.disk), t->most.disk ? out_size(b, t->most.disk) : NULL);
+        count_cell(table, t->used.creates_per_min, t->most.creates_per_min, 1);
+        of_cell(table, out_size(a, t->used.templates),
                 t->most.templates ? out_size(b, t->most.templates) : NULL);
     }
     return 0;
@@ -131,9 +129,9 @@ static int list_tenants(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tenant_ls = {
-    .name = "tenant ls",
-    .operands = "",
-    .summary = "list tenants with what they have and may have",
+    "tenant ls",
+    "",
+    "list tenants with what they have and may have",
     .examples = "  cay tenant ls",
     .needs = CLI_CLIENT,
     .columns = "NAME|>SANDBOXES|>CPUS|>MEMORY|>DISK|>CREATES|>TEMPLATES",
@@ -148,9 +146,9 @@ static int remove_tenant(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tenant_rm = {
-    .name = "tenant rm",
-    .operands = "NAME…",
-    .summary = "forget tenants that have nothing any more, with their keys",
+    "tenant rm",
+    "NAME…",
+    "forget tenants that have nothing any more, with their keys",
     .examples = "  cay tenant rm acme",
     .min = 1,
     .max = CLI_ANY,

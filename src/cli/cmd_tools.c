@@ -49,7 +49,7 @@ static int list_tools(cli_call *c, cay_err *err)
             out_fmt("%s\n", name);
         } else if (wanted) {
             out_cell(&t, OUT_BOLD, name);
-            out_cell(&t, OUT_PLAIN, about);
+            out_plain(&t, about);
         }
     }
     if (!cli.quiet)
@@ -59,9 +59,9 @@ static int list_tools(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tools = {
-    .name = "tools",
-    .operands = "[OPTIONS] [NAME...]",
-    .summary = "list the tools that agents can be given, or their JSON definitions",
+    "tools",
+    "[OPTIONS] [NAME...]",
+    "list the tools that agents can be given, or their JSON definitions",
     .text = "With --json their definitions: name, description and JSON schema, as LangChain, the "
             "model APIs and MCP want them.",
     .examples = "  cay tools\n"
@@ -100,9 +100,9 @@ static int tools_call(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tools_call = {
-    .name = "tools call",
-    .operands = "ID NAME [JSON]",
-    .summary = "call one of these tools in a sandbox",
+    "tools call",
+    "ID NAME [JSON]",
+    "call one of these tools in a sandbox",
     .text = "JSON is an object with its arguments. What it answers is printed; the status is 1 "
             "when that is an error. Its shell stays\n"
             "from call to call, under the name tools-cli.",

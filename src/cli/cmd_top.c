@@ -107,26 +107,25 @@ static void to_table(const sample *s, out_table *t)
     for (size_t i = 0; i < s->n; i++) {
         const row *r = &s->v[i];
         out_cell(t, OUT_BOLD, r->id);
-        out_cell(t, OUT_PLAIN, r->name);
+        out_plain(t, r->name);
         out_cell(t, show_state_style(r->state), cay_state_name(r->state));
-        out_cell(t, OUT_PLAIN, cay_level_name(r->level));
+        out_plain(t, cay_level_name(r->level));
         out_cellf(t, r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, "%" PRIu64 ".%" PRIu64 "%%",
                   r->cpu_milli / 10, r->cpu_milli % 10);
         bool tight = r->memory_limit && r->memory_limit != CAY_UNLIMITED &&
                      r->now.memory > r->memory_limit / 10 * 9;
         out_cell(t, tight ? OUT_BAD : OUT_PLAIN, out_size(text, r->now.memory));
         out_cell(t, OUT_DIM, out_size(text, r->memory_limit));
-        out_cell(t, OUT_PLAIN, out_size(text, r->now.memory_peak));
+        out_plain(t, out_size(text, r->now.memory_peak));
         out_cellf(t, OUT_PLAIN, "%" PRIu64, r->now.pids);
-        out_cell(t, OUT_PLAIN, out_size(text, r->now.disk));
-        out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(now - r->created_ms, 0)));
+        out_plain(t, out_size(text, r->now.disk));
+        out_plain(t, out_age(text, now - r->created_ms));
     }
 }
 
 static void to_json(const sample *s)
 {
-    out_json j = OUT_JSON(true);
-    js_open(&j, '[');
+    out_json j = js_begin(true, '[');
     for (size_t i = 0; i < s->n; i++) {
         const row *r = &s->v[i];
         js_open(&j, '{');
@@ -144,8 +143,7 @@ static void to_json(const sample *s)
         js_ku64(&j, "pids_hits", r->now.pids_hits);
         js_close(&j, '}');
     }
-    js_close(&j, ']');
-    js_flush(&j);
+    js_end(&j, ']');
 }
 
 static void print_once(const sample *s)
@@ -241,9 +239,9 @@ static int run_top(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_top = {
-    .name = "top",
-    .operands = "[-d TIME] [--once] [ID…]",
-    .summary = "show what running sandboxes use, live",
+    "top",
+    "[-d TIME] [--once] [ID…]",
+    "show what running sandboxes use, live",
     .examples = "  cay top\n"
                 "  cay top --once | sort -k5 -n\n"
                 "  cay top --json",

@@ -300,9 +300,9 @@ static int run_tour(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_tour = {
-    .name = "tour",
-    .operands = "",
-    .summary = "see a real sandbox live and die, with timings",
+    "tour",
+    "",
+    "see a real sandbox live and die, with timings",
     .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, "
             "removes it, and cleans up after itself.",
     .needs = CLI_CLIENT,

@@ -50,11 +50,11 @@ static void list_traces(const traces *t)
             js_close(&r.json, '}');
         } else if (!out_list_name(o->id)) {
             out_cell(&r.table, OUT_BOLD, o->id);
-            out_cell(&r.table, OUT_PLAIN, out_time(buf, o->from_us / 1000));
-            out_cell(&r.table, OUT_PLAIN, format_duration(buf, o->to_us - o->from_us));
+            out_plain(&r.table, out_time(buf, o->from_us / 1000));
+            out_plain(&r.table, format_duration(buf, o->to_us - o->from_us));
             out_cellf(&r.table, OUT_PLAIN, "%zu", o->spans);
             out_cellf(&r.table, o->failed ? OUT_BAD : OUT_DIM, "%zu", o->failed);
-            out_cell(&r.table, OUT_PLAIN, o->name);
+            out_plain(&r.table, o->name);
         }
     }
     out_list_close(&r, true);
@@ -64,8 +64,7 @@ static void print_reached(const trace_tree *t, const trace_span *s, size_t in, o
 
 static void print_json(const trace_tree *t)
 {
-    out_json j = OUT_JSON(true);
-    js_open(&j, '[');
+    out_json j = js_begin(true, '[');
     for (size_t i = 0; i < t->n; i++) {
         const trace_span *s = &t->v[i];
         js_open(&j, '{');
@@ -89,9 +88,7 @@ static void print_json(const trace_tree *t)
         }
         js_close(&j, '}');
     }
-    js_close(&j, ']');
-    js_flush(&j);
-    cay__buf_clear(&j.b);
+    js_end(&j, ']');
 }
 
 /* Where a moment stands on a bar of `width` cells, in eighths of a cell. */
@@ -257,9 +254,9 @@ static int show_trace(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_trace = {
-    .name = "trace",
-    .operands = "FILE [TRACE]",
-    .summary = "show what a run or a request did and when, as a waterfall",
+    "trace",
+    "FILE [TRACE]",
+    "show what a run or a request did and when, as a waterfall",
     .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning "
             "of an id; without it the newest one.\n"
             "Below a command is what it reached and was refused, where the network log of its "

@@ -73,9 +73,9 @@ static int create_volume(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_volume_create = {
-    .name = "volume create",
-    .operands = "[OPTIONS] NAME",
-    .summary = "make a named volume for --volume NAME:/path",
+    "volume create",
+    "[OPTIONS] NAME",
+    "make a named volume for --volume NAME:/path",
     .text = "A volume outlives sandboxes and may be shown in several at once. It is never part of "
             "a snapshot.",
     .examples = "  cay volume create cache --size 5G\n"
@@ -83,7 +83,6 @@ const cli_verb cli_volume_create = {
                 "  cay run --volume cache:/cache -- sh -c 'date >> /cache/log'",
     CLI_OPTS(create_defs, volume_args),
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = create_volume,
 };
@@ -91,16 +90,17 @@ const cli_verb cli_volume_create = {
 static int on_volume(const cay_volume *v, void *arg)
 {
     out_list *r = arg;
+    out_table *t = &r->table;
     char a[OUT_HUMAN], b[OUT_HUMAN], c[OUT_HUMAN];
     if (cli.json) {
         volume_json(&r->json, v);
     } else if (!out_list_name(v->name)) {
-        out_cell(&r->table, OUT_BOLD, v->name);
-        out_cell(&r->table, OUT_PLAIN, out_size(a, v->used));
-        out_cellf(&r->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-",
+        out_cell(t, OUT_BOLD, v->name);
+        out_plain(t, out_size(a, v->used));
+        out_cellf(t, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-",
                   !strcmp(v->quota, "soft") ? " (soft)" : "");
-        out_cellf(&r->table, OUT_PLAIN, "%zu", v->nusers);
-        out_cell(&r->table, OUT_DIM, out_time(c, v->created_ms));
+        out_cellf(t, OUT_PLAIN, "%zu", v->nusers);
+        out_cell(t, OUT_DIM, out_time(c, v->created_ms));
     }
     return 0;
 }
@@ -111,9 +111,9 @@ static int list_volumes(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_volume_ls = {
-    .name = "volume ls",
-    .operands = "",
-    .summary = "list the volumes, with what they hold",
+    "volume ls",
+    "",
+    "list the volumes, with what they hold",
     .examples = "  cay volume ls",
     .needs = CLI_CLIENT,
     .columns = "NAME|>USED|>LIMIT|>SANDBOXES|CREATED",
@@ -121,12 +121,11 @@ const cli_verb cli_volume_ls = {
 };
 
 const cli_verb cli_volume_inspect = {
-    .name = "volume inspect",
-    .operands = "NAME",
-    .summary = "all that is known of one volume, as JSON",
+    "volume inspect",
+    "NAME",
+    "all that is known of one volume, as JSON",
     .examples = "  cay volume inspect cache",
     .min = 1,
-    .max = 1,
     .needs = CLI_CLIENT,
     .fn = print_volume,
 };
@@ -137,9 +136,9 @@ static int remove_volume(cli_call *c, cay_err *err)
 }
 
 const cli_verb cli_volume_rm = {
-    .name = "volume rm",
-    .operands = "NAME…",
-    .summary = "remove volumes with all that is in them",
+    "volume rm",
+    "NAME…",
+    "remove volumes with all that is in them",
     .text = "Refused while a sandbox has it, a stopped one too.",
     .examples = "  cay volume rm cache",
     .min = 1,

@@ -138,6 +138,19 @@ void js_flush(out_json *j)
     j->comma = j->after_key = false;
 }
 
+out_json js_begin(bool pretty, char bracket)
+{
+    out_json j = OUT_JSON(pretty);
+    js_open(&j, bracket);
+    return j;
+}
+
+void js_end(out_json *j, char bracket)
+{
+    js_close(j, bracket);
+    js_flush(j);
+}
+
 void out_done(const char *key, const char *value)
 {
     out_json j = OUT_JSON(false);
@@ -147,6 +160,5 @@ void out_done(const char *key, const char *value)
         return;
     js_open(&j, '{');
     js_kstr(&j, key, value);
-    js_close(&j, '}');
-    js_flush(&j);
+    js_end(&j, '}');
 }

@@ -153,6 +153,11 @@ const char *out_span(char *buf, uint64_t ms)
     return buf;
 }
 
+const char *out_age(char *buf, int64_t ms)
+{
+    return out_span(buf, (uint64_t)CAY_MAX(ms, 0));
+}
+
 const char *out_time(char *buf, int64_t wall_ms)
 {
     time_t t = (time_t)(wall_ms / 1000);
@@ -185,6 +190,11 @@ void out_cell(out_table *t, out_style style, const char *text)
     cay__buf_safe(&b, text, strlen(text), false);
     t->cells[t->nrows] = CAY_OR(b.data, cay__strdup(""));
     t->style[t->nrows++] = style;
+}
+
+void out_plain(out_table *t, const char *text)
+{
+    out_cell(t, OUT_PLAIN, text);
 }
 
 void out_cellf(out_table *t, out_style style, const char *fmt, ...)

@@ -39,6 +39,7 @@ const char *out_off(int fd);
 #define OUT_HUMAN 24
 const char *out_size(char *buf, uint64_t bytes);  /* "1.5 GiB", "unlimited" */
 const char *out_span(char *buf, uint64_t ms);     /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
+const char *out_age(char *buf, int64_t ms);       /* the same; what lies ahead is 0 */
 const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
 
 #define OUT_COLUMNS 12
@@ -53,6 +54,7 @@ typedef struct out_table {
 /* "ID|NAME|>AGE": a title that starts with '>' is aligned to the right. */
 void out_table_open(out_table *t, const char *titles);
 void out_cell(out_table *t, out_style style, const char *text); /* the next cell; escapes text */
+void out_plain(out_table *t, const char *text);                 /* likewise, in no style */
 void out_cellf(out_table *t, out_style style, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void out_table_text(out_table *t,
@@ -88,6 +90,9 @@ void js_kbool(out_json *j, const char *key, bool v);
 void js_klimit(out_json *j, const char *key, uint64_t v);
 /* Writes it with a newline and starts afresh: one value a line when streaming. */
 void js_flush(out_json *j);
+/* A whole object or array: begun, and ended and written. */
+out_json js_begin(bool pretty, char bracket);
+void js_end(out_json *j, char bracket);
 /* What a verb was done to, or what came of it: a line {key: value} with --json, else the bare
  * value, and nothing with --quiet. */
 void out_done(const char *key, const char *value);

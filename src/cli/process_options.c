@@ -121,8 +121,7 @@ static int fail_start(cay_err *err, const cay_spawn *spec)
 
 void proc_print_result(const cay_result *r)
 {
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
+    out_json j = js_begin(false, '{');
     js_ki64(&j, "code", r->exit.code);
     js_ki64(&j, "signal", r->exit.signal);
     js_kstr(&j, "reason", r->exit.reason);
@@ -135,8 +134,7 @@ void proc_print_result(const cay_result *r)
     js_ku64(&j, "max_rss", r->exit.max_rss);
     js_ku64(&j, "lost_stdout", r->exit.lost_out);
     js_ku64(&j, "lost_stderr", r->exit.lost_err);
-    js_close(&j, '}');
-    js_flush(&j);
+    js_end(&j, '}');
 }
 
 /* The command is done, whatever became of the snapshot after it. */

@@ -61,9 +61,9 @@ static const opt_def reset_defs[] = {
 };
 
 const cli_verb cli_chat = {
-    .name = "chat",
-    .operands = "[OPTIONS]",
-    .summary = "talk to an agent that works on a copy of this directory",
+    "chat",
+    "[OPTIONS]",
+    "talk to an agent that works on a copy of this directory",
     .text = "It sees the current directory (or --on DIR) copy-on-write; /diff shows what it "
             "changed, /apply takes it over, /undo takes the last\n"
             "turn back, files and all. Commands and patches are asked for first. The session is "
@@ -84,17 +84,13 @@ const cli_verb cli_chat = {
 };
 
 const cli_verb cli_chat_list = {
-    .name = "chat list",
-    .operands = "",
-    .summary = "show sessions of cay chat",
-    .size = sizeof(chat_args),
-    .program = "cay-chat",
+    "chat list", "", "show sessions of cay chat", .size = sizeof(chat_args), .program = "cay-chat",
 };
 
 const cli_verb cli_chat_rm = {
-    .name = "chat rm",
-    .operands = "SESSION…",
-    .summary = "forget sessions of cay chat, with their sandboxes",
+    "chat rm",
+    "SESSION…",
+    "forget sessions of cay chat, with their sandboxes",
     .size = sizeof(chat_args),
     .min = 1,
     .max = CLI_ANY,
@@ -102,9 +98,9 @@ const cli_verb cli_chat_rm = {
 };
 
 const cli_verb cli_chat_reset = {
-    .name = "chat reset",
-    .operands = "--agent NAME [--target OTHER]",
-    .summary = "empty an agent's memory, or give it another's",
+    "chat reset",
+    "--agent NAME [--target OTHER]",
+    "empty an agent's memory, or give it another's",
     CLI_OPTS(reset_defs, chat_args),
     .program = "cay-chat",
 };

@@ -39,11 +39,11 @@ static int on_row(const store_session *s, void *arg)
     bool here = l->current && !strcmp(l->current, s->name);
     out_cellf(&l->t, here ? OUT_BOLD : OUT_PLAIN, "%s%s", s->name, here ? " *" : "");
     out_cellf(&l->t, OUT_PLAIN, "%llu", (unsigned long long)s->turns);
-    out_cell(&l->t, OUT_PLAIN, out_span(ago, now > s->used_ms ? (uint64_t)(now - s->used_ms) : 0));
-    out_cell(&l->t, OUT_PLAIN, s->agent);
-    out_cell(&l->t, OUT_PLAIN, s->model);
-    out_cell(&l->t, OUT_PLAIN, s->sandbox);
-    out_cell(&l->t, OUT_PLAIN, cay__text_or(s->dir, "-"));
+    out_plain(&l->t, out_span(ago, now > s->used_ms ? (uint64_t)(now - s->used_ms) : 0));
+    out_plain(&l->t, s->agent);
+    out_plain(&l->t, s->model);
+    out_plain(&l->t, s->sandbox);
+    out_plain(&l->t, cay__text_or(s->dir, "-"));
     return 0;
 }
 
