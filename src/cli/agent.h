@@ -4,7 +4,7 @@
  *
  *   agent_ask.c       a person allows or refuses a call
  *   agent_form.c      a person answers an MCP server's questions
- *   agent_hosted.c    tools that the endpoint runs
+ *   agent_hosted.c    the model, and tools that its endpoint runs
  *   agent_mcp.c       MCP servers; agent_mcp_file.c reads which
  *   agent_show.c      a run as people and programs follow it
  *   agent_audit.c     where its audit is written
@@ -53,6 +53,15 @@ int agent_elicit(void *arg, const char *server, const char *message, const char 
  * agent_hosted.c: tools that the endpoint runs, for `cay agent` and `cay chat`: --hosted WORD
  * or JSON, and what they did as a line.
  */
+
+/* Which model, and how it is asked. */
+typedef struct agent_model {
+    const char *name, *base_url, *api, *key, *effort;
+    opt_list headers;
+    uint64_t window;
+} agent_model;
+extern const opt_def agent_model_defs[];
+int agent_model_check(const agent_model *m, cay_err *err);
 
 enum { AGENT_HOSTED = 16 };
 typedef struct agent_hosted {

@@ -31,7 +31,7 @@ int agent_audit_check(const agent_audit *a, cay_err *err)
             return cay_fail(err, CAY_EINVAL,
                             "%s: %zu given, and --audit names %zu server%s: give one for each, in "
                             "their order (none: without)",
-                            rows[i].name, rows[i].n, servers, servers == 1 ? "" : "s");
+                            rows[i].name, rows[i].n, servers, out_plural(servers, "s"));
     if (servers > 1 && !a->key.n && has_usual())
         return cay_fail(err, CAY_EINVAL,
                         USUAL_KEY " is the key of one server, and --audit names %zu: say "

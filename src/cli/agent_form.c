@@ -79,7 +79,9 @@ static void put_question(cay__buf *b, const char *key, const json_t *field, bool
         cay__buf_str(b, ", else ");
         put_safe(b, text);
     }
-    cay__buf_fmt(b, "%s): ", needed ? "" : text ? "" : ", or nothing");
+    if (!needed && !text)
+        cay__buf_str(b, ", or nothing");
+    cay__buf_str(b, "): ");
 }
 
 static bool is_needed(const json_t *schema, const char *key)

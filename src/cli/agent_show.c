@@ -297,7 +297,7 @@ void agent_show_result(agent_show *s, const cay_run_result *r, const char *state
     }
     char text[200];
     snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns,
-             r->turns == 1 ? "" : "s", (unsigned long long)r->usage.input,
+             out_plural(r->turns, "s"), (unsigned long long)r->usage.input,
              (unsigned long long)r->usage.output);
     write_line(s, OUT_DIM, text);
 }

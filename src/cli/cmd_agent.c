@@ -18,37 +18,16 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox,
-        *cwd, *trace, *session, *effort, *skills, *memory, *tools, *otlp, *sandbox_state;
-    opt_list mcp, hosted, headers;
+    agent_model model;
+    const char *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *skills,
+        *memory, *tools, *otlp, *sandbox_state;
+    opt_list mcp, hosted;
     agent_audit audit;
-    uint64_t max_turns, window;
+    uint64_t max_turns;
     bool keep, no_stream, ptc, browser, trace_content;
 } agent_args;
 
 static const opt_def defs[] = {
-    OPT_STR("model", 0, "NAME",
-            "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)",
-            agent_args, model),
-    OPT_STR("base-url", 0, "URL",
-            "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", agent_args,
-            base_url),
-    OPT_STR("api", 0, "responses|websocket|chat", "what is spoken there (default responses)",
-            agent_args, api),
-    OPT_STR("key", 0, "SOURCE",
-            "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)",
-            agent_args, key),
-    OPT_LIST("header", 0, "NAME: VALUE",
-             "send this header too; a value env:NAME or file:PATH is read there (also "
-             "$CAY_MODEL_HEADERS, "
-             "one a line)",
-             agent_args, headers),
-    OPT_NUM("context-window", 0, "TOKENS",
-            "what the model can see at once: at 9 tenths of it the history is compacted (default "
-            "by its "
-            "name)",
-            agent_args, window, 1024, 1000000000),
-    OPT_STR("effort", 0, "WORD", "how hard it thinks: low, medium, high", agent_args, effort),
     OPT_STR("instructions", 0, "FILE", "what the agent is told besides its task", agent_args,
             instructions),
     OPT_STR(
@@ -373,19 +352,18 @@ static int open_parts(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
     cay_model_open_spec m = { .size = sizeof m,
-                              .model = a->model,
-                              .base_url = a->base_url,
-                              .api = a->api,
-                              .key = a->key,
+                              .model = a->model.name,
+                              .base_url = a->model.base_url,
+                              .api = a->model.api,
+                              .key = a->model.key,
                               .no_stream = a->no_stream,
-                              .headers = a->headers.v,
-                              .window = a->window };
+                              .headers = a->model.headers.v,
+                              .window = a->model.window };
     cay_shell_options shell = { .size = sizeof shell,
                                 .max_output_tokens = OUTPUT_TOKENS,
                                 .approval = asks };
     cay_filesystem_options files = { .size = sizeof files, .approval = asks };
-    if (a->headers.n >= OPT_LIST_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
+    CAY_TRY(agent_model_check(&a->model, err));
     CAY_TRY(agent_hosted_open(&a->hosted, &p->hosted, err));
     CAY_TRY(cay_model_open(&m, &p->model, err));
     if (a->instructions)
@@ -434,7 +412,7 @@ static int report_result(const agent_args *a, agent_show *show, const cay_run_re
     agent_show_result(show, r, a->state);
     if (r->state && a->state)
         out_note("cay: %zu call%s wait%s for approval; `cay agent --resume %s` goes on",
-                 r->ninterruptions, r->ninterruptions == 1 ? "" : "s",
+                 r->ninterruptions, out_plural(r->ninterruptions, "s"),
                  r->ninterruptions == 1 ? "s" : "", a->state);
     else if (r->state)
         out_note("cay: stopped before a call that was not approved; with --state FILE the run "
@@ -460,7 +438,8 @@ static int run_task(const agent_args *a, const char *task, parts *p)
                         .sandbox = true,
                         .capabilities = p->caps,
                         .ncapabilities = p->ncaps,
-                        .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
+                        .settings = { .size = sizeof agent.settings,
+                                      .reasoning = a->model.effort } };
     const cay_hooks hooks = { .arg = &show, .tool_start = agent_show_start };
     cay_run_config conf = { .size = sizeof conf,
                             .model = p->model,
@@ -556,7 +535,9 @@ const cli_verb cli_agent = {
         "--approve auto\n"
         "  git diff | cay agent -                               # the task from standard input\n"
         "  cay agent --model scripted:demo.json 'show me'       # replays a file, no network",
-    .opts = { { defs, 0 }, { box_opt_defs, offsetof(agent_args, box) } },
+    .opts = { { agent_model_defs, offsetof(agent_args, model) },
+              { defs, 0 },
+              { box_opt_defs, offsetof(agent_args, box) } },
     .size = sizeof(agent_args),
     .max = 1,
     .fn = run_agent,

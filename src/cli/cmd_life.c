@@ -269,10 +269,10 @@ static int collect_garbage(cli_call *c, cay_err *err)
     if (cli.json)
         out_fmt("{\"removed\":%zu,\"caches\":%zu}\n", n, caches);
     else if (!cli.quiet)
-        out_fmt("%zu thing%s without an owner removed\n", n, n == 1 ? "" : "s");
+        out_fmt("%zu thing%s without an owner removed\n", n, out_plural(n, "s"));
     if (caches && !cli.json && !cli.quiet)
         out_fmt("%zu cache%s of builds that none used for two weeks forgotten\n", caches,
-                caches == 1 ? "" : "s");
+                out_plural(caches, "s"));
     return CLI_OK;
 }
 

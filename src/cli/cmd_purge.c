@@ -120,8 +120,8 @@ static int collect_items(cay_client *client, purge_view *v, cay_err *err)
 static void print_counts(const purge_view *v, const char *last)
 {
     out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0],
-            v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
-            v->n[2] == 1 ? "" : "s", last, v->n[3], v->n[3] == 1 ? "" : "s");
+            out_plural(v->n[0], "es"), v->n[1], out_plural(v->n[1], "s"), v->n[2],
+            out_plural(v->n[2], "s"), last, v->n[3], out_plural(v->n[3], "s"));
 }
 
 static void print_summary(const char *home, const purge_view *v)

@@ -83,6 +83,16 @@ static void add_num(words *w, int i, const char *name, uint64_t v)
     add_option(w, name, v ? w->num[i] : NULL);
 }
 
+/* The n-th of as many as listeners; one alone is the last listener's. */
+static const char *pick_value(const opt_list *list, size_t i, bool last)
+{
+    if (list->n > 1)
+        return list->v[i];
+    if (last && list->n)
+        return list->v[0];
+    return NULL;
+}
+
 /* Each --dialect and --as with the --listen of the same place; one alone is the last listener's. */
 static int add_listeners(words *w, const serve_args *a, cay_err *err)
 {
@@ -92,11 +102,8 @@ static int add_listeners(words *w, const serve_args *a, cay_err *err)
                         "--dialect and --as: once, for the last --listen, or as often as --listen");
     for (size_t i = 0; i < CAY_MAX(n, 1u); i++) {
         bool last = i + 1 >= n;
-        add_option(w, "--dialect",
-                   a->dialect.n > 1       ? a->dialect.v[i]
-                   : last && a->dialect.n ? a->dialect.v[0]
-                                          : NULL);
-        add_option(w, "--as", a->as.n > 1 ? a->as.v[i] : last && a->as.n ? a->as.v[0] : NULL);
+        add_option(w, "--dialect", pick_value(&a->dialect, i, last));
+        add_option(w, "--as", pick_value(&a->as, i, last));
         add_option(w, "--listen", i < n ? a->listen.v[i] : NULL);
     }
     return 0;

@@ -113,22 +113,21 @@ static int run_line(cay_shell *sh, const shell_args *a, const char *line)
     return code;
 }
 
-static int run_named_shell(const shell_args *a, int argc, char **argv)
+static int run_named_shell(cli_call *c, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const shell_args *a = c->opts;
     CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX + 2);
     cli_pairs env = { 0 };
     cay_shell *sh = NULL;
     int code;
-    if (!argc)
-        cay_fail(&err, CAY_EINVAL, "--name needs the sandbox: give its id");
-    else if (a->end && argc > 1)
-        cay_fail(&err, CAY_EINVAL, "--end and a command (\"%s\") exclude each other", argv[1]);
-    if (err.code || (!a->end && read_line(argc - 1, argv + 1, &line, &err) < 0) ||
-        pairs_env(&env, &a->proc.env, &a->proc.env_files, &err) < 0) {
+    if (!c->argc)
+        return cli_misuse(c, "--name needs the sandbox: give its id");
+    if (a->end && c->argc > 1)
+        return cli_misuse(c, "--end and a command (\"%s\") exclude each other", c->argv[1]);
+    if ((!a->end && read_line(c->argc - 1, c->argv + 1, &line, err) < 0) ||
+        pairs_env(&env, &a->proc.env, &a->proc.env_files, err) < 0) {
         pairs_clear(&env);
-        return cli_usage(&cli_shell, &err);
+        return cli_usage(c->verb, err);
     }
     cay_shell_spec spec = { .size = sizeof spec,
                             .name = a->name,
@@ -138,14 +137,11 @@ static int run_named_shell(const shell_args *a, int argc, char **argv)
                             .cwd = a->proc.workdir,
                             .user = a->proc.user,
                             .profile = a->proc.profile };
-    if (cli_boxes->find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
-        code = cli_fail(&err, CLI_BEFORE);
-    else if (a->end) {
-        if (cay_shell_end(sh, NULL, &err) < 0)
-            code = cli_fail(&err, CLI_FAIL);
-        else
-            code = CLI_OK;
-    } else
+    if (cli_find(c, err) < 0 || cay_shell_open(c->sb, NULL, &spec, &sh, err) < 0)
+        code = cli_fail(err, CLI_BEFORE);
+    else if (a->end)
+        code = cay_shell_end(sh, NULL, err);
+    else
         code = run_line(sh, a, line.data);
     cay_shell_unref(sh);
     pairs_clear(&env);
@@ -155,17 +151,16 @@ static int run_named_shell(const shell_args *a, int argc, char **argv)
 static int run_shell(cli_call *c, cay_err *err)
 {
     const shell_args *a = c->opts;
-    cay_err wrong = CAY_ERR_INIT;
     if (a->name)
-        return run_named_shell(a, c->argc, c->argv);
-    if (a->end || c->argc > 1 || a->proc.timeout_ms || a->proc.login) {
-        cay_fail(&wrong, CAY_EINVAL, "%s needs --name",
-                 a->end          ? "--end"
-                 : c->argc > 1   ? "a command"
-                 : a->proc.login ? "--login"
-                                 : "--timeout");
-        return cli_usage(&cli_shell, &wrong);
-    }
+        return run_named_shell(c, err);
+    if (a->end)
+        return cli_misuse(c, "--end needs --name");
+    if (c->argc > 1)
+        return cli_misuse(c, "a command needs --name");
+    if (a->proc.login)
+        return cli_misuse(c, "--login needs --name");
+    if (a->proc.timeout_ms)
+        return cli_misuse(c, "--timeout needs --name");
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     static char line[] =
         "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";

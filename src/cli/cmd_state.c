@@ -216,10 +216,12 @@ static int resume_sandbox(cli_call *c, cay_err *err)
         box_spec_clear(&with);
         return code;
     }
-    if (!a->state || c->argc)
-        return cli_misuse(c, a->state  ? "--state names the sandbox; give no ID beside it"
-                             : c->argc ? "these options, all but --env, go with --state FILE"
-                                       : "give an ID, or --state FILE");
+    if (a->state && c->argc)
+        return cli_misuse(c, "--state names the sandbox; give no ID beside it");
+    if (c->argc)
+        return cli_misuse(c, "these options, all but --env, go with --state FILE");
+    if (!a->state)
+        return cli_misuse(c, "give an ID, or --state FILE");
     int code;
     if (box_spec_make(&a->box, &with, err) < 0)
         code = cli_usage(c->verb, err);

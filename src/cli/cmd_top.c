@@ -172,7 +172,7 @@ static void draw_screen(const sample *s)
     out_table_close(&t);
     cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n",
                  out_on(1, OUT_TITLE), out_off(1), out_time(when, cay__clock_ms()), s->n,
-                 s->n == 1 ? "" : "es");
+                 out_plural(s->n, "es"));
     unsigned line = 1;
     for (char *p = text.data, *end; p && *p && line + 1 < rows; p = end + 1, line++) {
         end = strchr(p, '\n');

@@ -209,7 +209,7 @@ static int step_pause(tour *t, cay_err *err)
     CAY_TRY(cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err));
     format_message(t,
                    "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after",
-                   frozen > 0 ? frozen : 0, PAUSE_MS, after > 0 ? after : 0);
+                   CAY_MAX(frozen, 0), PAUSE_MS, CAY_MAX(after, 0));
     if (frozen <= 0 && after > 0)
         return 0;
     return cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
@@ -257,7 +257,10 @@ static void print_step(const char *name, const char *like, const char *text, int
 {
     out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name,
             out_off(1), out_on(1, OUT_DIM), like, out_off(1), us / 1000, us % 1000 / 100);
-    out_fmt("  %s%s%s ", out_on(1, ok ? OUT_GOOD : OUT_BAD), ok ? "✓" : "✗", out_off(1));
+    if (ok)
+        out_fmt("  %s✓%s ", out_on(1, OUT_GOOD), out_off(1));
+    else
+        out_fmt("  %s✗%s ", out_on(1, OUT_BAD), out_off(1));
     out_safe(text);
     out_str("\n");
 }

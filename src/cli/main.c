@@ -218,7 +218,12 @@ static int unknown_verb(int argc, char **argv)
     }
     names[n] = NULL;
     near = opt_nearest(word, names);
-    const char *first = family ? argv[0] : "", *blank = family ? " " : "";
+    const char *first = "", *blank = "", *shows = "all";
+    if (family) {
+        first = argv[0];
+        blank = " ";
+        shows = "those of that kind";
+    }
     if (family && argc < 2)
         cay_fail(&err, CAY_EINVAL, "%s what? `cay help %s` shows its verbs", argv[0], argv[0]);
     else if (near)
@@ -226,7 +231,7 @@ static int unknown_verb(int argc, char **argv)
                  first, blank, word, first, blank, near);
     else
         cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; `cay help%s%s` shows %s", first,
-                 blank, word, blank, first, family ? "those of that kind" : "all");
+                 blank, word, blank, first, shows);
     return cli_fail(&err, CLI_USAGE);
 }
 

@@ -158,6 +158,13 @@ const char *out_age(char *buf, int64_t ms)
     return out_span(buf, (uint64_t)CAY_MAX(ms, 0));
 }
 
+const char *out_plural(uint64_t n, const char *suffix)
+{
+    if (n == 1)
+        return "";
+    return suffix;
+}
+
 const char *out_time(char *buf, int64_t wall_ms)
 {
     time_t t = (time_t)(wall_ms / 1000);

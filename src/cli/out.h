@@ -37,9 +37,11 @@ const char *out_off(int fd);
 
 /* Each returns buf, which holds 24 bytes. */
 #define OUT_HUMAN 24
-const char *out_size(char *buf, uint64_t bytes);  /* "1.5 GiB", "unlimited" */
-const char *out_span(char *buf, uint64_t ms);     /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
-const char *out_age(char *buf, int64_t ms);       /* the same; what lies ahead is 0 */
+const char *out_size(char *buf, uint64_t bytes); /* "1.5 GiB", "unlimited" */
+const char *out_span(char *buf, uint64_t ms);    /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
+const char *out_age(char *buf, int64_t ms);      /* the same; what lies ahead is 0 */
+/* suffix, or "" for one */
+const char *out_plural(uint64_t n, const char *suffix);
 const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
 
 #define OUT_COLUMNS 12

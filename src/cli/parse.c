@@ -138,11 +138,7 @@ int cli_parse_volume(const char *text, cli_volume *out, cay_err *err)
 int cli_parse_pair(const char *text, bool inherit, char **key, const char **value, cay_err *err)
 {
     const char *eq = strchr(text, '=');
-    size_t n;
-    if (eq)
-        n = (size_t)(eq - text);
-    else
-        n = strlen(text);
+    size_t n = strcspn(text, "=");
     if (!eq && !inherit)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want KEY=VALUE", text);
     if (!n)
@@ -198,11 +194,7 @@ int cli_parse_forward(const char *text, uint16_t *port, uint16_t *local, cay_err
 {
     const char *colon = strchr(text, ':');
     uint64_t a, b;
-    size_t n;
-    if (colon)
-        n = (size_t)(colon - text);
-    else
-        n = strlen(text);
+    size_t n = strcspn(text, ":");
     if (!parse_number(text, n, 65535, &a) || !a)
         return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL], ports from 1 to 65535", text);
     b = a;
@@ -231,11 +223,7 @@ int cli_parse_mode(const char *text, uint32_t *out, cay_err *err)
 int cli_parse_owner(const char *text, uint32_t *uid, uint32_t *gid, cay_err *err)
 {
     const char *colon = strchr(text, ':');
-    size_t n;
-    if (colon)
-        n = (size_t)(colon - text);
-    else
-        n = strlen(text);
+    size_t n = strcspn(text, ":");
     uint64_t u = UINT32_MAX, g = UINT32_MAX;
     bool ok = (n || colon) && (!n || parse_number(text, n, UINT32_MAX - 1, &u));
     if (ok && colon)

@@ -23,18 +23,18 @@ enum {
 static const int forwarded[] = { SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
                                  SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP };
 
-typedef struct stream {
+typedef struct relay {
     int from, to;
     bool escape, splice, wait_room;
     char *last;    /* where the last byte of both streams is kept, or NULL */
     char carry[4]; /* a character that the last read cut */
     size_t ncarry;
-} stream;
+} relay;
 
 typedef struct pump {
     cay_proc *p;
     const pump_spec *spec;
-    stream out, err;
+    relay out, err;
     int signals, stop; /* signalfd; eventfd that ends the feeder */
     int exit_fd;       /* readable when the command has ended */
     pthread_t feeder;
@@ -127,11 +127,11 @@ static void feeder_stop(pump *u)
     u->feeding = false;
 }
 
-static void stream_open(stream *s, int from, int to, bool raw, char *last)
+static void stream_open(relay *s, int from, int to, bool raw, char *last)
 {
     int flags = fcntl(to, F_GETFL);
     bool term = isatty(to);
-    *s = (stream){
+    *s = (relay){
         .from = from, .to = to, .last = last, .escape = term && !raw && !CAY__MUTANT("escape")
     };
     /* splice(2) refuses files opened for appending and terminals. */
@@ -181,7 +181,7 @@ static size_t cut_tail(const char *s, size_t n)
     return 0;
 }
 
-static bool put_escaped(stream *s, const char *data, size_t n, bool last)
+static bool put_escaped(relay *s, const char *data, size_t n, bool last)
 {
     CAY_AUTOBUF whole = CAY__BUF(2 * CHUNK);
     cay__buf_add(&whole, s->carry, s->ncarry);
@@ -197,7 +197,7 @@ static bool put_escaped(stream *s, const char *data, size_t n, bool last)
     return !safe.len || write_all(s->to, safe.data, safe.len);
 }
 
-static void stream_end(stream *s)
+static void stream_end(relay *s)
 {
     if (s->ncarry)
         put_escaped(s, "", 0, true);
@@ -205,7 +205,7 @@ static void stream_end(stream *s)
 }
 
 /* Moves what is there. false: our reader is gone. */
-static bool stream_move(stream *s)
+static bool stream_move(relay *s)
 {
     char buf[CHUNK];
     if (s->splice) {
@@ -279,7 +279,7 @@ static void on_signal(pump *u)
     }
 }
 
-static void poll_for(struct pollfd *p, const stream *s)
+static void poll_for(struct pollfd *p, const relay *s)
 {
     *p = (struct pollfd){ .fd = s->wait_room ? s->to : s->from,
                           .events = s->wait_room ? POLLOUT : POLLIN };
@@ -291,7 +291,7 @@ static bool poll_streams(pump *u)
 {
     bool open = u->out.from >= 0 || u->err.from >= 0;
     struct pollfd fds[4] = { { .fd = u->signals, .events = POLLIN } };
-    stream *const streams[] = { &u->out, &u->err };
+    relay *const streams[] = { &u->out, &u->err };
     for (size_t i = 0; i < 2; i++)
         poll_for(&fds[i + 1], streams[i]);
     fds[3] = (struct pollfd){ .fd = open ? -1 : u->exit_fd, .events = POLLIN };

@@ -102,10 +102,13 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
         print_call(b.data, b.len, !strcmp(call->tool, "apply_patch"));
         free(said);
         CAY_AUTOBUF question = CAY__BUF(256);
+        static const char *const choices[2][2] = {
+            { "y, a, n, or why not: ", "y, a, n, s, or why not: " },
+            { "y(es), a(lways), n(o), or why not: ",
+              "y(es), a(lways), n(o), s(how all), or why not: " }
+        };
         cay__buf_fmt(&question, "%srun it?%s %s", out_on(1, OUT_WARN), out_off(1),
-                     cols < WIDE ? (hides ? "y, a, n, s, or why not: " : "y, a, n, or why not: ")
-                     : hides     ? "y(es), a(lways), n(o), s(how all), or why not: "
-                                 : "y(es), a(lways), n(o), or why not: ");
+                     choices[cols >= WIDE][hides]);
         said = chat_question(question.data);
         if (!said) {
             *message = cay__strdup("The user interrupted.");

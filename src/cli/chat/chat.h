@@ -32,10 +32,10 @@ enum { CHAT_ALWAYS = 32 };
 
 typedef struct chat_args {
     box_opts box;
-    const char *model, *base_url, *api, *key, *effort, *agent, *session, *sandbox, *sandbox_id,
-        *setup, *skills, *target;
-    opt_list mcp, hosted, headers;
-    uint64_t max_turns, window;
+    agent_model model;
+    const char *agent, *session, *sandbox, *sandbox_id, *setup, *skills, *target;
+    opt_list mcp, hosted;
+    uint64_t max_turns;
     bool auto_approve, no_splash, empty;
     bool here; /* nobody named a directory: it is the current one */
 } chat_args;

@@ -36,11 +36,11 @@ static void show_tokens(chat *c, int argc, char **argv)
     chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s",
               (unsigned long long)t->input, (unsigned long long)t->cached,
               (unsigned long long)t->output, (unsigned long long)t->requests,
-              t->requests == 1 ? "" : "s");
+              out_plural(t->requests, "s"));
     chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu request%s",
               (unsigned long long)l->input, (unsigned long long)l->cached,
               (unsigned long long)l->output, (unsigned long long)l->requests,
-              l->requests == 1 ? "" : "s");
+              out_plural(l->requests, "s"));
 }
 
 static const char *model_name(const json_t *m)

@@ -14,7 +14,7 @@ static void show_splash(chat *c)
         chat_text(c, OUT_DIM, "sandbox %s; /help explains", c->s.sandbox);
     if (c->s.turns)
         chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns,
-                  c->s.turns == 1 ? "" : "s");
+                  out_plural(c->s.turns, "s"));
 }
 
 static void dispatch_line(chat *c, char *line)

@@ -261,10 +261,13 @@ static void put_cell(cay__buf *b, const cell *c, size_t width, bool last, size_t
     size_t k = fit_line(s, strlen(s), width, false), end = k;
     while (end && s[end - 1] == ' ')
         end--;
-    size_t w = md_columns(s, end), pad = width > w ? width - w : 0,
-           left = c->align == MD_ALIGN_RIGHT    ? pad
-                  : c->align == MD_ALIGN_CENTER ? pad / 2
-                                                : 0;
+    size_t w = md_columns(s, end), pad = 0, left = 0;
+    if (width > w)
+        pad = width - w;
+    if (c->align == MD_ALIGN_RIGHT)
+        left = pad;
+    else if (c->align == MD_ALIGN_CENTER)
+        left = pad / 2;
     cay__buf_fmt(b, "%*s%c%c", (int)left, "", MARK, (int)(*style | 0x80));
     cay__buf_add(b, s, end);
     cay__buf_fmt(b, "%c%c%*s", MARK, 0x80, last ? 0 : (int)(pad - left), "");
@@ -301,9 +304,12 @@ static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
 static void put_loose(layout *l, size_t row, size_t n)
 {
     CAY_AUTOBUF b = CAY__BUF(TEXT);
+    int style = 0x80;
+    if (!row)
+        style |= BOLD;
     for (size_t i = 0; i < n && row + i < l->ncells; i++)
-        cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80,
-                     l->cells[row + i].text, MARK, 0x80);
+        cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, style, l->cells[row + i].text, MARK,
+                     0x80);
     wrap_text(l, CAY_OR(b.data, ""), b.len, false);
 }
 

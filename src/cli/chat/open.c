@@ -37,14 +37,15 @@ static const json_t *known_model(const chat *c, const char *name)
 static cay_model_open_spec model_spec(const chat *c, const char *name)
 {
     const json_t *m = known_model(c, name);
+    const agent_model *given = &c->a->model;
     return (cay_model_open_spec){
         .size = sizeof(cay_model_open_spec),
         .model = name,
-        .base_url = CAY_OR(c->a->base_url, cay__json_str(m, "base_url", NULL)),
-        .api = CAY_OR(c->a->api, cay__json_str(m, "api", NULL)),
-        .key = CAY_OR(c->a->key, cay__json_str(m, "key", NULL)),
-        .headers = c->a->headers.v,
-        .window = CAY_OR(c->a->window, (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0))
+        .base_url = CAY_OR(given->base_url, cay__json_str(m, "base_url", NULL)),
+        .api = CAY_OR(given->api, cay__json_str(m, "api", NULL)),
+        .key = CAY_OR(given->key, cay__json_str(m, "key", NULL)),
+        .headers = given->headers.v,
+        .window = CAY_OR(given->window, (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0))
     };
 }
 
@@ -61,8 +62,7 @@ int chat_model(chat *c, const char *name, cay_err *err)
 {
     cay_model *model = NULL;
     cay_model_open_spec spec = model_spec(c, name);
-    if (c->a->headers.n >= OPT_LIST_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
+    CAY_TRY(agent_model_check(&c->a->model, err));
     CAY_TRY(cay_model_open(&spec, &model, err));
     cay_model_free(c->model);
     c->model = c->asks.model = model;
@@ -385,9 +385,9 @@ static int choose_model(chat *c, cay_err *err)
 {
     store_session s = { 0 };
     const char *env = getenv("CAY_MODEL");
-    bool had = !c->a->model && !(env && *env) && c->a->session &&
+    bool had = !c->a->model.name && !(env && *env) && c->a->session &&
                store_get(c->db, c->a->session, &s, NULL) == 0 && *s.model;
-    int rc = chat_model(c, had ? s.model : c->a->model, err);
+    int rc = chat_model(c, had ? s.model : c->a->model.name, err);
     store_session_clear(&s);
     return rc;
 }

@@ -4,28 +4,6 @@
 #include "chat.h"
 
 static const opt_def defs[] = {
-    OPT_STR("model", 0, "NAME",
-            "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", chat_args,
-            model),
-    OPT_STR("base-url", 0, "URL",
-            "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", chat_args,
-            base_url),
-    OPT_STR("api", 0, "responses|websocket|chat", "what is spoken there (default responses)",
-            chat_args, api),
-    OPT_STR("key", 0, "SOURCE",
-            "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", chat_args,
-            key),
-    OPT_LIST("header", 0, "NAME: VALUE",
-             "send this header too; a value env:NAME or file:PATH is read there (also "
-             "$CAY_MODEL_HEADERS, "
-             "one a line)",
-             chat_args, headers),
-    OPT_NUM("context-window", 0, "TOKENS",
-            "what the model can see at once: at 9 tenths of it the history is compacted (default "
-            "by its "
-            "name)",
-            chat_args, window, 1024, 1000000000),
-    OPT_STR("effort", 0, "WORD", "how hard it thinks: low, medium, high", chat_args, effort),
     OPT_STR("session", 0, "NAME", "go on with this session, or begin one of that name", chat_args,
             session),
     OPT_STR("agent", 0, "NAME", "whose memory it has (default \"default\")", chat_args, agent),
@@ -78,7 +56,9 @@ const cli_verb cli_chat = {
         "  cay chat --empty --net pypi --auto-approve\n"
         "  echo 'what is in here?' | cay chat --auto-approve\n"
         "  cay chat list; cay chat reset --agent coder",
-    .opts = { { defs, 0 }, { box_opt_defs, offsetof(chat_args, box) } },
+    .opts = { { agent_model_defs, offsetof(chat_args, model) },
+              { defs, 0 },
+              { box_opt_defs, offsetof(chat_args, box) } },
     .size = sizeof(chat_args),
     .program = "cay-chat",
 };

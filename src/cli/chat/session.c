@@ -32,14 +32,14 @@ static int on_row(const store_session *s, void *arg)
         js_close(&l->j, '}');
         return 0;
     }
-    if (cli.quiet) {
-        out_fmt("%s\n", s->name);
+    if (out_list_name(s->name))
         return 0;
-    }
-    bool here = l->current && !strcmp(l->current, s->name);
-    out_cellf(&l->t, here ? OUT_BOLD : OUT_PLAIN, "%s%s", s->name, here ? " *" : "");
+    if (l->current && !strcmp(l->current, s->name))
+        out_cellf(&l->t, OUT_BOLD, "%s *", s->name);
+    else
+        out_plain(&l->t, s->name);
     out_cellf(&l->t, OUT_PLAIN, "%llu", (unsigned long long)s->turns);
-    out_plain(&l->t, out_span(ago, now > s->used_ms ? (uint64_t)(now - s->used_ms) : 0));
+    out_plain(&l->t, out_age(ago, now - s->used_ms));
     out_plain(&l->t, s->agent);
     out_plain(&l->t, s->model);
     out_plain(&l->t, s->sandbox);
@@ -84,7 +84,11 @@ static int rename_to(chat *c, const char *name, cay_err *err)
 
 void chat_session(chat *c, int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : "current", *name = argc > 2 ? argv[2] : NULL;
+    const char *verb = "current", *name = NULL;
+    if (argc > 1)
+        verb = argv[1];
+    if (argc > 2)
+        name = argv[2];
     bool needs = !strcmp(verb, "connect") || !strcmp(verb, "load") || !strcmp(verb, "delete") ||
                  !strcmp(verb, "save");
     cay_err err = CAY_ERR_INIT;
@@ -96,8 +100,8 @@ void chat_session(chat *c, int argc, char **argv)
         rc = chat_list(c->db, c->s.name, false, &err);
     } else if (!strcmp(verb, "current")) {
         chat_text(c, OUT_PLAIN, "session %s: %llu turn%s, agent %s, model %s, sandbox %s%s%s",
-                  c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s", c->s.agent,
-                  c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
+                  c->s.name, (unsigned long long)c->s.turns, out_plural(c->s.turns, "s"),
+                  c->s.agent, c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
     } else if (!strcmp(verb, "create") || !strcmp(verb, "connect") || !strcmp(verb, "load")) {
         store_session old = { 0 };
         bool create = !strcmp(verb, "create");
@@ -112,7 +116,7 @@ void chat_session(chat *c, int argc, char **argv)
         store_session_clear(&old);
         if (rc == 0)
             chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name,
-                      (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
+                      (unsigned long long)c->s.turns, out_plural(c->s.turns, "s"));
         c->quit = c->quit || !c->talk; /* the one before was left already */
     } else if (!strcmp(verb, "delete")) {
         if (!strcmp(name, c->s.name))

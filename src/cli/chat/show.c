@@ -275,7 +275,11 @@ static void show_output(chat *c, const json_t *item)
                *body = strstr(text, "Output:\n");
     chat_call *call = find_call(c, cay__json_str(item, "call_id", ""));
     size_t lines = 0, more = 0;
-    const char *lead = c->screen ? "  ⎿ " : "  ", *next = c->screen ? "    " : "  ";
+    const char *lead = "  ", *next = "  ";
+    if (c->screen) {
+        lead = "  ⎿ ";
+        next = "    ";
+    }
     if (call)
         show_call(c, call, false);
     chat_quiet_lines(c);
@@ -302,7 +306,7 @@ static void show_output(chat *c, const json_t *item)
     }
     if (more)
         chat_text(c, OUT_DIM, "%s… %zu more line%s; /output shows all", next, more,
-                  more == 1 ? "" : "s");
+                  out_plural(more, "s"));
     c->apart = true;
 }
 

@@ -168,7 +168,7 @@ static int run_agent(chat *c, const char *input, cay_err *err)
     __attribute__((cleanup(equipment_clear))) equipment q = { 0 };
     CAY_AUTOFREE char *instructions = memory_text(c);
     const char *effort =
-        CAY_OR(c->a->effort, cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL));
+        CAY_OR(c->a->model.effort, cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL));
     int64_t most;
     if (c->a->max_turns)
         most = (int64_t)c->a->max_turns;
