@@ -1,15 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay pause, extend, kill, rm, wait, gc, signal: what happens to whole sandboxes. */
+/* cay create, pause, extend, kill, rm, wait, gc, signal: what happens to whole sandboxes. */
 #include "main.h"
 #include "out.h"
 #include "parse.h"
 #include "progress.h"
+#include "sandbox_options.h"
+#include "show.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/build.h>
 #include <cay/snapshot.h>
 #include <base/fd.h>
 #include <signal.h>
+
+static int print_created(cay_sandbox *sb, cay_err *err)
+{
+    cay_info *info = NULL;
+    if (!cli.json) {
+        out_fmt("%s\n", cay_sandbox_id(sb));
+        return CLI_OK;
+    }
+    CAY_TRY(cay_sandbox_describe(sb, NULL, &info, err));
+    out_json j = OUT_JSON(true);
+    show_info_json(&j, info, NULL);
+    js_flush(&j);
+    cay_info_free(info);
+    return CLI_OK;
+}
+
+static int create_sandbox(cli_call *c, cay_err *err)
+{
+    box_spec spec;
+    int rc;
+    if (box_spec_make(c->opts, &spec, err) < 0) {
+        rc = cli_usage(c->verb, err);
+    } else {
+        rc = cli_boxes->check_name(spec.create.name, err);
+        if (rc == 0)
+            rc = cli_boxes->create(&spec.create, &c->sb, err);
+        if (rc == 0) {
+            box_spec_tell(&spec);
+            rc = print_created(c->sb, err);
+        }
+    }
+    box_spec_clear(&spec);
+    return rc;
+}
+
+const cli_verb cli_create = {
+    "create",
+    "[OPTIONS]",
+    "make a sandbox and print its id",
+    .text = "It lives until `cay rm`, its --ttl or its --idle time; no program of ours has to stay "
+            "for that.",
+    .examples = "  id=$(cay create)\n"
+                "  cay create --name build --memory 4G --cpus 2 --ttl 1h\n"
+                "  cay create --mount ~/project:/workspace/project:rw\n"
+                "  cay create --net 'all,!**.internal.example'      # everything public but\n"
+                "  cay create --isolation root --require disk-quota  # refuse rather than do less",
+    CLI_OPTS(box_opt_defs, box_opts),
+    .fn = create_sandbox,
+};
 
 static int print_id(cli_call *c)
 {

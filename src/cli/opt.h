@@ -3,7 +3,7 @@
  * cli/opt.h - options as tables: parsed, explained and completed from the same rows.
  *
  *   static const opt_def opts[] = {
- *       { "memory", 'm', "SIZE", "most memory it may use", OPT_SIZE, offsetof(args, memory) },
+ *       OPT_SIZE("memory", 'm', "SIZE", "most memory it may use", args, memory),
  *       OPT_END
  *   };
  *
