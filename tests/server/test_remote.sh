@@ -115,6 +115,9 @@ is 'undo brings the removed file back' 'one' files cat web tree/a
 fork=$(run fork web -q)
 ok 'fork gives an id' test -n "$fork"
 is 'a fork has the files of its sandbox' 'one' files cat "$fork" tree/a
+forever=$(run fork web -q --ttl unlimited)
+ok 'a fork may be asked to have no deadline' test -n "$forever"
+ok 'such a fork is removed' run rm -f "$forever"
 ok 'net allow adds a rule' run net allow web example.org
 ok 'net show shows the rule' sh -c "'$cay' net show web </dev/null | grep -q example.org"
 ok 'port expose exposes a port' run port expose web 8000

@@ -264,8 +264,8 @@ int cay__remote_template_publish(cay_client *client, const cay_call *call,
     if (!cay__id_valid(body.from, 'c') && !cay__id_valid(body.from, 's') &&
         cay__remote_find(client, call, body.from, &sb, NULL) == 0)
         body.from = cay_sandbox_id(sb);
-    int rc = get_template(client->remote, call, &CAY__REQUEST(template_create, .body = &body), out,
-                          err);
+    int rc =
+        get_template(client->remote, call, &CAY__REQUEST(template_create, .body = &body), out, err);
     cay_sandbox_unref(sb);
     return rc;
 }

@@ -211,11 +211,8 @@ static int remote_destroy(void *box, const cay_call *call, cay_err *err)
     cay_err why = CAY_ERR_INIT;
     int rc =
         cay__remote_do(b->remote, call, &CAY__REQUEST(sandbox_delete, .path = { b->there }), &why);
-    if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE)
+        return cay__err_pass(rc, &why, err);
     cay__remote_release(b);
     return 0;
 }
@@ -227,11 +224,8 @@ static int remove_files(void *self, const cay_call *call, const char *id, cay_er
     int rc = remote_attach(self, call, id, NULL, &box, &why);
     if (rc == CAY_EGONE)
         return 0;
-    if (rc < 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &why, err);
     rc = remote_destroy(box, call, err);
     if (rc < 0)
         cay__remote_release(box);

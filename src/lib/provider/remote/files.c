@@ -65,11 +65,8 @@ int cay__remote_open_read(void *box, const cay_call *call, const char *path, con
     if (rc < 0 && *range &&
         cay_err_is(&why, CAY_REASON_RANGE_NOT_SATISFIABLE)) /* beyond its end there is nothing */
         return memory_file(fd, err);
-    if (rc < 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &why, err);
     const cay__head *h = cay__answer_head(a);
     if (h->body != CAY__BODY_LENGTH || h->length > SMALL)
         return cay__remote_pump(b->remote, a, NULL, NULL, fd, err);
@@ -142,9 +139,7 @@ static int check_write(cay__remote_box *b, const cay_call *call, const char *pat
     }
     if (rc == 0 || rc == CAY_ENOENT)
         return 0;
-    if (err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 int cay__remote_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
