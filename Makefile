@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test check bench fuzz soak templates-test attack-mutants upgrade-test install clean help
+.PHONY: all deps build run test check lint bench fuzz soak templates-test attack-mutants upgrade-test install clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -32,6 +32,9 @@ test: deps ## build and run every test; the last line is the verdict
 
 check: deps build ## the rules of the house: format, names, layers, headers, spelling, scripts; part of make test
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite check
+
+lint: deps build ## the slow analysers on the whole tree; counts go into docs/dev/judges.md; PARTS='tidy clang' for some
+	@tools/lint --record $(addprefix --part ,$(PARTS)) --build $(BUILD) .
 
 bench: deps build ## one JSON line per figure, its floor and peers beside it
 	@tools/need bench/run "the benchmarks" && bench/run $(BUILD)

@@ -7,10 +7,10 @@
  */
 #pragma once
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAY__SANITIZED 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define CAY__SANITIZED 1
 #endif
 #endif
@@ -20,7 +20,7 @@
 
 /* A stack that a child of clone(CLONE_VM) ran on: frames that ended in exec or _exit left their
  * marks in the shadow. */
-#if CAY__SANITIZED
+#if CAY__SANITIZED && !defined(__SANITIZE_THREAD__)
 #include <stddef.h>
 void __asan_unpoison_memory_region(const volatile void *p, size_t n);
 #define CAY__STACK_USED(p, n) __asan_unpoison_memory_region(p, n)

@@ -205,8 +205,11 @@ static int resume_sandbox(cli_call *c, cay_err *err)
     const resume_args *a = c->opts;
     static const resume_args none;
     box_spec with;
-    resume_args rest = *a;
-    rest.box.env = rest.box.env_files = (opt_list){ .n = 0 };
+    resume_args rest;
+    memcpy(&rest, a, sizeof rest); /* with its padding, which the parser cleared */
+    memset(&rest.box.env, 0, sizeof rest.box.env);
+    memset(&rest.box.env_files, 0, sizeof rest.box.env_files);
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding is 0 in both */
     if (!a->state && c->argc && !memcmp(&rest, &none, sizeof none)) {
         int code;
         if (box_spec_make(&a->box, &with, err) < 0)

@@ -255,7 +255,7 @@ static void put_letter(const cay__field *f, char letter, void *out)
     if (f->room == 1)
         *(char *)out = letter;
     else
-        *(int *)out = letter;
+        *(int *)out = (unsigned char)letter;
 }
 
 /* Kinds that only answers have. */

@@ -141,6 +141,7 @@ static int decode_escape(js *j, char *out, size_t *n)
     if (parse_hex4(j, &c) < 0)
         return -1;
     if (c >= 0xd800 && c < 0xdc00) {
+        /* NOLINTNEXTLINE(misc-redundant-expression): each call reads another byte */
         if (next_byte(j) != '\\' || next_byte(j) != 'u' || parse_hex4(j, &low) < 0 ||
             low < 0xdc00 || low > 0xdfff) {
             if (j->u->failed)

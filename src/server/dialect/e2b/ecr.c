@@ -163,6 +163,7 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     snprintf(line[0], sizeof line[0], "Authorization: %s", auth);
     snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
     snprintf(line[2], sizeof line[2], "X-Amz-Target: " TARGET);
+    /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): TYPE is the header's value */
     const char *const headers[] = { "Content-Type: " TYPE, line[0], line[1], line[2], NULL };
     const cay__http_req req = { .method = "POST",
                                 .url = url,
