@@ -20,12 +20,12 @@ static void use(const char *config, const cay_pair *given)
 {
     cay__arena mem = { 0 };
     cay_err err = CAY_ERR_INIT;
-    cay_create c = { .size = sizeof c, .image = config, .settings = given };
-    int rc = cay__settings_prepare(&c, NULL, &mem, &err);
+    cay__spec s = { .create.settings = given, .template_config = config, .mem = &mem };
+    int rc = cay__settings_prepare(&s, NULL, &err);
     must(rc == 0 || rc == CAY_ETOOBIG || (given && rc == CAY_EINVAL));
-    for (size_t i = 0; rc == 0 && i < c.nseeds; i++)
-        must(*c.seeds[i].path == '/' && c.seeds[i].mode <= 0777 &&
-             strlen(c.seeds[i].data) == c.seeds[i].len);
+    for (size_t i = 0; rc == 0 && i < s.nseeds; i++)
+        must(*s.seeds[i].path == '/' && s.seeds[i].mode <= 0777 &&
+             strlen(s.seeds[i].data) == s.seeds[i].len);
     cay__arena_clear(&mem);
 }
 

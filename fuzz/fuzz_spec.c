@@ -21,15 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                     .labels = "{\"k\":\"v\"}" };
     if (cay__spec_read(&row, &a, &err) < 0)
         return 0;
-    if (cay__spec_text(&a->create, &once, &err) == 0) {
+    if (cay__spec_text(a, &once, &err) == 0) {
         row.spec = once;
-        if (cay__spec_read(&row, &b, &err) < 0 || cay__spec_text(&b->create, &twice, &err) < 0 ||
+        if (cay__spec_read(&row, &b, &err) < 0 || cay__spec_text(b, &twice, &err) < 0 ||
             strcmp(once, twice) != 0)
             abort();
     }
     a->create.root = NULL; /* the host's own files are no part of this */
     a->create.ngrants = 0;
-    cay__create_check(&a->create, -1, "", &err);
+    cay__create_check(cay__spec_box(a), -1, "", &err);
     cay__limits_fill(&a->create.limits);
     cay__spec_free(a);
     cay__spec_free(b);

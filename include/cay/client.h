@@ -168,10 +168,6 @@ typedef struct cay_create {
     unsigned checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
     const cay_volume_use *volumes;
     size_t nvolumes;
-    const char *const
-        *layers; /* set by the client for the provider: names of the layers that the sandbox stands
-                    on above its template, bottom first; what a caller gives here is not read */
-    size_t nlayers;
     bool manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
     bool manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is
                               ephemeral is written */
@@ -184,16 +180,9 @@ typedef struct cay_create {
                          the sandbox of the first time, not another; CAY_EBUSY while that is being
                          made. NULL: none */
     bool auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
-    const char *image; /* set by the client, as are the next two: what its template says
-                          (cay/template.h: config), a JSON object; or NULL */
-    const char *template_id, *template_name;
     const char *services; /* commands that are kept running in it: JSON text, see cay/services.h; a
                              manifest's come on top. NULL: none */
     bool sudo; /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
-    const struct cay_service *service_list; /* set by the client for the provider: `services`, read;
-                                     what a caller gives here is not read */
-    size_t nservices;
-    bool services_wait;      /* likewise: they are not started before the provider is told to */
     const cay_pair *options; /* what only this provider knows, as image of docker; ends with a NULL
                                 key. Others refuse them */
     const char *group; /* name or number: the group of `user`, and then its only one; NULL: those
@@ -201,8 +190,6 @@ typedef struct cay_create {
     void (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds
                          what the sandbox is made of, on the caller's thread; NULL: nobody looks */
     void *making_arg;
-    uint64_t on_since_ms; /* set by the client: since when `on` is worked on, which may be before
-                             this sandbox was made from another's snapshot */
     bool net_usual; /* net is what everybody gets, not what this one asked for: a provider whose
                        networks have no policy leaves "all" away */
     const cay_pair *settings; /* of those that its template has (cay/template.h: config); ends with
@@ -210,9 +197,6 @@ typedef struct cay_create {
                                  were. CAY_EINVAL, "setting_unknown" or "setting_invalid" */
     bool settings_off; /* none of its template's files for settings is written: for who builds on it
                         */
-    const struct cay_fill_item
-        *seeds; /* set by the client: those files; what a caller gives here is not read */
-    size_t nseeds;
 } cay_create;
 
 CAY_API int cay_client_create(cay_client *client, const cay_call *call, const cay_create *spec,

@@ -58,7 +58,7 @@ static void create_is_idempotent_and_destroy_final(void **state)
     assert_int_equal(status(sb).state, CAY_RUNNING);
     OK(cay_file_put(sb, NULL, "mine", "x", 1, NULL, E));
     void *box = NULL;
-    OK(S.ops->create(S.self, NULL, id, &c, &box, E)); /* the same id finds the same box */
+    OK(S.ops->create(S.self, NULL, id, BOX(&c), &box, E)); /* the same id finds the same box */
     cay_sandbox *same = cay__sandbox_new(S.ops, id, box);
     bool yes = false;
     OK(cay_file_exists(same, NULL, "mine", &yes, E));
@@ -141,7 +141,7 @@ static void stop_keeps_files_and_start_goes_on(void **state)
     assert_non_null(strstr(e_.msg, "cay resume"));
     cay_proc_unref(p);
     void *box = NULL;
-    OK(S.ops->start(S.self, NULL, sb->id, &c, &box, E));
+    OK(S.ops->start(S.self, NULL, sb->id, BOX(&c), &box, E));
     cay_sandbox *again = cay__sandbox_new(S.ops, sb->id, box);
     char *data = NULL;
     size_t n;
@@ -405,7 +405,7 @@ static void events_tell_of_a_stopped_one(void **state)
     assert_true(heard(all, "stopped", id, &e));
     cay_proc_unref(p);
     void *box = NULL;
-    OK(S.ops->start(S.self, NULL, id, &c, &box, E));
+    OK(S.ops->start(S.self, NULL, id, BOX(&c), &box, E));
     cay_sandbox_unref(sb);
     sb = cay__sandbox_new(S.ops, id, box);
     assert_true(heard(all, "resumed", id, &e));
@@ -464,10 +464,10 @@ static void what_cannot_be_enforced_is_refused(void **state)
     cay__id_make(id, 'c');
     cay_create c = { .size = sizeof c, .require = require };
     need("features to require", strcmp(S.ops->name, "memory") != 0);
-    assert_true(S.ops->create(S.self, NULL, id, &c, &box, E) < 0);
+    assert_true(S.ops->create(S.self, NULL, id, BOX(&c), &box, E) < 0);
     assert_non_null(strstr(e_.msg, "no-such-feature"));
     c = (cay_create){ .size = sizeof c, .min_level = CAY_LEVEL_VM };
-    assert_int_equal(S.ops->create(S.self, NULL, id, &c, &box, E), CAY_EISOLATION);
+    assert_int_equal(S.ops->create(S.self, NULL, id, BOX(&c), &box, E), CAY_EISOLATION);
     assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E),
                      CAY_EGONE); /* nothing was made */
 }

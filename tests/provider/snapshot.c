@@ -73,8 +73,7 @@ static void a_quiet_box_goes_on_from_its_snapshot(void **state)
     text_is(sb, "b", NULL);
     text_is(sb, "c", "three");
     /* another stands on the first alone */
-    cay_create c = { .size = sizeof c, .layers = (const char *const[]){ first }, .nlayers = 1 };
-    cay_sandbox *fork = box_new(&c);
+    cay_sandbox *fork = box_on(&first, 1);
     text_is(fork, "a", "one");
     text_is(fork, "b", "two");
     text_is(fork, "c", NULL);
@@ -131,8 +130,7 @@ static void a_snapshot_asked_for_twice_is_one(void **state)
     put(sb, "a", "2");
     snap(sb, first); /* as after a lost answer */
     text_is(sb, "a", "2");
-    cay_create c = { .size = sizeof c, .layers = (const char *const[]){ first }, .nlayers = 1 };
-    cay_sandbox *fork = box_new(&c);
+    cay_sandbox *fork = box_on(&first, 1);
     text_is(fork, "a", "1");
     box_end(fork);
     box_end(sb);
@@ -182,8 +180,7 @@ static void a_snapshot_of_what_runs_is_a_copy(void **state)
     OK(S.ops->snapshot(sb->box, NULL, &spec, &out, E));
     assert_false(out.stacked); /* the stack stays */
     put(sb, "a", "2");
-    cay_create c = { .size = sizeof c, .layers = &spec.layer, .nlayers = 1 };
-    cay_sandbox *fork = box_new(&c);
+    cay_sandbox *fork = box_on(&spec.layer, 1);
     text_is(fork, "a", "1");
     box_end(fork);
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, E));
@@ -401,8 +398,9 @@ static void a_stopped_box_starts_on_its_stack(void **state)
     OK(S.ops->stop(sb->box, NULL, E));
     cay_sandbox_unref(sb);
     void *box = NULL;
-    cay_create c = { .size = sizeof c, .layers = stack, .nlayers = n };
-    OK(S.ops->start(S.self, NULL, id, &c, &box, E));
+    cay_create c = { .size = sizeof c };
+    cay_box_spec on = { .size = sizeof on, .create = &c, .layers = stack, .nlayers = n };
+    OK(S.ops->start(S.self, NULL, id, &on, &box, E));
     sb = cay__sandbox_new(S.ops, id, box);
     text_is(sb, "a", "1");
     text_is(sb, "f0", "f0");
@@ -535,9 +533,8 @@ static void a_root_of_ones_own_can_be_snapshotted(void **state)
     OK(S.ops->stop(sb->box, NULL, E));
     cay_sandbox_unref(sb);
     void *box = NULL;
-    c.layers = &first;
-    c.nlayers = 1;
-    OK(S.ops->start(S.self, NULL, id, &c, &box, E));
+    cay_box_spec on = { .size = sizeof on, .create = &c, .layers = &first, .nlayers = 1 };
+    OK(S.ops->start(S.self, NULL, id, &on, &box, E));
     sb = cay__sandbox_new(S.ops, id, box);
     text_is(sb, "/base", "host");
     text_is(sb, "/workspace/a", "1");
@@ -591,7 +588,8 @@ static void names_of_layers_are_names(void **state)
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_snapped out = { .size = sizeof out };
-        cay_create c = { .size = sizeof c, .layers = &bad[i], .nlayers = 1 };
+        cay_create c = { .size = sizeof c };
+        cay_box_spec on = { .size = sizeof on, .create = &c, .layers = &bad[i], .nlayers = 1 };
         void *box = NULL;
         char id[CAY_ID_LEN + 1];
         cay__id_make(id, 'c');
@@ -603,7 +601,7 @@ static void names_of_layers_are_names(void **state)
             CAY_EINVAL);
         assert_int_equal(S.ops->restack(S.sb->box, NULL, &bad[i], 1, E), CAY_EINVAL);
         assert_int_equal(S.ops->layer_remove(S.self, NULL, bad[i], E), CAY_EINVAL);
-        assert_int_equal(S.ops->create(S.self, NULL, id, &c, &box, E), CAY_EINVAL);
+        assert_int_equal(S.ops->create(S.self, NULL, id, &on, &box, E), CAY_EINVAL);
     }
 }
 

@@ -28,15 +28,27 @@ void assert_ok(int rc, const cay_err *e, const char *what, const char *file, int
     _fail(file, line);
 }
 
-cay_sandbox *box_new(const cay_create *spec)
+static cay_sandbox *make_box(const cay_box_spec *spec)
 {
     ERR;
     char id[CAY_ID_LEN + 1];
     void *box = NULL;
-    cay_create c = { .size = sizeof c };
     cay__id_make(id, 'c');
-    OK(S.ops->create(S.self, NULL, id, spec ? spec : &c, &box, E));
+    OK(S.ops->create(S.self, NULL, id, spec, &box, E));
     return cay__sandbox_new(S.ops, id, box);
+}
+
+cay_sandbox *box_new(const cay_create *spec)
+{
+    cay_create c = { .size = sizeof c };
+    return make_box(BOX(CAY_OR(spec, &c)));
+}
+
+cay_sandbox *box_on(const char *const *layers, size_t n)
+{
+    cay_create c = { .size = sizeof c };
+    cay_box_spec spec = { .size = sizeof spec, .create = &c, .layers = layers, .nlayers = n };
+    return make_box(&spec);
 }
 
 cay_sandbox *box_again(const char *id)

@@ -38,8 +38,11 @@ void need(const char *op, bool there);
 void assert_ok(int rc, const cay_err *e, const char *what, const char *file, int line);
 
 /* A box of its own. */
+/* What a provider is given of a request alone. */
+#define BOX(c) (&(cay_box_spec){ .size = sizeof(cay_box_spec), .create = (c) })
 cay_sandbox *box_new(const cay_create *spec);
-cay_sandbox *box_again(const char *id); /* another handle on it */
+cay_sandbox *box_on(const char *const *layers, size_t n); /* above its template */
+cay_sandbox *box_again(const char *id);                   /* another handle on it */
 void box_end(cay_sandbox *sb);
 
 /* Runs and collects; fails the test when that fails. */

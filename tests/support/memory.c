@@ -454,12 +454,13 @@ static mbox *box_find(memory *m, const char *id)
     return NULL;
 }
 
-static int create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                   void **box, cay_err *err)
 {
+    const cay_create *c = spec->create;
     memory *m = self;
     (void)call;
-    if (spec->min_level > CAY_LEVEL_NONE)
+    if (c->min_level > CAY_LEVEL_NONE)
         return cay_fail_why(err, CAY_EISOLATION, "level", "provider memory gives level 0 (none)");
     pthread_mutex_lock(&memory_lock);
     mbox *b = box_find(m, id);
@@ -531,7 +532,7 @@ static int stop(void *box, const cay_call *call, cay_err *err)
     return 0;
 }
 
-static int start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                  void **box, cay_err *err)
 {
     (void)spec;

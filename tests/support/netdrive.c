@@ -95,7 +95,7 @@ static int verb(cay__native *n, int argc, char **argv, cay_err *err)
         char id[CAY_WIRE_ID];
         cay_create spec = { .size = sizeof spec, .net = argc > 2 && slurp(argv[2]) ? text : NULL };
         cay__id_make(id, 'c');
-        CAY_TRY(cay__nbox_create(n, NULL, id, &spec, false, &b, err));
+        CAY_TRY(cay__nbox_create(n, NULL, id, &(cay_box_spec){ .create = &spec }, false, &b, err));
         puts(id);
         cay__nbox_release(b);
         return 0;

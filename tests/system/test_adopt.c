@@ -556,7 +556,8 @@ static int create_raw(const char *id)
     cay_err e = CAY_ERR_INIT;
     if (cay__provider_native.open(&conf, &self, &e) < 0)
         return CAY_ESYS;
-    int rc = cay__provider_native.create(self, CALL(20000), id, &c, &box, &e);
+    int rc = cay__provider_native.create(self, CALL(20000), id, &(cay_box_spec){ .create = &c },
+                                         &box, &e);
     if (rc == 0)
         cay__provider_native.release(box);
     cay__provider_native.close(self);

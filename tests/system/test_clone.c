@@ -69,7 +69,7 @@ static int up(void **state)
     OK(cay__native_open(home, support_libexec(), &native, E));
     cay__id_make(id, 'c');
     cay_create c = { .size = sizeof c };
-    OK(cay__nbox_create(native, CALL(30000), id, &c, false, &box, E));
+    OK(cay__nbox_create(native, CALL(30000), id, &(cay_box_spec){ .create = &c }, false, &box, E));
     CAY_AUTOFD fd = open(moment, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
     CAY_AUTOFREE char *bytes = cay__alloc((size_t)st.st_size);

@@ -49,7 +49,7 @@ static cay_sandbox *box(cay_create c)
     cay_err e = CAY_ERR_INIT;
     c.size = sizeof c;
     cay__id_make(id, 'c');
-    if (cay__local.create(self, NULL, id, &c, &b, &e) < 0)
+    if (cay__local.create(self, NULL, id, &(cay_box_spec){ .create = &c }, &b, &e) < 0)
         fail_msg("%s", e.msg);
     return cay__sandbox_new(&cay__local, id, b);
 }

@@ -85,21 +85,22 @@ static int fake_make(void *self, const char *id, void **box, cay_err *err)
     return 0;
 }
 
-static int fake_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int fake_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                        void **box, cay_err *err)
 {
-    (void)call, (void)c;
+    (void)call, (void)spec;
     return fake_make(self, id, box, err);
 }
 
-static int fake_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int fake_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err)
 {
     (void)call;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    snprintf(fake.started, sizeof fake.started, "%s %s", c->hostname ? c->hostname : "-",
-             c->workdir ? c->workdir : "-");
+    snprintf(fake.started, sizeof fake.started, "%s %s",
+             spec->create->hostname ? spec->create->hostname : "-",
+             spec->create->workdir ? spec->create->workdir : "-");
     pthread_mutex_unlock(&lock);
     return fake_make(self, id, box, err);
 }

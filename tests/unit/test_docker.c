@@ -34,8 +34,8 @@ static const cay__docker_place place = {
 
 static int read_options(const cay_pair *p, cay__docker_options *o, cay_err *err)
 {
-    return cay__docker_options_read(&(cay_create){ .size = sizeof(cay_create), .options = p }, o,
-                                    err);
+    const cay_create c = { .size = sizeof c, .options = p };
+    return cay__docker_options_read(&(cay_box_spec){ .create = &c }, o, err);
 }
 
 static json_t *spec_of(const cay_create *given, const cay_pair *p)
@@ -48,7 +48,7 @@ static json_t *spec_of(const cay_create *given, const cay_pair *p)
                                 .config = json_pack("{s:[s,s],s:s}", "Env", "PATH=/bin", "A=1",
                                                     "User", "root") };
     c.options = p;
-    assert_int_equal(cay__docker_options_read(&c, &o, &err), 0);
+    assert_int_equal(cay__docker_options_read(&(cay_box_spec){ .create = &c }, &o, &err), 0);
     assert_int_equal(cay__docker_check(&c, &o, &engine, &err), 0);
     if (cay__docker_spec(&c, &o, &image, &engine, &place, &j, &err) < 0)
         fail_msg("%s", err.msg);
@@ -240,7 +240,7 @@ static void the_users_group_is_told(void **state)
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay__docker_image image = { .config = json_pack("{s:s}", "User", rows[i].image) };
         cay_create c = { .size = sizeof c, .user = rows[i].user, .group = rows[i].group };
-        assert_int_equal(cay__docker_config(&c, &image, &b, &err), 0);
+        assert_int_equal(cay__docker_config(&(cay_box_spec){ .create = &c }, &image, &b, &err), 0);
         assert_string_equal(b.data, rows[i].want);
         json_decref(image.config);
     }
@@ -257,7 +257,8 @@ static void storage_is_roots_alone(void **state)
                                { "read_only", "true" },
                                { storage ? "mounts" : NULL, "true" },
                                { NULL, NULL } };
-        cay_create c = { .size = sizeof c, .options = p, .service_list = &u, .nservices = 1 };
+        cay_create c = { .size = sizeof c, .options = p };
+        cay_box_spec spec = { .create = &c, .services = &u, .nservices = 1 };
         CAY_AUTOJSON *j = spec_of(&c, p);
         const json_t *memory = json_object_get(json_object_get(j, "HostConfig"), "Tmpfs");
         const char *place_is = cay__json_str(memory, CAY__PID1_PLACE, "");
@@ -267,7 +268,7 @@ static void storage_is_roots_alone(void **state)
         CAY_AUTOBUF b = CAY__BUF(65536);
         cay_g_services head;
         cay__docker_image image = { .config = NULL };
-        assert_int_equal(cay__docker_config(&c, &image, &b, &err), 0);
+        assert_int_equal(cay__docker_config(&spec, &image, &b, &err), 0);
         const char *mark = memmem(b.data, b.len, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
         assert_non_null(mark);
         memcpy(&head, mark + sizeof CAY_SERVICES_MARK, sizeof head);
@@ -361,7 +362,7 @@ static int spec_fails(const cay_pair *p, const char **reason)
     cay_create c = { .size = sizeof c, .options = p };
     cay__docker_image image = { .id = "sha256:1" };
     err = (cay_err)CAY_ERR_INIT;
-    int rc = cay__docker_options_read(&c, &o, &err);
+    int rc = cay__docker_options_read(&(cay_box_spec){ .create = &c }, &o, &err);
     rc = rc < 0 ? rc : cay__docker_check(&c, &o, &engine, &err);
     rc = rc < 0 ? rc : cay__docker_spec(&c, &o, &image, &engine, &place, &j, &err);
     json_decref(j);
@@ -489,11 +490,8 @@ static void the_user_is_not_root_unless_asked(void **state)
         cay_pair env[] = { { "A", "2" }, { NULL, NULL } };
         cay__docker_image image = { .config = json_pack("{s:s,s:[s,s]}", "User", rows[i].image,
                                                         "Env", "A=1", "=bad") };
-        assert_int_equal(
-            cay__docker_config(
-                &(cay_create){ .size = sizeof(cay_create), .user = rows[i].asked, .env = env },
-                &image, &b, &err),
-            0);
+        const cay_create c = { .size = sizeof c, .user = rows[i].asked, .env = env };
+        assert_int_equal(cay__docker_config(&(cay_box_spec){ .create = &c }, &image, &b, &err), 0);
         assert_string_equal(b.data, rows[i].want);
         assert_memory_equal(b.data + strlen(rows[i].want) + 1, "/workspace\0A=1\0A=2", 19);
         json_decref(image.config);

@@ -45,19 +45,21 @@ static int net_dial(void *box, const cay_call *call, const char *host, uint16_t 
     return 0;
 }
 
-static int net_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int net_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err)
 {
+    const cay_create *c = spec->create;
     cay__str_copy(net.created, sizeof net.created, c->net ? c->net : "");
     cay__str_copy(net.text, sizeof net.text, c->net ? c->net : "cay-net 1\nmode off\n");
-    return fake_create(self, call, id, c, box, err);
+    return fake_create(self, call, id, spec, box, err);
 }
 
-static int net_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int net_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err)
 {
+    const cay_create *c = spec->create;
     cay__str_copy(net.started, sizeof net.started, c->net ? c->net : "");
-    return fake_start(self, call, id, c, box, err);
+    return fake_start(self, call, id, spec, box, err);
 }
 
 static cay_provider_ops net_ops;

@@ -35,7 +35,9 @@ static int up(void **state)
     cay_create c = { .size = sizeof c };
     touched = dropped = 0;
     assert_int_equal(cay__memory.open(NULL, &self, NULL), 0);
-    assert_int_equal(cay__memory.create(self, NULL, "caaaaaaaaaaaaaaaaaaa", &c, &box, NULL), 0);
+    assert_int_equal(cay__memory.create(self, NULL, "caaaaaaaaaaaaaaaaaaa",
+                                        &(cay_box_spec){ .create = &c }, &box, NULL),
+                     0);
     cay_sandbox *sb = cay__sandbox_new(&cay__memory, "caaaaaaaaaaaaaaaaaaa", box);
     sb->touch = on_touch;
     sb->drop = on_drop;

@@ -68,18 +68,18 @@ static void note_spec(const cay_create *c)
     }
 }
 
-static int on_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int on_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err)
 {
-    note_spec(c);
-    return fake_create(self, call, id, c, box, err);
+    note_spec(spec->create);
+    return fake_create(self, call, id, spec, box, err);
 }
 
-static int on_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+static int on_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                     void **box, cay_err *err)
 {
-    note_spec(c);
-    return fake_start(self, call, id, c, box, err);
+    note_spec(spec->create);
+    return fake_start(self, call, id, spec, box, err);
 }
 
 static cay_provider_ops ops;

@@ -11,7 +11,7 @@ static cay__spec *read_back(const cay_create *c)
     CAY_AUTOFREE char *text = NULL, *labels = cay__pairs_text(c->labels);
     cay__spec *s = NULL;
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(cay__spec_text(c, &text, &err), 0);
+    assert_int_equal(cay__spec_text(&(cay__spec){ .create = *c }, &text, &err), 0);
     cay_row row = { .size = sizeof row,
                     .provider = c->provider,
                     .name = c->name,
@@ -148,7 +148,7 @@ static void too_long_a_request_is_refused(void **st)
     env[12] = (cay_pair){ NULL, NULL };
     CAY_AUTOFREE char *text = NULL;
     const cay_create c = { .size = sizeof c, .env = env };
-    assert_int_equal(cay__spec_text(&c, &text, NULL), CAY_ETOOBIG);
+    assert_int_equal(cay__spec_text(&(cay__spec){ .create = c }, &text, NULL), CAY_ETOOBIG);
 }
 
 int main(void)

@@ -327,9 +327,9 @@ static void record_without_its_layers_is_taken_back(void **s)
 }
 
 /* What the request says wins; what it does not say the template does. */
-static void request_takes_over_what_the_template_says(void **s)
+static void request_takes_over_what_the_template_says(void **state)
 {
-    (void)s;
+    (void)state;
     char id[CAY_ID_LEN + 1];
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     record(id, "default", "app:1", "image",
@@ -337,41 +337,40 @@ static void request_takes_over_what_the_template_says(void **s)
            "srv\",\"limits\":{\"memory\":1000000,\"pids\":7}}",
            true);
     const cay_pair env[] = { { "B", "mine" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c,
-                     .template_ = "app:1",
-                     .env = env,
-                     .limits = { .pids = 9 },
-                     .image = "{not read",
-                     .template_id = "x" };
-    OK(cay__template_prepare(client, NULL, &c, &mem, &err));
-    assert_string_equal(c.template_, "image");
-    assert_string_equal(c.template_id, id);
-    assert_string_equal(c.template_name, "app:1");
-    assert_string_equal(c.user, "web");
-    assert_string_equal(c.workdir, "/srv");
-    assert_int_equal(c.nlayers, 1);
-    assert_int_equal(c.limits.memory, 1000000);
-    assert_int_equal(c.limits.pids, 9);
-    assert_string_equal(c.env[0].key, "A");
-    assert_string_equal(c.env[1].value, "mine");
-    assert_null(c.env[2].key);
-    cay_create plain = {
-        .size = sizeof plain, .image = "x", .template_id = "y", .template_name = "z"
-    };
-    OK(cay__template_prepare(client, NULL, &plain, &mem, &err));
-    assert_null(plain.image);
-    assert_null(plain.template_id);
-    cay_create direct = { .size = sizeof direct, .template_ = "image" };
-    OK(cay__template_prepare(client, NULL, &direct, &mem,
+    cay__spec s = { .create = { .template_ = "app:1", .env = env, .limits = { .pids = 9 } },
+                    .template_config = "{not read",
+                    .box.template_id = "x",
+                    .mem = &mem };
+    const cay_create *c = &s.create;
+    OK(cay__template_prepare(client, NULL, &s, &err));
+    assert_string_equal(c->template_, "image");
+    assert_string_equal(s.box.template_id, id);
+    assert_string_equal(s.box.template_name, "app:1");
+    assert_string_equal(c->user, "web");
+    assert_string_equal(c->workdir, "/srv");
+    assert_int_equal(s.box.nlayers, 1);
+    assert_int_equal(c->limits.memory, 1000000);
+    assert_int_equal(c->limits.pids, 9);
+    assert_string_equal(c->env[0].key, "A");
+    assert_string_equal(c->env[1].value, "mine");
+    assert_null(c->env[2].key);
+    cay__spec plain = { .template_config = "x",
+                        .box = { .template_id = "y", .template_name = "z" },
+                        .mem = &mem };
+    OK(cay__template_prepare(client, NULL, &plain, &err));
+    assert_null(plain.template_config);
+    assert_null(plain.box.template_id);
+    cay__spec direct = { .create.template_ = "image", .mem = &mem };
+    OK(cay__template_prepare(client, NULL, &direct,
                              &err)); /* nothing at all, for who puts a root filesystem together */
-    assert_string_equal(direct.template_id, "");
-    cay_create none = { .size = sizeof none, .template_ = "nosuch" };
-    FAILS(cay__template_prepare(client, NULL, &none, &mem, &err), CAY_ENOENT, "template_not_found");
+    assert_string_equal(direct.box.template_id, "");
+    cay__spec none = { .create.template_ = "nosuch", .mem = &mem };
+    FAILS(cay__template_prepare(client, NULL, &none, &err), CAY_ENOENT, "template_not_found");
 }
 
-static void setting_goes_into_the_files_of_its_sandbox(void **s)
+static void setting_goes_into_the_files_of_its_sandbox(void **state)
 {
-    (void)s;
+    (void)state;
     char id[CAY_ID_LEN + 1];
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     record(id, "default", "agent:1", "image",
@@ -379,29 +378,29 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
            "${model.line}$${HOME}${permissions}\"},\"/etc/"
            "id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}",
            true);
-    cay_create c = { .size = sizeof c, .template_ = "agent:1", .nseeds = 7 };
-    OK(cay__template_prepare(client, NULL, &c, &mem, &err));
-    assert_string_equal(c.settings[0].key, "permissions");
-    assert_string_equal(c.settings[0].value, "ask");
-    assert_string_equal(c.settings[1].value, "");
-    assert_null(c.settings[2].key);
+    cay__spec c = { .create.template_ = "agent:1", .nseeds = 7, .mem = &mem };
+    OK(cay__template_prepare(client, NULL, &c, &err));
+    assert_string_equal(c.create.settings[0].key, "permissions");
+    assert_string_equal(c.create.settings[0].value, "ask");
+    assert_string_equal(c.create.settings[1].value, "");
+    assert_null(c.create.settings[2].key);
     assert_int_equal(c.nseeds, 2);
     assert_string_equal(c.seeds[0].path, "/etc/a");
     assert_string_equal(c.seeds[0].data, "p=on ${HOME}ask");
     assert_int_equal(c.seeds[0].mode, 0600);
     assert_int_equal(c.seeds[1].mode, 0444);
     assert_int_equal(c.seeds[1].len, 64);
-    cay_create other = { .size = sizeof other,
-                         .template_ = "agent:1",
-                         .settings = (const cay_pair[]){
-                             { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
-    OK(cay__template_prepare(client, NULL, &other, &mem, &err));
+    cay__spec other = { .mem = &mem,
+                        .create.template_ = "agent:1",
+                        .create.settings = (const cay_pair[]){
+                            { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
+    OK(cay__template_prepare(client, NULL, &other, &err));
     assert_string_equal(other.seeds[0].data, "p=never m=m-1;m-1\n${HOME}bypass");
-    assert_string_equal(other.settings[0].value, "bypass");
+    assert_string_equal(other.create.settings[0].value, "bypass");
     assert_string_not_equal(other.seeds[1].data,
                             c.seeds[1].data); /* each has a number of its own */
-    cay_create off = { .size = sizeof off, .template_ = "agent:1", .settings_off = true };
-    OK(cay__template_prepare(client, NULL, &off, &mem, &err));
+    cay__spec off = { .create = { .template_ = "agent:1", .settings_off = true }, .mem = &mem };
+    OK(cay__template_prepare(client, NULL, &off, &err));
     assert_int_equal(off.nseeds, 0);
     static const struct {
         const char *template_, *key, *value, *reason;
@@ -413,11 +412,11 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
                 { "host", "permissions", "bypass", "setting_unknown" },
                 { NULL, "permissions", "bypass", "setting_unknown" } };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        cay_create b = { .size = sizeof b,
-                         .template_ = bad[i].template_,
-                         .settings =
-                             (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
-        FAILS(cay__template_prepare(client, NULL, &b, &mem, &err), CAY_EINVAL, bad[i].reason);
+        cay__spec b = { .mem = &mem,
+                        .create.template_ = bad[i].template_,
+                        .create.settings =
+                            (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
+        FAILS(cay__template_prepare(client, NULL, &b, &err), CAY_EINVAL, bad[i].reason);
     }
 }
 

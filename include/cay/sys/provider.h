@@ -42,6 +42,19 @@ typedef struct cay_box_status {
         *network; /* "off" or "all", of a provider whose networks have no policy; else NULL */
 } cay_box_status;
 
+/* What a provider is to make: the caller's request, completed from its snapshot, template and
+ * manifest, and what the library adds. It and all that it points to live until the call returns. */
+typedef struct cay_box_spec {
+    size_t size;
+    const cay_create *create;
+    const char *template_id, *template_name; /* NULL: it has none of the store's */
+    const char *const *layers;               /* above the template, bottom first; see cay_snap */
+    size_t nlayers;
+    const cay_service *services; /* create->services, parsed */
+    size_t nservices;
+    bool services_wait; /* they start at service_act(NULL, START), not with the sandbox */
+} cay_box_spec;
+
 /* Layers. A layer is an immutable tree below layers/ of the state directory, in the form that
  * overlayfs gives an upper directory. Its name is 1 to 63 of [a-z0-9-], the first no '-', and never
  * a path. A stack is a list of names, bottom first. */
@@ -103,7 +116,7 @@ typedef struct cay_provider_ops {
     int (*open)(const cay_provider_conf *conf, void **self, cay_err *err);
     void (*close)(void *self);
     /* id is already recorded as wanted; the same id again must find the same box. */
-    int (*create)(void *self, const cay_call *call, const char *id, const cay_create *spec,
+    int (*create)(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                   void **box, cay_err *err);
     /* A box that exists: by id, and by the JSON that state() gave (may be NULL). CAY_EGONE: it is
      * no more; err->reason tells why when that is known: "ttl", "oom", "killed", … */
@@ -138,7 +151,7 @@ typedef struct cay_provider_ops {
     int (*state)(void *box, cay_json **out, cay_err *err); /* attach() takes it back */
     int (*list)(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
                 cay_err *err); /* ids of every box there is, for reconciliation */
-    int (*start)(void *self, const cay_call *call, const char *id, const cay_create *spec,
+    int (*start)(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                  void **box, cay_err *err); /* a stopped box runs again on its kept files */
     int (*stop)(void *box, const cay_call *call, cay_err *err); /* ends processes, keeps files */
     int (*pause)(void *box, const cay_call *call, cay_err *err);
@@ -200,10 +213,10 @@ typedef struct cay_provider_ops {
     const char *instead;
 
     /* Network. What a sandbox may reach is one text (cay/policy.h tells its lines); create() and
-     * start() find it in spec->net, checked, NULL meaning nothing. A provider without policy() is
-     * never given one. policy: from its return on new flows obey, and flows that it forbids are cut
-     * within 2 s. All or nothing: when it fails the former one stays. *revision grows with each.
-     * policy_get: the one that holds; *text from malloc(). */
+     * start() find it in spec->create->net, checked, NULL meaning nothing. A provider without
+     * policy() is never given one. policy: from its return on new flows obey, and flows that it
+     * forbids are cut within 2 s. All or nothing: when it fails the former one stays. *revision
+     * grows with each. policy_get: the one that holds; *text from malloc(). */
     int (*policy)(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision,
                   cay_err *err);
     int (*policy_get)(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision,
@@ -237,13 +250,14 @@ typedef struct cay_provider_ops {
                    cay_err *err);
     int (*layer_remove)(void *self, const cay_call *call, const char *layer, cay_err *err);
 
-    /* Volumes: files that outlive sandboxes, shown in any number of them at once by spec->volumes.
+    /* Volumes: files that outlive sandboxes, shown in any number of them at once by
+     * create->volumes.
      * MAKE of one that is there and REMOVE of one that is not are success. */
     int (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 
     bool fences; /* spawn() holds a command to spec->fence; else it is never given one */
 
-    /* Services: spec->service_list of create() and start(); a provider without these two is never
+    /* Services: spec->services of create() and start(); a provider without these two is never
      * given any. They are started with the sandbox, or by service_act(NULL, START) where
      * spec->services_wait, in the order of `after`, and started again by the rules of
      * cay/services.h, also after restack() and resume(). units: fn for each, in their order; then,
@@ -252,7 +266,7 @@ typedef struct cay_provider_ops {
                     int (*more)(void *), void *arg, cay_err *err);
     int (*service_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 
-    /* Names that create() knows in spec->options, NULL-terminated; a provider without is never
+    /* Names that create() knows in create->options, NULL-terminated; a provider without is never
      * given one. */
     const char *const *options;
 

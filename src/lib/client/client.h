@@ -18,6 +18,8 @@
 #include <lib/sandbox/sandbox.h>
 #include <stdatomic.h>
 
+struct cay__spec; /* spec.h */
+
 typedef struct cay__place {
     const cay_provider_ops *ops;
     _Atomic(void *) self; /* NULL until it is needed */
@@ -141,8 +143,8 @@ int cay__create_own(cay_client *client, const cay_call *call, const cay_create *
                     cay_sandbox **out, cay_err *err);
 /* The record of a sandbox that is being made by this program. spec and labels are the row's, to be
  * freed after it. */
-int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator,
-                    size_t cap, cay_err *err);
+int cay__create_row(const struct cay__spec *s, cay_row *row, char **spec, char **labels,
+                    char *creator, size_t cap, cay_err *err);
 /* Nothing half-made stays; what cannot be undone now is left as a recorded deletion for whoever
  * opens next. */
 void cay__create_undo(cay_client *client, const char *id, const cay_create *c);

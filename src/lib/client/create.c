@@ -153,12 +153,13 @@ int cay__metadata_check(const char *text, cay_err *err)
     return cay__json_object("metadata", text, &j, err);
 }
 
-static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
+static int check_services(const cay__spec *s, const cay_provider_ops *ops, cay_err *err)
 {
-    if (c->nservices && !CAY__HAS(ops, service_act))
+    const cay_create *c = &s->create;
+    if (s->box.nservices && !CAY__HAS(ops, service_act))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "service %s: provider %s keeps no services running",
-                            c->service_list[0].name, ops->name);
+                            s->box.services[0].name, ops->name);
     bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") ||
                  !strcmp(ops->name, "podman");
     if (c->group && !users)
@@ -194,9 +195,10 @@ static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_e
     return 0;
 }
 
-static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay_err *err)
+static int check_spec(cay_client *client, cay__spec *s, cay__place **place, cay_err *err)
 {
     cay__place *p;
+    cay_create *c = &s->create;
     if (c->tenant)
         CAY_TRY(cay__tenant_check(c->tenant, err));
     if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
@@ -211,7 +213,7 @@ static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay
             "a sandbox without a record has no tenant and no word of one time; keep it");
     CAY_TRY(cay__client_place(client, cay__text_or(c->provider, client->provider), &p, err));
     c->provider = p->ops->name;
-    CAY_TRY(cay__create_check(c, client->home_fd, client->run, err));
+    CAY_TRY(cay__create_check(cay__spec_box(s), client->home_fd, client->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
     CAY_TRY(check_options(c, p->ops, err));
     for (const cay_pair *o = c->options; o && o->key; o++)
@@ -220,7 +222,7 @@ static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "secrets: provider %s cannot put them into requests", p->ops->name);
-    CAY_TRY(check_units(c, p->ops, err));
+    CAY_TRY(check_services(s, p->ops, err));
     if (c->nvolumes && !CAY__HAS(p->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "volume %s: provider %s has no volumes", c->volumes[0].name,
@@ -236,7 +238,7 @@ static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay
         return cay_fail_why(
             err, CAY_EINVAL, "snapshot_ephemeral",
             "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
-    if ((c->nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
+    if ((s->box.nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "provider %s has no snapshots", p->ops->name);
     if (c->checkpoint > CHECKPOINTS_MOST)
@@ -247,10 +249,11 @@ static int check_spec(cay_client *client, cay_create *c, cay__place **place, cay
     return 0;
 }
 
-int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator,
+int cay__create_row(const cay__spec *s, cay_row *row, char **spec, char **labels, char *creator,
                     size_t cap, cay_err *err)
 {
-    CAY_TRY(cay__spec_text(c, spec, err));
+    const cay_create *c = &s->create;
+    CAY_TRY(cay__spec_text(s, spec, err));
     if (!(*labels = cay__pairs_text(c->labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
     cay__creator_text(creator, cap);
@@ -272,16 +275,16 @@ int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **label
     return 0;
 }
 
-static int insert_record(cay_client *client, const char *id, const cay_create *c, bool warm,
+static int insert_record(cay_client *client, const char *id, const cay__spec *s, bool warm,
                          cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160], kind[CAY__WARM_KIND], told[CAY__WARM_KIND + 16];
     cay_row row;
-    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    CAY_TRY(cay__create_row(s, &row, &spec, &labels, creator, sizeof creator, err));
     row.id = id;
     if (warm) {
-        if (!cay__pool_kind(c, kind))
+        if (!cay__pool_kind(s, kind))
             return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                                 "such a sandbox cannot be kept ready: it has parts of its own");
         snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
@@ -309,41 +312,44 @@ void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
 }
 
 static int create_box(cay_client *client, const cay_call *call, cay__place *p, const char *id,
-                      const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
+                      const cay__spec *whole, const cay__mani *f, void **box, cay_err *err)
 {
     void *self;
     CAY_AUTOFREE char *text = NULL;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     /* Nothing is bound before the values are there. */
-    cay_create plain = *whole, *c = &plain;
+    cay__spec plain = *whole;
+    cay_create *c = &plain.create;
+    plain.mem = &mem;
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
-    if (whole->nsecrets)
-        CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
-    plain.env = cay__mani_env(f, plain.env, &mem);
-    plain.services_wait = cay__services_wait(&plain, f) || (plain.nservices && plain.nseeds) ||
-                          (plain.nservices && cay__workspace_wanted(whole, p->ops));
+    if (whole->create.nsecrets)
+        CAY_TRY(cay__secrets_net_before(c->net, &mem, &c->net, err));
+    c->env = cay__mani_env(f, c->env, &mem);
+    plain.box.services_wait = cay__services_wait(&plain, f) ||
+                              (plain.box.nservices && plain.nseeds) ||
+                              (plain.box.nservices && cay__workspace_wanted(whole, p->ops));
     CAY_TRY(cay__client_self(client, p, &self, err));
     CAY_FAULT("create.recorded");
-    CAY_TRY(cay__stack_hold(client, id, c, err));
+    CAY_TRY(cay__stack_hold(client, id, cay__spec_box(&plain), err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
     if (c->on && c->from)
         CAY_TRY(cay__on_ask(client, call, "fill", id, c->from, err));
-    CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &mem, &storage, err));
-    CAY_TRY(p->ops->create(self, call, id, c, box, err));
+    CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &storage, err));
+    CAY_TRY(p->ops->create(self, call, id, cay__spec_box(&plain), box, err));
     CAY_FAULT("create.made");
     int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
     if (rc == 0)
-        rc = cay__mounts_inside(client, call, id, f, c, p->ops, *box, err);
-    if (rc == 0 && cay__workspace_wanted(c, p->ops))
+        rc = cay__mounts_inside(client, call, id, f, &plain, p->ops, *box, err);
+    if (rc == 0 && cay__workspace_wanted(&plain, p->ops))
         rc = cay__workspace_hydrate(client, call, c, p->ops, id, *box, err);
     if (rc == 0)
-        rc = cay__secrets_give(client, p->ops, *box, call, whole, err);
+        rc = cay__secrets_give(client, p->ops, *box, call, &whole->create, err);
     if (rc == 0)
-        rc = cay__settings_write(c, p->ops, id, *box, call, err);
+        rc = cay__settings_write(&plain, p->ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, *box, call, err);
-    if (rc == 0 && plain.services_wait)
+    if (rc == 0 && plain.box.services_wait)
         rc = p->ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
     CAY_FAULT("create.applied");
     if (rc == 0)
@@ -363,19 +369,20 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
 }
 
 static int create_at(cay_client *client, const cay_call *call, cay__place *p, const char *id,
-                     const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
+                     const cay__spec *s, const cay__mani *f, bool warm, cay_sandbox **out,
                      cay_err *err)
 {
     void *box = NULL;
+    const cay_create *c = &s->create;
     if (c->checkpoint)
         CAY_TRY(cay__checkpoint_mark(client, id, err));
     if (!c->ephemeral) {
-        CAY_TRY(insert_record(client, id, c, warm, err));
-        cay__start_note(client, id, c);
+        CAY_TRY(insert_record(client, id, s, warm, err));
+        cay__start_note(client, id, &s->box);
     }
     int rc = cay__volumes_take(client, call, id, c, err);
     if (rc == 0)
-        rc = create_box(client, call, p, id, c, f, &box, err);
+        rc = create_box(client, call, p, id, s, f, &box, err);
     if (rc < 0) {
         cay__create_undo(client, id, c);
         cay__volumes_forget(client, id);
@@ -392,16 +399,17 @@ static int create_at(cay_client *client, const cay_call *call, cay__place *p, co
 }
 
 /* A weaker wall only for the one cause it is meant for, and only where the request accepts it. */
-static bool stand_in(cay_client *client, const cay_err *why, cay_create *c, cay__place **p)
+static bool stand_in(cay_client *client, const cay_err *why, cay__spec *s, cay__place **p)
 {
+    cay_create *c = &s->create;
     const cay_provider_ops *ops = (*p)->ops;
-    if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint ||
+    if (why->code != CAY_EISOLATION || s->box.nlayers || c->on || c->checkpoint ||
         c->min_level > CAY_LEVEL_PROCESS ||
         (!cay_err_is(why, CAY_REASON_NAMESPACES_REFUSED) &&
          !cay_err_is(why, CAY_REASON_PARK_FAILED)) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
         cay__client_place(client, ops->instead, p, NULL) < 0 ||
-        cay__net_check(c, (*p)->ops, NULL) < 0 || check_units(c, (*p)->ops, NULL) < 0 ||
+        cay__net_check(c, (*p)->ops, NULL) < 0 || check_services(s, (*p)->ops, NULL) < 0 ||
         (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
@@ -450,49 +458,50 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
                           const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     const bool warm = kind == WARM;
-    cay_create c;
     char id[CAY_ID_LEN + 1];
     cay__place *p = NULL;
     cay_err why = CAY_ERR_INIT;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    cay__spec s = { .mem = &mem };
+    cay_create *c = &s.create;
+    CAY_TRY(cay__spec_take(c, sizeof *c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
-    real_on(&c, &mem);
-    const cay_create asked = c; /* before it is prepared */
+    real_on(c, &mem);
+    const cay_create asked = *c; /* before it is prepared */
     bool missed = false;
     CAY__AUTOMANI f = { 0 };
-    CAY_TRY(cay__stack_prepare(client, &c, &mem, err));
-    CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
-    CAY_TRY(cay__mani_prepare(client, &c, &mem, &f, err));
-    CAY_TRY(cay__services_take(&c, &mem, err));
-    CAY_TRY(cay__secrets_prepare(&c, &mem, err));
+    CAY_TRY(cay__stack_prepare(client, &s, err));
+    CAY_TRY(cay__template_prepare(client, call, &s, err));
+    CAY_TRY(cay__mani_prepare(client, c, &mem, &f, err));
+    CAY_TRY(cay__services_take(&s, err));
+    CAY_TRY(cay__secrets_prepare(c, &mem, err));
     if (kind == OWN)
-        c.tenant = NULL; /* not the snapshot's */
-    CAY_TRY(cay__net_engine(&c, cay__text_or(c.provider, client->provider), &mem, err));
-    CAY_TRY(check_spec(client, &c, &p, err));
-    bool built = !as && !warm && cay__pool_with_files(&c);
+        c->tenant = NULL; /* not the snapshot's */
+    CAY_TRY(cay__net_engine(c, cay__text_or(c->provider, client->provider), &mem, err));
+    CAY_TRY(check_spec(client, &s, &p, err));
+    bool built = !as && !warm && cay__pool_with_files(&s);
     if (built)
-        CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
+        CAY_TRY(cay__mani_build(client, call, p->ops, &s, &f, err));
     if (!as && !warm) {
-        int rc = cay__pool_take(client, call, &c, &f, &missed, out, &why);
-        if (rc == CAY_EEXIST && c.once && cay_err_is(&why, CAY_REASON_ONCE))
-            return find_once(client, call, &c, out, err);
+        int rc = cay__pool_take(client, call, &s, &f, &missed, out, &why);
+        if (rc == CAY_EEXIST && c->once && cay_err_is(&why, CAY_REASON_ONCE))
+            return find_once(client, call, c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
             *err = why;
         if (rc != CAY_ENOENT)
             return rc;
     }
     if (!built)
-        CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
+        CAY_TRY(cay__mani_build(client, call, p->ops, &s, &f, err));
     cay__id_make(id, 'c');
-    int rc = create_at(client, call, p, CAY_OR(as, id), &c, &f, warm, out, &why);
-    if (rc == CAY_EEXIST && c.once && cay_err_is(&why, CAY_REASON_ONCE))
-        return find_once(client, call, &c, out, err);
+    int rc = create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, &why);
+    if (rc == CAY_EEXIST && c->once && cay_err_is(&why, CAY_REASON_ONCE))
+        return find_once(client, call, c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
-        cay__pool_missed(client, &c, &asked);
+        cay__pool_missed(client, &s, &asked);
     cay__id_make(id, 'c');
-    if (rc < 0 && stand_in(client, &why, &c, &p))
-        return create_at(client, call, p, CAY_OR(as, id), &c, &f, warm, out, err);
+    if (rc < 0 && stand_in(client, &why, &s, &p))
+        return create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;

@@ -26,12 +26,11 @@ static const cay_pair *copy_pairs(cay__arena *mem, const cay_pair *p)
     return to;
 }
 
-static void add_spec(full *f, const cay_create *c)
+static void add_spec(full *f, const cay_create *c, const char *template_name)
 {
     cay_info *i = &f->info;
     i->name = or_else(&f->mem, c->name, "");
-    i->template_ =
-        or_else(&f->mem, CAY_OR(c->root, CAY_OR(c->template_name, c->template_)), "host");
+    i->template_ = or_else(&f->mem, CAY_OR(c->root, CAY_OR(template_name, c->template_)), "host");
     i->hostname = or_else(&f->mem, c->hostname, "cay");
     i->user = or_else(&f->mem, c->user, "user");
     i->workdir = or_else(&f->mem, c->workdir, "/workspace");
@@ -113,9 +112,9 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
         i->changed_ms = row->changed_ms;
     }
     if (!row || row->state == CAY_DAMAGED || cay__spec_read(row, &spec, NULL) < 0)
-        add_spec(f, &(cay_create){ .name = row ? row->name : NULL });
+        add_spec(f, &(cay_create){ .name = row ? row->name : NULL }, NULL);
     else
-        add_spec(f, &spec->create);
+        add_spec(f, &spec->create, spec->box.template_name);
     if (spec && t->ops && CAY__HAS(t->ops, policy))
         i->network = net_mode(CAY_OR(spec->create.net, ""));
     cay__spec_free(spec);

@@ -147,19 +147,19 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
     const cay_call *call = NULL;
     if (asked)
         call = &own;
-    cay_create plain = spec->create;
+    cay__spec plain = *spec;
     CAY__AUTOMANI f = { 0 };
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
-    if (plain.nsecrets)
-        CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
-    CAY_TRY(cay__mani_prepare(client, &plain, &spec->mem, &f, err));
+    if (plain.create.nsecrets)
+        CAY_TRY(cay__secrets_net_before(plain.create.net, spec->mem, &plain.create.net, err));
+    CAY_TRY(cay__mani_prepare(client, &plain.create, spec->mem, &f, err));
     f.given = given;
-    CAY_TRY(cay__mani_build(client, call, ops, &plain, &spec->mem, &f, err));
-    plain.env = cay__mani_env(&f, plain.env, &spec->mem);
-    CAY_TRY(cay__services_take(&plain, &spec->mem, err));
-    plain.services_wait = cay__services_wait(&plain, &f);
-    CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &spec->mem, &storage, err));
-    CAY_TRY(ops->start(self, call, id, &plain, box, err));
+    CAY_TRY(cay__mani_build(client, call, ops, &plain, &f, err));
+    plain.create.env = cay__mani_env(&f, plain.create.env, spec->mem);
+    CAY_TRY(cay__services_take(&plain, err));
+    plain.box.services_wait = cay__services_wait(&plain, &f);
+    CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &storage, err));
+    CAY_TRY(ops->start(self, call, id, cay__spec_box(&plain), box, err));
     int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__mounts_inside(client, call, id, &f, &plain, ops, *box, err);
@@ -167,7 +167,7 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
         rc = cay__secrets_give(client, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);
-    if (rc == 0 && plain.services_wait)
+    if (rc == 0 && plain.box.services_wait)
         rc = ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
     if (rc < 0) {
         if (ops->stop)
@@ -208,7 +208,7 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     if (rc == 0)
         rc = cay__spec_read(&l->row->row, &spec, err);
     if (rc == 0)
-        rc = cay__create_check(&spec->create, client->home_fd, client->run, err);
+        rc = cay__create_check(cay__spec_box(spec), client->home_fd, client->run, err);
     if (rc == 0)
         rc = start_box(client, p->ops, self, call, sb->id, spec, given, &box, err);
     if (rc < 0)
@@ -484,7 +484,7 @@ int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *
                      .name = cay__text_or(u.name, NULL),
                      .labels = u.labels,
                      .metadata = u.metadata };
-    CAY_TRY(cay__create_check(&c, client->home_fd, client->run, err));
+    CAY_TRY(cay__create_check(&(cay_box_spec){ .create = &c }, client->home_fd, client->run, err));
     CAY_TRY(cay__metadata_check(u.metadata, err));
     if (u.labels && !(labels = cay__pairs_text(u.labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");

@@ -117,7 +117,7 @@ static int record_policy(cay_sandbox *sb, const char *text, cay_err *err)
         CAY_TRY(rc);
         CAY_TRY(cay__spec_read(&row->row, &spec, err));
         spec->create.net = text;
-        rc = cay__spec_text(&spec->create, &json, err);
+        rc = cay__spec_text(spec, &json, err);
         cay__spec_free(spec);
         CAY_TRY(rc);
         rc = client->store->respec(client->db, sb->id, row->row.version, json, err);

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "client.h"
+#include "spec.h"
 
 struct cay__mani;
 #include <base/json.h>
@@ -42,16 +43,16 @@ int cay__pool_means(cay_client *client, const cay_call *call, const json_t *pool
 
 /* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is
  * one that is never kept ready. */
-bool cay__pool_kind(const cay_create *c, char out[CAY__WARM_KIND]);
+bool cay__pool_kind(const cay__spec *s, char out[CAY__WARM_KIND]);
 /* pool_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made; *missed
  * when a pool could have had one. */
-int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c,
+int cay__pool_take(cay_client *client, const cay_call *call, const cay__spec *s,
                    const struct cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err);
 /* Is it one that could be taken, and has a manifest? That has to be built first. */
-bool cay__pool_with_files(const cay_create *c);
+bool cay__pool_with_files(const cay__spec *s);
 /* It was made: what is asked for and had is what pools may turn to. given: the request before it
  * was prepared. */
-void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create *given);
+void cay__pool_missed(cay_client *client, const cay__spec *s, const cay_create *given);
 /* create.c: as cay_client_create(), for nobody. */
 int cay__create_warm(cay_client *client, const cay_call *call, const cay_create *given,
                      cay_sandbox **out, cay_err *err);

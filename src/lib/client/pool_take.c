@@ -15,53 +15,56 @@
 enum { TRIES = 3, LEARN = 2, TURN_MS = 5 * 60000 };
 
 /* What a sandbox can still be told when it is there. */
-static bool of_image(const cay_create *c);
+static bool of_image(const cay__spec *s);
 
-static cay_create hard_part(const cay_create *c)
+static cay__spec hard_part(const cay__spec *s)
 {
-    cay_create h = *c;
-    if (of_image(c)) { /* its files are put into a container that runs, one of a pool or not */
-        h.manifest = h.manifest_base = NULL;
-        h.manifest_trusted = h.manifest_applied = false;
-        h.progress = NULL;
+    cay__spec h = *s;
+    cay_create *c = &h.create;
+    if (of_image(s)) { /* its files are put into a container that runs, one of a pool or not */
+        c->manifest = c->manifest_base = NULL;
+        c->manifest_trusted = c->manifest_applied = false;
+        c->progress = NULL;
     }
-    h.ttl_ms = h.idle_ms = 0;
-    h.auto_resume = false;
-    h.min_level = 0;
-    h.require = NULL;
-    h.template_name = NULL;
+    c->ttl_ms = c->idle_ms = 0;
+    c->auto_resume = false;
+    c->min_level = 0;
+    c->require = NULL;
+    h.box.template_name = NULL;
     return h;
 }
 
 /* Of an engine's image, which nobody but the operator's tenant gets without being asked whether it
  * may. */
-static bool of_image(const cay_create *c)
+static bool of_image(const cay__spec *s)
 {
+    const cay_create *c = &s->create;
     bool there = false;
     for (const cay_pair *o = c->options; o && o->key; o++)
         there |= !strcmp(o->key, "image");
-    return there && !(c->template_id && *c->template_id) &&
+    return there && !(s->box.template_id && *s->box.template_id) &&
            !(c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0);
 }
 
 /* Layers of one's own, and what belongs to a request alone. */
-static bool is_poolable(const cay_create *c)
+static bool is_poolable(const cay__spec *s)
 {
-    bool image = of_image(c);
-    return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from &&
+    const cay_create *c = &s->create;
+    bool image = of_image(s);
+    return ((s->box.template_id && *s->box.template_id) || image) && !c->ephemeral && !c->from &&
            (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
            !c->ngrants && !c->nvolumes && !c->nsecrets;
 }
 
-bool cay__pool_kind(const cay_create *c, char out[CAY__WARM_KIND])
+bool cay__pool_kind(const cay__spec *s, char out[CAY__WARM_KIND])
 {
     CAY_AUTOFREE char *text = NULL;
     char hex[65];
-    const cay_create h = hard_part(c);
-    if (!is_poolable(c) || cay__spec_text(&h, &text, NULL) < 0)
+    const cay__spec h = hard_part(s);
+    if (!is_poolable(s) || cay__spec_text(&h, &text, NULL) < 0)
         return false;
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
-    cay__buf_fmt(&b, "%s\n%s", c->provider, text);
+    cay__buf_fmt(&b, "%s\n%s", s->create.provider, text);
     cay_answer_hash(b.data, b.len, hex);
     snprintf(out, CAY__WARM_KIND, ".%.32s", hex);
     return true;
@@ -76,11 +79,11 @@ typedef struct lack {
 
 /* What a pool has is in nobody's quota, so a request makes it neither heavier than its template
  * says, */
-static bool is_within_template(const cay_create *c)
+static bool is_within_template(const cay__spec *s)
 {
-    cay_limits asked = c->limits, most;
+    cay_limits asked = s->create.limits, most;
     cay__limits_fill(&asked);
-    cay__template_limits(c->image, &most);
+    cay__template_limits(s->template_config, &most);
     for (size_t i = 0; i < CAY__LIMITS; i++) {
         size_t at = cay__limit_table[i].at;
         if (*(const uint64_t *)((const char *)&asked + at) >
@@ -91,11 +94,11 @@ static bool is_within_template(const cay_create *c)
 }
 
 /* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
-static bool may_be_learnt(const cay_create *c, const cay_create *given)
+static bool may_be_learnt(const cay__spec *s, const cay_create *given)
 {
     return !given->services && !(given->settings && given->settings->key) && !given->net &&
            !(given->env && given->env->key) && !(given->options && given->options->key) &&
-           is_within_template(c);
+           is_within_template(s);
 }
 
 /* The operator's own tenant, and whose pool it is; others are given what there is. */
@@ -145,25 +148,25 @@ static int learn_request(const char *key, const char *value, void *arg)
     return 1;
 }
 
-void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create *given)
+void cay__pool_missed(cay_client *client, const cay__spec *s, const cay_create *given)
 {
     lack m = { .client = client,
-               .template_id = c->template_id,
-               .tenant = CAY_OR(c->tenant, CAY_TENANT_DEFAULT) };
-    const cay_create h = hard_part(given);
-    if (may_be_learnt(c, given))
+               .template_id = s->box.template_id,
+               .tenant = CAY_OR(s->create.tenant, CAY_TENANT_DEFAULT) };
+    const cay__spec h = hard_part(&(cay__spec){ .create = *given });
+    if (may_be_learnt(s, given))
         cay__spec_text(&h, &m.request, NULL);
     client->store->note_list(client->db, "warm", "", learn_request, &m, NULL);
     free(m.request);
 }
 
-static int take_row(cay_client *client, const char *kind, const cay_create *c,
+static int take_row(cay_client *client, const char *kind, const cay__spec *s,
                     char id[CAY_ID_LEN + 1], char **box, cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160];
     cay_row row;
-    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    CAY_TRY(cay__create_row(s, &row, &spec, &labels, creator, sizeof creator, err));
     return client->store->pool_take(client->db, CAY__WARM_TENANT, kind, &row, id, box, err);
 }
 
@@ -208,23 +211,24 @@ static bool may_come_later(const cay__mani *f)
            (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
 }
 
-bool cay__pool_with_files(const cay_create *c)
+bool cay__pool_with_files(const cay__spec *s)
 {
-    return c->manifest && of_image(c);
+    return s->create.manifest && of_image(s);
 }
 
-int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c,
-                   const cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err)
+int cay__pool_take(cay_client *client, const cay_call *call, const cay__spec *s, const cay__mani *f,
+                   bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
-    if (!cay__pool_kind(c, kind) || !may_come_later(f) ||
+    const cay_create *c = &s->create;
+    if (!cay__pool_kind(s, kind) || !may_come_later(f) ||
         cay__client_place(client, c->provider, &p, NULL) < 0 ||
         ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
         return CAY_ENOENT;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFREE char *box = NULL;
-        int rc = take_row(client, kind, c, id, &box, err);
+        int rc = take_row(client, kind, s, id, &box, err);
         if (rc == CAY_ENOENT)
             break;
         if (rc < 0)
@@ -236,6 +240,6 @@ int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c
         }
         cay__create_undo(client, id, c); /* it died while it waited: another, or a new one */
     }
-    *missed = !of_image(c); /* pools of images keep what they were told */
+    *missed = !of_image(s); /* pools of images keep what they were told */
     return CAY_ENOENT;
 }

@@ -57,12 +57,12 @@ static int record_secrets(cay_sandbox *sb, const cay_secret *secrets, size_t n, 
         spec->create.secrets = secrets;
         spec->create.nsecrets = n;
         spec->create.net = net;
-        without_former(&spec->create, &spec->mem);
+        without_former(&spec->create, spec->mem);
         int rc = cay__secrets_tenant(&spec->create, err);
         if (rc == 0)
-            rc = cay__secrets_prepare(&spec->create, &spec->mem, err);
+            rc = cay__secrets_prepare(&spec->create, spec->mem, err);
         if (rc == 0)
-            rc = cay__spec_text(&spec->create, &json, err);
+            rc = cay__spec_text(spec, &json, err);
         if (rc == 0)
             rc = client->store->respec(client->db, sb->id, (*former)->row.version, json, err);
         if (rc == 0) {
@@ -100,8 +100,7 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
     cay__spec *spec = NULL;
     if (cay__spec_read(&former->row, &spec, NULL) < 0)
         return;
-    if (cay__spec_text(&spec->create, &json, NULL) == 0 &&
-        cay__client_row(client, sb->id, &row, NULL) == 0)
+    if (cay__spec_text(spec, &json, NULL) == 0 && cay__client_row(client, sb->id, &row, NULL) == 0)
         client->store->respec(client->db, sb->id, row->row.version, json, NULL);
     apply_secrets(sb, box, call, &spec->create, true, NULL);
     cay__spec_free(spec);

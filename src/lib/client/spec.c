@@ -227,37 +227,37 @@ typedef struct field {
 
 #define F(name, kind, member)                                                                      \
     {                                                                                              \
-        name, &kind##_kind, offsetof(cay_create, member)                                           \
+        name, &kind##_kind, offsetof(cay__spec, member)                                            \
     }
 static const field fields[] = {
-    F("template", str, template_),
-    F("root", str, root),
-    F("hostname", str, hostname),
-    F("user", str, user),
-    F("workdir", str, workdir),
-    F("env", pairs, env),
-    F("min_level", int, min_level),
-    F("require", strs, require),
-    F("ttl_ms", u64, ttl_ms),
-    F("idle_ms", u64, idle_ms),
-    F("on_expiry", expiry, on_expiry),
-    F("no_pin", bool, no_pin),
-    F("durable", bool, durable),
-    F("net", net, net),
-    F("from", str, from),
-    F("checkpoint", int, checkpoint),
-    F("on", str, on),
+    F("template", str, create.template_),
+    F("root", str, create.root),
+    F("hostname", str, create.hostname),
+    F("user", str, create.user),
+    F("workdir", str, create.workdir),
+    F("env", pairs, create.env),
+    F("min_level", int, create.min_level),
+    F("require", strs, create.require),
+    F("ttl_ms", u64, create.ttl_ms),
+    F("idle_ms", u64, create.idle_ms),
+    F("on_expiry", expiry, create.on_expiry),
+    F("no_pin", bool, create.no_pin),
+    F("durable", bool, create.durable),
+    F("net", net, create.net),
+    F("from", str, create.from),
+    F("checkpoint", int, create.checkpoint),
+    F("on", str, create.on),
     F("on_since_ms", u64, on_since_ms),
-    F("manifest", str, manifest),
-    F("auto_resume", bool, auto_resume),
-    F("image", str, image),
-    F("template_id", str, template_id),
-    F("template_name", str, template_name),
-    F("services", services, services),
-    F("sudo", bool, sudo),
-    F("options", pairs, options),
-    F("group", str, group),
-    F("settings", pairs, settings),
+    F("manifest", str, create.manifest),
+    F("auto_resume", bool, create.auto_resume),
+    F("image", str, template_config),
+    F("template_id", str, box.template_id),
+    F("template_name", str, box.template_name),
+    F("services", services, create.services),
+    F("sudo", bool, create.sudo),
+    F("options", pairs, create.options),
+    F("group", str, create.group),
+    F("settings", pairs, create.settings),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },
@@ -405,44 +405,45 @@ static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err
     return 0;
 }
 
-static json_t *layers_json(const cay_create *c)
+static json_t *layers_json(const cay_box_spec *b)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < c->nlayers; i++)
-        json_array_append_new(list, json_string(c->layers[i]));
+    for (size_t i = 0; i < b->nlayers; i++)
+        json_array_append_new(list, json_string(b->layers[i]));
     return list;
 }
 
-static int read_layers(cay__arena *mem, const json_t *a, cay_create *c, cay_err *err)
+static int read_layers(cay__arena *mem, const json_t *a, cay_box_spec *b, cay_err *err)
 {
     size_t n = json_array_size(a);
     const char *const *list = NULL;
     if (a && (n >= CAY_STACK_MAX || !read_strs(mem, a, &list)))
         return cay_fail(err, CAY_EINVAL, "record: layers is not a list of at most %d names",
                         CAY_STACK_MAX - 1);
-    c->layers = list;
-    c->nlayers = n;
+    b->layers = list;
+    b->nlayers = n;
     return 0;
 }
 
-int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
+int cay__spec_text(const cay__spec *spec, char **out, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object();
+    const cay_create *c = &spec->create;
     write_fields(o, fields, CAY_LEN(fields), spec);
-    json_object_set_new(o, "limits", limits_json(&spec->limits));
+    json_object_set_new(o, "limits", limits_json(&c->limits));
     json_t *grants = json_array();
-    for (size_t i = 0; i < spec->ngrants; i++) {
+    for (size_t i = 0; i < c->ngrants; i++) {
         json_t *g = json_object();
-        write_fields(g, grant_fields, CAY_LEN(grant_fields), &spec->grants[i]);
+        write_fields(g, grant_fields, CAY_LEN(grant_fields), &c->grants[i]);
         json_array_append_new(grants, g);
     }
     json_object_set_new(o, "grants", grants);
-    if (spec->nsecrets)
-        json_object_set_new(o, "secrets", secrets_json(spec));
-    if (spec->nvolumes)
-        json_object_set_new(o, "volumes", volumes_json(spec));
-    if (spec->nlayers)
-        json_object_set_new(o, "layers", layers_json(spec));
+    if (c->nsecrets)
+        json_object_set_new(o, "secrets", secrets_json(c));
+    if (c->nvolumes)
+        json_object_set_new(o, "volumes", volumes_json(c));
+    if (spec->box.nlayers)
+        json_object_set_new(o, "layers", layers_json(&spec->box));
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big",
@@ -455,47 +456,61 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL, *labels = NULL;
     cay_create *c = &s->create;
+    cay__arena *mem = s->mem;
     CAY_TRY(cay__json_object("record: spec", row->spec, &o, err));
     CAY_TRY(cay__json_object("record: labels", row->labels, &labels, err));
-    CAY_TRY(read_fields(&s->mem, o, fields, CAY_LEN(fields), c, err));
+    CAY_TRY(read_fields(mem, o, fields, CAY_LEN(fields), s, err));
     CAY_TRY(read_limits(json_object_get(o, "limits"), &c->limits, err));
-    CAY_TRY(read_grants(&s->mem, json_object_get(o, "grants"), c, err));
-    CAY_TRY(read_secrets(&s->mem, json_object_get(o, "secrets"), c, err));
-    CAY_TRY(read_volumes(&s->mem, json_object_get(o, "volumes"), c, err));
-    CAY_TRY(read_layers(&s->mem, json_object_get(o, "layers"), c, err));
-    if (!(c->labels = cay__pairs_read(&s->mem, labels)))
+    CAY_TRY(read_grants(mem, json_object_get(o, "grants"), c, err));
+    CAY_TRY(read_secrets(mem, json_object_get(o, "secrets"), c, err));
+    CAY_TRY(read_volumes(mem, json_object_get(o, "volumes"), c, err));
+    CAY_TRY(read_layers(mem, json_object_get(o, "layers"), &s->box, err));
+    if (!(c->labels = cay__pairs_read(mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
-    c->provider = cay__arena_str(&s->mem, row->provider);
+    c->provider = cay__arena_str(mem, row->provider);
     if (row->tenant)
-        c->tenant = cay__arena_str(&s->mem, row->tenant);
+        c->tenant = cay__arena_str(mem, row->tenant);
     else
         c->tenant = NULL;
     if (row->name && *row->name)
-        c->name = cay__arena_str(&s->mem, row->name);
+        c->name = cay__arena_str(mem, row->name);
     else
         c->name = NULL;
     if (row->metadata && *row->metadata)
-        c->metadata = cay__arena_str(&s->mem, row->metadata);
+        c->metadata = cay__arena_str(mem, row->metadata);
     else
         c->metadata = NULL;
     return 0;
 }
 
+const cay_box_spec *cay__spec_box(cay__spec *spec)
+{
+    spec->box.size = sizeof spec->box;
+    spec->box.create = &spec->create;
+    return &spec->box;
+}
+
+typedef struct kept {
+    cay__spec spec; /* first: it is what the caller has */
+    cay__arena mem;
+} kept;
+
 int cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err)
 {
-    cay__spec *s = cay__alloc(sizeof *s);
-    s->create.size = sizeof s->create;
-    int rc = read_row(row, s, err);
+    kept *k = cay__alloc(sizeof *k);
+    k->spec.create.size = sizeof k->spec.create;
+    k->spec.mem = &k->mem;
+    int rc = read_row(row, &k->spec, err);
     if (rc < 0)
-        cay__spec_free(s);
+        cay__spec_free(&k->spec);
     else
-        *out = s;
+        *out = &k->spec;
     return rc;
 }
 
 void cay__spec_free(cay__spec *s)
 {
     if (s)
-        cay__arena_clear(&s->mem);
+        cay__arena_clear(s->mem);
     free(s);
 }

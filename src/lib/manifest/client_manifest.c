@@ -295,7 +295,7 @@ static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
 
 /* Whom the layer is for and what its accounts stand on. After a power cut what was written last may
  * be lost although its name is there, so a layer is not taken over from an earlier boot. */
-static void key_more(const cay_create *c, const cay__plan *p, const char *template_, char *buf,
+static void key_more(const cay_box_spec *b, const cay__plan *p, const char *template_, char *buf,
                      size_t cap)
 {
     char boot[40] = "";
@@ -303,8 +303,8 @@ static void key_more(const cay_create *c, const cay__plan *p, const char *templa
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     int n = snprintf(buf, cap, "uid %u boot %.36s on %s", (unsigned)geteuid(), boot,
                      below ? template_ : "");
-    for (size_t i = 0; below && i < c->nlayers && n > 0 && (size_t)n < cap; i++)
-        n += snprintf(buf + n, cap - (size_t)n, " %s", c->layers[i]);
+    for (size_t i = 0; below && i < b->nlayers && n > 0 && (size_t)n < cap; i++)
+        n += snprintf(buf + n, cap - (size_t)n, " %s", b->layers[i]);
 }
 
 typedef struct seen {
@@ -326,22 +326,22 @@ static int on_progress(cay__rec *rec, void *arg, cay_err *err)
     return 0;
 }
 
-static int run_build(cay_client *client, const cay_call *call, const cay_create *c, cay__plan *p,
+static int run_build(cay_client *client, const cay_call *call, const cay__spec *spec, cay__plan *p,
                      const char *template_, const char *name, cay_err *err)
 {
     CAY_AUTOFD wire = -1;
     char each[16], entries[16];
     const char *args[4 + CAY_STACK_MAX] = { name, entries, each, template_ };
-    seen s = { c, p };
+    seen s = { &spec->create, p };
     snprintf(entries, sizeof entries, "%u", p->m->limit_entries);
     snprintf(each, sizeof each, "%u", p->m->limit_files);
-    for (size_t i = 0; i < c->nlayers; i++)
-        args[4 + i] = c->layers[i];
+    for (size_t i = 0; i < spec->box.nlayers; i++)
+        args[4 + i] = spec->box.layers[i];
     CAY_TRY(cay__plan_wire(p, &wire, err));
     const cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     const cay__layer_ask ask = { .verb = "build",
                                  .args = args,
-                                 .nargs = 4 + c->nlayers,
+                                 .nargs = 4 + spec->box.nlayers,
                                  .fds = &wire,
                                  .nfds = 1,
                                  .fn = on_progress,
@@ -363,22 +363,23 @@ bool cay__mani_there(cay_client *client, const char *name, bool touch)
     return true;
 }
 
-static void push_layer(cay_create *c, cay__arena *mem, const char *name)
+static void push_layer(cay__spec *s, const char *name)
 {
-    const char **layers = cay__arena_take(mem, (c->nlayers + 1) * sizeof *layers);
-    if (c->nlayers)
-        memcpy(layers, c->layers, c->nlayers * sizeof *layers);
-    layers[c->nlayers] = name;
-    c->layers = layers;
-    c->nlayers++;
+    const char **layers = cay__arena_take(s->mem, (s->box.nlayers + 1) * sizeof *layers);
+    if (s->box.nlayers)
+        memcpy(layers, s->box.layers, s->box.nlayers * sizeof *layers);
+    layers[s->box.nlayers] = name;
+    s->box.layers = layers;
+    s->box.nlayers++;
 }
 
-static int make_layer(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
-                      cay__mani *f, cay_err *err)
+static int make_layer(cay_client *client, const cay_call *call, cay__spec *s, cay__mani *f,
+                      cay_err *err)
 {
+    const cay_create *c = &s->create;
     char template_[PATH_MAX], more[PATH_MAX + 4096];
-    char *name = cay__arena_take(mem, CAY_ID_LEN + 1);
-    if (c->nlayers + 2 > CAY_STACK_MAX)
+    char *name = cay__arena_take(s->mem, CAY_ID_LEN + 1);
+    if (s->box.nlayers + 2 > CAY_STACK_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
                             "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
     if (c->root && !realpath(c->root, template_))
@@ -386,15 +387,15 @@ static int make_layer(cay_client *client, const cay_call *call, cay_create *c, c
     if (!c->root)
         CAY_TRY(cay__layer_template(client->home_fd, CAY_OR(c->template_, "host"), template_,
                                     sizeof template_, err));
-    key_more(c, &f->plan, template_, more, sizeof more);
+    key_more(&s->box, &f->plan, template_, more, sizeof more);
     CAY_TRY(cay__plan_name(&f->plan, more, name, err));
     if (!cay__mani_there(client, name, true)) {
         CAY_TRY(cay__plan_fetch(&f->plan, client, call, err));
         CAY_FAULT("manifest.build");
-        CAY_TRY(run_build(client, call, c, &f->plan, template_, name, err));
+        CAY_TRY(run_build(client, call, s, &f->plan, template_, name, err));
         CAY_FAULT("manifest.built");
     }
-    push_layer(c, mem, name);
+    push_layer(s, name);
     return 0;
 }
 
@@ -419,8 +420,10 @@ static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool 
 }
 
 int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
-                    cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+                    cay__spec *s, cay__mani *f, cay_err *err)
 {
+    cay_create *c = &s->create;
+    cay__arena *mem = s->mem;
     const cay__plan_ask ask = {
         .base = f->base, .client = client, .net = c->net, .want = f->done ? only_ephemeral : NULL
     };
@@ -429,9 +432,9 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(client, c, mem, f, err));
-    if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX &&
+    if (f->layer && CAY__TREES(ops) && s->box.nlayers + 2 <= CAY_STACK_MAX &&
         cay__mani_there(client, f->layer, true)) {
-        push_layer(c, mem, f->layer);
+        push_layer(s, f->layer);
         if (!c->ephemeral)
             c->manifest = f->key;
         return 0;
@@ -452,7 +455,7 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     f->apply = !CAY__TREES(ops);
     int rc = 0;
     if (!f->apply)
-        rc = make_layer(client, call, c, mem, f, &own);
+        rc = make_layer(client, call, s, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
         f->apply = true;
     else if (rc < 0) {
@@ -466,7 +469,8 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     if (!c->ephemeral)
         CAY_TRY(cay__kept_put(client, f, c->manifest, mem, &c->manifest, err));
     if (!f->apply)
-        cay__seen_put(client, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
+        cay__seen_put(client, f, s->box.layers[s->box.nlayers - 1],
+                      c->ephemeral ? "" : c->manifest);
     return 0;
 }
 

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include <lib/client/client.h>
+#include <lib/client/spec.h>
 #include <base/sha256.h>
 #include <base/arena.h>
 #include <cay/manifest.h>
@@ -54,16 +55,17 @@ int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__m
 /* Reads what it refers to, makes the layer if it is not there and puts it on top of the request's
  * stack; keeps the text. */
 int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
-                    cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err);
+                    cay__spec *s, cay__mani *f, cay_err *err);
 /* The request's variables and those that no record has, in mem. */
 const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem);
 /* After the start: ephemeral entries, or all where there is no layer. */
 int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box,
                     const cay_call *call, cay_err *err);
 /* Services that need what comes after the start, files or secrets, wait for it. */
-static inline bool cay__services_wait(const cay_create *c, const cay__mani *f)
+static inline bool cay__services_wait(const cay__spec *s, const cay__mani *f)
 {
-    return c->nservices && (c->nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
+    return s->box.nservices &&
+           (s->create.nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
 }
 /* Ephemeral entries are not part of a snapshot: away before it, there again behind it. f is cleared
  * by the second. */

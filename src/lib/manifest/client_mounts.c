@@ -180,12 +180,12 @@ bool cay__mounts_is_root(const char *user)
 
 /* Keys that the sandbox's own root could read are not given to it, unless whoever asks for it has
  * said of this very path that they may be. */
-static int check_keys(const list *l, const cay_create *c, cay_err *err)
+static int check_keys(const list *l, const cay__spec *s, cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
-    bool root = c->sudo || cay__mounts_is_root(c->user);
-    for (size_t i = 0; i < c->nservices; i++)
-        root |= cay__mounts_is_root(c->service_list[i].user);
+    bool root = s->create.sudo || cay__mounts_is_root(s->create.user);
+    for (size_t i = 0; i < s->box.nservices; i++)
+        root |= cay__mounts_is_root(s->box.services[i].user);
     if (key && root)
         return cay__mounts_refuse(entry, key, err);
     return 0;
@@ -230,12 +230,13 @@ static int check_network(const cay__storage_mount *m, cay_err *err)
 
 /* The engine gives the container what mounting needs, and mounts by its drivers. In no record: what
  * asks for it is the manifest. */
-static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *mem, cay_err *err)
+static int ask_engine(const list *l, const char *id, cay__spec *s, cay_err *err)
 {
     size_t n = 0;
+    cay_create *c = &s->create;
     bool net = false;
     const char *needs = NULL, *volumes;
-    CAY_TRY(check_keys(l, c, err));
+    CAY_TRY(check_keys(l, s, err));
     for (; c->options && c->options[n].key; n++)
         net |= !strcmp(c->options[n].key, "network") && strcmp(c->options[n].value, "none") != 0;
     for (size_t i = 0; i < l->n; i++) {
@@ -250,7 +251,7 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
             needs = needs_of(&l->m[i]);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));
-    cay_pair *all = cay__arena_take(mem, (n + 3) * sizeof *all);
+    cay_pair *all = cay__arena_take(s->mem, (n + 3) * sizeof *all);
     if (n)
         memcpy(all, c->options, n * sizeof *all);
     if (needs)
@@ -258,25 +259,26 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
     if (*volumes)
         all[n++] = (cay_pair){ "storage", volumes };
     c->options = all;
-    c->services_wait |=
-        needs && c->nservices > 0; /* nobody works in it before storage is mounted */
+    /* Nobody works in it before storage is mounted. */
+    s->box.services_wait |= needs && s->box.nservices > 0;
     return 0;
 }
 
 int cay__mounts_open(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
-                     cay_create *c, cay__arena *mem, cay__storage *st, cay_err *err)
+                     cay__spec *s, cay__storage *st, cay_err *err)
 {
-    CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = mem, .err = err };
+    CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = s->mem, .err = err };
+    const char *provider = s->create.provider;
     if (!f->m)
         return 0;
     CAY_TRY(cay__mounts_read(&l));
     if (!l.n)
         return 0;
-    if (cay__mounts_by_container(c->provider))
-        return ask_engine(&l, id, c, mem, err);
-    if (c->provider && strcmp(c->provider, "native") != 0)
+    if (cay__mounts_by_container(provider))
+        return ask_engine(&l, id, s, err);
+    if (provider && strcmp(provider, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
-                            "provider %.40s cannot show storage; use provider native", c->provider);
+                            "provider %.40s cannot show storage; use provider native", provider);
     for (size_t i = 0; i < l.n; i++)
         if (json_object_get(
                 json_object_get(json_object_get(l.m[i].fields, "mount_strategy"), "pattern"),
@@ -286,7 +288,7 @@ int cay__mounts_open(cay_client *client, const cay_call *call, const char *id, c
                                 "providers docker and podman; give its fields here",
                                 l.m[i].entry);
     CAY_TRY(cay__storage_open(client->home, client->libexec, call, id, l.m, l.n, st, err));
-    add_grants(&l, st, c, mem);
+    add_grants(&l, st, &s->create, s->mem);
     return 0;
 }
 

@@ -36,7 +36,7 @@ bool cay__mounts_is_root(const char *user);
 /* mounts_inside.c: all of f's storage, by programs of the container that runs for c. Nobody else
  * works in it yet. */
 int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
-                       const cay_create *c, const cay_provider_ops *ops, void *box, cay_err *err);
+                       const cay__spec *s, const cay_provider_ops *ops, void *box, cay_err *err);
 /* Is there storage (fuse, nfs) on top at path, by the text of a mountinfo? dev: its device, as in
  * there. */
 bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t cap);
@@ -47,7 +47,7 @@ int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *
 /* Serves all of f's storage and adds it to c's grants; what it makes lives in mem, and as long as
  * *st is open. */
 int cay__mounts_open(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
-                     cay_create *c, cay__arena *mem, cay__storage *st, cay_err *err);
+                     cay__spec *s, cay__storage *st, cay_err *err);
 /* The box is there: storage lives as long as its init. */
 int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box,
                      const cay_call *call, cay_err *err);

@@ -136,16 +136,16 @@ static int check_user(const inside *in, const char *user, const char *entry, con
     return 0;
 }
 
-static int check_users(const inside *in, const cay__mount_list *l, const cay_create *c,
+static int check_users(const inside *in, const cay__mount_list *l, const cay_box_spec *b,
                        cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
     if (!key)
         return 0;
     CAY_TRY(check_user(in, NULL, entry, key, err));
-    for (size_t i = 0; i < c->nservices; i++)
-        if (c->service_list[i].user && *c->service_list[i].user)
-            CAY_TRY(check_user(in, c->service_list[i].user, entry, key, err));
+    for (size_t i = 0; i < b->nservices; i++)
+        if (b->services[i].user && *b->services[i].user)
+            CAY_TRY(check_user(in, b->services[i].user, entry, key, err));
     return 0;
 }
 
@@ -401,7 +401,7 @@ static bool read_only(const cay_create *c)
 }
 
 int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
-                       const cay_create *c, const cay_provider_ops *ops, void *box, cay_err *err)
+                       const cay__spec *s, const cay_provider_ops *ops, void *box, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = &mem, .err = err };
@@ -412,12 +412,12 @@ int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id,
                   .call = call,
                   .id = id,
                   .mem = &mem,
-                  .cache = read_only(c) ? PLACE "/" : "/var/lib/.cay-" };
-    int rc = check_users(&in, &l, c, err);
+                  .cache = read_only(&s->create) ? PLACE "/" : "/var/lib/.cay-" };
+    int rc = check_users(&in, &l, &s->box, err);
     /* Deepest first is how they are taken away; the other way round they are put in. */
     for (in.index = l.n; in.index-- > 0 && rc == 0;)
         if (!cay__mounts_by_engine(&l.m[in.index]))
-            rc = mount_storage(&in, &l.m[in.index], c, err);
+            rc = mount_storage(&in, &l.m[in.index], &s->create, err);
     in.sb->box = NULL; /* the caller's */
     cay_sandbox_unref(in.sb);
     return rc;

@@ -377,21 +377,21 @@ int cay__services_read(const json_t *j, bool part, cay_services **out, cay_err *
     return 0;
 }
 
-int cay__services_take(cay_create *c, cay__arena *mem, cay_err *err)
+int cay__services_take(cay__spec *s, cay_err *err)
 {
     json_error_t je;
-    c->service_list = NULL;
-    c->nservices = 0;
-    if (!c->services)
+    s->box.services = NULL;
+    s->box.nservices = 0;
+    if (!s->create.services)
         return 0;
-    CAY_AUTOJSON *j = json_loads(c->services, JSON_REJECT_DUPLICATES, &je);
+    CAY_AUTOJSON *j = json_loads(s->create.services, JSON_REJECT_DUPLICATES, &je);
     if (!j)
         return fail_invalid(err, "", "json", "they are not sound JSON");
-    cay_services *u = cay__arena_take(mem, sizeof *u);
-    u->mem = mem;
+    cay_services *u = cay__arena_take(s->mem, sizeof *u);
+    u->mem = s->mem;
     CAY_TRY(read_all(u, j, err));
-    c->service_list = u->list;
-    c->nservices = u->n;
+    s->box.services = u->list;
+    s->box.nservices = u->n;
     return 0;
 }
 

@@ -103,13 +103,14 @@ static int check_names(const cay_create *c, cay_err *err)
     return cay__user_check(c->user, err);
 }
 
-static int check_template(const cay_create *c, int home_fd, const char *run, cay_err *err)
+static int check_template(const cay_box_spec *b, int home_fd, const char *run, cay_err *err)
 {
+    const cay_create *c = b->create;
     if (c->root && c->template_)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "root and template are both given; choose one");
     if (c->template_ && strcmp(c->template_, "host") != 0 &&
-        !((c->template_id || c->from) && !strcmp(c->template_, "image")))
+        !((b->template_id || c->from) && !strcmp(c->template_, "image")))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                             "there is no template %.60s; use host, one of `cay template ls`, or a "
                             "directory by root",
@@ -256,13 +257,14 @@ static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *
     return cay__source_check(CAY__SOURCE_ON, c->on, home_fd, run, NULL, err);
 }
 
-int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err *err)
+int cay__create_check(const cay_box_spec *b, int home_fd, const char *run, cay_err *err)
 {
+    const cay_create *c = b->create;
     CAY_TRY(check_names(c, err));
     CAY_TRY(check_limits(c, err));
     CAY_TRY(check_env(c->env, err));
     CAY_TRY(check_labels(c, err));
-    CAY_TRY(check_template(c, home_fd, run, err));
+    CAY_TRY(check_template(b, home_fd, run, err));
     CAY_TRY(check_grants(c, home_fd, run, err));
     CAY_TRY(check_volumes(c, err));
     return check_on(c, home_fd, run, err);

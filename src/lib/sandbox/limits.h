@@ -4,7 +4,7 @@
  * the judge of the rest. No JSON: the small static command asks it too.
  */
 #pragma once
-#include <cay/client.h>
+#include <cay/sys/provider.h>
 
 typedef struct cay__limit {
     const char *name;
@@ -20,7 +20,7 @@ void cay__limits_fill(cay_limits *l);
 
 /* Every field for itself but metadata: form, range, and that what it names on the host is there and
  * may be shown. home_fd and run: the state and runtime directories, which are never shown. */
-int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_err *err);
+int cay__create_check(const cay_box_spec *spec, int home_fd, const char *run, cay_err *err);
 /* The source of a grant that the library itself gives: a detached mount behind this descriptor of
  * ours. Nobody can ask for one, because sources with control characters are refused. */
 #define CAY__GRANT_MOUNT "\001mount:"

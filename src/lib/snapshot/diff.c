@@ -30,14 +30,14 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
     CAY_TRY(cay__client_row(client, id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     const cay_create *c = &spec->create;
-    int rc = cay__stack_of(c->layers, c->nlayers, &out->stack, err);
+    int rc = cay__stack_of(spec->box.layers, spec->box.nlayers, &out->stack, err);
     cay__str_copy(out->id, sizeof out->id, id);
     cay__str_copy(out->root, sizeof out->root, CAY_OR(c->root, ""));
     cay__str_copy(out->base, sizeof out->base, CAY_OR(c->template_, "host"));
     cay__str_copy(out->on, sizeof out->on, CAY_OR(c->on, ""));
     cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
-    if (c->on_since_ms)
-        out->created_ms = (int64_t)c->on_since_ms;
+    if (spec->on_since_ms)
+        out->created_ms = (int64_t)spec->on_since_ms;
     else
         out->created_ms = row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
@@ -105,10 +105,10 @@ static int copy_text(const char *value, void *arg)
     return 0;
 }
 
-void cay__start_note(cay_client *client, const char *id, const cay_create *c)
+void cay__start_note(cay_client *client, const char *id, const cay_box_spec *b)
 {
     cay__stack s;
-    if (!c->nlayers || cay__stack_of(c->layers, c->nlayers, &s, NULL) < 0)
+    if (!b->nlayers || cay__stack_of(b->layers, b->nlayers, &s, NULL) < 0)
         return;
     CAY_AUTOFREE char *text = cay__stack_text(&s);
     client->store->note_put(client->db, CAY__NOTE_START, id, text, NULL);

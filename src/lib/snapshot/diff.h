@@ -37,5 +37,5 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
                   uint64_t *left_out, cay_err *err);
 
 /* Keeps what a sandbox starts from, beyond its template; forgets it with the sandbox. */
-void cay__start_note(cay_client *client, const char *id, const cay_create *c);
+void cay__start_note(cay_client *client, const char *id, const cay_box_spec *b);
 void cay__start_forget(cay_client *client, const char *id);

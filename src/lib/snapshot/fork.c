@@ -141,8 +141,8 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
                     .labels = labels };
     CAY_TRY(cay__spec_read(&row, out, err));
     cay_create *c = &(*out)->create;
-    c->from = cay__arena_str(&(*out)->mem, s->id);
-    c->tenant = cay__arena_str(&(*out)->mem, s->tenant);
+    c->from = cay__arena_str((*out)->mem, s->id);
+    c->tenant = cay__arena_str((*out)->mem, s->tenant);
     c->once = NULL;
     c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough
                                 for what is ephemeral */

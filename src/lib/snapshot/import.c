@@ -169,7 +169,7 @@ static int record_snapshot(work *k, const char *meta, cay_err *err)
                      .root = *k->row.template_ == '/' ? k->row.template_ : NULL };
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__spec_text(&c, &text, err));
+    CAY_TRY(cay__spec_text(&(cay__spec){ .create = c }, &text, err));
     CAY_TRY(cay__json_object("spec", text, &o, err));
     json_object_set_new(o, "labels", json_object());
     CAY_AUTOFREE char *forks = cay__json_text(o, 65536), *layers = cay__stack_text(&k->below);

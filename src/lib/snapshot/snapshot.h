@@ -60,9 +60,9 @@ void cay__snap_reconcile(cay_client *client, const char *only);
 /* The directory of the host that it is above, or "", and since when that is worked on. */
 int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err);
 /* spec->from becomes layers, provider and template. What it makes lives in mem. */
-int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_err *err);
+int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err);
 /* The request is recorded: is what it stands on still there? From now on it stays. */
-int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay_err *err);
+int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err);
 /* A sandbox without record is gone. */
 void cay__stack_release(cay_client *client, const char *id);
 /* Ends an undo of it that somebody died over, under its lock: another must not take that one's

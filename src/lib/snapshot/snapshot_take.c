@@ -228,7 +228,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
     CAY_TRY(cay__client_row(client, sb->id, &box_row, err));
     CAY_TRY(spec_for_forks(&box_row->row, &forks, err));
     CAY_TRY(cay__spec_read(&box_row->row, &spec, err));
-    int rc = cay__stack_of(spec->create.layers, spec->create.nlayers, &stack, err);
+    int rc = cay__stack_of(spec->box.layers, spec->box.nlayers, &stack, err);
     bool merged = rc == 0 && cay__stack_merged(client, &stack);
     if (rc == 0 && stack.n == CAY__STACK_MAX)
         rc = cay__stack_push(&stack, id, err); /* tells why not */

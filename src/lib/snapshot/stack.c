@@ -61,12 +61,13 @@ int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms
 }
 
 /* What is above a directory of the host is nothing without it, and it has to be that very one. */
-static int match_on(const cay_snap_row *s, cay_create *c, cay_err *err)
+static int match_on(const cay_snap_row *s, cay__spec *spec, cay_err *err)
 {
     char dir[PATH_MAX];
     int64_t since = 0;
+    const cay_create *c = &spec->create;
     CAY_TRY(cay__snap_on(s, dir, sizeof dir, &since, err));
-    c->on_since_ms = (uint64_t)since;
+    spec->on_since_ms = (uint64_t)since;
     if (!*dir && !c->on)
         return 0;
     if (!*dir)
@@ -80,12 +81,14 @@ static int match_on(const cay_snap_row *s, cay_create *c, cay_err *err)
     return 0;
 }
 
-int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_err *err)
+int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    c->layers = NULL;
-    c->nlayers = 0;
-    c->on_since_ms = 0;
+    cay_create *c = &s->create;
+    cay__arena *mem = s->mem;
+    s->box.layers = NULL;
+    s->box.nlayers = 0;
+    s->on_since_ms = 0;
     if (!c->from)
         return 0;
     CAY_TRY(cay__snap_find_of(client, c->tenant, c->from, &row, err));
@@ -98,23 +101,23 @@ int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_e
             return rc;
         return 0;
     }
-    CAY_TRY(match_on(&row->row, c, err));
+    CAY_TRY(match_on(&row->row, s, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));
     c->from = cay__arena_str(mem, row->row.id);
-    c->layers = stack->name;
-    c->nlayers = stack->n;
+    s->box.layers = stack->name;
+    s->box.nlayers = stack->n;
     return 0;
 }
 
 /* Somebody whose record names no layers: a note does, as long as its maker lives. */
-static int put_lease(cay_client *client, const char *id, const cay_create *c, cay_err *err)
+static int put_lease(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char creator[160];
     json_t *list = json_array();
-    for (size_t i = 0; i < c->nlayers; i++)
-        json_array_append_new(list, json_string(c->layers[i]));
+    for (size_t i = 0; i < b->nlayers; i++)
+        json_array_append_new(list, json_string(b->layers[i]));
     cay__creator_now(client, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
@@ -133,17 +136,18 @@ static int any_template(const cay_template_row *row, void *arg)
     return 0;
 }
 
-int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay_err *err)
+int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     cay_err own = CAY_ERR_INIT;
-    if (!c->nlayers)
+    const cay_create *c = b->create;
+    if (!b->nlayers)
         return 0;
     if (c->ephemeral)
-        CAY_TRY(put_lease(client, id, c, err));
+        CAY_TRY(put_lease(client, id, b, err));
     CAY_FAULT("create.held");
-    if (!c->from && c->template_id)
-        return client->store->template_list(client->db, NULL, c->template_id, NULL, any_template,
+    if (!c->from && b->template_id)
+        return client->store->template_list(client->db, NULL, b->template_id, NULL, any_template,
                                             NULL, err);
     if (!c->from || cay__snap_row(client, c->from, &row, &own) == 0)
         return 0;

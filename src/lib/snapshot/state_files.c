@@ -96,8 +96,8 @@ bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__
     for (size_t i = 0; i < stack.n; i++)
         add_word(&w, "a=", stack.name[i]);
     add_word(&w, "b=", below);
-    for (size_t i = 0; i < spec->create.nlayers; i++)
-        add_word(&w, "b=", spec->create.layers[i]);
+    for (size_t i = 0; i < spec->box.nlayers; i++)
+        add_word(&w, "b=", spec->box.layers[i]);
     cay__spec_free(spec);
     cay__upper_path(upper, sizeof upper, s->id);
     add_word(&w, "b-top=", upper);

@@ -165,7 +165,7 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
     cay_err why = CAY_ERR_INIT;
     if (cay__spec_read(&row, &s->spec, &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
-    int rc = cay__create_check(&s->spec->create, -1, "", &why);
+    int rc = cay__create_check(cay__spec_box(s->spec), -1, "", &why);
     if (rc < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
     return 0;

@@ -87,21 +87,23 @@ static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest 
     return env;
 }
 
-static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__state_manifest *m,
+static int sandbox_json(const cay_row *row, const cay__spec *whole, const cay__state_manifest *m,
                         json_t **out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    cay_create c = *whole;
+    cay__spec s = *whole;
+    cay_create *c = &s.create;
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL, *labels = NULL, *meta = NULL;
-    c.root = c.on = c.net = c.manifest = c.manifest_base = c.from = NULL;
-    c.on_since_ms = 0;
-    c.grants = NULL, c.volumes = NULL, c.secrets = NULL, c.layers = NULL;
-    c.ngrants = c.nvolumes = c.nsecrets = c.nlayers = 0;
-    c.min_level = 0;
-    c.sudo = false;
-    c.env = plain_env(whole, m, &mem);
-    CAY_TRY(cay__spec_text(&c, &text, err));
+    c->root = c->on = c->net = c->manifest = c->manifest_base = c->from = NULL;
+    s.on_since_ms = 0;
+    c->grants = NULL, c->volumes = NULL, c->secrets = NULL;
+    s.box.layers = NULL;
+    c->ngrants = c->nvolumes = c->nsecrets = s.box.nlayers = 0;
+    c->min_level = 0;
+    c->sudo = false;
+    c->env = plain_env(&whole->create, m, &mem);
+    CAY_TRY(cay__spec_text(&s, &text, err));
     CAY_TRY(cay__json_object("record: spec", text, &o, err));
     json_object_del(o, "grants");
     CAY_TRY(cay__json_object("record: labels", row->labels, &labels, err));
@@ -169,12 +171,13 @@ static int put_manifest(json_t *o, const cay__state_manifest *m, cay_err *err)
     return 0;
 }
 
-static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, const cay_info *info,
+static int write_all(cay_sandbox *sb, const cay_row *row, const cay__spec *s, const cay_info *info,
                      const char *snapshot, const cay__state_manifest *m, bool js, char **json,
                      cay_err *err)
 {
+    const cay_create *c = &s->create;
     CAY_AUTOJSON *o = json_object(), *ports = json_array(), *sandbox = NULL;
-    CAY_TRY(sandbox_json(row, c, m, &sandbox, err));
+    CAY_TRY(sandbox_json(row, s, m, &sandbox, err));
     CAY_TRY(cay_port_exposed(sb, on_port, ports, err));
     json_object_set_new(o, "type", json_string(CAY__STATE_TYPE));
     json_object_set_new(o, "version", json_integer(CAY__STATE_VERSION));
@@ -225,7 +228,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     if (rc == 0)
         rc = pick_snapshot(sb, call, s.snapshot, snapshot, err);
     if (rc == 0)
-        rc = write_all(sb, &row->row, &spec->create, info, snapshot, &m, s.js, json, err);
+        rc = write_all(sb, &row->row, spec, info, snapshot, &m, s.js, json, err);
     cay__spec_free(spec);
     return rc;
 }

@@ -202,7 +202,7 @@ static bool mounts_inside(cay_client *client, const cay_row *row)
     bool does = false;
     if (cay__mounts_by_container(row->provider) && cay__spec_read(row, &spec, NULL) == 0) {
         CAY__AUTOMANI f = { 0 };
-        does = cay__mani_prepare(client, &spec->create, &spec->mem, &f, NULL) == 0 &&
+        does = cay__mani_prepare(client, &spec->create, spec->mem, &f, NULL) == 0 &&
                cay__mounts_wants_inside(&f, row->provider);
     }
     cay__spec_free(spec);

@@ -20,7 +20,7 @@ int cay__workspace_export(cay_client *client, const cay_call *call, const cay_sn
 int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_create *c,
                            const cay_provider_ops *ops, const char *id, void *box, cay_err *err);
 /* Is a request of that kind? Its record has the snapshot and no layers. */
-static inline bool cay__workspace_wanted(const cay_create *c, const cay_provider_ops *ops)
+static inline bool cay__workspace_wanted(const cay__spec *s, const cay_provider_ops *ops)
 {
-    return c->from && !c->nlayers && CAY__HAS(ops, opaque_layers);
+    return s->create.from && !s->box.nlayers && CAY__HAS(ops, opaque_layers);
 }

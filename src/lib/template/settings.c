@@ -191,79 +191,80 @@ int cay__settings_render(const json_t *settings, const cay_pair *values, const c
     return put_text(&(render){ settings, values, random, out, err }, content);
 }
 
-static int make_files(const json_t *config, cay_create *c, cay__arena *mem, cay_err *err)
+static int make_files(const json_t *config, cay__spec *s, cay_err *err)
 {
     const json_t *files = json_object_get(config, "setting_files");
     const char *path;
     json_t *f;
     char random[2 * RANDOM + 1];
     unsigned char bytes[RANDOM];
-    cay_fill_item *list = cay__arena_take(mem, (json_object_size(files) + 1) * sizeof *list);
+    cay_fill_item *list = cay__arena_take(s->mem, (json_object_size(files) + 1) * sizeof *list);
     cay__random(bytes, sizeof bytes);
     for (size_t i = 0; i < RANDOM; i++)
         snprintf(random + 2 * i, 3, "%02x", bytes[i]);
-    c->seeds = list;
+    s->seeds = list;
     json_object_foreach((json_t *)files, path, f)
     {
         cay__buf out = CAY__BUF(RENDERED);
-        int rc = cay__settings_render(json_object_get(config, "settings"), c->settings, random,
-                                      cay__json_str(f, "content", ""), &out, err);
+        int rc = cay__settings_render(json_object_get(config, "settings"), s->create.settings,
+                                      random, cay__json_str(f, "content", ""), &out, err);
         if (rc < 0) {
             cay__buf_clear(&out);
             return cay_wrap(err, rc, "setting_files.%.60s", path);
         }
         const char *mode = cay__json_str(f, "mode", NULL);
-        list[c->nseeds++] =
+        list[s->nseeds++] =
             (cay_fill_item){ .type = 'f',
-                             .path = cay__arena_str(mem, path),
+                             .path = cay__arena_str(s->mem, path),
                              .mode = mode ? (uint32_t)strtoul(mode, NULL, 8) : FILE_MODE,
                              .gid = UINT32_MAX,
-                             .data = out.data ? cay__arena_adopt(mem, out.data) : "",
+                             .data = out.data ? cay__arena_adopt(s->mem, out.data) : "",
                              .len = out.len,
                              .fd = -1 };
     }
     return 0;
 }
 
-int cay__settings_prepare(cay_create *c, const cay_pair *before, cay__arena *mem, cay_err *err)
+int cay__settings_prepare(cay__spec *s, const cay_pair *before, cay_err *err)
 {
     CAY_AUTOJSON *config = NULL;
+    cay_create *c = &s->create;
     const cay_pair *given = c->settings;
     const bool asked = given && given->key;
     c->settings = NULL;
-    c->seeds = NULL;
-    c->nseeds = 0;
-    if (!c->image && !asked)
+    s->seeds = NULL;
+    s->nseeds = 0;
+    if (!s->template_config && !asked)
         return 0;
-    if (c->image)
-        CAY_TRY(cay__json_object("record: image", c->image, &config, err));
-    CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, mem,
+    if (s->template_config)
+        CAY_TRY(cay__json_object("record: image", s->template_config, &config, err));
+    CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, s->mem,
                                  &c->settings, err));
     /* What stands on a snapshot has the files of then, unless somebody wants others. */
     if (c->settings_off || (c->from && !asked))
         return 0;
-    return make_files(config, c, mem, err);
+    return make_files(config, s, err);
 }
 
 /* They belong to the user that the template is made for, whoever the request's commands run as. */
-int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const char *id, void *box,
-                        const cay_call *call, cay_err *err)
+int cay__settings_write(const cay__spec *spec, const cay_provider_ops *ops, const char *id,
+                        void *box, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *config = NULL;
-    if (!c->nseeds)
+    if (!spec->nseeds)
         return 0;
     if (!ops->put)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "settings: provider %s cannot write files", ops->name);
-    CAY_TRY(cay__json_object("record: image", c->image, &config, err));
+    CAY_TRY(cay__json_object("record: image", spec->template_config, &config, err));
     char user[128];
     const char *said = cay__json_str(config, "user", "");
     cay__str_join(user, sizeof user, said, NULL);
     user[strcspn(user, ":")] = 0;
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < c->nseeds; i++) {
-        const cay_fill_item *s = &c->seeds[i];
+    for (size_t i = 0; rc == 0 && i < spec->nseeds; i++) {
+        const cay_fill_item *s = &spec->seeds[i];
         rc = cay_file_put(sb, call, s->path, s->data, s->len,
                           &(cay_write){ .size = sizeof(cay_write),
                                         .mode = s->mode,

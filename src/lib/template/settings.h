@@ -10,6 +10,7 @@
 #include <base/json.h>
 #include <cay/sandbox.h>
 #include <cay/sys/provider.h>
+#include <lib/client/spec.h>
 
 #define CAY__SETTING_NAME 32
 
@@ -25,12 +26,12 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
 int cay__settings_render(const json_t *settings, const cay_pair *values, const char *random,
                          const char *content, cay__buf *out, cay_err *err);
 
-/* c->settings becomes all of them, and c->seeds the files. before: those of the sandbox behind
- * c->from, or NULL. After the request has its image. */
-int cay__settings_prepare(cay_create *c, const cay_pair *before, cay__arena *mem, cay_err *err);
+/* s->create.settings becomes all of them, and s->seeds the files. before: those of the sandbox
+ * behind s->create.from, or NULL. The request has its template's config already. */
+int cay__settings_prepare(cay__spec *s, const cay_pair *before, cay_err *err);
 /* After the start. */
-int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const char *id, void *box,
-                        const cay_call *call, cay_err *err);
+int cay__settings_write(const cay__spec *spec, const cay_provider_ops *ops, const char *id,
+                        void *box, const cay_call *call, cay_err *err);
 
 bool cay__setting_value_ok(const char *s);
 const char *cay__setting_text(const json_t *j); /* NULL: it is none, or has a NUL inside */

@@ -88,10 +88,12 @@ static void take_services(const json_t *services, cay_create *c, cay__arena *mem
         c->services = cay__arena_adopt(mem, text);
 }
 
-static int apply_image(cay_create *c, cay__arena *mem, cay_err *err)
+static int apply_image(cay__spec *s, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__json_object("record: image", c->image, &o, err));
+    cay_create *c = &s->create;
+    cay__arena *mem = s->mem;
+    CAY_TRY(cay__json_object("record: image", s->template_config, &o, err));
     take_env(json_object_get(o, "env"), c, mem);
     take_limits(json_object_get(o, "limits"), &c->limits);
     if (!c->user)
@@ -105,64 +107,65 @@ static int apply_image(cay_create *c, cay__arena *mem, cay_err *err)
 }
 
 /* What the sandbox behind the snapshot had. */
-static int from_snapshot(cay_client *client, cay_create *c, cay__arena *mem,
-                         const cay_pair **settings, cay_err *err)
+static int from_snapshot(cay_client *client, cay__spec *s, const cay_pair **settings, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__snap_row(client, c->from, &row, err));
+    cay__arena *mem = s->mem;
+    CAY_TRY(cay__snap_row(client, s->create.from, &row, err));
     CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
     const char *image = cay__json_str(o, "image", NULL),
                *id = cay__json_str(o, "template_id", NULL),
                *name = cay__json_str(o, "template_name", NULL);
     if (image)
-        c->image = cay__arena_str(mem, image);
+        s->template_config = cay__arena_str(mem, image);
     else
-        c->image = NULL;
+        s->template_config = NULL;
     if (id)
-        c->template_id = cay__arena_str(mem, id);
+        s->box.template_id = cay__arena_str(mem, id);
     else
-        c->template_id = NULL;
+        s->box.template_id = NULL;
     if (name)
-        c->template_name = cay__arena_str(mem, name);
+        s->box.template_name = cay__arena_str(mem, name);
     else
-        c->template_name = NULL;
-    take_services(json_object_get(o, "services"), c, mem);
+        s->box.template_name = NULL;
+    take_services(json_object_get(o, "services"), &s->create, mem);
     *settings = cay__pairs_read(mem, json_object_get(o, "settings"));
     return 0;
 }
 
-static int from_template(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
-                         cay_err *err)
+static int from_template(cay_client *client, const cay_call *call, cay__spec *s, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
+    cay_create *c = &s->create;
+    cay__arena *mem = s->mem;
     CAY_TRY(cay_template_find(client, call, c->tenant, c->template_, &t, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
-    c->layers = stack->name;
-    c->nlayers = stack->n;
-    c->template_name = cay__arena_str(
+    s->box.layers = stack->name;
+    s->box.nlayers = stack->n;
+    s->box.template_name = cay__arena_str(
         mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
-    c->template_id = cay__arena_str(mem, t->id);
+    s->box.template_id = cay__arena_str(mem, t->id);
     c->template_ = cay__arena_str(mem, t->base);
-    c->image = cay__arena_str(mem, t->config);
+    s->template_config = cay__arena_str(mem, t->config);
     return 0;
 }
 
-int cay__template_prepare(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
-                          cay_err *err)
+int cay__template_prepare(cay_client *client, const cay_call *call, cay__spec *s, cay_err *err)
 {
     const cay_pair *before = NULL;
-    c->image = c->template_id = c->template_name = NULL;
+    const cay_create *c = &s->create;
+    s->template_config = s->box.template_id = s->box.template_name = NULL;
     if (c->from)
-        CAY_TRY(from_snapshot(client, c, mem, &before, err));
+        CAY_TRY(from_snapshot(client, s, &before, err));
     else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
-        c->template_id = ""; /* nothing at all, for who puts a root filesystem together */
+        s->box.template_id = ""; /* nothing at all, for who puts a root filesystem together */
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
-        CAY_TRY(from_template(client, call, c, mem, err));
-    CAY_TRY(cay__settings_prepare(c, before, mem, err));
-    if (c->image)
-        return apply_image(c, mem, err);
+        CAY_TRY(from_template(client, call, s, err));
+    CAY_TRY(cay__settings_prepare(s, before, err));
+    if (s->template_config)
+        return apply_image(s, err);
     return 0;
 }
 
@@ -185,11 +188,11 @@ int cay_template_told(cay_client *client, const cay_call *call, const cay_create
                       char **config, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    cay_create c;
-    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    cay__spec s = { .mem = &mem };
+    CAY_TRY(cay__spec_take(&s.create, sizeof s.create, given, "cay_create", err));
     if (client->remote)
-        return told_there(client, call, &c, config, err);
-    CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
-    *config = cay__strdup(CAY_OR(c.image, "{}"));
+        return told_there(client, call, &s.create, config, err);
+    CAY_TRY(cay__template_prepare(client, call, &s, err));
+    *config = cay__strdup(CAY_OR(s.template_config, "{}"));
     return 0;
 }

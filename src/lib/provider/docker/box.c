@@ -168,14 +168,14 @@ static local_meta first_meta(const cay_create *spec)
 }
 
 /* Under a name of its own first, so that a box is whole or not there. */
-static int make_dir(cay__docker *d, const char *id, const cay_create *spec,
+static int make_dir(cay__docker *d, const char *id, const cay_box_spec *spec,
                     const cay__docker_walls *walls, const cay__docker_image *image, json_t *body,
                     bool volumes, cay_err *err)
 {
     char tmp[40], ctl[48];
     cay__fs boxes = { .root = d->boxes };
     CAY_AUTOBUF config = CAY__BUF(8u << 20);
-    local_meta m = first_meta(spec);
+    local_meta m = first_meta(spec->create);
     CAY_TRY(cay__docker_config(spec, image, &config, err));
     cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
     cay__str_join(ctl, sizeof ctl, tmp, "/ctl", NULL);
@@ -270,7 +270,7 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
 }
 
 static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
-                          const cay_create *spec, json_t **body, cay__docker_image *image,
+                          const cay_box_spec *spec, json_t **body, cay__docker_image *image,
                           cay__docker_walls *walls, cay_err *err)
 {
     bool far = walls->far;
@@ -281,7 +281,7 @@ static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
     CAY_TRY(cay__docker_options_read(spec, &o, err));
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
-    CAY_TRY(cay__docker_check(spec, &o, info, err));
+    CAY_TRY(cay__docker_check(spec->create, &o, info, err));
     if (o.fuse && !far && access("/dev/fuse", F_OK) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
                             "storage inside of a container needs /dev/fuse, which this machine "
@@ -292,7 +292,7 @@ static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
                             "service %.40s: the engine does not see this machine's files, and what "
                             "it keeps running could not be asked for; start it by cay exec -d",
-                            spec->service_list[0].name);
+                            spec->services[0].name);
     cay__docker_walls_of(&o, walls);
     walls->far = far;
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
@@ -302,20 +302,20 @@ static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
             cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
     else {
         if (o.dockerfile)
-            CAY_TRY(cay__docker_build(d, call, &o, spec, image, err));
+            CAY_TRY(cay__docker_build(d, call, &o, spec->create, image, err));
         else
-            CAY_TRY(cay__docker_image_find(e, call, &o, spec, image, err));
+            CAY_TRY(cay__docker_image_find(e, call, &o, spec->create, image, err));
     }
     if (!image->of)
         image->of = cay__strdup(o.image);
     cay__docker_know(d, info);
     cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
     cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1, .far = far };
-    return cay__docker_spec(spec, &o, image, info, &at, body, err);
+    return cay__docker_spec(spec->create, &o, image, info, &at, body, err);
 }
 
 static int create_container(cay__docker *d, const cay_call *call, const char *id,
-                            const cay_create *spec, bool far, void **box, cay_err *err)
+                            const cay_box_spec *spec, bool far, void **box, cay_err *err)
 {
     cay__docker_box *b = NULL;
     json_t *body = NULL;
@@ -341,7 +341,7 @@ static int create_container(cay__docker *d, const cay_call *call, const char *id
         rc = make_container(b, call, CAY_STEAL(body), &runs, err);
     json_decref(body);
     if (rc == 0)
-        rc = cay__docker_bring_up(b, call, spec, runs, err);
+        rc = cay__docker_bring_up(b, call, spec->create, runs, err);
     if (rc < 0) { /* nothing half-made stays, whatever became of the caller's time */
         cay__docker_volumes_redact(o.storage, err);
         cay_call undo = { .size = sizeof undo, .deadline_ms = cay__now_ms() + 20000 };
@@ -355,9 +355,10 @@ static int create_container(cay__docker *d, const cay_call *call, const char *id
 
 /* By a socket in a directory that both see; where the engine does not see it, through the engine.
  */
-int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                        void **box, cay_err *err)
 {
+    const cay_create *c = spec->create;
     cay__docker *d = self;
     cay__docker_options o;
     cay__engine *e;
@@ -370,7 +371,7 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
          far = choose ? cay__engine_far(e) || (info->userns && !info->rootless)
                       : !strcmp(o.transport, "engine");
     int rc = create_container(d, call, id, spec, far, box, &why);
-    if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants &&
+    if (rc == CAY_ENOTSUP && choose && !far && !c->ngrants &&
         cay_err_is(&why, CAY_REASON_ENGINE_REMOTE))
         rc = create_container(d, call, id, spec, true, box, &why);
     if (rc < 0 && err)
@@ -379,26 +380,26 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
 }
 
 /* A stopped one begins a new life on its files, with new deadlines. */
-int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err)
 {
     cay__docker *d = self;
     cay__docker_box *b = NULL;
     cay__docker_view v;
-    local_meta m = first_meta(spec);
+    local_meta m = first_meta(spec->create);
     CAY_TRY(cay__docker_box_open(d, id, &b, err));
     int rc = cay__docker_look(b, call, &v, err);
     if (rc == 0) {
         json_decref(v.all);
         /* Storage is mounted before anybody works in it: one that others started begins anew. */
-        if (v.state != CAY_STOPPED && cay__docker_storage(spec) &&
+        if (v.state != CAY_STOPPED && cay__docker_storage(spec->create) &&
             (rc = cay__docker_stop(b, call, err)) == 0)
             v.state = CAY_STOPPED;
         if (rc == 0 && v.state == CAY_STOPPED)
             rc = cay__local_meta_write(b->ctl, &m, err);
     }
     if (rc == 0 && v.state == CAY_STOPPED)
-        rc = cay__docker_bring_up(b, call, spec, false, err);
+        rc = cay__docker_bring_up(b, call, spec->create, false, err);
     if (rc < 0) {
         cay__docker_release(b);
         return rc;

@@ -36,9 +36,9 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
 int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
 /* "/containers/REF" and what follows. */
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);
-int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                        void **box, cay_err *err);
-int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err);
 int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id,
                        cay_err *err); /* container and files */

@@ -75,7 +75,7 @@ typedef struct cay__docker_options {
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
 bool cay__docker_storage(const cay_create *c); /* the client's word mounts is there */
-int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err);
+int cay__docker_options_read(const cay_box_spec *spec, cay__docker_options *out, cay_err *err);
 
 /* image.c */
 typedef struct cay__docker_image {
@@ -113,7 +113,7 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
                      const cay__docker_image *image, const cay__engine_info *engine,
                      const cay__docker_place *at, json_t **out, cay_err *err);
 /* What pid 1 reads. */
-int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay__buf *out,
+int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image, cay__buf *out,
                        cay_err *err);
 /* Refuses what an engine cannot keep. */
 int cay__docker_check(const cay_create *c, const cay__docker_options *o,

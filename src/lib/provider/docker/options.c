@@ -105,14 +105,14 @@ bool cay__docker_storage(const cay_create *c)
     return p && p->key;
 }
 
-int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
+int cay__docker_options_read(const cay_box_spec *spec, cay__docker_options *out, cay_err *err)
 {
     const char *way = getenv("CAY_DOCKER_TRANSPORT");
     *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto",
                                   .pull = "missing",
                                   .network = "none",
                                   .seccomp = "default" };
-    for (const cay_pair *p = c->options; p && p->key; p++) {
+    for (const cay_pair *p = spec->create->options; p && p->key; p++) {
         size_t i = 0;
         if (!strcmp(p->key, "mounts")) { /* the client's own words: no request has them, since they
                                             are in no list */
@@ -140,7 +140,7 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
             *(const char **)((char *)out + rows[i].at) = v;
     }
     const char *usual = getenv("CAY_DOCKER_IMAGE");
-    if (c->nlayers) /* the snapshot's; one that is named has to be the same */
+    if (spec->nlayers) /* the snapshot's; one that is named has to be the same */
         return 0;
     if (out->dockerfile && out->image)
         return cay_fail_why(err, CAY_EINVAL, "option_invalid",

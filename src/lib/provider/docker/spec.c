@@ -409,10 +409,11 @@ static const char *default_user(const cay_create *c, const json_t *config, char 
 
 /* In a file of ours and not in the container's record, where everybody who may ask the engine would
  * read it. */
-int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay__buf *b,
+int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image, cay__buf *b,
                        cay_err *err)
 {
     char buf[192];
+    const cay_create *c = spec->create;
     const char *user = default_user(c, image->config, buf, sizeof buf),
                *workdir = is_given(c->workdir) ? c->workdir : USUAL_WORKDIR;
     json_t *v, *env = json_object_get(image->config, "Env");
@@ -431,7 +432,7 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
         cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
     }
     bool storage = cay__docker_storage(c);
-    cay__services_wire(b, c, c->services_wait || storage, storage);
+    cay__services_wire(b, spec, spec->services_wait || storage, storage);
     if (b->full || b->len > CONFIG_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
                             "the environment is longer than 4 MiB");

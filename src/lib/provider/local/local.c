@@ -108,8 +108,9 @@ static int check_outside(const cay_create *s, cay_err *err)
 }
 
 /* What cannot be kept is refused before anything is made. */
-static int check_spec(local *l, const cay_create *s, cay_err *err)
+static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
 {
+    const cay_create *s = spec->create;
     (void)l;
     if (s->min_level > CAY_LEVEL_NONE)
         return cay_fail_why(
@@ -129,7 +130,7 @@ static int check_spec(local *l, const cay_create *s, cay_err *err)
         CAY_TRY(check_outside(s, err));
     if (s->ngrants)
         return fail_unsupported(err, "mounts: its processes see the host's files as they are");
-    if (s->nlayers)
+    if (spec->nlayers)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "provider local has no snapshots: its workspace is a plain directory; "
                             "use provider native");
@@ -262,7 +263,7 @@ static int start_box(local_box *b, const cay_call *call, cay_err *err)
     return cay__link_call(&b->link, call, &ask, NULL, err);
 }
 
-int cay__local_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__local_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err)
 {
     local *l = self;
@@ -271,7 +272,7 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        CAY_TRY(make_dir(l, id, spec, err));
+        CAY_TRY(make_dir(l, id, spec->create, err));
     CAY_TRY(box_open(l, id, &b, err));
     int rc = start_box(b, call, err);
     if (rc < 0) {
@@ -293,12 +294,12 @@ int cay__local_attach(void *self, const cay_call *call, const char *id, const ca
 }
 
 /* A stopped box begins a new life on its files, with new deadlines. */
-int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__local_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err)
 {
     local_box *b = NULL;
     local *l = self;
-    local_meta m, fresh = cay__local_meta_first(l->kind->level, spec);
+    local_meta m, fresh = cay__local_meta_first(l->kind->level, spec->create);
     CAY_TRY(l->kind->check(l, spec, err));
     CAY_TRY(box_open(self, id, &b, err));
     int rc = cay__local_meta_read(b->dir, &m, err);

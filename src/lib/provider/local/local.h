@@ -30,7 +30,8 @@ typedef struct local_kind {
     const char *dir; /* of its boxes, below the state directory */
     const char *run; /* of its sockets, below the runtime directory: "" or "/p" */
     cay_level level;
-    int (*check)(local *l, const cay_create *spec, cay_err *err); /* refuses what cannot be kept */
+    int (*check)(local *l, const cay_box_spec *spec,
+                 cay_err *err); /* refuses what cannot be kept */
     const cay_wall *(*layers)(size_t *n);
 } local_kind;
 
@@ -124,11 +125,11 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
                      void *arg, cay_err *err);
 
 void cay__local_close(void *self);
-int cay__local_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__local_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                       void **box, cay_err *err);
 int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                       void **box, cay_err *err);
-int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__local_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err);
 void cay__local_release(void *box);
 int cay__local_destroy(void *box, const cay_call *call, cay_err *err);

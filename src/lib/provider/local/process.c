@@ -186,8 +186,9 @@ static int check_features(const char *const *require, cay_err *err)
     return 0;
 }
 
-static int check_spec(local *l, const cay_create *s, cay_err *err)
+static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
 {
+    const cay_create *s = spec->create;
     cay_wall bad;
     if (s->min_level > CAY_LEVEL_PROCESS)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
@@ -200,7 +201,7 @@ static int check_spec(local *l, const cay_create *s, cay_err *err)
         return fail_unsupported(err, "another root filesystem (--root)", NEED_NS);
     if (s->ngrants)
         return fail_unsupported(err, "mounts", "copy the directory in with cay cp");
-    if (s->nlayers)
+    if (spec->nlayers)
         return cay_fail_why(
             err, CAY_ENOTSUP, "snapshot_unsupported",
             "provider process has no snapshots: its workspace is a plain directory; %s", NEED_NS);

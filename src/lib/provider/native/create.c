@@ -45,15 +45,16 @@ static int add_target(cay__buf *b, const char *t, cay_err *err)
 
 /* Targets of the grants and volumes, the stack, then user, workdir, hostname, shell and the
  * environment. */
-static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
+static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, cay_err *err)
 {
+    const cay_create *c = spec->create;
     size_t names = 0;
-    if (spec->on) /* before what may be shown below it */
+    if (c->on) /* before what may be shown below it */
         CAY_TRY(add_target(b, "/workspace", err));
-    for (size_t i = 0; i < spec->ngrants; i++)
-        CAY_TRY(add_target(b, spec->grants[i].target, err));
-    for (size_t i = 0; i < spec->nvolumes; i++)
-        CAY_TRY(add_target(b, spec->volumes[i].target, err));
+    for (size_t i = 0; i < c->ngrants; i++)
+        CAY_TRY(add_target(b, c->grants[i].target, err));
+    for (size_t i = 0; i < c->nvolumes; i++)
+        CAY_TRY(add_target(b, c->volumes[i].target, err));
     for (size_t i = 0; i < spec->nlayers; i++) {
         if (!cay__layer_valid(spec->layers[i]))
             return cay_fail_why(err, CAY_EINVAL, "layer_name",
@@ -67,15 +68,15 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
                             "%zu layers: a sandbox stands on at most %d; let them be merged",
                             spec->nlayers, CAY_STACK_MAX - 1);
     char who[2 * 64 + 2];
-    if (spec->group && !cay__str_join(who, sizeof who, user, ":", spec->group,
-                                      NULL)) /* as daemon/init/user.c reads it */
+    if (c->group && !cay__str_join(who, sizeof who, user, ":", c->group,
+                                   NULL)) /* as daemon/init/user.c reads it */
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
-                            "user %.64s with group %.64s: too long", user, spec->group);
-    const char *fields[] = { spec->group ? who : user, CAY_OR(spec->workdir, "/workspace"),
-                             CAY_OR(spec->hostname, ""), "" };
+                            "user %.64s with group %.64s: too long", user, c->group);
+    const char *fields[] = { c->group ? who : user, CAY_OR(c->workdir, "/workspace"),
+                             CAY_OR(c->hostname, ""), "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
-    for (const cay_pair *e = spec->env; e && e->key; e++) {
+    for (const cay_pair *e = c->env; e && e->key; e++) {
         if (!*e->key || strchr(e->key, '='))
             return cay_fail_why(
                 err, CAY_EINVAL, "env_key",
@@ -84,7 +85,7 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
     }
-    cay__services_wire(b, spec, spec->services_wait || spec->net,
+    cay__services_wire(b, spec, spec->services_wait || c->net,
                        false); /* what they may reach is settled before they start */
     if (b->full)
         return cay_fail_why(
@@ -152,48 +153,49 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
     return 0;
 }
 
-static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec,
+static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_box_spec *spec,
                     cay_err *err)
 {
-    size_t on = spec->on != NULL;
+    const cay_create *c = spec->create;
+    size_t on = c->on != NULL;
     if (cay__hand_there(n->home_fd) &&
-        (spec->root || on || spec->ngrants)) /* the keeper would refuse it, too */
+        (c->root || on || c->ngrants)) /* the keeper would refuse it, too */
         return cay_fail_why(err, CAY_ENOTSUP, "grant_refused",
                             "%s: a server that is not root grants no directory of the host; root's "
                             "own cay does, or a server without --root-keeper",
-                            CAY_OR(spec->root, on ? spec->on : spec->grants[0].source));
-    if (on + spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
+                            CAY_OR(c->root, on ? c->on : c->grants[0].source));
+    if (on + c->ngrants + c->nvolumes > CAY_GRANTS_MAX)
         return cay_fail_why(err, CAY_EINVAL, "too_many_grants",
                             "%zu directories and volumes: at most %d",
-                            on + spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
-    if (spec->root) {
-        CAY_TRY(open_dir(n, spec->root, "root", &s->fds[s->n], err));
+                            on + c->ngrants + c->nvolumes, CAY_GRANTS_MAX);
+    if (c->root) {
+        CAY_TRY(open_dir(n, c->root, "root", &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ROOT_FD;
     }
     if (on) {
-        CAY_TRY(open_dir(n, spec->on, CAY__SOURCE_ON, &s->fds[s->n], err));
+        CAY_TRY(open_dir(n, c->on, CAY__SOURCE_ON, &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ON;
     }
-    for (size_t i = 0; i < spec->ngrants; i++) {
-        const char *source = spec->grants[i].source;
+    for (size_t i = 0; i < c->ngrants; i++) {
+        const char *source = c->grants[i].source;
         uint64_t fd;
         if (cay__str_starts(source, CAY__GRANT_MOUNT) &&
             cay__str_to_u64(source + strlen(CAY__GRANT_MOUNT), &fd)) {
             if ((s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) < 0)
-                return cay_fail_sys(err, CAY_ESYS, "mount at %s", spec->grants[i].target);
+                return cay_fail_sys(err, CAY_ESYS, "mount at %s", c->grants[i].target);
             m->grants_mount |= 1u << (on + i);
         } else {
             CAY_TRY(open_dir(n, source, "mount", &s->fds[s->n], err));
         }
         s->n++;
-        if (spec->grants[i].rw)
+        if (c->grants[i].rw)
             m->grants_rw |= 1u << (on + i);
     }
-    m->ngrants = (uint32_t)(on + spec->ngrants);
+    m->ngrants = (uint32_t)(on + c->ngrants);
     m->nlayers = (uint32_t)spec->nlayers;
-    return fill_volumes(n, s, m, spec, err);
+    return fill_volumes(n, s, m, c, err);
 }
 
 static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, bool kept,
@@ -251,51 +253,53 @@ static struct wish *wish_new(const cay_m_create *m, const cay__buf *tail)
 }
 
 /* Only where there is nothing to do between the two, and nothing to hand over. */
-static bool can_wait(const cay__native *n, const cay_create *spec, const fdset *fds)
+static bool can_wait(const cay__native *n, const cay_box_spec *spec, const fdset *fds)
 {
-    return n->lazy && spec->ephemeral && !fds->n && !spec->net && !spec->nservices &&
+    const cay_create *c = spec->create;
+    return n->lazy && c->ephemeral && !fds->n && !c->net && !spec->nservices &&
            !(n->hello.features & CAY_FEAT_QUOTA);
 }
 
-int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec,
+int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_box_spec *spec,
                      bool kept, cay__nbox **out, cay_err *err)
 {
+    const cay_create *c = spec->create;
     cay_m_create m = { 0 };
     __attribute__((cleanup(fdset_close))) fdset fds = { .n = 0 };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(cay__native_meet(n, call, err));
-    CAY_TRY(cay__native_require(&n->hello, spec->min_level, spec->require, err));
-    bool image = spec->template_ && !strcmp(spec->template_, "image");
-    if (spec->template_ && strcmp(spec->template_, "host") && !image)
+    CAY_TRY(cay__native_require(&n->hello, c->min_level, c->require, err));
+    bool image = c->template_ && !strcmp(c->template_, "image");
+    if (c->template_ && strcmp(c->template_, "host") && !image)
         return cay_fail_why(err, CAY_ENOENT, "template_unknown",
-                            "no template %s here; use host, or --root DIR", spec->template_);
+                            "no template %s here; use host, or --root DIR", c->template_);
     if (image && n->hello.mode == CAY_MODE_SINGLE)
         return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
                             "template %.60s has files of several users: add a range for you in "
                             "/etc/subuid and /etc/subgid, or run as root",
                             CAY_OR(spec->template_name, "image"));
     cay__str_copy(m.id, sizeof m.id, id);
-    m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) |
-              (spec->no_pin ? CAY_CREATE_NO_PIN : 0) | (spec->durable ? CAY_CREATE_DURABLE : 0) |
-              (kept ? CAY_CREATE_KEPT : 0) | (image ? CAY_CREATE_IMAGE : 0) |
-              (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
-    fill_limits(&m, spec->limits);
+    m.flags = (c->ephemeral ? CAY_CREATE_EPHEMERAL : 0) | (c->no_pin ? CAY_CREATE_NO_PIN : 0) |
+              (c->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
+              (image ? CAY_CREATE_IMAGE : 0) |
+              (c->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
+    fill_limits(&m, c->limits);
     if ((m.io_read != CAY_UNLIMITED || m.io_write != CAY_UNLIMITED) &&
         (n->hello.features & CAY_FEAT_IO))
         CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m.io_disk, err));
     if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
         m.flags |= CAY_CREATE_QUOTA;
-    m.ttl_ms = spec->ttl_ms;
-    m.idle_ms = spec->idle_ms;
+    m.ttl_ms = c->ttl_ms;
+    m.idle_ms = c->idle_ms;
     CAY_TRY(fill_fds(n, &fds, &m, spec, err));
-    if (spec->sudo && n->hello.mode == CAY_MODE_SINGLE)
+    if (c->sudo && n->hello.mode == CAY_MODE_SINGLE)
         return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
                             "sudo: without a range in /etc/subuid a sandbox has one user and "
                             "nobody to become; add a range");
-    const char *user = default_user(n, spec);
+    const char *user = default_user(n, c);
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));
-    if (!spec->root) {
+    if (!c->root) {
         if (image)
             CAY_TRY(cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err));
         else
@@ -303,17 +307,17 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     }
     if (can_wait(n, spec, &fds)) {
         *out = cay__nbox_new(n, id);
-        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(spec->user, ""));
+        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(c->user, ""));
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
     CAY_AUTOFD spare = -1;
     if (n->disk)
-        CAY_TRY(add_disk(n, &fds, &m, spec, kept, &spare, err));
+        CAY_TRY(add_disk(n, &fds, &m, c, kept, &spare, err));
     CAY_FAULT("client.create.send");
-    bool together = spec->net && !kept;
+    bool together = c->net && !kept;
     if (together) {
-        CAY_TRY(cay__nbox_policy_fd(spec->net, strlen(spec->net), &fds.fds[fds.n], err));
+        CAY_TRY(cay__nbox_policy_fd(c->net, strlen(c->net), &fds.fds[fds.n], err));
         fds.n++;
         m.flags |= CAY_CREATE_NET;
     }
@@ -322,18 +326,18 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int rc;
-    if (spec->ephemeral)
+    if (c->ephemeral)
         rc = cay__link_begin(&n->link, call, &ask, &r, &sock, err);
     else
         rc = cay__link_call(&n->link, call, &ask, &r, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
     cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
-    cay__str_copy(b->user, sizeof b->user, CAY_OR(spec->user, ""));
+    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->user, ""));
     CAY_FAULT("client.create.answered");
     if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
         cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
-    if (sock >= 0 && spec->ephemeral)
+    if (sock >= 0 && c->ephemeral)
         cay__nbox_own(b, CAY_STEAL_FD(sock));
     if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))
         rc = cay__quota_set(n->home_fd, id, m.disk, m.inodes, err);
@@ -342,13 +346,13 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     uint64_t revision = 0;
     const char *net = NULL;
     if (!together)
-        net = spec->net;
+        net = c->net;
     if (rc == 0 && kept && !net &&
         (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
         net = "cay-net 1\nmode off\n";
     if (rc == 0 && net)
         rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
-    if (rc == 0 && spec->nservices && spec->net && !spec->services_wait)
+    if (rc == 0 && spec->nservices && c->net && !spec->services_wait)
         rc = cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)

@@ -61,13 +61,14 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     cay__nbox *b;
     char id[CAY_ID_LEN + 1];
     cay_create s = *spec;
+    const cay_box_spec box = { .size = sizeof box, .create = &s };
     s.ephemeral = true;
     cay__id_make(id, 'c');
     CAY_TRY(cay__native_open(home, NULL, &n, err));
     n->lazy = true;
-    int rc = cay__create_check(&s, n->home_fd, n->run, err);
+    int rc = cay__create_check(&box, n->home_fd, n->run, err);
     if (rc == 0)
-        rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);
+        rc = cay__nbox_create(n, NULL, id, &box, false, &b, err);
     if (rc < 0) {
         cay__native_close(n);
         return rc;

@@ -78,7 +78,7 @@ int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err);
 int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err);
 
 /* box.c */
-int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec,
+int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_box_spec *spec,
                      bool kept, cay__nbox **out, cay_err *err);
 int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out,
                      cay_err *err);
@@ -167,7 +167,7 @@ int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers
                       cay_err *err);
 int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
 /* service_list.c: services. The config's part of them; wait: for service_act(NULL, START). */
-void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait,
+void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait,
                         bool each); /* each: they wait in each life of a container */
 /* Asked of whoever serves this link: the keeper, or pid 1 of a container. */
 int cay__services_all(cay__link *link, const char *id, const cay_call *call,

@@ -62,13 +62,13 @@ static void op_close(void *self)
     cay__native_close(self);
 }
 
-static int op_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int op_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err)
 {
     return cay__nbox_create(self, call, id, spec, false, (cay__nbox **)box, err);
 }
 
-static int op_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int op_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                     void **box, cay_err *err)
 {
     return cay__nbox_create(self, call, id, spec, true, (cay__nbox **)box, err);

@@ -35,12 +35,12 @@ static uint32_t add_blob(cay__buf *b, const cay_service *u, const char *const *a
     return (uint32_t)(b->len - from);
 }
 
-static uint32_t after_bits(const cay_create *spec, const cay_service *u)
+static uint32_t after_bits(const cay_box_spec *spec, const cay_service *u)
 {
     uint32_t bits = 0;
     for (const char *const *a = u->after; a && *a; a++)
         for (size_t i = 0; i < spec->nservices; i++)
-            if (!strcmp(*a, spec->service_list[i].name))
+            if (!strcmp(*a, spec->services[i].name))
                 bits |= 1u << i;
     return bits;
 }
@@ -57,17 +57,18 @@ static void build_title(const cay_service *u, char *out, size_t cap)
         cay__str_join(out, cap, u->shell, NULL);
 }
 
-void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
+void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait, bool each)
 {
+    const cay_create *c = spec->create;
     cay_g_services head = { (uint32_t)CAY_MIN(spec->nservices, (size_t)CAY_SERVICES_MAX),
                             (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
-                                (spec->sudo ? CAY_GUF_SUDO : 0) };
-    if (!head.n && !spec->sudo)
+                                (c->sudo ? CAY_GUF_SUDO : 0) };
+    if (!head.n && !c->sudo)
         return;
     cay__buf_add(b, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
     cay__buf_add(b, &head, sizeof head);
     for (size_t i = 0; i < head.n; i++) {
-        const cay_service *u = &spec->service_list[i];
+        const cay_service *u = &spec->services[i];
         cay_g_service w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
                             .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
                             .after = after_bits(spec, u),

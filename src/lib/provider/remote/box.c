@@ -188,7 +188,7 @@ static const cay_pair *mark_labels(cay__arena *mem, const cay_pair *p, const cha
     return all;
 }
 
-static int remote_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int remote_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                          void **box, cay_err *err)
 {
     cay__remote *r = self;
@@ -198,8 +198,8 @@ static int remote_create(void *self, const cay_call *call, const char *id, const
     cay_info made = { .size = sizeof made };
     if (remote_attach(self, call, id, NULL, box, NULL) == 0) /* an answer was lost */
         return 0;
-    CAY_TRY(cay__remote_create_body(spec, false, &body, &net, err));
-    body.c.labels = mark_labels(&mem, spec->labels, id, r->instance);
+    CAY_TRY(cay__remote_create_body(spec->create, false, &body, &net, err));
+    body.c.labels = mark_labels(&mem, spec->create->labels, id, r->instance);
     CAY_TRY(cay__remote_get(r, call, &CAY__REQUEST(sandbox_create, .body = &body, .key = id), &mem,
                             &made, err));
     return box_of(r, id, &made, box, err);
@@ -353,7 +353,7 @@ static int remote_stop(void *box, const cay_call *call, cay_err *err)
     return order_box(box, call, CAY__OPERATION(sandbox_kill), NULL, err);
 }
 
-static int remote_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+static int remote_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                         void **box, cay_err *err)
 {
     void *mine = NULL;
