@@ -34,7 +34,7 @@ static inline cay_client *service(void)
 static inline int make_box(cay_client *client, const char *hostname, cay_sandbox **out,
                            cay_err *err)
 {
-    cay_create c = { .size = sizeof c, .ephemeral = true, .hostname = hostname };
+    cay_create c = { .size = sizeof c, .life.ephemeral = true, .hostname = hostname };
     return cay_client_create(client, NULL, &c, out, err);
 }
 
@@ -42,8 +42,8 @@ static inline int make_box(cay_client *client, const char *hostname, cay_sandbox
 static inline int make_net_box(cay_client *client, cay_sandbox **out, cay_err *err)
 {
     cay_create c = { .size = sizeof c,
-                     .ephemeral = true,
-                     .net = "cay-net 1\nmode rules\nrule bench.example\n" };
+                     .life.ephemeral = true,
+                     .net.policy = "cay-net 1\nmode rules\nrule bench.example\n" };
     return cay_client_create(client, NULL, &c, out, err);
 }
 

@@ -181,7 +181,9 @@ static double manifest_time(cay_client *client, size_t files)
     }
     snprintf(m + at, cap - at, "}}");
     const cay_pair options[] = { { "image", getenv("CAY_DOCKER_IMAGE") }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .provider = "docker", .manifest = m, .options = options };
+    cay_create c = {
+        .size = sizeof c, .provider = "docker", .manifest.text = m, .options = options
+    };
     double t = now_us();
     need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create with files");
     exec_time(sb);

@@ -12,10 +12,10 @@ static double once(cay_client *client, const char *template_, const char *hostna
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     cay_create c = { .size = sizeof c,
-                     .ephemeral = true,
-                     .template_ = template_,
+                     .life.ephemeral = true,
+                     .from.template_ = template_,
                      .hostname = hostname,
-                     .user = "root" };
+                     .process.user = "root" };
     double t = now_us();
     need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     need(run_in(sb, 0, &err), &err, "run");

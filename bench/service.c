@@ -44,7 +44,7 @@ static double once(cay_client *client)
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     cay_create c = { .size = sizeof c,
-                     .ephemeral = true,
+                     .life.ephemeral = true,
                      .services =
                          "{\"web\":{\"command\":[\"" INSIDE_TRUE "\",\"8000\"],\"port\":8000}}" };
     double t = now_us();

@@ -29,7 +29,7 @@ static cay_sandbox *make(cay_client *client, const char *manifest)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
-    cay_create c = { .size = sizeof c, .manifest = manifest, .manifest_base = scratch };
+    cay_create c = { .size = sizeof c, .manifest.text = manifest, .manifest.base = scratch };
     need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     return sb;
 }

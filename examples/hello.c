@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     /* Specs are plain structs; what is not named is zero, and zero means the default. Should this
      * program die before it cleans up, the sandbox ends by itself a minute later. */
     cay_create spec = {
-        .size = sizeof spec, .provider = provider, .name = "hello", .ttl_ms = 60000
+        .size = sizeof spec, .provider = provider, .name = "hello", .life.ttl_ms = 60000
     };
     int rc = 1;
     if (cay_client_create(client, NULL, &spec, &sb, &err) < 0) {

@@ -13,7 +13,7 @@ static inline int sandboxed(const char *name, const char *provider,
 {
     cay_err err = CAY_ERR_INIT;
     cay_open open = { .size = sizeof open, .provider = provider ? provider : "native" };
-    cay_create spec = { .size = sizeof spec, .name = name, .ttl_ms = 60000 };
+    cay_create spec = { .size = sizeof spec, .name = name, .life.ttl_ms = 60000 };
     cay_client *client;
     cay_sandbox *sb;
 

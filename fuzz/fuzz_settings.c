@@ -20,7 +20,7 @@ static void use(const char *config, const cay_pair *given)
 {
     cay__arena mem = { 0 };
     cay_err err = CAY_ERR_INIT;
-    cay__spec s = { .create.settings = given, .template_config = config, .mem = &mem };
+    cay__spec s = { .create.from.settings = given, .template_config = config, .mem = &mem };
     int rc = cay__settings_prepare(&s, NULL, &err);
     must(rc == 0 || rc == CAY_ETOOBIG || (given && rc == CAY_EINVAL));
     for (size_t i = 0; rc == 0 && i < s.nseeds; i++)

@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             strcmp(once, twice) != 0)
             abort();
     }
-    a->create.root = NULL; /* the host's own files are no part of this */
-    a->create.ngrants = 0;
+    a->create.from.root = NULL; /* the host's own files are no part of this */
+    a->create.files.ngrants = 0;
     cay__create_check(cay__spec_box(a), -1, "", &err);
     cay__limits_fill(&a->create.limits);
     cay__spec_free(a);

@@ -17,9 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     const cay_create *c = &s->spec->create;
     if (!cay__id_valid(s->id, 'c') || (s->snapshot[0] && !cay__id_valid(s->snapshot, 's')) ||
-        s->level < 0 || s->level > CAY_LEVEL_VM || c->root || c->on || c->net || c->from ||
-        c->manifest || c->ngrants || c->nvolumes || c->nsecrets || s->spec->box.nlayers ||
-        c->min_level)
+        s->level < 0 || s->level > CAY_LEVEL_VM || c->from.root || c->from.directory ||
+        c->net.policy || c->from.snapshot || c->manifest.text || c->files.ngrants ||
+        c->files.nvolumes || c->net.nsecrets || s->spec->box.nlayers || c->isolation.min_level)
         abort();
     for (size_t i = 0; i < s->nvolumes; i++)
         if (!cay__volume_name(s->volumes[i].name))

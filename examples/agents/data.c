@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 
     int rc = task_open(&t, argc, argv, sales);
     if (rc == 0) {
-        cay_create spec = { .size = sizeof spec, .name = "data", .manifest = t.manifest };
+        cay_create spec = { .size = sizeof spec, .name = "data", .manifest.text = t.manifest };
         rc = cay_client_create(t.service, NULL, &spec, &sb, &t.err);
     }
     if (rc == 0) {

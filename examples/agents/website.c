@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
     int rc = task_open(&t, argc, argv, site);
     if (rc == 0) {
-        cay_create spec = { .size = sizeof spec, .name = "website", .manifest = t.manifest };
+        cay_create spec = { .size = sizeof spec, .name = "website", .manifest.text = t.manifest };
         rc = cay_client_create(t.service, NULL, &spec, &sb, &t.err);
     }
     if (rc == 0) {

@@ -31,13 +31,13 @@ typedef struct cay_sandbox cay_sandbox;
 struct cay_provider_ops;
 struct cay_manifest_progress; /* cay/manifest.h */
 
-/* What a provider does before there is a sandbox. */
-typedef struct cay_making {
+/* A provider's work before there is a sandbox. */
+typedef struct cay_create_progress {
     size_t size;
     const char *what; /* "pull", "build" */
     const char *text; /* one line, safe for a terminal */
-    bool brief;       /* a figure that the next line replaces: for who watches, not for a log */
-} cay_making;
+    bool brief;       /* a figure that the next line replaces: for a terminal, not for a log */
+} cay_create_progress;
 
 #define CAY_ID_LEN 20 /* [a-z2-7], first letter tells the kind */
 
@@ -117,7 +117,7 @@ typedef struct cay_secret {
     const char *name;   /* letters, digits and '_' */
     const char *source; /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME",
                            "fill:NAME" (of the store, with ${store:OTHER} in it) */
-    const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
+    const char *destination; /* as in cay_bind (cay/policy.h); NULL: the policy binds it already */
 } cay_secret;
 
 /* A named volume (cay/volume.h) shown inside. */
@@ -129,74 +129,92 @@ typedef struct cay_volume_use {
 
 typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry;
 
+/* A request for a sandbox. In most programs a few fields are set; zero means the default. */
 typedef struct cay_create {
     size_t size;
-    const char *provider;   /* NULL: the client's default */
-    const char *template_;  /* a name or an id (cay/template.h); NULL: "host" */
-    const char *root;       /* any root filesystem directory instead of a template */
-    const char *name;       /* a label for people; need not be unique */
-    const char *hostname;   /* NULL: "cay" */
-    const char *user;       /* default user of its processes; NULL: "user" (uid 1000) */
-    const char *workdir;    /* NULL: "/workspace" */
-    const cay_pair *env;    /* for every process; ends with a NULL key */
-    const cay_pair *labels; /* ends with a NULL key; list filters by them */
-    const char *metadata;   /* one JSON object kept for the caller, or NULL */
-    const cay_grant *grants;
-    size_t ngrants;
-    cay_limits limits;
-    int min_level; /* least isolation accepted; 0: the best the host has, at least 1.
-                      level 0 needs provider "local" by name */
-    const char *const
-        *require;     /* features by name: "memory-limit", "disk-quota", …; NULL-terminated */
-    uint64_t ttl_ms;  /* 0: none */
-    uint64_t idle_ms; /* 0: none */
-    cay_expiry on_expiry;
-    bool ephemeral;  /* no row in the store; gone when its last client and process are */
-    bool no_pin;     /* leave CPU affinity alone */
-    bool durable;    /* mount without `volatile` */
-    const char *net; /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
-    const cay_secret
-        *secrets; /* one name may come again with another destination and the same source */
-    size_t nsecrets;
-    const char
-        *from; /* snapshot to stand on: id, unique prefix or label; NULL: the template alone */
-    const char *manifest; /* what is put into it: JSON text, see cay/manifest.h; NULL: nothing */
-    const char *manifest_base; /* directory that relative host paths of the manifest start from;
-                                  NULL: it may have none */
-    const char *on;      /* host directory shown copy-on-write at /workspace, kept by its real path;
-                            NULL: none */
-    unsigned checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
-    const cay_volume_use *volumes;
-    size_t nvolumes;
-    bool manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
-    bool manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is
-                              ephemeral is written */
-    void (*progress)(const struct cay_manifest_progress *p,
-                     void *arg); /* while a manifest's layer is built; NULL: nobody looks */
-    void *progress_arg;
-    const char *tenant; /* whose it is (cay/access.h); NULL: that of the snapshot it stands on, else
-                           "default" */
-    const char *once; /* a word of the tenant's, at most 255 bytes: whoever comes with it again gets
-                         the sandbox of the first time, not another; CAY_EBUSY while that is being
-                         made. NULL: none */
-    bool auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
-    const char *services; /* commands that are kept running in it: JSON text, see cay/services.h; a
-                             manifest's come on top. NULL: none */
-    bool sudo; /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
-    const cay_pair *options; /* what only this provider knows, as image of docker; ends with a NULL
+    const char *provider;    /* NULL: the client's default */
+    const cay_pair *options; /* known to this provider alone, as image to docker; ends with a NULL
                                 key. Others refuse them */
-    const char *group; /* name or number: the group of `user`, and then its only one; NULL: those
-                          that its files say. Native, docker and podman */
-    void (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds
-                         what the sandbox is made of, on the caller's thread; NULL: nobody looks */
-    void *making_arg;
-    bool net_usual; /* net is what everybody gets, not what this one asked for: a provider whose
-                       networks have no policy leaves "all" away */
-    const cay_pair *settings; /* of those that its template has (cay/template.h: config); ends with
-                                 a NULL key. Others keep their defaults, or with `from` what they
-                                 were. CAY_EINVAL, "setting_unknown" or "setting_invalid" */
-    bool settings_off; /* none of its template's files for settings is written: for who builds on it
-                        */
+    const char *name;        /* a label for people; need not be unique */
+    const char *hostname;    /* NULL: "cay" */
+    const cay_pair *labels;  /* ends with a NULL key; list filters by them */
+    const char *metadata;    /* one JSON object kept for the caller, or NULL */
+    const char *tenant; /* its owner (cay/access.h); NULL: that of its snapshot, or "default" */
+    const char *idempotency_key; /* at most 255 bytes: a later request of the tenant with the same
+                                    key gets the sandbox of the first one; CAY_EBUSY while that is
+                                    being made. NULL: none */
+
+    struct {                   /* the files that it starts with */
+        const char *template_; /* a name or an id (cay/template.h); NULL: "host" */
+        const char *root;      /* any root filesystem directory instead of a template */
+        const char *snapshot;  /* id, unique prefix or label; NULL: the template alone */
+        const char *directory; /* of the host, shown copy-on-write at /workspace and recorded by its
+                                  real path; NULL: none */
+        const cay_pair *settings; /* some of those that its template has (cay/template.h: config);
+                                     ends with a NULL key. Others keep their defaults, or the
+                                     snapshot's values. CAY_EINVAL, "setting_unknown" or
+                                     "setting_invalid" */
+        bool no_settings; /* the template's files for settings are not written: to build on it */
+    } from;
+
+    struct {              /* what is put into it, see cay/manifest.h */
+        const char *text; /* JSON; NULL: nothing */
+        const char *base; /* directory of its relative host paths; NULL: it may have none */
+        bool trusted;     /* it is the caller's own: see TRUSTED in cay/manifest.h */
+        bool applied;     /* its files are there already, as in a snapshot; only ephemeral ones are
+                             written */
+        void (*progress)(const struct cay_manifest_progress *p, void *arg); /* or NULL */
+        void *progress_arg;
+    } manifest;
+
+    struct {                 /* defaults of its processes */
+        const char *user;    /* NULL: "user" (uid 1000) */
+        const char *group;   /* name or number: the only group of `user`; NULL: those that the
+                                sandbox's own files give it. Native, docker and podman */
+        const char *workdir; /* NULL: "/workspace" */
+        const cay_pair *env; /* ends with a NULL key */
+    } process;
+    const char *services; /* commands that are kept running: JSON text, see cay/services.h; those
+                             of a manifest are added. NULL: none */
+
+    struct { /* files that are not its own */
+        const cay_grant *grants;
+        size_t ngrants;
+        const cay_volume_use *volumes;
+        size_t nvolumes;
+    } files;
+
+    cay_limits limits;
+    struct {
+        int min_level; /* least level accepted; 0: the best that the host has, at least 1.
+                          Level 0 needs provider "local" by name */
+        const char *const *require; /* features: "memory-limit", "disk-quota", …; NULL-terminated */
+        bool sudo;   /* it has our own sudo and su: its users may become others, docs/sudo.md */
+        bool no_pin; /* leave CPU affinity alone */
+    } isolation;
+
+    struct {
+        const char *policy; /* destinations that it may reach: text, cay/policy.h; NULL: none */
+        bool is_default; /* the policy is everybody's and not asked for: a provider whose networks
+                            have no policy takes "all" as nothing asked */
+        const cay_secret *secrets; /* a name may be repeated with another destination and the same
+                                      source */
+        size_t nsecrets;
+    } net;
+
+    struct {
+        uint64_t ttl_ms;  /* 0: none */
+        uint64_t idle_ms; /* 0: none */
+        cay_expiry on_expiry;
+        bool ephemeral;       /* no record; removed when its last client and process are gone */
+        bool auto_resume;     /* cay_sandbox_wake() may resume it: a server does when it is used */
+        bool durable;         /* its files survive a power cut: mounted without `volatile` */
+        unsigned checkpoints; /* automatic snapshots that are kept, one after each exec; 0: none */
+    } life;
+
+    /* Called while a provider fetches or builds an image, on the caller's thread; or NULL. */
+    void (*progress)(const struct cay_create_progress *p, void *arg);
+    void *progress_arg;
 } cay_create;
 
 CAY_API int cay_client_create(cay_client *client, const cay_call *call, const cay_create *spec,

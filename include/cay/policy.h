@@ -57,9 +57,9 @@ typedef struct cay_policy {
     const cay_bind *bindings;    /* ends with a NULL name */
 } cay_policy;
 
-/* The text that cay_create.net and cay_sandbox_set_policy() take. CAY_EINVAL names the rule, what
- * is wrong and the remedy: reasons policy_invalid, policy_conflict, secret_invalid, … The caller
- * frees it. */
+/* The text that cay_create.net.policy and cay_sandbox_set_policy() take. CAY_EINVAL names the rule,
+ * what is wrong and the remedy: reasons policy_invalid, policy_conflict, secret_invalid, … The
+ * caller frees it. */
 CAY_API int cay_policy_text(const cay_policy *spec, char **text, cay_err *err);
 /* Back: presets are rules by now, and every rule has its one spelling. cay_policy_free() frees all
  * of it. */

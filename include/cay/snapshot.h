@@ -146,7 +146,7 @@ typedef struct cay_import {
     int (*progress)(uint64_t files, uint64_t bytes, void *arg);
     void *arg;
     const char *root; /* the directory of this host that it may stand on, when it was made with
-                         cay_create.root; else "import_root" */
+                         cay_create.from.root; else "import_root" */
 } cay_import;
 /* Reads one of those three kinds from fd; it is judged inside a sandbox, and its digest is checked.
  * A difference needs the snapshot that it was made from: CAY_ENOENT, "parent_missing"; CAY_EINVAL,

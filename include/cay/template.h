@@ -13,8 +13,8 @@
  *   cay_template_export()   an image into a file
  *
  * A template is a stack of layers and what its sandboxes are told: environment, user, working
- * directory. Sandboxes are made from one by cay_create.template_; its layers are shared by all of
- * them and never change. docs/templates.md tells more.
+ * directory. Sandboxes are made from one by cay_create.from.template_; its layers are shared by all
+ * of them and never change. docs/templates.md tells more.
  *
  * A name is [HOST[:PORT]/][PATH/]NAME[:TAG]; without a tag it is that of `latest`. A tenant sees
  * its own templates and those that are shared; where both have a name, its own. Names `host` and

@@ -11,8 +11,9 @@
  *   cay_sandbox_mount()    a bucket into a sandbox that runs
  *   cay_sandbox_unmount()  and away again
  *
- * cay_create.volumes shows them inside. They belong to the sandboxes' user 1000 whichever sandbox
- * looks, are never part of a snapshot, and count in no sandbox's disk limit. Calls may block.
+ * cay_create.files.volumes shows them inside. They belong to the sandboxes' user 1000 whichever
+ * sandbox looks, are never part of a snapshot, and count in no sandbox's disk limit. Calls may
+ * block.
  */
 #pragma once
 #include <cay/client.h>

@@ -67,7 +67,8 @@ typedef enum cay_apply_result {
 
 typedef struct cay_apply {
     size_t size;
-    const char *dir;          /* NULL: the directory that the sandbox was made on (cay_create.on) */
+    const char
+        *dir; /* NULL: the directory that the sandbox was made on (cay_create.from.directory) */
     const char *const *paths; /* only these and what is below them, relative to /workspace; each
                                  must name a change */
     size_t npaths;

@@ -113,10 +113,10 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     labels[n] = (cay_pair){ NULL, NULL };
     spec.labels = labels;
     CAY_TRY(cay__seat_manifest(r, &spec, s, &manifest, err));
-    spec.manifest = manifest;
-    spec.ephemeral = false; /* a run that waits for approval finds it again */
-    if (!spec.idle_ms && !spec.ttl_ms && !r->conf->keep)
-        spec.idle_ms = IDLE_MS;
+    spec.manifest.text = manifest;
+    spec.life.ephemeral = false; /* a run that waits for approval finds it again */
+    if (!spec.life.idle_ms && !spec.life.ttl_ms && !r->conf->keep)
+        spec.life.idle_ms = IDLE_MS;
     cay__span *span = begin_span(r, s, "sandbox.create_session");
     cay_err own = CAY_ERR_INIT;
     int rc = cay_client_create(r->conf->service, r->call, &spec, &s->sb, &own);

@@ -98,7 +98,7 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
 int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, char **out,
                        cay_err *err)
 {
-    const char *from = CAY_OR(spec->manifest, s->agent->manifest);
+    const char *from = CAY_OR(spec->manifest.text, s->agent->manifest);
     CAY_AUTOFREE char *text = NULL;
     if (from)
         text = cay__strdup(from);

@@ -91,7 +91,7 @@ static int read_net(mcp_server *s, const json_t *v, cay_err *err)
     rules[n] = NULL;
     cay_policy p = { .size = sizeof p, .rules = rules };
     int rc = cay_policy_text(&p, &s->net, err);
-    s->create.net = s->net;
+    s->create.net.policy = s->net;
     if (rc < 0)
         return cay_wrap(err, rc, "MCP server %.40s: net", s->name);
     return 0;
@@ -116,8 +116,8 @@ static int read_mounts(mcp_server *s, const json_t *v, cay_err *err)
             out_note("cay: %s is writable for MCP server %s", m->source, s->name);
         s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
     }
-    s->create.grants = s->grants;
-    s->create.ngrants = json_array_size(v);
+    s->create.files.grants = s->grants;
+    s->create.files.ngrants = json_array_size(v);
     return 0;
 }
 
@@ -131,7 +131,7 @@ static int read_text(mcp_server *s, const char *key, const json_t *v, cay_err *e
     else if (!strcmp(key, "url"))
         s->url = text;
     else if (!strcmp(key, "template"))
-        s->create.template_ = text;
+        s->create.from.template_ = text;
     return 0; /* "type" is known by what else there is */
 }
 
@@ -176,7 +176,7 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
     }
     if (!s->argv[0] == !s->url)
         return fail_invalid(err, name, "it", "give a command or a url");
-    if (s->url && (s->env[0].key || s->net || s->create.ngrants))
+    if (s->url && (s->env[0].key || s->net || s->create.files.ngrants))
         return fail_invalid(
             err, name, "it",
             "env, net and mounts are a command's; at an address there is no sandbox of ours");

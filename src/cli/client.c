@@ -111,8 +111,8 @@ static int create_sandbox(const cay_create *spec, cay_sandbox **out, cay_err *er
     cay_create whole = *spec;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     CAY_TRY(cli_client(&client, err));
-    if (spec->manifest) /* so far the name of its file */
-        CAY_TRY(cli_manifest_read(spec->manifest, &file, err));
+    if (spec->manifest.text) /* so far the name of its file */
+        CAY_TRY(cli_manifest_read(spec->manifest.text, &file, err));
     cli_manifest_give(&file, &whole);
     CAY_TRY(cay_client_create(client, NULL, &whole, out, err));
     tell_walls(*out, spec);
@@ -136,7 +136,7 @@ static int find_command(const cay_create *spec, const char ***out, cay_err *err)
     if (!n)
         return cay_fail_why(err, CAY_EINVAL, "command_empty",
                             "%.100s has no command of its own; give one after --",
-                            CAY_OR(spec->from, spec->template_));
+                            CAY_OR(spec->from.snapshot, spec->from.template_));
     const char **words = cay__alloc(bytes);
     char *at = (char *)(words + n + 1);
     n = 0;

@@ -373,8 +373,8 @@ static int open_parts(const agent_args *a, parts *p, cay_err *err)
     struct stat st;
     if (a->sandbox_state && stat(a->sandbox_state, &st) == 0)
         CAY_TRY(read_text("--sandbox-state", a->sandbox_state, &p->sandbox_state, err));
-    if (p->box.create.manifest) { /* so far the name of its file */
-        CAY_TRY(cli_manifest_read(p->box.create.manifest, &p->manifest, err));
+    if (p->box.create.manifest.text) { /* so far the name of its file */
+        CAY_TRY(cli_manifest_read(p->box.create.manifest.text, &p->manifest, err));
         cli_manifest_give(&p->manifest, &p->box.create);
     }
     CAY_TRY(agent_audit_open(&a->audit, &p->audit, err));

@@ -55,7 +55,7 @@ static int run_in_sandbox(const run_args *a, cay_spawn *spawn, box_spec *spec)
             return cli_fail(&err, CLI_BEFORE);
         spawn->argv = own;
     }
-    spec->create.ephemeral = !keep;
+    spec->create.life.ephemeral = !keep;
     if ((keep && cli_boxes->check_name(spec->create.name, &err) < 0) ||
         cli_boxes->create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);

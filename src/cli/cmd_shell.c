@@ -38,7 +38,9 @@ static int run_in_sandbox(const char *id, const proc_opts *o, const cay_spawn *s
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    const cay_create spec = { .size = sizeof spec, .ephemeral = true, .provider = cli_provider() };
+    const cay_create spec = { .size = sizeof spec,
+                              .life.ephemeral = true,
+                              .provider = cli_provider() };
     if ((id ? cli_boxes->find(id, &sb, &err) : cli_boxes->create(&spec, &sb, &err)) < 0)
         return cli_fail(&err, CLI_BEFORE);
     int code = proc_go(sb, o, spawn);

@@ -160,14 +160,14 @@ static int from_state(const resume_args *a, box_spec *with)
         return cli_fail(&err, CLI_FAIL);
     if (a->manifest && strcmp(a->manifest, "-") != 0 && (base = realpath(a->manifest, NULL)))
         *strrchr(base, '/') = 0;
-    with->create.manifest = manifest;
-    with->create.manifest_trusted = true;
+    with->create.manifest.text = manifest;
+    with->create.manifest.trusted = true;
     if (base && *base)
-        with->create.manifest_base = base;
+        with->create.manifest.base = base;
     else if (manifest)
-        with->create.manifest_base = "/";
+        with->create.manifest.base = "/";
     else
-        with->create.manifest_base = NULL;
+        with->create.manifest.base = NULL;
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     cli_waiting w;
     waiting_begin(&w, "resume", a->state);
@@ -215,7 +215,7 @@ static int resume_sandbox(cli_call *c, cay_err *err)
         if (box_spec_make(&a->box, &with, err) < 0)
             code = cli_usage(c->verb, err);
         else
-            code = by_id(with.create.env, c->argc, c->argv);
+            code = by_id(with.create.process.env, c->argc, c->argv);
         box_spec_clear(&with);
         return code;
     }

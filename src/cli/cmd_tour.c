@@ -72,7 +72,7 @@ static int step_create(tour *t, cay_err *err)
                               .name = "tour",
                               .limits.memory = MEMORY,
                               .limits.pids = 64,
-                              .ttl_ms = 600000 };
+                              .life.ttl_ms = 600000 };
     CAY_TRY(cay_client_create(t->client, NULL, &spec, &t->sb, err));
     CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
     format_message(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,

@@ -56,10 +56,10 @@ static int find_sandbox(const char *id, cay_sandbox **out, cay_err *err)
 
 static int create_sandbox(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    if (cli_host() || spec->from || spec->on ||
-        (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest ||
-        spec->checkpoint || spec->nsecrets || spec->nvolumes ||
-        (spec->options && spec->options->key) || !spec->ephemeral ||
+    if (cli_host() || spec->from.snapshot || spec->from.directory ||
+        (spec->from.template_ && strcmp(spec->from.template_, "host")) || spec->manifest.text ||
+        spec->life.checkpoints || spec->net.nsecrets || spec->files.nvolumes ||
+        (spec->options && spec->options->key) || !spec->life.ephemeral ||
         (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);

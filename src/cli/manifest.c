@@ -68,11 +68,11 @@ void cli_manifest_give(cli_manifest *m, cay_create *c)
 {
     if (!m->text)
         return;
-    c->manifest = m->text;
-    c->manifest_base = m->base;
-    c->manifest_trusted = true;
-    c->progress = on_progress;
-    c->progress_arg = m;
+    c->manifest.text = m->text;
+    c->manifest.base = m->base;
+    c->manifest.trusted = true;
+    c->manifest.progress = on_progress;
+    c->manifest.progress_arg = m;
 }
 
 void cli_manifest_clear(cli_manifest *m)

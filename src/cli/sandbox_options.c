@@ -221,8 +221,8 @@ static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
             return cay_fail(err, CAY_ETYPE, "--mount %s is not a directory", m->source);
         s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
     }
-    s->create.grants = s->grants;
-    s->create.ngrants = n;
+    s->create.files.grants = s->grants;
+    s->create.files.ngrants = n;
     return 0;
 }
 
@@ -238,8 +238,8 @@ static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
         CAY_TRY(cli_parse_volume(o->volumes.v[i], v, err));
         s->volumes[i] = (cay_volume_use){ .name = v->name, .target = v->target, .rw = v->rw };
     }
-    s->create.volumes = s->volumes;
-    s->create.nvolumes = n;
+    s->create.files.volumes = s->volumes;
+    s->create.files.nvolumes = n;
     return 0;
 }
 
@@ -298,7 +298,7 @@ static int make_settings(const box_opts *o, box_spec *s, cay_err *err)
         if (rc < 0)
             return cay_wrap(err, rc, "--set");
     }
-    s->create.settings = s->settings.v;
+    s->create.from.settings = s->settings.v;
     return 0;
 }
 
@@ -312,7 +312,7 @@ static int make_on(const box_opts *o, box_spec *s, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "--on %s", o->on);
     if (!S_ISDIR(st.st_mode))
         return cay_fail(err, CAY_ETYPE, "--on %s is not a directory", o->on);
-    s->create.on = s->on;
+    s->create.from.directory = s->on;
     return 0;
 }
 
@@ -325,7 +325,7 @@ static int make_root(const box_opts *o, box_spec *s, cay_err *err)
     s->root = realpath(o->root, NULL);
     if (!s->root)
         return cay_fail_sys(err, CAY_ESYS, "--root %s", o->root);
-    s->create.root = s->root;
+    s->create.from.root = s->root;
     return 0;
 }
 
@@ -339,7 +339,7 @@ static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
         return cay_fail(err, CAY_EINVAL,
                         "--isolation \"%s\": want none, process, rootless, root or vm",
                         o->isolation);
-    c->min_level = level;
+    c->isolation.min_level = level;
     c->provider = cli_provider();
     if (o->isolation && level == CAY_LEVEL_NONE) {
         if (cli.provider && strcmp(cli.provider, "local"))
@@ -368,7 +368,7 @@ static int make_net(const box_opts *o, box_spec *s, cay_err *err)
                      .rate_up = o->net_up == CAY_UNLIMITED ? 0 : o->net_up,
                      .rate_down = o->net_down == CAY_UNLIMITED ? 0 : o->net_down };
     int rc = cay_policy_text(&p, &s->net, err);
-    s->create.net = s->net;
+    s->create.net.policy = s->net;
     if (rc < 0)
         return cay_wrap(err, rc, "--net");
     return 0;
@@ -420,8 +420,8 @@ static int make_secrets(const box_opts *o, box_spec *s, cay_err *err)
         CAY_TRY(
             secret_take(s->secret_texts[2 * i], &s->secret_texts[2 * i + 1], &s->secrets[i], err));
     }
-    s->create.secrets = s->secrets;
-    s->create.nsecrets = n;
+    s->create.net.secrets = s->secrets;
+    s->create.net.nsecrets = n;
     return 0;
 }
 
@@ -444,7 +444,7 @@ static int check_texts(const box_opts *o, cay_err *err)
 
 /* What a provider fetches or builds: on a terminal a line that changes, elsewhere the lines that
  * are worth keeping. */
-static void on_making(const cay_making *m, void *arg)
+static void on_making(const cay_create_progress *m, void *arg)
 {
     box_spec *s = arg;
     bool term = isatty(2), stays = !m->brief && (!term || strcmp(m->what, "pull") != 0);
@@ -470,23 +470,23 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     cay_create *c = &s->create;
     *c = (cay_create){
         .size = sizeof *c,
-        .template_ = o->template_,
-        .root = o->root,
+        .from.template_ = o->template_,
+        .from.root = o->root,
         .name = o->name,
         .hostname = o->hostname,
-        .user = o->user,
-        .workdir = o->workdir,
+        .process.user = o->user,
+        .process.workdir = o->workdir,
         .metadata = o->metadata,
         .limits = o->limits,
-        .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms,
-        .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
-        .from = o->from,
-        .manifest = o->manifest,
-        .checkpoint = (unsigned)o->checkpoint,
-        .sudo = o->sudo,
-        .no_pin = o->no_pin,
-        .durable = o->durable,
-        .on_expiry =
+        .life.ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms,
+        .life.idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
+        .from.snapshot = o->from,
+        .manifest.text = o->manifest,
+        .life.checkpoints = (unsigned)o->checkpoint,
+        .isolation.sudo = o->sudo,
+        .isolation.no_pin = o->no_pin,
+        .life.durable = o->durable,
+        .life.on_expiry =
             o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
     };
     CAY_TRY(check_texts(o, err));
@@ -501,16 +501,16 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(make_root(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
-    c->making = on_making;
-    c->making_arg = s;
-    c->env = s->env.v;
+    c->progress = on_making;
+    c->progress_arg = s;
+    c->process.env = s->env.v;
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
         s->require[i] = o->require.v[i];
     if (o->require.n)
-        c->require = s->require;
+        c->isolation.require = s->require;
     else
-        c->require = NULL;
+        c->isolation.require = NULL;
     return 0;
 }
 
@@ -530,7 +530,7 @@ static uint32_t guarded_there(const char *dir)
 
 void box_spec_look(const box_spec *s)
 {
-    for (size_t i = 0; s->had && i < s->create.ngrants; i++) {
+    for (size_t i = 0; s->had && i < s->create.files.ngrants; i++) {
         uint32_t new = 0;
         if (s->grants[i].rw)
             new = guarded_there(s->grants[i].source) & ~s->had[i];
@@ -543,17 +543,17 @@ void box_spec_look(const box_spec *s)
 
 void box_spec_tell(box_spec *s)
 {
-    if (s->create.ngrants)
-        s->had = cay__alloc(s->create.ngrants * sizeof *s->had);
+    if (s->create.files.ngrants)
+        s->had = cay__alloc(s->create.files.ngrants * sizeof *s->had);
     else
         s->had = NULL;
     if (s->create.provider && !strcmp(s->create.provider, "local"))
         out_note("cay: isolation none: commands run as you, with all your rights");
-    for (size_t i = 0; i < s->create.ngrants; i++)
+    for (size_t i = 0; i < s->create.files.ngrants; i++)
         if (s->grants[i].rw)
             out_note("cay: %s is writable from inside at %s", s->grants[i].source,
                      s->grants[i].target);
-    for (size_t i = 0; i < s->create.ngrants; i++) {
+    for (size_t i = 0; i < s->create.files.ngrants; i++) {
         if (s->grants[i].rw)
             s->had[i] = guarded_there(s->grants[i].source);
         else

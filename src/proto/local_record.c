@@ -82,14 +82,15 @@ static uint64_t choose_limit(uint64_t asked, uint64_t usual)
 local_meta cay__local_meta_first(cay_level level, const cay_create *s)
 {
     local_meta m = { .state = CAY_RUNNING, .created_ms = cay__clock_ms() };
-    m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) |
-              (s->ephemeral ? LOCAL_EPHEMERAL : 0);
-    if (s->idle_ms == CAY_UNLIMITED)
+    m.flags = (s->life.on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) |
+              (s->life.ephemeral ? LOCAL_EPHEMERAL : 0);
+    if (s->life.idle_ms == CAY_UNLIMITED)
         m.idle_ms = 0;
     else
-        m.idle_ms = s->idle_ms;
-    if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
-        m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
+        m.idle_ms = s->life.idle_ms;
+    if (s->life.ttl_ms && s->life.ttl_ms != CAY_UNLIMITED)
+        m.deadline_boot =
+            cay__boot_ms() + (int64_t)CAY_MIN(s->life.ttl_ms, (uint64_t)INT64_MAX / 4);
     m.level = level;
     if (s->limits.nofile == CAY_UNLIMITED)
         m.nofile = 0;

@@ -6,12 +6,12 @@
 int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
-    c->sudo = true;
+    c->isolation.sudo = true;
     int rc = cay_client_create(r->client, &r->call, c, out, &why);
     /* One id has nobody to become, and some providers have one user only. */
     if (rc < 0 && (cay_err_is(&why, CAY_REASON_USER_NOT_MAPPED) ||
                    cay_err_is(&why, CAY_REASON_NOT_SUPPORTED))) {
-        c->sudo = false;
+        c->isolation.sudo = false;
         return cay_client_create(r->client, &r->call, c, out, err);
     }
     if (rc < 0 && err)

@@ -87,9 +87,9 @@ static void jump(const char *name, int64_t ahead)
 {
     cay_err err = CAY_ERR_INIT;
     cay_exit end = { .size = sizeof end };
-    cay_create ttl = { .size = sizeof ttl, .ttl_ms = LIFE },
-               idle = { .size = sizeof idle, .idle_ms = LIFE };
-    cay_create local = { .size = sizeof local, .ttl_ms = LIFE, .provider = "local" };
+    cay_create ttl = { .size = sizeof ttl, .life.ttl_ms = LIFE },
+               idle = { .size = sizeof idle, .life.idle_ms = LIFE };
+    cay_create local = { .size = sizeof local, .life.ttl_ms = LIFE, .provider = "local" };
     cay_spawn s = { .size = sizeof s,
                     .argv = (const char *[]){ "sleep", "30", NULL },
                     .timeout_ms = LIMIT };

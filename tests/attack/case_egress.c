@@ -32,7 +32,7 @@ static void lab_begin(void)
 
 static cay_sandbox *box_with(const char *policy)
 {
-    cay_create spec = { .size = sizeof spec, .net = policy };
+    cay_create spec = { .size = sizeof spec, .net.policy = policy };
     if (!getenv("NETLAB")) {
         skip("it needs an internet of its own: tests/attack/run-net, or the test attack-net-MODE");
         return NULL;

@@ -163,7 +163,7 @@ static void s12_readonly(void)
     mkdir(sub, 0777);
     chmod(sub, 0777);
     cay_grant g = { .source = dir, .target = "/grant" };
-    cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
+    cay_create spec = { .size = sizeof spec, .files.grants = &g, .files.ngrants = 1 };
     cay_sandbox *sb = box_new(&spec);
     inside(sb, NULL, "readonly", "/grant", NULL);
     if (W.mode & MANY_IDS)
@@ -212,7 +212,7 @@ static void s12_refused(void)
     const char *never[] = { W.home,  W.dir,        boxes,         link,   W.sockets,  "/",
                             "/proc", "/proc/self", "/sys/kernel", "/dev", "/dev/pts", "/dev/null" };
     cay_grant g = { .target = "/grant", .rw = true };
-    cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
+    cay_create spec = { .size = sizeof spec, .files.grants = &g, .files.ngrants = 1 };
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         g.source = never[i];
         int rc = cay_client_create(W.client, within(10000), &spec, &sb, &err);
@@ -282,7 +282,7 @@ static void s12_checkout(void)
     snprintf(b, sizeof b, "%s/b", dir);
     cay_grant g[] = { { .source = a, .target = "/a", .rw = true },
                       { .source = b, .target = "/b", .rw = true } };
-    cay_create spec = { .size = sizeof spec, .grants = g, .ngrants = 2 };
+    cay_create spec = { .size = sizeof spec, .files.grants = g, .files.ngrants = 2 };
     cay_sandbox *sb = box_new(&spec);
     command(sb, NULL, attack_on, NULL, 0);
     if (W.mode & MANY_IDS)
@@ -340,7 +340,7 @@ static void s14_propagation(void)
     mkdir(sub, 0777);
     chmod(sub, 0777);
     cay_grant g = { .source = dir, .target = "/grant", .rw = true };
-    cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
+    cay_create spec = { .size = sizeof spec, .files.grants = &g, .files.ngrants = 1 };
     cay_sandbox *sb = box_new(&spec), *later;
     if (!as_host("mount %s", sub))
         give_up("the host cannot mount");
@@ -412,7 +412,7 @@ static void s17_template(void)
             give_up("%s: %s", link, strerror(errno));
         cay_err err = CAY_ERR_INIT;
         cay_sandbox *sb = NULL;
-        cay_create spec = { .size = sizeof spec, .root = root };
+        cay_create spec = { .size = sizeof spec, .from.root = root };
         int rc = cay_client_create(W.client, within(20000), &spec, &sb, &err);
         CHECK(rc < 0 || lies[i].may_work, "a template whose /%s is a link to %s is accepted",
               lies[i].link, lies[i].to);

@@ -199,14 +199,14 @@ static void s34_closed(void)
         return;
     }
     /* A policy that cannot be read: no sandbox, and no change of one. */
-    cay_create bad = { .size = sizeof bad, .net = "cay-net 1\nmode rules\nrule a..b\n" };
+    cay_create bad = { .size = sizeof bad, .net.policy = "cay-net 1\nmode rules\nrule a..b\n" };
     cay_sandbox *none = NULL;
     CHECK(cay_client_create(W.client, within(20000), &bad, &none, &err) < 0,
           "a sandbox was made with a broken policy");
     if (cay_sandbox_set_policy(sb, within(10000), "cay-net 1\nmode rules\nrule nobody.test\n",
                                &revision, &err) < 0)
         give_up("policy: %s", err.msg);
-    CHECK(cay_sandbox_set_policy(sb, within(10000), bad.net, NULL, &err) < 0,
+    CHECK(cay_sandbox_set_policy(sb, within(10000), bad.net.policy, NULL, &err) < 0,
           "a broken policy was accepted");
     egress_is_nobody();
     for (unsigned i = 0; i < many(40); i++) {

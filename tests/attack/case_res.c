@@ -16,7 +16,8 @@ static bool holds(cay_sandbox *sb, const char *feature)
     note("%s is %s here", feature, state);
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *never = NULL;
-    cay_create spec = { .size = sizeof spec, .require = (const char *const[]){ feature, NULL } };
+    cay_create spec = { .size = sizeof spec,
+                        .isolation.require = (const char *const[]){ feature, NULL } };
     int rc = cay_client_create(W.client, within(20000), &spec, &never, &err);
     /* Refused by name, or made such that it holds. */
     CHECK((rc == CAY_EISOLATION && strstr(err.msg, feature)) ||
@@ -175,7 +176,7 @@ static const char *const quota[] = { "disk-quota", NULL };
 static bool can_require(cay_create *spec)
 {
     cay_sandbox *sb = NULL;
-    spec->require = quota;
+    spec->isolation.require = quota;
     if (cay_client_create(W.client, within(20000), spec, &sb, NULL) < 0)
         return false;
     box_remove(sb);

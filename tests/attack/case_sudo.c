@@ -4,7 +4,7 @@
 
 static cay_sandbox *box(void)
 {
-    cay_create c = { .size = sizeof c, .sudo = true };
+    cay_create c = { .size = sizeof c, .isolation.sudo = true };
     return box_new(&c);
 }
 
@@ -127,7 +127,7 @@ static void s89_single(void)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    cay_create c = { .size = sizeof c, .sudo = true };
+    cay_create c = { .size = sizeof c, .isolation.sudo = true };
     int rc = cay_client_create(W.client, within(20000), &c, &sb, &err);
     CHECK(rc == CAY_EINVAL && !strcmp(err.reason, "user_not_mapped"), "one id, and sudo is %s: %s",
           cay_code_name(rc), err.msg);

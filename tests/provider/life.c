@@ -207,7 +207,7 @@ static void time_to_live_ends_it(void **state)
     NEED(wait);
     NEED(extend);
     ERR;
-    cay_create c = { .size = sizeof c, .ttl_ms = 400 };
+    cay_create c = { .size = sizeof c, .life.ttl_ms = 400 };
     int64_t t = cay__now_ms();
     cay_sandbox *sb = box_new(&c);
     cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", marked("@22")) });
@@ -231,7 +231,7 @@ static void idle_time_ends_it_but_not_while_used(void **state)
     (void)state;
     NEED(wait);
     NEED(extend);
-    cay_create c = { .size = sizeof c, .idle_ms = 500 };
+    cay_create c = { .size = sizeof c, .life.idle_ms = 500 };
     cay_sandbox *sb = box_new(&c);
     for (int i = 0; i < 5; i++) {
         poll(NULL, 0, 200);
@@ -250,7 +250,7 @@ static void expiry_may_pause(void **state)
     need_group();
     NEED(extend);
     ERR;
-    cay_create c = { .size = sizeof c, .ttl_ms = 300, .on_expiry = CAY_EXPIRE_PAUSE };
+    cay_create c = { .size = sizeof c, .life.ttl_ms = 300, .life.on_expiry = CAY_EXPIRE_PAUSE };
     cay_sandbox *sb = box_new(&c);
     cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("cat"), .stdin_mode = CAY_STDIN_PIPE });
     for (int i = 0; i < 200 && status(sb).state != CAY_PAUSED; i++)
@@ -462,11 +462,11 @@ static void what_cannot_be_enforced_is_refused(void **state)
     char id[CAY_ID_LEN + 1];
     void *box = NULL;
     cay__id_make(id, 'c');
-    cay_create c = { .size = sizeof c, .require = require };
+    cay_create c = { .size = sizeof c, .isolation.require = require };
     need("features to require", strcmp(S.ops->name, "memory") != 0);
     assert_true(S.ops->create(S.self, NULL, id, BOX(&c), &box, E) < 0);
     assert_non_null(strstr(e_.msg, "no-such-feature"));
-    c = (cay_create){ .size = sizeof c, .min_level = CAY_LEVEL_VM };
+    c = (cay_create){ .size = sizeof c, .isolation.min_level = CAY_LEVEL_VM };
     assert_int_equal(S.ops->create(S.self, NULL, id, BOX(&c), &box, E), CAY_EISOLATION);
     assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E),
                      CAY_EGONE); /* nothing was made */
@@ -502,16 +502,16 @@ static void a_policy_holds_or_is_refused_by_name(void **state)
     ERR;
     static const char first[] = "cay-net 1\nmode rules\nrule example.com\n",
                       second[] = "cay-net 1\nmode off\n";
-    cay_create c = { .size = sizeof c, .net = first };
+    cay_create c = { .size = sizeof c, .net.policy = first };
     if (!CAY__HAS(S.ops, policy)) {
         assert_int_equal(cay__net_check(&c, S.ops, E), CAY_ENOTSUP);
         assert_non_null(strstr(e_.msg, S.ops->name));
         return;
     }
     OK(cay__net_check(&c, S.ops, E));
-    c.net = "cay-net 1\nrule a.*.b\n";
+    c.net.policy = "cay-net 1\nrule a.*.b\n";
     assert_int_equal(cay__net_check(&c, S.ops, E), CAY_EINVAL);
-    c.net = first;
+    c.net.policy = first;
     cay_sandbox *sb = box_new(&c);
     char *text = NULL;
     size_t len = 0;

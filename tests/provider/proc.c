@@ -118,7 +118,7 @@ static void environment_is_from_empty_plus_what_is_asked(void **state)
     cay_result r = { .size = sizeof r };
     setenv("CAY_TEST_LEAK", "leaked", 1);
     cay_pair own[] = { { "COLOR", "blue" }, { "LINES2", "a\nb" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .env = own };
+    cay_create c = { .size = sizeof c, .process.env = own };
     cay_sandbox *sb = box_new(&c);
     sh_is(sb, "printf %s \"$COLOR|$LINES2|$CAY_TEST_LEAK|${PATH:+path}|${HOME:+home}\"",
           "blue|a\nb||path|home");

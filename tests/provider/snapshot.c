@@ -449,7 +449,7 @@ static void what_is_mounted_inside_moves_along(void **state)
     assert_int_equal(chmod(ro, 0755) + chmod(rw, 0777), 0);
     cay_grant g[] = { { .source = ro, .target = "/a b/deep" },
                       { .source = rw, .target = "/workspace/in", .rw = true } };
-    cay_create c = { .size = sizeof c, .grants = g, .ngrants = 2 };
+    cay_create c = { .size = sizeof c, .files.grants = g, .files.ngrants = 2 };
     cay_sandbox *sb = box_new(&c);
     sh_is(sb, "cat '/a b/deep/f'; echo 1 >in/w && cat in/w; echo x >before", "host\n1\n");
     const char *first = layer(0);
@@ -485,8 +485,8 @@ static void a_mount_point_is_where_it_is_and_not_behind_a_link(void **state)
     host_file(dir, "f", "host\n");
     assert_int_equal(chmod(dir, 0755), 0);
     cay_create c = { .size = sizeof c,
-                     .grants = &(cay_grant){ .source = dir, .target = "/workspace/d/in" },
-                     .ngrants = 1 };
+                     .files.grants = &(cay_grant){ .source = dir, .target = "/workspace/d/in" },
+                     .files.ngrants = 1 };
     const char *first = layer(0), *second = layer(1);
     cay_sandbox *sb = box_new(NULL);
     sh_is(sb, "ln -s /etc e && echo ok", "ok\n");
@@ -520,7 +520,7 @@ static void a_root_of_ones_own_can_be_snapshotted(void **state)
     assert_non_null(mkdtemp(root));
     assert_int_equal(chmod(root, 0755), 0);
     host_file(root, "base", "host");
-    cay_create c = { .size = sizeof c, .root = root };
+    cay_create c = { .size = sizeof c, .from.root = root };
     cay_sandbox *sb = box_new(&c);
     snprintf(id, sizeof id, "%s", sb->id);
     put(sb, "/workspace/a", "1");
@@ -554,7 +554,7 @@ static void a_directory_copied_on_write_is_copied(void **state)
     NEED_SHELL();
     char dir[] = "/tmp/cay-on-XXXXXX";
     assert_non_null(mkdtemp(dir));
-    cay_create c = { .size = sizeof c, .on = dir };
+    cay_create c = { .size = sizeof c, .from.directory = dir };
     cay_sandbox *sb = box_new(&c);
     cay_snapped out = { .size = sizeof out };
     put(sb, "a", "1");

@@ -460,7 +460,7 @@ static int create(void *self, const cay_call *call, const char *id, const cay_bo
     const cay_create *c = spec->create;
     memory *m = self;
     (void)call;
-    if (c->min_level > CAY_LEVEL_NONE)
+    if (c->isolation.min_level > CAY_LEVEL_NONE)
         return cay_fail_why(err, CAY_EISOLATION, "level", "provider memory gives level 0 (none)");
     pthread_mutex_lock(&memory_lock);
     mbox *b = box_find(m, id);

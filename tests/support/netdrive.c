@@ -93,7 +93,8 @@ static int verb(cay__native *n, int argc, char **argv, cay_err *err)
     }
     if (!strcmp(argv[1], "create")) {
         char id[CAY_WIRE_ID];
-        cay_create spec = { .size = sizeof spec, .net = argc > 2 && slurp(argv[2]) ? text : NULL };
+        cay_create spec = { .size = sizeof spec,
+                            .net.policy = argc > 2 && slurp(argv[2]) ? text : NULL };
         cay__id_make(id, 'c');
         CAY_TRY(cay__nbox_create(n, NULL, id, &(cay_box_spec){ .create = &spec }, false, &b, err));
         puts(id);

@@ -58,7 +58,7 @@ static cay_sandbox *make(cay_create c, const char *note)
 {
     cay_sandbox *sb = NULL;
     c.size = sizeof c;
-    c.min_level = CAY_LEVEL_ROOTLESS; /* no stand-in */
+    c.isolation.min_level = CAY_LEVEL_ROOTLESS; /* no stand-in */
     if (!OK(cay_client_create(client, CALL, &c, &sb, E), "create"))
         return NULL;
     if (note)
@@ -248,7 +248,7 @@ static void throw_away(bool together)
 {
     cay_exit x;
     cay_sandbox *sb =
-        together ? make_with_command() : make((cay_create){ .ephemeral = true }, NULL);
+        together ? make_with_command() : make((cay_create){ .life.ephemeral = true }, NULL);
     cay_proc *p = sb ? spawn(sb, (cay_spawn){ .shell = "sleep 0.1; exit 4", .tty = true }) : NULL;
     if (getenv("CAY_FAULT") && strstr(getenv("CAY_FAULT"), "client.claim"))
         tell(SIGKILL); /* the next keeper must learn whose it is */
@@ -336,7 +336,7 @@ static void filled(void)
     bool there = false;
     snprintf(text, sizeof text, "{\"entries\":{\"f\":{\"type\":\"file\",\"content\":\"%d-%lld\"}}}",
              (int)getpid(), (long long)cay__now_us());
-    cay_sandbox *sb = make((cay_create){ .manifest = text }, NULL);
+    cay_sandbox *sb = make((cay_create){ .manifest.text = text }, NULL);
     if (sb && OK(cay_file_exists(sb, CALL, "f", &there, E), "exists") && !there)
         ledger_note("bad manifest: its file is not there");
     cay_sandbox_unref(sb);
@@ -390,7 +390,7 @@ static int run_client(int number)
     if (!service())
         return 1;
     cay_sandbox *a = make((cay_create){ 0 }, ""), *all = shared(0);
-    cay_sandbox *t = make((cay_create){ .ttl_ms = 60 }, "ttl");
+    cay_sandbox *t = make((cay_create){ .life.ttl_ms = 60 }, "ttl");
     cay_proc *late = a ? overdue(a, number == 0) : NULL;
     if (a) {
         leave(a, "echo hello; sleep 0.3; echo world; exit 5", 5, "hello\nworld\n");
@@ -427,9 +427,9 @@ static int run_client(int number)
                                     .source = "env:CRASH_KEY",
                                     .destination = "c.test" };
     setenv("CRASH_KEY", "a-value", 1);
-    cay_sandbox *c = make((cay_create){ .net = "cay-net 1\nmode rules\nrule c.test\n",
-                                        .secrets = &key,
-                                        .nsecrets = 1 },
+    cay_sandbox *c = make((cay_create){ .net.policy = "cay-net 1\nmode rules\nrule c.test\n",
+                                        .net.secrets = &key,
+                                        .net.nsecrets = 1 },
                           "");
     if (c)
         take_away(c);
@@ -530,7 +530,7 @@ static int see_snapshot(const cay_snapshot *s, void *arg)
     char *data = NULL;
     size_t n = 0;
     (void)arg;
-    cay_create c = { .size = sizeof c, .from = s->id };
+    cay_create c = { .size = sizeof c, .from.snapshot = s->id };
     if (!OK(cay_client_create(client, CALL, &c, &sb, E), "create from a snapshot"))
         return 0;
     if (cay_file_get(sb, CALL, "stamp", 4096, &data, &n, NULL) == 0)

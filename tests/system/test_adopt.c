@@ -155,7 +155,7 @@ static cay_sandbox *make(cay_create c)
 {
     cay_sandbox *sb = NULL;
     c.size = sizeof c;
-    c.min_level = CAY_LEVEL_ROOTLESS;
+    c.isolation.min_level = CAY_LEVEL_ROOTLESS;
     OK(cay_client_create(client, CALL(20000), &c, &sb, E));
     return sb;
 }
@@ -360,10 +360,11 @@ static bool has_stopped(void *arg)
 static void deadlines_still_fire(void **state)
 {
     (void)state;
-    stopped ttl = { make((cay_create){ .ttl_ms = 2500 }), "" },
-            idle = { make((cay_create){ .idle_ms = 1200 }), "" };
-    cay_sandbox *busy = make((cay_create){ .idle_ms = 1200 }),
-                *pause = make((cay_create){ .ttl_ms = 1500, .on_expiry = CAY_EXPIRE_PAUSE });
+    stopped ttl = { make((cay_create){ .life.ttl_ms = 2500 }), "" },
+            idle = { make((cay_create){ .life.idle_ms = 1200 }), "" };
+    cay_sandbox *busy = make((cay_create){ .life.idle_ms = 1200 }),
+                *pause =
+                    make((cay_create){ .life.ttl_ms = 1500, .life.on_expiry = CAY_EXPIRE_PAUSE });
     cay_proc *p = spawn(busy, (cay_spawn){ .shell = "sleep 4" });
     kill_keeper();
     assert_int_equal(state_of(busy, NULL, NULL),
@@ -613,7 +614,7 @@ static void a_helper_that_dies_is_replaced(void **state)
         another a = { { pid, roles[i] }, 0 };
         a.old = find_process(is_helper, &a.h);
         assert_true(a.old > 0);
-        stopped s = { make((cay_create){ .ttl_ms = 700 }), "" };
+        stopped s = { make((cay_create){ .life.ttl_ms = 700 }), "" };
         kill(a.old, SIGKILL);
         assert_true(support_until(has_another, &a, 5000));
         nap(900); /* nobody asks, and yet */
@@ -623,8 +624,8 @@ static void a_helper_that_dies_is_replaced(void **state)
         cay_grant g = { .source = dir, .target = "/mnt/g" };
         cay_sandbox *more[6];
         for (size_t k = 0; k < CAY_LEN(more); k++)
-            more[k] =
-                make((cay_create){ .grants = &g, .ngrants = k == 0 }); /* more than lay ready */
+            more[k] = make((cay_create){ .files.grants = &g,
+                                         .files.ngrants = k == 0 }); /* more than lay ready */
         assert_int_equal(run(more[0], "test -d /mnt/g"), 0);
         assert_int_equal(run(more[5], "exit 3"), 3);
         for (size_t k = 0; k < CAY_LEN(more); k++) {
@@ -651,7 +652,7 @@ static void a_grant_does_not_wait_for_removals(void **state)
     kill(sweeper, SIGSTOP); /* as one is that has a million files before it */
     OK(cay_sandbox_remove(old, CALL(20000), E));
     cay_grant g = { .source = dir, .target = "/mnt/g" };
-    cay_sandbox *sb = make((cay_create){ .grants = &g, .ngrants = 1 });
+    cay_sandbox *sb = make((cay_create){ .files.grants = &g, .files.ngrants = 1 });
     assert_int_equal(run(sb, "test -d /mnt/g"), 0);
     kill(sweeper, SIGCONT);
     OK(cay_sandbox_remove(sb, CALL(20000), E));
@@ -700,7 +701,7 @@ static void instance_of(int pid, char out[32])
 static _Noreturn void owner_main(int tell)
 {
     cay_open o = { .size = sizeof o, .home = home, .libexec = support_libexec() };
-    cay_create c = { .size = sizeof c, .ephemeral = true };
+    cay_create c = { .size = sizeof c, .life.ephemeral = true };
     cay_client *own = NULL;
     cay_sandbox *sb = NULL;
     int pid = 0;

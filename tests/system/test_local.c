@@ -177,7 +177,7 @@ static void it_leaves_when_its_directory_vanishes(void **state)
 static void an_ephemeral_one_leaves_nothing(void **state)
 {
     (void)state;
-    cay_sandbox *sb = box((cay_create){ .ephemeral = true });
+    cay_sandbox *sb = box((cay_create){ .life.ephemeral = true });
     char path[4096];
     int old = holder(sb);
     snprintf(path, sizeof path, "%s/local/%s", home, sb->id);

@@ -100,7 +100,7 @@ static int fake_start(void *self, const cay_call *call, const char *id, const ca
     pthread_mutex_lock(&lock);
     snprintf(fake.started, sizeof fake.started, "%s %s",
              spec->create->hostname ? spec->create->hostname : "-",
-             spec->create->workdir ? spec->create->workdir : "-");
+             spec->create->process.workdir ? spec->create->process.workdir : "-");
     pthread_mutex_unlock(&lock);
     return fake_make(self, id, box, err);
 }

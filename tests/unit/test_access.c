@@ -538,7 +538,7 @@ static cay_sandbox *make(cay_client *client, const char *tenant, const char *onc
 {
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
-    cay_create c = { .size = sizeof c, .tenant = tenant, .once = once };
+    cay_create c = { .size = sizeof c, .tenant = tenant, .idempotency_key = once };
     if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
@@ -638,11 +638,11 @@ static void one_that_asked_for_it_wakes(void **s)
     for (int asked = 0; asked < 2; asked++) {
         cay_sandbox *sb = NULL, *found = NULL;
         cay_info *info = NULL;
-        assert_int_equal(
-            cay_client_create(client, NULL,
-                              &(cay_create){ .size = sizeof(cay_create), .auto_resume = asked },
-                              &sb, &err),
-            0);
+        assert_int_equal(cay_client_create(
+                             client, NULL,
+                             &(cay_create){ .size = sizeof(cay_create), .life.auto_resume = asked },
+                             &sb, &err),
+                         0);
         assert_int_equal(cay_sandbox_pause(sb, NULL, &err), 0);
         assert_int_equal(
             cay_client_find_of(client, NULL, "default", cay_sandbox_id(sb), &found, &err), 0);

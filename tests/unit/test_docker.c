@@ -138,8 +138,8 @@ static void options_become_members(void **state)
     cay_grant grant = { .source = "/tmp", .target = "/data" };
     cay_pair labels[] = { { "team", "a" }, { CAY__DOCKER_OWNER, "stolen" }, { NULL, NULL } };
     cay_create c = { .size = sizeof c,
-                     .grants = &grant,
-                     .ngrants = 1,
+                     .files.grants = &grant,
+                     .files.ngrants = 1,
                      .labels = labels,
                      .limits = {
                          .memory = 1 << 20, .swap = CAY_UNLIMITED, .pids = CAY_UNLIMITED } };
@@ -239,7 +239,9 @@ static void the_users_group_is_told(void **state)
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay__docker_image image = { .config = json_pack("{s:s}", "User", rows[i].image) };
-        cay_create c = { .size = sizeof c, .user = rows[i].user, .group = rows[i].group };
+        cay_create c = { .size = sizeof c,
+                         .process.user = rows[i].user,
+                         .process.group = rows[i].group };
         assert_int_equal(cay__docker_config(&(cay_box_spec){ .create = &c }, &image, &b, &err), 0);
         assert_string_equal(b.data, rows[i].want);
         json_decref(image.config);
@@ -436,9 +438,9 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     } rows[] = {
         { { .limits.disk = 1 << 30 }, CAY_ENOTSUP, "disk_unsupported" },
         { { .limits.io_read = 1 << 20 }, CAY_ENOTSUP, "not_supported" },
-        { { .root = "/srv" }, CAY_ENOTSUP, "not_supported" },
-        { { .min_level = 3 }, CAY_EISOLATION, "level_missing" },
-        { { .require = want }, CAY_EISOLATION, "feature_missing" },
+        { { .from.root = "/srv" }, CAY_ENOTSUP, "not_supported" },
+        { { .isolation.min_level = 3 }, CAY_EISOLATION, "level_missing" },
+        { { .isolation.require = want }, CAY_EISOLATION, "feature_missing" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         assert_int_equal(cay__docker_check(&rows[i].c, &o, &engine, &err), rows[i].code);
@@ -490,7 +492,9 @@ static void the_user_is_not_root_unless_asked(void **state)
         cay_pair env[] = { { "A", "2" }, { NULL, NULL } };
         cay__docker_image image = { .config = json_pack("{s:s,s:[s,s]}", "User", rows[i].image,
                                                         "Env", "A=1", "=bad") };
-        const cay_create c = { .size = sizeof c, .user = rows[i].asked, .env = env };
+        const cay_create c = { .size = sizeof c,
+                               .process.user = rows[i].asked,
+                               .process.env = env };
         assert_int_equal(cay__docker_config(&(cay_box_spec){ .create = &c }, &image, &b, &err), 0);
         assert_string_equal(b.data, rows[i].want);
         assert_memory_equal(b.data + strlen(rows[i].want) + 1, "/workspace\0A=1\0A=2", 19);
@@ -842,7 +846,7 @@ static void what_a_request_opens_is_told(void **state)
         assert_int_equal(cay__docker_level(&engine, &again),
                          rows[i].opened ? CAY_LEVEL_NONE : CAY_LEVEL_PROCESS);
         /* And who asks for a wall does not get one with a hole. */
-        cay_create c = { .size = sizeof c, .min_level = CAY_LEVEL_PROCESS };
+        cay_create c = { .size = sizeof c, .isolation.min_level = CAY_LEVEL_PROCESS };
         assert_int_equal(cay__docker_check(&c, &o, &engine, &err),
                          rows[i].opened ? CAY_EISOLATION : 0);
     }
@@ -870,8 +874,8 @@ static void a_far_container_shows_nothing_of_the_host(void **state)
     assert_string_equal(json_string_value(json_array_get(json_object_get(j, "Cmd"), 1)), "far");
     json_decref(j);
     cay_grant g = { .source = "/usr", .target = "/mnt" };
-    c.grants = &g;
-    c.ngrants = 1;
+    c.files.grants = &g;
+    c.files.ngrants = 1;
     assert_int_equal(cay__docker_spec(&c, &o, &image, &engine, &at, &j, &err), CAY_ENOTSUP);
     assert_string_equal(err.reason, "engine_remote");
     cay__docker_image_clear(&image);

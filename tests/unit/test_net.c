@@ -49,8 +49,9 @@ static int net_create(void *self, const cay_call *call, const char *id, const ca
                       void **box, cay_err *err)
 {
     const cay_create *c = spec->create;
-    cay__str_copy(net.created, sizeof net.created, c->net ? c->net : "");
-    cay__str_copy(net.text, sizeof net.text, c->net ? c->net : "cay-net 1\nmode off\n");
+    cay__str_copy(net.created, sizeof net.created, c->net.policy ? c->net.policy : "");
+    cay__str_copy(net.text, sizeof net.text,
+                  c->net.policy ? c->net.policy : "cay-net 1\nmode off\n");
     return fake_create(self, call, id, spec, box, err);
 }
 
@@ -58,7 +59,7 @@ static int net_start(void *self, const cay_call *call, const char *id, const cay
                      void **box, cay_err *err)
 {
     const cay_create *c = spec->create;
-    cay__str_copy(net.started, sizeof net.started, c->net ? c->net : "");
+    cay__str_copy(net.started, sizeof net.started, c->net.policy ? c->net.policy : "");
     return fake_start(self, call, id, spec, box, err);
 }
 
@@ -106,7 +107,7 @@ static cay_sandbox *make(cay_client *client, const char *words)
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE char *text = words ? text_of(words) : NULL;
-    cay_create c = { .size = sizeof c, .net = text };
+    cay_create c = { .size = sizeof c, .net.policy = text };
     if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
@@ -169,10 +170,10 @@ static void providers_without_policy_refuse_by_name(void **st)
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE char *text = text_of("pypi"), *got = NULL;
-    cay_create c = { .size = sizeof c, .provider = "fake", .net = text };
+    cay_create c = { .size = sizeof c, .provider = "fake", .net.policy = text };
     assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), CAY_ENOTSUP);
     assert_non_null(strstr(err.msg, "provider fake"));
-    c.net = NULL;
+    c.net.policy = NULL;
     assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
     assert_int_equal(cay_sandbox_set_policy(sb, NULL, text, NULL, &err), CAY_ENOTSUP);
     assert_non_null(strstr(err.msg, "provider fake"));
@@ -183,7 +184,7 @@ static void providers_without_policy_refuse_by_name(void **st)
     assert_int_equal(cay_net_fetch_open(sb, "https://example.com", &f, &err), CAY_ENOTSUP);
     /* A bad one is refused whole, with nothing made. */
     c.provider = "net";
-    c.net = "cay-net 1\nrule exa mple\n";
+    c.net.policy = "cay-net 1\nrule exa mple\n";
     cay_sandbox *none = NULL;
     assert_int_equal(cay_client_create(client, NULL, &c, &none, &err), CAY_EINVAL);
     assert_null(none);

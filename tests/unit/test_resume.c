@@ -87,7 +87,7 @@ static void one_that_is_gone_is_made_again(void **s)
     cay_pair env[] = { { "A", "b" }, { NULL, NULL } },
              labels[] = { { "team", "red" }, { NULL, NULL } };
     cay_sandbox *sb = make((cay_create){
-                    .name = "web", .env = env, .labels = labels, .metadata = "{\"k\":1}" }),
+                    .name = "web", .process.env = env, .labels = labels, .metadata = "{\"k\":1}" }),
                 *again = NULL;
     cay_resumed how = 0;
     cay_info *info = NULL;

@@ -60,9 +60,9 @@ static int on_put(void *box, const cay_call *call, const char *path, const void 
 
 static void note_spec(const cay_create *c)
 {
-    cay__str_copy(got.created_net, sizeof got.created_net, c->net ? c->net : "");
+    cay__str_copy(got.created_net, sizeof got.created_net, c->net.policy ? c->net.policy : "");
     got.env[0] = 0;
-    for (const cay_pair *e = c->env; e && e->key; e++) {
+    for (const cay_pair *e = c->process.env; e && e->key; e++) {
         size_t n = strlen(got.env);
         snprintf(got.env + n, sizeof got.env - n, "%s=%s\n", e->key, e->value);
     }
@@ -156,7 +156,9 @@ static void values_come_from_sources_and_stay_nowhere(void **st)
                        { "C", "cmd:mine", "git.example,basic:me" },
                        { "A", "env:TEST_SECRET", "api.example/c" } };
     const cay_pair env[] = { { "PIP_CERT", "/own" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .net = NET, .secrets = s, .nsecrets = 4, .env = env };
+    cay_create c = {
+        .size = sizeof c, .net.policy = NET, .net.secrets = s, .net.nsecrets = 4, .process.env = env
+    };
     if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     assert_non_null(memmem(got.values, got.len, SENTINEL "-env", strlen(SENTINEL "-env")));
@@ -244,16 +246,16 @@ static void bad_secrets_make_nothing(void **st)
         cay_err err = CAY_ERR_INIT;
         cay_create c = { .size = sizeof c,
                          .provider = cases[i].provider,
-                         .net = cases[i].net,
-                         .secrets = cases[i].s,
-                         .nsecrets = cases[i].s[1].name ? 2 : 1 };
+                         .net.policy = cases[i].net,
+                         .net.secrets = cases[i].s,
+                         .net.nsecrets = cases[i].s[1].name ? 2 : 1 };
         int rc = cay_client_create(client, NULL, &c, &sb, &err);
         if (rc >= 0 || strcmp(err.reason, cases[i].reason) != 0)
             fail_msg("%zu: %d %s: %s", i, rc, err.reason, err.msg);
     }
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    cay_create bound = { .size = sizeof bound, .net = NET "bind Z api.example\n" };
+    cay_create bound = { .size = sizeof bound, .net.policy = NET "bind Z api.example\n" };
     assert_int_equal(cay_client_create(client, NULL, &bound, &sb, &err), CAY_ENOENT);
     assert_string_equal(err.reason, "secret_unknown");
     cay_client_close(client);
@@ -289,7 +291,7 @@ static void stored_secrets_need_their_key(void **st)
     assert_int_equal(n, 1);
     assert_false(found_in(home, SENTINEL));
     cay_secret s = { "A", "store:TOKEN", "api.example" };
-    cay_create c = { .size = sizeof c, .net = NET, .secrets = &s, .nsecrets = 1 };
+    cay_create c = { .size = sizeof c, .net.policy = NET, .net.secrets = &s, .net.nsecrets = 1 };
     if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     assert_non_null(memmem(got.values, got.len, SENTINEL, strlen(SENTINEL)));

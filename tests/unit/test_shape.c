@@ -125,7 +125,7 @@ static void what_is_scope_admins_is_refused_of_others(void **state)
     assert_string_equal(err.reason, "admin_only");
     assert_int_equal(read_create(&mem, "{\"root\":null,\"mounts\":[]}", 0, &b, &err), 0);
     assert_int_equal(read_create(&mem, "{\"root\":\"/\"}", CAY__F_ADMIN, &b, &err), 0);
-    assert_string_equal(b.c.root, "/");
+    assert_string_equal(b.c.from.root, "/");
     cay__arena_clear(&mem);
 }
 

@@ -122,7 +122,7 @@ static void bad_requests_are_refused_by_name(void **s)
     (void)s;
     char id[CAY_ID_LEN + 1];
     cay_snapshot *snap = NULL;
-    cay_sandbox *sb = make((cay_create){ 0 }), *gone = make((cay_create){ .ephemeral = true }),
+    cay_sandbox *sb = make((cay_create){ 0 }), *gone = make((cay_create){ .life.ephemeral = true }),
                 *other = NULL;
     cay_snapshot_spec l = { .size = sizeof l, .label = "base" },
                       bad = { .size = sizeof bad, .label = "a b" },
@@ -144,11 +144,11 @@ static void bad_requests_are_refused_by_name(void **s)
     FAILS(cay_client_snapshot(client, NULL, "s", &snap, &err), CAY_EINVAL, "snapshot_ambiguous");
     FAILS(cay_snapshot_remove(client, NULL, "nosuch", NULL, &err), CAY_ENOENT,
           "snapshot_not_found");
-    cay_create from = { .size = sizeof from, .from = "base", .template_ = "other" };
+    cay_create from = { .size = sizeof from, .from.snapshot = "base", .from.template_ = "other" };
     FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_template");
-    from = (cay_create){ .size = sizeof from, .from = "base", .provider = "local" };
+    from = (cay_create){ .size = sizeof from, .from.snapshot = "base", .provider = "local" };
     FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_provider");
-    from = (cay_create){ .size = sizeof from, .checkpoint = 2, .ephemeral = true };
+    from = (cay_create){ .size = sizeof from, .life.checkpoints = 2, .life.ephemeral = true };
     FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_ephemeral");
     FAILS(cay_client_fork(client, NULL, "nosuch", NULL, NULL, NULL, &err), CAY_ENOENT,
           "fork_not_found");
@@ -193,7 +193,7 @@ static void a_stopped_sandbox_is_snapshotted_and_stays_stopped(void **s)
     OK(cay_sandbox_describe(sb, NULL, &info, &err));
     assert_int_equal(info->state, CAY_STOPPED);
     cay_info_free(info);
-    cay_sandbox *on = make((cay_create){ .from = id });
+    cay_sandbox *on = make((cay_create){ .from.snapshot = id });
     assert_string_equal(text_of(on, "a"), "kept");
     cay_sandbox_unref(on);
     cay_sandbox_unref(sb);
@@ -217,8 +217,8 @@ static void forks_are_alike_and_apart(void **s)
     forks f = { 0 };
     cay_pair labels[] = { { "team", "red" }, { NULL, NULL } };
     cay_fork how = { .size = sizeof how, .n = 3, .name = "twin" };
-    cay_sandbox *sb =
-        make((cay_create){ .labels = labels, .hostname = "hut", .workdir = "/w", .name = "first" });
+    cay_sandbox *sb = make((cay_create){
+        .labels = labels, .hostname = "hut", .process.workdir = "/w", .name = "first" });
     put(sb, "/a", "one");
     OK(cay_file_mkdir(sb, NULL, "/etc", 0755, true, &err));
     put(sb, "/etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -310,7 +310,7 @@ static void undo_goes_back_and_further_back(void **s)
     take(else_, "other", other);
     FAILS(cay_sandbox_undo(sb, NULL, "other", NULL, &err), CAY_EINVAL, "snapshot_foreign");
     /* A fork may go back to what it came from. */
-    cay_sandbox *twin = make((cay_create){ .from = two });
+    cay_sandbox *twin = make((cay_create){ .from.snapshot = two });
     put(twin, "a", "5");
     OK(cay_sandbox_undo(twin, NULL, NULL, NULL, &err));
     assert_string_equal(text_of(twin, "a"), "4");
@@ -330,7 +330,7 @@ static void undo_goes_back_and_further_back(void **s)
 static void one_undo_takes_one_command_back(void **s)
 {
     (void)s;
-    cay_sandbox *sb = make((cay_create){ .checkpoint = 3 });
+    cay_sandbox *sb = make((cay_create){ .life.checkpoints = 3 });
     assert_int_equal(count(NULL), 1);
     for (int i = 1; i <= 2; i++) {
         put(sb, "a", i == 1 ? "1" : "2");
@@ -361,7 +361,7 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
 {
     (void)s;
     char id[CAY_ID_LEN + 1];
-    cay_sandbox *sb = make((cay_create){ .checkpoint = 2, .name = "box" }), *again = NULL;
+    cay_sandbox *sb = make((cay_create){ .life.checkpoints = 2, .name = "box" }), *again = NULL;
     run(sb, "true");
     put(sb, "a", "good");
     take(sb, "good", id);
@@ -598,7 +598,7 @@ static void leases_hold_the_layers_of_those_without_record(void **s)
     bool deferred = false;
     cay_sandbox *sb = make((cay_create){ 0 });
     take(sb, "base", id);
-    cay_sandbox *on = make((cay_create){ .from = "base", .ephemeral = true });
+    cay_sandbox *on = make((cay_create){ .from.snapshot = "base", .life.ephemeral = true });
     OK(cay_sandbox_remove(sb, NULL, &err));
     cay_sandbox_unref(sb);
     OK(cay_snapshot_remove(client, NULL, "base", &deferred, &err));
@@ -661,7 +661,7 @@ static void a_workspace_of_sealed_layers_is_exported(void **s)
     put(sb, "/workspace/a", "text");
     take(sb, NULL, id);
     cay_create theirs = {
-        .size = sizeof theirs, .provider = "sealed", .from = id, .ephemeral = true
+        .size = sizeof theirs, .provider = "sealed", .from.snapshot = id, .life.ephemeral = true
     };
     FAILS(cay_client_create(client, NULL, &theirs, &own, &err), CAY_EINVAL, "tenant_ephemeral");
     const cay_export x = { .size = sizeof x, .ref = id, .format = "tar" };

@@ -37,55 +37,55 @@ static void every_field_comes_back(void **st)
     const cay_create c = {
         .size = sizeof c,
         .provider = "native",
-        .template_ = "host",
-        .root = "/r",
+        .from.template_ = "host",
+        .from.root = "/r",
         .name = "n",
         .hostname = "h",
-        .user = "u",
-        .workdir = "/w",
-        .env = env,
+        .process.user = "u",
+        .process.workdir = "/w",
+        .process.env = env,
         .labels = labels,
         .metadata = "{\"a\":[1]}",
-        .grants = grants,
-        .ngrants = 2,
+        .files.grants = grants,
+        .files.ngrants = 2,
         .limits = { 1, 2, 3, 4, 5, 6, 7, 8, CAY_UNLIMITED },
-        .min_level = 2,
-        .require = require,
-        .ttl_ms = 9,
-        .idle_ms = CAY_UNLIMITED,
-        .on_expiry = CAY_EXPIRE_PAUSE,
-        .no_pin = true,
-        .durable = true,
-        .net = "cay-net 1\nmode rules\nrule example.com\n",
+        .isolation.min_level = 2,
+        .isolation.require = require,
+        .life.ttl_ms = 9,
+        .life.idle_ms = CAY_UNLIMITED,
+        .life.on_expiry = CAY_EXPIRE_PAUSE,
+        .isolation.no_pin = true,
+        .life.durable = true,
+        .net.policy = "cay-net 1\nmode rules\nrule example.com\n",
     };
     cay__spec *s = read_back(&c);
     const cay_create *r = &s->create;
     assert_string_equal(r->provider, "native");
-    assert_string_equal(r->template_, "host");
-    assert_string_equal(r->root, "/r");
+    assert_string_equal(r->from.template_, "host");
+    assert_string_equal(r->from.root, "/r");
     assert_string_equal(r->name, "n");
     assert_string_equal(r->hostname, "h");
-    assert_string_equal(r->user, "u");
-    assert_string_equal(r->workdir, "/w");
-    assert_string_equal(r->net, c.net);
+    assert_string_equal(r->process.user, "u");
+    assert_string_equal(r->process.workdir, "/w");
+    assert_string_equal(r->net.policy, c.net.policy);
     for (int i = 0; i < 3; i++) {
-        assert_string_equal(r->env[i].key, env[i].key);
-        assert_string_equal(r->env[i].value, env[i].value);
+        assert_string_equal(r->process.env[i].key, env[i].key);
+        assert_string_equal(r->process.env[i].value, env[i].value);
     }
-    assert_null(r->env[3].key);
+    assert_null(r->process.env[3].key);
     assert_string_equal(r->labels[0].value, labels[0].value);
     assert_string_equal(r->metadata, c.metadata);
-    assert_int_equal(r->ngrants, 2);
-    assert_true(r->grants[0].rw && !r->grants[1].rw);
-    assert_string_equal(r->grants[1].source, "/d\xfe");
+    assert_int_equal(r->files.ngrants, 2);
+    assert_true(r->files.grants[0].rw && !r->files.grants[1].rw);
+    assert_string_equal(r->files.grants[1].source, "/d\xfe");
     assert_memory_equal(&r->limits, &c.limits, sizeof c.limits);
-    assert_int_equal(r->min_level, 2);
-    assert_string_equal(r->require[1], "memory-limit");
-    assert_null(r->require[2]);
-    assert_int_equal(r->ttl_ms, 9);
-    assert_true(r->idle_ms == CAY_UNLIMITED);
-    assert_int_equal(r->on_expiry, CAY_EXPIRE_PAUSE);
-    assert_true(r->no_pin && r->durable && !r->ephemeral);
+    assert_int_equal(r->isolation.min_level, 2);
+    assert_string_equal(r->isolation.require[1], "memory-limit");
+    assert_null(r->isolation.require[2]);
+    assert_int_equal(r->life.ttl_ms, 9);
+    assert_true(r->life.idle_ms == CAY_UNLIMITED);
+    assert_int_equal(r->life.on_expiry, CAY_EXPIRE_PAUSE);
+    assert_true(r->isolation.no_pin && r->life.durable && !r->life.ephemeral);
     cay__spec_free(s);
 }
 
@@ -94,12 +94,12 @@ static void nothing_comes_back_as_nothing(void **st)
     (void)st;
     const cay_create c = { .size = sizeof c, .provider = "native" };
     cay__spec *s = read_back(&c);
-    assert_null(s->create.template_);
-    assert_null(s->create.env);
+    assert_null(s->create.from.template_);
+    assert_null(s->create.process.env);
     assert_null(s->create.name);
     assert_null(s->create.metadata);
     assert_null(s->create.labels[0].key);
-    assert_int_equal(s->create.ngrants, 0);
+    assert_int_equal(s->create.files.ngrants, 0);
     assert_int_equal(s->create.limits.memory, 0);
     cay__limits_fill(&s->create.limits);
     assert_true(s->create.limits.memory == 2ull << 30 && s->create.limits.io_read == CAY_UNLIMITED);
@@ -147,7 +147,7 @@ static void too_long_a_request_is_refused(void **st)
         };
     env[12] = (cay_pair){ NULL, NULL };
     CAY_AUTOFREE char *text = NULL;
-    const cay_create c = { .size = sizeof c, .env = env };
+    const cay_create c = { .size = sizeof c, .process.env = env };
     assert_int_equal(cay__spec_text(&(cay__spec){ .create = c }, &text, NULL), CAY_ETOOBIG);
 }
 

@@ -50,7 +50,7 @@ static void a_sound_one_is_read(void **s)
     assert_true(st->ready);
     assert_null(st->manifest);
     assert_string_equal(st->spec->create.hostname, "hut");
-    assert_string_equal(st->spec->create.env[0].value, "b");
+    assert_string_equal(st->spec->create.process.env[0].value, "b");
     assert_string_equal(st->spec->create.labels[0].value, "red");
     assert_int_equal(st->spec->create.limits.memory, 1 << 28);
     assert_int_equal(cay__state_match(st, NULL, NULL, &err), 0);
@@ -256,7 +256,7 @@ static void root_is_asked_for(void **s)
         assert_int_equal(parse(o, &st, &err), 0);
         assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL);
         assert_non_null(strstr(err.msg, "--user root"));
-        with.user = "root";
+        with.process.user = "root";
         assert_int_equal(cay__state_match(st, &with, NULL, &err), 0);
         cay__state_free(st);
     }
@@ -293,15 +293,15 @@ static void what_was_left_out_is_asked_for(void **s)
     cay_secret sec = { "T", "env:T", "a.test" };
     cay_pair env[] = { { "E", "1" }, { NULL, NULL } };
     cay_create with = { .size = sizeof with,
-                        .root = "/r",
-                        .net = "cay-net 1\nmode all\n",
-                        .grants = &g,
-                        .ngrants = 1,
-                        .volumes = &v,
-                        .nvolumes = 1,
-                        .secrets = &sec,
-                        .nsecrets = 1,
-                        .env = env,
+                        .from.root = "/r",
+                        .net.policy = "cay-net 1\nmode all\n",
+                        .files.grants = &g,
+                        .files.ngrants = 1,
+                        .files.volumes = &v,
+                        .files.nvolumes = 1,
+                        .net.secrets = &sec,
+                        .net.nsecrets = 1,
+                        .process.env = env,
                         .limits.memory = CAY_UNLIMITED };
     assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL); /* it was writable */
     g.rw = true;

@@ -337,34 +337,36 @@ static void request_takes_over_what_the_template_says(void **state)
            "srv\",\"limits\":{\"memory\":1000000,\"pids\":7}}",
            true);
     const cay_pair env[] = { { "B", "mine" }, { NULL, NULL } };
-    cay__spec s = { .create = { .template_ = "app:1", .env = env, .limits = { .pids = 9 } },
-                    .template_config = "{not read",
-                    .box.template_id = "x",
-                    .mem = &mem };
+    cay__spec s = {
+        .create = { .from.template_ = "app:1", .process.env = env, .limits = { .pids = 9 } },
+        .template_config = "{not read",
+        .box.template_id = "x",
+        .mem = &mem
+    };
     const cay_create *c = &s.create;
     OK(cay__template_prepare(client, NULL, &s, &err));
-    assert_string_equal(c->template_, "image");
+    assert_string_equal(c->from.template_, "image");
     assert_string_equal(s.box.template_id, id);
     assert_string_equal(s.box.template_name, "app:1");
-    assert_string_equal(c->user, "web");
-    assert_string_equal(c->workdir, "/srv");
+    assert_string_equal(c->process.user, "web");
+    assert_string_equal(c->process.workdir, "/srv");
     assert_int_equal(s.box.nlayers, 1);
     assert_int_equal(c->limits.memory, 1000000);
     assert_int_equal(c->limits.pids, 9);
-    assert_string_equal(c->env[0].key, "A");
-    assert_string_equal(c->env[1].value, "mine");
-    assert_null(c->env[2].key);
+    assert_string_equal(c->process.env[0].key, "A");
+    assert_string_equal(c->process.env[1].value, "mine");
+    assert_null(c->process.env[2].key);
     cay__spec plain = { .template_config = "x",
                         .box = { .template_id = "y", .template_name = "z" },
                         .mem = &mem };
     OK(cay__template_prepare(client, NULL, &plain, &err));
     assert_null(plain.template_config);
     assert_null(plain.box.template_id);
-    cay__spec direct = { .create.template_ = "image", .mem = &mem };
+    cay__spec direct = { .create.from.template_ = "image", .mem = &mem };
     OK(cay__template_prepare(client, NULL, &direct,
                              &err)); /* nothing at all, for who puts a root filesystem together */
     assert_string_equal(direct.box.template_id, "");
-    cay__spec none = { .create.template_ = "nosuch", .mem = &mem };
+    cay__spec none = { .create.from.template_ = "nosuch", .mem = &mem };
     FAILS(cay__template_prepare(client, NULL, &none, &err), CAY_ENOENT, "template_not_found");
 }
 
@@ -378,12 +380,12 @@ static void setting_goes_into_the_files_of_its_sandbox(void **state)
            "${model.line}$${HOME}${permissions}\"},\"/etc/"
            "id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}",
            true);
-    cay__spec c = { .create.template_ = "agent:1", .nseeds = 7, .mem = &mem };
+    cay__spec c = { .create.from.template_ = "agent:1", .nseeds = 7, .mem = &mem };
     OK(cay__template_prepare(client, NULL, &c, &err));
-    assert_string_equal(c.create.settings[0].key, "permissions");
-    assert_string_equal(c.create.settings[0].value, "ask");
-    assert_string_equal(c.create.settings[1].value, "");
-    assert_null(c.create.settings[2].key);
+    assert_string_equal(c.create.from.settings[0].key, "permissions");
+    assert_string_equal(c.create.from.settings[0].value, "ask");
+    assert_string_equal(c.create.from.settings[1].value, "");
+    assert_null(c.create.from.settings[2].key);
     assert_int_equal(c.nseeds, 2);
     assert_string_equal(c.seeds[0].path, "/etc/a");
     assert_string_equal(c.seeds[0].data, "p=on ${HOME}ask");
@@ -391,15 +393,16 @@ static void setting_goes_into_the_files_of_its_sandbox(void **state)
     assert_int_equal(c.seeds[1].mode, 0444);
     assert_int_equal(c.seeds[1].len, 64);
     cay__spec other = { .mem = &mem,
-                        .create.template_ = "agent:1",
-                        .create.settings = (const cay_pair[]){
+                        .create.from.template_ = "agent:1",
+                        .create.from.settings = (const cay_pair[]){
                             { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
     OK(cay__template_prepare(client, NULL, &other, &err));
     assert_string_equal(other.seeds[0].data, "p=never m=m-1;m-1\n${HOME}bypass");
-    assert_string_equal(other.create.settings[0].value, "bypass");
+    assert_string_equal(other.create.from.settings[0].value, "bypass");
     assert_string_not_equal(other.seeds[1].data,
                             c.seeds[1].data); /* each has a number of its own */
-    cay__spec off = { .create = { .template_ = "agent:1", .settings_off = true }, .mem = &mem };
+    cay__spec off = { .create = { .from.template_ = "agent:1", .from.no_settings = true },
+                      .mem = &mem };
     OK(cay__template_prepare(client, NULL, &off, &err));
     assert_int_equal(off.nseeds, 0);
     static const struct {
@@ -413,8 +416,8 @@ static void setting_goes_into_the_files_of_its_sandbox(void **state)
                 { NULL, "permissions", "bypass", "setting_unknown" } };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay__spec b = { .mem = &mem,
-                        .create.template_ = bad[i].template_,
-                        .create.settings =
+                        .create.from.template_ = bad[i].template_,
+                        .create.from.settings =
                             (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
         FAILS(cay__template_prepare(client, NULL, &b, &err), CAY_EINVAL, bad[i].reason);
     }

@@ -57,7 +57,7 @@ static int create(cay_client *client, const char *name, uint64_t limit, cay_err 
 static int with(cay_client *client, const cay_volume_use *v, size_t n, cay_sandbox **sb,
                 cay_err *err)
 {
-    cay_create c = { .size = sizeof c, .volumes = v, .nvolumes = n };
+    cay_create c = { .size = sizeof c, .files.volumes = v, .files.nvolumes = n };
     return cay_client_create(client, NULL, &c, sb, err);
 }
 

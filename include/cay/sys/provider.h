@@ -213,7 +213,7 @@ typedef struct cay_provider_ops {
     const char *instead;
 
     /* Network. What a sandbox may reach is one text (cay/policy.h tells its lines); create() and
-     * start() find it in spec->create->net, checked, NULL meaning nothing. A provider without
+     * start() find it in create->net.policy, checked, NULL meaning nothing. A provider without
      * policy() is never given one. policy: from its return on new flows obey, and flows that it
      * forbids are cut within 2 s. All or nothing: when it fails the former one stays. *revision
      * grows with each. policy_get: the one that holds; *text from malloc(). */
@@ -251,7 +251,7 @@ typedef struct cay_provider_ops {
     int (*layer_remove)(void *self, const cay_call *call, const char *layer, cay_err *err);
 
     /* Volumes: files that outlive sandboxes, shown in any number of them at once by
-     * create->volumes.
+     * create->files.volumes.
      * MAKE of one that is there and REMOVE of one that is not are success. */
     int (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 

@@ -131,19 +131,19 @@ static int make_sandbox(chat *c, cay_err *err)
     snprintf(name, sizeof name, "chat-%s", c->s.name);
     spec.name = CAY_OR(spec.name, name);
     if (native && *c->s.dir)
-        spec.on = c->s.dir;
+        spec.from.directory = c->s.dir;
     else
-        spec.on = NULL;
-    c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir && !spec.workdir &&
-                !spec.options;
+        spec.from.directory = NULL;
+    c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir &&
+                !spec.process.workdir && !spec.options;
     const cay_pair here[] = { { "root_dir", c->s.dir }, { NULL, NULL } };
     if (c->direct) { /* without a wall it works where you are */
         spec.options = here;
-        spec.workdir = c->s.dir;
+        spec.process.workdir = c->s.dir;
     }
     int rc = cli_boxes->create(&spec, &c->sb, err);
     if (rc < 0) {
-        if (spec.on && c->a->here)
+        if (spec.from.directory && c->a->here)
             return cay_wrap(err, rc,
                             "the current directory cannot be shown (--on DIR "
                             "takes another, --empty none)");
@@ -151,10 +151,10 @@ static int make_sandbox(chat *c, cay_err *err)
     }
     if (spec.provider && !strcmp(spec.provider, "local"))
         say_no_wall(c, c->direct ? c->s.dir : NULL);
-    else if (!spec.on && *c->s.dir)
+    else if (!spec.from.directory && *c->s.dir)
         chat_text(c, OUT_WARN, "provider %s does not show %s: the workspace begins empty",
                   spec.provider, c->s.dir);
-    if (!spec.on)
+    if (!spec.from.directory)
         *c->s.dir = 0;
     c->s.owns = true;
     free(c->s.sandbox);
@@ -223,13 +223,13 @@ int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
 
 static int fresh_name(chat *c, char name[STORE_NAME], cay_err *err)
 {
-    const char *on = c->box.create.on;
+    const char *on = c->box.create.from.directory;
     return store_fresh(c->db, on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk", name, err);
 }
 
 static int create_session(chat *c, const char *name, cay_err *err)
 {
-    const char *on = c->box.create.on;
+    const char *on = c->box.create.from.directory;
     char *model = CAY_STEAL(c->s.model);
     store_session_clear(&c->s);
     c->s = (store_session){ .created_ms = cay__clock_ms(),

@@ -130,14 +130,14 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
 static int check_isolation(cay_client *client, cay__place *p, const cay_create *c, cay_err *err)
 {
     cay_probe *probe = NULL;
-    if (c->min_level <= 0 && !(c->require && *c->require))
+    if (c->isolation.min_level <= 0 && !(c->isolation.require && *c->isolation.require))
         return 0;
     CAY_TRY(cay_client_probe(client, p->ops->name, &probe, err));
     int rc = 0;
-    if ((int)probe->level < c->min_level)
-        rc = level_missing(p, probe, c->min_level, err);
+    if ((int)probe->level < c->isolation.min_level)
+        rc = level_missing(p, probe, c->isolation.min_level, err);
     if (rc == 0)
-        rc = check_features(probe, c->require, err);
+        rc = check_features(probe, c->isolation.require, err);
     cay_probe_free(probe);
     return rc;
 }
@@ -162,11 +162,11 @@ static int check_services(const cay__spec *s, const cay_provider_ops *ops, cay_e
                             s->box.services[0].name, ops->name);
     bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") ||
                  !strcmp(ops->name, "podman");
-    if (c->group && !users)
+    if (c->process.group && !users)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
-                            "group %.64s: provider %s takes a user's own groups", c->group,
+                            "group %.64s: provider %s takes a user's own groups", c->process.group,
                             ops->name);
-    if (c->sudo && !users)
+    if (c->isolation.sudo && !users)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "sudo: provider %s has one user only, or a sudo of its own", ops->name);
     return 0;
@@ -201,13 +201,13 @@ static int check_spec(cay_client *client, cay__spec *s, cay__place **place, cay_
     cay_create *c = &s->create;
     if (c->tenant)
         CAY_TRY(cay__tenant_check(c->tenant, err));
-    if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
+    if (c->idempotency_key && (!*c->idempotency_key || strlen(c->idempotency_key) > ONCE_BYTES))
         return cay_fail_why(err, CAY_EINVAL, "once_invalid",
                             "the word of one time has 1 to %d bytes", ONCE_BYTES);
     bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
     CAY_TRY(cay__volumes_tenant(c, err));
     CAY_TRY(cay__secrets_tenant(c, err));
-    if (c->ephemeral && (c->once || others))
+    if (c->life.ephemeral && (c->idempotency_key || others))
         return cay_fail_why(
             err, CAY_EINVAL, "tenant_ephemeral",
             "a sandbox without a record has no tenant and no word of one time; keep it");
@@ -217,33 +217,33 @@ static int check_spec(cay_client *client, cay__spec *s, cay__place **place, cay_
     CAY_TRY(cay__net_check(c, p->ops, err));
     CAY_TRY(check_options(c, p->ops, err));
     for (const cay_pair *o = c->options; o && o->key; o++)
-        if (!strcmp(o->key, "root_dir") && !c->workdir)
-            c->workdir = o->value; /* of provider local: where it works is where it is */
-    if (c->nsecrets && !CAY__HAS(p->ops, secrets))
+        if (!strcmp(o->key, "root_dir") && !c->process.workdir)
+            c->process.workdir = o->value; /* of provider local: where it works is where it is */
+    if (c->net.nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "secrets: provider %s cannot put them into requests", p->ops->name);
     CAY_TRY(check_services(s, p->ops, err));
-    if (c->nvolumes && !CAY__HAS(p->ops, volume))
+    if (c->files.nvolumes && !CAY__HAS(p->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
-                            "volume %s: provider %s has no volumes", c->volumes[0].name,
+                            "volume %s: provider %s has no volumes", c->files.volumes[0].name,
                             p->ops->name);
     CAY_TRY(cay__metadata_check(c->metadata, err));
-    if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
+    if (c->life.on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "on_expiry pause: provider %s cannot pause", p->ops->name);
-    if (c->on && strcmp(p->ops->name, "native") != 0)
+    if (c->from.directory && strcmp(p->ops->name, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "on: provider %s cannot show a directory copy-on-write", p->ops->name);
-    if (c->checkpoint && c->ephemeral)
+    if (c->life.checkpoints && c->life.ephemeral)
         return cay_fail_why(
             err, CAY_EINVAL, "snapshot_ephemeral",
             "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
-    if ((s->box.nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
+    if ((s->box.nlayers || c->life.checkpoints) && !CAY__HAS(p->ops, snapshot))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "provider %s has no snapshots", p->ops->name);
-    if (c->checkpoint > CHECKPOINTS_MOST)
+    if (c->life.checkpoints > CHECKPOINTS_MOST)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d",
-                            c->checkpoint, CHECKPOINTS_MOST);
+                            c->life.checkpoints, CHECKPOINTS_MOST);
     CAY_TRY(check_isolation(client, p, c, err));
     *place = p;
     return 0;
@@ -268,7 +268,7 @@ int cay__create_row(const cay__spec *s, cay_row *row, char **spec, char **labels
                       .labels = *labels,
                       .metadata = c->metadata,
                       .tenant = c->tenant,
-                      .once = c->once,
+                      .once = c->idempotency_key,
                       .cpu_milli = most.cpu_milli,
                       .memory = most.memory,
                       .disk = most.disk };
@@ -322,9 +322,9 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     cay_create *c = &plain.create;
     plain.mem = &mem;
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
-    if (whole->create.nsecrets)
-        CAY_TRY(cay__secrets_net_before(c->net, &mem, &c->net, err));
-    c->env = cay__mani_env(f, c->env, &mem);
+    if (whole->create.net.nsecrets)
+        CAY_TRY(cay__secrets_net_before(c->net.policy, &mem, &c->net.policy, err));
+    c->process.env = cay__mani_env(f, c->process.env, &mem);
     plain.box.services_wait = cay__services_wait(&plain, f) ||
                               (plain.box.nservices && plain.nseeds) ||
                               (plain.box.nservices && cay__workspace_wanted(whole, p->ops));
@@ -333,8 +333,8 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     CAY_TRY(cay__stack_hold(client, id, cay__spec_box(&plain), err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
-    if (c->on && c->from)
-        CAY_TRY(cay__on_ask(client, call, "fill", id, c->from, err));
+    if (c->from.directory && c->from.snapshot)
+        CAY_TRY(cay__on_ask(client, call, "fill", id, c->from.snapshot, err));
     CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &storage, err));
     CAY_TRY(p->ops->create(self, call, id, cay__spec_box(&plain), box, err));
     CAY_FAULT("create.made");
@@ -355,7 +355,7 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
     int moved = 0;
-    if (rc == 0 && !c->ephemeral)
+    if (rc == 0 && !c->life.ephemeral)
         moved = cay__client_move(client, id, CAY_RUNNING, "", text, err);
     CAY_FAULT("create.moved");
     if (rc >= 0)
@@ -374,9 +374,9 @@ static int create_at(cay_client *client, const cay_call *call, cay__place *p, co
 {
     void *box = NULL;
     const cay_create *c = &s->create;
-    if (c->checkpoint)
+    if (c->life.checkpoints)
         CAY_TRY(cay__checkpoint_mark(client, id, err));
-    if (!c->ephemeral) {
+    if (!c->life.ephemeral) {
         CAY_TRY(insert_record(client, id, s, warm, err));
         cay__start_note(client, id, &s->box);
     }
@@ -389,7 +389,8 @@ static int create_at(cay_client *client, const cay_call *call, cay__place *p, co
         return cay_wrap(err, rc, "create %s", id);
     }
     cay_sandbox *sb = cay__handle_new(client, p->ops, id, box, CAY_RUNNING);
-    if (c->checkpoint && (rc = cay__checkpoint_begin(sb, call, c->checkpoint, err)) < 0) {
+    if (c->life.checkpoints &&
+        (rc = cay__checkpoint_begin(sb, call, c->life.checkpoints, err)) < 0) {
         cay_sandbox_remove(sb, NULL, NULL);
         cay_sandbox_unref(sb);
         return cay_wrap(err, rc, "create %s", id);
@@ -403,14 +404,14 @@ static bool stand_in(cay_client *client, const cay_err *why, cay__spec *s, cay__
 {
     cay_create *c = &s->create;
     const cay_provider_ops *ops = (*p)->ops;
-    if (why->code != CAY_EISOLATION || s->box.nlayers || c->on || c->checkpoint ||
-        c->min_level > CAY_LEVEL_PROCESS ||
+    if (why->code != CAY_EISOLATION || s->box.nlayers || c->from.directory || c->life.checkpoints ||
+        c->isolation.min_level > CAY_LEVEL_PROCESS ||
         (!cay_err_is(why, CAY_REASON_NAMESPACES_REFUSED) &&
          !cay_err_is(why, CAY_REASON_PARK_FAILED)) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
         cay__client_place(client, ops->instead, p, NULL) < 0 ||
         cay__net_check(c, (*p)->ops, NULL) < 0 || check_services(s, (*p)->ops, NULL) < 0 ||
-        (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
+        (c->files.nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
     return true;
@@ -422,8 +423,8 @@ static int find_once(cay_client *client, const cay_call *call, const cay_create 
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(client->store->once_find(client->db, CAY_OR(c->tenant, CAY_TENANT_DEFAULT), c->once, id,
-                                     err));
+    CAY_TRY(client->store->once_find(client->db, CAY_OR(c->tenant, CAY_TENANT_DEFAULT),
+                                     c->idempotency_key, id, err));
     CAY_TRY(cay__client_row(client, id, &row, err));
     if (row->row.state == CAY_CREATING)
         return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
@@ -446,10 +447,10 @@ int cay_client_create(cay_client *client, const cay_call *call, const cay_create
 static void real_on(cay_create *c, cay__arena *mem)
 {
     CAY_AUTOFREE char *real = NULL;
-    if (c->on && *c->on == '/')
-        real = realpath(c->on, NULL);
+    if (c->from.directory && *c->from.directory == '/')
+        real = realpath(c->from.directory, NULL);
     if (real)
-        c->on = cay__arena_str(mem, real);
+        c->from.directory = cay__arena_str(mem, real);
 }
 
 enum kind { USUAL, WARM, OWN };
@@ -484,7 +485,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
         CAY_TRY(cay__mani_build(client, call, p->ops, &s, &f, err));
     if (!as && !warm) {
         int rc = cay__pool_take(client, call, &s, &f, &missed, out, &why);
-        if (rc == CAY_EEXIST && c->once && cay_err_is(&why, CAY_REASON_ONCE))
+        if (rc == CAY_EEXIST && c->idempotency_key && cay_err_is(&why, CAY_REASON_ONCE))
             return find_once(client, call, c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
             *err = why;
@@ -495,7 +496,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
         CAY_TRY(cay__mani_build(client, call, p->ops, &s, &f, err));
     cay__id_make(id, 'c');
     int rc = create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, &why);
-    if (rc == CAY_EEXIST && c->once && cay_err_is(&why, CAY_REASON_ONCE))
+    if (rc == CAY_EEXIST && c->idempotency_key && cay_err_is(&why, CAY_REASON_ONCE))
         return find_once(client, call, c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
         cay__pool_missed(client, &s, &asked);

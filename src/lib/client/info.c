@@ -30,25 +30,26 @@ static void add_spec(full *f, const cay_create *c, const char *template_name)
 {
     cay_info *i = &f->info;
     i->name = or_else(&f->mem, c->name, "");
-    i->template_ = or_else(&f->mem, CAY_OR(c->root, CAY_OR(template_name, c->template_)), "host");
+    i->template_ =
+        or_else(&f->mem, CAY_OR(c->from.root, CAY_OR(template_name, c->from.template_)), "host");
     i->hostname = or_else(&f->mem, c->hostname, "cay");
-    i->user = or_else(&f->mem, c->user, "user");
-    i->workdir = or_else(&f->mem, c->workdir, "/workspace");
+    i->user = or_else(&f->mem, c->process.user, "user");
+    i->workdir = or_else(&f->mem, c->process.workdir, "/workspace");
     i->metadata = or_else(&f->mem, c->metadata, "");
     i->labels = copy_pairs(&f->mem, c->labels);
-    if (c->settings && c->settings->key)
-        i->settings = copy_pairs(&f->mem, c->settings);
+    if (c->from.settings && c->from.settings->key)
+        i->settings = copy_pairs(&f->mem, c->from.settings);
     else
         i->settings = NULL;
     i->limits = c->limits;
-    i->on_expiry = c->on_expiry;
-    i->auto_resume = c->auto_resume;
-    i->from = or_else(&f->mem, c->from, "");
+    i->on_expiry = c->life.on_expiry;
+    i->auto_resume = c->life.auto_resume;
+    i->from = or_else(&f->mem, c->from.snapshot, "");
     i->tenant = or_else(&f->mem, c->tenant, CAY_TENANT_DEFAULT);
-    if (c->idle_ms == CAY_UNLIMITED)
+    if (c->life.idle_ms == CAY_UNLIMITED)
         i->idle_ms = 0;
     else
-        i->idle_ms = c->idle_ms;
+        i->idle_ms = c->life.idle_ms;
     cay__limits_fill(&i->limits);
 }
 
@@ -116,7 +117,7 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     else
         add_spec(f, &spec->create, spec->box.template_name);
     if (spec && t->ops && CAY__HAS(t->ops, policy))
-        i->network = net_mode(CAY_OR(spec->create.net, ""));
+        i->network = net_mode(CAY_OR(spec->create.net.policy, ""));
     cay__spec_free(spec);
     if (t->asked)
         add_status(f, &t->status);

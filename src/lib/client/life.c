@@ -150,12 +150,13 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
     cay__spec plain = *spec;
     CAY__AUTOMANI f = { 0 };
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
-    if (plain.create.nsecrets)
-        CAY_TRY(cay__secrets_net_before(plain.create.net, spec->mem, &plain.create.net, err));
+    if (plain.create.net.nsecrets)
+        CAY_TRY(cay__secrets_net_before(plain.create.net.policy, spec->mem,
+                                        &plain.create.net.policy, err));
     CAY_TRY(cay__mani_prepare(client, &plain.create, spec->mem, &f, err));
     f.given = given;
     CAY_TRY(cay__mani_build(client, call, ops, &plain, &f, err));
-    plain.create.env = cay__mani_env(&f, plain.create.env, spec->mem);
+    plain.create.process.env = cay__mani_env(&f, plain.create.process.env, spec->mem);
     CAY_TRY(cay__services_take(&plain, err));
     plain.box.services_wait = cay__services_wait(&plain, &f);
     CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &storage, err));
@@ -288,7 +289,7 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
         cay__client_row(sb->owner, sb->id, &row, NULL) < 0 ||
         cay__spec_read(&row->row, &spec, NULL) < 0)
         return 0;
-    bool asked = spec->create.auto_resume;
+    bool asked = spec->create.life.auto_resume;
     cay__spec_free(spec);
     if (asked)
         return cay_sandbox_resume(sb, call, err);

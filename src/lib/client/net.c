@@ -98,7 +98,7 @@ static int read_recorded_policy(const cay_row *row, char **text, cay_err *err)
 {
     cay__spec *spec = NULL;
     CAY_TRY(cay__spec_read(row, &spec, err));
-    *text = cay__strdup(CAY_OR(spec->create.net, OFF));
+    *text = cay__strdup(CAY_OR(spec->create.net.policy, OFF));
     cay__spec_free(spec);
     return 0;
 }
@@ -116,7 +116,7 @@ static int record_policy(cay_sandbox *sb, const char *text, cay_err *err)
             return 0;
         CAY_TRY(rc);
         CAY_TRY(cay__spec_read(&row->row, &spec, err));
-        spec->create.net = text;
+        spec->create.net.policy = text;
         rc = cay__spec_text(spec, &json, err);
         cay__spec_free(spec);
         CAY_TRY(rc);
@@ -399,9 +399,9 @@ static void add_option(cay_create *c, const char *key, const char *value, cay__a
 int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_err *err)
 {
     const char *asked = lookup_option(c, "network"), *named = getenv("CAY_DOCKER_NETWORK");
-    bool closed = c->net && !strcmp(c->net, "cay-net 1\nmode off\n"),
-         open = c->net && !strcmp(c->net, "cay-net 1\nmode all\n");
-    bool lacks = !c->net_usual;
+    bool closed = c->net.policy && !strcmp(c->net.policy, "cay-net 1\nmode off\n"),
+         open = c->net.policy && !strcmp(c->net.policy, "cay-net 1\nmode all\n");
+    bool lacks = !c->net.is_default;
     if (asked)
         lacks = !strcmp(asked, "none");
     if (!cay__mounts_by_container(provider) || (!closed && !open))
@@ -417,6 +417,6 @@ int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_er
                             "net all: provider %s has networks of its engine, without a policy; "
                             "give option network=bridge, or name one by CAY_DOCKER_NETWORK",
                             provider);
-    c->net = NULL;
+    c->net.policy = NULL;
     return 0;
 }

@@ -24,7 +24,7 @@ int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err)
 /* A line of egress's audit log, parsed; the answer points into both. */
 cay_net_record cay__net_record_of(const json_t *o, const char *line);
 
-/* c->net as an engine has it, where the provider is one. */
+/* c->net.policy as an engine has it, where the provider is one. */
 int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_err *err);
 
 /*

@@ -22,14 +22,14 @@ static cay__spec hard_part(const cay__spec *s)
     cay__spec h = *s;
     cay_create *c = &h.create;
     if (of_image(s)) { /* its files are put into a container that runs, one of a pool or not */
-        c->manifest = c->manifest_base = NULL;
-        c->manifest_trusted = c->manifest_applied = false;
-        c->progress = NULL;
+        c->manifest.text = c->manifest.base = NULL;
+        c->manifest.trusted = c->manifest.applied = false;
+        c->manifest.progress = NULL;
     }
-    c->ttl_ms = c->idle_ms = 0;
-    c->auto_resume = false;
-    c->min_level = 0;
-    c->require = NULL;
+    c->life.ttl_ms = c->life.idle_ms = 0;
+    c->life.auto_resume = false;
+    c->isolation.min_level = 0;
+    c->isolation.require = NULL;
     h.box.template_name = NULL;
     return h;
 }
@@ -51,9 +51,10 @@ static bool is_poolable(const cay__spec *s)
 {
     const cay_create *c = &s->create;
     bool image = of_image(s);
-    return ((s->box.template_id && *s->box.template_id) || image) && !c->ephemeral && !c->from &&
-           (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
-           !c->ngrants && !c->nvolumes && !c->nsecrets;
+    return ((s->box.template_id && *s->box.template_id) || image) && !c->life.ephemeral &&
+           !c->from.snapshot && (image || (!c->manifest.text && !c->manifest.base)) &&
+           !c->life.checkpoints && !c->from.directory && !c->from.root && !c->files.ngrants &&
+           !c->files.nvolumes && !c->net.nsecrets;
 }
 
 bool cay__pool_kind(const cay__spec *s, char out[CAY__WARM_KIND])
@@ -96,9 +97,9 @@ static bool is_within_template(const cay__spec *s)
 /* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
 static bool may_be_learnt(const cay__spec *s, const cay_create *given)
 {
-    return !given->services && !(given->settings && given->settings->key) && !given->net &&
-           !(given->env && given->env->key) && !(given->options && given->options->key) &&
-           is_within_template(s);
+    return !given->services && !(given->from.settings && given->from.settings->key) &&
+           !given->net.policy && !(given->process.env && given->process.env->key) &&
+           !(given->options && given->options->key) && is_within_template(s);
 }
 
 /* The operator's own tenant, and whose pool it is; others are given what there is. */
@@ -182,8 +183,8 @@ static int finish_sandbox(cay_client *client, const cay_call *call, const char *
     void *box = NULL;
     CAY_TRY(cay__box_attach(client, call, &row, &p, &box, err));
     int rc = 0;
-    if (c->ttl_ms || c->idle_ms)
-        rc = p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err);
+    if (c->life.ttl_ms || c->life.idle_ms)
+        rc = p->ops->extend(box, call, c->life.ttl_ms, c->life.idle_ms, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, box, call, err);
     if (rc == 0)
@@ -213,7 +214,7 @@ static bool may_come_later(const cay__mani *f)
 
 bool cay__pool_with_files(const cay__spec *s)
 {
-    return s->create.manifest && of_image(s);
+    return s->create.manifest.text && of_image(s);
 }
 
 int cay__pool_take(cay_client *client, const cay_call *call, const cay__spec *s, const cay__mani *f,
@@ -224,7 +225,7 @@ int cay__pool_take(cay_client *client, const cay_call *call, const cay__spec *s,
     const cay_create *c = &s->create;
     if (!cay__pool_kind(s, kind) || !may_come_later(f) ||
         cay__client_place(client, c->provider, &p, NULL) < 0 ||
-        ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
+        ((c->life.ttl_ms || c->life.idle_ms) && !p->ops->extend))
         return CAY_ENOENT;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFREE char *box = NULL;

@@ -37,14 +37,14 @@ static int write_net(const cay__policy *p, cay__arena *mem, const char **out, ca
 static const cay_secret *find_secret(const cay_create *c, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
-        if (!strcmp(c->secrets[i].name, name))
-            return &c->secrets[i];
+        if (!strcmp(c->net.secrets[i].name, name))
+            return &c->net.secrets[i];
     return NULL;
 }
 
 static int check_secret(const cay_create *c, size_t i, cay_err *err)
 {
-    const cay_secret *s = &c->secrets[i], *before;
+    const cay_secret *s = &c->net.secrets[i], *before;
     if (!s->name || !cay__secret_name_ok(s->name))
         return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
                             "secret \"%.40s\": its name is a variable's: letters, digits and '_'",
@@ -53,7 +53,7 @@ static int check_secret(const cay_create *c, size_t i, cay_err *err)
     if ((before = find_secret(c, i, s->name)) && strcmp(before->source, s->source) != 0)
         return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                             "secret %s has two sources; give one", s->name);
-    for (const cay_pair *e = c->env; e && e->key; e++)
+    for (const cay_pair *e = c->process.env; e && e->key; e++)
         if (!strcmp(e->key, s->name) && !cay__str_starts(CAY_OR(e->value, ""), "cay-secret-"))
             return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                                 "secret %s and a variable of env have one name", s->name);
@@ -63,50 +63,51 @@ static int check_secret(const cay_create *c, size_t i, cay_err *err)
 static void add_env(cay_create *c, cay__arena *mem)
 {
     size_t n = 0, old = 0;
-    while (c->env && c->env[old].key)
+    while (c->process.env && c->process.env[old].key)
         old++;
     cay_pair *env =
-        cay__arena_take(mem, (old + c->nsecrets + CAY_LEN(trust_env) + 1) * sizeof *env);
+        cay__arena_take(mem, (old + c->net.nsecrets + CAY_LEN(trust_env) + 1) * sizeof *env);
     for (const cay_pair *t = trust_env; t->key; t++)
         env[n++] = *t;
-    for (size_t i = 0; i < c->nsecrets; i++) {
+    for (size_t i = 0; i < c->net.nsecrets; i++) {
         char id[CAY__ID_LEN + 1], text[64];
-        if (find_secret(c, i, c->secrets[i].name))
+        if (find_secret(c, i, c->net.secrets[i].name))
             continue;
         cay__id_make(id, 'v');
         snprintf(text, sizeof text, "cay-secret-%s", id);
-        if (CAY__MUTANT("secret-inside") && getenv(c->secrets[i].name))
-            snprintf(text, sizeof text, "%s", getenv(c->secrets[i].name));
-        env[n++] = (cay_pair){ c->secrets[i].name, cay__arena_str(mem, text) };
+        if (CAY__MUTANT("secret-inside") && getenv(c->net.secrets[i].name))
+            snprintf(text, sizeof text, "%s", getenv(c->net.secrets[i].name));
+        env[n++] = (cay_pair){ c->net.secrets[i].name, cay__arena_str(mem, text) };
     }
     for (size_t i = 0; i < old; i++) /* what the caller says comes last, and wins */
-        env[n++] = c->env[i];
-    c->env = env;
+        env[n++] = c->process.env[i];
+    c->process.env = env;
 }
 
 int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err)
 {
     static const char off[] = "cay-net 1\nmode off\n";
     AUTOPOLICY p = { 0 };
-    const char *net = CAY_OR(c->net, off);
-    if (!c->net && !c->nsecrets)
+    const char *net = CAY_OR(c->net.policy, off);
+    if (!c->net.policy && !c->net.nsecrets)
         return 0;
     CAY_TRY(cay__policy_read(&p, net, strlen(net), false, err));
-    for (size_t i = 0; i < c->nsecrets; i++) {
+    for (size_t i = 0; i < c->net.nsecrets; i++) {
         CAY_TRY(check_secret(c, i, err));
-        if (c->secrets[i].destination)
-            CAY_TRY(cay__binding_add(&p, c->secrets[i].name, c->secrets[i].destination, err));
+        if (c->net.secrets[i].destination)
+            CAY_TRY(
+                cay__binding_add(&p, c->net.secrets[i].name, c->net.secrets[i].destination, err));
     }
     for (size_t i = 0; i < p.nbindings; i++)
-        if (!find_secret(c, c->nsecrets, p.bindings[i].name))
+        if (!find_secret(c, c->net.nsecrets, p.bindings[i].name))
             return cay_fail_why(
                 err, CAY_ENOENT, "secret_unknown",
                 "the policy binds secret %s, and nothing says where its value comes from",
                 p.bindings[i].name);
     CAY_TRY(cay__policy_check(&p, err));
-    if (!c->nsecrets)
+    if (!c->net.nsecrets)
         return 0;
-    CAY_TRY(write_net(&p, mem, &c->net, err));
+    CAY_TRY(write_net(&p, mem, &c->net.policy, err));
     add_env(c, mem);
     return 0;
 }
@@ -129,9 +130,10 @@ static bool put_entry(int fd, const char *name, const char *value, size_t len)
 int cay__secrets_tenant(const cay_create *c, cay_err *err)
 {
     bool stored = false;
-    for (size_t i = 0; i < c->nsecrets; i++)
-        stored |= c->secrets[i].source && (cay__str_starts(c->secrets[i].source, "store:") ||
-                                           cay__str_starts(c->secrets[i].source, "fill:"));
+    for (size_t i = 0; i < c->net.nsecrets; i++)
+        stored |=
+            c->net.secrets[i].source && (cay__str_starts(c->net.secrets[i].source, "store:") ||
+                                         cay__str_starts(c->net.secrets[i].source, "fill:"));
     if (!stored || !c->tenant || !strcmp(c->tenant, CAY_TENANT_DEFAULT))
         return 0;
     return cay_fail_why(
@@ -145,12 +147,13 @@ int cay__secrets_collect(cay_client *client, const cay_create *c, int *out, cay_
     CAY_AUTOFD fd = cay__memfd("cay-secrets");
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a memory file for secrets");
-    for (size_t i = 0; i < c->nsecrets; i++) {
+    for (size_t i = 0; i < c->net.nsecrets; i++) {
         cay__value v = { 0 };
-        if (find_secret(c, i, c->secrets[i].name))
+        if (find_secret(c, i, c->net.secrets[i].name))
             continue;
-        CAY_TRY(cay__secret_read(client, c->secrets[i].name, c->secrets[i].source, &v, err));
-        bool done = put_entry(fd, c->secrets[i].name, v.data, v.len);
+        CAY_TRY(
+            cay__secret_read(client, c->net.secrets[i].name, c->net.secrets[i].source, &v, err));
+        bool done = put_entry(fd, c->net.secrets[i].name, v.data, v.len);
         cay__value_wipe(&v);
         if (!done)
             return cay_fail_sys(err, CAY_ESYS, "a memory file for secrets");
@@ -218,16 +221,16 @@ int cay__secrets_give(cay_client *client, const cay_provider_ops *ops, void *box
     CAY_AUTOFD values = -1, trust = -1;
     uint64_t revision;
     size_t len = 0;
-    if (c->net)
-        len = strlen(c->net);
-    if (!c->nsecrets)
+    if (c->net.policy)
+        len = strlen(c->net.policy);
+    if (!c->net.nsecrets)
         return 0;
     if (!CAY__HAS(ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "secrets: provider %s cannot put them into requests", ops->name);
     CAY_TRY(cay__secrets_collect(client, c, &values, err));
-    CAY_TRY(ops->secrets(box, call, c->net, len, values, &trust, err));
-    CAY_TRY(ops->policy(box, call, c->net, len, &revision, err));
+    CAY_TRY(ops->secrets(box, call, c->net.policy, len, values, &trust, err));
+    CAY_TRY(ops->policy(box, call, c->net.policy, len, &revision, err));
     if (trust >= 0)
         return put_trust(ops, box, call, trust, err);
     return 0;
@@ -250,12 +253,12 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
                             "sandbox %s is thrown away and has no record of its secrets", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc;
-    if (spec->create.nsecrets)
+    if (spec->create.net.nsecrets)
         rc = cay_sandbox_get_policy(sb, call, &now, NULL, err);
     else
         rc = cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s has no secrets", sb->id);
     if (rc == 0) {
-        spec->create.net = now;
+        spec->create.net.policy = now;
         rc = cay__secrets_give(client, sb->ops, sb->box, call, &spec->create, err);
     }
     cay__spec_free(spec);

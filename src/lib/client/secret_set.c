@@ -28,18 +28,18 @@ static int read_unbound_policy(cay_sandbox *sb, const cay_call *call, char **tex
 static void without_former(cay_create *c, cay__arena *mem)
 {
     size_t n = 0, all = 0;
-    while (c->env && c->env[all].key)
+    while (c->process.env && c->process.env[all].key)
         all++;
     cay_pair *env = cay__arena_take(mem, (all + 1) * sizeof *env);
     for (size_t i = 0; i < all; i++) {
-        const char *value = CAY_OR(c->env[i].value, "");
+        const char *value = CAY_OR(c->process.env[i].value, "");
         bool ours = cay__str_starts(value, "cay-secret-");
         for (const cay_pair *t = cay_secret_env(); t->key; t++)
-            ours |= !strcmp(t->key, c->env[i].key) && !strcmp(t->value, value);
+            ours |= !strcmp(t->key, c->process.env[i].key) && !strcmp(t->value, value);
         if (!ours)
-            env[n++] = c->env[i];
+            env[n++] = c->process.env[i];
     }
-    c->env = env;
+    c->process.env = env;
 }
 
 /* Another program may change the record at the same time: the version tells, and we begin anew.
@@ -54,9 +54,9 @@ static int record_secrets(cay_sandbox *sb, const cay_secret *secrets, size_t n, 
         free(CAY_STEAL(*former));
         CAY_TRY(cay__client_row(client, sb->id, former, err));
         CAY_TRY(cay__spec_read(&(*former)->row, &spec, err));
-        spec->create.secrets = secrets;
-        spec->create.nsecrets = n;
-        spec->create.net = net;
+        spec->create.net.secrets = secrets;
+        spec->create.net.nsecrets = n;
+        spec->create.net.policy = net;
         without_former(&spec->create, spec->mem);
         int rc = cay__secrets_tenant(&spec->create, err);
         if (rc == 0)
@@ -82,14 +82,14 @@ static int apply_secrets(cay_sandbox *sb, void *box, const cay_call *call, const
 {
     CAY_AUTOFD none = -1, trust = -1;
     uint64_t revision;
-    if (c->nsecrets)
+    if (c->net.nsecrets)
         return cay__secrets_give(sb->owner, sb->ops, box, call, c, err);
-    size_t len = strlen(CAY_OR(c->net, ""));
-    if (c->net)
-        CAY_TRY(sb->ops->policy(box, call, c->net, len, &revision, err));
+    size_t len = strlen(CAY_OR(c->net.policy, ""));
+    if (c->net.policy)
+        CAY_TRY(sb->ops->policy(box, call, c->net.policy, len, &revision, err));
     if (!had || !CAY__HAS(sb->ops, secrets) || cay__secrets_collect(sb->owner, c, &none, NULL) < 0)
         return 0;
-    return sb->ops->secrets(box, call, c->net, len, none, &trust, err);
+    return sb->ops->secrets(box, call, c->net.policy, len, none, &trust, err);
 }
 
 static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const cay__row *former)
@@ -139,7 +139,7 @@ int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
         CAY_TRY(read_unbound_policy(sb, call, &held, err));
     CAY_TRY(record_secrets(sb, secrets, n, CAY_OR(net, held), &former, &now, err));
     CAY_FAULT("secrets.recorded");
-    bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.nsecrets;
+    bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.net.nsecrets;
     int rc = 0;
     if (box)
         rc = apply_secrets(sb, box, call, &now->create, had, err);

@@ -230,34 +230,34 @@ typedef struct field {
         name, &kind##_kind, offsetof(cay__spec, member)                                            \
     }
 static const field fields[] = {
-    F("template", str, create.template_),
-    F("root", str, create.root),
+    F("template", str, create.from.template_),
+    F("root", str, create.from.root),
     F("hostname", str, create.hostname),
-    F("user", str, create.user),
-    F("workdir", str, create.workdir),
-    F("env", pairs, create.env),
-    F("min_level", int, create.min_level),
-    F("require", strs, create.require),
-    F("ttl_ms", u64, create.ttl_ms),
-    F("idle_ms", u64, create.idle_ms),
-    F("on_expiry", expiry, create.on_expiry),
-    F("no_pin", bool, create.no_pin),
-    F("durable", bool, create.durable),
-    F("net", net, create.net),
-    F("from", str, create.from),
-    F("checkpoint", int, create.checkpoint),
-    F("on", str, create.on),
+    F("user", str, create.process.user),
+    F("workdir", str, create.process.workdir),
+    F("env", pairs, create.process.env),
+    F("min_level", int, create.isolation.min_level),
+    F("require", strs, create.isolation.require),
+    F("ttl_ms", u64, create.life.ttl_ms),
+    F("idle_ms", u64, create.life.idle_ms),
+    F("on_expiry", expiry, create.life.on_expiry),
+    F("no_pin", bool, create.isolation.no_pin),
+    F("durable", bool, create.life.durable),
+    F("net", net, create.net.policy),
+    F("from", str, create.from.snapshot),
+    F("checkpoint", int, create.life.checkpoints),
+    F("on", str, create.from.directory),
     F("on_since_ms", u64, on_since_ms),
-    F("manifest", str, create.manifest),
-    F("auto_resume", bool, create.auto_resume),
+    F("manifest", str, create.manifest.text),
+    F("auto_resume", bool, create.life.auto_resume),
     F("image", str, template_config),
     F("template_id", str, box.template_id),
     F("template_name", str, box.template_name),
     F("services", services, create.services),
-    F("sudo", bool, create.sudo),
+    F("sudo", bool, create.isolation.sudo),
     F("options", pairs, create.options),
-    F("group", str, create.group),
-    F("settings", pairs, create.settings),
+    F("group", str, create.process.group),
+    F("settings", pairs, create.from.settings),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },
@@ -332,17 +332,17 @@ static int read_grants(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
         if (!g[i].source || !g[i].target)
             return cay_fail(err, CAY_EINVAL, "record: a grant lacks its source or target");
     }
-    c->grants = g;
-    c->ngrants = n;
+    c->files.grants = g;
+    c->files.ngrants = n;
     return 0;
 }
 
 static json_t *volumes_json(const cay_create *c)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < c->nvolumes; i++) {
+    for (size_t i = 0; i < c->files.nvolumes; i++) {
         json_t *o = json_object();
-        write_fields(o, volume_fields, CAY_LEN(volume_fields), &c->volumes[i]);
+        write_fields(o, volume_fields, CAY_LEN(volume_fields), &c->files.volumes[i]);
         json_array_append_new(list, o);
     }
     return list;
@@ -362,8 +362,8 @@ static int read_volumes(cay__arena *mem, const json_t *a, cay_create *c, cay_err
         if (!v[i].name || !v[i].target)
             return cay_fail(err, CAY_EINVAL, "record: a volume lacks its name or target");
     }
-    c->volumes = v;
-    c->nvolumes = n;
+    c->files.volumes = v;
+    c->files.nvolumes = n;
     return 0;
 }
 
@@ -371,15 +371,15 @@ static int read_volumes(cay__arena *mem, const json_t *a, cay_create *c, cay_err
 static json_t *secrets_json(const cay_create *c)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < c->nsecrets; i++) {
+    for (size_t i = 0; i < c->net.nsecrets; i++) {
         bool again = false;
         for (size_t k = 0; k < i; k++)
-            again |= !strcmp(c->secrets[k].name, c->secrets[i].name);
+            again |= !strcmp(c->net.secrets[k].name, c->net.secrets[i].name);
         json_t *o = NULL;
         if (!again)
             o = json_object();
         if (o) {
-            write_fields(o, secret_fields, CAY_LEN(secret_fields), &c->secrets[i]);
+            write_fields(o, secret_fields, CAY_LEN(secret_fields), &c->net.secrets[i]);
             json_array_append_new(list, o);
         }
     }
@@ -400,8 +400,8 @@ static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err
         if (!s[i].name || !s[i].source)
             return cay_fail(err, CAY_EINVAL, "record: a secret lacks its name or source");
     }
-    c->secrets = s;
-    c->nsecrets = n;
+    c->net.secrets = s;
+    c->net.nsecrets = n;
     return 0;
 }
 
@@ -432,15 +432,15 @@ int cay__spec_text(const cay__spec *spec, char **out, cay_err *err)
     write_fields(o, fields, CAY_LEN(fields), spec);
     json_object_set_new(o, "limits", limits_json(&c->limits));
     json_t *grants = json_array();
-    for (size_t i = 0; i < c->ngrants; i++) {
+    for (size_t i = 0; i < c->files.ngrants; i++) {
         json_t *g = json_object();
-        write_fields(g, grant_fields, CAY_LEN(grant_fields), &c->grants[i]);
+        write_fields(g, grant_fields, CAY_LEN(grant_fields), &c->files.grants[i]);
         json_array_append_new(grants, g);
     }
     json_object_set_new(o, "grants", grants);
-    if (c->nsecrets)
+    if (c->net.nsecrets)
         json_object_set_new(o, "secrets", secrets_json(c));
-    if (c->nvolumes)
+    if (c->files.nvolumes)
         json_object_set_new(o, "volumes", volumes_json(c));
     if (spec->box.nlayers)
         json_object_set_new(o, "layers", layers_json(&spec->box));

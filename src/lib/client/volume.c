@@ -39,11 +39,11 @@ int cay__volumes_tenant(const cay_create *c, cay_err *err)
 {
     const char *tenant = CAY_OR(c->tenant, CAY_TENANT_DEFAULT);
     char sum[CAY__SHA256_HEX];
-    if (!c->nvolumes)
+    if (!c->files.nvolumes)
         return 0;
     cay__sha256_hex(tenant, strlen(tenant), sum);
-    for (size_t i = 0; i < c->nvolumes; i++) {
-        const char *name = CAY_OR(c->volumes[i].name, "");
+    for (size_t i = 0; i < c->files.nvolumes; i++) {
+        const char *name = CAY_OR(c->files.volumes[i].name, "");
         size_t n = strlen(CAY__VOLUME_BUILD);
         bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
         /* Names that all share would be a way from one to the other. */
@@ -225,23 +225,23 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
 {
     char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2], creator[160];
     CAY_AUTOFD lock = -1;
-    if (!c->nvolumes)
+    if (!c->files.nvolumes)
         return 0;
     cay__creator_text(creator, sizeof creator);
     CAY_TRY(lock_volumes(client, call, &lock, err));
-    for (size_t i = 0; i < c->nvolumes; i++) {
+    for (size_t i = 0; i < c->files.nvolumes; i++) {
         note n;
-        CAY_TRY(get_note(client, c->volumes[i].name, &n, err));
+        CAY_TRY(get_note(client, c->files.volumes[i].name, &n, err));
         if (!n.ready)
             return cay_fail_why(err, CAY_ESTATE, "volume_unfinished",
                                 "volume %s was not finished; try: cay volume create %s",
-                                c->volumes[i].name, c->volumes[i].name);
+                                c->files.volumes[i].name, c->files.volumes[i].name);
         if (strcmp(n.provider, c->provider) != 0)
             return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
-                                "volume %s is of provider %s, not %s", c->volumes[i].name,
+                                "volume %s is of provider %s, not %s", c->files.volumes[i].name,
                                 n.provider, c->provider);
-        CAY_TRY(check_quota_held(client, call, c->volumes[i].name, &n, err));
-        use_key(id, c->volumes[i].name, key);
+        CAY_TRY(check_quota_held(client, call, c->files.volumes[i].name, &n, err));
+        use_key(id, c->files.volumes[i].name, key);
         CAY_TRY(client->store->note_put(client->db, SPACE_USE, key, creator, err));
     }
     return 0;

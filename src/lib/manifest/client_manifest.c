@@ -45,16 +45,16 @@ static size_t count_env(const cay_pair *env)
  * needed. */
 static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
 {
-    size_t n = 0, own = count_env(c->env);
+    size_t n = 0, own = count_env(c->process.env);
     cay_pair *list = cay__arena_take(mem, (m->nenv + own + 1) * sizeof *list);
     for (size_t i = 0; i < m->nenv; i++)
-        if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->env, m->env[i].name))
+        if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->process.env, m->env[i].name))
             list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name),
                                     cay__arena_str(mem, m->env[i].value) };
     for (size_t i = 0; i < own; i++)
-        list[n++] = c->env[i];
+        list[n++] = c->process.env[i];
     if (n)
-        c->env = list;
+        c->process.env = list;
 }
 
 static const char *find_given(const cay__given *g, const char *name)
@@ -86,7 +86,7 @@ static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
         for (size_t i = 0; f->m && i < f->m->nenv; i++)
             found |= !strcmp(f->m->env[i].name, e->key) && f->m->env[i].ephemeral &&
                      !f->m->env[i].source;
-        if (!found || has_env(c->env, e->key))
+        if (!found || has_env(c->process.env, e->key))
             return cay_fail_why(err, CAY_EINVAL, "variable_kept",
                                 "variable %.60s: only those that its manifest calls ephemeral are "
                                 "given when a sandbox starts again",
@@ -99,7 +99,7 @@ static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
  * it stays. */
 static bool is_extra(const cay_create *c, const cay__env *v)
 {
-    return !has_env(c->env, v->name) && (!v->value || v->ephemeral);
+    return !has_env(c->process.env, v->name) && (!v->value || v->ephemeral);
 }
 
 /* *value: malloc'ed. 1: there is none, and that is right. */
@@ -222,16 +222,19 @@ static int on_mount(const cay_mount_target *t, void *arg)
 
 static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    grants g = {
-        .c = c, .mem = mem, .f = f, .list = (cay_grant *)c->grants, .n = c->ngrants, .err = err
-    };
+    grants g = { .c = c,
+                 .mem = mem,
+                 .f = f,
+                 .list = (cay_grant *)c->files.grants,
+                 .n = c->files.ngrants,
+                 .err = err };
     for (size_t i = 0; i < f->m->ngrants; i++)
         if (f->m->grants[i].host_path)
             add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path,
                       !f->m->grants[i].read_only);
     CAY_TRY(cay_manifest_mounts(f->m, on_mount, &g));
-    c->grants = g.list;
-    c->ngrants = g.n;
+    c->files.grants = g.list;
+    c->files.ngrants = g.n;
     return 0;
 }
 
@@ -252,35 +255,35 @@ int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__m
                       cay_err *err)
 {
     *f = (cay__mani){ .client = client };
-    if (!c->manifest)
+    if (!c->manifest.text)
         return 0;
-    if (cay__id_valid(c->manifest, 't')) {
+    if (cay__id_valid(c->manifest.text, 't')) {
         f->done = true;
-        return cay__kept_get(client, c->manifest, true, mem, f,
+        return cay__kept_get(client, c->manifest.text, true, mem, f,
                              err); /* the rest is in the record, and its files are in layers */
     }
-    f->base = c->manifest_base;
-    f->trusted = c->manifest_trusted;
-    f->done = c->manifest_applied;
+    f->base = c->manifest.base;
+    f->trusted = c->manifest.trusted;
+    f->done = c->manifest.applied;
     if (!cay__seen_find(client, c, mem, f))
-        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+        CAY_TRY(cay_manifest_parse(c->manifest.text, strlen(c->manifest.text),
                                    f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
-    if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
+    if (c->from.directory && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
         return cay_fail_why(
             err, CAY_EINVAL, "manifest_invalid",
             "a manifest at " CAY__ROOT
             " and a directory shown there exclude each other; give the manifest another root");
-    if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
-        c->workdir = cay__arena_str(mem, f->m->root);
+    if (!c->process.workdir && strcmp(f->m->root, CAY__ROOT))
+        c->process.workdir = cay__arena_str(mem, f->m->root);
     /* Whoever the request names, if the manifest makes that account, is who the files are for. */
-    for (size_t i = 0; c->user && i < f->m->nusers; i++)
-        if (!strcmp(c->user, f->m->users[i]))
+    for (size_t i = 0; c->process.user && i < f->m->nusers; i++)
+        if (!strcmp(c->process.user, f->m->users[i]))
             f->m->run_as = f->m->users[i];
-    if (!c->user && f->m->run_as)
-        c->user = cay__arena_str(mem, f->m->run_as);
-    if (!c->net && f->m->policy)
-        c->net = cay__arena_str(mem, f->m->policy);
-    c->sudo |= f->m->sudo;
+    if (!c->process.user && f->m->run_as)
+        c->process.user = cay__arena_str(mem, f->m->run_as);
+    if (!c->net.policy && f->m->policy)
+        c->net.policy = cay__arena_str(mem, f->m->policy);
+    c->isolation.sudo |= f->m->sudo;
     if (f->m->services)
         CAY_TRY(take_services(f->m, c, mem, err));
     take_env(f->m, c, mem);
@@ -321,8 +324,8 @@ static int on_progress(cay__rec *rec, void *arg, cay_err *err)
                                   .bytes_total = s->p->bytes };
     now.entries = CAY_MIN(cay__rec_get_num(rec), s->p->files);
     now.bytes = cay__rec_get_num(rec);
-    if (s->c->progress && !rec->bad)
-        s->c->progress(&now, s->c->progress_arg);
+    if (s->c->manifest.progress && !rec->bad)
+        s->c->manifest.progress(&now, s->c->manifest.progress_arg);
     return 0;
 }
 
@@ -382,10 +385,10 @@ static int make_layer(cay_client *client, const cay_call *call, cay__spec *s, ca
     if (s->box.nlayers + 2 > CAY_STACK_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
                             "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
-    if (c->root && !realpath(c->root, template_))
-        return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
-    if (!c->root)
-        CAY_TRY(cay__layer_template(client->home_fd, CAY_OR(c->template_, "host"), template_,
+    if (c->from.root && !realpath(c->from.root, template_))
+        return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->from.root);
+    if (!c->from.root)
+        CAY_TRY(cay__layer_template(client->home_fd, CAY_OR(c->from.template_, "host"), template_,
                                     sizeof template_, err));
     key_more(&s->box, &f->plan, template_, more, sizeof more);
     CAY_TRY(cay__plan_name(&f->plan, more, name, err));
@@ -424,9 +427,10 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
 {
     cay_create *c = &s->create;
     cay__arena *mem = s->mem;
-    const cay__plan_ask ask = {
-        .base = f->base, .client = client, .net = c->net, .want = f->done ? only_ephemeral : NULL
-    };
+    const cay__plan_ask ask = { .base = f->base,
+                                .client = client,
+                                .net = c->net.policy,
+                                .want = f->done ? only_ephemeral : NULL };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(check_given(c, f, err));
     if (!f->m)
@@ -435,22 +439,22 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     if (f->layer && CAY__TREES(ops) && s->box.nlayers + 2 <= CAY_STACK_MAX &&
         cay__mani_there(client, f->layer, true)) {
         push_layer(s, f->layer);
-        if (!c->ephemeral)
-            c->manifest = f->key;
+        if (!c->life.ephemeral)
+            c->manifest.text = f->key;
         return 0;
     }
     if (f->layer) { /* remembered, and of no use here: then it is read after all */
         cay_manifest_free(CAY_STEAL(f->m));
-        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+        CAY_TRY(cay_manifest_parse(c->manifest.text, strlen(c->manifest.text),
                                    f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     }
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->planned = true;
     if (f->done) {
-        bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
+        bool kept = cay__id_valid(c->manifest.text, 't') || c->life.ephemeral;
         if (kept)
             return 0;
-        return cay__kept_put(client, f, c->manifest, mem, &c->manifest, err);
+        return cay__kept_put(client, f, c->manifest.text, mem, &c->manifest.text, err);
     }
     f->apply = !CAY__TREES(ops);
     int rc = 0;
@@ -466,11 +470,11 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     if (f->apply)
         CAY_TRY(need_accounts(f, ops, err));
     CAY_TRY(need_snapshots(f, ops, rc == CAY_EISOLATION, err));
-    if (!c->ephemeral)
-        CAY_TRY(cay__kept_put(client, f, c->manifest, mem, &c->manifest, err));
+    if (!c->life.ephemeral)
+        CAY_TRY(cay__kept_put(client, f, c->manifest.text, mem, &c->manifest.text, err));
     if (!f->apply)
         cay__seen_put(client, f, s->box.layers[s->box.nlayers - 1],
-                      c->ephemeral ? "" : c->manifest);
+                      c->life.ephemeral ? "" : c->manifest.text);
     return 0;
 }
 

@@ -65,7 +65,7 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
 static inline bool cay__services_wait(const cay__spec *s, const cay__mani *f)
 {
     return s->box.nservices &&
-           (s->create.nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
+           (s->create.net.nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
 }
 /* Ephemeral entries are not part of a snapshot: away before it, there again behind it. f is cleared
  * by the second. */

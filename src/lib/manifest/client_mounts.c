@@ -119,17 +119,18 @@ static int on_mount(const cay_mount_target *t, void *arg)
 /* Deepest first is how they are taken away; the other way round they are put in. */
 static void add_grants(const list *l, const cay__storage *st, cay_create *c, cay__arena *mem)
 {
-    cay_grant *g = cay__arena_take(mem, (c->ngrants + l->n) * sizeof *g);
-    if (c->ngrants)
-        memcpy(g, c->grants, c->ngrants * sizeof *g);
+    cay_grant *g = cay__arena_take(mem, (c->files.ngrants + l->n) * sizeof *g);
+    if (c->files.ngrants)
+        memcpy(g, c->files.grants, c->files.ngrants * sizeof *g);
     for (size_t i = 0; i < l->n; i++) {
         size_t k = l->n - 1 - i;
         char source[32];
         snprintf(source, sizeof source, CAY__GRANT_MOUNT "%d", st->mounts[k]);
-        g[c->ngrants + i] = (cay_grant){ cay__arena_str(mem, source), l->m[k].target, l->m[k].rw };
+        g[c->files.ngrants + i] =
+            (cay_grant){ cay__arena_str(mem, source), l->m[k].target, l->m[k].rw };
     }
-    c->grants = g;
-    c->ngrants += l->n;
+    c->files.grants = g;
+    c->files.ngrants += l->n;
 }
 
 int cay__mounts_read(cay__mount_list *l)
@@ -183,7 +184,7 @@ bool cay__mounts_is_root(const char *user)
 static int check_keys(const list *l, const cay__spec *s, cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
-    bool root = s->create.sudo || cay__mounts_is_root(s->create.user);
+    bool root = s->create.isolation.sudo || cay__mounts_is_root(s->create.process.user);
     for (size_t i = 0; i < s->box.nservices; i++)
         root |= cay__mounts_is_root(s->box.services[i].user);
     if (key && root)

@@ -59,10 +59,10 @@ static bool compute_print(cay_client *client, const cay_create *c, cay__mani *f)
     char boot[40] = "", all[256];
     if (!secret_key(client, key))
         return false;
-    cay__fingerprint(key, c->manifest, strlen(c->manifest), f->print);
+    cay__fingerprint(key, c->manifest.text, strlen(c->manifest.text), f->print);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     int n = snprintf(all, sizeof all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(),
-                     c->manifest_trusted);
+                     c->manifest.trusted);
     cay__sha256_hex(all, (size_t)n, f->seen);
     return true;
 }
@@ -77,7 +77,7 @@ bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, ca
 {
     CAY_AUTOFREE char *text = NULL, *rest = NULL;
     CAY_AUTOJSON *o = NULL;
-    if (c->on || c->manifest_applied || strnlen(c->manifest, LARGE) < LARGE)
+    if (c->from.directory || c->manifest.applied || strnlen(c->manifest.text, LARGE) < LARGE)
         return false;
     if (!compute_print(client, c, f) ||
         client->store->note_get(client->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
@@ -85,8 +85,8 @@ bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, ca
         return false;
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
     rest = cay__json_text(json_object_get(o, "rest"), CAY_MANIFEST_BYTES);
-    if (!cay__id_valid(layer, 'm') || !rest || (!c->ephemeral && !cay__id_valid(key, 't')) ||
-        cay_manifest_parse(rest, strlen(rest), c->manifest_trusted ? CAY_MANIFEST_TRUSTED : 0,
+    if (!cay__id_valid(layer, 'm') || !rest || (!c->life.ephemeral && !cay__id_valid(key, 't')) ||
+        cay_manifest_parse(rest, strlen(rest), c->manifest.trusted ? CAY_MANIFEST_TRUSTED : 0,
                            &f->m, NULL) < 0)
         return false;
     f->layer = cay__arena_str(mem, layer);

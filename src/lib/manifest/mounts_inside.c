@@ -367,7 +367,7 @@ static void add_vars(helper *h, const cay_create *c)
                                            "http_proxy", "https_proxy", "no_proxy" };
     cay__inside_var(h, "PATH", PROGS);
     cay__inside_var(h, "HOME", PLACE);
-    for (const cay_pair *e = c->env; e && e->key; e++)
+    for (const cay_pair *e = c->process.env; e && e->key; e++)
         for (size_t i = 0; i < CAY_LEN(through); i++)
             if (!strcmp(e->key, through[i]) && e->value)
                 cay__inside_var(h, e->key, e->value);

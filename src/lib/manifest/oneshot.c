@@ -29,12 +29,12 @@ int cay__oneshot_open(cay_client *client, const cay_call *call, const cay__onesh
     /* The default provider may be one without walls. */
     cay_create c = { .size = sizeof c,
                      .provider = "native",
-                     .template_ = "host",
-                     .ephemeral = true,
-                     .min_level = CAY_LEVEL_PROCESS,
-                     .net = spec->net,
-                     .secrets = spec->secrets,
-                     .nsecrets = spec->nsecrets,
+                     .from.template_ = "host",
+                     .life.ephemeral = true,
+                     .isolation.min_level = CAY_LEVEL_PROCESS,
+                     .net.policy = spec->net,
+                     .net.secrets = spec->secrets,
+                     .net.nsecrets = spec->nsecrets,
                      .limits = { .memory = CAY_OR(spec->memory, 256u << 20), .pids = 128 } };
     int rc = cay_client_create(client, call, &c, &sb, err);
     if (rc < 0)

@@ -94,29 +94,30 @@ static int check_names(const cay_create *c, cay_err *err)
         (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
         return fail_spec("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends",
                          err);
-    if (c->workdir && !is_inside_path(c->workdir))
-        return fail_spec("workdir", c->workdir,
+    if (c->process.workdir && !is_inside_path(c->process.workdir))
+        return fail_spec("workdir", c->process.workdir,
                          "give an absolute path inside the sandbox, without . or .. or a newline",
                          err);
-    if (c->group && cay__user_check(c->group, NULL) < 0)
-        return fail_spec("group", c->group, "give a name or a number, without : / or blanks", err);
-    return cay__user_check(c->user, err);
+    if (c->process.group && cay__user_check(c->process.group, NULL) < 0)
+        return fail_spec("group", c->process.group,
+                         "give a name or a number, without : / or blanks", err);
+    return cay__user_check(c->process.user, err);
 }
 
 static int check_template(const cay_box_spec *b, int home_fd, const char *run, cay_err *err)
 {
     const cay_create *c = b->create;
-    if (c->root && c->template_)
+    if (c->from.root && c->from.template_)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "root and template are both given; choose one");
-    if (c->template_ && strcmp(c->template_, "host") != 0 &&
-        !((b->template_id || c->from) && !strcmp(c->template_, "image")))
+    if (c->from.template_ && strcmp(c->from.template_, "host") != 0 &&
+        !((b->template_id || c->from.snapshot) && !strcmp(c->from.template_, "image")))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                             "there is no template %.60s; use host, one of `cay template ls`, or a "
                             "directory by root",
-                            c->template_);
-    if (c->root)
-        return cay__source_check("root", c->root, home_fd, run, NULL, err);
+                            c->from.template_);
+    if (c->from.root)
+        return cay__source_check("root", c->from.root, home_fd, run, NULL, err);
     return 0;
 }
 
@@ -166,16 +167,16 @@ static int check_limits(const cay_create *c, cay_err *err)
                                 (unsigned long long)v, (unsigned long long)l->least,
                                 (unsigned long long)l->most);
     }
-    if ((c->ttl_ms > TIME_MOST && c->ttl_ms != CAY_UNLIMITED) ||
-        (c->idle_ms > TIME_MOST && c->idle_ms != CAY_UNLIMITED))
+    if ((c->life.ttl_ms > TIME_MOST && c->life.ttl_ms != CAY_UNLIMITED) ||
+        (c->life.idle_ms > TIME_MOST && c->life.idle_ms != CAY_UNLIMITED))
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "ttl and idle time are at most a hundred years");
-    if (c->on_expiry != CAY_EXPIRE_KILL && c->on_expiry != CAY_EXPIRE_PAUSE)
+    if (c->life.on_expiry != CAY_EXPIRE_KILL && c->life.on_expiry != CAY_EXPIRE_PAUSE)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
-                            "on_expiry %d is not known; kill or pause", (int)c->on_expiry);
-    if (c->min_level < 0 || c->min_level > CAY_LEVEL_VM)
+                            "on_expiry %d is not known; kill or pause", (int)c->life.on_expiry);
+    if (c->isolation.min_level < 0 || c->isolation.min_level > CAY_LEVEL_VM)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
-                            "isolation level %d is not known; give 0 to 4", c->min_level);
+                            "isolation level %d is not known; give 0 to 4", c->isolation.min_level);
     return 0;
 }
 
@@ -202,22 +203,22 @@ static int check_target(const char *target, cay_err *err)
 
 static int check_volumes(const cay_create *c, cay_err *err)
 {
-    if (c->nvolumes + c->ngrants > GRANTS_MOST)
+    if (c->files.nvolumes + c->files.ngrants > GRANTS_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants",
                             "%zu directories and volumes are to be shown; at most %d",
-                            c->nvolumes + c->ngrants, GRANTS_MOST);
-    for (size_t i = 0; i < c->nvolumes; i++) {
-        const cay_volume_use *v = &c->volumes[i];
+                            c->files.nvolumes + c->files.ngrants, GRANTS_MOST);
+    for (size_t i = 0; i < c->files.nvolumes; i++) {
+        const cay_volume_use *v = &c->files.volumes[i];
         if (!cay__volume_name(v->name))
             return fail_spec(
                 "volume", CAY_OR(v->name, ""),
                 "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
         CAY_TRY(check_target(v->target, err));
-        for (size_t k = 0; k < c->ngrants; k++)
-            if (!strcmp(v->target, c->grants[k].target))
+        for (size_t k = 0; k < c->files.ngrants; k++)
+            if (!strcmp(v->target, c->files.grants[k].target))
                 return fail_spec("mount target", v->target, "given twice", err);
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(v->target, c->volumes[k].target))
+            if (!strcmp(v->target, c->files.volumes[k].target))
                 return fail_spec("mount target", v->target, "given twice", err);
     }
     return 0;
@@ -225,14 +226,15 @@ static int check_volumes(const cay_create *c, cay_err *err)
 
 static int check_grants(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
-    if (c->ngrants > GRANTS_MOST)
+    if (c->files.ngrants > GRANTS_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants",
-                            "%zu directories are to be shown; at most %d", c->ngrants, GRANTS_MOST);
-    for (size_t i = 0; i < c->ngrants; i++) {
-        const cay_grant *g = &c->grants[i];
+                            "%zu directories are to be shown; at most %d", c->files.ngrants,
+                            GRANTS_MOST);
+    for (size_t i = 0; i < c->files.ngrants; i++) {
+        const cay_grant *g = &c->files.grants[i];
         CAY_TRY(check_target(g->target, err));
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(g->target, c->grants[k].target))
+            if (!strcmp(g->target, c->files.grants[k].target))
                 return fail_spec("mount target", g->target, "given twice", err);
         if (!g->source || !*g->source)
             return fail_spec("mount", "", "give the directory to show", err);
@@ -244,17 +246,17 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
 /* A directory of the host underneath /workspace. */
 static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
-    if (!c->on)
+    if (!c->from.directory)
         return 0;
-    for (size_t i = 0; i < c->ngrants; i++)
-        if (!strcmp(c->grants[i].target, "/workspace"))
+    for (size_t i = 0; i < c->files.ngrants; i++)
+        if (!strcmp(c->files.grants[i].target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused",
                                 "on and a mount on /workspace are both given; use one of them");
-    for (size_t i = 0; i < c->nvolumes; i++)
-        if (!strcmp(c->volumes[i].target, "/workspace"))
+    for (size_t i = 0; i < c->files.nvolumes; i++)
+        if (!strcmp(c->files.volumes[i].target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused",
                                 "on and a volume on /workspace are both given; use one of them");
-    return cay__source_check(CAY__SOURCE_ON, c->on, home_fd, run, NULL, err);
+    return cay__source_check(CAY__SOURCE_ON, c->from.directory, home_fd, run, NULL, err);
 }
 
 int cay__create_check(const cay_box_spec *b, int home_fd, const char *run, cay_err *err)
@@ -262,7 +264,7 @@ int cay__create_check(const cay_box_spec *b, int home_fd, const char *run, cay_e
     const cay_create *c = b->create;
     CAY_TRY(check_names(c, err));
     CAY_TRY(check_limits(c, err));
-    CAY_TRY(check_env(c->env, err));
+    CAY_TRY(check_env(c->process.env, err));
     CAY_TRY(check_labels(c, err));
     CAY_TRY(check_template(b, home_fd, run, err));
     CAY_TRY(check_grants(c, home_fd, run, err));

@@ -112,9 +112,9 @@ const char *cay_net_preset(size_t i, const char *const **rules)
 int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
     __attribute__((cleanup(cay__policy_clear))) cay__policy p = { 0 };
-    if (!c->net)
+    if (!c->net.policy)
         return 0;
-    CAY_TRY(cay__policy_read(&p, c->net, strlen(c->net), false, err));
+    CAY_TRY(cay__policy_read(&p, c->net.policy, strlen(c->net.policy), false, err));
     if (!CAY__HAS(ops, policy))
         return cay_fail_why(
             err, CAY_ENOTSUP, "not_supported",

@@ -61,7 +61,7 @@ int cay__path_check(const char *path, cay_err *err);
 int cay__user_check(const char *user, cay_err *err);
 /* The whole of a spawn request, before anything is made. */
 int cay__spawn_check(const cay_spawn *spec, cay_err *err);
-/* spec->net: sound, and something this provider can enforce. */
+/* c->net: sound, and something this provider can enforce. */
 int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *err);
 /* CAY_ENOTSUP naming the operation and the provider. */
 int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err);

@@ -32,9 +32,9 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
     const cay_create *c = &spec->create;
     int rc = cay__stack_of(spec->box.layers, spec->box.nlayers, &out->stack, err);
     cay__str_copy(out->id, sizeof out->id, id);
-    cay__str_copy(out->root, sizeof out->root, CAY_OR(c->root, ""));
-    cay__str_copy(out->base, sizeof out->base, CAY_OR(c->template_, "host"));
-    cay__str_copy(out->on, sizeof out->on, CAY_OR(c->on, ""));
+    cay__str_copy(out->root, sizeof out->root, CAY_OR(c->from.root, ""));
+    cay__str_copy(out->base, sizeof out->base, CAY_OR(c->from.template_, "host"));
+    cay__str_copy(out->on, sizeof out->on, CAY_OR(c->from.directory, ""));
     cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
     if (spec->on_since_ms)
         out->created_ms = (int64_t)spec->on_since_ms;
@@ -42,10 +42,10 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
         out->created_ms = row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
     size_t used = 0;
-    for (size_t i = 0; i < c->ngrants; i++)
-        add_mount(out, &used, c->grants[i].target);
-    for (size_t i = 0; i < c->nvolumes; i++)
-        add_mount(out, &used, c->volumes[i].target);
+    for (size_t i = 0; i < c->files.ngrants; i++)
+        add_mount(out, &used, c->files.grants[i].target);
+    for (size_t i = 0; i < c->files.nvolumes; i++)
+        add_mount(out, &used, c->files.volumes[i].target);
     cay__spec_free(spec);
     cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
                   NULL); /* in a disk image, or put aside, the other is not to be seen */

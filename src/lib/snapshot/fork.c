@@ -65,10 +65,10 @@ static int fork_sandbox(forking *f, size_t i, cay_err *err)
     if (f->spec->once) {
         char hex[65];
         CAY_AUTOBUF b = CAY__BUF(8192);
-        cay__buf_fmt(&b, "%s %s", c.from, f->spec->once);
+        cay__buf_fmt(&b, "%s %s", c.from.snapshot, f->spec->once);
         cay_answer_hash(b.data, b.len, hex);
         snprintf(once, sizeof once, "fork:%.40s:%zu", hex, i);
-        c.once = once;
+        c.idempotency_key = once;
     }
     host_name(f->base.hostname, host);
     c.hostname = host;
@@ -141,14 +141,14 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
                     .labels = labels };
     CAY_TRY(cay__spec_read(&row, out, err));
     cay_create *c = &(*out)->create;
-    c->from = cay__arena_str((*out)->mem, s->id);
+    c->from.snapshot = cay__arena_str((*out)->mem, s->id);
     c->tenant = cay__arena_str((*out)->mem, s->tenant);
-    c->once = NULL;
-    c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough
+    c->idempotency_key = NULL;
+    c->manifest.base = NULL; /* what the manifest put in place is in the layers; its key is enough
                                 for what is ephemeral */
-    c->settings = NULL;      /* they are in its files, and the snapshot's record tells them */
-    if (c->manifest && !cay__id_valid(c->manifest, 't'))
-        c->manifest = NULL;
+    c->from.settings = NULL; /* they are in its files, and the snapshot's record tells them */
+    if (c->manifest.text && !cay__id_valid(c->manifest.text, 't'))
+        c->manifest.text = NULL;
     return 0;
 }
 
@@ -201,9 +201,9 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
         f->base.labels = f->spec->labels;
     if (f->spec->ttl_ms) {
         if (f->spec->ttl_ms == CAY_UNLIMITED)
-            f->base.ttl_ms = 0;
+            f->base.life.ttl_ms = 0;
         else
-            f->base.ttl_ms = f->spec->ttl_ms;
+            f->base.life.ttl_ms = f->spec->ttl_ms;
     }
     int rc = make_all(f, err);
     cay__spec_free(base);

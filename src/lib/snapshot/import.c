@@ -165,8 +165,8 @@ static int record_snapshot(work *k, const char *meta, cay_err *err)
     if (*meta)
         CAY_TRY(read_meta(k, meta, err));
     cay_create c = { .size = sizeof c,
-                     .template_ = *k->row.template_ == '/' ? NULL : k->row.template_,
-                     .root = *k->row.template_ == '/' ? k->row.template_ : NULL };
+                     .from.template_ = *k->row.template_ == '/' ? NULL : k->row.template_,
+                     .from.root = *k->row.template_ == '/' ? k->row.template_ : NULL };
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__spec_text(&(cay__spec){ .create = c }, &text, err));

@@ -59,7 +59,7 @@ void cay__snap_reconcile(cay_client *client, const char *only);
 
 /* The directory of the host that it is above, or "", and since when that is worked on. */
 int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err);
-/* spec->from becomes layers, provider and template. What it makes lives in mem. */
+/* The snapshot of a request becomes its layers, provider and template. */
 int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err);
 /* The request is recorded: is what it stands on still there? From now on it stays. */
 int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err);

@@ -24,7 +24,7 @@ static int match_provider(cay_client *client, const cay_snap_row *s, cay_create 
         provider = client->provider;
     else
         provider = NULL;
-    const char *given = CAY_OR(c->root, c->template_);
+    const char *given = CAY_OR(c->from.root, c->from.template_);
     cay__place *to, *of;
     /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
     if (provider && strcmp(provider, s->provider) != 0 && !given &&
@@ -40,9 +40,9 @@ static int match_provider(cay_client *client, const cay_snap_row *s, cay_create 
         return other_template(s, given, err);
     c->provider = cay__arena_str(mem, s->provider);
     if (!given && *s->template_ == '/')
-        c->root = cay__arena_str(mem, s->template_);
+        c->from.root = cay__arena_str(mem, s->template_);
     else if (!given)
-        c->template_ = cay__arena_str(mem, s->template_);
+        c->from.template_ = cay__arena_str(mem, s->template_);
     return 0;
 }
 
@@ -68,12 +68,12 @@ static int match_on(const cay_snap_row *s, cay__spec *spec, cay_err *err)
     const cay_create *c = &spec->create;
     CAY_TRY(cay__snap_on(s, dir, sizeof dir, &since, err));
     spec->on_since_ms = (uint64_t)since;
-    if (!*dir && !c->on)
+    if (!*dir && !c->from.directory)
         return 0;
     if (!*dir)
         return cay_fail_why(err, CAY_EINVAL, "on_refused",
                             "snapshot %s has a /workspace of its own; leave --on out", s->id);
-    if (!c->on || strcmp(c->on, dir) != 0)
+    if (!c->from.directory || strcmp(c->from.directory, dir) != 0)
         return cay_fail_why(err, CAY_EINVAL, "snapshot_on",
                             "snapshot %s is of what was changed above %.120s; give --on with that "
                             "directory, or `cay fork %s`",
@@ -89,14 +89,14 @@ int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err)
     s->box.layers = NULL;
     s->box.nlayers = 0;
     s->on_since_ms = 0;
-    if (!c->from)
+    if (!c->from.snapshot)
         return 0;
-    CAY_TRY(cay__snap_find_of(client, c->tenant, c->from, &row, err));
+    CAY_TRY(cay__snap_find_of(client, c->tenant, c->from.snapshot, &row, err));
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
     int rc = match_provider(client, &row->row, c, mem, err);
     if (rc != 0) {
-        c->from = cay__arena_str(mem, row->row.id);
+        c->from.snapshot = cay__arena_str(mem, row->row.id);
         if (rc < 0)
             return rc;
         return 0;
@@ -104,7 +104,7 @@ int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err)
     CAY_TRY(match_on(&row->row, s, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));
-    c->from = cay__arena_str(mem, row->row.id);
+    c->from.snapshot = cay__arena_str(mem, row->row.id);
     s->box.layers = stack->name;
     s->box.nlayers = stack->n;
     return 0;
@@ -143,16 +143,16 @@ int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, c
     const cay_create *c = b->create;
     if (!b->nlayers)
         return 0;
-    if (c->ephemeral)
+    if (c->life.ephemeral)
         CAY_TRY(put_lease(client, id, b, err));
     CAY_FAULT("create.held");
-    if (!c->from && b->template_id)
+    if (!c->from.snapshot && b->template_id)
         return client->store->template_list(client->db, NULL, b->template_id, NULL, any_template,
                                             NULL, err);
-    if (!c->from || cay__snap_row(client, c->from, &row, &own) == 0)
+    if (!c->from.snapshot || cay__snap_row(client, c->from.snapshot, &row, &own) == 0)
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile",
-                        c->from);
+                        c->from.snapshot);
 }
 
 static int copy_layers(const char *value, void *arg)

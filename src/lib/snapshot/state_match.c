@@ -33,19 +33,21 @@ static void match_grants(const cay__state *s, const cay_create *w, const cay__st
     for (size_t i = 0; i < s->ngrants; i++) {
         bool found = m && (cay__state_has(m->targets, s->grants[i].target) ||
                            cay__state_has(m->grant_paths, s->grants[i].target));
-        for (size_t k = 0; k < w->ngrants; k++)
-            found |= w->grants[k].target && !strcmp(w->grants[k].target, s->grants[i].target) &&
-                     (w->grants[k].rw || !s->grants[i].rw);
+        for (size_t k = 0; k < w->files.ngrants; k++)
+            found |= w->files.grants[k].target &&
+                     !strcmp(w->files.grants[k].target, s->grants[i].target) &&
+                     (w->files.grants[k].rw || !s->grants[i].rw);
         if (!found)
             add_missing(l, "--mount DIR:", s->grants[i].target, s->grants[i].rw ? ":rw" : "", "");
     }
     for (size_t i = 0; i < s->nvolumes; i++) {
         const cay__state_thing *v = &s->volumes[i];
         bool found = false;
-        for (size_t k = 0; k < w->nvolumes; k++)
-            found |= w->volumes[k].name && w->volumes[k].target &&
-                     !strcmp(w->volumes[k].name, v->name) &&
-                     !strcmp(w->volumes[k].target, v->target) && (w->volumes[k].rw || !v->rw);
+        for (size_t k = 0; k < w->files.nvolumes; k++)
+            found |= w->files.volumes[k].name && w->files.volumes[k].target &&
+                     !strcmp(w->files.volumes[k].name, v->name) &&
+                     !strcmp(w->files.volumes[k].target, v->target) &&
+                     (w->files.volumes[k].rw || !v->rw);
         if (!found)
             add_missing(l, "--volume ", v->name, ":", v->target);
     }
@@ -55,19 +57,19 @@ static void match_names(const cay__state *s, const cay_create *w, list *l)
 {
     for (const char *const *p = s->secrets; *p; p++) {
         bool found = false;
-        for (size_t k = 0; k < w->nsecrets; k++)
-            found |= w->secrets[k].name && !strcmp(w->secrets[k].name, *p);
+        for (size_t k = 0; k < w->net.nsecrets; k++)
+            found |= w->net.secrets[k].name && !strcmp(w->net.secrets[k].name, *p);
         if (!found)
             add_missing(l, "--secret ", *p, "=SOURCE@DESTINATION", "");
     }
-    for (const char *const *p = s->variables; *p && !w->manifest; p++) {
+    for (const char *const *p = s->variables; *p && !w->manifest.text; p++) {
         bool found = false;
-        for (const cay_pair *e = w->env; e && e->key; e++)
+        for (const cay_pair *e = w->process.env; e && e->key; e++)
             found |= !strcmp(e->key, *p);
         if (!found)
             add_missing(l, "--env ", *p, "=VALUE", "");
     }
-    for (const char *const *p = s->entries; *p && !w->manifest; p++)
+    for (const char *const *p = s->entries; *p && !w->manifest.text; p++)
         add_missing(l, "--manifest FILE with the ephemeral entry ", *p, "", "");
 }
 
@@ -99,13 +101,13 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
     const cay_create *w = CAY_OR(with, &nothing);
     CAY_AUTOBUF text = CAY__BUF(200), detail = CAY__BUF(sizeof err->detail - 4);
     list l = { .text = text, .detail = detail };
-    if (s->root && !w->root)
+    if (s->root && !w->from.root)
         add_missing(&l, "--root DIR", "", "", "");
-    if (s->network && !w->net && !(given && given->policy))
+    if (s->network && !w->net.policy && !(given && given->policy))
         add_missing(&l, "--net RULES", "", "", "");
-    if (is_root(s->spec->create.user) && !w->user)
+    if (is_root(s->spec->create.process.user) && !w->process.user)
         add_missing(&l, "--user root", "", "", "");
-    if (s->mounts && !w->manifest)
+    if (s->mounts && !w->manifest.text)
         add_missing(&l, "--manifest FILE with its mounts", "", "", "");
     match_grants(s, w, given, &l);
     match_names(s, w, &l);

@@ -65,7 +65,7 @@ static bool is_unchanged(const way *w, const cay_row *row)
     if (!w->given.text) {
         int rc = cay__spec_read(row, &spec, NULL);
         if (rc == 0)
-            rc = cay__mani_text(w->client, spec->create.manifest, &text, NULL);
+            rc = cay__mani_text(w->client, spec->create.manifest.text, &text, NULL);
         if (rc == 0)
             rc = cay__state_manifest_of(text, &own, NULL);
         cay__spec_free(spec);
@@ -82,14 +82,15 @@ static bool is_unchanged(const way *w, const cay_row *row)
 static const cay_pair *collect_values(const way *w, cay__arena *mem, cay_manifest **m)
 {
     size_t n = 0, own = 0;
-    while (w->with->env && w->with->env[own].key)
+    while (w->with->process.env && w->with->process.env[own].key)
         own++;
-    if (w->with->manifest && cay_manifest_parse(w->with->manifest, strlen(w->with->manifest),
-                                                CAY_MANIFEST_TRUSTED, m, NULL) < 0)
+    if (w->with->manifest.text &&
+        cay_manifest_parse(w->with->manifest.text, strlen(w->with->manifest.text),
+                           CAY_MANIFEST_TRUSTED, m, NULL) < 0)
         *m = NULL;
     cay_pair *list = cay__arena_take(mem, (own + (*m ? (*m)->nenv : 0) + 1) * sizeof *list);
     for (size_t i = 0; i < own; i++)
-        list[n++] = w->with->env[i];
+        list[n++] = w->with->process.env[i];
     for (size_t i = 0; *m && i < (*m)->nenv; i++)
         if ((*m)->env[i].value && (*m)->env[i].ephemeral)
             list[n++] = (cay_pair){ (*m)->env[i].name, (*m)->env[i].value };
@@ -217,33 +218,34 @@ static int rebuild_sandbox(const way *w, cay_sandbox **out, cay_err *err)
     const cay_create *given = w->with;
     CAY__OP(w->call, "sandbox.restore", w->s->id, err);
     CAY_TRY(check_snapshot(w, err));
-    CAY_TRY(cay__state_match(w->s, given, given->manifest ? &w->given : NULL, err));
+    CAY_TRY(cay__state_match(w->s, given, given->manifest.text ? &w->given : NULL, err));
     cay_create c = w->s->spec->create;
     c.provider = w->s->provider;
-    c.min_level = CAY_MAX(w->s->level, given->min_level);
-    c.from = w->s->snapshot;
-    c.root = given->root;
-    if (given->user)
-        c.user = given->user, c.group = given->group;
-    c.on = given->on;
-    c.net = given->net;
-    c.grants = given->grants, c.ngrants = given->ngrants;
-    c.volumes = given->volumes, c.nvolumes = given->nvolumes;
-    c.secrets = given->secrets, c.nsecrets = given->nsecrets;
-    c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = true;
-    c.env = join_env(c.env, given->env, &mem);
+    c.isolation.min_level = CAY_MAX(w->s->level, given->isolation.min_level);
+    c.from.snapshot = w->s->snapshot;
+    c.from.root = given->from.root;
+    if (given->process.user)
+        c.process.user = given->process.user, c.process.group = given->process.group;
+    c.from.directory = given->from.directory;
+    c.net.policy = given->net.policy;
+    c.files.grants = given->files.grants, c.files.ngrants = given->files.ngrants;
+    c.files.volumes = given->files.volumes, c.files.nvolumes = given->files.nvolumes;
+    c.net.secrets = given->net.secrets, c.net.nsecrets = given->net.nsecrets;
+    c.manifest.text = given->manifest.text, c.manifest.base = given->manifest.base,
+    c.manifest.trusted = true;
+    c.process.env = join_env(c.process.env, given->process.env, &mem);
     /* The snapshot has what the manifest put there, and what became of it: only what is written at
      * each start is written. */
-    c.manifest_applied = true;
+    c.manifest.applied = true;
     return cay__create_as(w->client, w->call, w->s->id, &c, out, err);
 }
 
 static int check_given(way *w, cay_err *err)
 {
-    if (w->with->manifest)
-        CAY_TRY(cay__state_manifest_of(w->with->manifest, &w->given, err));
+    if (w->with->manifest.text)
+        CAY_TRY(cay__state_manifest_of(w->with->manifest.text, &w->given, err));
     /* Rights of a mount are bound anew at every resume, or not at all. */
-    if (w->s->mounts && !w->with->manifest)
+    if (w->s->mounts && !w->with->manifest.text)
         return cay__state_match(w->s, w->with, NULL, err);
     if (w->s->mounts)
         return cay__state_topology(w->s->manifest, w->given.text, err);

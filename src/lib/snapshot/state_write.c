@@ -34,8 +34,8 @@ static void put_list(json_t *o, const char *key, json_t *list)
 
 static bool has_secret(const cay_create *c, const char *name)
 {
-    for (size_t i = 0; i < c->nsecrets; i++)
-        if (!strcmp(c->secrets[i].name, name))
+    for (size_t i = 0; i < c->net.nsecrets; i++)
+        if (!strcmp(c->net.secrets[i].name, name))
             return true;
     return false;
 }
@@ -45,26 +45,28 @@ static json_t *redacted_json(const cay_create *c, const cay__state_manifest *m)
 {
     json_t *o = json_object(), *grants = json_array(), *volumes = json_array(),
            *secrets = json_array();
-    for (size_t i = 0; i < c->ngrants; i++)
+    for (size_t i = 0; i < c->files.ngrants; i++)
         if (!cay__state_has(m->targets,
-                            c->grants[i].target)) /* a mount of the manifest comes by the manifest
-                                                     again, and would be there twice */
-            json_array_append_new(grants, mount_json(NULL, c->grants[i].target, c->grants[i].rw));
-    for (size_t i = 0; i < c->nvolumes; i++)
-        json_array_append_new(
-            volumes, mount_json(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
-    for (size_t i = 0; i < c->nsecrets; i++)
-        json_array_append_new(secrets, json_string(c->secrets[i].name));
+                            c->files.grants[i].target)) /* a mount of the manifest comes by the
+                                                     manifest again, and would be there twice */
+            json_array_append_new(
+                grants, mount_json(NULL, c->files.grants[i].target, c->files.grants[i].rw));
+    for (size_t i = 0; i < c->files.nvolumes; i++)
+        json_array_append_new(volumes,
+                              mount_json(c->files.volumes[i].name, c->files.volumes[i].target,
+                                         c->files.volumes[i].rw));
+    for (size_t i = 0; i < c->net.nsecrets; i++)
+        json_array_append_new(secrets, json_string(c->net.secrets[i].name));
     put_list(o, "grants", grants);
     put_list(o, "volumes", volumes);
     put_list(o, "secrets", secrets);
     put_list(o, "environment", json_incref(m->variables));
     put_list(o, "ephemeral", json_incref(m->ephemeral));
-    if (c->root)
+    if (c->from.root)
         json_object_set_new(o, "root", json_true());
-    if (c->on)
+    if (c->from.directory)
         json_object_set_new(o, "on", json_true());
-    if (c->net && strcmp(c->net, "cay-net 1\nmode off\n") != 0)
+    if (c->net.policy && strcmp(c->net.policy, "cay-net 1\nmode off\n") != 0)
         json_object_set_new(o, "network", json_true());
     if (m->mounts)
         json_object_set_new(o, "mounts", json_true());
@@ -76,14 +78,14 @@ static json_t *redacted_json(const cay_create *c, const cay__state_manifest *m)
 static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest *m, cay__arena *mem)
 {
     size_t n = 0, k = 0;
-    while (c->env && c->env[n].key)
+    while (c->process.env && c->process.env[n].key)
         n++;
     cay_pair *env = cay__arena_take(mem, (n + 1) * sizeof *env);
     for (size_t i = 0; i < n; i++)
-        if (!has_secret(c, c->env[i].key) &&
-            !cay__str_starts(CAY_OR(c->env[i].value, ""), "/etc/cay/") &&
-            !cay__state_has(m->variables, c->env[i].key))
-            env[k++] = c->env[i];
+        if (!has_secret(c, c->process.env[i].key) &&
+            !cay__str_starts(CAY_OR(c->process.env[i].value, ""), "/etc/cay/") &&
+            !cay__state_has(m->variables, c->process.env[i].key))
+            env[k++] = c->process.env[i];
     return env;
 }
 
@@ -95,14 +97,15 @@ static int sandbox_json(const cay_row *row, const cay__spec *whole, const cay__s
     cay_create *c = &s.create;
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL, *labels = NULL, *meta = NULL;
-    c->root = c->on = c->net = c->manifest = c->manifest_base = c->from = NULL;
+    c->from.root = c->from.directory = c->net.policy = c->manifest.text = c->manifest.base =
+        c->from.snapshot = NULL;
     s.on_since_ms = 0;
-    c->grants = NULL, c->volumes = NULL, c->secrets = NULL;
+    c->files.grants = NULL, c->files.volumes = NULL, c->net.secrets = NULL;
     s.box.layers = NULL;
-    c->ngrants = c->nvolumes = c->nsecrets = s.box.nlayers = 0;
-    c->min_level = 0;
-    c->sudo = false;
-    c->env = plain_env(&whole->create, m, &mem);
+    c->files.ngrants = c->files.nvolumes = c->net.nsecrets = s.box.nlayers = 0;
+    c->isolation.min_level = 0;
+    c->isolation.sudo = false;
+    c->process.env = plain_env(&whole->create, m, &mem);
     CAY_TRY(cay__spec_text(&s, &text, err));
     CAY_TRY(cay__json_object("record: spec", text, &o, err));
     json_object_del(o, "grants");
@@ -184,7 +187,7 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay__spec *s, co
     json_object_set_new(o, "session_id", json_string(sb->id));
     json_object_set_new(o, "provider", json_string(row->provider));
     json_object_set_new(o, "isolation", json_integer(info->level));
-    json_object_set_new(o, "template", json_string(CAY_OR(c->template_, "host")));
+    json_object_set_new(o, "template", json_string(CAY_OR(c->from.template_, "host")));
     put_snapshot(o, snapshot, m->text);
     json_object_set_new(o, "workspace_root_ready", json_true());
     CAY_TRY(put_manifest(o, m, err));
@@ -222,7 +225,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = cay_sandbox_describe(sb, call, &info, err);
     if (rc == 0)
-        rc = cay__mani_text(sb->owner, spec->create.manifest, &text, err);
+        rc = cay__mani_text(sb->owner, spec->create.manifest.text, &text, err);
     if (rc == 0)
         rc = cay__state_manifest_of(text, &m, err);
     if (rc == 0)

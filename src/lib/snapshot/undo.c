@@ -66,9 +66,9 @@ static int choose_target(cay_sandbox *sb, const char *to, cay__snaprow **out, ca
     if (to)
         rc = cay__snap_find_of(sb->owner, row->row.tenant, to, out, err);
     else
-        rc = find_last(sb, spec->create.from, out, err);
+        rc = find_last(sb, spec->create.from.snapshot, out, err);
     if (rc == 0 && to)
-        rc = check_ancestry(sb, &(*out)->row, spec->create.from, err);
+        rc = check_ancestry(sb, &(*out)->row, spec->create.from.snapshot, err);
     cay__spec_free(spec);
     return rc;
 }
@@ -190,7 +190,7 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
 static bool is_on(const cay_row *row)
 {
     cay__spec *spec = NULL;
-    bool on = cay__spec_read(row, &spec, NULL) == 0 && spec->create.on;
+    bool on = cay__spec_read(row, &spec, NULL) == 0 && spec->create.from.directory;
     cay__spec_free(spec);
     return on;
 }

@@ -205,9 +205,9 @@ int cay__workspace_export(cay_client *client, const cay_call *call, const cay_sn
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c,
                      .provider = snap->provider,
-                     .from = snap->id,
-                     .user = "root",
-                     .ephemeral = true };
+                     .from.snapshot = snap->id,
+                     .process.user = "root",
+                     .life.ephemeral = true };
     if (!spec->format || strcmp(spec->format, "tar") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque",
                             "snapshot %s is kept by provider %s as its own image; its workspace "
@@ -376,17 +376,17 @@ int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root,
 int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_create *c,
                            const cay_provider_ops *ops, const char *id, void *box, cay_err *err)
 {
-    const cay_export spec = { .size = sizeof spec, .ref = c->from, .format = "tar" };
+    const cay_export spec = { .size = sizeof spec, .ref = c->from.snapshot, .format = "tar" };
     CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(cay_client_export(client, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
-    int rc = cay__workspace_fill(sb, call, CAY_OR(c->workdir, USUAL_ROOT), file, err);
+    int rc = cay__workspace_fill(sb, call, CAY_OR(c->process.workdir, USUAL_ROOT), file, err);
     sb->box = NULL; /* the caller's */
     cay_sandbox_unref(sb);
     if (rc < 0)
-        return cay_wrap(err, rc, "snapshot %s", c->from);
+        return cay_wrap(err, rc, "snapshot %s", c->from.snapshot);
     return 0;
 }

@@ -22,5 +22,5 @@ int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_c
 /* Is a request of that kind? Its record has the snapshot and no layers. */
 static inline bool cay__workspace_wanted(const cay__spec *s, const cay_provider_ops *ops)
 {
-    return s->create.from && !s->box.nlayers && CAY__HAS(ops, opaque_layers);
+    return s->create.from.snapshot && !s->box.nlayers && CAY__HAS(ops, opaque_layers);
 }

@@ -117,13 +117,13 @@ static int fill_volume(cay__builder *b, const cay__task *t, const cay__bmount *m
     cay__task copy = *m->copy;
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c,
-                     .template_ = CAY__BUILD_HOST,
-                     .user = "root",
+                     .from.template_ = CAY__BUILD_HOST,
+                     .process.user = "root",
                      .labels = labels,
                      .tenant = b->spec->tenant,
                      .limits = b->spec->limits,
-                     .volumes = &use,
-                     .nvolumes = 1 };
+                     .files.volumes = &use,
+                     .files.nvolumes = 1 };
     copy.step = &step;
     copy.words = step.words = words;
     CAY_TRY(cay_client_create(b->client, &b->call, &c, &sb, err));

@@ -42,23 +42,23 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
     cay_create c = {
         .size = sizeof c,
-        .user = user,
-        .group = colon ? colon + 1 : NULL,
+        .process.user = user,
+        .process.group = colon ? colon + 1 : NULL,
         .labels = labels,
         .tenant = b->spec->tenant,
         .limits = b->spec->limits,
-        .net = net ? b->net : NULL,
-        .from = snapshot,
+        .net.policy = net ? b->net : NULL,
+        .from.snapshot = snapshot,
         .services = "{}",
-        .settings_off = true,
-        .volumes = volumes,
-        .nvolumes = t ? cay__lent_volumes(t, volumes) : 0
+        .from.no_settings = true,
+        .files.volumes = volumes,
+        .files.nvolumes = t ? cay__lent_volumes(t, volumes) : 0
     }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot) {
         if (!strcmp(st->ref, CAY__BUILD_SCRATCH))
-            c.template_ = "image";
+            c.from.template_ = "image";
         else
-            c.template_ = st->ref;
+            c.from.template_ = st->ref;
     }
     CAY_FAULT("build.box");
     return cay_client_create(b->client, &b->call, &c, out, err);

@@ -68,8 +68,8 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
             return 0;
         }
     cay_create c = { .size = sizeof c,
-                     .template_ = CAY__BUILD_HOST,
-                     .user = "root",
+                     .from.template_ = CAY__BUILD_HOST,
+                     .process.user = "root",
                      .labels = labels,
                      .tenant = b->spec->tenant,
                      .limits = b->spec->limits };

@@ -206,7 +206,7 @@ static int make_files(const json_t *config, cay__spec *s, cay_err *err)
     json_object_foreach((json_t *)files, path, f)
     {
         cay__buf out = CAY__BUF(RENDERED);
-        int rc = cay__settings_render(json_object_get(config, "settings"), s->create.settings,
+        int rc = cay__settings_render(json_object_get(config, "settings"), s->create.from.settings,
                                       random, cay__json_str(f, "content", ""), &out, err);
         if (rc < 0) {
             cay__buf_clear(&out);
@@ -229,9 +229,9 @@ int cay__settings_prepare(cay__spec *s, const cay_pair *before, cay_err *err)
 {
     CAY_AUTOJSON *config = NULL;
     cay_create *c = &s->create;
-    const cay_pair *given = c->settings;
+    const cay_pair *given = c->from.settings;
     const bool asked = given && given->key;
-    c->settings = NULL;
+    c->from.settings = NULL;
     s->seeds = NULL;
     s->nseeds = 0;
     if (!s->template_config && !asked)
@@ -239,9 +239,9 @@ int cay__settings_prepare(cay__spec *s, const cay_pair *before, cay_err *err)
     if (s->template_config)
         CAY_TRY(cay__json_object("record: image", s->template_config, &config, err));
     CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, s->mem,
-                                 &c->settings, err));
+                                 &c->from.settings, err));
     /* What stands on a snapshot has the files of then, unless somebody wants others. */
-    if (c->settings_off || (c->from && !asked))
+    if (c->from.no_settings || (c->from.snapshot && !asked))
         return 0;
     return make_files(config, s, err);
 }

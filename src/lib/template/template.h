@@ -60,8 +60,8 @@ void cay__layer_bytes_forget(cay_client *client, const char *layer);
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need,
                          cay_err *err); /* store_access.c */
 
-/* spec->template_ becomes layers, and what the template says goes where the request is silent.
- * After cay__stack_prepare(). */
+/* The request's template becomes layers, and what the template says goes where the request is
+ * silent. After cay__stack_prepare(). */
 int cay__template_prepare(cay_client *client, const cay_call *call, cay__spec *s, cay_err *err);
 /* Those of a request that says nothing of them. image: what its template says, or NULL. */
 void cay__template_limits(const char *image, cay_limits *out);

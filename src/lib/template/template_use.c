@@ -30,16 +30,16 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
 {
     const char *key;
     json_t *v;
-    size_t n = 0, own = count_pairs(c->env);
+    size_t n = 0, own = count_pairs(c->process.env);
     if (!json_is_object(env) || !json_object_size(env))
         return;
     cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
-    json_object_foreach((json_t *)env, key, v) if (json_is_string(v) && !has_key(c->env, key))
-        all[n++] =
-            (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
+    json_object_foreach((json_t *)env, key,
+                        v) if (json_is_string(v) && !has_key(c->process.env, key)) all[n++] =
+        (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
     for (size_t i = 0; i < own; i++)
-        all[n++] = c->env[i];
-    c->env = all;
+        all[n++] = c->process.env[i];
+    c->process.env = all;
 }
 
 static void take_limits(const json_t *limits, cay_limits *l)
@@ -67,14 +67,14 @@ static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
     char *said = cay__arena_str(mem, cay__json_str(o, "user", "")), *colon = strchr(said, ':');
     if (colon)
         *colon = 0;
-    if (colon && colon[1] && !c->group)
-        c->group = colon + 1;
+    if (colon && colon[1] && !c->process.group)
+        c->process.group = colon + 1;
     if (*said)
-        c->user = said;
-    else if (strcmp(c->template_, CAY__BASE_IMAGE))
-        c->user = NULL;
+        c->process.user = said;
+    else if (strcmp(c->from.template_, CAY__BASE_IMAGE))
+        c->process.user = NULL;
     else
-        c->user = "root";
+        c->process.user = "root";
 }
 
 /* Those that the request has are all there are; what is wrong with them is told when they are read.
@@ -96,13 +96,13 @@ static int apply_image(cay__spec *s, cay_err *err)
     CAY_TRY(cay__json_object("record: image", s->template_config, &o, err));
     take_env(json_object_get(o, "env"), c, mem);
     take_limits(json_object_get(o, "limits"), &c->limits);
-    if (!c->user)
+    if (!c->process.user)
         take_user(o, c, mem);
     const char *dir = cay__json_str(o, "workdir", "");
-    if (!c->workdir && *dir == '/')
-        c->workdir = cay__arena_str(mem, dir);
+    if (!c->process.workdir && *dir == '/')
+        c->process.workdir = cay__arena_str(mem, dir);
     take_services(json_object_get(o, "services"), c, mem);
-    c->sudo |= cay__json_bool(o, "sudo", false);
+    c->isolation.sudo |= cay__json_bool(o, "sudo", false);
     return 0;
 }
 
@@ -112,7 +112,7 @@ static int from_snapshot(cay_client *client, cay__spec *s, const cay_pair **sett
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_AUTOJSON *o = NULL;
     cay__arena *mem = s->mem;
-    CAY_TRY(cay__snap_row(client, s->create.from, &row, err));
+    CAY_TRY(cay__snap_row(client, s->create.from.snapshot, &row, err));
     CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
     const char *image = cay__json_str(o, "image", NULL),
                *id = cay__json_str(o, "template_id", NULL),
@@ -139,15 +139,16 @@ static int from_template(cay_client *client, const cay_call *call, cay__spec *s,
     CAY_AUTOPTR(cay_template) t = NULL;
     cay_create *c = &s->create;
     cay__arena *mem = s->mem;
-    CAY_TRY(cay_template_find(client, call, c->tenant, c->template_, &t, err));
+    CAY_TRY(cay_template_find(client, call, c->tenant, c->from.template_, &t, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
     s->box.layers = stack->name;
     s->box.nlayers = stack->n;
     s->box.template_name = cay__arena_str(
-        mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
+        mem, t->names[0] ? cay__id_valid(c->from.template_, 't') ? t->names[0] : c->from.template_
+                         : t->id);
     s->box.template_id = cay__arena_str(mem, t->id);
-    c->template_ = cay__arena_str(mem, t->base);
+    c->from.template_ = cay__arena_str(mem, t->base);
     s->template_config = cay__arena_str(mem, t->config);
     return 0;
 }
@@ -157,11 +158,11 @@ int cay__template_prepare(cay_client *client, const cay_call *call, cay__spec *s
     const cay_pair *before = NULL;
     const cay_create *c = &s->create;
     s->template_config = s->box.template_id = s->box.template_name = NULL;
-    if (c->from)
+    if (c->from.snapshot)
         CAY_TRY(from_snapshot(client, s, &before, err));
-    else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
+    else if (!c->from.root && c->from.template_ && !strcmp(c->from.template_, CAY__BASE_IMAGE))
         s->box.template_id = ""; /* nothing at all, for who puts a root filesystem together */
-    else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
+    else if (!c->from.root && c->from.template_ && strcmp(c->from.template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(client, call, s, err));
     CAY_TRY(cay__settings_prepare(s, before, err));
     if (s->template_config)
@@ -174,12 +175,12 @@ static int told_there(cay_client *client, const cay_call *call, const cay_create
                       cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (c->from || !c->template_ || !strcmp(c->template_, CAY__BASE_HOST) ||
-        !strcmp(c->template_, CAY__BASE_IMAGE)) {
+    if (c->from.snapshot || !c->from.template_ || !strcmp(c->from.template_, CAY__BASE_HOST) ||
+        !strcmp(c->from.template_, CAY__BASE_IMAGE)) {
         *config = cay__strdup("{}");
         return 0;
     }
-    CAY_TRY(cay_template_find(client, call, NULL, c->template_, &t, err));
+    CAY_TRY(cay_template_find(client, call, NULL, c->from.template_, &t, err));
     *config = cay__strdup(t->config);
     return 0;
 }

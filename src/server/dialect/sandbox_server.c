@@ -226,10 +226,10 @@ static int on_create(cay__req *r, cay_err *err)
                                 { "sandbox-server.user", user },
                                 { NULL, NULL } };
     cay_create spec = { .size = sizeof spec,
-                        .template_ = cay__text_or(template_, NULL),
+                        .from.template_ = cay__text_or(template_, NULL),
                         .labels = labels,
-                        .ttl_ms = TIMEOUT * 1000ull,
-                        .on_expiry = CAY_EXPIRE_PAUSE,
+                        .life.ttl_ms = TIMEOUT * 1000ull,
+                        .life.on_expiry = CAY_EXPIRE_PAUSE,
                         .tenant = r->who.tenant };
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));

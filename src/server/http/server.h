@@ -194,7 +194,7 @@ const char *cay__req_tenant(cay__req *r);
 /* As cay_client_create(), with our sudo inside, which users of hosted sandboxes are used to;
  * without it where there is nobody to become. */
 int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err);
-/* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
+/* Of a route that makes something: its Idempotency-Key, for cay_create.idempotency_key, or NULL. */
 const char *cay__req_once(cay__req *r);
 const char *cay__req_once_of(cay__req *r); /* with the tenant before it */
 /* Of a route with CAY__OP_RAW that makes something: its body is in this file, and nothing was

@@ -263,8 +263,8 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     atomic_store(&b->pid, b->walls.far ? 0 : v.pid); /* one of another machine means nothing here */
     CAY_TRY(cay__docker_note(b, v.container, err));
     CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
-    if (!runs && spec->ttl_ms && spec->ttl_ms != CAY_UNLIMITED)
-        CAY_TRY(cay__docker_extend(b, call, spec->ttl_ms, 0, err));
+    if (!runs && spec->life.ttl_ms && spec->life.ttl_ms != CAY_UNLIMITED)
+        CAY_TRY(cay__docker_extend(b, call, spec->life.ttl_ms, 0, err));
     mark_up(b->d, b->id);
     return 0;
 }
@@ -371,7 +371,7 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
          far = choose ? cay__engine_far(e) || (info->userns && !info->rootless)
                       : !strcmp(o.transport, "engine");
     int rc = create_container(d, call, id, spec, far, box, &why);
-    if (rc == CAY_ENOTSUP && choose && !far && !c->ngrants &&
+    if (rc == CAY_ENOTSUP && choose && !far && !c->files.ngrants &&
         cay_err_is(&why, CAY_REASON_ENGINE_REMOTE))
         rc = create_container(d, call, id, spec, true, box, &why);
     if (rc < 0 && err)

@@ -95,7 +95,7 @@ int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref
  * "dockerfile_invalid", "build_failed". */
 int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_options *o,
                       const cay_create *c, cay__docker_image *out, cay_err *err);
-/* Tells c->making, if somebody looks. text is anybody's. */
+/* Calls c->progress, if there is one; text is untrusted. */
 void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n,
                         bool brief);
 /* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration and its

@@ -68,14 +68,14 @@ void cay__docker_making(const cay_create *c, const char *what, const char *text,
     CAY_AUTOBUF safe = CAY__BUF(2048);
     while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
         n--;
-    if (!c->making || !n)
+    if (!c->progress || !n)
         return;
     cay__buf_safe(&safe, text, CAY_MIN(n, (size_t)400), false);
-    c->making(&(cay_making){ .size = sizeof(cay_making),
-                             .what = what,
-                             .text = CAY_OR(safe.data, ""),
-                             .brief = brief },
-              c->making_arg);
+    c->progress(&(cay_create_progress){ .size = sizeof(cay_create_progress),
+                                        .what = what,
+                                        .text = CAY_OR(safe.data, ""),
+                                        .brief = brief },
+                c->progress_arg);
 }
 
 static int on_line(const json_t *line, void *arg, cay_err *err)

@@ -53,20 +53,20 @@ static int check_walls(const cay_create *c, const cay__docker_options *o,
     cay__docker_walls_of(o, &walls);
     size_t n = cay__docker_layers(engine, &walls, rows, CAY_LEN(rows));
     cay_level level = cay__docker_level(engine, &walls), whole = cay__docker_level(engine, NULL);
-    if (c->min_level > (int)level)
+    if (c->isolation.min_level > (int)level)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
                             "this %s gives level %d (%s) and %d was asked for; %s",
                             level < whole ? "request" : "engine", (int)level, cay_level_name(level),
-                            c->min_level,
+                            c->isolation.min_level,
                             level < whole ? "leave options cap_add and seccomp out"
                                           : "run it rootless, or use provider native");
-    for (size_t k = 0; c->require && c->require[k]; k++) {
+    for (size_t k = 0; c->isolation.require && c->isolation.require[k]; k++) {
         size_t i = 0;
-        while (i < n && strcmp(rows[i].name, c->require[k]) != 0)
+        while (i < n && strcmp(rows[i].name, c->isolation.require[k]) != 0)
             i++;
         if (i == n || strcmp(rows[i].state, "on") != 0)
             return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
-                                "this engine cannot enforce %.60s; %s", c->require[k],
+                                "this engine cannot enforce %.60s; %s", c->isolation.require[k],
                                 i < n && *rows[i].remedy ? rows[i].remedy : "use provider native");
     }
     return 0;
@@ -81,7 +81,8 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
                       const cay__engine_info *engine, cay_err *err)
 {
     CAY_TRY(check_walls(c, o, engine, err));
-    if (is_given(c->root) || (is_given(c->template_) && strcmp(c->template_, "host") != 0))
+    if (is_given(c->from.root) ||
+        (is_given(c->from.template_) && strcmp(c->from.template_, "host") != 0))
         return fail_unsupported(err, "another root than their image",
                                 "leave root and template out");
     if (c->limits.io_read || c->limits.io_write || c->limits.inodes)
@@ -229,16 +230,17 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
         json_array_append_new(list, build_bind(at->pid1, "/.cay/pid1", true));
         json_array_append_new(list, build_bind(at->ctl, "/.cay/ctl", true));
     }
-    if (at->far && c->ngrants)
+    if (at->far && c->files.ngrants)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
                             "mount %.120s: the engine does not see this machine's files; put them "
                             "in by a manifest, or use option volumes",
-                            c->grants[0].source);
-    for (size_t i = 0; i < c->ngrants; i++) {
+                            c->files.grants[0].source);
+    for (size_t i = 0; i < c->files.ngrants; i++) {
         char real[4096];
-        if (!realpath(c->grants[i].source, real))
-            return cay_fail_sys(err, CAY_ESYS, "mount %.120s", c->grants[i].source);
-        json_array_append_new(list, build_bind(real, c->grants[i].target, !c->grants[i].rw));
+        if (!realpath(c->files.grants[i].source, real))
+            return cay_fail_sys(err, CAY_ESYS, "mount %.120s", c->files.grants[i].source);
+        json_array_append_new(list,
+                              build_bind(real, c->files.grants[i].target, !c->files.grants[i].rw));
     }
     cay__docker_volumes_show(list, o->storage, at->id);
     return add_volumes(list, o->volumes, err);
@@ -357,9 +359,9 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
                      const cay__docker_place *at, json_t **out, cay_err *err)
 {
     json_t *host = json_pack("{s:s,s:b,s:b,s:s,s:s,s:{s:s},s:{s:s}}", "NetworkMode", o->network,
-                             "AutoRemove", c->ephemeral, "ReadonlyRootfs", o->read_only, "IpcMode",
-                             "private", "CgroupnsMode", "private", "LogConfig", "Type", "none",
-                             "RestartPolicy", "Name", "no");
+                             "AutoRemove", c->life.ephemeral, "ReadonlyRootfs", o->read_only,
+                             "IpcMode", "private", "CgroupnsMode", "private", "LogConfig", "Type",
+                             "none", "RestartPolicy", "Name", "no");
     /* What the image would run, its health check and its stop signal do not matter: pid 1 is ours.
      */
     CAY_AUTOJSON *top =
@@ -378,7 +380,7 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     if (o->runtime)
         json_object_set_new(host, "Runtime", json_string(o->runtime));
     if (o->read_only || o->mounts)
-        add_tmpfs(host, o, is_given(c->workdir) ? c->workdir : USUAL_WORKDIR);
+        add_tmpfs(host, o, is_given(c->process.workdir) ? c->process.workdir : USUAL_WORKDIR);
     if (o->publish)
         CAY_TRY(add_ports(top, host, o->publish, err));
     CAY_TRY(add_mounts(host, c, o, at, err));
@@ -395,15 +397,15 @@ static const char *default_user(const cay_create *c, const json_t *config, char 
     bool root = !n || (n == 1 && *image == '0') || (n == 4 && !strncmp(image, "root", 4));
     /* An image that says nothing means root; we do not. */
     const char *user;
-    if (is_given(c->user))
-        user = c->user;
+    if (is_given(c->process.user))
+        user = c->process.user;
     else if (root || strlen(image) >= cap)
         user = USUAL_USER;
     else
         user = image;
-    if (!is_given(c->group))
+    if (!is_given(c->process.group))
         return user;
-    snprintf(buf, cap, "%.*s:%s", (int)strcspn(user, ":"), user, c->group);
+    snprintf(buf, cap, "%.*s:%s", (int)strcspn(user, ":"), user, c->process.group);
     return buf;
 }
 
@@ -415,7 +417,7 @@ int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image,
     char buf[192];
     const cay_create *c = spec->create;
     const char *user = default_user(c, image->config, buf, sizeof buf),
-               *workdir = is_given(c->workdir) ? c->workdir : USUAL_WORKDIR;
+               *workdir = is_given(c->process.workdir) ? c->process.workdir : USUAL_WORKDIR;
     json_t *v, *env = json_object_get(image->config, "Env");
     size_t i;
     cay__buf_add(b, user, strlen(user) + 1);
@@ -426,7 +428,7 @@ int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image,
         if (s && strchr(s, '=') && *s != '=')
             cay__buf_add(b, s, strlen(s) + 1);
     }
-    for (const cay_pair *e = c->env; e && e->key; e++) {
+    for (const cay_pair *e = c->process.env; e && e->key; e++) {
         cay__buf_str(b, e->key);
         cay__buf_str(b, "=");
         cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);

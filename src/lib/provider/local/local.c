@@ -95,7 +95,7 @@ static int check_outside(const cay_create *s, cay_err *err)
 {
     const char *dir = root_dir(s);
     struct stat st;
-    if (dir[0] != '/' || !s->workdir || strcmp(s->workdir, dir) != 0)
+    if (dir[0] != '/' || !s->process.workdir || strcmp(s->process.workdir, dir) != 0)
         return cay_fail_why(
             err, CAY_EINVAL, "spec_invalid",
             "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
@@ -112,23 +112,23 @@ static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
 {
     const cay_create *s = spec->create;
     (void)l;
-    if (s->min_level > CAY_LEVEL_NONE)
+    if (s->isolation.min_level > CAY_LEVEL_NONE)
         return cay_fail_why(
             err, CAY_EISOLATION, "level_missing",
             "provider local gives level 0 (none) and %d was asked for; use provider native",
-            s->min_level);
-    for (size_t i = 0; s->require && s->require[i]; i++)
-        if (strcmp(s->require[i], "nofile-limit") != 0)
+            s->isolation.min_level);
+    for (size_t i = 0; s->isolation.require && s->isolation.require[i]; i++)
+        if (strcmp(s->isolation.require[i], "nofile-limit") != 0)
             return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
                                 "provider local cannot enforce %.60s; use provider native",
-                                s->require[i]);
-    if (is_unusual(s->template_, "host"))
+                                s->isolation.require[i]);
+    if (is_unusual(s->from.template_, "host"))
         return fail_unsupported(err, "templates");
-    if (s->root && *s->root)
+    if (s->from.root && *s->from.root)
         return fail_unsupported(err, "another root filesystem");
     if (root_dir(s))
         CAY_TRY(check_outside(s, err));
-    if (s->ngrants)
+    if (s->files.ngrants)
         return fail_unsupported(err, "mounts: its processes see the host's files as they are");
     if (spec->nlayers)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
@@ -136,26 +136,26 @@ static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
                             "use provider native");
     if (is_unusual(s->hostname, "cay"))
         return fail_unsupported(err, "a host name of its own");
-    if (is_unusual(s->user, "user"))
+    if (is_unusual(s->process.user, "user"))
         return fail_unsupported(err, "another user");
-    if (s->workdir &&
-        (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
+    if (s->process.workdir && (s->process.workdir[0] != '/' || strlen(s->process.workdir) > 256 ||
+                               strstr(s->process.workdir, "..")))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "workdir %.60s: give an absolute path of at most 256 bytes",
-                            s->workdir);
+                            s->process.workdir);
     return 0;
 }
 
 static int write_config(int dir, const cay_create *s, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(4 << 20);
-    const char *workdir = cay__text_or(s->workdir, "/workspace");
+    const char *workdir = cay__text_or(s->process.workdir, "/workspace");
     const char *home = getenv("HOME");
     if (!root_dir(s) || !home || home[0] != '/')
         home = "/home";
     cay__buf_add(&b, workdir, strlen(workdir) + 1);
     cay__buf_add(&b, home, strlen(home) + 1);
-    for (const cay_pair *e = s->env; e && e->key; e++) {
+    for (const cay_pair *e = s->process.env; e && e->key; e++) {
         cay__buf_str(&b, e->key);
         cay__buf_str(&b, "=");
         cay__buf_add(&b, e->value, strlen(e->value) + 1);
@@ -183,7 +183,7 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     cay__fs in = { .root = dir };
     char workdir[300];
     cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT,
-                  cay__text_or(s->workdir, "/workspace"), NULL);
+                  cay__text_or(s->process.workdir, "/workspace"), NULL);
     bool outside = root_dir(s) != NULL;
     if (outside)
         cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);

@@ -190,16 +190,16 @@ static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
 {
     const cay_create *s = spec->create;
     cay_wall bad;
-    if (s->min_level > CAY_LEVEL_PROCESS)
+    if (s->isolation.min_level > CAY_LEVEL_PROCESS)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
-                            "provider process gives level 1 and %d was asked for; %s", s->min_level,
-                            NEED_NS);
-    CAY_TRY(check_features(s->require, err));
-    if (is_unusual(s->template_, "host"))
+                            "provider process gives level 1 and %d was asked for; %s",
+                            s->isolation.min_level, NEED_NS);
+    CAY_TRY(check_features(s->isolation.require, err));
+    if (is_unusual(s->from.template_, "host"))
         return fail_unsupported(err, "templates other than host", NEED_NS);
-    if (s->root && *s->root)
+    if (s->from.root && *s->from.root)
         return fail_unsupported(err, "another root filesystem (--root)", NEED_NS);
-    if (s->ngrants)
+    if (s->files.ngrants)
         return fail_unsupported(err, "mounts", "copy the directory in with cay cp");
     if (spec->nlayers)
         return cay_fail_why(
@@ -207,13 +207,13 @@ static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
             "provider process has no snapshots: its workspace is a plain directory; %s", NEED_NS);
     if (is_unusual(s->hostname, "cay"))
         return fail_unsupported(err, "a host name of its own", "leave --hostname out");
-    if (is_unusual(s->user, "user"))
+    if (is_unusual(s->process.user, "user"))
         return fail_unsupported(err, "another user", "leave --user out: commands run as you");
-    if (s->workdir &&
-        (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
+    if (s->process.workdir && (s->process.workdir[0] != '/' || strlen(s->process.workdir) > 256 ||
+                               strstr(s->process.workdir, "..")))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "workdir %.60s: give an absolute path of at most 256 bytes",
-                            s->workdir);
+                            s->process.workdir);
     return check_jail(l, &bad, err);
 }
 

@@ -49,12 +49,12 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
 {
     const cay_create *c = spec->create;
     size_t names = 0;
-    if (c->on) /* before what may be shown below it */
+    if (c->from.directory) /* before what may be shown below it */
         CAY_TRY(add_target(b, "/workspace", err));
-    for (size_t i = 0; i < c->ngrants; i++)
-        CAY_TRY(add_target(b, c->grants[i].target, err));
-    for (size_t i = 0; i < c->nvolumes; i++)
-        CAY_TRY(add_target(b, c->volumes[i].target, err));
+    for (size_t i = 0; i < c->files.ngrants; i++)
+        CAY_TRY(add_target(b, c->files.grants[i].target, err));
+    for (size_t i = 0; i < c->files.nvolumes; i++)
+        CAY_TRY(add_target(b, c->files.volumes[i].target, err));
     for (size_t i = 0; i < spec->nlayers; i++) {
         if (!cay__layer_valid(spec->layers[i]))
             return cay_fail_why(err, CAY_EINVAL, "layer_name",
@@ -68,15 +68,16 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
                             "%zu layers: a sandbox stands on at most %d; let them be merged",
                             spec->nlayers, CAY_STACK_MAX - 1);
     char who[2 * 64 + 2];
-    if (c->group && !cay__str_join(who, sizeof who, user, ":", c->group,
-                                   NULL)) /* as daemon/init/user.c reads it */
+    if (c->process.group && !cay__str_join(who, sizeof who, user, ":", c->process.group,
+                                           NULL)) /* as daemon/init/user.c reads it */
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
-                            "user %.64s with group %.64s: too long", user, c->group);
-    const char *fields[] = { c->group ? who : user, CAY_OR(c->workdir, "/workspace"),
-                             CAY_OR(c->hostname, ""), "" };
+                            "user %.64s with group %.64s: too long", user, c->process.group);
+    const char *fields[] = { c->process.group ? who : user,
+                             CAY_OR(c->process.workdir, "/workspace"), CAY_OR(c->hostname, ""),
+                             "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
-    for (const cay_pair *e = c->env; e && e->key; e++) {
+    for (const cay_pair *e = c->process.env; e && e->key; e++) {
         if (!*e->key || strchr(e->key, '='))
             return cay_fail_why(
                 err, CAY_EINVAL, "env_key",
@@ -85,7 +86,7 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
         cay__buf_str(b, "=");
         cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
     }
-    cay__services_wire(b, spec, spec->services_wait || c->net,
+    cay__services_wire(b, spec, spec->services_wait || c->net.policy,
                        false); /* what they may reach is settled before they start */
     if (b->full)
         return cay_fail_why(
@@ -122,9 +123,9 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
                         cay_err *err)
 {
     char path[80];
-    for (size_t i = 0; i < spec->nvolumes; i++) {
-        const cay_volume_use *v = &spec->volumes[i];
-        uint32_t bit = 1u << ((spec->on != NULL) + spec->ngrants + i);
+    for (size_t i = 0; i < spec->files.nvolumes; i++) {
+        const cay_volume_use *v = &spec->files.volumes[i];
+        uint32_t bit = 1u << ((spec->from.directory != NULL) + spec->files.ngrants + i);
         if (!cay__volume_name(v->name) ||
             !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
             return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name",
@@ -149,7 +150,7 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
         if (v->rw)
             m->grants_rw |= bit;
     }
-    m->ngrants += (uint32_t)spec->nvolumes;
+    m->ngrants += (uint32_t)spec->files.nvolumes;
     return 0;
 }
 
@@ -157,43 +158,44 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_b
                     cay_err *err)
 {
     const cay_create *c = spec->create;
-    size_t on = c->on != NULL;
+    size_t on = c->from.directory != NULL;
     if (cay__hand_there(n->home_fd) &&
-        (c->root || on || c->ngrants)) /* the keeper would refuse it, too */
-        return cay_fail_why(err, CAY_ENOTSUP, "grant_refused",
-                            "%s: a server that is not root grants no directory of the host; root's "
-                            "own cay does, or a server without --root-keeper",
-                            CAY_OR(c->root, on ? c->on : c->grants[0].source));
-    if (on + c->ngrants + c->nvolumes > CAY_GRANTS_MAX)
+        (c->from.root || on || c->files.ngrants)) /* the keeper would refuse it, too */
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "grant_refused",
+            "%s: a server that is not root grants no directory of the host; root's "
+            "own cay does, or a server without --root-keeper",
+            CAY_OR(c->from.root, on ? c->from.directory : c->files.grants[0].source));
+    if (on + c->files.ngrants + c->files.nvolumes > CAY_GRANTS_MAX)
         return cay_fail_why(err, CAY_EINVAL, "too_many_grants",
                             "%zu directories and volumes: at most %d",
-                            on + c->ngrants + c->nvolumes, CAY_GRANTS_MAX);
-    if (c->root) {
-        CAY_TRY(open_dir(n, c->root, "root", &s->fds[s->n], err));
+                            on + c->files.ngrants + c->files.nvolumes, CAY_GRANTS_MAX);
+    if (c->from.root) {
+        CAY_TRY(open_dir(n, c->from.root, "root", &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ROOT_FD;
     }
     if (on) {
-        CAY_TRY(open_dir(n, c->on, CAY__SOURCE_ON, &s->fds[s->n], err));
+        CAY_TRY(open_dir(n, c->from.directory, CAY__SOURCE_ON, &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ON;
     }
-    for (size_t i = 0; i < c->ngrants; i++) {
-        const char *source = c->grants[i].source;
+    for (size_t i = 0; i < c->files.ngrants; i++) {
+        const char *source = c->files.grants[i].source;
         uint64_t fd;
         if (cay__str_starts(source, CAY__GRANT_MOUNT) &&
             cay__str_to_u64(source + strlen(CAY__GRANT_MOUNT), &fd)) {
             if ((s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) < 0)
-                return cay_fail_sys(err, CAY_ESYS, "mount at %s", c->grants[i].target);
+                return cay_fail_sys(err, CAY_ESYS, "mount at %s", c->files.grants[i].target);
             m->grants_mount |= 1u << (on + i);
         } else {
             CAY_TRY(open_dir(n, source, "mount", &s->fds[s->n], err));
         }
         s->n++;
-        if (c->grants[i].rw)
+        if (c->files.grants[i].rw)
             m->grants_rw |= 1u << (on + i);
     }
-    m->ngrants = (uint32_t)(on + c->ngrants);
+    m->ngrants = (uint32_t)(on + c->files.ngrants);
     m->nlayers = (uint32_t)spec->nlayers;
     return fill_volumes(n, s, m, c, err);
 }
@@ -214,17 +216,17 @@ static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create 
  * granted for writing belongs to uid 0 inside, because sub-ids show it so. */
 static const char *default_user(const cay__native *n, const cay_create *spec)
 {
-    if (spec->user)
-        return spec->user;
-    if (spec->root) {
+    if (spec->process.user)
+        return spec->process.user;
+    if (spec->from.root) {
         if (n->hello.mode == CAY_MODE_SINGLE)
             return "user";
         return "root";
     }
-    if (spec->on && n->hello.mode == CAY_MODE_RANGE)
+    if (spec->from.directory && n->hello.mode == CAY_MODE_RANGE)
         return "root";
-    for (size_t i = 0; i < spec->ngrants; i++)
-        if (spec->grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
+    for (size_t i = 0; i < spec->files.ngrants; i++)
+        if (spec->files.grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
             return "root";
     return "user";
 }
@@ -256,7 +258,7 @@ static struct wish *wish_new(const cay_m_create *m, const cay__buf *tail)
 static bool can_wait(const cay__native *n, const cay_box_spec *spec, const fdset *fds)
 {
     const cay_create *c = spec->create;
-    return n->lazy && c->ephemeral && !fds->n && !c->net && !spec->nservices &&
+    return n->lazy && c->life.ephemeral && !fds->n && !c->net.policy && !spec->nservices &&
            !(n->hello.features & CAY_FEAT_QUOTA);
 }
 
@@ -268,38 +270,39 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     __attribute__((cleanup(fdset_close))) fdset fds = { .n = 0 };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(cay__native_meet(n, call, err));
-    CAY_TRY(cay__native_require(&n->hello, c->min_level, c->require, err));
-    bool image = c->template_ && !strcmp(c->template_, "image");
-    if (c->template_ && strcmp(c->template_, "host") && !image)
+    CAY_TRY(cay__native_require(&n->hello, c->isolation.min_level, c->isolation.require, err));
+    bool image = c->from.template_ && !strcmp(c->from.template_, "image");
+    if (c->from.template_ && strcmp(c->from.template_, "host") && !image)
         return cay_fail_why(err, CAY_ENOENT, "template_unknown",
-                            "no template %s here; use host, or --root DIR", c->template_);
+                            "no template %s here; use host, or --root DIR", c->from.template_);
     if (image && n->hello.mode == CAY_MODE_SINGLE)
         return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
                             "template %.60s has files of several users: add a range for you in "
                             "/etc/subuid and /etc/subgid, or run as root",
                             CAY_OR(spec->template_name, "image"));
     cay__str_copy(m.id, sizeof m.id, id);
-    m.flags = (c->ephemeral ? CAY_CREATE_EPHEMERAL : 0) | (c->no_pin ? CAY_CREATE_NO_PIN : 0) |
-              (c->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
+    m.flags = (c->life.ephemeral ? CAY_CREATE_EPHEMERAL : 0) |
+              (c->isolation.no_pin ? CAY_CREATE_NO_PIN : 0) |
+              (c->life.durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
               (image ? CAY_CREATE_IMAGE : 0) |
-              (c->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
+              (c->life.on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
     fill_limits(&m, c->limits);
     if ((m.io_read != CAY_UNLIMITED || m.io_write != CAY_UNLIMITED) &&
         (n->hello.features & CAY_FEAT_IO))
         CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m.io_disk, err));
     if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
         m.flags |= CAY_CREATE_QUOTA;
-    m.ttl_ms = c->ttl_ms;
-    m.idle_ms = c->idle_ms;
+    m.ttl_ms = c->life.ttl_ms;
+    m.idle_ms = c->life.idle_ms;
     CAY_TRY(fill_fds(n, &fds, &m, spec, err));
-    if (c->sudo && n->hello.mode == CAY_MODE_SINGLE)
+    if (c->isolation.sudo && n->hello.mode == CAY_MODE_SINGLE)
         return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
                             "sudo: without a range in /etc/subuid a sandbox has one user and "
                             "nobody to become; add a range");
     const char *user = default_user(n, c);
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));
-    if (!c->root) {
+    if (!c->from.root) {
         if (image)
             CAY_TRY(cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err));
         else
@@ -307,7 +310,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     }
     if (can_wait(n, spec, &fds)) {
         *out = cay__nbox_new(n, id);
-        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(c->user, ""));
+        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(c->process.user, ""));
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
@@ -315,9 +318,9 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     if (n->disk)
         CAY_TRY(add_disk(n, &fds, &m, c, kept, &spare, err));
     CAY_FAULT("client.create.send");
-    bool together = c->net && !kept;
+    bool together = c->net.policy && !kept;
     if (together) {
-        CAY_TRY(cay__nbox_policy_fd(c->net, strlen(c->net), &fds.fds[fds.n], err));
+        CAY_TRY(cay__nbox_policy_fd(c->net.policy, strlen(c->net.policy), &fds.fds[fds.n], err));
         fds.n++;
         m.flags |= CAY_CREATE_NET;
     }
@@ -326,18 +329,18 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int rc;
-    if (c->ephemeral)
+    if (c->life.ephemeral)
         rc = cay__link_begin(&n->link, call, &ask, &r, &sock, err);
     else
         rc = cay__link_call(&n->link, call, &ask, &r, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
     cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
-    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->user, ""));
+    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->process.user, ""));
     CAY_FAULT("client.create.answered");
     if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
         cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
-    if (sock >= 0 && c->ephemeral)
+    if (sock >= 0 && c->life.ephemeral)
         cay__nbox_own(b, CAY_STEAL_FD(sock));
     if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))
         rc = cay__quota_set(n->home_fd, id, m.disk, m.inodes, err);
@@ -346,13 +349,13 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     uint64_t revision = 0;
     const char *net = NULL;
     if (!together)
-        net = c->net;
+        net = c->net.policy;
     if (rc == 0 && kept && !net &&
         (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
         net = "cay-net 1\nmode off\n";
     if (rc == 0 && net)
         rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
-    if (rc == 0 && spec->nservices && c->net && !spec->services_wait)
+    if (rc == 0 && spec->nservices && c->net.policy && !spec->services_wait)
         rc = cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)

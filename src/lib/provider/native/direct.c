@@ -62,7 +62,7 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     char id[CAY_ID_LEN + 1];
     cay_create s = *spec;
     const cay_box_spec box = { .size = sizeof box, .create = &s };
-    s.ephemeral = true;
+    s.life.ephemeral = true;
     cay__id_make(id, 'c');
     CAY_TRY(cay__native_open(home, NULL, &n, err));
     n->lazy = true;

@@ -13,7 +13,7 @@
 
 static bool is_required(const cay_create *spec, const char *feature)
 {
-    for (const char *const *r = spec->require; r && *r; r++)
+    for (const char *const *r = spec->isolation.require; r && *r; r++)
         if (!strcmp(*r, feature))
             return true;
     return false;
@@ -33,7 +33,7 @@ static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool
                             "sandbox %s requires disk-quota, and has neither a disk image nor, any "
                             "more, a project quota: mount the state directory with prjquota",
                             id);
-    if (spec->on)
+    if (spec->from.directory)
         return cay_fail_why(err, CAY_ENOTSUP, "disk_image_on",
                             "disk-quota with --on wants project quota: what is written above a "
                             "directory of the host does not go into a disk image");
@@ -43,7 +43,7 @@ static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool
         return cay_fail_why(
             err, CAY_EINVAL, "limit_out_of_range",
             "disk-quota is required and the disk unlimited: give a limit (--disk SIZE)");
-    return cay__disk_make(n->home_fd, id, &l, spec->ephemeral, mnt, err);
+    return cay__disk_make(n->home_fd, id, &l, spec->life.ephemeral, mnt, err);
 }
 
 static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)

@@ -62,8 +62,8 @@ void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait, bool e
     const cay_create *c = spec->create;
     cay_g_services head = { (uint32_t)CAY_MIN(spec->nservices, (size_t)CAY_SERVICES_MAX),
                             (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
-                                (c->sudo ? CAY_GUF_SUDO : 0) };
-    if (!head.n && !c->sudo)
+                                (c->isolation.sudo ? CAY_GUF_SUDO : 0) };
+    if (!head.n && !c->isolation.sudo)
         return;
     cay__buf_add(b, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
     cay__buf_add(b, &head, sizeof head);

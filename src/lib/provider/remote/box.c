@@ -147,11 +147,11 @@ int cay__remote_create_body(const cay_create *c, bool whole, cay__create_body *o
     const struct {
         const char *name, *text;
     } objects[] = { { "metadata", c->metadata }, { "services", c->services } };
-    if (c->ngrants)
+    if (c->files.ngrants)
         return fail_unsupported("mount", err);
-    if (c->root)
+    if (c->from.root)
         return fail_unsupported("root", err);
-    if (c->on)
+    if (c->from.directory)
         return fail_unsupported("on", err);
     *out = (cay__create_body){ .c = *c };
     cay_create *b = &out->c;
@@ -160,17 +160,17 @@ int cay__remote_create_body(const cay_create *c, bool whole, cay__create_body *o
         if (objects[i].text && *objects[i].text)
             CAY_TRY(cay__json_object(objects[i].name, objects[i].text, &o, err));
     }
-    if (c->net)
-        CAY_TRY(cay_policy_to_json(c->net, net, err));
+    if (c->net.policy)
+        CAY_TRY(cay_policy_to_json(c->net.policy, net, err));
     out->net = *net;
-    if (c->min_level > 0)
-        out->isolation = cay_level_name((cay_level)c->min_level);
+    if (c->isolation.min_level > 0)
+        out->isolation = cay_level_name((cay_level)c->isolation.min_level);
     b->provider = b->tenant = NULL;
     if (whole)
         return 0;
-    b->from = b->manifest = NULL;
-    b->checkpoint = 0;
-    b->nvolumes = b->nsecrets = 0;
+    b->from.snapshot = b->manifest.text = NULL;
+    b->life.checkpoints = 0;
+    b->files.nvolumes = b->net.nsecrets = 0;
     return 0;
 }
 

@@ -60,8 +60,8 @@ int cay__remote_create(cay_client *client, const cay_call *call, const cay_creat
     cay__create_body body;
     cay_info made = { .size = sizeof made };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
-    if (c.ephemeral && !c.idle_ms && !c.ttl_ms)
-        c.idle_ms = RUN_IDLE_MS;
+    if (c.life.ephemeral && !c.life.idle_ms && !c.life.ttl_ms)
+        c.life.idle_ms = RUN_IDLE_MS;
     CAY_TRY(cay__remote_create_body(&c, true, &body, &net, err));
     body.c.provider = CAY_OR(cay__text_or(c.provider, NULL), r->provider);
     cay__id_make(key, 'j'); /* an answer that is lost is no second sandbox */

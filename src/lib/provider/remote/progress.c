@@ -50,7 +50,7 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
                                 .entries_total = get_count(o, "entries_total"),
                                 .bytes = get_count(o, "bytes"),
                                 .bytes_total = get_count(o, "bytes_total") };
-    h->c->progress(&p, h->c->progress_arg);
+    h->c->manifest.progress(&p, h->c->manifest.progress_arg);
     return 0;
 }
 
@@ -75,7 +75,7 @@ int cay__remote_create_watched(const cay__remote *r, const cay_call *call, const
     cay__answer *events = NULL;
     pthread_t thread;
     CAY_AUTOFD done = -1;
-    if (c->manifest && c->progress)
+    if (c->manifest.text && c->manifest.progress)
         done = eventfd(0, EFD_CLOEXEC);
     asking a = { r, call, q, out, mem, err, 0, done };
     /* Before the request, so that nothing of it is missed. */

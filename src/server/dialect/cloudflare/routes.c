@@ -60,8 +60,8 @@ static int on_create(cay__req *r, cay_err *err)
     CAY_TRY(cay_policy_text(&open, &net, err));
     cay_create c = { .size = sizeof c,
                      .tenant = r->who.tenant,
-                     .net = net,
-                     .net_usual = true,
+                     .net.policy = net,
+                     .net.is_default = true,
                      .metadata = "{\"dialect\":\"cloudflare\"}" };
     CAY_TRY(cay__create_sudo(r, &c, &sb, err));
     return cay__reply_json(r, 200, json_pack("{s:s}", "id", cay_sandbox_id(sb)));

@@ -21,18 +21,18 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     if (tag && !tag[8])
         *tag = 0;
     if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, NULL) == 0) {
-        c->from = cay__arena_str(&r->arena, s->id);
+        c->from.snapshot = cay__arena_str(&r->arena, s->id);
         cay_snapshot_free(s);
         return 0;
     }
     CAY_TRY(e2b_template_find(r, name, &t, err));
     CAY_AUTOJSON *o = NULL;
     cay__json_object("config", t->config, &o, NULL);
-    c->template_ = cay__arena_str(&r->arena, t->id);
+    c->from.template_ = cay__arena_str(&r->arena, t->id);
     if (*cay__json_str(o, "user", ""))
-        c->user = NULL;
+        c->process.user = NULL;
     if (*cay__json_str(o, "workdir", ""))
-        c->workdir = NULL;
+        c->process.workdir = NULL;
     *config = cay__arena_str(&r->arena, t->config);
     cay_template_free(t);
     return 0;
@@ -75,8 +75,8 @@ static int read_volumes(cay__req *r, const json_t *list, cay_create *c, cay_err 
         if (!use[i].name || !use[i].target)
             return cay_fail(err, CAY_EINVAL, "volumeMounts[%zu] has a name and a path", i);
     }
-    c->volumes = use;
-    c->nvolumes = json_array_size(list);
+    c->files.volumes = use;
+    c->files.nvolumes = json_array_size(list);
     return 0;
 }
 
@@ -168,9 +168,9 @@ static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
     bool pauses = cay__json_bool(in, "autoPause", false),
          memory = cay__json_bool(in, "autoPauseMemory", true);
     cay_create c = { .size = sizeof c,
-                     .user = "user",
-                     .workdir = "/home/user",
-                     .on_expiry = pauses && memory ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
+                     .process.user = "user",
+                     .process.workdir = "/home/user",
+                     .life.on_expiry = pauses && memory ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
     if (!template_)
         return cay_fail(err, CAY_EINVAL, "templateID is missing");
     if (timeout <= 0 || timeout > 86400 * 30)
@@ -178,21 +178,21 @@ static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
     if (!memory && (!pauses || cay__json_bool(json_object_get(in, "autoResume"), "enabled", false)))
         return cay_fail(err, CAY_EINVAL,
                         "autoPauseMemory false goes with autoPause, and not with autoResume");
-    c.ttl_ms = (uint64_t)timeout * 1000;
+    c.life.ttl_ms = (uint64_t)timeout * 1000;
     CAY_TRY(reject_unsupported(in, err));
     CAY_TRY(starting_point(r, template_, &c, &config, err));
-    CAY_TRY(read_pairs(r, json_object_get(in, "envVars"), "envVars", &c.env, err));
+    CAY_TRY(read_pairs(r, json_object_get(in, "envVars"), "envVars", &c.process.env, err));
     CAY_TRY(read_pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
     CAY_TRY(read_volumes(r, json_object_get(in, "volumeMounts"), &c, err));
     bool internet = cay__json_bool(in, "allow_internet_access", true);
     CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, &net, err));
     CAY_TRY(e2b_rules_read(r, json_object_get(in, "network"), internet, &rules, &nrules, err));
-    c.net = net;
-    c.net_usual = true; /* its SDKs say that there is internet, whether or not anybody asked */
+    c.net.policy = net;
+    c.net.is_default = true; /* its SDKs say that there is internet, whether or not anybody asked */
     c.tenant = r->who.tenant;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    int rc = e2b_rules_store(r, rules, nrules, NULL, &c.secrets, err);
-    c.nsecrets = nrules;
+    int rc = e2b_rules_store(r, rules, nrules, NULL, &c.net.secrets, err);
+    c.net.nsecrets = nrules;
     if (rc == 0)
         rc = e2b_rules_mask(r, json_object_get(in, "network"), err);
     if (rc == 0 && !(note = note_text(in, template_, timeout)))

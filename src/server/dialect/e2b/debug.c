@@ -44,12 +44,12 @@ static int create_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(e2b_policy(NULL, true, &net, err));
     cay_create c = { .size = sizeof c,
-                     .user = "user",
-                     .workdir = "/home/user",
+                     .process.user = "user",
+                     .process.workdir = "/home/user",
                      .labels = labels,
                      .tenant = r->as,
-                     .net = net,
-                     .net_usual = true,
+                     .net.policy = net,
+                     .net.is_default = true,
                      .metadata = "{\"e2b\":{},\"metadata\":{}}" };
     int rc = cay__create_sudo(r, &c, &sb, err);
     free(net);

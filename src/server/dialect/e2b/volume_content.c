@@ -57,9 +57,11 @@ static int open_content(cay__req *r, content *out, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "path is missing, or has \"..\" in it");
     path += strspn(path, "/");
     const cay_volume_use use = { .name = name, .target = ROOT, .rw = true };
-    const cay_create c = {
-        .size = sizeof c, .ephemeral = true, .volumes = &use, .nvolumes = 1, .workdir = ROOT
-    };
+    const cay_create c = { .size = sizeof c,
+                           .life.ephemeral = true,
+                           .files.volumes = &use,
+                           .files.nvolumes = 1,
+                           .process.workdir = ROOT };
     CAY_TRY(cay_client_create(r->client, &r->call, &c, &out->sb, err));
     cay__req_defer(r, give_back, out->sb);
     size_t n = strlen(path) + sizeof ROOT + 1;

@@ -42,7 +42,7 @@ static int check_rights(const cay__req *r, const cay__create_body *b, cay_err *e
     for (const cay_pair *p = c->options; p && p->key; p++)
         if (strcmp(p->key, "image") && strcmp(p->key, "pull") && strcmp(p->key, "read_only"))
             return only_admin("options other than image, pull and read_only", err);
-    return cay__native_sources(r, c->secrets, c->nsecrets, err);
+    return cay__native_sources(r, c->net.secrets, c->net.nsecrets, err);
 }
 
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
@@ -50,8 +50,8 @@ static int take_isolation(cay__create_body *b, cay_err *err)
 {
     if (!b->isolation)
         return 0;
-    b->c.min_level = cay_level_parse(b->isolation);
-    if (b->c.min_level != CAY_LEVEL_NONE)
+    b->c.isolation.min_level = cay_level_parse(b->isolation);
+    if (b->c.isolation.min_level != CAY_LEVEL_NONE)
         return 0;
     if (b->c.provider && strcmp(b->c.provider, "local"))
         return cay_fail_why(err, CAY_EINVAL, "field_invalid",
@@ -95,9 +95,9 @@ static int take_net(cay__req *r, cay__create_body *b, cay_err *err)
     if (rc < 0)
         return rc;
     if (text)
-        b->c.net = cay__arena_adopt(&r->arena, text);
+        b->c.net.policy = cay__arena_adopt(&r->arena, text);
     else
-        b->c.net = NULL;
+        b->c.net.policy = NULL;
     return 0;
 }
 
@@ -138,12 +138,12 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     CAY_TRY(check_rights(r, &b, err));
     CAY_TRY(take_net(r, &b, err));
     b.c.tenant = CAY_OR(b.c.tenant, r->who.tenant);
-    b.c.once = cay__req_once(r);
-    b.c.ttl_ms = no_end(b.c.ttl_ms);
-    b.c.idle_ms = no_end(b.c.idle_ms);
-    watched w = { .r = r, .tenant = b.c.tenant, .key = b.c.once };
-    b.c.progress = on_progress;
-    b.c.progress_arg = &w;
+    b.c.idempotency_key = cay__req_once(r);
+    b.c.life.ttl_ms = no_end(b.c.life.ttl_ms);
+    b.c.life.idle_ms = no_end(b.c.life.idle_ms);
+    watched w = { .r = r, .tenant = b.c.tenant, .key = b.c.idempotency_key };
+    b.c.manifest.progress = on_progress;
+    b.c.manifest.progress_arg = &w;
     CAY_TRY(cay_client_create(r->client, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
     return cay__reply_sandbox(r, sb, err);

@@ -91,7 +91,9 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
 
 int cay__on_doctor_speed(cay__req *r, cay_err *err)
 {
-    const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
+    const cay_create spec = { .size = sizeof spec,
+                              .life.ttl_ms = LEFT_MS,
+                              .tenant = r->who.tenant };
     cay__speed s = { .time_ms = cay__clock_ms() };
     cay_sandbox *sb;
     CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));

@@ -191,7 +191,9 @@ static int try_all(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call, c
 
 int cay__on_doctor_walls(cay__req *r, cay_err *err)
 {
-    const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
+    const cay_create spec = { .size = sizeof spec,
+                              .life.ttl_ms = LEFT_MS,
+                              .tenant = r->who.tenant };
     cay__walls_tried *w = cay__arena_take(&r->arena, sizeof *w);
     *w = (cay__walls_tried){ .time_ms = cay__clock_ms(), .items = w->at };
     cay_sandbox *sb;
