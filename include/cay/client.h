@@ -271,6 +271,8 @@ typedef struct cay_info {
                             that is not known */
     const cay_pair *settings; /* those of its template as they are in it; ends with a NULL key.
                                  NULL: it has none */
+    const char *boot_id; /* the sandbox's own, new at each start; "" where it is not known, as in
+                            lists and while it does not run. Never the host's */
 } cay_info;
 
 typedef struct cay_usage {

@@ -96,6 +96,8 @@ static const cay__field info_fields[] = {
           .about = "what it may reach: off, rules or all; without, that is not known"),
     FIELD(cay_info, settings, PAIRS, CAY__F_MAYBE,
           .about = "those of its template, as they are in it"),
+    FIELD(cay_info, boot_id, STR, CAY__F_MAYBE,
+          .about = "its own, new at each start; of one that runs, and not in lists"),
     FIELD(cay_info, labels, PAIRS),
     FIELD(cay_info, metadata, JSON, CAY__F_MAYBE),
     FIELD(cay_info, limits, OBJECT, .more = &cay__limits_shape),

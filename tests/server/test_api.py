@@ -200,6 +200,19 @@ class Sandboxes(Base):
             self.fails('GET', API + '/sandboxes?' + q, 400, 'bad_query')
         self.fails('GET', API + '/sandboxes?after=' + NOT, 404, 'sandbox_not_found')
 
+    def test_boot_id_is_the_sandboxs_own_and_new_at_each_start(self):
+        with open('/proc/sys/kernel/random/boot_id') as f:
+            seen = {f.read().strip()}
+        for p in [API + '/sandboxes/' + self.make(**spec)['id'] for spec in ({}, {'idle_ms': 600000})]:
+            for start in range(2):
+                own = self.json('GET', p, want=200)['boot_id']
+                self.assertNotIn(own, seen)
+                seen.add(own)
+                r = self.json('POST', p + '/run', {'argv': ['cat', '/proc/sys/kernel/random/boot_id']}, want=200)
+                self.assertEqual(r['stdout'], own + '\n')
+                self.assertNotIn('boot_id', self.json('POST', p + '/kill', want=200))
+                self.json('POST', p + '/resume', want=200)
+
     def test_life(self):
         b = self.make()
         p = API + '/sandboxes/' + b['id']

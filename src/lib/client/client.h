@@ -123,6 +123,9 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *tr
 cay_info *cay__info_blank(cay__arena **mem);
 void cay__info_mounts(cay_client *client,
                       cay_info *info); /* adds its storage to the layers, when it runs */
+/* Of one that runs: its boot id, where it has one of its own. */
+void cay__info_boot_id(cay_info *info, const cay_provider_ops *ops, void *box,
+                       const cay_call *call);
 
 /* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox.
  */

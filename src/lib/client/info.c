@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 #include "spec.h"
+#include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <lib/sandbox/limits.h>
 #include <lib/manifest/storage.h>
+#include <lib/snapshot/snapshot.h>
+#include <stdio.h>
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+enum { BOOT_ID_LEN = 36 };
 
 typedef struct full {
     cay_info info; /* first: the caller has a pointer to it */
@@ -101,7 +108,7 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     i->id = cay__arena_str(&f->mem, id);
     i->state = t->state;
     i->reason = cay__arena_str(&f->mem, t->reason);
-    i->path = i->network = "";
+    i->path = i->network = i->boot_id = "";
     const char *provider = "";
     if (row)
         provider = row->provider;
@@ -144,6 +151,42 @@ void cay__info_mounts(cay_client *client, cay_info *info)
 {
     if (cay__state_live(info->state))
         cay__storage_look(client->home_fd, info->id, add_mount, info);
+}
+
+static bool is_boot_id(const char *s)
+{
+    return strlen(s) == BOOT_ID_LEN && strspn(s, "0123456789abcdef-") == BOOT_ID_LEN;
+}
+
+/* By its init's root, which root may see, and else by a worker inside. A worker is a sign of use,
+ * so one with an idle deadline is not asked. */
+static void read_boot_id(const cay_info *i, const cay_provider_ops *ops, void *box,
+                         const cay_call *call, char *out, size_t cap)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/root%s", i->pid, BOOT_ID);
+    if (cay__fd_read_file(AT_FDCWD, path, out, cap) >= 0 || i->idle_ms || !ops->open_read)
+        return;
+    const cay_read spec = { .size = sizeof spec };
+    CAY_AUTOFD fd = -1;
+    if (ops->open_read(box, call, BOOT_ID, &spec, &fd, NULL) < 0)
+        return;
+    ssize_t n = cay__fd_read_all(fd, out, cap - 1);
+    out[CAY_MAX(n, 0)] = 0;
+}
+
+void cay__info_boot_id(cay_info *info, const cay_provider_ops *ops, void *box, const cay_call *call)
+{
+    full *f = (full *)info;
+    char own[64] = "", host[64];
+    if (info->state != CAY_RUNNING || info->level < CAY_LEVEL_ROOTLESS || info->pid <= 0)
+        return;
+    read_boot_id(info, ops, box, call, own, sizeof own);
+    own[strcspn(own, "\n")] = 0;
+    cay__boot_id(host, sizeof host);
+    /* An engine's containers see the host's. */
+    if (is_boot_id(own) && strcmp(own, host) != 0)
+        info->boot_id = cay__arena_str(&f->mem, own);
 }
 
 void cay_info_free(cay_info *info)

@@ -343,6 +343,9 @@ static int describe_sandbox(cay_sandbox *sb, const cay_call *call, cay_info **ou
     *out = cay__info_new(sb->id, l.row ? &l.row->row : NULL, &l.t);
     if (l.client)
         cay__info_mounts(l.client, *out);
+    void *box = CAY_OR(l.t.box, atomic_load(&sb->box));
+    if (box)
+        cay__info_boot_id(*out, sb->ops, box, call);
     return 0;
 }
 
