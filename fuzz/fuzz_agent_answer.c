@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Items that a model answers with: first as the run's answer, then as the conversation behind a
  * Chat Completions request. */
-#include <agent/model/chat.h>
+#include <agent/model/endpoint.h>
 #include <cay/agent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,7 +26,7 @@ static void visit_pending(const json_t *pending, const json_t *nested, const cha
         const char *id = cay__item_id(call);
         const json_t *st = json_object_get(nested, id);
         CAY_AUTOBUF whole = CAY__BUF(4096);
-        cay__buf_fmt(&whole, "%s%s%s", prefix, *prefix ? "/" : "", id);
+        cay__buf_fmt(&whole, "%s%s%s", prefix, CAY_TEXT_IF(*prefix, "/"), id);
         if (whole.full)
             continue;
         if (st && depth < CAY__NEST_MAX)

@@ -60,12 +60,15 @@ cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)
     bool yes = v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS;
     if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
         record_tool_verdict(r, call->tool, yes, said);
-    write_down(r, call, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
-    if (yes || v == CAY_ASK_LATER) {
-        if (yes)
-            return CAY_APPROVE;
+    if (yes) {
+        write_down(r, call, "approved");
+        return CAY_APPROVE;
+    }
+    if (v == CAY_ASK_LATER) {
+        write_down(r, call, "asked");
         return v;
     }
+    write_down(r, call, "rejected");
     *why = cay__strdup(said && *said ? said : CAY_OR(message, CAY__NOT_APPROVED));
     return CAY_REJECT;
 }

@@ -109,8 +109,8 @@ int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err)
     CAY_AUTOJSON *e = json_pack("{s:i, s:s, s:I, s:I, s:s, s:s?, s:s?, s:s?, s:s}", "version", 1,
                                 "event_id", id, "seq", (json_int_t)++first->seq, "time",
                                 (json_int_t)cay__clock_ms(), "run", r->id, "trace_id",
-                                cay__trace_id(r), "agent", r->seat ? r->seat->agent->name : NULL,
-                                "actor", r->call ? r->call->actor : NULL, "event", event);
+                                cay__trace_id(r), "agent", CAY_IF(r->seat, r->seat->agent->name),
+                                "actor", CAY_IF(r->call, r->call->actor), "event", event);
     if (e && own)
         json_object_update(e, own);
     json_object_del(e, "detail");

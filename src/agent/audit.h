@@ -24,3 +24,14 @@ struct cay_audit_sink {
  * be. */
 int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err);
 bool cay__audit_sink_detail(const cay_run *r); /* commands and paths are wanted */
+
+/* What a tool call does in its sandbox, for the audit, as it happens.
+ * Commands and paths only with cay_audit_sink_detail(). */
+
+typedef struct cay__watched cay__watched;
+
+/* Makes `call` tell us, and pass it on to whoever it told before. span: the call's, or "". NULL,
+ * and nothing costs anything, where there is no audit. */
+cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *span, cay_call *call);
+/* Negative when the audit could not be written and must be. */
+int cay__watched_end(cay__watched *w, cay_err *err);

@@ -144,7 +144,7 @@ static int send_kept(post *p, cay_err *err)
     }
     int cut = 0;
     if (at > text)
-        cut = cut_front(p, at, rc == 0 ? err : NULL);
+        cut = cut_front(p, at, CAY_IF(rc == 0, err));
     if (rc < 0)
         return rc;
     return cut;
@@ -158,9 +158,7 @@ static int deliver_event(post *p, const char *json, cay_err *err)
         rc = send_event(p, json, strlen(json), &own);
     if (rc < 0 && p->spool)
         return spool_event(p, json, err);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 static void *run_sender(void *arg)

@@ -4,7 +4,6 @@
 #include "audit.h"
 #include "run.h"
 #include "trace.h"
-#include "model_hooks.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -226,7 +225,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     c->pub.run = r;
     int noted = cay__watched_end(CAY_STEAL(c->watched), err);
     cay__span_content(c->span, "output", c->o.text.data);
-    cay__span_end(c->span, rc < 0 ? &c->own : NULL);
+    cay__span_end(c->span, CAY_IF(rc < 0, &c->own));
     c->span = NULL;
     CAY_TRY(noted);
     CAY_TRY(audit_tool(r, c, rc < 0 ? "failed" : "ok", err));
@@ -242,7 +241,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
         char text[600];
         snprintf(text, sizeof text,
                  "%sAn error occurred while running the tool. Please try again. Error: %s",
-                 c->o.text.len ? "\n" : "", c->own.msg);
+                 CAY_TEXT_IF(c->o.text.len, "\n"), c->own.msg);
         cay_output_text(&c->o, text, strlen(text));
     }
     if (rc == 0 && cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id)) {
@@ -259,9 +258,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
 static int ask_guards(cay_run *r, one_call *c, cay_err *err)
 {
     const json_t *output = c->out;
-    CAY_AUTOFREE char *text = !output || !c->tool->nguards ? NULL
-                              : json_is_string(output)     ? cay__strdup(json_string_value(output))
-                                                           : cay__json_text(output, CAY__TEXT_MAX);
+    CAY_AUTOFREE char *text = CAY_IF(c->tool->nguards, cay__json_plain(output, CAY__TEXT_MAX));
     for (size_t i = 0; i < c->tool->nguards; i++) {
         const cay_tool_guard *g = &c->tool->guards[i];
         CAY_AUTOFREE char *said = NULL;

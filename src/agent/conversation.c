@@ -119,7 +119,8 @@ static int kept_load(void *self, char **items, cay_err *err)
     int st;
     cay__buf_str(&b, "[");
     while ((st = sqlite3_step(s)) == SQLITE_ROW)
-        cay__buf_fmt(&b, "%s%s", b.len > 1 ? "," : "", (const char *)sqlite3_column_text(s, 0));
+        cay__buf_fmt(&b, "%s%s", CAY_TEXT_IF(b.len > 1, ","),
+                     (const char *)sqlite3_column_text(s, 0));
     cay__buf_str(&b, "]");
     int rc = 0;
     if (st != SQLITE_DONE)

@@ -30,7 +30,7 @@ static int check_verdict(const cay_guard *g, int rc, const char *info, bool in, 
                       guard_name(g));
     if (err && info)
         cay__str_copy(err->detail, sizeof err->detail,
-                      strlen(info) < sizeof err->detail ? info : "");
+                      CAY_TEXT_IF(strlen(info) < sizeof err->detail, info));
     return rc;
 }
 
@@ -61,7 +61,7 @@ static char *input_text(const cay_run *r)
     {
         CAY_AUTOFREE char *text = cay__item_text(item);
         if (text)
-            cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
+            cay__buf_fmt(&b, "%s%s", CAY_TEXT_IF(b.len, "\n"), text);
     }
     return cay__strdup(CAY_OR(b.data, ""));
 }
@@ -249,4 +249,38 @@ int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
     rc = resolve_outcome(g, rc, err);
     free_guards(g);
     return rc;
+}
+
+/* A few things at once, and nothing left running when it is over. */
+enum { THREADS_MAX = 64 };
+
+typedef struct work {
+    size_t n;
+    atomic_size_t next;
+    void (*fn)(void *arg, size_t i);
+    void *arg;
+} work;
+
+static void *run_jobs(void *arg)
+{
+    work *w = arg;
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;)
+        w->fn(w->arg, i);
+    return NULL;
+}
+
+void cay__beside(size_t n, unsigned most, void (*fn)(void *arg, size_t i), void *arg)
+{
+    work w = { .n = n, .fn = fn, .arg = arg };
+    pthread_t threads[THREADS_MAX];
+    size_t made = 0, want = CAY_MIN(CAY_MIN((size_t)most, n), (size_t)THREADS_MAX);
+    sigset_t all, old;
+    sigfillset(&all); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (made + 1 < want && !pthread_create(&threads[made], NULL, run_jobs, &w))
+        made++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    run_jobs(&w); /* this thread is one of them, so that it works without any other as well */
+    for (size_t i = 0; i < made; i++)
+        pthread_join(threads[i], NULL);
 }

@@ -118,11 +118,11 @@ bool cay__item_waits(const json_t *item)
 
 const char *cay__item_id(const json_t *item)
 {
-    return cay__json_str(item,
-                         cay__item_is(item, "mcp_approval_request")    ? "id"
-                         : cay__item_is(item, "mcp_approval_response") ? "approval_request_id"
-                                                                       : "call_id",
-                         "");
+    if (cay__item_is(item, "mcp_approval_request"))
+        return cay__json_str(item, "id", "");
+    if (cay__item_is(item, "mcp_approval_response"))
+        return cay__json_str(item, "approval_request_id", "");
+    return cay__json_str(item, "call_id", "");
 }
 
 const char *cay__item_tool(const json_t *item, struct cay__hosted_name *buf)

@@ -159,9 +159,7 @@ int cay_managed_rm(cay_managed *s, const cay_call *call, const char *path, bool 
     int rc = cay_file_remove(s->sb, call, path, recursive, &own);
     if (rc == CAY_ENOENT && recursive)
         return 0;
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 int cay_managed_extract(cay_managed *s, const cay_call *call, const cay_extract *given,

@@ -110,7 +110,7 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
         if (reply.id)
             cay__span_data(span, "response_id", json_string(reply.id));
     }
-    cay__span_end(span, rc < 0 ? &err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, &err));
     CAY_AUTOFREE char *text = NULL;
     if (rc == 0)
         text = extract_text(&reply);
@@ -160,10 +160,11 @@ static bool plain_form(const json_t *schema)
         static const char *const types[] = { "string", "number", "integer", "boolean" };
         bool fine = false;
         for (size_t i = 0; i < CAY_LEN(types); i++)
-            fine = fine ||
-                   !strcmp(cay__json_str(v, "type",
-                                         json_is_array(json_object_get(v, "enum")) ? "string" : ""),
-                           types[i]);
+            fine =
+                fine || !strcmp(cay__json_str(v, "type",
+                                              CAY_TEXT_IF(json_is_array(json_object_get(v, "enum")),
+                                                          "string")),
+                                types[i]);
         if (!fine)
             return false;
     }

@@ -114,8 +114,8 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
                    *type = cay__json_str(r, "mimeType", "");
         size_t before = b.len;
         cay__buf_fmt(&b, "- %s (%s%s%s)%s%s\n", cay__json_str(r, address, ""),
-                     cay__json_str(r, "name", ""), *type ? ", " : "", type, *about ? ": " : "",
-                     about);
+                     cay__json_str(r, "name", ""), CAY_TEXT_IF(*type, ", "), type,
+                     CAY_TEXT_IF(*about, ": "), about);
         if (b.full) {
             b.len = before;
             break;

@@ -118,7 +118,7 @@ static int report_exit(stdio *s, cay_err *err)
         said[--n] = 0;
     char *last = strrchr(said, '\n');
     return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended with status %d%s%.150s",
-                        how.code, *said ? ": " : "", last ? last + 1 : said);
+                        how.code, CAY_TEXT_IF(*said, ": "), last ? last + 1 : said);
 }
 
 static int send_line(stdio *s, const cay_call *call, const char *message, cay_err *err)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model_hooks.h"
 #include "audit.h"
 #include <base/base.h>
 #include <pthread.h>

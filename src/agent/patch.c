@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A patch carried out in a sandbox. */
-#include "lines.h"
 #include "patch.h"
 #include <base/buf.h>
 #include <base/call.h>

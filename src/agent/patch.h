@@ -4,6 +4,7 @@
  */
 #pragma once
 #include <cay/patch.h>
+#include <base/base.h>
 
 /* Comparisons of lines, weighted, that one patch may cost: about a second. */
 #define CAY__PATCH_STEPS 200000000ull
@@ -15,3 +16,34 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
  * leads out. buf holds 4096 bytes. */
 int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd,
                        const char *path, char *buf, cay_err *err);
+
+/* A text as lines that point into it. */
+
+typedef struct cay__line {
+    const char *p;
+    size_t n; /* without LF, and without CR before it */
+} cay__line;
+
+typedef struct cay__lines {
+    cay__line *v;
+    size_t n, cap;
+} cay__lines;
+
+void cay__lines_add(cay__lines *l, const char *p, size_t n);
+/* As split by "\n": a text that ends with one has an empty last line. */
+void cay__lines_split(cay__lines *l, const char *text, size_t len);
+static inline void cay__lines_clear(cay__lines *l)
+{
+    free(l->v);
+}
+#define CAY__AUTOLINES __attribute__((cleanup(cay__lines_clear))) cay__lines
+
+static inline bool cay__line_is(cay__line l, const char *s)
+{
+    return l.n == strlen(s) && !memcmp(l.p, s, l.n);
+}
+static inline bool cay__line_starts(cay__line l, const char *s)
+{
+    size_t n = strlen(s);
+    return l.n >= n && !memcmp(l.p, s, n);
+}

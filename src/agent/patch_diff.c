@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file's text after a diff whose places are told by context. */
-#include "lines.h"
 #include "patch.h"
 #include <base/buf.h>
 #include <cay/patch.h>
@@ -77,7 +76,11 @@ static bool is_same_line(const work *w, cay__line a, cay__line b, unsigned fuzz)
         a = trim_end(a), b = trim_end(b);
     else if (fuzz)
         a = trim_both(a), b = trim_both(b);
-    uint64_t cost = 1 + (fuzz ? 8 : 0) + 2 * (whole - a.n - b.n) + (a.n == b.n ? a.n / 32 : 0);
+    uint64_t cost = 1 + 2 * (whole - a.n - b.n);
+    if (fuzz)
+        cost += 8;
+    if (a.n == b.n)
+        cost += a.n / 32;
     *w->left -= CAY_MIN(cost, *w->left);
     return *w->left && a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
@@ -215,11 +218,11 @@ static int no_context(const section *s, size_t cursor, cay_err *err)
     char text[160] = "";
     size_t n = 0;
     for (size_t i = 0; i < s->context.n && n < sizeof text - 2; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", i ? "\\n" : "",
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", CAY_TEXT_IF(i, "\\n"),
                               (int)CAY_MIN(s->context.v[i].n, (size_t)80), s->context.v[i].p);
     return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
                         "Invalid %sContext %zu: the file has no such lines: %s",
-                        s->eof ? "EOF " : "", cursor, text);
+                        CAY_TEXT_IF(s->eof, "EOF "), cursor, text);
 }
 
 static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope of a patch: from text or JSON to operations. */
-#include "lines.h"
+#include "patch.h"
 #include <base/arena.h>
 #include <base/json.h>
 #include <base/mutant.h>

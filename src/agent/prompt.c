@@ -62,7 +62,7 @@ static void add_section(cay__buf *b, const char *heading, const char *text)
         n--;
     if (!n)
         return;
-    cay__buf_fmt(b, "%s# %s\n\n", b->len ? "\n\n" : "", heading);
+    cay__buf_fmt(b, "%s# %s\n\n", CAY_TEXT_IF(b->len, "\n\n"), heading);
     cay__buf_add(b, text, n);
 }
 
@@ -76,9 +76,10 @@ static int capability_texts(cay__seat *s, cay__buf *b, cay_err *err)
         if (ops->instructions)
             CAY_TRY(ops->instructions(s->caps[i].bound, &text, err));
         if (text && *text)
-            cay__buf_fmt(b, "%s%s", b->len ? "\n\n" : "", text);
+            cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, "\n\n"), text);
         else if (!ops->instructions && ops->description)
-            cay__buf_fmt(b, "%s## %s\n%s", b->len ? "\n\n" : "", ops->name, ops->description);
+            cay__buf_fmt(b, "%s## %s\n%s", CAY_TEXT_IF(b->len, "\n\n"), ops->name,
+                         ops->description);
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <base/spec.h>
 #include <base/str.h>
 #include <stdio.h>
+#include <cay/workspace.h>
 
 enum { MAX_TURNS = 10, KEPT_MS = 24 * 3600 * 1000 };
 
@@ -78,7 +79,7 @@ int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const 
     CAY_AUTOFREE char *text = cay__json_text(json, CAY__TEXT_MAX);
     cay_run_event ev = { .size = sizeof ev,
                          .kind = kind,
-                         .agent = r->seat ? r->seat->given : NULL,
+                         .agent = CAY_IF(r->seat, r->seat->given),
                          .name = name,
                          .json = CAY_OR(text, "null") };
     if (r->conf->on_event(r->conf->event_arg, &ev) >= 0)
@@ -214,6 +215,17 @@ static int begin_run(cay_run *r, cay_agent *agent, const char *input, cay_err *e
     return cay__guard_input(r, err);
 }
 
+static const char *state_of_run(const cay_run *r, int rc)
+{
+    if (rc == CAY_ECANCELED)
+        return "cancelled";
+    if (rc < 0)
+        return "failed";
+    if (json_array_size(r->pending))
+        return "interrupted";
+    return "completed";
+}
+
 static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
 {
     static const struct {
@@ -223,16 +235,7 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
                    { CAY_REASON_GUARDRAIL_INPUT, "guardrail_tripped" },
                    { CAY_REASON_GUARDRAIL_OUTPUT, "guardrail_tripped" },
                    { CAY_REASON_GUARDRAIL_TOOL, "guardrail_tripped" } };
-    const char *state;
-    if (rc == 0) {
-        if (json_array_size(r->pending))
-            state = "interrupted";
-        else
-            state = "completed";
-    } else if (rc == CAY_ECANCELED)
-        state = "cancelled";
-    else
-        state = "failed";
+    const char *state = state_of_run(r, rc);
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
         if (cay_err_is(err, states[i].reason))
             state = states[i].state;
@@ -259,9 +262,9 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
                               .items = items,
                               .interruptions = waits,
                               .state = state,
-                              .reason = rc < 0 ? err->reason : NULL,
-                              .message = rc < 0 ? err->msg : NULL,
-                              .output = rc == 0 ? r->output : NULL };
+                              .reason = CAY_IF(rc < 0, err->reason),
+                              .message = CAY_IF(rc < 0, err->msg),
+                              .output = CAY_IF(rc == 0, r->output) };
             if (ops->finish(s->caps[i].bound, &o, &own) < 0)
                 cay__run_note(r, ops->name, own.msg, NULL);
         }
@@ -436,19 +439,14 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
         rc = run_turns(&r, &own);
     if (r.seat)
         tell_capabilities(&r, rc, &own);
-    int kept = keep_conversation(&r, rc, rc == 0 ? &own : NULL);
+    int kept = keep_conversation(&r, rc, CAY_IF(rc == 0, &own));
     if (rc >= 0)
         rc = kept;
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
-        cay__audit_sink(&r, "run",
-                        json_pack("{s:s, s:s}", "state",
-                                  waits                 ? "interrupted"
-                                  : rc == 0             ? "completed"
-                                  : rc == CAY_ECANCELED ? "cancelled"
-                                                        : "failed",
-                                  "reason", own.reason),
-                        NULL);
+        cay__audit_sink(
+            &r, "run", json_pack("{s:s, s:s}", "state", state_of_run(&r, rc), "reason", own.reason),
+            NULL);
     if (conf.ledger && cay_audit_sink_lost(conf.ledger) > lost && *r.id && r.seat)
         cay__run_note(&r, "audit", "some of what happened could not be written down", NULL);
     bool stays = waits || r.conf->keep || r.conf->sandbox;
@@ -456,8 +454,19 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
         cay__seat_save(&r, r.seat, !stays);
     if (rc == 0)
         *out = make_result(&r, stays || (r.seat->sb && !r.seat->owned));
-    close_run(&r, waits, rc < 0 ? &own : NULL, rc == 0 ? (result *)*out : NULL);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    close_run(&r, waits, CAY_IF(rc < 0, &own), CAY_IF(rc == 0, (result *)*out));
+    return cay__err_pass(rc, &own, err);
+}
+
+/* Archives into the sandbox of a run, within the run's limits. */
+int cay_run_extract(const cay_run *r, const cay_extract *given, cay_extracted *out, cay_err *err)
+{
+    cay_extract spec;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_extract", err));
+    if (!r->seat->sb)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_config_invalid",
+                            "agent %.60s works in no sandbox", r->seat->agent->name);
+    if (!spec.limits)
+        spec.limits = r->conf->archive_limits;
+    return cay_sandbox_extract(r->seat->sb, r->call, &spec, out, err);
 }

@@ -20,7 +20,7 @@ static void path_of(const place *p, cay__buf *b)
         return;
     path_of(p->up, b);
     if (p->key)
-        cay__buf_fmt(b, "%s%.40s", b->len ? "." : "", p->key);
+        cay__buf_fmt(b, "%s%.40s", CAY_TEXT_IF(b->len, "."), p->key);
     else
         cay__buf_fmt(b, "[%zu]", p->index);
 }
@@ -29,8 +29,8 @@ static int fail_schema(const place *p, cay_err *err, const char *what, const cha
 {
     CAY_AUTOBUF b = CAY__BUF(400);
     path_of(p, &b);
-    return cay_fail_why(err, CAY_EINVAL, "schema", "%s%s%s%.100s", b.len ? b.data : "",
-                        b.len ? ": " : "", what, more);
+    return cay_fail_why(err, CAY_EINVAL, "schema", "%s%s%s%.100s", CAY_TEXT_IF(b.len, b.data),
+                        CAY_TEXT_IF(b.len, ": "), what, more);
 }
 
 static bool is_type(const json_t *v, const char *t)

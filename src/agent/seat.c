@@ -93,7 +93,7 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     if (rc == 0 && !ours)
         rc = cay_fail_why(err, CAY_EPERM, "run_state",
                           "the state of the run names a sandbox that is not its own");
-    cay__span_end(span, rc < 0 ? err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, err));
     s->owned = rc == 0;
     return rc;
 }
@@ -123,7 +123,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     s->owned = s->made_new = rc == 0;
     if (rc == 0)
         rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
-    cay__span_end(span, rc < 0 ? &own : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, &own));
     if (rc < 0) {
         if (err)
             *err = own;
@@ -145,7 +145,7 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     r->came_back = s->owned = s->returned = rc == 0;
     if (rc == 0)
         rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
-    cay__span_end(span, rc < 0 ? &own : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, &own));
     if (rc < 0) {
         if (err)
             *err = own;
@@ -164,7 +164,7 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
     if (gone)
         span = cay__span_sandbox(r, "persist_workspace");
     int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err);
-    cay__span_end(span, rc < 0 ? &err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, &err));
     if (rc == 0)
         return;
     s->owned = s->owned && !gone;
@@ -471,15 +471,13 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
             rc = cay__limits_make(r, s, &s->limits, &own);
         if (rc == 0)
             rc = start_capabilities(r, s, &own);
-        cay__span_end(started, rc < 0 ? &own : NULL);
+        cay__span_end(started, CAY_IF(rc < 0, &own));
     }
     if (rc == 0)
         rc = collect_tools(r, s, &own);
     s->ready = rc == 0;
-    cay__span_end(span, rc < 0 ? &own : NULL);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    cay__span_end(span, CAY_IF(rc < 0, &own));
+    return cay__err_pass(rc, &own, err);
 }
 
 bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
@@ -512,8 +510,8 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         cay_err err = CAY_ERR_INIT;
         span = named_span(s, cay__span_seat(r, s, "shutdown"));
         int rc = cay_sandbox_remove(s->sb, NULL, &err);
-        cay__span_end(span, rc < 0 ? &err : NULL);
-        cay__span_end(whole, rc < 0 ? &err : NULL);
+        cay__span_end(span, CAY_IF(rc < 0, &err));
+        cay__span_end(whole, CAY_IF(rc < 0, &err));
         if (rc < 0) /* the run's own result stands */
             cay__run_note(r, "cleanup", err.msg, NULL);
     }
@@ -535,4 +533,52 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     free(s->mounts);
     cay__limits_free(s->limits);
     free(s);
+}
+
+cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self)
+{
+    cay_capability *c = cay__alloc(sizeof *c);
+    c->ops = &c->own;
+    c->self = self;
+    if (ops && cay__spec_take(&c->own, sizeof c->own, ops, "cay_capability_ops", NULL) == 0 &&
+        c->own.name)
+        return c;
+    free(c);
+    return NULL;
+}
+
+void cay_cap_free(cay_capability *c)
+{
+    if (!c)
+        return;
+    if (c->ops->close)
+        c->ops->close(c->self);
+    free(c);
+}
+
+void cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, cay_err *err),
+                       void *arg)
+{
+    c->configure = fn;
+    c->configure_arg = arg;
+}
+
+void *cay__capability_self(const cay_capability *c, const char *name)
+{
+    if (strcmp(c->ops->name, name))
+        return NULL;
+    return c->self;
+}
+
+const char *cay_cap_name(const cay_capability *c)
+{
+    return c->ops->name;
+}
+
+size_t cay__default_capabilities(cay_capability **out)
+{
+    out[0] = cay_cap_filesystem(NULL);
+    out[1] = cay_cap_shell(NULL);
+    out[2] = cay_cap_compaction(NULL);
+    return 3;
 }

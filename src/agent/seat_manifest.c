@@ -128,11 +128,8 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
     CAY_AUTOJSON *before = NULL, *after = NULL;
     cay_err own = CAY_ERR_INIT;
     int rc = cay_sandbox_manifest(s->sb, r->call, &old, &own);
-    if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING)) {
-        if (err)
-            *err = own;
-        return rc;
-    }
+    if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
+        return cay__err_pass(rc, &own, err);
     if (old)
         text = cay__strdup(old);
     else

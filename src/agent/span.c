@@ -113,7 +113,7 @@ static void write_object(const trace *t, json_t *object, bool span)
     if (!n || s->spans.len + n + 2 > SHEET_MAX)
         s->left_out++;
     else
-        cay__buf_fmt(&s->spans, "%s%s", s->spans.len ? "," : "", text);
+        cay__buf_fmt(&s->spans, "%s%s", CAY_TEXT_IF(s->spans.len, ","), text);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -168,7 +168,7 @@ void cay__run_trace_begin(cay_run *r)
     const trace *over = r->conf->over_;
     if (!over && !r->conf->tracer && !r->conf->trace)
         return;
-    trace *t = create_trace(r, over, over ? over->open : NULL);
+    trace *t = create_trace(r, over, CAY_IF(over, over->open));
     if (over)
         return;
     hex_id(t->id, sizeof t->id, "trace_", 16);
@@ -289,8 +289,8 @@ void cay__span_usage(cay__span *s, const cay_tokens *u)
 static json_t *error_of(const cay_err *fault, bool quiet)
 {
     char text[80];
-    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code), *fault->reason ? " " : "",
-             fault->reason);
+    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code),
+             CAY_TEXT_IF(*fault->reason, " "), fault->reason);
     return json_pack("{s:s, s:{s:s, s:s}}", "message", quiet ? text : fault->msg, "data",
                      "error_code", fault->reason, "error_type", cay_code_name(fault->code));
 }
@@ -325,7 +325,7 @@ void cay__span_end(cay__span *s, const cay_err *fault)
     now_text(ended);
     if (fault && s->word)
         put_fault(s->into, fault, s->word);
-    json_t *o = span_object(t, s, ended, fault ? error_of(fault, s->quiet && !t->content) : NULL);
+    json_t *o = span_object(t, s, ended, CAY_IF(fault, error_of(fault, s->quiet && !t->content)));
     if (o)
         write_object(t, o, true);
     for (cay__span *p = t->open; p != &t->root; p = p->up)
@@ -408,7 +408,7 @@ static void on_op(void *arg, const cay_op *op)
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000,
                                  .tv_nsec = op->ended_ns % 1000000000 },
               to);
-    snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", CAY_OR(word, op->name));
+    snprintf(name, sizeof name, "%s%s", CAY_TEXT_IF(word, "sandbox."), CAY_OR(word, op->name));
     json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox",
                              op->sandbox, "cay.process", op->process);
     put_sandbox(data, s->run->seat, word, op->sandbox);
@@ -419,7 +419,7 @@ static void on_op(void *arg, const cay_op *op)
     if (op->alive)
         json_object_set_new(data, "alive", json_boolean(*op->alive));
     if (fault)
-        put_fault(data, fault, CAY_OR(word, !strncmp(op->name, "process.", 8) ? "exec" : NULL));
+        put_fault(data, fault, CAY_OR(word, CAY_IF(!strncmp(op->name, "process.", 8), "exec")));
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object",
                           "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id,
                           "started_at", from, "ended_at", to, "span_data", "type", "custom", "name",
@@ -437,7 +437,7 @@ cay__span *cay__span_seat(cay_run *r, const cay__seat *seat, const char *word)
         return NULL;
     s->word = word;
     s->quiet = true;
-    put_sandbox(s->into, seat, word, seat->sb ? cay_sandbox_id(seat->sb) : "");
+    put_sandbox(s->into, seat, word, CAY_TEXT_IF(seat->sb, cay_sandbox_id(seat->sb)));
     return s;
 }
 

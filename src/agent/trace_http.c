@@ -137,7 +137,7 @@ static char *body_of(const collector *c, const char *const *objects, size_t n)
     cay__buf b = CAY__BUF(BODY_MAX);
     cay__buf_str(&b, "{\"data\":[");
     for (size_t i = 0; i < n; i++)
-        cay__buf_fmt(&b, "%s%s", i ? "," : "", objects[i]);
+        cay__buf_fmt(&b, "%s%s", CAY_TEXT_IF(i, ","), objects[i]);
     cay__buf_str(&b, "]}");
     return b.data;
 }
@@ -203,8 +203,8 @@ int cay_tracer_http(const cay_tracer_http_spec *given, cay_tracer **out, cay_err
 {
     cay_tracer_http_spec own, *spec = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_tracer_http_spec", err));
-    const char *name = spec->key && !strncmp(spec->key, "env:", 4) ? spec->key + 4 : NULL,
-               *key = name ? getenv(name) : NULL;
+    const char *name = CAY_IF(spec->key && !strncmp(spec->key, "env:", 4), spec->key + 4),
+               *key = CAY_IF(name, getenv(name));
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
                             "\"%.100s\" is no address of a trace collector", CAY_OR(spec->url, ""));

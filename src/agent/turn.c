@@ -171,7 +171,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
         if (reply->id)
             cay__span_data(span, "response_id", json_string(reply->id));
     }
-    cay__span_end(span, rc < 0 ? &own : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, &own));
     if (rc == 0) {
         cay__tokens_add(&r->usage, &reply->usage);
         cay__request_add(r, m, reply);
@@ -179,9 +179,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     rc = cay__guards_end(r, guards, rc, &own);
     if (rc < 0) {
         cay_model_reply_clear(reply);
-        if (err)
-            *err = own;
-        return rc;
+        return cay__err_pass(rc, &own, err);
     }
     hooks_after(r, reply);
     free(r->response_id);
@@ -339,8 +337,6 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
                         r->usage.cached - before.cached,       r->usage.output - before.output,
                         r->usage.reasoning - before.reasoning, r->usage.total - before.total };
     cay__span_usage(span, &used);
-    cay__span_end(span, rc < 0 ? &own : NULL);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    cay__span_end(span, CAY_IF(rc < 0, &own));
+    return cay__err_pass(rc, &own, err);
 }

@@ -6,6 +6,7 @@
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
+ *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
 #include <cay/reason.h>
@@ -26,6 +27,11 @@
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
 /* x, or the fallback when x is zero or NULL. x is evaluated once, the fallback only when needed. */
 #define CAY_OR(x, fallback) ((x) ?: (fallback))
+
+/* x when the condition holds, and is evaluated only then; else NULL, "" or no flag. */
+#define CAY_IF(condition, x)      ((condition) ? (x) : NULL)
+#define CAY_TEXT_IF(condition, s) ((condition) ? (s) : "")
+#define CAY_FLAG_IF(condition, f) ((condition) ? (f) : 0)
 
 /* s, or the fallback when s is NULL or empty. */
 static inline const char *cay__text_or(const char *s, const char *fallback)

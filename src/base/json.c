@@ -179,3 +179,12 @@ char *cay__json_to_bytes(const json_t *j)
     }
     return out;
 }
+
+char *cay__json_plain(const json_t *j, size_t max)
+{
+    if (!j)
+        return NULL;
+    if (json_is_string(j))
+        return cay__strdup(json_string_value(j));
+    return cay__json_text(j, max);
+}

@@ -30,6 +30,8 @@ json_t *cay__json_quick(const char *text, size_t len);
 /* Compact text; a real has as few digits as bring it back. NULL when it is longer than max. The
  * caller frees. */
 char *cay__json_text(const json_t *j, size_t max);
+/* The same, but of a string its content; NULL for NULL. */
+char *cay__json_plain(const json_t *j, size_t max);
 
 /* A member of an object, or the given default when it is missing or of another type. A string with
  * a NUL inside counts as missing. */

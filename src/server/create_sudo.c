@@ -14,7 +14,5 @@ int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err
         c->isolation.sudo = false;
         return cay_client_create(r->client, &r->call, c, out, err);
     }
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }

@@ -80,7 +80,7 @@ static const char about_images[] = "\n- Look at images with view_image.";
 static int add_line(const char *line, void *arg)
 {
     cay__buf *b = arg;
-    cay__buf_fmt(b, "%s%s", b->len ? "\n" : "", line);
+    cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, "\n"), line);
     return 0;
 }
 
@@ -101,7 +101,7 @@ static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *ou
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE)
         return rc;
     if (rc < 0) /* the model can mend it: told as it is, after what was done before */
-        cay__buf_fmt(&done, "%sapply_patch failed: %s", done.len ? "\n" : "", err->msg);
+        cay__buf_fmt(&done, "%sapply_patch failed: %s", CAY_TEXT_IF(done.len, "\n"), err->msg);
     cay_output_text(out, CAY_OR(done.data, ""), done.len);
     return 0;
 }
@@ -206,7 +206,7 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
         cay__span_data(span, "run_as", json_string(b->user));
     cay__span_call(span, &call);
     int rc = read_image(b, &call, path, data, err);
-    cay__span_end(span, rc < 0 ? err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, err));
     return rc;
 }
 
@@ -263,7 +263,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     CAY_AUTOBUF root = CAY__BUF(8192);
     cay__buf_str(&root, scope->workdir);
     if (*b->fs->below)
-        cay__buf_fmt(&root, "%s%s", strcmp(scope->workdir, "/") ? "/" : "", b->fs->below);
+        cay__buf_fmt(&root, "%s%s", CAY_TEXT_IF(strcmp(scope->workdir, "/"), "/"), b->fs->below);
     b->root = CAY_STEAL(root.data);
     b->cwd = cay__strdup(scope->cwd);
     if (scope->user)

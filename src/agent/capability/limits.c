@@ -178,8 +178,8 @@ static bool find_program(cay_run *r, cay__seat *s, const char *name, char *path,
             dir = s->workdir;
         else
             dir = places[i];
-        if ((size_t)snprintf(path, cap, "%s%s%s", *name == '/' ? "" : dir, *name == '/' ? "" : "/",
-                             name) < cap &&
+        if ((size_t)snprintf(path, cap, "%s%s%s", CAY_TEXT_IF(*name != '/', dir),
+                             CAY_TEXT_IF(*name != '/', "/"), name) < cap &&
             cay_file_stat(s->sb, r->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE)
             return true;
     }
@@ -221,7 +221,7 @@ static int add_program(cay_run *r, cay__seat *s, list *l, const char *name, int 
     if (depth >= DEEP || !first_line(r, s, path, line, sizeof line))
         return 0;
     char *more = NULL, *interpreter = strtok_r(line + 2, " \t", &more),
-         *word = interpreter ? strtok_r(NULL, " \t", &more) : NULL;
+         *word = CAY_IF(interpreter, strtok_r(NULL, " \t", &more));
     if (interpreter)
         CAY_TRY(add_program(r, s, l, interpreter, depth + 1, err));
     if (word && *word != '-' && strlen(interpreter) > 4 &&
@@ -247,7 +247,7 @@ static void resolve_paths(const cay__seat *s, const list *from, list *to)
     char path[2200];
     for (size_t i = 0; i < from->n; i++) {
         snprintf(path, sizeof path, "%s%s%s", *from->v[i] == '/' ? "" : s->workdir,
-                 *from->v[i] == '/' ? "" : "/", strcmp(from->v[i], ".") ? from->v[i] : "");
+                 *from->v[i] == '/' ? "" : "/", CAY_TEXT_IF(strcmp(from->v[i], "."), from->v[i]));
         list_add(to, path);
     }
 }

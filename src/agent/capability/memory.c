@@ -33,7 +33,7 @@ static int read_summary(const bound *b, char **text, size_t *len)
     cay__span *span = cay__span_sandbox(CAY_STEAL(at.run),
                                         "memory.read_summary"); /* which is all there is to tell */
     int rc = cay__memory_read(&at, b->m->memories, "memory_summary.md", text, len, &err);
-    cay__span_end(span, rc < 0 && rc != CAY_ENOENT ? &err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0 && rc != CAY_ENOENT, &err));
     return rc;
 }
 
@@ -150,7 +150,7 @@ static int record_rollout(const cay__memory_at *at, const cay_rollout *r, cay_er
     cay__span *span = cay__span_sandbox(at->run, "memory.enqueue_rollout");
     cay__span_data(span, "rollout_id", json_string(r->id));
     int rc = cay__memory_record(at, r, err);
-    cay__span_end(span, rc < 0 ? err : NULL);
+    cay__span_end(span, CAY_IF(rc < 0, err));
     if (rc == 0)
         queue_rollout(at->m, cay_sandbox_id(at->sb), r->id);
     return rc;
@@ -172,7 +172,7 @@ static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
         return 0;
     }
     int rc = cay__memory_make(&at, b->model, &made, err);
-    int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
+    int kept = cay__memory_keep(&at, CAY_IF(rc == 0, err));
     if (rc < 0)
         return rc;
     return kept;
@@ -251,7 +251,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                   .sb = cay_sandbox_ref(scope->sandbox),
                   .model = scope->model,
                   .root = cay__strdup(scope->workdir),
-                  .user = scope->user ? cay__strdup(scope->user) : NULL };
+                  .user = CAY_IF(scope->user, cay__strdup(scope->user)) };
     const cay__memory_at at = locate_memory(b);
     int rc = each_memory(b, check_other, err);
     if (rc == 0 && cay__memory_keeps(b->m))
@@ -383,7 +383,12 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     pthread_mutex_init(&m->keeping, NULL);
     pthread_cond_init(&m->idle, NULL);
     m->late = (cay_err)CAY_ERR_INIT;
-    *out = cay_capability_new(!o.read ? &writes : o.live_update ? &updates : &reads, m);
+    const cay_capability_ops *ops = &writes;
+    if (o.read && o.live_update)
+        ops = &updates;
+    else if (o.read)
+        ops = &reads;
+    *out = cay_capability_new(ops, m);
     return 0;
 }
 

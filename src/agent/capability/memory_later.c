@@ -26,7 +26,7 @@ void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned
                               .phase = phase,
                               .done = done,
                               .total = total,
-                              .reason = why ? why->reason : "" };
+                              .reason = CAY_TEXT_IF(why, why->reason) };
     if (!m->o.progress)
         return;
     pthread_mutex_lock(&m->lock);
@@ -44,7 +44,7 @@ static void make_memories(cay__memory *m, const cay__later *l)
         .m = m, .sb = l->sb, .call = &call, .root = l->root, .user = l->user
     };
     int rc = cay__memory_make(&at, l->model, &made, &err);
-    int kept = cay__memory_keep(&at, rc == 0 ? &err : NULL);
+    int kept = cay__memory_keep(&at, CAY_IF(rc == 0, &err));
     if (rc >= 0)
         rc = kept;
     pthread_mutex_lock(&m->lock);
@@ -53,7 +53,7 @@ static void make_memories(cay__memory *m, const cay__later *l)
     pthread_mutex_unlock(&m->lock);
     if (l->owned)
         cay_sandbox_remove(l->sb, NULL, NULL);
-    cay__memory_tell(m, rc < 0 ? "failed" : "done", made, made, rc < 0 ? &err : NULL);
+    cay__memory_tell(m, rc < 0 ? "failed" : "done", made, made, CAY_IF(rc < 0, &err));
 }
 
 static void *run_worker(void *arg)
@@ -103,7 +103,7 @@ void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const 
     cay__later *l = cay__alloc(sizeof *l), **end = &m->later;
     *l = (cay__later){ .sb = cay_sandbox_ref(sb),
                        .root = cay__strdup(root),
-                       .user = user ? cay__strdup(user) : NULL,
+                       .user = CAY_IF(user, cay__strdup(user)),
                        .model = model,
                        .owned = owned };
     pthread_mutex_lock(&m->lock);

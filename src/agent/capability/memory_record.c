@@ -32,10 +32,8 @@ int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name
     CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
     cay__span *span = cay__span_sandbox(at->run, "memory.read_file");
     int rc = cay_file_get(at->sb, at->call, path, CAY__MEMORY_FILE, out, len, &own);
-    cay__span_end(span, rc < 0 && rc != CAY_ENOENT ? &own : NULL); /* many are only looked for */
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    cay__span_end(span, CAY_IF(rc < 0 && rc != CAY_ENOENT, &own)); /* many are only looked for */
+    return cay__err_pass(rc, &own, err);
 }
 
 int cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text,
@@ -52,10 +50,8 @@ int cay__memory_write(const cay__memory_at *at, const char *dir, const char *nam
         w.append = false;
         rc = cay_file_put(at->sb, at->call, path, text, len, &w, &own);
     }
-    cay__span_end(span, rc < 0 ? &own : NULL);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    cay__span_end(span, CAY_IF(rc < 0, &own));
+    return cay__err_pass(rc, &own, err);
 }
 
 /* What was said and done; not what frames it. */
@@ -146,7 +142,7 @@ void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)
         line += len;
         if (!state)
             continue;
-        cay__buf_fmt(out, "%s%s", n++ ? ", " : "", state);
+        cay__buf_fmt(out, "%s%s", CAY_TEXT_IF(n++, ", "), state);
         *last = state;
     }
     cay__buf_fmt(out, " (%u segment%s, the last one %s)", n, n == 1 ? "" : "s", *last);

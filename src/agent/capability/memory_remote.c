@@ -31,9 +31,7 @@ static int fetch_archive(remote *r, cay_err *err)
     if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of
                              it must not go, too */
         return 0;
-    if (rc < 0 && err)
-        *err = own;
-    CAY_TRY(rc);
+    CAY_TRY(cay__err_pass(rc, &own, err));
     if (strlen(text) != len || cay__json_object("it", text, &j, NULL) < 0 ||
         cay__json_int(j, "version", 0) != 1 || !json_is_array(json_object_get(j, "files")))
         return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories",
@@ -132,7 +130,7 @@ void *cay__memory_remote(cay_client *client, const char *url, const char *auth)
     remote *r = cay__alloc(sizeof *r);
     *r = (remote){ .client = client,
                    .url = cay__strdup(url),
-                   .auth = auth ? cay__strdup(auth) : NULL,
+                   .auth = CAY_IF(auth, cay__strdup(auth)),
                    .files = json_object(),
                    .fresh = json_object() };
     return r;

@@ -63,7 +63,7 @@ static void put_lines(const char *s, size_t len, int64_t first, int64_t n, cay__
         size_t k = (size_t)((nl ? nl + 1 : end) - p);
         if (line >= first + n || (line >= first && b->len && b->len + k > SHOWN_BYTES)) {
             cay__buf_fmt(b, "%s(there is more: go on with first %lld)\n",
-                         b->len && b->data[b->len - 1] != '\n' ? "\n" : "", (long long)line);
+                         CAY_TEXT_IF(b->len && b->data[b->len - 1] != '\n', "\n"), (long long)line);
             return;
         }
         if (line >= first)
@@ -105,7 +105,8 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
 {
     bound *b = cay__alloc(sizeof *b);
     CAY_AUTOBUF root = CAY__BUF(4096);
-    cay__buf_fmt(&root, "%s/%s", strcmp(scope->workdir, "/") ? scope->workdir : "", (char *)self);
+    cay__buf_fmt(&root, "%s/%s", CAY_TEXT_IF(strcmp(scope->workdir, "/"), scope->workdir),
+                 (char *)self);
     if (root.full) {
         free(b);
         return cay_fail(err, CAY_ETOOBIG, "the path of the notes is too long");

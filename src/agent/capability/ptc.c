@@ -79,10 +79,12 @@ static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, m
                       cay_err *err)
 {
     const char *server = cay__mcp_server_of(t);
-    CAY_AUTOJSON *schema = t->parameters ? json_loads(t->parameters, 0, NULL)
-                           : t->grammar  ? json_pack("{s:{s:{s:s}}, s:[s]}", "properties", "input",
-                                                     "type", "string", "required", "input")
-                                         : NULL;
+    CAY_AUTOJSON *schema = NULL;
+    if (t->parameters)
+        schema = json_loads(t->parameters, 0, NULL);
+    else if (t->grammar)
+        schema = json_pack("{s:{s:{s:s}}, s:[s]}", "properties", "input", "type", "string",
+                           "required", "input");
     cay__py_tool py = { .name = t->name, .about = t->description, .schema = schema };
     char fn[80], path[300];
     if (!cay__py_name(t->name, fn, sizeof fn))
@@ -460,7 +462,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
         b->user = cay__strdup(scope->user);
     else
         b->user = NULL;
-    cay__buf_fmt(&dir, "%s/%s", strcmp(b->root, "/") ? b->root : "", b->of->dir);
+    cay__buf_fmt(&dir, "%s/%s", CAY_TEXT_IF(strcmp(b->root, "/"), b->root), b->of->dir);
     b->dir = dir.data;
     b->relay.fd = -1;
     b->tool = (cay_tool){

@@ -106,13 +106,17 @@ static bool write_literal_type(const json_t *values, cay__buf *b)
     cay__buf_str(b, "Literal[");
     json_array_foreach(values, i, v)
     {
-        cay__buf_str(b, i ? ", " : "");
+        cay__buf_str(b, CAY_TEXT_IF(i, ", "));
         if (json_is_string(v))
             cay__buf_json(b, json_string_value(v), json_string_length(v));
         else if (json_is_integer(v))
             cay__buf_fmt(b, "%lld", (long long)json_integer_value(v));
+        else if (json_is_null(v))
+            cay__buf_str(b, "None");
+        else if (json_is_true(v))
+            cay__buf_str(b, "True");
         else
-            cay__buf_str(b, json_is_null(v) ? "None" : json_is_true(v) ? "True" : "False");
+            cay__buf_str(b, "False");
     }
     cay__buf_str(b, "]");
     return true;
@@ -137,7 +141,7 @@ static void write_named_type(const char *type, const json_t *s, int depth, cay__
     } else if (!strcmp(type, "object")) {
         const json_t *more = json_object_get(s, "additionalProperties");
         cay__buf_str(b, "dict[str, ");
-        type_of(json_is_object(more) ? more : NULL, depth + 1, b);
+        type_of(CAY_IF(json_is_object(more), more), depth + 1, b);
         cay__buf_str(b, "]");
     } else {
         cay__buf_str(b, "Any");
@@ -160,13 +164,13 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
     } else if (json_array_size(type) && json_array_size(type) <= CHOICES) {
         json_array_foreach(type, i, one)
         {
-            cay__buf_str(b, i ? " | " : "");
-            write_named_type(json_is_string(one) ? json_string_value(one) : "", s, depth, b);
+            cay__buf_str(b, CAY_TEXT_IF(i, " | "));
+            write_named_type(CAY_TEXT_IF(json_is_string(one), json_string_value(one)), s, depth, b);
         }
     } else if (json_array_size(choice) && json_array_size(choice) <= CHOICES) {
         json_array_foreach(choice, i, one)
         {
-            cay__buf_str(b, i ? " | " : "");
+            cay__buf_str(b, CAY_TEXT_IF(i, " | "));
             type_of(one, depth + 1, b);
         }
     } else {
@@ -220,10 +224,13 @@ static void write_signature(const char *fn, const argument *v, size_t n, cay__bu
 {
     cay__buf_fmt(b, "%s(", fn);
     for (size_t i = 0; i < n; i++) {
-        cay__buf_fmt(b, "%s%s: ", i ? ", " : "", v[i].name);
+        cay__buf_fmt(b, "%s%s: ", CAY_TEXT_IF(i, ", "), v[i].name);
         type_of(v[i].schema, 0, b);
         bool none = b->len > 7 && !strcmp(b->data + b->len - 7, " | None");
-        cay__buf_str(b, v[i].required ? "" : none ? " = None" : " | None = None");
+        if (!v[i].required && !none)
+            cay__buf_str(b, " | None");
+        if (!v[i].required)
+            cay__buf_str(b, " = None");
     }
     cay__buf_str(b, ")");
 }
@@ -243,7 +250,7 @@ static void write_example(const char *fn, const argument *v, size_t n, cay__buf 
             if (!strcmp(samples[k][0], type))
                 value = samples[k][1];
         }
-        cay__buf_fmt(b, "%s%s=%s", first ? "" : ", ", v[i].name, value);
+        cay__buf_fmt(b, "%s%s=%s", CAY_TEXT_IF(!first, ", "), v[i].name, value);
         first = false;
     }
     cay__buf_str(b, ")");
@@ -253,7 +260,7 @@ static void write_docstring(const cay__py_tool *t, const char *fn, const argumen
                             cay__buf *b)
 {
     cay__buf_str(b, cay__text_or(t->about, t->name));
-    cay__buf_str(b, n ? "\n\nArgs:" : "");
+    cay__buf_str(b, CAY_TEXT_IF(n, "\n\nArgs:"));
     for (size_t i = 0; i < n; i++) {
         cay__buf_fmt(b, "\n    %s: %s", v[i].name,
                      cay__json_str(v[i].schema, "description", v[i].required ? "" : "(optional)"));
@@ -271,7 +278,7 @@ static void write_pairs(const argument *v, size_t n, bool required, cay__buf *b)
     cay__buf_str(b, "{");
     for (size_t i = 0; i < n; i++)
         if (v[i].required == required) {
-            cay__buf_str(b, first ? "" : ", ");
+            cay__buf_str(b, CAY_TEXT_IF(!first, ", "));
             write_literal(b, v[i].key);
             cay__buf_fmt(b, ": %s", v[i].name);
             first = false;

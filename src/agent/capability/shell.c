@@ -133,7 +133,7 @@ static int act_on(bound *b, const cay_tool_call *call, cay_tool_output *out, con
               .began_us = cay__now_us() };
     cay__span_call(a.span, &a.call);
     int rc = fn(&a);
-    cay__span_end(a.span, rc < 0 ? &a.why : NULL);
+    cay__span_end(a.span, CAY_IF(rc < 0, &a.why));
     if (ours_to_tell(rc))
         return tell_mistake(b, a.why.msg, out);
     if (rc < 0)
@@ -301,7 +301,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                     .description = "Runs a command in the sandbox and tells what it printed and "
                                    "how it ended, or a session ID when it is still running.",
                     .approval = b->shell->o.approval,
-                    .needs_approval = b->shell->o.needs_approval ? is_approval_needed : NULL };
+                    .needs_approval = CAY_IF(b->shell->o.needs_approval, is_approval_needed) };
     b->write =
         (cay_tool){ .size = sizeof b->write,
                     .name = "write_stdin",

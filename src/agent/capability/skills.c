@@ -43,7 +43,7 @@ typedef struct bound {
 static int fail_skills(cay_err *err, const char *what, const char *name)
 {
     return cay_fail_why(err, CAY_EINVAL, "skills_config_invalid", "skills: %s%s%.100s", what,
-                        *name ? ": " : "", name);
+                        CAY_TEXT_IF(*name, ": "), name);
 }
 
 static bool plain_path(const char *p)
@@ -170,17 +170,14 @@ static int bring_in(bound *b, cay_err *err)
     if (cay_file_stat(b->sb, call, whole, false, &st, NULL) == 0)
         return 0; /* it came with the sandbox, or with a run before */
     int rc = cay_sandbox_manifest(b->sb, call, &old, &own);
-    if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING)) {
-        if (err)
-            *err = own;
-        return rc;
-    }
+    if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
+        return cay__err_pass(rc, &own, err);
     CAY_TRY(change_manifest((void *)b->s, old, &text, err));
     /* The entry is the program's own word, not a model's: a whole path of the host is meant. */
     CAY_AUTOJSON *entry = NULL;
     CAY_TRY(cay__json_object("skills", b->s->from, &entry, err));
     const char *src = cay__json_str(entry, "src", "");
-    return cay_sandbox_set_manifest(b->sb, call, text, *src == '/' ? src : NULL, 0, err);
+    return cay_sandbox_set_manifest(b->sb, call, text, CAY_IF(*src == '/', src), 0, err);
 }
 
 static void add_listed(bound *b, const char *dir, const char *text, size_t len)
@@ -314,7 +311,7 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
         if (!strcmp(b->v[i].front.name, name) || !strcmp(b->v[i].dir, name)) {
             hit = &b->v[i];
             hits++;
-            cay__buf_fmt(&dirs, "%s%s", dirs.len ? ", " : "", hit->dir);
+            cay__buf_fmt(&dirs, "%s%s", CAY_TEXT_IF(dirs.len, ", "), hit->dir);
         }
     if (hits != 1) {
         if (hits)
@@ -350,7 +347,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                   .run = scope->run,
                   .sb = cay_sandbox_ref(scope->sandbox),
                   .root = cay__strdup(scope->workdir),
-                  .user = scope->user ? cay__strdup(scope->user) : NULL,
+                  .user = CAY_IF(scope->user, cay__strdup(scope->user)),
                   .v = cay__alloc(INDEX_MAX * sizeof *b->v),
                   .host = -1 };
     b->load = (cay_tool){ .size = sizeof b->load,
@@ -418,9 +415,9 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
         if (!strcmp(s->v[i].name, k->name))
             return fail_skills(err, "a name is given twice", k->name);
     *out = (cay_skill){ cay__arena_str(&s->arena, k->name),
-                        k->description ? cay__arena_str(&s->arena, k->description) : NULL,
+                        CAY_IF(k->description, cay__arena_str(&s->arena, k->description)),
                         cay__arena_str(&s->arena, k->content),
-                        k->compatibility ? cay__arena_str(&s->arena, k->compatibility) : NULL,
+                        CAY_IF(k->compatibility, cay__arena_str(&s->arena, k->compatibility)),
                         files,
                         k->nfiles };
     return 0;

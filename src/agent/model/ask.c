@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One question to an endpoint: tries, waits in between, and what its errors say. */
-#include "socket.h"
+#include "endpoint.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -63,7 +63,7 @@ static void server_words(const cay__endpoint *e, const cay__buf *body, char *out
                              cay__json_str(j, "message", cay__json_str(j, "detail", "")));
     CAY_AUTOBUF safe = CAY__BUF(4096);
     cay__buf_safe(&safe, said, strnlen(said, 400), false);
-    cay__str_copy(out, cap, safe.len ? safe.data : "");
+    cay__str_copy(out, cap, CAY_TEXT_IF(safe.len, safe.data));
     cay__headers_mask(e, out);
 }
 
@@ -93,7 +93,7 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
         snprintf(id, sizeof id, " (request %.60s)", r->request_id);
     int rc =
         cay_fail_why(err, code_of(r->status), "model_http", "the model's server answered %d%s%s%s",
-                     r->status, *said ? ": " : "", said, id);
+                     r->status, CAY_TEXT_IF(*said, ": "), said, id);
     if (err) {
         bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 ||
                      r->status >= 500;
@@ -129,7 +129,8 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
     if (a->stream)
         return 0;
     CAY_AUTOJSON *j = NULL;
-    int rc = cay__json_object("the model's answer", a->body.len ? a->body.data : "", &j, err);
+    int rc =
+        cay__json_object("the model's answer", CAY_TEXT_IF(a->body.len, a->body.data), &j, err);
     if (rc < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
                             "the model's server answered with something that is no JSON object");
@@ -229,9 +230,7 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_a
         bool again = rc < 0 && !told && i < e->retries && own.retry == CAY_RETRY_YES &&
                      own.retry_after_ms <= WAIT_MAX && rc != CAY_ECANCELED;
         if (!again) {
-            if (rc < 0 && err)
-                *err = own;
-            return rc;
+            return cay__err_pass(rc, &own, err);
         }
         uint64_t ms = wait_for(&own, i);
         if (ask->on_retry && (rc = ask->on_retry(i + 1, ms, own.msg, ask->arg)) < 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chat Completions, as OpenAI-compatible servers speak it: vLLM, llama.cpp, Ollama, LiteLLM. */
-#include "chat.h"
 #include "endpoint.h"
 #include <base/str.h>
 #include <stdio.h>
@@ -87,9 +86,9 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
         cay__body_raw(b, "stream", "true");
         cay__body_raw(b, "stream_options", "{\"include_usage\":true}");
     }
-    int rc = cay__body_merge(b, "the settings' extra", q->settings ? q->settings->extra : NULL,
+    int rc = cay__body_merge(b, "the settings' extra", CAY_IF(q->settings, q->settings->extra),
                              &keep, err);
-    int end = cay__body_end(b, rc == 0 ? err : NULL);
+    int end = cay__body_end(b, CAY_IF(rc == 0, err));
     if (rc < 0)
         return rc;
     return end;
@@ -180,7 +179,7 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     }
     return emit_event(a, "response.function_call_arguments.delta",
                       json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
-                                json_is_string(args) ? json_string_value(args) : ""),
+                                CAY_TEXT_IF(json_is_string(args), json_string_value(args))),
                       err);
 }
 

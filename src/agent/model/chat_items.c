@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "chat.h"
+#include "endpoint.h"
 #include <base/mutant.h>
 
 typedef struct chat {

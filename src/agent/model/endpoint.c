@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "socket.h"
+#include "endpoint.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>

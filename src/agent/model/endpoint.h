@@ -74,3 +74,29 @@ int cay__body_end(cay__body *b, cay_err *err); /* CAY_EINVAL when a key came twi
 int cay__model_responses(cay__endpoint *e, cay_model **out);
 int cay__model_chat(cay__endpoint *e, cay_model **out);
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err);
+
+/* Our items as the messages of Chat Completions. */
+
+/* Items and instructions to messages. Tool calls that stand together are one assistant message;
+ * images of tools, which a tool message cannot hold, follow in a user message. */
+json_t *cay__chat_messages(const json_t *items, const char *instructions);
+/* Our tools to theirs. */
+json_t *cay__chat_tools(const json_t *tools);
+
+/* One question over a WebSocket that stays open between questions
+ * (endpoint.h: e->socket). */
+
+typedef struct cay__socket_ask {
+    const char *path; /* "/responses" */
+    const char *body; /* a JSON text */
+    size_t len;
+    int (*on_message)(const char *data, size_t len, bool *over, void *arg,
+                      cay_err *err); /* *over: that was the last one */
+    int (*refused)(int status, const cay__buf *said, void *arg,
+                   cay_err *err); /* the handshake: an error, always */
+    void *arg;
+} cay__socket_ask;
+
+int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_ask *ask,
+                    cay_err *err);
+void cay__socket_close(cay__endpoint *e);

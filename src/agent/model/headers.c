@@ -90,7 +90,7 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
 {
     const json_t *own = json_object_get(conf, "headers");
     CAY_AUTOFREE char *env =
-        cay__strdup(getenv("CAY_MODEL_HEADERS") ? getenv("CAY_MODEL_HEADERS") : "");
+        cay__strdup(CAY_TEXT_IF(getenv("CAY_MODEL_HEADERS"), getenv("CAY_MODEL_HEADERS")));
     const char *name;
     char *save = NULL;
     json_t *v;

@@ -38,13 +38,14 @@ static int fetch_models(cay__endpoint *e, const cay_call *call, char **out, cay_
                         .connect_ms = e->connect_ms,
                         .idle_ms = e->idle_ms };
     CAY_TRY(cay__http_fetch(e->http, call, &q, &r, &body, err));
+    int code = CAY_EUPSTREAM;
+    if (r.status == 401 || r.status == 403)
+        code = CAY_EAUTH;
+    else if (r.status == 404)
+        code = CAY_ENOENT;
     if (r.status / 100 != 2)
-        return cay_fail_why(err,
-                            r.status == 401 || r.status == 403 ? CAY_EAUTH
-                            : r.status == 404                  ? CAY_ENOENT
-                                                               : CAY_EUPSTREAM,
-                            "model_http", "the model's server answered %d", r.status);
-    if (cay__json_any("it", body.len ? body.data : "", &doc, NULL) < 0)
+        return cay_fail_why(err, code, "model_http", "the model's server answered %d", r.status);
+    if (cay__json_any("it", CAY_TEXT_IF(body.len, body.data), &doc, NULL) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
                             "the model's server answered with something that is no JSON");
     CAY_AUTOJSON *names = names_of(doc);

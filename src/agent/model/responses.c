@@ -44,7 +44,7 @@ static void add_text(cay__body *b, const cay_model_request *q)
                      "\"schema\":%s}",
                      q->output_strict ? "true" : "false", q->output_schema);
     if (verbosity) {
-        cay__buf_fmt(&t, "%s\"verbosity\":", q->output_schema ? "," : "");
+        cay__buf_fmt(&t, "%s\"verbosity\":", CAY_TEXT_IF(q->output_schema, ","));
         cay__buf_json(&t, verbosity, strlen(verbosity));
     }
     cay__buf_str(&t, "}");
@@ -164,14 +164,14 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     cay__body_raw(b, "store", store ? "true" : "false");
     CAY_AUTOFREE char *rest = NULL;
     int rc =
-        add_include(b, !store && is_reasoning_model(e->model, s), s ? s->extra : NULL, &rest, err);
+        add_include(b, !store && is_reasoning_model(e->model, s), CAY_IF(s, s->extra), &rest, err);
     if (e->stream)
         cay__body_raw(b, "stream", "true");
     if (rc == 0)
         rc = cay__body_merge(b, "the settings' extra", rest, &keep, err);
     if (rc == 0)
         rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
-    int end = cay__body_end(b, rc == 0 ? err : NULL);
+    int end = cay__body_end(b, CAY_IF(rc == 0, err));
     if (rc < 0)
         return rc;
     return end;

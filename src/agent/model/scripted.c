@@ -94,16 +94,17 @@ static int check_expectations(const scripted *s, const json_t *expect, const cay
                          "the request lacks", err));
     json_array_foreach(
         json_object_get(expect, "tools"), i,
-        v) if (!has_tool(tools, json_is_string(v) ? json_string_value(v)
-                                                  : "")) return fail_mismatch(s, err,
-                                                                              "no tool is named",
-                                                                              json_string_value(v));
-    json_array_foreach(json_object_get(expect, "tools_not"), i,
-                       v) if (has_tool(tools, json_is_string(v)
-                                                  ? json_string_value(v)
-                                                  : "")) return fail_mismatch(s, err,
-                                                                              "there is a tool",
-                                                                              json_string_value(v));
+        v) if (!has_tool(tools, CAY_TEXT_IF(json_is_string(v),
+                                            json_string_value(
+                                                v)))) return fail_mismatch(s, err,
+                                                                           "no tool is named",
+                                                                           json_string_value(v));
+    json_array_foreach(
+        json_object_get(expect, "tools_not"), i,
+        v) if (has_tool(tools, CAY_TEXT_IF(json_is_string(v),
+                                           json_string_value(
+                                               v)))) return fail_mismatch(s, err, "there is a tool",
+                                                                          json_string_value(v));
     return 0;
 }
 
@@ -175,9 +176,7 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
     const json_t *args = wrapped;
     if (!text)
         args = json_object_get(c, "arguments");
-    CAY_AUTOFREE char *plain = json_is_string(args) ? cay__strdup(json_string_value(args))
-                               : args               ? cay__json_text(args, SCRIPT_MAX)
-                                                    : cay__strdup("{}");
+    CAY_AUTOFREE char *plain = CAY_OR(cay__json_plain(args, SCRIPT_MAX), cay__strdup("{}"));
     CAY_AUTOFREE char *filled = fill_in(CAY_STEAL(plain), input);
     return json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name",
                      name, "arguments", filled);

@@ -4,7 +4,7 @@
  * that was kept and turns out to be gone is made again as long as nothing of an answer has come;
  * once it has, nothing is asked twice.
  */
-#include "socket.h"
+#include "endpoint.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <net/ws.h>

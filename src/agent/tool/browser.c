@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* browser_open, browser_read, browser_click, browser_type, browser_screenshot: one page, as a
  * person would see it. */
-#include "cdp.h"
 #include "toolset.h"
 #include <base/call.h>
 #include <base/fd.h>
@@ -35,9 +34,7 @@ static int wait_for_load(cay_toolset *ts, const cay_call *call, cay_err *err)
         cay_err own = CAY_ERR_INIT;
         int rc = cay__cdp_eval(ts->browser, call, "document.readyState", &v, &own);
         if (rc < 0 && rc != CAY_EUPSTREAM) { /* between two pages there is nobody to ask */
-            if (err)
-                *err = own;
-            return rc;
+            return cay__err_pass(rc, &own, err);
         }
         if ((rc == 0 && json_is_string(v) && !strcmp(json_string_value(v), "complete")) ||
             cay__now_ms() >= stop)
@@ -45,6 +42,22 @@ static int wait_for_load(cay_toolset *ts, const cay_call *call, cay_err *err)
         poll(NULL, 0, 30);
         CAY_TRY(cay__call_check(call, "the page", err));
     }
+}
+
+/* As a word of JavaScript. */
+static void write_selector(cay__buf *b, const char *selector)
+{
+    if (*selector)
+        cay__buf_json(b, selector, strlen(selector));
+    else
+        cay__buf_str(b, "null");
+}
+
+static const char *bool_word(bool yes)
+{
+    if (yes)
+        return "true";
+    return "false";
 }
 
 static int tell_page(cay_toolset *ts, const cay_call *call, const char *selector, bool elements,
@@ -76,23 +89,23 @@ static int tell_page(cay_toolset *ts, const cay_call *call, const char *selector
     CAY_AUTOJSON *v = NULL;
     size_t i;
     json_t *e;
-    cay__buf_json(&word, selector, strlen(selector));
-    cay__buf_fmt(&s, "(() => { const SELECTOR = %s, ELEMENTS = %s; return %s; })()",
-                 *selector ? word.data : "null", elements ? "true" : "false", script);
+    write_selector(&word, selector);
+    cay__buf_fmt(&s, "(() => { const SELECTOR = %s, ELEMENTS = %s; return %s; })()", word.data,
+                 bool_word(elements), script);
     if (s.full)
         return cay_fail(err, CAY_ETOOBIG, "the selector is too long");
     CAY_TRY(cay__cdp_eval(ts->browser, call, s.data, &v, err));
     const json_t *text = json_object_get(v, "text");
     cay__tool_say(out, "Title: %s\nURL: %s\n\n", cay__json_str(v, "title", ""),
                   cay__json_str(v, "url", ""));
-    cay_output_text(out, json_is_string(text) ? json_string_value(text) : "",
+    cay_output_text(out, CAY_TEXT_IF(json_is_string(text), json_string_value(text)),
                     CAY_MIN(json_string_length(text), (size_t)TEXT_MAX));
     if (json_string_length(text) > TEXT_MAX)
         cay__tool_say(out, "\n[the page has more text: give a selector]");
     if (json_array_size(json_object_get(v, "list")))
         cay__tool_say(out, "\n\nElements:\n");
     json_array_foreach(json_object_get(v, "list"), i, e)
-        cay__tool_say(out, "- %s\n", json_is_string(e) ? json_string_value(e) : "");
+        cay__tool_say(out, "- %s\n", CAY_TEXT_IF(json_is_string(e), json_string_value(e)));
     return 0;
 }
 
@@ -161,9 +174,9 @@ static int point_at(cay_toolset *ts, const cay_call *call, const json_t *args, b
     if (!*selector && !*text)
         return cay_fail(err, CAY_EINVAL,
                         focus ? "give a selector" : "give a selector or the text that is clicked");
-    cay__buf_json(&a, selector, strlen(selector));
+    write_selector(&a, selector);
     cay__buf_json(&b, text, strlen(text));
-    cay__buf_fmt(&s, script, *selector ? a.data : "null", b.data, focus ? "true" : "false");
+    cay__buf_fmt(&s, script, a.data, b.data, bool_word(focus));
     if (s.full || a.full || b.full)
         return cay_fail(err, CAY_ETOOBIG, "the selector is too long");
     CAY_TRY(cay__cdp_eval(ts->browser, call, s.data, &v, err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cdp.h"
+#include "toolset.h"
 #include <base/base.h>
 #include <base/call.h>
 #include <base/fd.h>

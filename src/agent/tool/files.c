@@ -183,7 +183,7 @@ static int add_entry(const cay_dirent *e, void *arg)
         cay__buf_fmt(&l->b, "l %10s %s -> %s\n", "-", e->path, e->st.target);
     else
         cay__buf_fmt(&l->b, "%c %10s %s%s\n", (char)e->st.type, "-", e->path,
-                     e->st.type == CAY_DIR ? "/" : "");
+                     CAY_TEXT_IF(e->st.type == CAY_DIR, "/"));
     return 0;
 }
 
@@ -228,7 +228,8 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
                         "pattern \"%.100s\": want one that is relative to path, without ..",
                         pattern);
     /* file_find looks for a bare name everywhere; glob takes it as it is. */
-    cay__buf_fmt(&deep, "%s%s", json_object_get(args, "glob") && !strchr(pattern, '/') ? "**/" : "",
+    cay__buf_fmt(&deep, "%s%s",
+                 CAY_TEXT_IF(json_object_get(args, "glob") && !strchr(pattern, '/'), "**/"),
                  pattern);
     int rc;
     if (deep.full)

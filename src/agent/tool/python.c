@@ -200,7 +200,7 @@ int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *a
     else
         cay__tool_say(out, "[%s]\n",
                       json_is_true(json_object_get(told, "ok")) ? "SUCCESS" : "FAILED");
-    cay_output_text(out, json_is_string(text) ? json_string_value(text) : "",
+    cay_output_text(out, CAY_TEXT_IF(json_is_string(text), json_string_value(text)),
                     json_string_length(text));
     return 0;
 }

@@ -29,7 +29,7 @@ static int tell_start(cay_toolset *ts, const cay_call *call, const char *command
                       cay__cmd **out, cay_err *err)
 {
     static const cay_pair terminal[] = { { "TERM", "dumb" }, { NULL, NULL } };
-    CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, tty ? terminal : NULL);
+    CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, CAY_IF(tty, terminal));
     cay_spawn spec = { .size = sizeof spec,
                        .shell = command,
                        .cwd = ts->cwd,

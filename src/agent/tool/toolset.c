@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cdp.h"
 #include "toolset.h"
 #include <agent/patch.h>
 #include <base/call.h>
@@ -95,11 +94,8 @@ int cay__toolset_do(cay_toolset *ts, const cay__tool_row *row, const cay_call *c
     cay_err why = CAY_ERR_INIT;
     int rc = row->fn(ts, call, args, out, &why);
     *failed = rc < 0;
-    if (rc < 0 && ends_run(call, rc)) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0 && ends_run(call, rc))
+        return cay__err_pass(rc, &why, err);
     if (rc < 0)
         return cay__tool_say(out, "ERROR: %s", why.msg);
     return 0;
@@ -179,9 +175,7 @@ int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path
     if (rc < 0 && cay_err_is(&own, CAY_REASON_APPLY_PATCH_INVALID_PATH))
         return cay_fail_why(err, CAY_EPERM, "path_outside", "%.150s is outside the workspace %.60s",
                             path, ts->root);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 const char *cay__tool_shown(const cay_toolset *ts, const char *path)
@@ -250,8 +244,8 @@ void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out
         cay__tool_say(out, "[FAILED] ended after %lld seconds\n", (long long)seconds);
     else if (res->exit.code)
         cay__tool_say(out, "[FAILED] exit code %d%s%s\n", res->exit.code,
-                      strcmp(res->exit.reason, "exit") ? ", " : "",
-                      strcmp(res->exit.reason, "exit") ? res->exit.reason : "");
+                      CAY_TEXT_IF(strcmp(res->exit.reason, "exit"), ", "),
+                      CAY_TEXT_IF(strcmp(res->exit.reason, "exit"), res->exit.reason));
     else
         cay__tool_say(out, "[SUCCESS]\n");
     cay_output_text(out, CAY_OR(res->out, ""), res->out_len);

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
-#include <lib/provider/native/quota.h>
+#include <lib/provider/native/box.h>
 #include <lib/sandbox/limits.h>
 #include <signal.h>
 #include <stdio.h>

@@ -158,9 +158,7 @@ int cay__truth_find(cay_client *client, const cay_call *call, const cay_row *row
     }
     if (rc == 0)
         take_over(client, row, t);
-    else if (err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 void cay__truth_clear(cay__truth *t)

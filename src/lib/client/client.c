@@ -180,9 +180,7 @@ int cay__client_move(cay_client *client, const char *id, cay_state to, const cha
         if (cay__client_row(client, id, &row, NULL) == 0 && row->row.state == to)
             return 0;
     }
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 int cay_client_probe(cay_client *client, const char *provider, cay_probe **out, cay_err *err)

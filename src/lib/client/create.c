@@ -12,14 +12,14 @@
 #include "spec.h"
 #include <lib/template/template.h>
 #include "pool.h"
-#include <lib/snapshot/workspace.h>
+#include <lib/snapshot/archive.h>
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
-#include <lib/manifest/services.h>
+#include <lib/manifest/manifest.h>
 #include <lib/sandbox/limits.h>
 #include <stdio.h>
 
@@ -503,9 +503,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(client, &why, &s, &p))
         return create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, err);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 int cay__create_as(cay_client *client, const cay_call *call, const char *as,

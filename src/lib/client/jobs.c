@@ -123,9 +123,7 @@ static int claim_job(cay_client *client, bool turn, const char *const *kinds, co
                                                now + (int64_t)lease_ms, copy_job, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 int cay_job_claim(cay_client *client, const char *const *kinds, const char *owner,

@@ -13,7 +13,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <poll.h>
-#include <lib/manifest/services.h>
+#include <lib/manifest/manifest.h>
 #include <lib/sandbox/limits.h>
 
 #define WAIT_STEP_MS 100
@@ -53,9 +53,7 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
         l->box = NULL;
         return 0;
     }
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 static int look_at(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)

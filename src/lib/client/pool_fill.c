@@ -204,7 +204,5 @@ int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_
     if (rc < 0 || told)
         cay__pool_write(client, &n, NULL);
     json_decref(n.all);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }

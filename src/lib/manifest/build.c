@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builders: each makes the JSON that a text would have had and gives it to the same reader. */
 #include "manifest.h"
+#include <base/base64.h>
 #include <base/spec.h>
 #include <stdio.h>
 
@@ -27,7 +28,7 @@ static int add_entry(cay_manifest *m, const char *path, json_t *o, const cay_ent
                      cay_err *err)
 {
     CAY_AUTOJSON *own = o;
-    cay_entry all, *e = given ? &all : NULL;
+    cay_entry all, *e = CAY_IF(given, &all);
     CAY_TRY(cay__spec_take(&all, sizeof all, given, "cay_entry", err));
     if (e) {
         set_text(o, "description", e->description);
@@ -49,23 +50,14 @@ int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_
 {
     json_t *o = make_entry("file"), *text = json_stringn(CAY_OR(data, ""), len);
     bool raw = !text;
-    json_object_set_new(o, "content", raw ? json_string("") : text);
+    json_object_set_new(o, "content", CAY_OR(text, json_string("")));
     CAY_TRY(add_entry(m, path, o, e, err));
     if (raw) { /* bytes that are no text go around JSON, and leave as base64 */
-        static const char digits[] =
-            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         cay__entry *last = &m->entries[m->n - 1];
         unsigned char *copy = cay__arena_take(&m->mem, len + 1);
         CAY_AUTOBUF b = CAY__BUF(len / 3 * 4 + 8);
         memcpy(copy, data, len);
-        for (size_t i = 0; i < len; i += 3) {
-            uint32_t v = (uint32_t)copy[i] << 16 | (uint32_t)(i + 1 < len ? copy[i + 1] : 0) << 8 |
-                         (i + 2 < len ? copy[i + 2] : 0);
-            char four[4] = { digits[v >> 18], digits[v >> 12 & 63],
-                             i + 1 < len ? digits[v >> 6 & 63] : '=',
-                             i + 2 < len ? digits[v & 63] : '=' };
-            cay__buf_add(&b, four, 4);
-        }
+        cay__base64_put(&b, copy, len);
         json_object_del(last->fields, "content");
         json_object_set_new(last->fields, "content_base64", json_string(CAY_OR(b.data, "")));
         last->data = copy;
@@ -121,7 +113,7 @@ static int add_remote(cay_manifest *m, const char *path, const char *type, const
 {
     cay_remote own, *s = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_remote", err));
-    json_t *o = make_entry(type), *headers = s->headers && s->headers->key ? json_object() : NULL;
+    json_t *o = make_entry(type), *headers = CAY_IF(s->headers && s->headers->key, json_object());
     set_text(o, "url", s->url);
     set_text(o, "sha256", s->sha256);
     set_text(o, "format", s->format);
@@ -231,12 +223,18 @@ int cay_manifest_set_sudo(cay_manifest *m, bool on, cay_err *err)
     return set_top(m, json_pack("{s:b}", "sudo", on), err);
 }
 
+static json_t *limit_or_null(unsigned limit)
+{
+    if (limit)
+        return json_integer(limit);
+    return json_null();
+}
+
 int cay_manifest_set_limits(cay_manifest *m, unsigned entries, unsigned files, cay_err *err)
 {
     return set_top(m,
                    json_pack("{s:{s:o,s:o}}", "concurrency_limits", "manifest_entries",
-                             entries ? json_integer(entries) : json_null(), "local_dir_files",
-                             files ? json_integer(files) : json_null()),
+                             limit_or_null(entries), "local_dir_files", limit_or_null(files)),
                    err);
 }
 

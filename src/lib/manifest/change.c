@@ -79,11 +79,12 @@ static int compare_accounts(walk *w)
         json_t *x = json_object_get(a, what[i]), *y = json_object_get(b, what[i]);
         if (x == y || (x && y && json_equal(x, y)))
             continue;
-        int rc = report_delta(w, what[i], "",
-                              !x   ? "add"
-                              : !y ? "remove"
-                                   : "replace",
-                              "accounts are made with the sandbox");
+        const char *how = "replace";
+        if (!x)
+            how = "add";
+        else if (!y)
+            how = "remove";
+        int rc = report_delta(w, what[i], "", how, "accounts are made with the sandbox");
         if (rc)
             return rc;
     }
@@ -106,16 +107,17 @@ static int compare_entry(walk *w, const cay__entry *n)
         what = "mount";
     if (!o)
         return report_delta(w, what, n->path, "add",
-                            mount ? "mounts are made with the sandbox" : NULL);
+                            CAY_IF(mount, "mounts are made with the sandbox"));
     if (o->kind != n->kind)
         return report_delta(w, what, n->path, "replace", "its type is another");
     if (same_json(own_json(w->old, o), own_json(w->new_, n)))
         return 0;
-    return report_delta(w, what, n->path, "replace",
-                        mount ? "mounts are made with the sandbox"
-                        : w->flags & CAY_MANIFEST_REPLACE
-                            ? NULL
-                            : "it is there already; allow replacing to change it");
+    const char *why = NULL;
+    if (mount)
+        why = "mounts are made with the sandbox";
+    else if (!(w->flags & CAY_MANIFEST_REPLACE))
+        why = "it is there already; allow replacing to change it";
+    return report_delta(w, what, n->path, "replace", why);
 }
 
 int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
@@ -142,10 +144,9 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
             known |= !strcmp(old->grants[k].path, new_->grants[i].path) &&
                      old->grants[k].read_only == new_->grants[i].read_only &&
                      same_text(old->grants[k].host_path, new_->grants[i].host_path);
-        if (!known &&
-            (rc = report_delta(
-                 &w, "grants", new_->grants[i].path, "adopt",
-                 new_->grants[i].host_path ? "host directories are shown from the start" : NULL)))
+        if (!known && (rc = report_delta(&w, "grants", new_->grants[i].path, "adopt",
+                                         CAY_IF(new_->grants[i].host_path,
+                                                "host directories are shown from the start"))))
             return rc;
     }
     if (!same_text(old->policy, new_->policy) &&

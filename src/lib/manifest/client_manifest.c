@@ -59,7 +59,7 @@ static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
 
 static const char *find_given(const cay__given *g, const char *name)
 {
-    for (const cay_pair *e = g ? g->env : NULL; e && e->key; e++)
+    for (const cay_pair *e = CAY_IF(g, g->env); e && e->key; e++)
         if (!strcmp(e->key, name))
             return e->value;
     return NULL;
@@ -70,7 +70,7 @@ static void note_missing(cay__given *g, const char *name)
     CAY_AUTOBUF b = CAY__BUF(64 << 10);
     if (!g)
         return;
-    cay__buf_fmt(&b, "%s%s%s", CAY_OR(g->missing, ""), g->missing ? "," : "", name);
+    cay__buf_fmt(&b, "%s%s%s", CAY_OR(g->missing, ""), CAY_TEXT_IF(g->missing, ","), name);
     if (b.full)
         return;
     free(g->missing);
@@ -80,7 +80,7 @@ static void note_missing(cay__given *g, const char *name)
 /* What a record has is changed by no start. */
 static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
 {
-    for (const cay_pair *e = f->given && f->given->strict ? f->given->env : NULL; e && e->key;
+    for (const cay_pair *e = CAY_IF(f->given && f->given->strict, f->given->env); e && e->key;
          e++) {
         bool found = false;
         for (size_t i = 0; f->m && i < f->m->nenv; i++)
@@ -128,7 +128,7 @@ static int read_extra(cay_client *client, const cay_create *c, cay__arena *mem, 
     f->extra = cay__arena_take(mem, (all + 1) * sizeof *f->extra);
     for (size_t i = 0; i < all; i++)
         want[i] = (cay__want){ .name = f->m->env[i].name,
-                               .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
+                               .source = CAY_IF(is_extra(c, &f->m->env[i]), f->m->env[i].source) };
     int rc = cay__secret_read_all(client, want, all, err);
     if (rc < 0)
         return cay_wrap(err, rc, "environment");
@@ -267,7 +267,7 @@ int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__m
     f->done = c->manifest.applied;
     if (!cay__seen_find(client, c, mem, f))
         CAY_TRY(cay_manifest_parse(c->manifest.text, strlen(c->manifest.text),
-                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+                                   CAY_FLAG_IF(f->trusted, CAY_MANIFEST_TRUSTED), &f->m, err));
     if (c->from.directory && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
         return cay_fail_why(
             err, CAY_EINVAL, "manifest_invalid",
@@ -446,7 +446,7 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
     if (f->layer) { /* remembered, and of no use here: then it is read after all */
         cay_manifest_free(CAY_STEAL(f->m));
         CAY_TRY(cay_manifest_parse(c->manifest.text, strlen(c->manifest.text),
-                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+                                   CAY_FLAG_IF(f->trusted, CAY_MANIFEST_TRUSTED), &f->m, err));
     }
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->planned = true;
@@ -462,11 +462,8 @@ int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider
         rc = make_layer(client, call, s, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
         f->apply = true;
-    else if (rc < 0) {
-        if (err)
-            *err = own;
-        return rc;
-    }
+    else if (rc < 0)
+        return cay__err_pass(rc, &own, err);
     if (f->apply)
         CAY_TRY(need_accounts(f, ops, err));
     CAY_TRY(need_snapshots(f, ops, rc == CAY_EISOLATION, err));
@@ -586,9 +583,7 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
     int rc = load_of(sb, true, &mem, f, &own);
     if (rc == CAY_ENOENT)
         return 0;
-    if (rc < 0 && err)
-        *err = own;
-    CAY_TRY(rc);
+    CAY_TRY(cay__err_pass(rc, &own, err));
     const cay__plan_ask ask = { .base = f->base, .client = sb->owner, .want = only_ephemeral };
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->base = NULL; /* of mem */
@@ -691,17 +686,14 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     int rc = load_of(sb, false, &mem, &old, &own);
     if (rc == CAY_ENOENT && cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
         old.m = cay_manifest_new();
-    else if (rc < 0) {
-        if (err)
-            *err = own;
-        return rc;
-    }
+    else if (rc < 0)
+        return cay__err_pass(rc, &own, err);
     if (!base)
         new_.base = old.base; /* of mem */
     new_.trusted =
         !(flags & CAY_MANIFEST_FOREIGN); /* else it is the caller's word, as with the builders */
-    CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m,
-                               err));
+    CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_FLAG_IF(new_.trusted, CAY_MANIFEST_TRUSTED),
+                               &new_.m, err));
     rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
     const cay__plan_ask ask = { .base = base, .client = sb->owner, .want = is_changed, .arg = &x };
     if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {

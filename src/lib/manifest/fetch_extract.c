@@ -6,7 +6,7 @@
  * does.
  */
 #include "fetch_inside.h"
-#include "fetch_stage.h"
+#include "fetch_source.h"
 #include <base/base.h>
 #include <base/call.h>
 #include <base/fd.h>
@@ -164,7 +164,7 @@ static int on_entry(const cay__fs_entry *e, void *arg)
 {
     placing *p = arg;
     char path[BASE_MAX + CAY__ITEM_PATH + 2];
-    snprintf(path, sizeof path, "%s%s%s", p->base, *p->base ? "/" : "", e->path);
+    snprintf(path, sizeof path, "%s%s%s", p->base, CAY_TEXT_IF(*p->base, "/"), e->path);
     if (p->look)
         p->rc = check_existing(p, e, path);
     else

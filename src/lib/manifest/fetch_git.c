@@ -132,7 +132,7 @@ static int run_git_checked(const git *g, const char *const *args, const char *cw
         return cay_fail_why(err, CAY_ENOENT, "git_missing_in_image",
                             "git is not installed on this host; install the package git");
     return cay_fail_why(err, CAY_EUPSTREAM, "git_clone_error", "git %s of %.80s: %.120s", args[0],
-                        g->f->url, said[0] ? said : "failed");
+                        g->f->url, cay__text_or(said, "failed"));
 }
 
 static bool is_hex(const char *s, size_t at_least)
@@ -170,7 +170,7 @@ static int check_source(const cay__fetch_source *f, cay__url *url, cay_err *err)
 static int start_sandbox(cay_client *client, const cay__url *url, git *g, cay_err *err)
 {
     char to[CAY__NAME_MAX + 64], place[CAY__NAME_MAX + 32];
-    cay__source_place(url, url->tls ? "https" : "http", place, sizeof place);
+    cay__source_place(url, place, sizeof place);
     snprintf(to, sizeof to, "%s,basic:x-access-token",
              place); /* hosts take a token as password, whoever the user */
     g->until = cay__now_ms() + DEADLINE;
@@ -217,9 +217,9 @@ static int resolve_commit(const git *g, char commit[HEX_SHA256 + 1], cay_err *er
     for (size_t i = 0; i < CAY_LEN(forms); i++)
         if ((i < 3 || cay__str_starts(ref, "refs/")) && find_commit(text, names[i], commit))
             return 0;
-    return cay_fail_why(err, CAY_ENOENT, "git_ref_not_found", "%.100s has no branch or tag %.80s%s",
-                        g->f->url, ref,
-                        is_hex(ref, HEX_SHORT) ? "; give a commit with all its 40 digits" : "");
+    return cay_fail_why(
+        err, CAY_ENOENT, "git_ref_not_found", "%.100s has no branch or tag %.80s%s", g->f->url, ref,
+        CAY_TEXT_IF(is_hex(ref, HEX_SHORT), "; give a commit with all its 40 digits"));
 }
 
 int cay__git_identity(cay_client *client, const cay_call *call, const cay__fetch_source *f,
@@ -243,7 +243,7 @@ int cay__git_identity(cay_client *client, const cay_call *call, const cay__fetch
 static int fetch_commit(const git *g, const char *commit, cay_err *err)
 {
     char depth[32], said[400];
-    const char *ref = g->f->ref && !whole_commit(g->f->ref) ? g->f->ref : NULL, *args[16];
+    const char *ref = CAY_IF(g->f->ref && !whole_commit(g->f->ref), g->f->ref), *args[16];
     int code;
     size_t n = 0;
     snprintf(depth, sizeof depth, "--depth=%u", CAY_OR(g->f->depth, 1));
@@ -267,7 +267,7 @@ static int fetch_commit(const git *g, const char *commit, cay_err *err)
     CAY_TRY(run_git(g, args, REPO, NULL, said, &code, err));
     if (code)
         return cay_fail_why(err, CAY_EUPSTREAM, "git_clone_error", "git fetch of %.80s: %.120s",
-                            g->f->url, said[0] ? said : "failed");
+                            g->f->url, cay__text_or(said, "failed"));
     return 0;
 }
 
@@ -315,7 +315,8 @@ static int copy_tree(const git *g, int dir, cay__brought *out, cay_err *err)
 {
     char tree[CAY__ITEM_PATH + 8];
     bool all = !g->f->subpath || !g->f->subpath[0] || !strcmp(g->f->subpath, ".");
-    snprintf(tree, sizeof tree, REPO "%s%s", all ? "" : "/", all ? "" : g->f->subpath);
+    snprintf(tree, sizeof tree, REPO "%s%s", CAY_TEXT_IF(!all, "/"),
+             CAY_TEXT_IF(!all, g->f->subpath));
     const char *const args[] = { "clone", "walk", tree, NULL };
     cay__sink sink = { .root = dir,
                        .threads = 1,

@@ -57,7 +57,7 @@ static bool is_source(const char *v)
 static int bind_headers(ask *a, cay_err *err)
 {
     char place[CAY__NAME_MAX + 32];
-    cay__source_place(&a->first, a->first.tls ? "https" : "http", place, sizeof place);
+    cay__source_place(&a->first, place, sizeof place);
     for (const cay_pair *h = a->f->headers; h && h->key; h++) {
         if (strpbrk(h->key, ":\r\n ,") || strpbrk(h->value, "\r\n"))
             return cay_fail_why(err, CAY_EINVAL, "fetch_header",
@@ -161,7 +161,7 @@ static int send_request(ask *a, const char *verb, uint64_t max_bytes, int in, re
     cay_exit end = { .size = sizeof end };
     cay_err why = CAY_ERR_INIT;
     *r = (reply){ 0 };
-    cay__source_place(&a->at, a->at.tls ? "https" : "http", place, sizeof place);
+    cay__source_place(&a->at, place, sizeof place);
     snprintf(url, sizeof url, "%s%s", place, a->at.target);
     snprintf(max, sizeof max, "%llu", (unsigned long long)max_bytes);
     if (in < 0)
@@ -183,9 +183,7 @@ static int send_request(ask *a, const char *verb, uint64_t max_bytes, int in, re
     if (rc == CAY_EUPSTREAM)
         return cay_fail_why(err, CAY_EUPSTREAM, "fetch_failed", "%.100s: %.130s", a->at.host,
                             said[0] ? cay__source_last_line(said) : why.msg);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 static bool is_redirect(unsigned status)
@@ -207,7 +205,7 @@ static int apply_redirect(ask *a, const reply *r, cay_err *err)
         return cay_fail_why(err, CAY_EPERM, "redirect_refused",
                             "%.60s redirects to %.60s:%u, which may not be reached (%s)%s%.80s",
                             a->at.host, to.host, (unsigned)to.port, v.reason,
-                            v.remedy[0] ? "; " : "", v.remedy);
+                            CAY_TEXT_IF(v.remedy[0], "; "), v.remedy);
     a->at = to;
     return 0;
 }
@@ -317,7 +315,7 @@ static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
                        .threads = 1,
                        .max_bytes = 8ull << 30,
                        .max_items = 500000,
-                       .only = sub && *sub && strcmp(sub, ".") ? sub : NULL };
+                       .only = CAY_IF(sub && *sub && strcmp(sub, "."), sub) };
     CAY_TRY(cay__oneshot_open(a->client, a->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_unpack(o, a->call, args, from, &sink, err);
     out->bytes = sink.bytes;

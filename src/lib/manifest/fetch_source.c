@@ -6,11 +6,18 @@
 #include <cay/policy.h>
 #include <stdio.h>
 
-void cay__source_place(const cay__url *u, const char *scheme, char *buf, size_t cap)
+static void write_place(const cay__url *u, const char *scheme, char *buf, size_t cap)
 {
     bool six = strchr(u->host, ':') != NULL;
-    snprintf(buf, cap, "%s://%s%s%s:%u", scheme, six ? "[" : "", u->host, six ? "]" : "",
-             (unsigned)u->port);
+    if (!u->tls)
+        scheme = "http";
+    snprintf(buf, cap, "%s://%s%s%s:%u", scheme, CAY_TEXT_IF(six, "["), u->host,
+             CAY_TEXT_IF(six, "]"), (unsigned)u->port);
+}
+
+void cay__source_place(const cay__url *u, char *buf, size_t cap)
+{
+    write_place(u, "https", buf, cap);
 }
 
 /* The rules of the sandbox, its secrets left out: they are not this fetch's. Denies stay, above
@@ -29,7 +36,7 @@ static int policy_text(const cay__fetch_source *f, const cay__url *url, cay__are
     const char **rules = cay__arena_take(mem, (n + 2) * sizeof *rules);
     for (size_t i = 0; i < n; i++)
         rules[i] = own->rules[i];
-    cay__source_place(url, url->tls ? "tls" : "http", place, sizeof place);
+    write_place(url, "tls", place, sizeof place);
     bool all = own && own->mode == CAY_NET_ALL;
     if (!all)
         rules[n] = place;
@@ -59,8 +66,8 @@ static int may_reach(cay__oneshot *o, const cay_call *call, const cay__url *url,
         return 0;
     return cay_fail_why(err, CAY_EPERM, "fetch_refused",
                         "%.80s:%u may not be reached (%s%s%s)%s%.100s", url->host,
-                        (unsigned)url->port, v.reason, v.range[0] ? ", " : "", v.range,
-                        v.remedy[0] ? "; " : "", v.remedy);
+                        (unsigned)url->port, v.reason, CAY_TEXT_IF(v.range[0], ", "), v.range,
+                        CAY_TEXT_IF(v.remedy[0], "; "), v.remedy);
 }
 
 int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fetch_source *f,

@@ -63,3 +63,17 @@ typedef struct cay__brought {
  * archive_…. */
 int cay__source_bring(cay_client *client, const cay_call *call, const cay__fetch_source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err);
+
+/* A directory of the state directory for something that is not whole
+ * yet.
+ *
+ * Locked by who made it, so that whoever comes after a crash knows that it is nobody's, and removes
+ * it. */
+
+typedef struct cay__fetch_stage {
+    int home, fd;  /* the state directory, and the staging one */
+    char name[32]; /* below fetch/ */
+} cay__fetch_stage;
+
+int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err);
+void cay__stage_remove(cay__fetch_stage *s); /* with all that is in it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fetch_stage.h"
+#include "fetch_source.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/fsop.h>

@@ -30,7 +30,7 @@ bool cay__ignore_add(cay__ignore *ig, const char *line, size_t len)
     memcpy(copy, line, len);
     r.pattern = copy;
     if (!(ig->n & (ig->n - 1))) {
-        ig->rules = realloc(ig->rules, (ig->n ? 2 * ig->n : 1) * sizeof r);
+        ig->rules = realloc(ig->rules, CAY_OR(2 * ig->n, 1) * sizeof r);
         if (!ig->rules)
             abort();
     }

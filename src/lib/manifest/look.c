@@ -13,7 +13,7 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
                                         "bucket", "container", "file_system_id",
                                         "path" };
     if (repo) {
-        cay__str_join(buf, cap, CAY_OR(host, "github.com"), "/", repo, ref ? "@" : "",
+        cay__str_join(buf, cap, CAY_OR(host, "github.com"), "/", repo, CAY_TEXT_IF(ref, "@"),
                       CAY_OR(ref, ""), NULL);
         return buf;
     }
@@ -207,8 +207,8 @@ static void draw_tree(cay__buf *out, const branch *b, const char *indent, size_t
         CAY_AUTOBUF next = CAY__BUF(4096);
         size_t used = text_width(indent) + 4 + text_width(c->name) + is_dir(c);
         cay__buf_fmt(out, "%s%s%s%s%*s# %s", indent, c->next ? "├── " : "└── ", c->name,
-                     is_dir(c) ? "/" : "", (int)CAY_MIN(column > used ? column - used + 2 : 2, 200),
-                     "", c->path);
+                     CAY_TEXT_IF(is_dir(c), "/"),
+                     (int)CAY_MIN(column > used ? column - used + 2 : 2, 200), "", c->path);
         if (c->entry && c->entry->description)
             cay__buf_fmt(out, " — %s", c->entry->description);
         cay__buf_str(out, "\n");

@@ -11,6 +11,8 @@
 #include <base/arena.h>
 #include <base/json.h>
 #include <cay/manifest.h>
+#include <cay/services.h>
+#include <lib/client/spec.h>
 
 typedef enum cay__kind_id {
     CAY__FILE,
@@ -130,7 +132,7 @@ int cay__entry_path(cay__arena *mem, const char *base, const char *key, const ch
 bool cay__path_normal(const char *path, char **out);
 bool cay__path_below(const char *path, const char *dir); /* equal counts */
 /* Where a mount appears; in mem. */
-/* persist.c: what else has to be in every snapshot. */
+/* perms.c: what else has to be in every snapshot. */
 int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err);
 int cay__persist_check(const cay_manifest *m, cay_err *err);
 int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out,
@@ -180,3 +182,12 @@ json_t *cay__manifest_json(const cay_manifest *m, bool secrets);
 json_t *cay__manifest_kept(
     const cay_manifest *m); /* without secrets, with what a later start needs to be allowed again */
 json_t *cay__manifest_brief(const cay_manifest *m); /* without entries and secrets */
+
+/* Services of a sandbox (cay/services.h) on their way between JSON and
+ * plain structs. */
+
+/* part: on top of others, whose names `after` may have. */
+int cay__services_read(const json_t *j, bool part, cay_services **out, cay_err *err);
+json_t *cay__services_tell(const cay_services *u); /* canonical */
+/* Fills the services of s->box by those of the request. */
+int cay__services_take(cay__spec *s, cay_err *err);

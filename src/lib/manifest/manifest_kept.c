@@ -181,8 +181,8 @@ int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *m
         CAY_TRY(read_file(client, key, (size_t)bytes, &text, err));
     else
         text = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
-    return cay_manifest_parse(CAY_OR(text, ""), text ? strlen(text) : 0,
-                              f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
+    return cay_manifest_parse(CAY_OR(text, ""), strlen(CAY_OR(text, "")),
+                              CAY_FLAG_IF(f->trusted, CAY_MANIFEST_TRUSTED), &f->m, err);
 }
 
 int cay__kept_alone(cay_client *client, int *dir)

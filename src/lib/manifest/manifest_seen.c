@@ -86,8 +86,8 @@ bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, ca
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
     rest = cay__json_text(json_object_get(o, "rest"), CAY_MANIFEST_BYTES);
     if (!cay__id_valid(layer, 'm') || !rest || (!c->life.ephemeral && !cay__id_valid(key, 't')) ||
-        cay_manifest_parse(rest, strlen(rest), c->manifest.trusted ? CAY_MANIFEST_TRUSTED : 0,
-                           &f->m, NULL) < 0)
+        cay_manifest_parse(rest, strlen(rest),
+                           CAY_FLAG_IF(c->manifest.trusted, CAY_MANIFEST_TRUSTED), &f->m, NULL) < 0)
         return false;
     f->layer = cay__arena_str(mem, layer);
     f->key = cay__arena_str(mem, key);

@@ -49,7 +49,7 @@ char *cay_manifest_mount_policy(const cay_manifest *m)
         cay__buf_str(&say.b, "Run no commands on them.");
     for (size_t i = 0; i < n; i++)
         cay__buf_fmt(&say.b, "%s%s%s", i ? ", " : "The only commands to use on them are ", allow[i],
-                     i + 1 == n ? "." : "");
+                     CAY_TEXT_IF(i + 1 == n, "."));
     if (say.writes)
         cay__buf_str(&say.b,
                      "\nWhere you may write, apply_patch works on them directly; for any other "

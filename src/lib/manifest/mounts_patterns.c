@@ -71,7 +71,7 @@ bool cay__inside_section(const char *theirs, const char *ours, cay__buf *out)
         end--;
     cay__buf_add(out, theirs, (size_t)(end - theirs));
     cay__buf_str(out, ours[head] == '\n' ? ours + head : "\n");
-    cay__buf_str(out, *end ? end + 1 : "");
+    cay__buf_str(out, CAY_TEXT_IF(*end, end + 1));
     return true;
 }
 
@@ -106,7 +106,7 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
                 err, CAY_EINVAL, "mount_config_invalid",
                 "entry %.60s: nfs_mount_options: %.60s is no option that may be given", m->entry,
                 s);
-        cay__buf_fmt(&own, "%s%s", i ? "," : "", s);
+        cay__buf_fmt(&own, "%s%s", CAY_TEXT_IF(i, ","), s);
     }
     if (own.full)
         return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
@@ -169,13 +169,12 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
         h->second = cay__arena_str(in->mem, plan.file);
     else
         h->second = NULL;
-    const char *const first[] = { "rclone",
-                                  nfs ? "serve" : "mount",
-                                  nfs ? "nfs" : "--allow-other",
-                                  "--config",
-                                  h->name,
-                                  nfs ? "--addr" : NULL,
-                                  addr };
+    const char *first[] = { "rclone", "mount", "--allow-other", "--config", h->name, NULL, addr };
+    if (nfs) {
+        first[1] = "serve";
+        first[2] = "nfs";
+        first[5] = "--addr";
+    }
     for (size_t i = 0; i < CAY_LEN(first) && first[i]; i++)
         add_word(h, first[i]);
     for (size_t i = 0; i < CAY_LEN(always); i++)
@@ -224,7 +223,7 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
                             "entry %.80s: bucket is not a bucket's name", m->entry);
     prefix += strspn(prefix, "/");
     cay__str_join(with, strlen(prefix) + 2, prefix,
-                  *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "", NULL);
+                  CAY_TEXT_IF(*prefix && prefix[strlen(prefix) - 1] != '/', "/"), NULL);
     add_word(h, "mount-s3");
     add_word(h, "--foreground");
     add_word(h, "--allow-other");
@@ -238,7 +237,7 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
         { "--prefix", with },
         { "--region", region },
         { "--endpoint-url", *endpoint || !gcs ? endpoint : "https://storage.googleapis.com" },
-        { "--upload-checksums", gcs ? "off" : "" }
+        { "--upload-checksums", CAY_TEXT_IF(gcs, "off") }
     };
     for (size_t i = 0; i < CAY_LEN(pairs); i++)
         if (*pairs[i][1]) {
@@ -305,8 +304,8 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     if (*key)
         cay__buf_fmt(&b, "  mode: key\n  account-key: \"%s\"\n", key);
     else
-        cay__buf_fmt(&b, "  mode: msi\n%s%s%s", *client ? "  appid: \"" : "", client,
-                     *client ? "\"\n" : "");
+        cay__buf_fmt(&b, "  mode: msi\n%s%s%s", CAY_TEXT_IF(*client, "  appid: \""), client,
+                     CAY_TEXT_IF(*client, "\"\n"));
     if (b.full)
         return cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
                             "entry %.80s: its configuration is too long", m->entry);

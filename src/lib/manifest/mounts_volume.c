@@ -84,7 +84,7 @@ static int by_rclone(const cay__storage_mount *m, const char *id, size_t index, 
         json_object_set_new(o, "box-config-credentials", json_string(plan.file));
     }
     path = strchr(plan.remote, ':');
-    json_object_set_new(o, "path", json_string(path ? path + 1 : ""));
+    json_object_set_new(o, "path", json_string(CAY_TEXT_IF(path, path + 1)));
     cay__storage_plan_clear(&plan);
     add_usual(o, m->rw);
     return 0;

@@ -233,11 +233,11 @@ int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const
     int rc = cay__sink_run(sink, cay__feed_fd(f), &why),
         ended = cay__feed_end(f, call, &end, said, sizeof said, err);
     if (rc == CAY_EUPSTREAM && cay_err_is(&why, CAY_REASON_ARCHIVE_TRUNCATED) && ended == 0)
-        return cay_fail_why(
-            err, CAY_EUPSTREAM, "archive_truncated",
-            "cay-unpack ended by %s before it was done%s%.120s%s",
-            end.signal ? "a signal" : "itself", said[0] ? ": " : "", said,
-            end.signal == SIGABRT ? "; an archive may need 64 MiB of memory to be read" : "");
+        return cay_fail_why(err, CAY_EUPSTREAM, "archive_truncated",
+                            "cay-unpack ended by %s before it was done%s%.120s%s",
+                            end.signal ? "a signal" : "itself", CAY_TEXT_IF(said[0], ": "), said,
+                            CAY_TEXT_IF(end.signal == SIGABRT,
+                                        "; an archive may need 64 MiB of memory to be read"));
     if (rc < 0 && err)
         *err = why;
     if (rc < 0 || ended < 0) {

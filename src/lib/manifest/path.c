@@ -134,7 +134,7 @@ int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e,
 {
     const char *given = cay__member(e->fields, "mount_path");
     CAY_AUTOFREE char *whole = NULL, *normal = NULL;
-    size_t n = strlen(m->root) + CAY_MAX(strlen(e->path), given ? strlen(given) : 0) + 2;
+    size_t n = strlen(m->root) + CAY_MAX(strlen(e->path), strlen(CAY_OR(given, ""))) + 2;
     whole = cay__alloc(n);
     if (given && *given == '/')
         cay__str_copy(whole, n, given);

@@ -28,10 +28,12 @@ static bool is_unchanged(int fd, const cay__ident *id)
 static int open_local(const apply *a, const cay__node *n, int *fd, cay_err *err)
 {
     const cay__plan_source *s = &a->p->sources[n->root - 1];
-    bool below = n->len > 0;
-    CAY_AUTOFD from = cay__fd_openat2(below ? s->fd : AT_FDCWD, below ? n->text : s->path,
-                                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
-                                      RESOLVE_NO_SYMLINKS | (below ? RESOLVE_BENEATH : 0));
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    CAY_AUTOFD from = -1;
+    if (n->len > 0)
+        from = cay__fd_openat2(s->fd, n->text, flags, 0, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+    else
+        from = cay__fd_openat2(AT_FDCWD, s->path, flags, 0, RESOLVE_NO_SYMLINKS);
     if (from < 0 || !is_unchanged(from, &n->id))
         return cay__local_bad(err, &a->p->m->entries[n->entry - 1], n->path,
                               "path_changed_during_copy", 0);

@@ -74,12 +74,16 @@ static int add_parents(cay__plan *p, const char *path, const char *root, uint32_
             continue;
         }
         bool above = !cay__path_below(up, root) || !strcmp(up, root);
-        cay__node node = { .type = above && strcmp(up, root) ? 'p' : 'd',
+        cay__node node = { .type = 'd',
                            .mode = 0755,
-                           .entry = above && strcmp(up, root) ? 0 : entry,
+                           .entry = entry,
                            .group = "",
                            .text = "",
                            .path = cay__arena_str(&p->mem, up) };
+        if (above && strcmp(up, root)) {
+            node.type = 'p';
+            node.entry = 0;
+        }
         if (!cay__plan_add(p, &node, err))
             return CAY_EINVAL;
     }
@@ -134,7 +138,10 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
         return cay__local_bad(err, e, src, "outside_base_dir", 0);
     size_t n = strlen(src) + PATH_MAX + 2;
     whole = cay__alloc(n);
-    cay__str_join(whole, n, *src == '/' ? "" : real, *src == '/' ? "" : "/", src, NULL);
+    if (*src == '/')
+        cay__str_copy(whole, n, src);
+    else
+        cay__str_join(whole, n, real, "/", src, NULL);
     if (!cay__path_normal(whole, &normal))
         return cay__local_bad(err, e, src, "outside_base_dir", 0);
     *dir = NULL;
@@ -169,7 +176,7 @@ static int open_source(cay__plan *p, const cay__entry *e, const char *base, cons
     if (root < 0 || fstat(top, &a) < 0 || fstat(root, &b) < 0 ||
         (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return cay__local_bad(err, e, dir, "outside_base_dir", 0);
-    *fd = cay__fd_openat2(top, **rel ? *rel : ".",
+    *fd = cay__fd_openat2(top, cay__text_or(*rel, "."),
                           (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), 0,
                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (*fd < 0) {

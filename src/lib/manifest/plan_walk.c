@@ -240,9 +240,11 @@ static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_
     size_t n = 0;
     CAY_AUTOFD dir = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (dir < 0 || depth > 512) {
+        int e = errno;
         close(fd);
-        return cay__local_bad(err, w->e, rel, depth > 512 ? "too_deep" : "unreadable",
-                              depth > 512 ? ELOOP : errno);
+        if (depth > 512)
+            return cay__local_bad(err, w->e, rel, "too_deep", ELOOP);
+        return cay__local_bad(err, w->e, rel, "unreadable", e);
     }
     int rc = read_names(w, fd, rel, &names, &n, err);
     for (size_t i = 0; i < n; i++) {
@@ -263,7 +265,7 @@ int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, c
                      .ignore = ignore,
                      .source = source,
                      .top = top,
-                     .inside = *rel ? join_path(p, rel, "/", "") : "",
+                     .inside = CAY_TEXT_IF(*rel, join_path(p, rel, "/", "")),
                      .path = path };
     return walk_dir(&w, fd, "", 1, err);
 }

@@ -8,7 +8,7 @@ void *cay__more(void *list, size_t n, size_t one)
 {
     if (n & (n - 1)) /* room is a power of two */
         return list;
-    list = realloc(list, (n ? 2 * n : 1) * one);
+    list = realloc(list, CAY_OR(2 * n, 1) * one);
     if (!list)
         abort();
     return list;
@@ -96,10 +96,10 @@ static int fail_unknown_field(const char *reason, const char *entry, const char 
 {
     CAY_AUTOBUF known = CAY__BUF(120);
     for (const cay__entry_field *f = fields; f->name && !known.full; f++)
-        cay__buf_fmt(&known, "%s%s", f == fields ? "" : ", ", f->name);
+        cay__buf_fmt(&known, "%s%s", CAY_TEXT_IF(f != fields, ", "), f->name);
     return cay__bad(err, reason, entry, "unknown_field",
                     "field %.40s is not known here; there are %s%s", key,
-                    CAY_OR(known.data, "none"), known.full ? ", …" : "");
+                    CAY_OR(known.data, "none"), CAY_TEXT_IF(known.full, ", …"));
 }
 
 static int check_type(const char *reason, const char *entry, const json_t *v,
@@ -243,7 +243,7 @@ static int find_kind(const char *path, const json_t *o, const cay__kind **out, c
         return 0;
     CAY_AUTOBUF known = CAY__BUF(170);
     for (const cay__kind *k = cay__kinds; k->name; k++)
-        cay__buf_fmt(&known, "%s%s", k == cay__kinds ? "" : ", ", k->name);
+        cay__buf_fmt(&known, "%s%s", CAY_TEXT_IF(k != cay__kinds, ", "), k->name);
     return cay__bad(err, "manifest_invalid", path, "unknown_type",
                     "type %.24s is not known; there are %s", json_string_value(type), known.data);
 }

@@ -2,7 +2,6 @@
 /* Services as JSON: read, judged, told again. Who comes after whom is looked at whole, because a
  * circle would wait for ever. */
 #include "manifest.h"
-#include "services.h"
 #include <base/mutant.h>
 #include <base/str.h>
 #include <cay/services.h>
@@ -175,9 +174,11 @@ static int read_ms(cay_services *u, cay_service *one, const json_t *j, const cha
     int64_t v;
     (void)u;
     CAY_TRY(read_number(one, j, field, 10, MS_MOST, &v, err));
-    *(*field == 'i'   ? &one->interval_ms
-      : *field == 't' ? &one->timeout_ms
-                      : &one->stop_ms) = (uint32_t)v;
+    switch (*field) {
+    case 'i': one->interval_ms = (uint32_t)v; break;
+    case 't': one->timeout_ms = (uint32_t)v; break;
+    default: one->stop_ms = (uint32_t)v;
+    }
     return 0;
 }
 
@@ -320,12 +321,14 @@ static int visit_service(const cay_services *u, size_t at, uint8_t *seen, cay_er
         char why[120];
         if (i == u->n && u->part)
             continue;
-        if (i == u->n || seen[i] == 1) {
-            cay__str_join(why, sizeof why, "after ", *a,
-                          i == u->n ? ", which is no service here"
-                                    : ": they wait for each other in a circle",
+        if (i == u->n) {
+            cay__str_join(why, sizeof why, "after ", *a, ", which is no service here", NULL);
+            return fail_invalid(err, one->name, "after", why);
+        }
+        if (seen[i] == 1) {
+            cay__str_join(why, sizeof why, "after ", *a, ": they wait for each other in a circle",
                           NULL);
-            return fail_invalid(err, one->name, i == u->n ? "after" : "circle", why);
+            return fail_invalid(err, one->name, "circle", why);
         }
         if (!seen[i])
             CAY_TRY(visit_service(u, i, seen, err));
@@ -443,14 +446,14 @@ static json_t *command_json(const char *const *argv, const char *shell)
 static json_t *service_json(const cay_service *one)
 {
     json_t *o = json_object(), *h = json_object(),
-           *env = one->env && one->env->key ? json_object() : NULL;
+           *env = CAY_IF(one->env && one->env->key, json_object());
     for (const cay_pair *p = one->env; p && p->key; p++)
         set_field(env, p->key, json_string(p->value));
     set_field(o, "command", command_json(one->argv, one->shell));
     set_field(o, "port", number_json(one->port));
     set_field(o, "environment", env);
-    set_field(o, "user", one->user ? json_string(one->user) : NULL);
-    set_field(o, "cwd", one->cwd ? json_string(one->cwd) : NULL);
+    set_field(o, "user", CAY_IF(one->user, json_string(one->user)));
+    set_field(o, "cwd", CAY_IF(one->cwd, json_string(one->cwd)));
     set_field(h, "command", command_json(one->health_argv, one->health_shell));
     set_field(h, "tcp", number_json(one->health_tcp));
     set_field(h, "interval_ms", number_json(one->interval_ms));
@@ -459,8 +462,8 @@ static json_t *service_json(const cay_service *one)
         set_field(o, "health", h);
     else
         json_decref(h);
-    set_field(o, "restart", one->restart ? json_string(restarts[one->restart]) : NULL);
-    set_field(o, "after", one->after && *one->after ? list_json(one->after) : NULL);
+    set_field(o, "restart", CAY_IF(one->restart, json_string(restarts[one->restart])));
+    set_field(o, "after", CAY_IF(one->after && *one->after, list_json(one->after)));
     set_field(o, "stop_ms", number_json(one->stop_ms));
     return o;
 }

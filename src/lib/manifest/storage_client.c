@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/file.h>
 
 static bool in_path(const char *program)
 {
@@ -153,7 +154,7 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
         return fail_missing_tool(m, "the program that serves it cannot be started",
                                  "install rclone", err);
     rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "entry %.60s: %.170s", m->entry,
-                      a.msg[0] ? a.msg : strerror(CAY_OR(a.sys, EIO)));
+                      cay__text_or(a.msg, strerror(CAY_OR(a.sys, EIO))));
     if (err)
         err->sys = a.sys;
     return rc;
@@ -265,4 +266,23 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
                             "the kernel does not let go of the mount: %s", strerror(a.sys));
     return 0;
+}
+
+/* The marks say what ended; a file that nobody holds, that cay-mount itself was killed, and rclone
+ * with it. */
+void cay__storage_look(int home_fd, const char *id,
+                       void (*fn)(const char *target, const char *why, void *arg), void *arg)
+{
+    char path[64];
+    cay_mount_mark m;
+    cay__str_join(path, sizeof path, "mounts/", id, NULL);
+    CAY_AUTOFD fd = openat(home_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    bool served = flock(fd, LOCK_SH | LOCK_NB) < 0;
+    for (off_t at = 0; pread(fd, &m, sizeof m, at) == (ssize_t)sizeof m; at += (off_t)sizeof m) {
+        m.target[sizeof m.target - 1] = m.why[sizeof m.why - 1] = 0;
+        fn(m.target, *m.why || served ? m.why : "cay-mount, which ran rclone for it, was killed",
+           arg);
+    }
 }

@@ -130,9 +130,9 @@ static int write_r2(const cay__storage_mount *m, cay__buf *b, const char *file, 
     (void)file;
     if (strspn(account, "0123456789abcdefABCDEF-_") != strlen(account))
         return fail_invalid(m, "account_id", "is not an account's id", err);
-    if (!cay__str_join(
-            url, sizeof url, *domain ? (strstr(domain, "://") ? "" : "https://") : "https://",
-            cay__text_or(domain, account), *domain ? "" : ".r2.cloudflarestorage.com", NULL))
+    if (!cay__str_join(url, sizeof url, CAY_TEXT_IF(!strstr(domain, "://"), "https://"),
+                       cay__text_or(domain, account),
+                       CAY_TEXT_IF(!*domain, ".r2.cloudflarestorage.com"), NULL))
         return fail_invalid(m, "custom_domain", "is too long", err);
     add_line(b, "type", "s3");
     add_line(b, "provider", "Cloudflare");
@@ -184,8 +184,7 @@ static int write_box(const cay__storage_mount *m, cay__buf *b, const char *file,
     CAY_TRY(json_line(m, b, "token", "token", err));
     add_line(b, "box_config_file",
              *get_field(m, "config_credentials") ? file : get_field(m, "box_config_file"));
-    add_line(b, "box_sub_type",
-             *get_field(m, "box_sub_type") ? get_field(m, "box_sub_type") : "user");
+    add_line(b, "box_sub_type", cay__text_or(get_field(m, "box_sub_type"), "user"));
     add_line(b, "root_folder_id", get_field(m, "root_folder_id"));
     add_line(b, "impersonate", get_field(m, "impersonate"));
     add_line(b, "owned_by", get_field(m, "owned_by"));
@@ -270,7 +269,7 @@ static int take_args(const cay__storage_mount *m, const json_t *pattern, cay__st
     out->args = cay__alloc((json_array_size(list) + 1) * sizeof *out->args);
     json_array_foreach(list, i, v)
     {
-        const char *s = json_string_value(v), *name = s ? s + strspn(s, "-") : "";
+        const char *s = json_string_value(v), *name = CAY_TEXT_IF(s, s + strspn(s, "-"));
         if (!s || strpbrk(s, "\r\n"))
             return fail_invalid(m, "extra_args", "has something that is no argument", err);
         if (strncmp(name, "allow-other", 11) != 0)
@@ -283,12 +282,12 @@ static int remote_of(const cay__storage_mount *m, const char *name, const char *
                      const char *below, cay__storage_plan *out, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
-    const char *t = get_field(m, top), *p = *below ? get_field(m, below) : "";
+    const char *t = get_field(m, top), *p = CAY_TEXT_IF(*below, get_field(m, below));
     t += strspn(t, "/");
     p += strspn(p, "/");
     if (!*t && strcmp(top, "path") != 0)
         return fail_invalid(m, top, "is missing", err);
-    cay__buf_fmt(&b, "%s:%s%s%s", name, t, *p ? "/" : "", p);
+    cay__buf_fmt(&b, "%s:%s%s%s", name, t, CAY_TEXT_IF(*p, "/"), p);
     if (b.full)
         return fail_invalid(m, top, "is too long", err);
     out->remote = cay__strdup(b.data);

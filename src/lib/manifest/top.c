@@ -2,7 +2,6 @@
 /* The manifest itself: root, environment, accounts, grants, limits; and what can only be judged
  * when all of it is there. */
 #include "manifest.h"
-#include "services.h"
 #include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
@@ -11,7 +10,8 @@
 
 static int fail_invalid(cay_err *err, const char *word, const char *what, const char *why)
 {
-    return cay__bad(err, "manifest_invalid", "", word, "%.70s%s%s", what, *what ? ": " : "", why);
+    return cay__bad(err, "manifest_invalid", "", word, "%.70s%s%s", what, CAY_TEXT_IF(*what, ": "),
+                    why);
 }
 
 static const char *copy_text(cay_manifest *m, const char *s)

@@ -128,7 +128,5 @@ int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, c
     int rc = sb->ops->fill(sb->box, call, &f, &why);
     if (rc == CAY_ENOTSUP && cay_err_is(&why, CAY_REASON_FILL_UNSUPPORTED))
         return one_by_one(sb, call, &f, err);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }

@@ -44,9 +44,7 @@ int cay_file_exists(cay_sandbox *sb, const cay_call *call, const char *path, boo
         *yes = rc == 0;
         return 0;
     }
-    if (err)
-        *err = local;
-    return rc;
+    return cay__err_pass(rc, &local, err);
 }
 
 int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t mode,

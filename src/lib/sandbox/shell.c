@@ -256,9 +256,7 @@ int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *
         if (rc == CAY_EEXIST)
             poll(NULL, 0, LOOK_MS);
     }
-    if (rc < 0 && err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 void cay_shell_unref(cay_shell *sh)

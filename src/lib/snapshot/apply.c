@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox changed, into the directory it was made on: listed, chosen, and put there by
  * cay-layer. */
-#include "apply_remote.h"
-#include <lib/client/remote.h>
 #include "diff.h"
+#include <lib/client/remote.h>
 #include <base/call.h>
 #include <base/guard.h>
 #include <base/str.h>
@@ -174,8 +173,9 @@ static int send_items(applying *a, cay__layer_conn *conn, cay_err *err)
         if (!x->taken)
             continue;
         cay__rec_num(&b, (unsigned char)x->c.kind);
-        cay__rec_num(&b, (is_named(a, x->c.path) ? 1 : 0) | (S_ISDIR(x->c.old_mode) ? 2 : 0) |
-                             (x->c.kind == 'M' && !x->c.content ? 4 : 0));
+        cay__rec_num(&b, CAY_FLAG_IF(is_named(a, x->c.path), 1u) |
+                             CAY_FLAG_IF(S_ISDIR(x->c.old_mode), 2u) |
+                             CAY_FLAG_IF(x->c.kind == 'M' && !x->c.content, 4u));
         cay__rec_str(&b, x->c.path);
         CAY_TRY(cay__layer_send(conn, CAY__REC_ITEM, &b, err));
     }
@@ -282,7 +282,7 @@ static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err
     const cay_apply *s = a->spec;
     cay_diff d = { .size = sizeof d,
                    .a = CAY_OR(s->since, sb->id),
-                   .b = s->since ? sb->id : NULL,
+                   .b = CAY_IF(s->since, sb->id),
                    .digest = true,
                    .patch = s->text };
     CAY_AUTOFD dir = -1;

@@ -4,7 +4,7 @@
  * are that server's word and judged here: each path is walked from the opened directory downwards,
  * by no link, and what is there has to be what the sandbox began with, by its digest.
  */
-#include "apply_remote.h"
+#include "diff.h"
 #include <base/sha256.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -28,10 +28,12 @@ static cay_apply_result set_result(cay__apply_change *x, cay_apply_result r, con
 static cay_apply_result says_errno(cay__apply_change *x, const char *what)
 {
     int e = errno;
-    snprintf(x->why, sizeof x->why, "%s: %s", what,
-             e == ELOOP   ? "a link is on the way"
-             : e == EXDEV ? "another filesystem is mounted there"
-                          : strerror(e));
+    const char *why = strerror(e);
+    if (e == ELOOP)
+        why = "a link is on the way";
+    else if (e == EXDEV)
+        why = "another filesystem is mounted there";
+    snprintf(x->why, sizeof x->why, "%s: %s", what, why);
     if (e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST)
         return CAY_APPLY_CONFLICT;
     return CAY_APPLY_REFUSED;
@@ -199,7 +201,7 @@ cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x)
 {
     char name[256];
     struct stat old;
-    CAY_AUTOFD parent = cay__fd_parent(a->dir, x->c->path, a->dry ? NULL : make_way, NULL, name);
+    CAY_AUTOFD parent = cay__fd_parent(a->dir, x->c->path, CAY_IF(!a->dry, make_way), NULL, name);
     if (parent < 0 && a->dry && errno == ENOENT)
         return CAY_APPLY_DONE; /* its directory comes before it */
     if (parent < 0)
@@ -214,12 +216,12 @@ cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x)
         may = true;
     }
     if (S_ISDIR(x->c->new_mode))
-        return put_dir(a, x, parent, name, there ? &old : NULL, may);
+        return put_dir(a, x, parent, name, CAY_IF(there, &old), may);
     if (S_ISLNK(x->c->new_mode))
         return put_link(a, x, parent, name, may);
     if (!S_ISREG(x->c->new_mode))
         return set_result(x, CAY_APPLY_REFUSED, "only files, directories and links are taken over");
-    return put_file(a, x, parent, name, there && S_ISREG(old.st_mode) ? &old : NULL, may);
+    return put_file(a, x, parent, name, CAY_IF(there && S_ISREG(old.st_mode), &old), may);
 }
 
 cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
@@ -239,7 +241,7 @@ cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
                           "your directory has it otherwise than the sandbox began with");
     if (a->dry)
         return CAY_APPLY_DONE;
-    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0) {
+    if (unlinkat(parent, name, CAY_FLAG_IF(S_ISDIR(old.st_mode), AT_REMOVEDIR)) < 0) {
         if (errno == ENOTEMPTY)
             return set_result(x, CAY_APPLY_CONFLICT, "it holds files that stay");
         return says_errno(x, "remove");

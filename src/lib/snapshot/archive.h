@@ -16,3 +16,26 @@ int cay__path_put(int dir, const char *name, int file, cay_err *err);
  * it, wherever it is. */
 int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *snap,
                         char digest[72], cay_err *err);
+
+/* A workspace as a tar, in the form in which the Agents SDK keeps it,
+ * through the file calls of a sandbox: for providers whose snapshots are not trees below layers/.
+ */
+
+/* All that is below root, written to fd; names from ".", files, directories and links. */
+int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
+                        const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+/* What is below root goes, and what the tar has comes there. fd: a file, read from its start. */
+int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root, int fd,
+                        cay_err *err);
+/* The tar of a snapshot that such a provider keeps: out of a sandbox that is made of it for this.
+ */
+int cay__workspace_export(cay_client *client, const cay_call *call, const cay_snap_row *snap,
+                          const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+/* The files of snapshot `from`, which is trees, into a box that is of another provider. */
+int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_create *c,
+                           const cay_provider_ops *ops, const char *id, void *box, cay_err *err);
+/* Is a request of that kind? Its record has the snapshot and no layers. */
+static inline bool cay__workspace_wanted(const cay__spec *s, const cay_provider_ops *ops)
+{
+    return s->create.from.snapshot && !s->box.nlayers && CAY__HAS(ops, opaque_layers);
+}

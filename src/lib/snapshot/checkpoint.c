@@ -66,7 +66,7 @@ static int prune_checkpoints(cay_client *client, const char *sandbox, const char
             kept++;
         } else { /* one with a label stands between */
             bool there = cay__snap_row(client, at, &other, NULL) == 0;
-            cay__str_copy(at, sizeof at, there ? other->row.parent : "");
+            cay__str_copy(at, sizeof at, CAY_TEXT_IF(there, other->row.parent));
         }
     }
     for (size_t i = 0; i < p.n; i++) {

@@ -60,7 +60,7 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
 static int from_snap(cay_client *client, const cay_snap_row *s, cay__point *out, cay_err *err)
 {
     CAY_TRY(cay__snap_trees(client, s, err));
-    cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
+    cay__str_copy(out->root, sizeof out->root, CAY_TEXT_IF(*s->template_ == '/', s->template_));
     cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
     CAY_TRY(cay__snap_on(s, out->on, sizeof out->on, &out->created_ms, err));
     cay__str_join(out->on_top, sizeof out->on_top, CAY__LAYERS_DIR "/o", s->id + 1, "/upper", NULL);

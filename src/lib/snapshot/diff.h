@@ -39,3 +39,23 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
 /* Keeps what a sandbox starts from, beyond its template; forgets it with the sandbox. */
 void cay__start_note(cay_client *client, const char *id, const cay_box_spec *b);
 void cay__start_forget(cay_client *client, const char *id);
+
+/* One change of a server's sandbox, into a directory of this machine. */
+
+typedef struct cay__apply_far {
+    cay_sandbox *sb;
+    const cay_call *call;
+    int dir;
+    bool force, dry;
+} cay__apply_far;
+
+typedef struct cay__apply_change {
+    const cay_file_change *c;
+    bool named; /* by the caller, with just this path */
+    char why[200];
+} cay__apply_change;
+
+/* The directory, locked for one apply at a time. */
+int cay__apply_open(const char *path, bool dry, int *out, cay_err *err);
+cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x);
+cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x);

@@ -3,7 +3,6 @@
 #include <lib/client/remote.h>
 #include "archive.h"
 #include "diff.h"
-#include "workspace.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/json.h>
@@ -97,9 +96,7 @@ static void add_skips(work *k)
     if (!*k->snap->row.spec || cay__json_object("spec", k->snap->row.spec, &o, NULL) < 0)
         return;
     const json_t *j = json_object_get(o, "manifest");
-    CAY_AUTOFREE char *text = json_is_string(j) ? cay__strdup(json_string_value(j))
-                              : j               ? cay__json_text(j, CAY_MANIFEST_BYTES)
-                                                : NULL;
+    CAY_AUTOFREE char *text = cay__json_plain(j, CAY_MANIFEST_BYTES);
     if (!text || cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
         return;
     if (!strcmp(cay_manifest_root(m), "/workspace"))
@@ -401,9 +398,7 @@ static int find_source(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
             err, CAY_ENOENT, "sandbox_not_found",
             "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them",
             k->spec->ref);
-    if (rc < 0 && err)
-        *err = no_snap;
-    return rc;
+    return cay__err_pass(rc, &no_snap, err);
 }
 
 int cay_client_export(cay_client *client, const cay_call *call, const cay_export *given, int fd,

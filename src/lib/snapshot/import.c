@@ -44,7 +44,7 @@ static int copy_id(const char *value, void *arg)
 static int find_imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
 {
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
-    cay__str_join(key, sizeof key, id, *digest ? "/" : "", digest, NULL);
+    cay__str_join(key, sizeof key, id, CAY_TEXT_IF(*digest, "/"), digest, NULL);
     int rc = k->client->store->note_get(k->client->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
     if (rc < 0)
         return rc;
@@ -255,7 +255,7 @@ static void note_origin(const work *k)
     if (k->whole)
         digest = k->digest;
     char key[CAY_ID_LEN + 80];
-    cay__str_join(key, sizeof key, k->origin, *digest ? "/" : "", digest, NULL);
+    cay__str_join(key, sizeof key, k->origin, CAY_TEXT_IF(*digest, "/"), digest, NULL);
     if (*k->origin && find_imported(k, k->origin, digest, &row) < 0)
         k->client->store->note_put(k->client->db, CAY__NOTE_IMPORT, key, k->id, NULL);
 }

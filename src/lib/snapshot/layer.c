@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <string.h>
 
 enum { FD_SOCK = 3, FD_HOME, FD_USER, FD_VERB, FD_ABOVE = 40, END_MS = 5000 };
 
@@ -265,4 +266,14 @@ int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *
     int rc = cay__layer_run(at, call, &ask, NULL, err);
     free(args);
     return rc;
+}
+
+int cay__layer_template(int home_fd, const char *template_, char *name, size_t cap, cay_err *err)
+{
+    if (*template_ == '/')
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_template",
+                            "%.200s is a directory of the host and no layer", template_);
+    if (strcmp(template_, "image"))
+        return cay__host_layer(home_fd, name, cap, err);
+    return cay__image_layer(home_fd, name, cap, err);
 }

@@ -140,7 +140,7 @@ static int resolve_ref(cay_client *client, const char *tenant, const char *ref, 
     if (n > 1)
         return cay_fail_why(err, CAY_EINVAL, "snapshot_ambiguous",
                             "%.40s fits several snapshots: %s, %s%s; give more of the id", ref,
-                            ids[0], ids[1], n > 2 ? ", …" : "");
+                            ids[0], ids[1], CAY_TEXT_IF(n > 2, ", …"));
     cay__str_copy(id, CAY_ID_LEN + 1, ids[at]);
     return 0;
 }

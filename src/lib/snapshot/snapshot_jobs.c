@@ -182,7 +182,7 @@ static int settle_snapshot(settling *s, const char *id, cay_err *err)
     CAY_FAULT("settle.digested");
     /* On the disk it is, with or without a digest. */
     int put = s->client->store->snap_settled(s->client->db, id, digest, true, bytes, files,
-                                             rc == 0 ? err : NULL);
+                                             CAY_IF(rc == 0, err));
     if (rc < 0)
         return rc;
     return put;

@@ -65,7 +65,7 @@ char *cay__stack_text(const cay__stack *s)
     CAY_AUTOBUF b = CAY__BUF(8192);
     cay__buf_str(&b, "[");
     for (size_t i = 0; i < s->n; i++)
-        cay__buf_fmt(&b, "%s\"%s\"", i ? "," : "", s->name[i]);
+        cay__buf_fmt(&b, "%s\"%s\"", CAY_TEXT_IF(i, ","), s->name[i]);
     cay__buf_str(&b, "]");
     return cay__strdup(b.data);
 }

@@ -189,14 +189,17 @@ static int make_snapshot(cay_client *client, const cay_call *call, const cay_pro
     char last[CAY_ID_LEN + 1] = "";
     cay_snapped made = { .size = sizeof made };
     client->store->snap_last(client->db, row->sandbox, row->layers, last, NULL);
-    cay_snap want = { .size = sizeof want,
-                      .layer = row->id,
-                      .last = cay__text_or(last, NULL),
-                      .how = s->quiet  ? CAY_SNAP_QUIET
-                             : s->stop ? CAY_SNAP_STOP
-                                       : CAY_SNAP_ANY,
-                      .layers = below ? below->name : NULL,
-                      .nlayers = below ? below->n : 0 };
+    cay_snap want = {
+        .size = sizeof want, .layer = row->id, .last = cay__text_or(last, NULL), .how = CAY_SNAP_ANY
+    };
+    if (s->quiet)
+        want.how = CAY_SNAP_QUIET;
+    else if (s->stop)
+        want.how = CAY_SNAP_STOP;
+    if (below) {
+        want.layers = below->name;
+        want.nlayers = below->n;
+    }
     CAY_TRY(client->store->snap_insert(client->db, row, err));
     CAY_FAULT("snapshot.recorded");
     int rc;
@@ -252,7 +255,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
                              .layers = layers,
                              .spec = forks,
                              .automatic = automatic };
-        rc = make_snapshot(client, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
+        rc = make_snapshot(client, call, sb->ops, box, &row, CAY_IF(merged, &stack), s, err);
     }
     cay__spec_free(spec);
     return rc;
@@ -318,7 +321,7 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
         rc = cay__mani_hide(sb, call, &passing, err);
     if (rc == 0 && !before)
         rc = record_and_take(sb, call, box, &s, automatic, id, err);
-    int back = cay__mani_unhide(sb, call, &passing, rc == 0 ? err : NULL);
+    int back = cay__mani_unhide(sb, call, &passing, CAY_IF(rc == 0, err));
     if (rc >= 0)
         rc = back;
     sb->ops->release(box);

@@ -12,6 +12,7 @@
 #include <lib/client/spec.h>
 #include <base/arena.h>
 #include <jansson.h>
+#include <lib/client/client.h>
 
 #define CAY__STATE_TYPE        "cay"
 #define CAY__STATE_VERSION     1
@@ -66,3 +67,25 @@ bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__
 struct cay__state_manifest; /* given: what with->manifest brings; NULL: nothing */
 int cay__state_match(const cay__state *s, const cay_create *with,
                      const struct cay__state_manifest *given, cay_err *err);
+
+/* A manifest as a state shows it: no host path of a grant or mount,
+ * nothing ephemeral. */
+
+typedef struct cay__state_manifest {
+    char *text;          /* canonical and redacted; NULL: there is none */
+    bool mounts;         /* it has some: whoever resumes brings their sources and keys */
+    json_t *variables;   /* names of values that are not in it */
+    json_t *ephemeral;   /* paths of entries that are written at each start */
+    json_t *grant_paths; /* of path grants that were taken out */
+    json_t *targets;     /* where its mounts appear */
+    bool policy;         /* it says what may be reached */
+} cay__state_manifest;
+
+/* One that is trusted: a record's or the caller's; NULL: none. Clear *out in any case. */
+int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *err);
+void cay__state_manifest_clear(cay__state_manifest *m);
+
+/* The same paths, types and strategies, and the same variables left out? CAY_EINVAL,
+ * "state_topology", names the first difference. */
+int cay__state_topology(const char *state, const char *given, cay_err *err);
+bool cay__state_has(const json_t *names, const char *name);

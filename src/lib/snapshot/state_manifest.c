@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state_manifest.h"
 #include "state.h"
 #include <base/buf.h>
 #include <base/json.h>
@@ -55,7 +54,7 @@ static void redact_entries(json_t *entries, const char *above, unsigned depth,
     {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const char *type = cay__json_str(e, "type", "");
-        cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);
+        cay__buf_fmt(&path, "%s%s%s", above, CAY_TEXT_IF(*above, "/"), key);
         if (path.full)
             continue;
         drop_references(e);
@@ -195,7 +194,7 @@ static int same_entries(const json_t *a, const json_t *b, const char *above, uns
     {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const json_t *other = json_object_get(b, key);
-        cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);
+        cay__buf_fmt(&path, "%s%s%s", above, CAY_TEXT_IF(*above, "/"), key);
         if (!other || path.full)
             return fail_differs(key, "is missing", err);
         CAY_TRY(same_entry(e, other, path.data, depth, err));

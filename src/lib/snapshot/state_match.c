@@ -2,7 +2,6 @@
 /* What a state leaves out, against what whoever resumes gives. All that is missing is told at once.
  */
 #include "state.h"
-#include "state_manifest.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/str.h>
@@ -20,7 +19,7 @@ static void add_missing(list *l, const char *a, const char *b, const char *c, co
         return;
     size_t n = strlen(one);
     if (l->text.len + n + 4 < l->text.max)
-        cay__buf_fmt(&l->text, "%s%s", l->text.len ? ", " : "", one);
+        cay__buf_fmt(&l->text, "%s%s", CAY_TEXT_IF(l->text.len, ", "), one);
     CAY_AUTOBUF quoted = CAY__BUF(800);
     cay__buf_json(&quoted, one, n);
     if (!quoted.full && l->detail.len + quoted.len + 4 < l->detail.max)
@@ -38,7 +37,8 @@ static void match_grants(const cay__state *s, const cay_create *w, const cay__st
                      !strcmp(w->files.grants[k].target, s->grants[i].target) &&
                      (w->files.grants[k].rw || !s->grants[i].rw);
         if (!found)
-            add_missing(l, "--mount DIR:", s->grants[i].target, s->grants[i].rw ? ":rw" : "", "");
+            add_missing(l, "--mount DIR:", s->grants[i].target, CAY_TEXT_IF(s->grants[i].rw, ":rw"),
+                        "");
     }
     for (size_t i = 0; i < s->nvolumes; i++) {
         const cay__state_thing *v = &s->volumes[i];

@@ -16,7 +16,6 @@
 #include <lib/manifest/client_manifest.h>
 #include <lib/client/client.h>
 #include "state.h"
-#include "state_manifest.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/str.h>
@@ -184,9 +183,7 @@ static int check_snapshot(const way *w, cay_err *err)
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s and its snapshot %s are gone",
                             w->s->id, w->s->snapshot);
-    if (rc < 0 && err)
-        *err = own;
-    CAY_TRY(rc);
+    CAY_TRY(cay__err_pass(rc, &own, err));
     bool ours = !strcmp(snap->sandbox, w->s->id) && !strcmp(snap->provider, w->s->provider);
     cay_snapshot_free(snap);
     /* Somebody else's files do not come by a state that names them. */

@@ -5,7 +5,6 @@
 #include <lib/manifest/client_manifest.h>
 #include <lib/client/client.h>
 #include "state.h"
-#include "state_manifest.h"
 #include <base/call.h>
 #include <base/json.h>
 #include <base/str.h>

@@ -159,8 +159,14 @@ static int transfer_http(cay_client *client, const cay_call *call, const cay_tra
     rd = pipe_[0];
     wr = pipe_[1];
     snprintf(max, sizeof max, "%llu", ARCHIVE_MAX);
-    const char *const argv[] = { path, put ? "put" : "get", t->url, put ? NULL : max, NULL };
-    program p = { .argv = argv, .in = put ? file : head, .out = wr, .headers = put ? head : -1 };
+    const char *const up[] = { path, "put", t->url, NULL };
+    const char *const down[] = { path, "get", t->url, max, NULL };
+    program p = { .argv = down, .in = head, .out = wr, .headers = -1 };
+    if (put) {
+        p.argv = up;
+        p.in = file;
+        p.headers = head;
+    }
     CAY_TRY(spawn_program(&p, environ, err));
     cay__close_fd(&wr);
     int rc = read_answer(rd, put ? -1 : file, &status, err);
@@ -169,12 +175,13 @@ static int transfer_http(cay_client *client, const cay_call *call, const cay_tra
     if (rc < 0)
         return cay_wrap(err, rc, "%.100s", t->url);
     CAY_TRY(ended);
-    if (put ? status < 200 || status > 204 : status != 200)
-        return cay_fail_why(err,
-                            status == 404                    ? CAY_ENOENT
-                            : status == 401 || status == 403 ? CAY_EAUTH
-                                                             : CAY_EUPSTREAM,
-                            "fetch_status", "%.120s: the server answered %llu", t->url,
+    int failed = CAY_EUPSTREAM;
+    if (status == 404)
+        failed = CAY_ENOENT;
+    else if (status == 401 || status == 403)
+        failed = CAY_EAUTH;
+    if (status < 200 || status > 204 || (!put && status != 200))
+        return cay_fail_why(err, failed, "fetch_status", "%.120s: the server answered %llu", t->url,
                             (unsigned long long)status);
     return 0;
 }
@@ -205,17 +212,17 @@ static int transfer_s3(const cay_call *call, const char *url, bool put, int file
                             "%.100s: a store in S3 is s3://BUCKET/KEY", url);
     if (endpoint && strpbrk(endpoint, "\"'`\n"))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "AWS_ENDPOINT_URL is no URL");
-    snprintf(remote, sizeof remote,
-             ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
-             endpoint ? "Other" : "AWS", endpoint ? ",endpoint=\"" : "", CAY_OR(endpoint, ""),
-             endpoint ? "\"" : "", region ? ",region=" : "", CAY_OR(region, ""), path);
+    snprintf(
+        remote, sizeof remote, ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
+        endpoint ? "Other" : "AWS", CAY_TEXT_IF(endpoint, ",endpoint=\""), CAY_OR(endpoint, ""),
+        CAY_TEXT_IF(endpoint, "\""), CAY_TEXT_IF(region, ",region="), CAY_OR(region, ""), path);
     s3_env(env, CAY_LEN(env));
     const char *const up[] = { "rclone", "rcat", "--quiet", "--", remote, NULL }, *const down[] = {
         "rclone", "cat", "--quiet", "--", remote, NULL
     };
-    program p = {
-        .argv = put ? up : down, .in = put ? file : -1, .out = put ? -1 : file, .headers = -1
-    };
+    program p = { .argv = down, .in = -1, .out = file, .headers = -1 };
+    if (put)
+        p = (program){ .argv = up, .in = file, .out = -1, .headers = -1 };
     CAY_TRY(spawn_program(&p, env, err));
     CAY_TRY(await_program(&p, call, &code, err));
     if (code)

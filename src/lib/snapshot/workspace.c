@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace.h"
 #include "archive.h"
 #include <base/sha256.h>
 #include <base/arena.h>
@@ -50,6 +49,15 @@ typedef struct saving {
     cay_err *err;
 } saving;
 
+static char tar_type(int type)
+{
+    if (type == CAY_FILE)
+        return '0';
+    if (type == CAY_DIR)
+        return '5';
+    return '2';
+}
+
 static int on_entry(const cay_dirent *e, void *arg)
 {
     saving *s = arg;
@@ -70,9 +78,7 @@ static int on_entry(const cay_dirent *e, void *arg)
     if (e->st.type == CAY_FILE)
         s->bytes += e->st.size;
     s->twigs = grow_array(s->twigs, s->n, sizeof *s->twigs);
-    s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE  ? '0'
-                                       : e->st.type == CAY_DIR ? '5'
-                                                               : '2',
+    s->twigs[s->n++] = (twig){ .type = tar_type(e->st.type),
                                .mode = e->st.mode & 0777,
                                .size = e->st.type == CAY_FILE ? e->st.size : 0,
                                .mtime = e->st.mtime_ns / 1000000000,
@@ -130,7 +136,7 @@ static int put_member(saving *s, const twig *w, cay__member *m)
                         .gid = 1000,
                         .mtime = w->mtime };
     if (!cay__str_join(m->name, sizeof m->name, *w->path ? "./" : ".", w->path,
-                       w->type == '5' && *w->path ? "/" : "", NULL) ||
+                       CAY_TEXT_IF(w->type == '5' && *w->path, "/"), NULL) ||
         !cay__str_copy(m->target, sizeof m->target, w->target))
         return cay_fail_why(s->err, CAY_EINVAL, "archive_limit",
                             "%.200s is longer than a tar can tell", w->path);
@@ -260,7 +266,7 @@ static bool name_ok(const char *s)
 {
     if (!*s || *s == '/')
         return false;
-    for (const char *p = s; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+    for (const char *p = s; p; p = strchr(p, '/'), p = CAY_IF(p, p + 1))
         if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
             return false;
     return true;
@@ -284,13 +290,15 @@ static int take_member(filling *f, const char *root, cay__member *m, cay_err *er
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
                             "member %.150s is not one of a workspace", m->name);
     f->members = grow_array(f->members, f->n, sizeof *f->members);
-    cay_fill_item it = { .type = m->type == '0'   ? 'f'
-                                 : m->type == '5' ? 'd'
-                                                  : 'l',
+    cay_fill_item it = { .type = 'l',
                          .path = cay__arena_str(&f->mem, path),
                          .mode = m->mode & 0777,
                          .gid = UINT32_MAX,
                          .fd = -1 };
+    if (m->type == '0')
+        it.type = 'f';
+    else if (m->type == '5')
+        it.type = 'd';
     if (m->type == '2') {
         it.data = cay__arena_str(&f->mem, m->target);
         it.len = strlen(m->target);

@@ -192,9 +192,7 @@ int cay__db_alone(cay__db *db, cay_err *err)
         return cay_fail_why(
             err, CAY_EBUSY, "home_busy",
             "another program has the store open, perhaps `cay serve`; end it first");
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 void cay__db_shared(cay__db *db)
@@ -320,9 +318,7 @@ static int read_instance(cay__db *db, cay_err *err)
     if (rc == 0)
         rc = cay_fail_why(&own, CAY_ESYS, "store_damaged",
                           "store.db has lost its instance id; move it away or restore it");
-    if (err)
-        *err = own;
-    return rc;
+    return cay__err_pass(rc, &own, err);
 }
 
 static int open_ready(const char *where, cay__db *db, cay_err *err)

@@ -504,16 +504,18 @@ static void note_end(cay__builder *b, int rc, const char *id, const cay_err *why
     cay__report *r = &b->report;
     if (rc < 0 && rc != CAY_ECANCELED)
         cay__report_say(r, CAY_BUILD_FAIL, false, "%s", why->msg);
-    cay__report_set(r, "state",
-                    json_string(rc == 0               ? "ready"
-                                : rc == CAY_ECANCELED ? "canceled"
-                                                      : "failed"));
+    const char *state = "failed";
+    if (rc == 0)
+        state = "ready";
+    else if (rc == CAY_ECANCELED)
+        state = "canceled";
+    cay__report_set(r, "state", json_string(state));
     cay__report_set(r, "step", json_integer(b->at));
     cay__report_set(r, "cached", json_integer(b->steps - b->done));
     cay__report_set(r, "ended_ms", json_integer(cay__clock_ms()));
-    cay__report_set(r, "template", json_string(rc == 0 ? id : ""));
+    cay__report_set(r, "template", json_string(CAY_TEXT_IF(rc == 0, id)));
     cay__report_set(r, "sandbox", json_string(b->kept));
-    cay__report_set(r, "reason", json_string(rc < 0 ? why->reason : ""));
+    cay__report_set(r, "reason", json_string(CAY_TEXT_IF(rc < 0, why->reason)));
     cay__report_set(r, "error", rc < 0 ? json_string(why->msg) : json_string(""));
     cay__report_save(r, NULL);
 }
@@ -547,11 +549,9 @@ int cay_build_run(cay_client *client, const cay_call *call, const cay_build *giv
     if (out && out->size >= sizeof *out) {
         *out = (cay_built){ .size = out->size, .steps = b->steps, .cached = b->steps - b->done };
         cay__str_copy(out->id, sizeof out->id, b->report.id);
-        cay__str_copy(out->template_, sizeof out->template_, rc == 0 ? id : "");
+        cay__str_copy(out->template_, sizeof out->template_, CAY_TEXT_IF(rc == 0, id));
         cay__str_copy(out->sandbox, sizeof out->sandbox, b->kept);
     }
     close_all(b);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }

@@ -25,7 +25,7 @@ typedef struct putting {
 static bool find_account(const char *text, const char *name, uint32_t *id, uint32_t *gid)
 {
     size_t n = strlen(name);
-    for (const char *s = text; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
+    for (const char *s = text; s && *s; s = CAY_IF(strchr(s, '\n'), strchr(s, '\n') + 1)) {
         unsigned a = 0, g = 0;
         if (!strncmp(s, name, n) && s[n] == ':' && sscanf(s + n, ":%*[^:\n]:%u:%u", &a, &g) >= 1) {
             *id = a;
@@ -92,12 +92,14 @@ static int find_owner(putting *p, cay_err *err)
 
 static int set_owner(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
-    uint32_t uid = p->chown    ? p->uid
-                   : p->owners ? w->uid
-                               : 0,
-             gid = p->chown    ? p->gid
-                   : p->owners ? w->gid
-                               : 0;
+    uint32_t uid = 0, gid = 0;
+    if (p->chown) {
+        uid = p->uid;
+        gid = p->gid;
+    } else if (p->owners) {
+        uid = w->uid;
+        gid = w->gid;
+    }
     if (uid || gid)
         return cay_file_chown(p->sb, &p->b->call, path, uid, gid, err);
     return 0;
@@ -205,7 +207,8 @@ static int put_leaf(const putting *p, const cay__leaf *l, cay_err *err)
     char path[8400];
     bool itself = l->file && !p->dir;
     snprintf(path, sizeof path, "%s%s%s", p->dest,
-             itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/", itself ? "" : l->name);
+             itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/",
+             CAY_TEXT_IF(!itself, l->name));
     if (strlen(path) > 4095)
         return cay_fail_why(err, CAY_ETOOBIG, "build_copy",
                             "%.100s…: the path is longer than 4095 bytes", path);
@@ -295,7 +298,7 @@ static int from_other(putting *p, cay_err *err)
     cay_sandbox *sb = NULL;
     p->owners = true;
     cay__bstage st = { .ref = t->from, .base = -1 };
-    CAY_TRY(cay__bstage_box(b, &st, t->origin == CAY__FROM_STAGE ? b->stages[t->stage].done : NULL,
+    CAY_TRY(cay__bstage_box(b, &st, CAY_IF(t->origin == CAY__FROM_STAGE, b->stages[t->stage].done),
                             false, &sb, err));
     int rc = 0;
     for (size_t i = 0; rc == 0 && i + 1 < t->step->nwords; i++)
@@ -325,7 +328,7 @@ static int from_archive(putting *p, cay_err *err)
 static int from_url(putting *p, cay_err *err)
 {
     const char *url = p->t->words[0], *path = strchr(strstr(url, "://") + 3, '/'),
-               *name = path ? path + 1 : "";
+               *name = CAY_TEXT_IF(path, path + 1);
     char file[300];
     size_t n = strcspn(CAY_OR(path, ""), "?#");
     for (size_t i = 0; path && i < n; i++) {
@@ -342,7 +345,8 @@ static int from_url(putting *p, cay_err *err)
     snprintf(file, sizeof file, "%.*s", p->dir ? (int)len : 0, name);
     cay__twig w = { .type = 'f', .mode = 0600, .size = UINT64_MAX, .path = url };
     char full[4600];
-    snprintf(full, sizeof full, "%s%s%s", p->dest, p->dir && strcmp(p->dest, "/") ? "/" : "", file);
+    snprintf(full, sizeof full, "%s%s%s", p->dest, CAY_TEXT_IF(p->dir && strcmp(p->dest, "/"), "/"),
+             file);
     if (lseek(p->t->fetched, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "rewind what was fetched");
     CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, CAY_OR(p->t->mode, w.mode), err));
@@ -378,8 +382,8 @@ static int put_bytes(putting *p, cay_err *err)
     uint32_t mode = CAY_OR(p->t->mode, 0644);
     const cay__twig w = { .type = 'f' };
     snprintf(path, sizeof path, "%s%s%s", p->dest,
-             p->dir && s->name && strcmp(p->dest, "/") ? "/" : "",
-             p->dir && s->name ? s->name : "");
+             CAY_TEXT_IF(p->dir && s->name && strcmp(p->dest, "/"), "/"),
+             CAY_TEXT_IF(p->dir && s->name, s->name));
     if (p->dir && !s->name)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.100s is a directory", p->dest);
     CAY_TRY(cay_file_put(p->sb, &p->b->call, path, s->data, s->len,

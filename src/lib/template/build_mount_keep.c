@@ -185,17 +185,17 @@ void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy,
 static int write_note(cay__builder *b, const char *name, const char *id, bool cache, cay_err *err)
 {
     const char *tenant = CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT);
-    CAY_AUTOJSON *o =
-        json_pack("{s:s, s:s, s:O?, s:O?}", "tenant", tenant, "build", cache ? "" : b->report.id,
-                  "pid", json_object_get(b->report.record, "pid"), "pid_start",
-                  json_object_get(b->report.record, "pid_start"));
+    CAY_AUTOJSON *o = json_pack("{s:s, s:s, s:O?, s:O?}", "tenant", tenant, "build",
+                                CAY_TEXT_IF(!cache, b->report.id), "pid",
+                                json_object_get(b->report.record, "pid"), "pid_start",
+                                json_object_get(b->report.record, "pid_start"));
     if (cache) {
         char cut[64];
         snprintf(cut, sizeof cut, "%s", id);
         json_object_set_new(o, "id", cay__json_bytes(cut));
         json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
     }
-    CAY_AUTOFREE char *text = o ? cay__json_text(o, 1000) : NULL, *old = NULL;
+    CAY_AUTOFREE char *text = CAY_IF(o, cay__json_text(o, 1000)), *old = NULL;
     if (cache && cay_note_get(b->client, SPACE, name, &old, NULL) == 0)
         return 0;
     keeping k = { .tenant = tenant, .caches = true };

@@ -55,7 +55,7 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
     if (!*v || strchr(v, '\n') ||
         !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd,
                        *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/",
-                       here ? "" : v, NULL))
+                       CAY_TEXT_IF(!here, v), NULL))
         return fail_invalid(err, "this is no target:", v);
     char *to = path;
     for (const char *s = path; *s; s++)
@@ -153,8 +153,8 @@ static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, cons
 static void by_depth(cay__bmount *v, size_t n)
 {
     for (size_t i = 1; i < n; i++)
-        for (size_t k = i;
-             k && strlen(v[k - 1].target ? v[k - 1].target : "") > strlen(CAY_OR(v[k].target, ""));
+        for (size_t k = i; k && strlen(CAY_TEXT_IF(v[k - 1].target, v[k - 1].target)) >
+                                    strlen(CAY_OR(v[k].target, ""));
              k--) {
             cay__bmount x = v[k];
             v[k] = v[k - 1];

@@ -89,7 +89,7 @@ static int stat_source(cay__builder *b, cay__bmount *m, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long",
                             c->words[0]);
     CAY_TRY(cay__bstage_box(b, &(cay__bstage){ .ref = c->from, .base = -1 },
-                            c->origin == CAY__FROM_STAGE ? b->stages[c->stage].done : NULL, false,
+                            CAY_IF(c->origin == CAY__FROM_STAGE, b->stages[c->stage].done), false,
                             &sb, err));
     int rc = cay_file_stat(sb, &b->call, path, true, &st, err);
     cay__builder_throw(b, sb);

@@ -557,7 +557,7 @@ static int plan_all(pass *p, cay_err *err)
         int rc = 0;
         if (b->stages[i].wanted)
             rc = plan_stage(p, i, err);
-        if (rc < 0 && !strstr(err ? err->msg : "", b->file))
+        if (rc < 0 && !strstr(CAY_TEXT_IF(err, err->msg), b->file))
             return from_bad(b, i, rc, err);
         CAY_TRY(rc);
     }

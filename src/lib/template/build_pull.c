@@ -44,7 +44,7 @@ int cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     cay__report_say(&b->report, CAY_BUILD_STEP, false, "pull %s", s->pull);
     cay_template_remote r = { .size = sizeof r,
                               .ref = s->pull,
-                              .names = s->names && s->names[0] ? s->names : NULL,
+                              .names = CAY_IF(s->names && s->names[0], s->names),
                               .tenant = s->tenant,
                               .hidden = s->hidden,
                               .platform = s->platform,
@@ -87,7 +87,5 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
         cay_err_is(&e, CAY_REASON_NET_UNREACHABLE))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                             "there is no template %.64s here, and none came: %.150s", name, e.msg);
-    if (err)
-        *err = e;
-    return rc;
+    return cay__err_pass(rc, &e, err);
 }

@@ -347,7 +347,7 @@ static int with_lease(cay_client *client, const cay_call *call, const cay_job *t
     } else {
         cay_call own = { .size = sizeof own,
                          .cancel_fd = l.cancel,
-                         .actor = call ? call->actor : NULL };
+                         .actor = CAY_IF(call, call->actor) };
         rc = cay_build_run(client, &own, spec, NULL, err);
         eventfd_write(l.stop, 1);
         pthread_join(thread, NULL);

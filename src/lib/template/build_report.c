@@ -69,7 +69,7 @@ static int names_text(const char *const *names, char *buf, size_t cap, cay_err *
     size_t n = 0;
     *buf = 0;
     for (; names && *names; names++) {
-        int k = snprintf(buf + n, cap - n, "%s%s", n ? " " : "", *names);
+        int k = snprintf(buf + n, cap - n, "%s%s", CAY_TEXT_IF(n, " "), *names);
         if (k < 0 || (size_t)k >= cap - n)
             return cay_fail_why(err, CAY_EINVAL, "template_name",
                                 "the names are too many or too long");
@@ -422,7 +422,7 @@ static int log_line(const char *line, int (*fn)(const cay_build_event *, void *)
                           .step = (unsigned)cay__json_int(o, "step", 0),
                           .steps = (unsigned)cay__json_int(o, "steps", 0),
                           .cached = cay__json_bool(o, "cached", false),
-                          .text = json_string_value(text) ? json_string_value(text) : "",
+                          .text = CAY_TEXT_IF(json_string_value(text), json_string_value(text)),
                           .len = json_string_length(text) };
     kind = cay__json_str(o, "kind", "");
     for (size_t i = 1; i < CAY_LEN(kinds); i++)

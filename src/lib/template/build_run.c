@@ -100,7 +100,7 @@ static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, c
     bool late = !strcmp(end->reason, "time");
     int rc = cay_fail_why(err, late ? CAY_ETIMEOUT : CAY_EINVAL, "build_failed", "%s %d%s%s",
                           end->signal ? "ended by signal" : "exit code",
-                          CAY_OR(end->signal, end->code), *last ? ": " : "", last);
+                          CAY_OR(end->signal, end->code), CAY_TEXT_IF(*last, ": "), last);
     if (!err)
         return rc;
     for (size_t from = 0; from <= b->report.tail.len; from += 60) { /* as much of its end as fits */
@@ -163,7 +163,7 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
                     .env = env_of(b, t),
                     .cwd = t->cwd,
                     .user = strchr(t->user, ':') ? NULL : t->user,
-                    .profile = is_root(t->user) ? "root" : NULL,
+                    .profile = CAY_IF(is_root(t->user), "root"),
                     .attach = true,
                     .on_full = CAY_FULL_BLOCK,
                     .timeout_ms = CAY_OR(b->spec->step_ms, CAY__STEP_MS) };

@@ -35,8 +35,8 @@ static int ignore_read(ignore *ig, const char *text, size_t len, cay_err *err)
         while (e - s > 2 && s[0] == '.' && s[1] == '/')
             s += 2;
         /* Every pattern counts from the top: that is what a slash at its begin says. */
-        int n =
-            snprintf(line, sizeof line, "%s/%.*s", keep ? "!" : "", (int)CAY_MIN(e - s, 4090), s);
+        int n = snprintf(line, sizeof line, "%s/%.*s", CAY_TEXT_IF(keep, "!"),
+                         (int)CAY_MIN(e - s, 4090), s);
         ig->keeps |= keep;
         if (n < 0 || e - s > 4090 || !cay__ignore_add(&ig->rules, line, (size_t)n))
             return cay_fail_why(err, CAY_EINVAL, "build_ignore",
@@ -122,6 +122,17 @@ typedef struct walk {
 
 static int walk_dir(walk *w, int fd, unsigned depth);
 
+static char letter_of(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 'f';
+    if (S_ISDIR(mode))
+        return 'd';
+    if (S_ISLNK(mode))
+        return 'l';
+    return 0;
+}
+
 /* w->path is its path, w->len that of its directory. */
 static int on_name(walk *w, int fd, const char *name, unsigned depth)
 {
@@ -132,10 +143,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
             return 0;
         return cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
     }
-    cay__twig twig = { .type = S_ISREG(st.st_mode)   ? 'f'
-                               : S_ISDIR(st.st_mode) ? 'd'
-                               : S_ISLNK(st.st_mode) ? 'l'
-                                                     : 0,
+    cay__twig twig = { .type = letter_of(st.st_mode),
                        .mode = st.st_mode & 07777,
                        .size = (uint64_t)st.st_size,
                        .path = w->path,
@@ -181,8 +189,8 @@ static int walk_dir(walk *w, int fd, unsigned depth)
     for (struct dirent *e; rc == 0 && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        if (!cay__str_join(w->path + w->len, sizeof w->path - w->len, w->len ? "/" : "", e->d_name,
-                           NULL))
+        if (!cay__str_join(w->path + w->len, sizeof w->path - w->len, CAY_TEXT_IF(w->len, "/"),
+                           e->d_name, NULL))
             rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context",
                               "%.100s…: the path is longer than 4095 bytes", w->path);
         else
@@ -241,7 +249,7 @@ static int on_entry(const cay_dirent *e, void *arg)
                                   .gid = e->st.gid,
                                   .size = e->st.size,
                                   .path = e->path,
-                                  .target = e->st.type == CAY_LINK ? e->st.target : "" },
+                                  .target = CAY_TEXT_IF(e->st.type == CAY_LINK, e->st.target) },
                     b->err);
 }
 
@@ -282,7 +290,7 @@ int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call,
 {
     if (t->sb) {
         CAY_AUTOFREE char *path = NULL;
-        if (asprintf(&path, "%s%s%s", t->base, *w->path ? "/" : "", w->path) < 0)
+        if (asprintf(&path, "%s%s%s", t->base, CAY_TEXT_IF(*w->path, "/"), w->path) < 0)
             abort();
         return cay_file_open_read(t->sb, call, path, NULL, fd, err);
     }

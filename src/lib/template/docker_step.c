@@ -111,7 +111,7 @@ static int flags_of(cay__recipe *r, const cay__instruction *l, const char **rest
                                        "--%s comes more than %d times", f->name,
                                        CAY__RECIPE_MOUNTS);
         if (f->all)
-            f->all->w[f->all->n++] = eq ? eq + 1 : "";
+            f->all->w[f->all->n++] = CAY_TEXT_IF(eq, eq + 1);
         if (f->value) {
             if (eq)
                 *f->value = eq + 1;

@@ -80,7 +80,8 @@ static void name_layer(const char *below, const char *digest, char chain[CAY__SH
 static void name_all(work *k)
 {
     for (size_t i = 0; i < k->im->n; i++)
-        name_layer(i ? k->chain[i - 1] : "", k->im->layers[i].digest, k->chain[i], k->name[i]);
+        name_layer(CAY_TEXT_IF(i, k->chain[i - 1]), k->im->layers[i].digest, k->chain[i],
+                   k->name[i]);
 }
 
 static int read_known(const char *value, void *arg)

@@ -81,7 +81,7 @@ static void platform_text(const json_t *p, char *out, size_t cap)
 {
     const char *variant = cay__json_str(p, "variant", "");
     snprintf(out, cap, "%.30s/%.30s%s%.30s", cay__json_str(p, "os", ""),
-             cay__json_str(p, "architecture", ""), *variant ? "/" : "", variant);
+             cay__json_str(p, "architecture", ""), CAY_TEXT_IF(*variant, "/"), variant);
 }
 
 /* "linux/arm64" takes "linux/arm64/v8"; "linux/arm/v7" only itself. */
@@ -111,9 +111,11 @@ static int pick_platform(const json_t *list, const char *platform, cay__image *o
             best = d;
             break;
         }
-        cay__buf_str(&there, there.len ? ", " : "");
-        cay__buf_safe(&there, json_is_object(p) ? has : "?", strlen(json_is_object(p) ? has : "?"),
-                      false);
+        cay__buf_str(&there, CAY_TEXT_IF(there.len, ", "));
+        if (json_is_object(p))
+            cay__buf_safe(&there, has, strlen(has), false);
+        else
+            cay__buf_str(&there, "?");
     }
     if (!best)
         return cay_fail_why(err, CAY_ENOENT, "image_platform",
@@ -206,7 +208,7 @@ static void put_env(json_t *to, const json_t *list)
     json_t *env = json_object();
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
-        const char *s = is_c_string(v) ? json_string_value(v) : "", *eq = strchr(s, '=');
+        const char *s = CAY_TEXT_IF(is_c_string(v), json_string_value(v)), *eq = strchr(s, '=');
         if (!eq || eq == s || memchr(s, '\n', (size_t)(eq - s)))
             continue;
         char *key = strndup(s, (size_t)(eq - s));

@@ -69,7 +69,7 @@ static bool name_of(const uint8_t *b, char out[256])
         n = name + 2;
     else
         n = name;
-    return cay__str_join(out, 256, prefix, *prefix ? "/" : "", n, NULL);
+    return cay__str_join(out, 256, prefix, CAY_TEXT_IF(*prefix, "/"), n, NULL);
 }
 
 int cay__members_read(int fd, cay__members *out, cay_err *err)

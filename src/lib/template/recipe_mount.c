@@ -92,13 +92,15 @@ static int read_option(cay__recipe *r, const cay__instruction *l, const char *s,
     while (k < CAY_LEN(keys) &&
            (strlen(keys[k].name) != name || strncasecmp(keys[k].name, s, name)))
         k++;
-    if (k == CAY_LEN(keys) || !strchr(keys[k].types, out->type))
-        return fail_unsupported(err, l,
-                                out->type == 'c'   ? "type=cache does not know "
-                                : out->type == 's' ? "type=secret does not know "
-                                : out->type == 't' ? "type=tmpfs does not know "
-                                                   : "type=bind does not know ",
-                                s, name);
+    if (k == CAY_LEN(keys) || !strchr(keys[k].types, out->type)) {
+        const char *what = "type=bind does not know ";
+        switch (out->type) {
+        case 'c': what = "type=cache does not know "; break;
+        case 's': what = "type=secret does not know "; break;
+        case 't': what = "type=tmpfs does not know "; break;
+        }
+        return fail_unsupported(err, l, what, s, name);
+    }
     bool flag = keys[k].at == AT(ro) || keys[k].at == AT(rw) || keys[k].at == AT(required);
     if (!flag && (!eq || eq + 1 == s + n))
         return fail_unsupported(err, l, "there is no value behind ", s, name);

@@ -351,7 +351,7 @@ static int fetch_path(cay__reg *r, const cay_call *call, const char *path, const
         return cay_fail(err, CAY_ETOOBIG, "the name is too long");
     for (int hop = 0; hop <= HOPS;) {
         CAY_TRY(check_url(t, url, &own, err));
-        CAY_TRY(send_request(t, call, url, own ? r->token : NULL, more, max, err));
+        CAY_TRY(send_request(t, call, url, CAY_IF(own, r->token), more, max, err));
         if (t->status == 401 && own && !asked) {
             asked = true;
             CAY_TRY(log_in(r, call, &t->challenge, err));
@@ -412,7 +412,7 @@ int cay__reg_blob(cay__reg *r, const cay_call *call, const char *digest, uint64_
     trip t = { .fn = fn, .arg = arg, .whole = whole };
     snprintf(path, sizeof path, "/v2/%s/blobs/%s", r->name.path, digest);
     snprintf(range, sizeof range, "Range: bytes=%llu-", (unsigned long long)from);
-    CAY_TRY(fetch_path(r, call, path, from ? range : NULL, max, &t, err));
+    CAY_TRY(fetch_path(r, call, path, CAY_IF(from, range), max, &t, err));
     if (t.want)
         return 0;
     return fail_status(r, &t, digest, err);

@@ -88,9 +88,11 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
         } else { /* a new one begins */
             if (now.kind > best.kind)
                 best = now;
-            now = (cay__challenge){ .kind = !strcasecmp(word, "bearer")  ? CAY__AUTH_BEARER
-                                            : !strcasecmp(word, "basic") ? CAY__AUTH_BASIC
-                                                                         : CAY__AUTH_NONE };
+            now = (cay__challenge){ .kind = CAY__AUTH_NONE };
+            if (!strcasecmp(word, "bearer"))
+                now.kind = CAY__AUTH_BEARER;
+            else if (!strcasecmp(word, "basic"))
+                now.kind = CAY__AUTH_BASIC;
         }
     }
     if (now.kind > best.kind)

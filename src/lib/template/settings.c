@@ -43,7 +43,7 @@ static int choice_bad(const char *name, const char *value, const json_t *choices
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)choices, key, v)
-        cay__buf_fmt(&known, "%s%s", known.len ? ", " : "", key);
+        cay__buf_fmt(&known, "%s%s", CAY_TEXT_IF(known.len, ", "), key);
     return cay_fail_why(err, CAY_EINVAL, "setting_invalid",
                         "setting %.32s: \"%.60s\" is none of its values: %s", name, value,
                         known.data);
@@ -56,11 +56,11 @@ static int given_ok(const json_t *settings, const cay_pair *p, cay_err *err)
     const char *key, *value = CAY_OR(p->value, "");
     json_t *v;
     json_object_foreach((json_t *)settings, key, v)
-        cay__buf_fmt(&known, "%s%s", known.len ? ", " : "", key);
+        cay__buf_fmt(&known, "%s%s", CAY_TEXT_IF(known.len, ", "), key);
     if (!s)
         return cay_fail_why(err, CAY_EINVAL, "setting_unknown", "setting %.60s: %s%s", p->key,
                             known.len ? "the template has others: " : "the template has none",
-                            known.len ? known.data : "");
+                            CAY_TEXT_IF(known.len, known.data));
     if (choices && !json_object_get(choices, value))
         return choice_bad(p->key, value, choices, err);
     if (!cay__setting_value_ok(value))

@@ -113,7 +113,7 @@ static int resolve_ref(cay_client *client, const char *tenant, const char *ref,
     if (n > 1)
         return cay_fail_why(err, CAY_EINVAL, "template_ambiguous",
                             "%.40s fits several templates: %s, %s%s; give more of the id", ref,
-                            ids[0], ids[1], n > 2 ? ", …" : "");
+                            ids[0], ids[1], CAY_TEXT_IF(n > 2, ", …"));
     cay__str_copy(id, CAY_ID_LEN + 1, ids[0]);
     return 0;
 }
@@ -476,8 +476,10 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
     if (rc == 0)
         rc = cay__json_object("record: spec", snap->row.spec, &behind, err);
     cay__id_make(id, 't');
-    cay__str_join(source, sizeof source,
-                  ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
+    if (ours)
+        cay__str_join(source, sizeof source, "sandbox:", snap->row.sandbox, NULL);
+    else
+        cay__str_join(source, sizeof source, "snapshot:", snap->row.id, NULL);
     cay_template_row row = { .size = sizeof row,
                              .id = id,
                              .tenant = CAY_OR(spec.tenant, snap->row.tenant),

@@ -46,7 +46,7 @@ static int read_registry(cay__tconf *c, char **save, unsigned line, cay_err *err
 
 static int read_alias(cay__tconf *c, char **save, unsigned line, cay_err *err)
 {
-    char *name = strtok_r(NULL, " \t", save), *ref = name ? strtok_r(NULL, " \t", save) : NULL,
+    char *name = strtok_r(NULL, " \t", save), *ref = CAY_IF(name, strtok_r(NULL, " \t", save)),
          clean[CAY_TEMPLATE_NAME + 1];
     if (!ref)
         return fail_invalid(line, "alias NAME REF", err);

@@ -133,8 +133,12 @@ static int pack_layer(work *k, bool raw, int fd, cay_err *err)
     cay__layer_done done = { 0 };
     CAY_TRY(cay__layer_template(k->client->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
     for (size_t i = 0; i <= k->at + 1; i++) {
-        cay__str_join(words[i], sizeof words[i],
-                      i <= k->at ? "a=" : "top=", i ? k->t->layers[i - 1] : base, NULL);
+        const char *key = "a=", *layer = base;
+        if (i > k->at)
+            key = "top=";
+        if (i)
+            layer = k->t->layers[i - 1];
+        cay__str_join(words[i], sizeof words[i], key, layer, NULL);
         args[n++] = words[i];
     }
     if (raw)
@@ -227,7 +231,7 @@ static json_t *env_of(const json_t *env)
     const char *key;
     json_t *v, *list = json_array();
     json_object_foreach((json_t *)env, key, v) json_array_append_new(
-        list, json_sprintf("%s=%s", key, json_string_value(v) ? json_string_value(v) : ""));
+        list, json_sprintf("%s=%s", key, CAY_TEXT_IF(json_string_value(v), json_string_value(v))));
     return list;
 }
 
@@ -338,10 +342,15 @@ static int write_image(work *k, cay_err *err)
 /* The file appears when it is whole. */
 static int to_path(work *k, cay_err *err)
 {
-    const char *path = k->spec->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    CAY_AUTOFREE char *top = slash == path ? cay__strdup("/")
-                             : slash       ? strndup(path, (size_t)(slash - path))
-                                           : cay__strdup(".");
+    const char *path = k->spec->path, *slash = strrchr(path, '/'), *name = path;
+    CAY_AUTOFREE char *top = NULL;
+    if (!slash)
+        top = cay__strdup(".");
+    else {
+        name = slash + 1;
+        top =
+            strndup(path, CAY_MAX((size_t)(slash - path), (size_t)1)); /* "/", or what is before */
+    }
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%.200s: name a file", path);
     CAY_AUTOFD dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -15,7 +15,7 @@ int cay__tfile_bad(const cay__tfile *f, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return cay_fail_why(f->err, CAY_EINVAL, "template_file_invalid", "%.40s: %s%s%s", f->what,
-                        f->at, *f->at ? ": " : "", text);
+                        f->at, CAY_TEXT_IF(*f->at, ": "), text);
 }
 
 void cay__tfile_at(cay__tfile *f, const char *fmt, ...)

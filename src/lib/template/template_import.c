@@ -485,10 +485,12 @@ static int import_template(origin *o, cay_template **out, cay_err *err)
 {
     CAY_TRY(open_path(o, err));
     const struct kind *k = kind_of(o);
-    snprintf(o->source, sizeof o->source, "%s:%.200s",
-             k->has        ? k->name
-             : o->dir >= 0 ? "dir"
-                           : "tar",
+    const char *kind = "tar";
+    if (k->has)
+        kind = k->name;
+    else if (o->dir >= 0)
+        kind = "dir";
+    snprintf(o->source, sizeof o->source, "%s:%.200s", kind,
              CAY_OR(o->spec->source, o->spec->path));
     for (char *p = o->source; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)

@@ -125,8 +125,8 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     bool hub = !strcmp(out->host, "docker.io") || !strcmp(out->host, "index.docker.io");
     if (hub)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
-    if (!cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "",
-                       rest, NULL))
+    if (!cay__str_join(out->path, sizeof out->path,
+                       CAY_TEXT_IF(hub && !strchr(rest, '/'), "library/"), rest, NULL))
         return fail_invalid(ref, "a name has at most 255 bytes", err);
     return 0;
 }
@@ -137,8 +137,8 @@ void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1])
     bool hub = !strcmp(host, "docker.io");
     if (hub && cay__str_starts(path, "library/"))
         path += 8;
-    if (!cay__str_join(out, CAY_TEMPLATE_NAME + 1, hub ? "" : host, hub ? "" : "/", path,
-                       *n->digest ? "@" : ":", cay__text_or(n->digest, n->tag), NULL))
+    if (!cay__str_join(out, CAY_TEMPLATE_NAME + 1, CAY_TEXT_IF(!hub, host), CAY_TEXT_IF(!hub, "/"),
+                       path, *n->digest ? "@" : ":", cay__text_or(n->digest, n->tag), NULL))
         *out = 0;
 }
 

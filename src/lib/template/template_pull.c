@@ -55,7 +55,7 @@ typedef struct pulling {
 /* For each tenant its own: what one has fetched is no proof that another could. */
 static void part_name(const pulling *p, const char *digest, bool whole, char out[BLOB_NAME])
 {
-    snprintf(out, BLOB_NAME, "%.64s-%.16s%s", digest + 7, p->whose, whole ? "" : ".part");
+    snprintf(out, BLOB_NAME, "%.64s-%.16s%s", digest + 7, p->whose, CAY_TEXT_IF(!whole, ".part"));
 }
 
 typedef struct blob {
@@ -166,11 +166,8 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
         if (rc == 0 && b.have < want->size)
             rc = cay_fail_why(&e, CAY_EUPSTREAM, "net_cut", "a blob ends after %llu of %llu bytes",
                               (unsigned long long)b.have, (unsigned long long)want->size);
-        if (rc < 0 && (!try_again(&e) || (tries >= TRIES && b.have <= had) || tries > 100)) {
-            if (err)
-                *err = e;
-            return rc;
-        }
+        if (rc < 0 && (!try_again(&e) || (tries >= TRIES && b.have <= had) || tries > 100))
+            return cay__err_pass(rc, &e, err);
     }
     CAY_TRY(check_sum(&b, part, err));
     CAY_FAULT("pull.checked");

@@ -144,9 +144,7 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
 /* What it says, within a minute and the call's time. */
 static int read_helper(int out, const cay_call *call, cay__buf *text, cay_err *err)
 {
-    cay_call mine = { .size = offsetof(cay_call, trace), .cancel_fd = call ? call->cancel_fd : 0 };
-    mine.deadline_ms = CAY_MIN(cay__now_ms() + HELPER_MS,
-                               call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+    cay_call mine = cay__call_within(call, HELPER_MS);
     for (;;) {
         char *room = cay__buf_room(text, 4096);
         CAY_TRY(cay__call_wait(&mine, out, POLLIN, "credential helper", err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox that is a container: made, found again, taken away. */
-#include "snapshot.h"
+#include "box.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -91,7 +91,7 @@ void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
     char container[72] = "";
     cay__docker_noted(b, container,
                       sizeof container); /* each time: undo puts another one in its place */
-    cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-",
+    cay__buf_fmt(path, "/containers/%s%s%s", CAY_TEXT_IF(!*container, "cay-"),
                  cay__text_or(container, b->id), rest);
 }
 
@@ -374,9 +374,7 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
     if (rc == CAY_ENOTSUP && choose && !far && !c->files.ngrants &&
         cay_err_is(&why, CAY_REASON_ENGINE_REMOTE))
         rc = create_container(d, call, id, spec, true, box, &why);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 /* A stopped one begins a new life on its files, with new deadlines. */

@@ -44,9 +44,9 @@ static int find_source(const char *path, source *s, cay_err *err)
     if (!dir)
         slash[slash == real] = 0;
     cay__str_copy(s->dir, sizeof s->dir, real);
-    CAY_AUTOFD at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-               fd = at < 0 ? -1
-                           : openat(at, s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    CAY_AUTOFD at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+    if (at >= 0)
+        fd = openat(at, s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return not_there(path, err);
     if (st.st_size > FILE_MAX)
@@ -139,12 +139,14 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
         const cay__twig *w = &t->twigs[i];
         if (!*w->path)
             continue;
-        *m = (cay__member){ .type = w->type == 'f'   ? '0'
-                                    : w->type == 'd' ? '5'
-                                                     : '2',
-                            .mode = w->mode,
-                            .size = w->type == 'f' ? w->size : 0 };
-        if (!cay__str_join(m->name, sizeof m->name, w->path, w->type == 'd' ? "/" : "", NULL) ||
+        *m = (cay__member){ .type = '2', .mode = w->mode };
+        if (w->type == 'f') {
+            m->type = '0';
+            m->size = w->size;
+        } else if (w->type == 'd')
+            m->type = '5';
+        if (!cay__str_join(m->name, sizeof m->name, w->path, CAY_TEXT_IF(w->type == 'd', "/"),
+                           NULL) ||
             !cay__str_copy(m->target, sizeof m->target, CAY_OR(w->target, "")))
             return cay_fail_why(err, CAY_EINVAL, "build_context",
                                 "%.200s is longer than a tar can tell", w->path);
@@ -179,7 +181,7 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", s->dir);
     ssize_t n = cay__fd_read_file(at, IGNORE, own, FILE_MAX);
     bool some = n > 0 && with_own(own, s, &rules) == 0;
-    CAY_TRY(cay__tree_dir(&tree, at, some ? rules.data : NULL, some ? rules.len : 0, call, err));
+    CAY_TRY(cay__tree_dir(&tree, at, CAY_IF(some, rules.data), some ? rules.len : 0, call, err));
     CAY_AUTOFD fd = openat(d->boxes, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     int rc;
     if (fd < 0)
@@ -306,8 +308,8 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
     }
     if (*status) {
         CAY_AUTOBUF text = CAY__BUF(1024);
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "",
-                     bar);
+        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, CAY_TEXT_IF(*id, ": "), status,
+                     CAY_TEXT_IF(*bar, " "), bar);
         cay__docker_making(b->c, "pull", text.data, text.len, *bar != 0);
     }
     return 0;
@@ -362,9 +364,7 @@ static int run_build(cay__docker *d, const cay_call *call, const cay__docker_opt
     if (rc < 0 &&
         cay_err_is(&why, CAY_REASON_ENGINE_REFUSED)) /* what it says of the file before it begins */
         return fail_build(&b, why.msg, err);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_options *o,

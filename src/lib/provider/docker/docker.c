@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's tables, and what concerns all of its sandboxes. */
-#include "snapshot.h"
+#include "box.h"
 #include <base/fd.h>
 #include <base/path.h>
 #include <base/str.h>
@@ -180,8 +180,9 @@ static int docker_state(void *box, cay_json **out, cay_err *err)
     (void)err;
     char container[72] = "";
     cay__docker_noted(b, container, sizeof container);
-    *out = json_pack("{s:s,s:s,s:s}", "transport", b->walls.far ? "engine" : "socket", "container",
-                     container, "engine", b->d->engine ? cay__engine_path(b->d->engine) : "");
+    *out =
+        json_pack("{s:s,s:s,s:s}", "transport", b->walls.far ? "engine" : "socket", "container",
+                  container, "engine", CAY_TEXT_IF(b->d->engine, cay__engine_path(b->d->engine)));
     return 0;
 }
 

@@ -106,11 +106,12 @@ static int unreachable_tcp(const cay__engine *e, const cay_err *why, cay_err *er
                           "ca.pem, cert.pem and key.pem in %.60s",
                           e->where.path, why->msg, e->where.certs);
     else
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down",
-                          "the engine at %.60s does not answer: %.100s; is it running, and does "
-                          "it listen there%s?",
-                          e->where.path, why->msg,
-                          *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
+        rc = cay_fail_why(
+            err, CAY_EUPSTREAM, "engine_down",
+            "the engine at %.60s does not answer: %.100s; is it running, and does "
+            "it listen there%s?",
+            e->where.path, why->msg,
+            CAY_TEXT_IF(!*e->where.certs, " without TLS (else set DOCKER_TLS_VERIFY=1)"));
     if (err) {
         if (tls)
             err->retry = CAY_RETRY_NO;
@@ -160,11 +161,8 @@ static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q,
             return unreachable_tcp(e, &why, err);
         return fail_unreachable(e, err);
     }
-    if (rc < 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &why, err);
     int status = cay__answer_head(a)->status;
     if ((status < 200 || status >= 300) && status != 304 && status != 101) {
         rc = read_error(a, call, err);
@@ -199,7 +197,7 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
                             "the request to the engine is too long");
     cay__ask q = {
-        .method = method, .target = target, .body = text, .len = text ? strlen(text) : 0
+        .method = method, .target = target, .body = text, .len = strlen(CAY_OR(text, ""))
     };
     CAY_TRY(send_request(e, call, &q, &a, err));
     int rc = take_json(a, call, out, err);
@@ -370,7 +368,7 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
                    .fd = body_fd,
                    .from_fd = body_fd >= 0,
                    .len = (size_t)body_len,
-                   .type = body_fd >= 0 ? "application/x-tar" : NULL };
+                   .type = CAY_IF(body_fd >= 0, "application/x-tar") };
     CAY_TRY(send_request(e, call, &q, &a, err));
     int rc = read_lines(a, call, fn, arg, err);
     cay__answer_end(a);
@@ -419,7 +417,7 @@ int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, 
                    .target = target.data,
                    .fields = "Connection: Upgrade\r\nUpgrade: tcp\r\n",
                    .body = text,
-                   .len = text ? strlen(text) : 0,
+                   .len = strlen(CAY_OR(text, "")),
                    .upgrade = true };
     CAY_TRY(send_request(e, call, &q, &a, err));
     if (cay__answer_head(a)->status != 101) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The image of a request: what the engine has, or what it pulls, if it is one for this machine. */
 #include "docker.h"
-#include "snapshot.h"
+#include "box.h"
 #include <base/str.h>
 #include <cay/access.h>
 #include <fnmatch.h>
@@ -93,8 +93,8 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
     if (*status) {
         CAY_AUTOBUF text = CAY__BUF(1024);
         const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "",
-                     bar);
+        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, CAY_TEXT_IF(*id, ": "), status,
+                     CAY_TEXT_IF(*bar, " "), bar);
         cay__docker_making(p->c, "pull", text.data, text.len, *bar != 0);
     }
     return 0;

@@ -141,10 +141,11 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
                              .pid = v.pid,
                              .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m),
                              .idle_ms = m.idle_ms,
-                             .path = "",
-                             .network = !*b->walls.network                  ? NULL
-                                        : !strcmp(b->walls.network, "none") ? "off"
-                                                                            : "all" };
+                             .path = "" };
+    if (!strcmp(b->walls.network, "none"))
+        out->network = "off";
+    else if (*b->walls.network)
+        out->network = "all";
     if (b->walls.far)
         out->pid = 0;
     if (b->walls.far && v.state == CAY_RUNNING)
@@ -244,10 +245,7 @@ int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err 
         json_decref(v.all);
         CAY_AUTOBUF path = CAY__BUF(256);
         cay__docker_at(b, &path, "/wait?condition=not-running");
-        cay_call part = { .cancel_fd = call ? call->cancel_fd : 0 };
-        part.size = offsetof(cay_call, trace);
-        part.deadline_ms = CAY_MIN(cay__now_ms() + ASK_MS,
-                                   call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+        cay_call part = cay__call_within(call, ASK_MS);
         rc = cay__engine_ask(b->d->engine, &part, "POST", path.data, NULL, NULL, err);
         if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EUPSTREAM && rc != CAY_ETIMEOUT)
             return rc;

@@ -7,7 +7,7 @@
  * localhost/cay-WORD:NAME, WORD from docker/owner, and carries our labels: gc finds one whose layer
  * is gone.
  */
-#include "snapshot.h"
+#include "box.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>

@@ -53,13 +53,15 @@ static int check_walls(const cay_create *c, const cay__docker_options *o,
     cay__docker_walls_of(o, &walls);
     size_t n = cay__docker_layers(engine, &walls, rows, CAY_LEN(rows));
     cay_level level = cay__docker_level(engine, &walls), whole = cay__docker_level(engine, NULL);
+    const char *what = "engine", *remedy = "run it rootless, or use provider native";
+    if (level < whole) {
+        what = "request";
+        remedy = "leave options cap_add and seccomp out";
+    }
     if (c->isolation.min_level > (int)level)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
-                            "this %s gives level %d (%s) and %d was asked for; %s",
-                            level < whole ? "request" : "engine", (int)level, cay_level_name(level),
-                            c->isolation.min_level,
-                            level < whole ? "leave options cap_add and seccomp out"
-                                          : "run it rootless, or use provider native");
+                            "this %s gives level %d (%s) and %d was asked for; %s", what,
+                            (int)level, cay_level_name(level), c->isolation.min_level, remedy);
     for (size_t k = 0; c->isolation.require && c->isolation.require[k]; k++) {
         size_t i = 0;
         while (i < n && strcmp(rows[i].name, c->isolation.require[k]) != 0)
@@ -153,7 +155,7 @@ static int add_ports(json_t *top, json_t *host, const char *list, cay_err *err)
         json_object_set_new(exposed, key, json_object());
         json_object_set_new(
             bound, key,
-            json_pack("[{s:s,s:s}]", "HostIp", "127.0.0.1", "HostPort", outside ? num : ""));
+            json_pack("[{s:s,s:s}]", "HostIp", "127.0.0.1", "HostPort", CAY_TEXT_IF(outside, num)));
     }
     return 0;
 }
@@ -367,7 +369,7 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     CAY_AUTOJSON *top =
         json_pack("{s:s,s:[s],s:[s],s:s,s:s,s:s,s:s,s:o,s:o}", "Image", image->id, "Entrypoint",
                   "/.cay/pid1", "Cmd", at->id, "User", "0:0", "WorkingDir", "/", "Hostname",
-                  is_given(c->hostname) ? c->hostname : "cay", "StopSignal", "SIGTERM", "Labels",
+                  cay__text_or(c->hostname, "cay"), "StopSignal", "SIGTERM", "Labels",
                   build_labels(c, at), "HostConfig", host);
     if (!top)
         return cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
@@ -380,7 +382,7 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     if (o->runtime)
         json_object_set_new(host, "Runtime", json_string(o->runtime));
     if (o->read_only || o->mounts)
-        add_tmpfs(host, o, is_given(c->process.workdir) ? c->process.workdir : USUAL_WORKDIR);
+        add_tmpfs(host, o, cay__text_or(c->process.workdir, USUAL_WORKDIR));
     if (o->publish)
         CAY_TRY(add_ports(top, host, o->publish, err));
     CAY_TRY(add_mounts(host, c, o, at, err));
@@ -417,7 +419,7 @@ int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image,
     char buf[192];
     const cay_create *c = spec->create;
     const char *user = default_user(c, image->config, buf, sizeof buf),
-               *workdir = is_given(c->process.workdir) ? c->process.workdir : USUAL_WORKDIR;
+               *workdir = cay__text_or(c->process.workdir, USUAL_WORKDIR);
     json_t *v, *env = json_object_get(image->config, "Env");
     size_t i;
     cay__buf_add(b, user, strlen(user) + 1);

@@ -116,7 +116,7 @@ static int ask_list(cay__docker *d, const cay_call *call, const char *id, json_t
     char filter[200];
     int n = snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"", d->owner);
     snprintf(filter + n, sizeof filter - (size_t)n, "%s%s%s]}",
-             id ? ",\"" CAY__DOCKER_SANDBOX "=" : "", CAY_OR(id, ""), id ? "\"" : "");
+             CAY_TEXT_IF(id, ",\"" CAY__DOCKER_SANDBOX "="), CAY_OR(id, ""), CAY_TEXT_IF(id, "\""));
     cay__buf_str(&path, "/volumes?filters=");
     cay__engine_encode(&path, filter);
     return cay__engine_ask(d->engine, call, "GET", path.data, NULL, out, NULL);

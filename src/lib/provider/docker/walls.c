@@ -57,8 +57,8 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 {
     *out = (cay__docker_walls){ 0 };
     /* More than fits is still more: the list is cut, and what was opened stays opened. */
-    snprintf(out->caps, sizeof out->caps, "%s%s%s", o->mounts ? "SYS_ADMIN" : "",
-             o->mounts && o->cap_add ? "," : "", CAY_OR(o->cap_add, ""));
+    snprintf(out->caps, sizeof out->caps, "%s%s%s", CAY_TEXT_IF(o->mounts, "SYS_ADMIN"),
+             CAY_TEXT_IF(o->mounts && o->cap_add, ","), CAY_OR(o->cap_add, ""));
     snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
     snprintf(out->network, sizeof out->network, "%s", o->network);
     describe_walls(out);

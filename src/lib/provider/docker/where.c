@@ -53,10 +53,13 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
     if (!*rest || *rest == ':' || (*end && strcmp(end, "/") != 0) || (size_t)(end - rest) > 90)
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: give tcp://HOST:PORT",
                             url);
-    snprintf(w->url, sizeof w->url, "%s://%.*s%s", tls ? "https" : "http", (int)(end - rest), rest,
-             colon ? ""
-             : tls ? ":2376"
-                   : ":2375");
+    const char *scheme = "http", *port = ":2375";
+    if (tls) {
+        scheme = "https";
+        port = ":2376";
+    }
+    snprintf(w->url, sizeof w->url, "%s://%.*s%s", scheme, (int)(end - rest), rest,
+             CAY_TEXT_IF(!colon, port));
     cay__str_copy(w->path, sizeof w->path, url);
     w->tcp = true;
     w->far = !cay__http_is_loopback(w->url);

@@ -166,9 +166,7 @@ int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err)
         cay__nbox_release(b);
         return 0;
     }
-    if (err)
-        *err = e;
-    return rc;
+    return cay__err_pass(rc, &e, err);
 }
 
 int cay__nbox_stop(void *box, const cay_call *call, cay_err *err)
@@ -181,9 +179,7 @@ int cay__nbox_stop(void *box, const cay_call *call, cay_err *err)
     int rc = ask_box(b->n, call, CAY_MSG_STOP, b->id, 0, 0, &r, &e);
     if (rc == CAY_ENOENT) /* asked twice because the first answer was lost, or it ended by itself */
         return 0;
-    if (rc < 0 && err)
-        *err = e;
-    return rc;
+    return cay__err_pass(rc, &e, err);
 }
 
 int cay__nbox_pause(void *box, const cay_call *call, cay_err *err)
@@ -247,11 +243,8 @@ int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *e
         *state = CAY_STOPPED;
         return 0;
     }
-    if (rc < 0) {
-        if (err)
-            *err = e;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &e, err);
     *state = (cay_state)r.box.state;
     return 0;
 }

@@ -151,9 +151,9 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
     size_t want = body_of(awaited);
     bool own = out->tail && out->tail_cap >= sizeof spill;
     cay_msg head = { 0 };
-    struct iovec io[3] = { { &head, sizeof head },
-                           { out->bytes, want },
-                           { own ? out->tail : spill, own ? out->tail_cap : sizeof spill } };
+    struct iovec io[3] = { { &head, sizeof head }, { out->bytes, want }, { spill, sizeof spill } };
+    if (own)
+        io[2] = (struct iovec){ out->tail, out->tail_cap };
     struct msghdr m = { .msg_iov = io, .msg_iovlen = 3 };
     union {
         char room[CMSG_SPACE(sizeof(int))];

@@ -101,7 +101,7 @@ static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
                      clone_answer *a, cay_err *err)
 {
     const char *argv[] = { "cay-clone", b->id, spec->layer,
-                           spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
+                           CAY_IF(spec->how == CAY_SNAP_STOP, "--stop"), NULL };
     CAY_AUTOFD keeper = -1, user = -1, in = -1, out = -1;
     int fds[2], pid;
     if (cay__hand_there(b->n->home_fd))

@@ -4,8 +4,6 @@
 #include "box.h"
 #include "disk.h"
 #include "root_helper.h"
-#include "quota.h"
-#include "throttle.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/fault.h>
@@ -262,6 +260,103 @@ static bool can_wait(const cay__native *n, const cay_box_spec *spec, const fdset
            !(n->hello.features & CAY_FEAT_QUOTA);
 }
 
+static int check_request(const cay__native *n, const cay_box_spec *spec, bool image, cay_err *err)
+{
+    const cay_create *c = spec->create;
+    bool single = n->hello.mode == CAY_MODE_SINGLE;
+    CAY_TRY(cay__native_require(&n->hello, c->isolation.min_level, c->isolation.require, err));
+    if (c->from.template_ && strcmp(c->from.template_, "host") && !image)
+        return cay_fail_why(err, CAY_ENOENT, "template_unknown",
+                            "no template %s here; use host, or --root DIR", c->from.template_);
+    if (image && single)
+        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
+                            "template %.60s has files of several users: add a range for you in "
+                            "/etc/subuid and /etc/subgid, or run as root",
+                            CAY_OR(spec->template_name, "image"));
+    if (c->isolation.sudo && single)
+        return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
+                            "sudo: without a range in /etc/subuid a sandbox has one user and "
+                            "nobody to become; add a range");
+    return 0;
+}
+
+static int fill_request(cay__native *n, const char *id, const cay_box_spec *spec, bool kept,
+                        cay_m_create *m, fdset *fds, cay__buf *tail, cay_err *err)
+{
+    const cay_create *c = spec->create;
+    bool image = c->from.template_ && !strcmp(c->from.template_, "image");
+    CAY_TRY(check_request(n, spec, image, err));
+    cay__str_copy(m->id, sizeof m->id, id);
+    m->flags = CAY_FLAG_IF(c->life.ephemeral, CAY_CREATE_EPHEMERAL) |
+               CAY_FLAG_IF(c->isolation.no_pin, CAY_CREATE_NO_PIN) |
+               CAY_FLAG_IF(c->life.durable, CAY_CREATE_DURABLE) |
+               CAY_FLAG_IF(kept, CAY_CREATE_KEPT) | CAY_FLAG_IF(image, CAY_CREATE_IMAGE) |
+               CAY_FLAG_IF(c->life.on_expiry == CAY_EXPIRE_PAUSE, CAY_CREATE_PAUSE);
+    fill_limits(m, c->limits);
+    if ((m->io_read != CAY_UNLIMITED || m->io_write != CAY_UNLIMITED) &&
+        (n->hello.features & CAY_FEAT_IO))
+        CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m->io_disk, err));
+    if ((n->hello.features & CAY_FEAT_QUOTA) && m->disk != CAY_UNLIMITED)
+        m->flags |= CAY_CREATE_QUOTA;
+    m->ttl_ms = c->life.ttl_ms;
+    m->idle_ms = c->life.idle_ms;
+    CAY_TRY(fill_fds(n, fds, m, spec, err));
+    const char *user = default_user(n, c);
+    CAY_TRY(check_user(n, user, m, err));
+    CAY_TRY(fill_tail(tail, spec, user, err));
+    if (c->from.root)
+        return 0;
+    if (image)
+        return cay__image_layer(n->home_fd, m->layer, sizeof m->layer, err);
+    return cay__host_layer(n->home_fd, m->layer, sizeof m->layer, err);
+}
+
+static cay__nbox *new_box(cay__native *n, const char *id, const cay_create *c)
+{
+    cay__nbox *b = cay__nbox_new(n, id);
+    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->process.user, ""));
+    return b;
+}
+
+/* One that ran before still has its former policy: what the request says takes its place, nothing
+ * means off. */
+static int set_policy(cay__nbox *b, const cay_call *call, const char *net, bool kept, cay_err *err)
+{
+    uint64_t revision = 0;
+    if (kept && !net) {
+        CAY_TRY(cay__nbox_policy_get(b, call, NULL, NULL, &revision, err));
+        if (revision)
+            net = "cay-net 1\nmode off\n";
+    }
+    if (!net)
+        return 0;
+    return cay__nbox_policy(b, call, net, strlen(net), &revision, err);
+}
+
+static int finish_create(cay__nbox *b, const cay_call *call, const cay_box_spec *spec,
+                         const cay_m_create *m, bool kept, cay_err *err)
+{
+    const cay_create *c = spec->create;
+    cay__native *n = b->n;
+    const char *net = NULL; /* that did not go along with the request */
+    if (!(m->flags & CAY_CREATE_NET))
+        net = c->net.policy;
+    if (n->hello.features & CAY_FEAT_QUOTA)
+        CAY_TRY(cay__quota_set(n->home_fd, b->id, m->disk, m->inodes, err));
+    CAY_TRY(set_policy(b, call, net, kept, err));
+    if (spec->nservices && c->net.policy && !spec->services_wait)
+        return cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
+    return 0;
+}
+
+static void undo_create(cay__nbox *b, bool kept)
+{
+    if (kept)
+        cay__nbox_stop(b, NULL, NULL);
+    if (kept || cay__nbox_destroy(b, NULL, NULL) < 0)
+        cay__nbox_release(b);
+}
+
 int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_box_spec *spec,
                      bool kept, cay__nbox **out, cay_err *err)
 {
@@ -270,47 +365,9 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     __attribute__((cleanup(fdset_close))) fdset fds = { .n = 0 };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(cay__native_meet(n, call, err));
-    CAY_TRY(cay__native_require(&n->hello, c->isolation.min_level, c->isolation.require, err));
-    bool image = c->from.template_ && !strcmp(c->from.template_, "image");
-    if (c->from.template_ && strcmp(c->from.template_, "host") && !image)
-        return cay_fail_why(err, CAY_ENOENT, "template_unknown",
-                            "no template %s here; use host, or --root DIR", c->from.template_);
-    if (image && n->hello.mode == CAY_MODE_SINGLE)
-        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
-                            "template %.60s has files of several users: add a range for you in "
-                            "/etc/subuid and /etc/subgid, or run as root",
-                            CAY_OR(spec->template_name, "image"));
-    cay__str_copy(m.id, sizeof m.id, id);
-    m.flags = (c->life.ephemeral ? CAY_CREATE_EPHEMERAL : 0) |
-              (c->isolation.no_pin ? CAY_CREATE_NO_PIN : 0) |
-              (c->life.durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
-              (image ? CAY_CREATE_IMAGE : 0) |
-              (c->life.on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
-    fill_limits(&m, c->limits);
-    if ((m.io_read != CAY_UNLIMITED || m.io_write != CAY_UNLIMITED) &&
-        (n->hello.features & CAY_FEAT_IO))
-        CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m.io_disk, err));
-    if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
-        m.flags |= CAY_CREATE_QUOTA;
-    m.ttl_ms = c->life.ttl_ms;
-    m.idle_ms = c->life.idle_ms;
-    CAY_TRY(fill_fds(n, &fds, &m, spec, err));
-    if (c->isolation.sudo && n->hello.mode == CAY_MODE_SINGLE)
-        return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
-                            "sudo: without a range in /etc/subuid a sandbox has one user and "
-                            "nobody to become; add a range");
-    const char *user = default_user(n, c);
-    CAY_TRY(check_user(n, user, &m, err));
-    CAY_TRY(fill_tail(&tail, spec, user, err));
-    if (!c->from.root) {
-        if (image)
-            CAY_TRY(cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err));
-        else
-            CAY_TRY(cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
-    }
+    CAY_TRY(fill_request(n, id, spec, kept, &m, &fds, &tail, err));
     if (can_wait(n, spec, &fds)) {
-        *out = cay__nbox_new(n, id);
-        cay__str_copy((*out)->user, sizeof(*out)->user, CAY_OR(c->process.user, ""));
+        *out = new_box(n, id, c);
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
@@ -325,7 +382,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         m.flags |= CAY_CREATE_NET;
     }
     cay__link_ask ask = { CAY_MSG_CREATE, &m,      sizeof m, tail.data,
-                          tail.len,       fds.fds, fds.n,    together ? CAY_MSG_NET : 0 };
+                          tail.len,       fds.fds, fds.n,    CAY_FLAG_IF(together, CAY_MSG_NET) };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int rc;
@@ -335,31 +392,16 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         rc = cay__link_call(&n->link, call, &ask, &r, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
-    cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
-    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->process.user, ""));
+    cay__nbox *b = new_box(n, id, c); /* it may be there, and its policy refused */
     CAY_FAULT("client.create.answered");
     if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
         cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
     if (sock >= 0 && c->life.ephemeral)
         cay__nbox_own(b, CAY_STEAL_FD(sock));
-    if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))
-        rc = cay__quota_set(n->home_fd, id, m.disk, m.inodes, err);
-    /* One that ran before still has its former policy: what the request says takes its place,
-     * nothing means off. */
-    uint64_t revision = 0;
-    const char *net = NULL;
-    if (!together)
-        net = c->net.policy;
-    if (rc == 0 && kept && !net &&
-        (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
-        net = "cay-net 1\nmode off\n";
-    if (rc == 0 && net)
-        rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
-    if (rc == 0 && spec->nservices && c->net.policy && !spec->services_wait)
-        rc = cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
+    if (rc == 0)
+        rc = finish_create(b, call, spec, &m, kept, err);
     if (rc < 0) { /* nobody has it yet */
-        if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
-            cay__nbox_release(b);
+        undo_create(b, kept);
         return rc;
     }
     *out = b;

@@ -39,11 +39,11 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
         rc = cay__native_meet(n, NULL, err);
     if (rc == 0)
         rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
-    if (rc == 0 && l.n != 1)
-        rc = cay_fail_why(
-            err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
-            l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s",
-            id_prefix, l.n);
+    if (rc == 0 && l.n == 0)
+        rc = cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no running sandbox %s", id_prefix);
+    else if (rc == 0 && l.n > 1)
+        rc = cay_fail_why(err, CAY_EINVAL, "id_ambiguous",
+                          "%s could be any of %d sandboxes: give more of the id", id_prefix, l.n);
     if (rc == 0)
         rc = cay__nbox_seen(n, &l, id_prefix, &b, err);
     if (rc < 0) {

@@ -174,13 +174,11 @@ bool cay__disk_kept(int home_fd, const char *id)
 int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt,
                    cay_err *err)
 {
-    CAY_AUTOFD dir = -1;
-    if (!ephemeral)
-        dir = box_dir(home_fd, id, true);
-    CAY_AUTOFD image =
-        ephemeral ? openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
-        : dir < 0 ? -1
-                  : openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD dir = -1, image = -1;
+    if (ephemeral)
+        image = openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    else if ((dir = box_dir(home_fd, id, true)) >= 0)
+        image = openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
     CAY_FAULT("disk.image");

@@ -13,7 +13,7 @@ int cay__nf_mkdir(cay__sessions *s, const cay_call *call, const char *path, uint
                                             .what = "make directory",
                                             .path = path,
                                             .a = mode,
-                                            .flags = parents ? CAY_SES_PARENTS : 0 },
+                                            .flags = CAY_FLAG_IF(parents, CAY_SES_PARENTS) },
                            err);
 }
 
@@ -24,7 +24,7 @@ int cay__nf_remove(cay__sessions *s, const cay_call *call, const char *path, boo
                            &(cay__ses_ask){ .op = CAY_SES_REMOVE,
                                             .what = "remove",
                                             .path = path,
-                                            .flags = recursive ? CAY_SES_RECURSIVE : 0 },
+                                            .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE) },
                            err);
 }
 
@@ -245,8 +245,8 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
                          .data = include,
                          .len = strlen(include),
                          .a = max,
-                         .flags = (uint16_t)((spec->plain ? CAY_SES_PLAIN : 0) |
-                                             (spec->ignore_case ? CAY_SES_NOCASE : 0)) },
+                         .flags = (uint16_t)(CAY_FLAG_IF(spec->plain, CAY_SES_PLAIN) |
+                                             CAY_FLAG_IF(spec->ignore_case, CAY_SES_NOCASE)) },
         (walker){ .match = fn, .arg = arg, .left = max }, take_match, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
@@ -259,9 +259,10 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
 int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool follow,
                  cay_stat *out, cay_err *err)
 {
-    cay__ses_ask ask = {
-        .op = CAY_SES_STAT, .what = "stat", .path = path, .flags = follow ? CAY_SES_FOLLOW : 0
-    };
+    cay__ses_ask ask = { .op = CAY_SES_STAT,
+                         .what = "stat",
+                         .path = path,
+                         .flags = CAY_FLAG_IF(follow, CAY_SES_FOLLOW) };
     cay__ses_conn c;
     struct {
         cay_ses_rep rep;

@@ -92,7 +92,7 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
         int rc = send_item(&o[w], &it, err);
         int done = 0;
         if (f->done)
-            done = f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL);
+            done = f->done(i, &it, rc == 0, f->arg, CAY_IF(rc == 0, err));
         if (rc < 0)
             CAY_TRY(rc);
         else

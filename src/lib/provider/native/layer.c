@@ -349,9 +349,7 @@ static int make_layer(int home_fd, const char *path, int (*fill_it)(int at, cay_
                             "make %s: the disk of the state directory is full; remove sandboxes or "
                             "free space on it",
                             path);
-    if (err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 /* `name`, unless it is there: by ourselves, or by root for a server that is not. */

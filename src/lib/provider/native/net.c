@@ -76,7 +76,9 @@ int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *l
 int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit,
                    int *out, cay_err *err)
 {
-    cay_m_net m = { .op = CAY_NET_DIAL, .port = port, .flags = implicit ? CAY_NET_IMPLICIT : 0 };
+    cay_m_net m = { .op = CAY_NET_DIAL,
+                    .port = port,
+                    .flags = CAY_FLAG_IF(implicit, CAY_NET_IMPLICIT) };
     CAY_AUTOFD fd = -1;
     cay__reply r = { .fd = &fd };
     if (!cay__str_copy(m.name, sizeof m.name, host))

@@ -67,8 +67,10 @@ size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
     size_t n = 0;
     for (size_t i = 0; i < CAY_LEN(table) && n < max; i++) {
         bool on = !table[i].bit || (h->features & table[i].bit);
-        out[n++] = (cay_wall){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why,
-                               on ? "" : table[i].remedy };
+        if (on)
+            out[n++] = (cay_wall){ table[i].name, "on", "", "" };
+        else
+            out[n++] = (cay_wall){ table[i].name, table[i].absent, table[i].why, table[i].remedy };
         if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_NAT))
             out[n - 1] =
                 (cay_wall){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
@@ -119,8 +121,8 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
                 hit = &l[i];
         if (hit && !strcmp(hit->state, "on"))
             continue;
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s (%s)", at ? ", " : "", *require,
-                               hit ? hit->why : "no such feature");
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s (%s)", CAY_TEXT_IF(at, ", "),
+                               *require, hit ? hit->why : "no such feature");
         at = CAY_MIN(at, sizeof text - 1);
     }
     if (at)

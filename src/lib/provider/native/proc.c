@@ -516,11 +516,8 @@ static int poll_exit(nproc *p, const cay_call *call, cay_err *err)
             return 0;
         return 1;
     }
-    if (rc < 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &why, err);
     keep_exit(p, &r.exit);
     return 0;
 }

@@ -143,9 +143,7 @@ static int op_remove_files(void *self, const cay_call *call, const char *id, cay
     int rc = cay__link_call(&n->link, call, &ask, &r, &e);
     if (rc == CAY_ENOENT || (rc == CAY_EISOLATION && !has_dir(n, id)))
         return 0;
-    if (rc < 0 && err)
-        *err = e;
-    return rc;
+    return cay__err_pass(rc, &e, err);
 }
 
 static int op_events(void *self, const char *id, int *fd, cay_err *err)

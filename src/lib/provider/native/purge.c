@@ -51,7 +51,7 @@ static int remove_plainly(const cay__native *n, const char *const *names, cay_er
 static int remove_names(const cay__native *n, const cay_call *call, const char *const *names,
                         cay_err *err)
 {
-    cay__layer_at at = { n->home, n->libexec[0] ? n->libexec : NULL };
+    cay__layer_at at = { n->home, CAY_IF(n->libexec[0], n->libexec) };
     cay__layer_ask q = { .verb = "purge", .args = names };
     cay_err why = CAY_ERR_INIT;
     while (names[q.nargs])
@@ -59,9 +59,7 @@ static int remove_names(const cay__native *n, const cay_call *call, const char *
     int rc = cay__layer_run(&at, call, &q, NULL, &why);
     if (rc == CAY_EISOLATION && cay_err_is(&why, CAY_REASON_NAMESPACES_REFUSED))
         return remove_plainly(n, names, err);
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 /* By the connection, so that it is the one of this directory; by a descriptor, so that it is nobody

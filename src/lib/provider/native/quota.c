@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "root_helper.h"
-#include "quota.h"
+#include "box.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

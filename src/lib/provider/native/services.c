@@ -50,7 +50,7 @@ static void build_title(const cay_service *u, char *out, size_t cap)
     size_t n = 0;
     cay__str_copy(out, cap, "");
     for (const char *const *a = u->argv; a && *a && n + 1 < cap; a++) {
-        cay__str_join(out + n, cap - n, n ? " " : "", *a, NULL);
+        cay__str_join(out + n, cap - n, CAY_TEXT_IF(n, " "), *a, NULL);
         n = strlen(out);
     }
     if (u->shell)
@@ -61,16 +61,16 @@ void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait, bool e
 {
     const cay_create *c = spec->create;
     cay_g_services head = { (uint32_t)CAY_MIN(spec->nservices, (size_t)CAY_SERVICES_MAX),
-                            (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
-                                (c->isolation.sudo ? CAY_GUF_SUDO : 0) };
+                            CAY_FLAG_IF(wait, CAY_GUF_WAIT) | CAY_FLAG_IF(each, CAY_GUF_EACH) |
+                                CAY_FLAG_IF(c->isolation.sudo, CAY_GUF_SUDO) };
     if (!head.n && !c->isolation.sudo)
         return;
     cay__buf_add(b, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
     cay__buf_add(b, &head, sizeof head);
     for (size_t i = 0; i < head.n; i++) {
         const cay_service *u = &spec->services[i];
-        cay_g_service w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
-                            .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
+        cay_g_service w = { .flags = CAY_FLAG_IF(u->shell, CAY_SPAWN_SHELL),
+                            .check_flags = CAY_FLAG_IF(u->health_shell, CAY_SPAWN_SHELL),
                             .after = after_bits(spec, u),
                             .port = u->port,
                             .tcp = u->health_tcp,

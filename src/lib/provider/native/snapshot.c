@@ -78,9 +78,7 @@ static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
         how.how = CAY_SNAP_STOP;
         return cay__nbox_clone(b, call, &how, out, err);
     }
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
@@ -102,9 +100,7 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
                 cay_err_is(&why, CAY_REASON_SNAPSHOT_UNSUPPORTED);
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);
-    if (rc < 0 && err)
-        *err = why;
-    CAY_TRY(rc);
+    CAY_TRY(cay__err_pass(rc, &why, err));
     out->total_us = (uint64_t)(cay__now_us() - start);
     return 0;
 }

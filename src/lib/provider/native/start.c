@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "root_helper.h"
 #include "native.h"
-#include "quota.h"
+#include "box.h"
 #include <base/base.h>
 #include <base/call.h>
 #include <base/fault.h>
@@ -195,9 +195,7 @@ static int dial_by_hand(const cay__native *n, const cay_call *call, int *sock, c
     if (rc == 0 && *sock < 0)
         rc = cay_fail_why(&why, CAY_EUPSTREAM, "hand_gone",
                           "root's part of the server gave no connection");
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return cay__err_pass(rc, &why, err);
 }
 
 /* One starter at a time; who waited finds the keeper of who came first. */

@@ -139,7 +139,7 @@ static void remove_run(int at, const char *name, const char *sockets)
 {
     char deeper[16];
     int held[2] = { -1, -1 };
-    DIR *d = open_list(at, name), *p = d ? open_list(dirfd(d), "p") : NULL;
+    DIR *d = open_list(at, name), *p = CAY_IF(d, open_list(dirfd(d), "p"));
     bool dead =
         is_unused(d, name, sockets) && cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
         (!p || is_unused(p, deeper, sockets)) && !is_locked(dirfd(d), "start.lock", &held[0]) &&

@@ -69,8 +69,9 @@ typedef struct upload {
 
 static uint16_t write_flags(const cay_write *w)
 {
-    return (uint16_t)((w->parents ? CAY_SES_PARENTS : 0) | (w->append ? CAY_SES_APPEND : 0) |
-                      (w->exclusive ? CAY_SES_EXCLUSIVE : 0));
+    return (uint16_t)(CAY_FLAG_IF(w->parents, CAY_SES_PARENTS) |
+                      CAY_FLAG_IF(w->append, CAY_SES_APPEND) |
+                      CAY_FLAG_IF(w->exclusive, CAY_SES_EXCLUSIVE));
 }
 
 int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
@@ -190,7 +191,7 @@ int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path,
     cay__ses_ask ask = { .op = CAY_SES_WATCH,
                          .what = "watch",
                          .path = path,
-                         .flags = recursive ? CAY_SES_RECURSIVE : 0 };
+                         .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE) };
     cay_ses_rep buf = { 0 }, *rep;
     cay__ses_conn c;
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));

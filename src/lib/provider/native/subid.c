@@ -20,7 +20,7 @@ static bool sub_range(const char *file, const char *name, uid_t uid, uint64_t *s
         return false;
     const char *id = cay__str_u64(num, uid);
     for (char *line = buf, *save; (line = strtok_r(line, "\n", &save)); line = NULL) {
-        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL;
+        char *a = strchr(line, ':'), *b = CAY_IF(a, strchr(a + 1, ':'));
         if (!b)
             continue;
         *a = *b = 0;
@@ -38,8 +38,8 @@ static bool user_name(uid_t uid, char *out, size_t cap)
     if (cay__fd_read_file(AT_FDCWD, "/etc/passwd", buf, sizeof buf) <= 0)
         return false;
     for (char *line = buf, *save; (line = strtok_r(line, "\n", &save)); line = NULL) {
-        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL,
-             *c = b ? strchr(b + 1, ':') : NULL;
+        char *a = strchr(line, ':'), *b = CAY_IF(a, strchr(a + 1, ':')),
+             *c = CAY_IF(b, strchr(b + 1, ':'));
         if (!c)
             continue;
         *a = *c = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "throttle.h"
+#include "box.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

@@ -6,7 +6,7 @@
  */
 #include "disk.h"
 #include "native.h"
-#include "quota.h"
+#include "box.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <lib/snapshot/layer.h>
@@ -21,7 +21,7 @@ static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *
 {
     static const char *const verbs[] = { "make", "look", "remove", "sweep" };
     const char *args[] = { verbs[ask->op - CAY_VOLUME_MAKE], ask->name };
-    cay__layer_at at = { n->home, n->libexec[0] ? n->libexec : NULL };
+    cay__layer_at at = { n->home, CAY_IF(n->libexec[0], n->libexec) };
     cay__layer_ask q = { .verb = "volume", .args = args, .nargs = 2 };
     cay__layer_done done = { 0 };
     CAY_TRY(cay__layer_run(&at, call, &q, &done, err));

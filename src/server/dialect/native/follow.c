@@ -29,11 +29,8 @@ static int open_stream(cay__follow *f, const cay_call *call, int i, uint64_t off
         s->fd = -1;
         return 0;
     }
-    if (rc < 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
+    if (rc < 0)
+        return cay__err_pass(rc, &why, err);
     cay__fd_nonblock(s->fd, true);
     f->ready |= 1u << i;
     return 0;
