@@ -145,8 +145,7 @@ static int send_kept(post *p, cay_err *err)
     int cut = 0;
     if (at > text)
         cut = cut_front(p, at, CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return cut;
 }
 
@@ -238,10 +237,7 @@ static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
     cay__headers_begin(&p->e);
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
         CAY_TRY(cay__headers_line(&p->e, &none, "the audit", spec->headers[i], err));
-    if (spec->spool)
-        p->spool = cay__strdup(spec->spool);
-    else
-        p->spool = NULL;
+    p->spool = CAY_IF(spec->spool, cay__strdup(spec->spool));
     if (p->spool)
         return spool_own(p, err);
     return 0;

@@ -183,10 +183,7 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
         json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);
-        if (next)
-            cursor = cay__strdup(next);
-        else
-            cursor = NULL;
+        cursor = CAY_IF(next, cay__strdup(next));
         if (!cursor) {
             *out = CAY_STEAL(all);
             return 0;

@@ -37,10 +37,7 @@ static int post_message(http *h, cay__http *client, const cay_call *call, const 
     CAY_AUTOFREE const char **headers = cay__alloc((h->n + 2) * sizeof *headers);
     memcpy(headers, h->headers, h->n * sizeof *headers);
     snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
-    if (*h->session)
-        headers[h->n] = session;
-    else
-        headers[h->n] = NULL;
+    headers[h->n] = CAY_IF(*h->session, session);
     mine.headers = headers;
     mine.url = h->url;
     return cay__http_do(client, call, &mine, r, err);

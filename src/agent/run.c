@@ -349,19 +349,14 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     else
         res->pub.requests = "[]";
     res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
-    if (r->response_id)
-        res->pub.response_id = cay__arena_str(&res->arena, r->response_id);
-    else
-        res->pub.response_id = NULL;
+    res->pub.response_id = CAY_IF(r->response_id, cay__arena_str(&res->arena, r->response_id));
     if (cay__trace_id(r))
         res->pub.trace_id = cay__arena_str(&res->arena, cay__trace_id(r));
     else
         res->pub.trace_id = NULL;
     res->pub.session_state = keep_text(res, CAY_STEAL(r->session_state));
-    if (keep && r->seat->sb)
-        res->pub.sandbox = cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb));
-    else
-        res->pub.sandbox = NULL;
+    res->pub.sandbox =
+        CAY_IF(keep && r->seat->sb, cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)));
     if (json_array_size(r->pending))
         fill_interruptions(r, res);
     else

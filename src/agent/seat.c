@@ -98,6 +98,18 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     return rc;
 }
 
+/* rc and own: how it was made or found again. */
+static int end_start(cay_run *r, cay__seat *s, cay__span *span, int rc, cay_err *own, cay_err *err)
+{
+    if (rc == 0)
+        rc = describe_sandbox(r, s, span, &(bool){ false }, own);
+    cay__span_end(span, CAY_IF(rc < 0, own));
+    if (rc < 0)
+        return cay_wrap(err, cay__err_pass(rc, own, err), "the sandbox of agent %.60s",
+                        s->agent->name);
+    return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
+}
+
 static int make_new(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_AUTOFREE char *manifest = NULL;
@@ -121,15 +133,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     int rc = cay_client_create(r->conf->service, r->call, &spec, &s->sb, &own);
     s->owned = s->made_new = rc == 0;
-    if (rc == 0)
-        rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    if (rc < 0) {
-        if (err)
-            *err = own;
-        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
-    }
-    return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
+    return end_start(r, s, span, rc, &own, err);
 }
 
 static int come_back(cay_run *r, cay__seat *s, cay_err *err)
@@ -143,15 +147,7 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     const cay_call call = told_below(r, span);
     int rc = cay_client_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
     r->came_back = s->owned = s->returned = rc == 0;
-    if (rc == 0)
-        rc = describe_sandbox(r, s, span, &(bool){ false }, &own);
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    if (rc < 0) {
-        if (err)
-            *err = own;
-        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
-    }
-    return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
+    return end_start(r, s, span, rc, &own, err);
 }
 
 void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
@@ -360,10 +356,7 @@ static void trace_servers(cay_run *r, const cay_agent *a)
         const char *server = cay__mcp_server_of(a->tools[i]);
         if (server != last) {
             cay__span_end(span, NULL);
-            if (server)
-                span = cay__span_begin(r, "mcp_tools", server);
-            else
-                span = NULL;
+            span = CAY_IF(server, cay__span_begin(r, "mcp_tools", server));
             names = json_array();
             cay__span_data(span, "result", names);
         }

@@ -130,10 +130,7 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
     int rc = cay_sandbox_manifest(s->sb, r->call, &old, &own);
     if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
         return cay__err_pass(rc, &own, err);
-    if (old)
-        text = cay__strdup(old);
-    else
-        text = NULL;
+    text = CAY_IF(old, cay__strdup(old));
     CAY_TRY(apply_capabilities(s, false, &text, err));
     if (!text)
         return 0;

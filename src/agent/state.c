@@ -230,17 +230,11 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     const json_t *usage = json_object_get(json_object_get(st, "context"), "usage"),
                  *entries = json_object_get(usage, "request_usage_entries");
     r->usage = usage_of(usage);
-    if (list_of_objects(entries, CAY__ITEMS_MAX))
-        r->requests = json_deep_copy(entries);
-    else
-        r->requests = NULL;
+    r->requests = CAY_IF(list_of_objects(entries, CAY__ITEMS_MAX), json_deep_copy(entries));
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
     r->max_turns = CAY_OR(r->conf->max_turns, (unsigned)cay__json_int(st, "max_turns", 10));
     const char *id = cay__json_str(st, "previous_response_id", NULL);
-    if (id)
-        r->response_id = cay__strdup(id);
-    else
-        r->response_id = NULL;
+    r->response_id = CAY_IF(id, cay__strdup(id));
     r->told = told_of(st, cay__seat_model(r, r->seat));
     r->kept = json_array_size(r->items);
     r->resumed = json_array_size(r->pending) > 0;

@@ -142,10 +142,7 @@ static char *process_text(const cay_tracer *t, char *text)
         if (keep && !instead)
             continue;
         free(text);
-        if (keep)
-            text = CAY_STEAL(instead);
-        else
-            text = NULL;
+        text = CAY_IF(keep, CAY_STEAL(instead));
     }
     return text;
 }

@@ -183,10 +183,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     }
     hooks_after(r, reply);
     free(r->response_id);
-    if (reply->id)
-        r->response_id = cay__strdup(reply->id);
-    else
-        r->response_id = NULL;
+    r->response_id = CAY_IF(reply->id, cay__strdup(reply->id));
     return 0;
 }
 

@@ -112,6 +112,21 @@ void cay__cmd_leave(cay__cmds *t, cay__cmd *s)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* rc: of starting or finding its process. */
+static int begin_session(cay__cmds *t, cay__cmd *s, const cay_call *call, int rc, cay__cmd **out,
+                         cay_err *err)
+{
+    if (rc == 0)
+        rc = open_streams(s, call, err);
+    if (rc < 0) {
+        s->exited = true; /* for us */
+        cay__cmd_leave(t, s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
 int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, cay__cmd **out,
                    cay_err *err)
 {
@@ -123,15 +138,7 @@ int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, ca
     own.labels = labels;
     own.attach = true;
     int rc = cay_sandbox_spawn(t->sb, call, &own, &s->p, err);
-    if (rc == 0)
-        rc = open_streams(s, call, err);
-    if (rc < 0) {
-        s->exited = true; /* for us */
-        cay__cmd_leave(t, s);
-        return rc;
-    }
-    *out = s;
-    return 0;
+    return begin_session(t, s, call, rc, out, err);
 }
 
 void cay__cmds_warn(cay__cmds *t, cay__printed *out)
@@ -192,15 +199,7 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
                             (long long)id);
     cay__cmd *s = reserve_session(t, (int)id, w.tty);
     int rc = cay_sandbox_attach(t->sb, call, w.proc, &s->p, err);
-    if (rc == 0)
-        rc = open_streams(s, call, err);
-    if (rc < 0) {
-        s->exited = true; /* for us */
-        cay__cmd_leave(t, s);
-        return rc;
-    }
-    *out = s;
-    return 0;
+    return begin_session(t, s, call, rc, out, err);
 }
 
 /* A stream that ended because what serves it was replaced is opened again where it was. */

@@ -157,10 +157,7 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
         json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", text.data);
     for (size_t i = at; list && i < json_array_size(items); i++)
         json_array_append(list, json_array_get(items, i));
-    if (list)
-        *instead = cay__json_text(list, 256u << 20);
-    else
-        *instead = NULL;
+    *instead = CAY_IF(list, cay__json_text(list, 256u << 20));
     return 0;
 }
 

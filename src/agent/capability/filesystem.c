@@ -266,10 +266,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
         cay__buf_fmt(&root, "%s%s", CAY_TEXT_IF(strcmp(scope->workdir, "/"), "/"), b->fs->below);
     b->root = CAY_STEAL(root.data);
     b->cwd = cay__strdup(scope->cwd);
-    if (scope->user)
-        b->user = cay__strdup(scope->user);
-    else
-        b->user = NULL;
+    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
     b->patch = (cay_tool){ .size = sizeof b->patch,
                            .name = "apply_patch",
                            .grammar = grammar,

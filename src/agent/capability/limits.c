@@ -339,10 +339,7 @@ int cay__limits_make(cay_run *r, cay__seat *s, struct cay__limits **out, cay_err
     l->fence = (cay_fence){ .size = any ? sizeof l->fence : 0, .workdir = s->workdir };
     const char *const **targets[] = { &l->fence.exec, &l->fence.read, &l->fence.write };
     for (size_t k = 0; k < CAY_LEN(kinds); k++) {
-        if (l->lists[k])
-            *targets[k] = (const char *const *)l->lists[k]->v;
-        else
-            *targets[k] = NULL;
+        *targets[k] = CAY_IF(l->lists[k], (const char *const *)l->lists[k]->v);
     }
     l->report = cay__json_text(all, CAY__TEXT_MAX);
     *out = l;

@@ -173,8 +173,7 @@ static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
     }
     int rc = cay__memory_make(&at, b->model, &made, err);
     int kept = cay__memory_keep(&at, CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return kept;
 }
 
@@ -339,19 +338,13 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     CAY_TRY(cay__spec_take(&kept, sizeof kept, o.keeper, "cay_memory_store", err));
     CAY_TRY(cay__spec_take(&one, sizeof one, o.phase_one_settings, "cay_model_settings", err));
     CAY_TRY(cay__spec_take(&two, sizeof two, o.phase_two_settings, "cay_model_settings", err));
-    if (o.keeper)
-        o.keeper = &kept;
-    else
-        o.keeper = NULL;
+    o.keeper = CAY_IF(o.keeper, &kept);
     const char *memories = CAY_OR(o.memories_dir, "memories"),
                *sessions = CAY_OR(o.sessions_dir, "sessions");
     int rc = check_options(&o, memories, sessions, err);
     if (rc == 0 && o.database) {
         rc = cay__memory_db(o.database, &o.keeper_self, err);
-        if (rc == 0)
-            o.keeper = &cay__memory_db_store;
-        else
-            o.keeper = NULL;
+        o.keeper = CAY_IF(rc == 0, &cay__memory_db_store);
     }
     if (rc == 0 && o.remote) {
         o.keeper_self = cay__memory_remote(o.service, o.remote, o.remote_auth);
@@ -371,10 +364,7 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     }
     m->memories = cay__strdup(memories);
     m->sessions = cay__strdup(sessions);
-    if (o.extra_prompt)
-        m->extra = cay__strdup(o.extra_prompt);
-    else
-        m->extra = NULL;
+    m->extra = CAY_IF(o.extra_prompt, cay__strdup(o.extra_prompt));
     if (o.store)
         m->store = cay__strdup(o.store);
     else

@@ -458,10 +458,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     b->sb = cay_sandbox_ref(scope->sandbox);
     b->root = cay__strdup(scope->workdir);
     b->cwd = cay__strdup(scope->cwd);
-    if (scope->user)
-        b->user = cay__strdup(scope->user);
-    else
-        b->user = NULL;
+    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
     cay__buf_fmt(&dir, "%s/%s", CAY_TEXT_IF(strcmp(b->root, "/"), b->root), b->of->dir);
     b->dir = dir.data;
     b->relay.fd = -1;

@@ -78,9 +78,7 @@ static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
 {
     cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + START_MS;
-    if (c.deadline_ms && c.deadline_ms < end)
-        c.deadline_ms = c.deadline_ms;
-    else
+    if (!c.deadline_ms || c.deadline_ms > end)
         c.deadline_ms = end;
     for (;;) {
         CAY_AUTOFREE char *line = take_line(w);

@@ -285,10 +285,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     b->sessions.sb = cay_sandbox_ref(scope->sandbox);
     pthread_mutex_init(&b->sessions.lock, NULL);
     b->cwd = cay__strdup(scope->cwd);
-    if (scope->user)
-        b->user = cay__strdup(scope->user);
-    else
-        b->user = NULL;
+    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
     for (size_t i = 0; i < CAY_LEN(b->sessions.v); i++)
         b->sessions.v[i].fd[0] = b->sessions.v[i].fd[1] = -1;
     b->exec =

@@ -446,10 +446,7 @@ int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_er
         rc = fail_skills(err, "path is a relative path without ..", path);
     if (rc == 0) {
         s->path = cay__arena_str(&s->arena, path);
-        if (o->from)
-            s->from = cay__arena_str(&s->arena, o->from);
-        else
-            s->from = NULL;
+        s->from = CAY_IF(o->from, cay__arena_str(&s->arena, o->from));
         if (o->lazy)
             s->lazy = cay__arena_str(&s->arena, o->lazy);
         else

@@ -89,8 +89,7 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     int rc = cay__body_merge(b, "the settings' extra", CAY_IF(q->settings, q->settings->extra),
                              &keep, err);
     int end = cay__body_end(b, CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return end;
 }
 
@@ -292,19 +291,6 @@ static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
         "status", "completed");
 }
 
-static cay_tokens parse_usage(const json_t *u)
-{
-    cay_tokens t = { .requests = 1 };
-    t.input = (uint64_t)CAY_MAX(cay__json_int(u, "prompt_tokens", 0), 0);
-    t.output = (uint64_t)CAY_MAX(cay__json_int(u, "completion_tokens", 0), 0);
-    t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
-    t.cached = (uint64_t)CAY_MAX(
-        cay__json_int(json_object_get(u, "prompt_tokens_details"), "cached_tokens", 0), 0);
-    t.reasoning = (uint64_t)CAY_MAX(
-        cay__json_int(json_object_get(u, "completion_tokens_details"), "reasoning_tokens", 0), 0);
-    return t;
-}
-
 static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
 {
     if (!a->done || !a->any)
@@ -325,11 +311,8 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
     for (size_t i = 0; i < a->ncalls; i++)
         json_array_append_new(items, call_item(&a->calls[i], i, cay__text_or(a->id, "x")));
     out->output = cay__json_text(items, BODY_MAX);
-    if (*a->id)
-        out->id = cay__strdup(a->id);
-    else
-        out->id = NULL;
-    out->usage = parse_usage(a->usage);
+    out->id = CAY_IF(*a->id, cay__strdup(a->id));
+    out->usage = cay__model_usage(a->usage, "prompt", "completion");
     if (out->output)
         return 0;
     return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is no sound text");

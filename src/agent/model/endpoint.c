@@ -99,10 +99,7 @@ int cay__model_secret(const char *source, char **out, cay_err *err)
     if (value && strlen(value) > KEY_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "model_key",
                             "the model's key in %.60s is longer than 4 KiB", name);
-    if (value && *value)
-        *out = cay__strdup(value);
-    else
-        *out = NULL;
+    *out = CAY_IF(value && *value, cay__strdup(value));
     return 0;
 }
 

@@ -71,6 +71,8 @@ int cay__body_merge(cay__body *b, const char *what, const char *object, json_t *
                     cay_err *err);
 int cay__body_end(cay__body *b, cay_err *err); /* CAY_EINVAL when a key came twice */
 
+/* What an answer cost; asked and answered: how its two kinds of tokens are called. */
+cay_tokens cay__model_usage(const json_t *usage, const char *asked, const char *answered);
 int cay__model_responses(cay__endpoint *e, cay_model **out);
 int cay__model_chat(cay__endpoint *e, cay_model **out);
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endpoint.h"
 #include <base/spec.h>
+#include <base/str.h>
 
 struct cay_model {
     cay_model_ops ops; /* a copy: those of its maker may be shorter than we know */
@@ -87,4 +88,29 @@ int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *e
         CAY_TRY(cay__model_responses(&e, out));
     (*out)->window = e.window;
     return 0;
+}
+
+static uint64_t read_tokens(const json_t *o, const char *kind, int64_t fallback)
+{
+    char name[40];
+    cay__str_join(name, sizeof name, kind, "_tokens", NULL);
+    return (uint64_t)CAY_MAX(cay__json_int(o, name, fallback), 0);
+}
+
+static const json_t *token_details(const json_t *usage, const char *kind)
+{
+    char name[40];
+    cay__str_join(name, sizeof name, kind, "_tokens_details", NULL);
+    return json_object_get(usage, name);
+}
+
+cay_tokens cay__model_usage(const json_t *usage, const char *asked, const char *answered)
+{
+    cay_tokens t = { .requests = 1 };
+    t.input = read_tokens(usage, asked, 0);
+    t.output = read_tokens(usage, answered, 0);
+    t.total = read_tokens(usage, "total", (int64_t)(t.input + t.output));
+    t.cached = read_tokens(token_details(usage, asked), "cached", 0);
+    t.reasoning = read_tokens(token_details(usage, answered), "reasoning", 0);
+    return t;
 }

@@ -111,10 +111,7 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
     if (text)
         cay__body_raw(b, "include", text);
     json_object_del(o, "include");
-    if (o)
-        *rest = cay__json_text(o, BODY_MAX);
-    else
-        *rest = NULL;
+    *rest = CAY_IF(o, cay__json_text(o, BODY_MAX));
     return 0;
 }
 
@@ -172,8 +169,7 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     if (rc == 0)
         rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
     int end = cay__body_end(b, CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return end;
 }
 
@@ -234,19 +230,6 @@ static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
     return 0;
 }
 
-static cay_tokens parse_usage(const json_t *u)
-{
-    cay_tokens t = { .requests = 1 };
-    t.input = (uint64_t)CAY_MAX(cay__json_int(u, "input_tokens", 0), 0);
-    t.output = (uint64_t)CAY_MAX(cay__json_int(u, "output_tokens", 0), 0);
-    t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
-    t.cached = (uint64_t)CAY_MAX(
-        cay__json_int(json_object_get(u, "input_tokens_details"), "cached_tokens", 0), 0);
-    t.reasoning = (uint64_t)CAY_MAX(
-        cay__json_int(json_object_get(u, "output_tokens_details"), "reasoning_tokens", 0), 0);
-    return t;
-}
-
 static uint64_t cache_write(const json_t *u)
 {
     return (uint64_t)CAY_MAX(
@@ -272,11 +255,8 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
             cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
     out->output = cay__json_text(output, BODY_MAX);
     const char *id = cay__json_str(r, "id", NULL);
-    if (id)
-        out->id = cay__strdup(id);
-    else
-        out->id = NULL;
-    out->usage = parse_usage(json_object_get(r, "usage"));
+    out->id = CAY_IF(id, cay__strdup(id));
+    out->usage = cay__model_usage(json_object_get(r, "usage"), "input", "output");
     out->cache_write = cache_write(json_object_get(r, "usage"));
     return 0;
 }

@@ -79,6 +79,16 @@ static int no_option(const char *what, const char *word, cay_err *err)
     return 0;
 }
 
+/* Tells what failed, if it did. */
+static bool clear_success(cay_result *res, cay_tool_output *out)
+{
+    bool ok = !res->exit.code;
+    if (!ok)
+        report_result(res, out);
+    cay_result_clear(res);
+    return ok;
+}
+
 int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args,
                         cay_tool_output *out, cay_err *err)
 {
@@ -115,11 +125,7 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
     words[k++] = "--", words[k++] = url, words[k++] = slash + 1;
     cay_result res;
     CAY_TRY(run_git(ts, call, above, words, &res, err));
-    bool ok = !res.exit.code;
-    if (!ok)
-        report_result(&res, out);
-    cay_result_clear(&res);
-    if (!ok)
+    if (!clear_success(&res, out))
         return 0;
     CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
     cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir),
@@ -219,11 +225,7 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     if (who)
         words[k++] = author.data;
     CAY_TRY(run_git(ts, call, dir, words, &res, err));
-    bool ok = !res.exit.code;
-    if (!ok)
-        report_result(&res, out);
-    cay_result_clear(&res);
-    if (!ok)
+    if (!clear_success(&res, out))
         return 0;
     CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
     cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", CAY_OR(res.out, ""));

@@ -77,8 +77,7 @@ int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *ar
     CAY_AUTOBUF text = CAY__BUF(8 * CAY__KEEP_BYTES);
     cay__printed_text(&p, &text);
     cay__buf_clear(&p.b);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (!strcmp(res.exit.reason, "ended")) {
         cay_shell_unref(CAY_STEAL(ts->sh));
         cay__tool_say(

@@ -34,10 +34,7 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
     cay_toolset *ts = cay__alloc(sizeof *ts);
     char id[CAY__ID_LEN + 1];
     ts->sb = ts->cmds.sb = cay_sandbox_ref(spec->sandbox);
-    if (spec->user)
-        ts->user = cay__strdup(spec->user);
-    else
-        ts->user = NULL;
+    ts->user = CAY_IF(spec->user, cay__strdup(spec->user));
     ts->env = json_object();
     ts->keep = spec->session != NULL;
     cay__id_make(id, 'x');
@@ -131,8 +128,7 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     else
         rc = cay__toolset_do(ts, row, call, args, &out, &wrong, err);
     CAY_AUTOJSON *j = cay__output_take(&out);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (json_is_string(j))
         *text = cay__strdup(json_string_value(j));
     else

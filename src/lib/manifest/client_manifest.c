@@ -543,10 +543,7 @@ int cay__mani_text(cay_client *client, const char *key, char **text, cay_err *er
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     if (!key || !cay__id_valid(key, 't')) {
-        if (key)
-            *text = cay__strdup(key);
-        else
-            *text = NULL;
+        *text = CAY_IF(key, cay__strdup(key));
         return 0;
     }
     CAY_TRY(cay__kept_get(client, key, false, &mem, &f, err));

@@ -105,8 +105,7 @@ static int run_git(const git *g, const char *const *args, const char *cwd, char 
     if (rc == CAY_ENOENT && !cwd)
         return cay_fail_why(err, CAY_ENOENT, "git_missing_in_image",
                             "git is not installed on this host; install the package git");
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (!strcmp(r.exit.reason, "time")) {
         cay_result_clear(&r);
         return too_slow(g, err);

@@ -175,8 +175,7 @@ static int send_request(ask *a, const char *verb, uint64_t max_bytes, int in, re
     CAY_TRY(cay__feed_start(a->o, a->call, &spec, in < 0 ? headers : in, &feed, err));
     int rc = read_reply(a, cay__feed_fd(feed), r, body, &why),
         ended = cay__feed_end(feed, a->call, &end, said, sizeof said, err);
-    if (ended < 0)
-        return ended;
+    CAY_TRY(ended);
     if (rc == CAY_ETOOBIG)
         return cay_fail_why(err, CAY_ETOOBIG, "fetch_too_big", "%.120s is larger than %llu bytes",
                             a->f->url, (unsigned long long)body_limit(a->f));

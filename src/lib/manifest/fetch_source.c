@@ -51,8 +51,7 @@ static int policy_text(const cay__fetch_source *f, const cay__url *url, cay__are
     int rc = cay_policy_text(&p, &text, err);
     if (own)
         cay_policy_free(own);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     *out = cay__arena_adopt(mem, text);
     return 0;
 }

@@ -171,10 +171,7 @@ int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *m
     }
     CAY_TRY(cay__json_object("record: manifest", note, &o, err));
     char *base = cay__json_to_bytes(json_object_get(o, "base"));
-    if (base)
-        f->base = cay__arena_adopt(mem, base);
-    else
-        f->base = NULL;
+    f->base = CAY_IF(base, cay__arena_adopt(mem, base));
     f->trusted = cay__json_bool(o, "trusted", false);
     int64_t bytes = cay__json_int(o, "bytes", 0);
     if (bytes > 0 && !brief)

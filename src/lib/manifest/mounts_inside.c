@@ -302,8 +302,7 @@ static int wait_mounted(const inside *in, const cay__storage_mount *m, cay_proc 
     size_t tries = 0;
     bool done = false;
     int end = cay_proc_exit_fd(p, err);
-    if (end < 0)
-        return end;
+    CAY_TRY(end);
     for (;;) {
         struct pollfd e = { .fd = end, .events = POLLIN };
         bool ended = poll(&e, 1, STEP_MS) == 1;

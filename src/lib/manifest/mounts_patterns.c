@@ -165,10 +165,7 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     snprintf(cache, sizeof cache, "%srclone-%zu", in->cache, in->index);
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, plan.config);
-    if (plan.file && *plan.file)
-        h->second = cay__arena_str(in->mem, plan.file);
-    else
-        h->second = NULL;
+    h->second = CAY_IF(plan.file && *plan.file, cay__arena_str(in->mem, plan.file));
     const char *first[] = { "rclone", "mount", "--allow-other", "--config", h->name, NULL, addr };
     if (nfs) {
         first[1] = "serve";

@@ -241,8 +241,7 @@ int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const
     if (rc < 0 && err)
         *err = why;
     if (rc < 0 || ended < 0) {
-        if (rc < 0)
-            return rc;
+        CAY_TRY(rc);
         return ended;
     }
     if (end.code == 0)

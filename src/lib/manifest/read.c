@@ -322,8 +322,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     int rc = 0;
     if (e.kind->check)
         rc = e.kind->check(m, &e, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     json_t *children = json_object_get(o, "children");
     json_incref(o); /* the list's own */
     if (children)

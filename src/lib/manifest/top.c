@@ -263,10 +263,7 @@ int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
         return fail_invalid(err, "grant_root", p, "a grant of / would be a grant of everything");
     if (h && (strstr(h, "..") || !cay__path_normal(h, &host)))
         return fail_invalid(err, "grant", h, "host_path is absolute, without \"..\"");
-    if (host)
-        g.host_path = cay__arena_adopt(&m->mem, host);
-    else
-        g.host_path = NULL;
+    g.host_path = CAY_IF(host, cay__arena_adopt(&m->mem, host));
     if (host && !strcmp(host, "/"))
         return fail_invalid(err, "grant_root", h, "a grant of / would be a grant of everything");
     g.read_only = cay__json_bool(o, "read_only", false);
@@ -411,8 +408,7 @@ static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
     json_t *v;
     size_t n;
     int rc = cay__services_read(j, true, &u, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     const cay_service *list = cay_services_list(u, &n);
     for (size_t i = 0; rc == 0 && i < n && !(m->flags & CAY_MANIFEST_TRUSTED); i++)
         if (list[i].user && (!strcmp(list[i].user, "root") || !strcmp(list[i].user, "0")))

@@ -81,10 +81,7 @@ static int on_file_change(const cay_file_change *c, void *arg)
     *x = (choice){ .c = *c };
     x->c.path = cay__strdup(c->path);
     x->c.from = "";
-    if (c->old_digest)
-        x->c.old_digest = cay__strdup(c->old_digest);
-    else
-        x->c.old_digest = NULL;
+    x->c.old_digest = CAY_IF(c->old_digest, cay__strdup(c->old_digest));
     if (c->text) {
         char *text = cay__alloc(c->text_len + 1);
         memcpy(text, c->text, c->text_len);

@@ -94,10 +94,7 @@ static int make_checkpoint(cay_sandbox *sb, cay_err *err)
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
 {
     sb->checkpoint = keep;
-    if (keep)
-        sb->ended = make_checkpoint;
-    else
-        sb->ended = NULL;
+    sb->ended = CAY_IF(keep, make_checkpoint);
 }
 
 void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row)

@@ -184,10 +184,7 @@ static int flush_change(feed *f)
     f->now.path = f->path.data;
     f->now.from = f->from.data;
     f->now.old_digest = f->digest.data;
-    if (f->text.len)
-        f->now.text = f->text.data;
-    else
-        f->now.text = NULL;
+    f->now.text = CAY_IF(f->text.len, f->text.data);
     f->now.text_len = f->text.len;
     return f->fn(&f->now, f->arg);
 }
@@ -394,11 +391,9 @@ static int diff_on(asked *q, cay_err *err)
     CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
     add_word(&w, "on", "");
     for (int i = 0; i < 2; i++) {
-        const cay__point *side;
+        const cay__point *side = &q->a;
         if (i)
             side = &q->b;
-        else
-            side = &q->a;
         if (*side->on)
             add_word(&w, i ? "b-top=" : "a-top=", side->on_top);
     }

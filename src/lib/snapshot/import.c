@@ -46,8 +46,7 @@ static int find_imported(const work *k, const char *id, const char *digest, cay_
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, id, CAY_TEXT_IF(*digest, "/"), digest, NULL);
     int rc = k->client->store->note_get(k->client->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return cay__snap_row(k->client, here, row, NULL);
 }
 
@@ -148,10 +147,7 @@ static int read_meta(work *k, const char *text, cay_err *err)
     json_t *md = json_object_get(o, "metadata");
     if (!k->spec->metadata && json_is_object(md)) {
         char *own = cay__json_text(md, 65536);
-        if (own)
-            k->row.metadata = cay__arena_adopt(&k->mem, own);
-        else
-            k->row.metadata = "";
+        k->row.metadata = CAY_TEXT_IF(own, cay__arena_adopt(&k->mem, own));
     }
     if (k->whole)
         return 0;

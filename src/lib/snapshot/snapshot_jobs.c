@@ -183,8 +183,7 @@ static int settle_snapshot(settling *s, const char *id, cay_err *err)
     /* On the disk it is, with or without a digest. */
     int put = s->client->store->snap_settled(s->client->db, id, digest, true, bytes, files,
                                              CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return put;
 }
 
@@ -402,8 +401,7 @@ int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
         if (!s.done)
             break;
     }
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return s.rc;
 }
 

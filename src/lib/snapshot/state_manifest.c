@@ -138,8 +138,7 @@ int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *
     cay_manifest_mounts(m, on_target, out->targets);
     int rc = cay_manifest_to_json(m, &json, err);
     cay_manifest_free(m);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return redact_manifest(json, out, err);
 }
 

@@ -182,8 +182,7 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
     int again = 0;
     if (ran)
         again = cay_sandbox_resume(sb, call, CAY_IF(rc == 0, err));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return again;
 }
 

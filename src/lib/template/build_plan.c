@@ -346,10 +346,7 @@ static int on_work(pass *p, const cay__step *s, cay_err *err)
         &p->b->mem,
         CAY_OR(s->cwd, cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/")));
     t->user = step_user(p, s);
-    if (s->kind == CAY__STEP_RUN)
-        t->env = pairs_of(p);
-    else
-        t->env = NULL;
+    t->env = CAY_IF(s->kind == CAY__STEP_RUN, pairs_of(p));
     return work_key(p, t, err);
 }
 

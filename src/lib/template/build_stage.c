@@ -144,8 +144,7 @@ static int run_mounted(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay
     if (rc == 0)
         rc = cay__task_run(b, sb, t, err);
     int after = cay__lent_clear(sb, t, rc < 0 ? NULL : err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return after;
 }
 
@@ -206,10 +205,7 @@ static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const ca
     close_bench(b, w);
     w->sb = next;
     w->who = who;
-    if (t->nmounts)
-        w->with = t;
-    else
-        w->with = NULL;
+    w->with = CAY_IF(t->nmounts, t);
     w->moved = false;
     return 0;
 }

@@ -213,8 +213,7 @@ static int read_all(reader *rd)
         CAY_AUTOBUF text = CAY__BUF(CAY__RECIPE_BYTES);
         unsigned no = 0;
         int rc = read_instruction(rd, &text, &no);
-        if (rc < 0)
-            return rc;
+        CAY_TRY(rc);
         if (!rc)
             break;
         if (!text.len) /* a lone escape */

@@ -64,11 +64,9 @@ static bool name_of(const uint8_t *b, char out[256])
         memcpy(prefix, b + PREFIX, 155);
         prefix[155] = 0;
     }
-    const char *n;
+    const char *n = name;
     if (!strncmp(name, "./", 2))
         n = name + 2;
-    else
-        n = name;
     return cay__str_join(out, 256, prefix, CAY_TEXT_IF(*prefix, "/"), n, NULL);
 }
 

@@ -432,10 +432,7 @@ int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tnam
             r->lan = conf->registries[i].lan;
         }
     snprintf(r->base, sizeof r->base, "%s://%s", r->plain ? "http" : "https", r->host);
-    if (login)
-        r->login = cay__strdup(login);
-    else
-        r->login = NULL;
+    r->login = CAY_IF(login, cay__strdup(login));
     int rc = cay__http_open(&r->http, err);
     if (rc < 0)
         cay__reg_close(r);

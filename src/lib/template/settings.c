@@ -86,10 +86,7 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
         v = CAY_OR(v, CAY_OR(old, cay__json_str(s, "default", "")));
         all[n++] = (cay_pair){ cay__arena_str(mem, name), cay__arena_str(mem, v) };
     }
-    if (n)
-        *out = all;
-    else
-        *out = NULL;
+    *out = CAY_IF(n, all);
     return 0;
 }
 

@@ -14,11 +14,9 @@ static int on_command(cay__tfile *f, const json_t *j)
 {
     cay__step *s;
     cay__words w;
-    const json_t *cmd;
+    const json_t *cmd = j;
     if (json_is_object(j))
         cmd = json_object_get(j, "command");
-    else
-        cmd = j;
     const char *user = NULL, *cwd = NULL, *key;
     bool offline = false;
     if (json_is_object(j)) {

@@ -337,10 +337,7 @@ static int find_login(pulling *p, cay_err *err)
         CAY_TRY(cay__secret_read(p->client, "auth", p->spec->auth, &v, err));
         bool ok = v.len < 2048 && memchr(v.data, ':', v.len) && !memchr(v.data, '\n', v.len) &&
                   !memchr(v.data, 0, v.len);
-        if (ok)
-            p->login = strndup(v.data, v.len);
-        else
-            p->login = NULL;
+        p->login = CAY_IF(ok, strndup(v.data, v.len));
         cay__value_wipe(&v);
         if (p->login)
             return 0;

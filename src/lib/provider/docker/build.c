@@ -262,10 +262,7 @@ static int registry_config(const cay_call *call, const char *text, char **out, c
                 *p = '_';
         }
     }
-    if (b.data && !b.full)
-        *out = cay__strdup(b.data);
-    else
-        *out = NULL;
+    *out = CAY_IF(b.data && !b.full, cay__strdup(b.data));
     return 0;
 }
 

@@ -407,8 +407,7 @@ static int event_reach(void *arg, const char *id, int *sock)
     CAY_AUTOFD fd = -1;
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
     int pid, rc = cay__docker_box_open(arg, id, &b, NULL);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (b->walls.far)
         rc = cay__docker_far_dial(b, &soon, &fd, NULL);
     else

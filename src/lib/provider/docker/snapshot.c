@@ -211,11 +211,9 @@ static int commit_container(cay__docker_box *b, const cay_call *call, const char
                               "=none"); /* what somebody runs from it is no sandbox of ours */
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_object(), &j, err));
     const char *got = cay__json_str(j, "Id", "");
-    const char *hex;
+    const char *hex = got;
     if (cay__str_starts(got, "sha256:"))
         hex = got + 7;
-    else
-        hex = got;
     if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64 ||
         !cay__str_join(id, cap, "sha256:", hex, NULL))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",

@@ -57,8 +57,7 @@ static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
         r.box.id[sizeof r.box.id - 1] = r.box.reason[sizeof r.box.reason - 1] = 0;
         int rc = fn(&r.box, arg);
         if (rc) {
-            if (rc < 0)
-                return rc;
+            CAY_TRY(rc);
             return 0;
         }
         CAY_TRY(cay__link_died(&n->link, cay__link_next(sock, call, CAY_MSG_BOX, &r, err), err));

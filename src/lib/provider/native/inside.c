@@ -204,8 +204,7 @@ static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int
     CAY_TRY(take_turn(s, call, what, err));
     int rc = ask_socket(s, call, &ask, &buf, &rep, &fd, err);
     end_turn(s);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     int family = AF_INET6;
     if (rep->a == AF_INET)
         family = AF_INET;

@@ -541,8 +541,7 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
             return cay_fail_sys(err, CAY_ESYS, "dup");
         rc = cay__call_wait(call, fd, POLLIN, "wait", err);
         close(fd);
-        if (rc < 0)
-            return rc;
+        CAY_TRY(rc);
     }
 }
 

@@ -190,8 +190,7 @@ int cay__services_all(cay__link *link, const char *id, const cay_call *call,
     for (;;) {
         if ((rc = tell_all(list, n, fn, arg)) || !more || !(rc = more(arg)))
             return rc;
-        if (rc < 0)
-            return rc;
+        CAY_TRY(rc);
         CAY_TRY(read_service(sock, call, &t, err));
         if (t.place >= n)
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",

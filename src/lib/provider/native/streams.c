@@ -55,8 +55,7 @@ int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path,
         cay__ses_give(s, &c);
     else
         cay__ses_hang_up(&c);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     *fd = CAY_STEAL_FD(rd);
     return 0;
 }
