@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accounts of a sandbox: its passwd(5) after a first line that is what is looked for. What is found
  * is a field of a line that has it, and ends with NUL. */
-#include <base/arena.h>
+#include <base/buf.h>
 #include <server/dialect/e2b/envelope.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A signed address: path, user, expiry and signature as lines. Only the signature that is made of
  * the others fits, and of nothing else. */
-#include <base/arena.h>
+#include <base/buf.h>
 #include <server/dialect/e2b/envelope.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

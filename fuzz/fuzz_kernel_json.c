@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interpreter reads: members are found within the bytes there are, all texts of what is
  * sound can be read, and one that was written again reads the same. */
-#include <helper/interpreter/json.h>
+#include <base/json_scan.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +10,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void same_again(const char *at, const char *stop, bool sound)
 {
-    text one = { 0 }, again = { 0 }, two = { 0 };
-    bool is = json_text(at, stop, &one);
+    CAY_AUTOBUF one = CAY__BUF(1u << 24);
+    CAY_AUTOBUF again = CAY__BUF(1u << 24);
+    CAY_AUTOBUF two = CAY__BUF(1u << 24);
+    bool is = cay__scan_text(at, stop, &one);
     if (sound && *at == '"' && !is)
         abort();
     if (is) {
-        if (strlen(one.p) != one.len)
+        if (strlen(one.data) != one.len)
             abort();
-        text_json(&again, one.p, one.len);
-        if (!json_sound(again.p, again.p + again.len) ||
-            !json_text(again.p, again.p + again.len, &two))
+        cay__buf_json(&again, one.data, one.len);
+        if (!cay__scan_sound(again.data, again.data + again.len) ||
+            !cay__scan_text(again.data, again.data + again.len, &two))
             abort();
-        text_json(&one, two.p, two.len); /* what was no UTF-8 is U+FFFD now, and stays it */
+        cay__buf_json(&one, two.data, two.len); /* what was no UTF-8 is U+FFFD now, and stays it */
     }
-    free(one.p);
-    free(again.p);
-    free(two.p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -34,22 +33,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const char *names[] = { "id", "code", "env", "interrupt", "type" }, *at, *stop, *name;
     size_t n;
     memcpy(s, data, len);
-    bool sound = json_sound(s, s + len);
+    bool sound = cay__scan_sound(s, s + len);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (json_member(s, s + len, names[i], &at, &stop)) {
+        if (cay__scan_member(s, s + len, names[i], &at, &stop)) {
             if (at < s || stop <= at || stop > s + len)
                 abort();
             same_again(at, stop, sound);
             if (*at != '{')
                 continue;
             for (const char *p = at + 1, *end = stop, *before = p;
-                 json_next(&p, end, &name, &n, &at, &stop); before = p)
+                 cay__scan_next(&p, end, &name, &n, &at, &stop); before = p)
                 if (p <= before || p > end || stop != p)
                     abort();
         }
-    text out = { 0 };
-    text_json(&out, s, len);
-    free(out.p);
+    CAY_AUTOBUF out = CAY__BUF(1u << 24);
+    cay__buf_json(&out, s, len);
     free(s);
     return 0;
 }

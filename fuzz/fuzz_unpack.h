@@ -39,11 +39,11 @@ static inline void unpack_bytes(const char *as, const char *format, const uint8_
         abort();
     cay__items_start(&u.out, out);
     names_start(&u);
-    stream *s = stream_open(&u, in);
+    input *s = input_open(&u, in);
     int rc = read_any(&u, s, format);
     if ((rc < 0) != u.failed)
         abort();
-    stream_close(s);
+    input_close(s);
     if (!u.failed)
         cay__item_put(
             &u.out,

@@ -3,7 +3,7 @@
 #include "trace.h"
 #include <base/base.h>
 #include <base/fd.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>

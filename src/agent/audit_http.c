@@ -4,7 +4,7 @@
 #include <agent/model/endpoint.h>
 #include <base/base.h>
 #include <base/fd.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was said between runs: in memory, in a SQLite file, or wherever the caller keeps it. */
 #include "run.h"
-#include <base/spec.h>
+#include <base/call.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 

@@ -7,7 +7,7 @@
  */
 #include "audit.h"
 #include "run.h"
-#include <base/spec.h>
+#include <base/call.h>
 #include <stdio.h>
 
 /* What has to be there, so that it is told before a sandbox is made. Kinds that are not listed are

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
 #include <base/json.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <base/str.h>
 #include <cay/client.h>
 #include <cay/managed.h>

@@ -3,7 +3,6 @@
 #include "run.h"
 #include <base/call.h>
 #include <base/fd.h>
-#include <base/spec.h>
 #include <stdio.h>
 
 enum {

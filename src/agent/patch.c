@@ -5,7 +5,6 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/path.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <cay/patch.h>
 #include <stdio.h>

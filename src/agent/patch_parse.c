@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope of a patch: from text or JSON to operations. */
 #include "patch.h"
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/json.h>
 #include <base/mutant.h>
 #include <cay/patch.h>

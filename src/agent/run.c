@@ -2,9 +2,8 @@
 #include "audit.h"
 #include "run.h"
 #include "trace.h"
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/call.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <stdio.h>
 #include <cay/workspace.h>

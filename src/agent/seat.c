@@ -5,7 +5,6 @@
 #include "run.h"
 #include "trace.h"
 #include <base/call.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <cay/manifest.h>
 #include <cay/state.h>

@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <cay/trace.h>
 #include <net/traceparent.h>
+#include <assert.h>
 #include <pthread.h>
 #include <cay/sdk.h>
 #include <stdio.h>
@@ -73,8 +74,8 @@ static void hex_id(char *dst, size_t cap, const char *prefix, size_t bytes)
     uint8_t r[16];
     size_t n = (size_t)snprintf(dst, cap, "%s", prefix);
     cay__random(r, bytes);
-    for (size_t i = 0; i < bytes && n + 3 <= cap; i++)
-        n += (size_t)snprintf(dst + n, cap - n, "%02x", r[i]);
+    assert(n + 2 * bytes < cap);
+    cay__hex_put(dst + n, r, bytes);
 }
 
 static trace *trace_of(const cay_run *r)

@@ -2,7 +2,7 @@
 /* Where spans go: a queue with its processors, and what takes them out of it together. */
 #include "trace.h"
 #include <base/fd.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <cay/trace.h>
 #include <fcntl.h>
 #include <pthread.h>

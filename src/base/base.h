@@ -77,10 +77,10 @@ static inline int cay__steal_fd(int *fd)
 #define CAY_STEAL_FD(x) cay__steal_fd(&(x))
 
 /* Passes up an error that was kept in *why to be looked at; returns rc. */
-static inline int cay__err_pass(int rc, const cay_err *why, cay_err *err)
+static inline int cay__err_pass(int rc, const cay_err *why, cay_err *out)
 {
-    if (rc < 0 && err)
-        *err = *why;
+    if (rc < 0 && out)
+        *out = *why;
     return rc;
 }
 /* Is the reason that the user whose rights were asked for is not there or cannot be used? */

@@ -20,7 +20,7 @@ void cay__base64_put(cay__buf *b, const void *data, size_t n)
     cay__buf_used(b, (n + 2) / 3 * 4);
 }
 
-static int digit_value(char c)
+int cay__base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -50,7 +50,7 @@ bool cay__base64_get(cay__buf *b, const char *text, size_t n)
         for (size_t k = 0; k < 4; k++) {
             int d = 0;
             if (i + k < n - pad)
-                d = digit_value(text[i + k]);
+                d = cay__base64_digit(text[i + k]);
             bad |= d < 0;
             v = v << 6 | (unsigned)(d & 63);
         }

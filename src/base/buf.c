@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buf.h"
 #include "base.h"
+#include "str.h"
+#include <stddef.h>
 #include <stdio.h>
 
 void cay__buf_clear(cay__buf *b)
@@ -36,6 +38,13 @@ void cay__buf_used(cay__buf *b, size_t n)
     b->data[b->len] = 0;
 }
 
+void cay__buf_cut(cay__buf *b, size_t n)
+{
+    b->len -= n;
+    if (n)
+        memmove(b->data, b->data + n, b->len + 1);
+}
+
 void cay__buf_add(cay__buf *b, const void *p, size_t n)
 {
     char *room = cay__buf_room(b, n);
@@ -66,6 +75,24 @@ void cay__buf_fmt(cay__buf *b, const char *fmt, ...)
     vsnprintf(room, (size_t)n + 1, fmt, ap);
     va_end(ap);
     cay__buf_used(b, (size_t)n);
+}
+
+size_t cay__utf8_put(char out[4], uint32_t c)
+{
+    static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    size_t n;
+    if (c < 0x80)
+        n = 1;
+    else if (c < 0x800)
+        n = 2;
+    else if (c < 0x10000)
+        n = 3;
+    else
+        n = 4;
+    for (size_t i = n; i-- > 1; c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(first[n] | c);
+    return n;
 }
 
 size_t cay__utf8_len(const char *s, size_t n)
@@ -152,6 +179,15 @@ void cay__buf_json(cay__buf *b, const char *s, size_t n)
     cay__buf_add(b, "\"", 1);
 }
 
+void cay__buf_hex(cay__buf *b, const void *p, size_t n)
+{
+    char *to = cay__buf_room(b, 2 * n);
+    if (!to)
+        return;
+    cay__hex_put(to, p, n);
+    cay__buf_used(b, 2 * n);
+}
+
 void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
 {
     while (n) {
@@ -168,4 +204,42 @@ void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
         s += CAY_OR(k, 1);
         n -= CAY_OR(k, 1);
     }
+}
+
+struct cay__piece {
+    struct cay__piece *before;
+    void *p; /* adopted; NULL: what was taken follows */
+    max_align_t at[];
+};
+
+void *cay__arena_adopt(cay__arena *a, void *p)
+{
+    struct cay__piece *it = cay__alloc(sizeof *it);
+    *it = (struct cay__piece){ a->last, p };
+    a->last = it;
+    return p;
+}
+
+void *cay__arena_take(cay__arena *a, size_t n)
+{
+    struct cay__piece *it = cay__alloc(sizeof *it + n);
+    it->before = a->last;
+    a->last = it;
+    return it->at;
+}
+
+char *cay__arena_str(cay__arena *a, const char *s)
+{
+    size_t n = strlen(CAY_OR(s, "")) + 1;
+    return memcpy(cay__arena_take(a, n), CAY_OR(s, ""), n);
+}
+
+void cay__arena_clear(cay__arena *a)
+{
+    for (struct cay__piece *it = a->last, *before; it; it = before) {
+        before = it->before;
+        free(it->p);
+        free(it);
+    }
+    a->last = NULL;
 }

@@ -5,8 +5,11 @@
 #include "mutant.h"
 #include "str.h"
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -188,4 +191,97 @@ uint64_t cay__start_time(int pid)
     for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
         v = v * 10 + (uint64_t)(*p - '0');
     return v;
+}
+
+DIR *cay__dir_open(int at, const char *name)
+{
+    int fd = openat(at, CAY_OR(name, "."), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = NULL;
+    if (fd >= 0)
+        d = fdopendir(fd);
+    if (!d)
+        cay__close_fd(&fd);
+    return d;
+}
+
+struct dirent *cay__dir_next(DIR *d)
+{
+    struct dirent *e;
+    do {
+        errno = 0;
+        e = readdir(d);
+    } while (e && (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")));
+    return e;
+}
+
+int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve)
+{
+    struct open_how how = {
+        .flags = flags | O_CLOEXEC,
+        .mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
+        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
+    };
+    /* EAGAIN: somebody renames below us while ".." is resolved; security.md allows 128 tries. */
+    for (int i = 0; i < 128; i++) {
+        long fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
+        if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
+            return (int)fd;
+    }
+    return -1;
+}
+
+int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, const char *name),
+                   void *arg, char name[256])
+{
+    const uint64_t plain = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+                   way = O_PATH | O_DIRECTORY | O_NOFOLLOW;
+    int at = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (const char *p = path; at >= 0;) {
+        size_t n = strcspn(p, "/");
+        if (!n || n > 255 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+            cay__close_fd(&at);
+            if (n > 255)
+                errno = ENAMETOOLONG;
+            else
+                errno = EINVAL;
+            break;
+        }
+        memcpy(name, p, n);
+        name[n] = 0;
+        if (!p[n])
+            break;
+        p += n + 1;
+        int next = cay__fd_openat2(at, name, way, 0, plain);
+        if (next < 0 && errno == ENOENT && make && make(arg, at, name))
+            next = cay__fd_openat2(at, name, way, 0, plain);
+        cay__close_fd(&at);
+        at = next;
+    }
+    return at;
+}
+
+static void on_tick(int sig)
+{
+    (void)sig;
+}
+
+void cay__fd_hurry(bool on)
+{
+    enum { TICK_US = 50 };
+    static struct sigaction was;
+    static sigset_t mask;
+    struct timeval every = { 0, on ? TICK_US : 0 };
+    struct itimerval tick = { every, every };
+    sigset_t one;
+    if (on) {
+        sigemptyset(&one);
+        sigaddset(&one, SIGALRM);
+        sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_tick }, &was);
+        sigprocmask(SIG_UNBLOCK, &one, &mask);
+    }
+    setitimer(ITIMER_REAL, &tick, NULL);
+    if (!on) {
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        sigaction(SIGALRM, &was, NULL);
+    }
 }

@@ -5,6 +5,7 @@
  * Descriptors are born close-on-exec. Functions return -1 and set errno unless they say otherwise.
  */
 #pragma once
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,17 @@ bool cay__fd_nonblock(int fd, bool on);
  * there is one every now and then: for whoever closes what a tenant sent, or a socket with packets
  * in it that nobody read. For programs of one thread. */
 void cay__fd_hurry(bool on);
+
+/* A directory to list: `name` in at, or at itself when it is NULL. next() leaves "." and ".." out;
+ * NULL with errno 0 at the end. */
+DIR *cay__dir_open(int at, const char *name);
+struct dirent *cay__dir_next(DIR *d);
+static inline void cay__dir_close(DIR **d)
+{
+    if (*d)
+        closedir(*d);
+}
+#define CAY_AUTODIR __attribute__((cleanup(cay__dir_close))) DIR
 
 /* openat2(2) with RESOLVE_NO_MAGICLINKS added and EAGAIN retried; falls back to nothing. */
 int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve);

@@ -26,9 +26,12 @@ int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
     } else if (path[0] != '/') {
         pre = CAY_OR(fs->workdir, "/");
     }
-    bool slash = *pre && *rest && *rest != '/';
-    bool lead = *pre && *pre != '/';
-    if (!cay__str_join(buf, CAY__FS_PATH_MAX, lead ? "/" : "", pre, slash ? "/" : "", rest, NULL))
+    const char *lead = "", *slash = "";
+    if (*pre && *pre != '/')
+        lead = "/";
+    if (*pre && *rest && *rest != '/')
+        slash = "/";
+    if (!cay__str_join(buf, CAY__FS_PATH_MAX, lead, pre, slash, rest, NULL))
         return fail_errno(ENAMETOOLONG);
     return 0;
 }

@@ -85,11 +85,20 @@ typedef struct cay__fs_walk {
     void *arg;
     unsigned depth; /* 1: one directory; 0: all the way down */
     int flags;
+    /* What cannot be looked at or entered, with errno, in place of CAY__FS_STRICT: anything but 0
+     * ends the walk. Entries that vanish meanwhile are not told. May be NULL. */
+    int (*failed)(const char *path, void *arg);
+    uint32_t room; /* bytes for names, up to 1 GiB; 0: 1 MiB. More saves reading directories of very
+                      many names again and again; a path has a quarter of it. */
     bool (*stop)(void *arg); /* as in cay__fs, for walk_fd */
     void *stop_arg;
 } cay__fs_walk;
 
-/* Takes fd. Sorted by name in each directory; holds at most two dozen descriptors however deep.
+/* The one walk of a tree. Those that remain beside it go through several trees in step and hold a
+ * descriptor in each: helper/clone/tree.c copies from one into another, and what a directory looks
+ * like comes last; helper/layer/compare.c and merge.c follow overlay layers, which jump.
+ *
+ * Takes fd. Sorted by name in each directory; holds at most two dozen descriptors however deep.
  * Kernel filesystems (proc, sysfs, cgroup) below the base are named, not entered. */
 int cay__fs_walk_fd(int fd, const cay__fs_walk *w);
 int cay__fs_walk_path(const cay__fs *fs, const char *path, const cay__fs_walk *w);

@@ -16,10 +16,9 @@
 #include <sys/syscall.h>
 
 enum {
-    ARENA = 1 << 20,     /* address space; only what is used becomes memory */
+    ROOM = 1 << 20,      /* address space; only what is used becomes memory */
     ARENA_LOW = 1 << 17, /* below this parents drop their batch and read again later */
     HELD = 24,           /* descriptors of the deepest levels stay open */
-    PATH_CAP = 1 << 18,
     DENTS = 32768,
 };
 
@@ -45,9 +44,9 @@ typedef struct level {
 typedef struct walk {
     const cay__fs_walk *w;
     char *arena, *dents;
-    uint32_t used;
+    uint32_t room, used; /* of the arena */
     level *levels;
-    uint32_t depth, room;
+    uint32_t depth, nlevels;
     char *path;
     uint32_t path_len, path_room;
     int first_errno;
@@ -122,12 +121,12 @@ static bool is_dots(const char *s)
 /* Reads the next batch of l: names greater than `after`. */
 static int load_batch(walk *k, level *l, const char *after)
 {
-    uint32_t half = (ARENA - l->base) / 2 & ~(uint32_t)7;
+    uint32_t half = (k->room - l->base) / 2 & ~(uint32_t)7;
     batch b = { .lo = k->arena + l->base,
                 .end = k->arena + l->base,
                 .hi = k->arena + l->base + half };
     b.names = (char **)(void *)b.hi;
-    if (lseek(l->fd, 0, SEEK_SET) < 0)
+    if (after && lseek(l->fd, 0, SEEK_SET) < 0)
         return -1;
     for (;;) {
         long n = syscall(SYS_getdents64, l->fd, k->dents, DENTS);
@@ -159,7 +158,7 @@ static int load_batch(walk *k, level *l, const char *after)
 static bool path_push(walk *k, const char *name)
 {
     size_t n = strlen(name), need = k->path_len + n + 2;
-    if (need > PATH_CAP)
+    if (need > k->room / 4)
         return false;
     if (need > k->path_room) {
         uint32_t room = CAY_MAX((uint32_t)need, k->path_room * 2);
@@ -206,7 +205,7 @@ static bool is_kernel_fs(int fd)
 }
 
 /* Opens a directory that was seen as st; whatever took its place meanwhile is not entered. */
-static int open_dir(walk *k, int dir, const char *name, const struct stat *st, dev_t parent)
+static int open_dir(walk *k, int dir, const char *name, struct stat *st, dev_t parent)
 {
     uint64_t how = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
     if (k->w->flags & CAY__FS_ONE_MOUNT)
@@ -229,22 +228,17 @@ static int open_dir(walk *k, int dir, const char *name, const struct stat *st, d
     return CAY_STEAL_FD(fd);
 }
 
-static int push_level(walk *k, int fd)
+static int push_level(walk *k, int fd, const struct stat *st)
 {
-    struct stat st;
-    if (k->depth == k->room) {
-        uint32_t room = 16;
-        if (k->room)
-            room = k->room * 2;
-        level *p = realloc(k->levels, room * sizeof *p);
+    if (k->depth == k->nlevels) {
+        uint32_t n = CAY_MAX(k->nlevels * 2, 16u);
+        level *p = realloc(k->levels, n * sizeof *p);
         if (!p)
             return -1;
         k->levels = p;
-        k->room = room;
+        k->nlevels = n;
     }
-    if (fstat(fd, &st) < 0)
-        return -1;
-    if (k->depth && ARENA - k->used < ARENA_LOW) {
+    if (k->depth && k->room - k->used < ARENA_LOW) {
         level *up = &k->levels[k->depth - 1];
         k->used = up->base;
         up->at = up->n = 0;
@@ -253,8 +247,8 @@ static int push_level(walk *k, int fd)
     if (k->depth >= HELD)
         cay__close_fd(&k->levels[k->depth - HELD].fd);
     level *l = &k->levels[k->depth];
-    *l = (level){ .dev = st.st_dev,
-                  .ino = st.st_ino,
+    *l = (level){ .dev = st->st_dev,
+                  .ino = st->st_ino,
                   .fd = fd,
                   .path = k->path_len,
                   .base = (k->used + 7) & ~7u };
@@ -286,10 +280,16 @@ static int pop_level(walk *k)
     return rc;
 }
 
-static void record_errno(walk *k)
+/* An entry that cannot be looked at or entered. */
+static int note_failure(walk *k)
 {
-    if ((k->w->flags & CAY__FS_STRICT) && !k->first_errno && errno != ENOENT)
+    if (errno == ENOENT)
+        return 0;
+    if (k->w->failed)
+        return k->w->failed(k->path, k->w->arg);
+    if ((k->w->flags & CAY__FS_STRICT) && !k->first_errno)
         k->first_errno = errno;
+    return 0;
 }
 
 /* The entry that path ends in. Gives the callback's word; 1 in *down when a level was pushed. */
@@ -300,20 +300,16 @@ static int visit_entry(walk *k, level *l, bool *down)
         .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st
     };
     *down = false;
-    if (fstatat(l->fd, e.name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        record_errno(k);
-        return 0;
-    }
+    if (fstatat(l->fd, e.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return note_failure(k);
     int rc = k->w->fn(&e, k->w->arg);
     if (rc == CAY__FS_SKIP)
         return 0;
     if (rc || !S_ISDIR(st.st_mode) || (k->w->depth && k->depth >= k->w->depth))
         return rc;
     CAY_AUTOFD fd = open_dir(k, l->fd, e.name, &st, l->dev);
-    if (fd < 0 || push_level(k, fd) < 0) {
-        record_errno(k);
-        return 0;
-    }
+    if (fd < 0 || push_level(k, fd, &st) < 0)
+        return note_failure(k);
     (void)CAY_STEAL_FD(fd);
     *down = true;
     return 0;
@@ -375,16 +371,17 @@ static int walk_tree(walk *k)
 
 int cay__fs_walk_fd(int fd, const cay__fs_walk *w)
 {
-    walk k = { .w = w, .path_room = 512 };
+    walk k = { .w = w, .path_room = 512, .room = CAY_OR(w->room, ROOM) };
     CAY_AUTOFD top = fd;
+    struct stat st;
     int rc = -1;
-    void *arena = mmap(NULL, ARENA + DENTS, PROT_READ | PROT_WRITE,
+    void *arena = mmap(NULL, k.room + DENTS, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     k.path = calloc(1, k.path_room);
     if (arena != MAP_FAILED && k.path) {
         k.arena = arena;
-        k.dents = k.arena + ARENA;
-        if (push_level(&k, top) == 0) {
+        k.dents = k.arena + k.room;
+        if (fstat(top, &st) == 0 && lseek(top, 0, SEEK_SET) == 0 && push_level(&k, top, &st) == 0) {
             (void)CAY_STEAL_FD(top);
             rc = walk_tree(&k);
         }
@@ -395,7 +392,7 @@ int cay__fs_walk_fd(int fd, const cay__fs_walk *w)
     free(k.levels);
     free(k.path);
     if (arena != MAP_FAILED)
-        munmap(arena, ARENA + DENTS);
+        munmap(arena, k.room + DENTS);
     errno = e;
     return rc;
 }

@@ -80,16 +80,11 @@ static int open_target(const cay__fs *fs, const char *path, const cay__fs_write 
 
 static int make_tmp(cay__fs_upload *up)
 {
-    static const char hex[] = "0123456789abcdef";
     for (int i = 0; i < 16; i++) {
         unsigned char r[8];
         char rnd[17];
         cay__random(r, sizeof r);
-        for (size_t j = 0; j < sizeof r; j++) {
-            rnd[2 * j] = hex[r[j] >> 4];
-            rnd[2 * j + 1] = hex[r[j] & 15];
-        }
-        rnd[16] = 0;
+        cay__hex_put(rnd, r, sizeof r);
         char kind[2] = { up->replaces ? CAY__FS_TMP_OLD : CAY__FS_TMP_NEW, 0 };
         cay__str_join(up->tmp, sizeof up->tmp, CAY__FS_TMP, kind, rnd, NULL);
         up->fd = openat(up->dir, up->tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

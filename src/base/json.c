@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json.h"
+#include "str.h"
 #include <stdio.h>
 
 #define LARGE                                                                                      \
@@ -136,18 +137,8 @@ json_t *cay__json_bytes(const char *s)
     if (j)
         return j;
     CAY_AUTOBUF hex = CAY__BUF(2 * strlen(s) + 1);
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
-        cay__buf_fmt(&hex, "%02x", *p);
+    cay__buf_hex(&hex, s, strlen(s));
     return json_pack("{s:s}", "hex", hex.data);
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
 }
 
 char *cay__json_to_bytes(const json_t *j)
@@ -162,20 +153,12 @@ char *cay__json_to_bytes(const json_t *j)
     size_t n = 1;
     if (hex)
         n = strlen(hex);
-    if (n % 2)
+    if (n % 2 || (hex && cay__hex_len(hex) != n))
         return NULL;
     char *out = cay__alloc(n / 2 + 1);
-    for (size_t i = 0; i < n / 2; i++) {
-        int v;
-        if (hex_value(hex[2 * i]) < 0 || hex_value(hex[2 * i + 1]) < 0)
-            v = 0;
-        else
-            v = hex_value(hex[2 * i]) * 16 + hex_value(hex[2 * i + 1]);
-        if (!v) {
-            free(out);
-            return NULL;
-        }
-        out[i] = (char)v;
+    if (!cay__hex_get(out, hex, n / 2) || memchr(out, 0, n / 2)) {
+        free(out);
+        return NULL;
     }
     return out;
 }

@@ -7,8 +7,7 @@
  * wrong and where.
  */
 #include "json.h"
-#include "mutant.h"
-#include <stdint.h>
+#include "json_scan.h"
 
 #define DEEP 256
 
@@ -22,8 +21,7 @@ static json_t *parse_value(text *t);
 
 static void skip_blanks(text *t)
 {
-    while (t->p < t->end && (*t->p == ' ' || *t->p == '\n' || *t->p == '\r' || *t->p == '\t'))
-        t->p++;
+    t->p = cay__scan_blanks(t->p, t->end);
 }
 
 static bool accept_char(text *t, char c)
@@ -32,128 +30,14 @@ static bool accept_char(text *t, char c)
     return t->p < t->end && *t->p == c && t->p++;
 }
 
-typedef unsigned char sixteen __attribute__((vector_size(16)));
-
-/* Bytes at the front that stand for themselves: no quote, backslash, control character or part of a
- * longer one. */
-static size_t count_plain(const char *s, size_t n)
+/* At the quote. Half of a surrogate pair is an error of jansson's. */
+static bool parse_string(text *t, cay__scanned *out)
 {
-    size_t k = 0;
-    for (; n - k >= sizeof(sixteen); k += sizeof(sixteen)) {
-        sixteen v;
-        uint64_t odd[2];
-        memcpy(&v, s + k, sizeof v);
-        v = (sixteen)((v == '"') | (v == '\\') | (v < 0x20) | (v > 0x7f));
-        memcpy(odd, &v, sizeof odd);
-        if (odd[0] | odd[1])
-            break;
-    }
-    while (k < n && (unsigned char)s[k] >= 0x20 && (unsigned char)s[k] < 0x80 && s[k] != '"' &&
-           s[k] != '\\')
-        k++;
-    return k;
-}
-
-static bool parse_hex(text *t, unsigned *out)
-{
-    unsigned v = 0;
-    if (t->end - t->p < 4)
+    const char *stop = cay__scan_string(t->p, t->end, &t->room, out);
+    if (!stop || out->half)
         return false;
-    for (int i = 0; i < 4; i++) {
-        char c = *t->p++;
-        unsigned d;
-        if (c >= '0' && c <= '9')
-            d = (unsigned)(c - '0');
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            d = (unsigned)((c | 32) - 'a') + 10;
-        else
-            d = 16;
-        if (d == 16)
-            return false;
-        v = v << 4 | d;
-    }
-    *out = v;
+    t->p = stop;
     return true;
-}
-
-/* After "\u": one of two halves alone is none. */
-static bool parse_unicode(text *t)
-{
-    unsigned c, low;
-    if (!parse_hex(t, &c))
-        return false;
-    if (c >= 0xd800 && c < 0xe000) {
-        if (c >= 0xdc00 || t->end - t->p < 2 || t->p[0] != '\\' || t->p[1] != 'u')
-            return false;
-        t->p += 2;
-        if (!parse_hex(t, &low) || low < 0xdc00 || low >= 0xe000)
-            return false;
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    }
-    char out[4];
-    size_t n;
-    if (c < 0x80)
-        n = 1;
-    else if (c < 0x800)
-        n = 2;
-    else if (c < 0x10000)
-        n = 3;
-    else
-        n = 4;
-    static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-    for (size_t i = n; i-- > 1; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(first[n] | c);
-    cay__buf_add(&t->room, out, n);
-    return true;
-}
-
-static bool parse_escape(text *t)
-{
-    static const char names[] = "\"\\/bfnrt", are[] = "\"\\/\b\f\n\r\t";
-    if (t->p == t->end || !*t->p)
-        return false;
-    if (*t->p == 'u')
-        return t->p++, parse_unicode(t);
-    const char *at = strchr(names, *t->p++);
-    if (at)
-        cay__buf_add(&t->room, are + (at - names), 1);
-    return at;
-}
-
-/* After the quote. *s is in the text or, when it had escapes, in t->room until the next string. */
-static bool parse_string(text *t, const char **s, size_t *n)
-{
-    const char *from = t->p;
-    bool apart = false;
-    t->room.len = 0;
-    for (;;) {
-        t->p += count_plain(t->p, (size_t)(t->end - t->p));
-        if (t->p == t->end || ((unsigned char)*t->p < 0x20 && !CAY__MUTANT("fuzz-json_quick")))
-            return false;
-        if (*t->p == '"')
-            break;
-        if (*t->p != '\\') {
-            size_t k = cay__utf8_len(t->p, (size_t)(t->end - t->p));
-            if (!k)
-                return false;
-            t->p += k;
-            continue;
-        }
-        cay__buf_add(&t->room, from, (size_t)(t->p++ - from));
-        if (!parse_escape(t))
-            return false;
-        apart = true;
-        from = t->p;
-    }
-    *s = from;
-    *n = (size_t)(t->p++ - from);
-    if (!apart)
-        return true;
-    cay__buf_add(&t->room, *s, *n);
-    *s = t->room.data;
-    *n = t->room.len;
-    return !t->room.full;
 }
 
 static json_t *parse_number(text *t)
@@ -201,19 +85,18 @@ static json_t *parse_array(text *t)
 static bool parse_member(text *t, json_t *o)
 {
     CAY_AUTOFREE char *own = NULL;
-    const char *key;
-    size_t n, before = json_object_size(o);
-    if (!accept_char(t, '"') || !parse_string(t, &key, &n) || memchr(key, 0, n))
+    cay__scanned key;
+    size_t before = json_object_size(o);
+    skip_blanks(t);
+    if (t->p == t->end || *t->p != '"' || !parse_string(t, &key) || memchr(key.p, 0, key.len))
         return false;
-    if (key == t->room.data) { /* where the value's strings go */
-        own = cay__alloc(n + 1);
-        memcpy(own, key, n);
-        key = own;
-    }
+    if (key.p == t->room.data) /* where the value's strings go */
+        key.p = own = memcpy(cay__alloc(key.len + 1), key.p, key.len);
     json_t *v = NULL;
     if (accept_char(t, ':'))
         v = parse_value(t);
-    return v && json_object_setn_new_nocheck(o, key, n, v) == 0 && json_object_size(o) > before;
+    return v && json_object_setn_new_nocheck(o, key.p, key.len, v) == 0 &&
+           json_object_size(o) > before;
 }
 
 static json_t *parse_object(text *t)
@@ -242,13 +125,17 @@ static json_t *parse_nested(text *t, json_t *(*fn)(text *))
 
 static json_t *parse_value(text *t)
 {
-    const char *s;
-    size_t n;
+    cay__scanned s;
     skip_blanks(t);
-    switch (t->p < t->end ? *t->p : 0) {
+    if (t->p == t->end)
+        return NULL;
+    switch (*t->p) {
     case '{': return parse_nested(t, parse_object);
     case '[': return parse_nested(t, parse_array);
-    case '"': return t->p++, parse_string(t, &s, &n) ? json_stringn_nocheck(s, n) : NULL;
+    case '"':
+        if (parse_string(t, &s))
+            return json_stringn_nocheck(s.p, s.len);
+        return NULL;
     case 't': return parse_word(t, "true", json_true());
     case 'f': return parse_word(t, "false", json_false());
     case 'n': return parse_word(t, "null", json_null());

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 #include "base.h"
+#include "fd.h"
+#include "guarded.h"
 #include "str.h"
-#include <dirent.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -117,17 +120,10 @@ static bool is_ours_or_empty(int dir)
     for (size_t i = 0; i < CAY_LEN(marks); i++)
         if (fstatat(dir, marks[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d)
-        return false;
-    bool empty = true;
-    for (struct dirent *e; empty && (e = readdir(d));)
-        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-                !strcmp(e->d_name, "egress.conf"); /* the operator was here first */
-    closedir(d);
+    CAY_AUTODIR *d = cay__dir_open(dir, NULL);
+    bool empty = d;
+    for (struct dirent *e; empty && (e = cay__dir_next(d));)
+        empty = !strcmp(e->d_name, "egress.conf"); /* the operator was here first */
     return empty;
 }
 
@@ -226,9 +222,7 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "stat the state directory");
     uint64_t who[2] = { st.st_dev, st.st_ino };
     uint32_t h = cay__hash(who, sizeof who);
-    for (int i = 0; i < 8; i++)
-        hex[i] = "0123456789abcdef"[(h >> (28 - 4 * i)) & 15];
-    hex[8] = 0;
+    cay__hex_put(hex, &(uint32_t){ htobe32(h) }, sizeof h);
 
     run_base(base, sizeof base);
     CAY_TRY(private_dir(base, make, err));
@@ -299,4 +293,55 @@ bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap)
         buf[n++] = '/';
     buf[n] = 0;
     return true;
+}
+
+/* Filesystems that ignore case exist, and the tools that obey these files look there, too. */
+static bool has_prefix(const char *path, const char *what)
+{
+    size_t n = strlen(what);
+    return !strncasecmp(path, what, n) && (!path[n] || path[n] == '/');
+}
+
+bool cay__path_guarded(const char *path)
+{
+    for (const char *p = path; p; p = strchr(p, '/')) {
+        p += *p == '/';
+        for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
+            if (has_prefix(p, cay__guarded[i].path))
+                return true;
+    }
+    return false;
+}
+
+bool cay__link_leaves(const char *path, const char *target)
+{
+    long depth = 0;
+    bool named = false;
+    if (*target == '/')
+        return true;
+    for (const char *p = path; (p = strchr(p, '/')); p++)
+        depth++;
+    while (*target) {
+        size_t n = strcspn(target, "/");
+        /* Up from where the link is leads where the path says; up from a name, which may be a link
+         * itself, leads anywhere. */
+        if (n == 2 && target[0] == '.' && target[1] == '.') {
+            if (named || --depth < 0)
+                return true;
+        } else if (n && !(n == 1 && *target == '.')) {
+            named = true;
+        }
+        target += n + (target[n] == '/');
+    }
+    return false;
+}
+
+bool cay__path_within(const char *path, const char *top)
+{
+    size_t n = strlen(top);
+    while (n && top[n - 1] == '/')
+        n--;
+    if (!n || (n == 1 && *top == '.'))
+        return true;
+    return !strncmp(path, top, n) && (!path[n] || path[n] == '/');
 }

@@ -46,3 +46,13 @@ const char *cay__fs_remote(uint64_t magic);
  * and double slashes; ".." at the top stays there. Texts alone: nothing is looked up. False when it
  * does not fit. */
 bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap);
+
+/* Is it one of base/guarded.h, or inside one, at any depth and in any case? What tools run or obey
+ * without being asked. */
+bool cay__path_guarded(const char *path);
+/* Would a link at `path` with this target point out of the directory that path is relative to?
+ * Absolute ones do, and those that go up after a name may: that can be another link. */
+bool cay__link_leaves(const char *path, const char *target);
+/* Is `path` the same as `top`, or below it? A trailing slash of top does not count; "" and "." are
+ * above all. */
+bool cay__path_within(const char *path, const char *top);

@@ -94,6 +94,67 @@ bool cay__layer_valid(const char *s)
     return n && n < 64 && !s[n] && s[0] != '-';
 }
 
+static const char hex_digits[] = "0123456789abcdef";
+
+void cay__hex_put(char *dst, const void *data, size_t n)
+{
+    for (const unsigned char *p = data; n--; p++) {
+        *dst++ = hex_digits[*p >> 4];
+        *dst++ = hex_digits[*p & 15];
+    }
+    *dst = 0;
+}
+
+int cay__hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if ((c | 32) >= 'a' && (c | 32) <= 'f')
+        return (c | 32) - 'a' + 10;
+    return -1;
+}
+
+bool cay__hex_get(void *dst, const char *text, size_t n)
+{
+    for (unsigned char *to = dst; n--; text += 2) {
+        int high = cay__hex_digit(text[0]);
+        int low = -1;
+        if (high >= 0)
+            low = cay__hex_digit(text[1]);
+        if (low < 0)
+            return false;
+        *to++ = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+size_t cay__hex_len(const char *s)
+{
+    return strspn(s, hex_digits);
+}
+
+bool cay__hex_is(const char *s, size_t n)
+{
+    return cay__hex_len(s) == n && !s[n];
+}
+
+void cay__uuid_make(char dst[37])
+{
+    static const unsigned char bytes[] = { 4, 2, 2, 2, 6 };
+    unsigned char r[16];
+    const unsigned char *from = r;
+    cay__random(r, sizeof r);
+    r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
+    r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        cay__hex_put(dst, from, bytes[i]);
+        from += bytes[i];
+        dst += 2 * bytes[i];
+        *dst++ = '-';
+    }
+    dst[-1] = 0;
+}
+
 uint32_t cay__hash(const void *p, size_t n)
 {
     uint32_t h = 2166136261u;

@@ -33,6 +33,20 @@ bool cay__layer_valid(const char *s);
 /* Fills from getrandom(2); aborts when the kernel cannot. */
 void cay__random(void *dst, size_t n);
 
+/* Hexadecimal digits. put: 2n in lower case and a NUL; digit: the value in either case, or -1; get:
+ * n bytes from 2n digits, false when one is none; len: how many lower-case ones s begins with; is:
+ * those n and nothing else. */
+void cay__hex_put(char *dst, const void *data, size_t n);
+int cay__hex_digit(char c);
+bool cay__hex_get(void *dst, const char *text, size_t n);
+size_t cay__hex_len(const char *s);
+bool cay__hex_is(const char *s, size_t n);
+/* A random UUID (RFC 9562, version 4) as text. */
+void cay__uuid_make(char dst[37]);
+
+/* The reason phrase of an HTTP status: "Not Found"; "Status" for one that has none. */
+const char *cay__status_text(int status);
+
 /* FNV-1a, for tables; CRC-32C for records on disk. */
 uint32_t cay__hash(const void *p, size_t n);
 uint32_t cay__crc32c(uint32_t crc, const void *p, size_t n);

@@ -7,13 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK = 512, RECORDS_MAX = 64 << 10, MEMBERS_OF_ONE = 16 };
-
-typedef struct head {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
-        version[2], user[32], group[32], major[8], minor[8], prefix[155], rest[12];
-} head;
-_Static_assert(sizeof(head) == BLOCK, "one block");
+enum { BLOCK = CAY__TAR_BLOCK, RECORDS_MAX = 64 << 10, MEMBERS_OF_ONE = 16 };
 
 static int fail_archive(cay_err *err, const char *what)
 {
@@ -66,8 +60,7 @@ static int skip_member(cay__tar *t, cay_err *err)
     return 0;
 }
 
-/* Octal digits, then blanks or NULs; or, with the first bit set, bytes of a large number. */
-static bool parse_number(const char *s, size_t n, uint64_t *out)
+bool cay__tar_number(const char *s, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -91,51 +84,63 @@ static bool parse_number(const char *s, size_t n, uint64_t *out)
     return true;
 }
 
-static uint64_t sum_of(const head *h)
+/* Of all bytes but the sum's own, which count as blanks; *odd: the same with signed bytes. */
+static uint64_t sum_block(const cay__tar_block *b, int64_t *odd)
 {
-    const unsigned char *p = (const unsigned char *)h;
+    cay__tar_block copy = *b;
+    const unsigned char *p = (const unsigned char *)&copy;
     uint64_t sum = 0;
-    for (size_t i = 0; i < BLOCK; i++) {
-        if (i >= offsetof(head, sum) && i < offsetof(head, sum) + sizeof h->sum)
-            sum += ' ';
-        else
-            sum += p[i];
+    *odd = 0;
+    memset(copy.sum, ' ', sizeof copy.sum);
+    for (size_t i = 0; i < sizeof copy; i++) {
+        sum += p[i];
+        *odd += (int8_t)p[i];
     }
     return sum;
 }
 
-static bool is_blank(const head *h)
+bool cay__tar_sum_agrees(const cay__tar_block *b)
 {
-    static const head none;
-    return !memcmp(h, &none, sizeof none);
+    uint64_t want;
+    int64_t odd; /* some old programs add signed bytes */
+    uint64_t sum = sum_block(b, &odd);
+    return cay__tar_number(b->sum, sizeof b->sum, &want) && (want == sum || (int64_t)want == odd);
 }
 
-static size_t field_length(const char *s, size_t n)
+bool cay__tar_is_end(const cay__tar_block *b)
 {
-    return strnlen(s, n);
+    static const cay__tar_block none;
+    return !memcmp(b, &none, sizeof none);
 }
 
-static void plain_name(const head *h, char *out)
+void cay__tar_block_name(const cay__tar_block *b, char out[257])
 {
-    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : field_length(h->prefix, sizeof h->prefix),
-           n = field_length(h->name, sizeof h->name);
-    memcpy(out, h->prefix, p);
+    size_t p = 0, n = strnlen(b->name, sizeof b->name);
+    if (!memcmp(b->magic, "ustar\0", 6))
+        p = strnlen(b->prefix, sizeof b->prefix);
+    memcpy(out, b->prefix, p);
     if (p)
         out[p++] = '/';
-    memcpy(out + p, h->name, n);
+    memcpy(out + p, b->name, n);
     out[p + n] = 0;
 }
 
-static int read_head(const head *h, cay__member *m, cay_err *err)
+uint64_t cay__tar_padded(uint64_t size)
 {
-    uint64_t sum, mode, uid, gid, mtime;
-    if (!parse_number(h->sum, sizeof h->sum, &sum) || sum != sum_of(h))
+    return (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static int read_head(const cay__tar_block *h, cay__member *m, cay_err *err)
+{
+    uint64_t mode, uid, gid, mtime;
+    if (!cay__tar_sum_agrees(h))
         return fail_archive(err, "a head's sum is wrong");
-    if (!parse_number(h->mode, sizeof h->mode, &mode) ||
-        !parse_number(h->uid, sizeof h->uid, &uid) || !parse_number(h->gid, sizeof h->gid, &gid) ||
-        !parse_number(h->size, sizeof h->size, &m->size) || m->size > INT64_MAX / 2)
+    if (!cay__tar_number(h->mode, sizeof h->mode, &mode) ||
+        !cay__tar_number(h->uid, sizeof h->uid, &uid) ||
+        !cay__tar_number(h->gid, sizeof h->gid, &gid) ||
+        !cay__tar_number(h->size, sizeof h->size, &m->size) || m->size > INT64_MAX / 2)
         return fail_archive(err, "a head has a number that is none");
-    if (!parse_number(h->mtime, sizeof h->mtime, &mtime))
+    if (!cay__tar_number(h->mtime, sizeof h->mtime, &mtime))
         mtime = 0; /* before 1970 */
     if (h->type && h->type != '7')
         m->type = h->type;
@@ -146,9 +151,9 @@ static int read_head(const head *h, cay__member *m, cay_err *err)
     m->gid = (uint32_t)gid;
     m->mtime = (int64_t)(mtime & INT64_MAX);
     if (!*m->name)
-        plain_name(h, m->name);
+        cay__tar_block_name(h, m->name);
     if (!*m->target) {
-        size_t n = field_length(h->link, sizeof h->link);
+        size_t n = strnlen(h->link, sizeof h->link);
         memcpy(m->target, h->link, n);
         m->target[n] = 0;
     }
@@ -178,40 +183,69 @@ static bool set_name(char *dst, const char *src, size_t n)
     return true;
 }
 
-/* "LENGTH KEY=VALUE\n", one after another. */
+int cay__pax_next(const char **at, const char *end, cay__pax_record *out)
+{
+    const char *s = *at;
+    size_t len = 0, digits = 0, left = (size_t)(end - s);
+    if (!left)
+        return 0;
+    if (*s == '0') /* a length has one spelling */
+        return -1;
+    for (; digits < left && digits < 8 && s[digits] >= '0' && s[digits] <= '9'; digits++)
+        len = 10 * len + (size_t)(s[digits] - '0');
+    if (!digits || digits == left || s[digits] != ' ' || len > left || len < digits + 2 ||
+        s[len - 1] != '\n')
+        return -1;
+    out->key = s + digits + 1;
+    const char *stop = s + len - 1, *eq = memchr(out->key, '=', (size_t)(stop - out->key));
+    out->key_len = 0;
+    if (eq)
+        out->key_len = (size_t)(eq - out->key);
+    out->value = stop;
+    if (eq)
+        out->value = eq + 1;
+    out->value_len = (size_t)(stop - out->value);
+    *at = s + len;
+    return 1;
+}
+
+bool cay__pax_is(const cay__pax_record *r, const char *key)
+{
+    return r->key_len == strlen(key) && !memcmp(r->key, key, r->key_len);
+}
+
+static bool parse_size(const cay__pax_record *r, uint64_t *size)
+{
+    char digits[24];
+    if (r->value_len >= sizeof digits)
+        return false;
+    memcpy(digits, r->value, r->value_len);
+    digits[r->value_len] = 0;
+    return cay__str_to_u64(digits, size) && *size <= INT64_MAX / 2;
+}
+
 static int parse_pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *sized,
                      cay_err *err)
 {
-    for (const char *end = s + n; s < end;) {
-        char *p;
-        unsigned long len = 0;
-        if (*s >= '1' && *s <= '9')
-            len = strtoul(s, &p, 10);
-        if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 ||
-            s[len - 1] != '\n')
-            return fail_archive(err, "a pax record has another length than it says");
-        const char *key = p + 1, *eq = memchr(key, '=', (size_t)(s + len - 1 - key)),
-                   *value = eq ? eq + 1 : NULL;
-        if (!eq)
-            return fail_archive(err, "a pax record without =");
-        size_t k = (size_t)(eq - key), v = (size_t)(s + len - 1 - value);
-        char digits[24];
+    cay__pax_record r;
+    int rc;
+    for (const char *end = s + n; (rc = cay__pax_next(&s, end, &r)) > 0;) {
         bool fine = true;
-        if (k == 4 && !memcmp(key, "path", 4)) {
-            fine = set_name(m->name, value, v);
-        } else if (k == 8 && !memcmp(key, "linkpath", 8)) {
-            fine = set_name(m->target, value, v);
-        } else if (k == 4 && !memcmp(key, "size", 4)) {
-            fine = v < sizeof digits;
-            memcpy(digits, value, fine ? v : 0);
-            digits[fine ? v : 0] = 0;
-            fine = fine && cay__str_to_u64(digits, size) && *size <= INT64_MAX / 2;
+        if (!r.key_len)
+            return fail_archive(err, "a pax record without =");
+        if (cay__pax_is(&r, "path")) {
+            fine = set_name(m->name, r.value, r.value_len);
+        } else if (cay__pax_is(&r, "linkpath")) {
+            fine = set_name(m->target, r.value, r.value_len);
+        } else if (cay__pax_is(&r, "size")) {
+            fine = parse_size(&r, size);
             *sized = true;
         }
         if (!fine)
             return fail_archive(err, "a pax record has a value that cannot be");
-        s += len;
     }
+    if (rc < 0)
+        return fail_archive(err, "a pax record has another length than it says");
     return 0;
 }
 
@@ -222,7 +256,7 @@ static int read_extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uin
     CAY_TRY(take_records(t, size, buf, err));
     if (kind == 'x')
         return parse_pax(buf, size, m, pax_size, sized, err);
-    if (kind != 'g' && !set_name(kind == 'L' ? m->name : m->target, buf, field_length(buf, size)))
+    if (kind != 'g' && !set_name(kind == 'L' ? m->name : m->target, buf, strnlen(buf, size)))
         return fail_archive(err, "a name is longer than 4095 bytes");
     return 0;
 }
@@ -234,10 +268,10 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
     out->name[0] = out->target[0] = 0;
     CAY_TRY(skip_member(t, err));
     for (int i = 0; i < MEMBERS_OF_ONE; i++) {
-        head h;
+        cay__tar_block h;
         size_t got;
         CAY_TRY(read_exact(t, &h, sizeof h, &got, err));
-        if (!got || is_blank(&h)) {
+        if (!got || cay__tar_is_end(&h)) {
             if (i)
                 return fail_archive(err, "a long name without its member");
             return 0;
@@ -257,7 +291,7 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
             t->left = m->size;
         else
             t->left = 0;
-        t->pad = (BLOCK - t->left % BLOCK) % BLOCK;
+        t->pad = cay__tar_padded(t->left) - t->left;
         if (!before)
             return 1;
         CAY_TRY(read_extra(t, out, h.type, m->size, &pax_size, &sized, err));
@@ -274,7 +308,7 @@ static void put_octal(char *dst, size_t n, uint64_t v)
 
 static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64_t size, char type)
 {
-    head h = { .magic = "ustar", .version = { '0', '0' }, .type = type };
+    cay__tar_block h = { .magic = "ustar", .version = { '0', '0' }, .type = type };
     memcpy(h.name, name, CAY_MIN(strlen(name), sizeof h.name));
     memcpy(h.link, m->target,
            type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
@@ -283,7 +317,8 @@ static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64
     put_octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
     put_octal(h.size, sizeof h.size, size >> 33 ? 0 : size);
     put_octal(h.mtime, sizeof h.mtime, m->mtime < 0 || m->mtime >> 33 ? 0 : (uint64_t)m->mtime);
-    put_octal(h.sum, 7, sum_of(&h));
+    int64_t odd;
+    put_octal(h.sum, 7, sum_block(&h, &odd));
     h.sum[7] = ' ';
     cay__buf_add(b, &h, sizeof h);
 }
@@ -316,7 +351,7 @@ static bool is_utf8(const char *s)
 void cay__tar_pad(cay__buf *b, uint64_t size)
 {
     static const char zeros[BLOCK];
-    cay__buf_add(b, zeros, (BLOCK - size % BLOCK) % BLOCK);
+    cay__buf_add(b, zeros, (size_t)(cay__tar_padded(size) - size));
 }
 
 void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *records)

@@ -7,11 +7,15 @@
  *
  * Memory is constant. A name is told as it stands: whoever writes files by it judges it. Sums are
  * checked, numbers have one spelling.
+ *
+ * Two readers need other loops and use the blocks and records below: cay-unpack judges each block
+ * before libarchive reads it, because libarchive also knows sparse members, old formats and zip;
+ * image archives of many gigabytes are indexed by pread(2) without reading what members hold.
  */
 #pragma once
 #include "buf.h"
 
-enum { CAY__TAR_NAME = 4096 };
+enum { CAY__TAR_NAME = 4096, CAY__TAR_BLOCK = 512 };
 
 typedef struct cay__member {
     char type; /* '0' file, '1' hard link, '2' symbolic link, '5' directory, others as they are */
@@ -41,3 +45,26 @@ void cay__tar_head(cay__buf *b, const cay__member *m);
 void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *records);
 void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len);
 void cay__tar_pad(cay__buf *b, uint64_t size); /* up to a whole block, after so many bytes */
+
+/* A block as it is in the archive: ustar, or GNU's, whose magic is "ustar  ". */
+typedef struct cay__tar_block {
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
+        version[2], user[32], group[32], major[8], minor[8], prefix[155], rest[12];
+} cay__tar_block;
+_Static_assert(sizeof(cay__tar_block) == CAY__TAR_BLOCK, "one block");
+
+/* Octal digits with blanks before and blanks or NULs behind, or base 256 after the byte 0x80. */
+bool cay__tar_number(const char *field, size_t n, uint64_t *out);
+bool cay__tar_sum_agrees(const cay__tar_block *b);
+bool cay__tar_is_end(const cay__tar_block *b); /* nothing but zeros */
+void cay__tar_block_name(const cay__tar_block *b, char out[257]);
+uint64_t cay__tar_padded(uint64_t size); /* rounded up to whole blocks */
+
+/* "LENGTH KEY=VALUE\n", one after another: 1 with *out, 0 at the end, -1: it is not sound. A record
+ * without '=' has no key (key_len 0). */
+typedef struct cay__pax_record {
+    const char *key, *value;
+    size_t key_len, value_len;
+} cay__pax_record;
+int cay__pax_next(const char **at, const char *end, cay__pax_record *out);
+bool cay__pax_is(const cay__pax_record *r, const char *key);

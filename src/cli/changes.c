@@ -62,8 +62,7 @@ static void path_json(out_json *j, const char *key, const char *path)
     if (is_utf8(path))
         return;
     CAY_AUTOBUF hex = CAY__BUF(2u << 20);
-    for (const unsigned char *p = (const unsigned char *)path; *p; p++)
-        cay__buf_fmt(&hex, "%02x", *p);
+    cay__buf_hex(&hex, path, strlen(path));
     CAY_AUTOBUF name = CAY__BUF(64);
     cay__buf_fmt(&name, "%s_hex", key);
     js_kstr(j, name.data, hex.data);

@@ -29,7 +29,7 @@ static void strip_id_prefix(const char *id, size_t n, char *dst)
     if (id)
         hex = strchr(id, '_');
     snprintf(dst, n + 1, "%s", hex ? hex + 1 : CAY_OR(id, ""));
-    dst[strspn(dst, "0123456789abcdef")] = 0;
+    dst[cay__hex_len(dst)] = 0;
 }
 
 typedef struct line {

@@ -2,6 +2,7 @@
 #include "chunk.h"
 #include <base/base.h>
 #include <base/mutant.h>
+#include <base/str.h>
 
 enum { SIZE = 0, EXT, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF, LAST_LF };
 
@@ -13,15 +14,7 @@ static int fail_chunk(cay_err *err, const char *what)
 
 static int size_digit(cay__chunk *c, char ch, cay_err *err)
 {
-    int v;
-    if (ch >= '0' && ch <= '9')
-        v = ch - '0';
-    else if (ch >= 'a' && ch <= 'f')
-        v = ch - 'a' + 10;
-    else if (ch >= 'A' && ch <= 'F')
-        v = ch - 'A' + 10;
-    else
-        v = -1;
+    int v = cay__hex_digit(ch);
     if (v < 0) {
         if (!c->digits)
             return fail_chunk(err, "a size without digits");

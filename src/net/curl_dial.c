@@ -92,11 +92,9 @@ static void *run_tunnel(void *arg)
     while (from_net(t) && to_local(t) && from_local(t) && to_net(t) &&
            !(t->in.over && t->in.at == t->in.end)) {
         bool in = t->in.at < t->in.end, out = t->out.at < t->out.end;
-        struct pollfd p[2] = {
-            { .fd = t->net, .events = (short)((in ? 0 : POLLIN) | (out ? POLLOUT : 0)) },
-            { .fd = t->local,
-              .events = (short)((in ? POLLOUT : 0) | (out || t->out.over ? 0 : POLLIN)) }
-        };
+        struct pollfd p[2] = { { .fd = t->net }, { .fd = t->local } };
+        p[0].events = !in * POLLIN | out * POLLOUT;
+        p[1].events = in * POLLOUT | !(out || t->out.over) * POLLIN;
         if (poll(p, 2, -1) < 0 && errno != EINTR)
             break;
         if (p[1].revents & (POLLHUP | POLLERR) &&

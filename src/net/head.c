@@ -2,6 +2,7 @@
 #include "head.h"
 #include <base/base.h>
 #include <base/mutant.h>
+#include <base/str.h>
 #include <strings.h>
 
 enum { METHOD_MAX = 32 };
@@ -332,25 +333,15 @@ bool cay__head_list(const cay__head *h, const char *lower_name, const char *word
     return false;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool cay__url_decode(const char *s, size_t n, bool plus, char *out)
 {
     for (size_t i = 0; i < n; i++) {
         int c = (unsigned char)s[i];
         if (c == '%') {
-            if (n - i < 3 || hex_value(s[i + 1]) < 0 || hex_value(s[i + 2]) < 0)
+            unsigned char byte;
+            if (n - i < 3 || !cay__hex_get(&byte, s + i + 1, 1))
                 return false;
-            c = hex_value(s[i + 1]) << 4 | hex_value(s[i + 2]);
+            c = byte;
             i += 2;
         } else if (c == '+' && plus) {
             c = ' ';

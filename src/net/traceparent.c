@@ -7,7 +7,7 @@
 
 static bool is_hex(const char *s, size_t n)
 {
-    return strspn(s, "0123456789abcdef") >= n;
+    return cay__hex_len(s) >= n;
 }
 
 static bool is_zero(const char *s, size_t n)
@@ -45,7 +45,6 @@ void cay__trace_id_make(char *dst, unsigned n)
     uint8_t r[16];
     do {
         cay__random(r, n);
-        for (unsigned i = 0; i < n; i++)
-            snprintf(dst + 2 * i, 3, "%02x", r[i]);
+        cay__hex_put(dst, r, n);
     } while (is_zero(dst, 2 * (size_t)n));
 }

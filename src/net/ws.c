@@ -39,11 +39,8 @@ static void hash_sha1(const uint8_t *s, size_t n, uint8_t out[20])
                 f = ((c1 & c) | (c1 & d) | (c & d));
             else
                 f = (c1 ^ c ^ d);
-            uint32_t k = i < 20   ? 0x5a827999
-                         : i < 40 ? 0x6ed9eba1
-                         : i < 60 ? 0x8f1bbcdc
-                                  : 0xca62c1d6,
-                     t = ROL(a, 5) + f + e + k + w[i];
+            static const uint32_t k[] = { 0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6 };
+            uint32_t t = ROL(a, 5) + f + e + k[i / 20] + w[i];
             e = d;
             d = c;
             c = ROL(c1, 30);
@@ -83,14 +80,16 @@ bool cay__ws_accepts(const char *key, const char *accept)
 void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
 {
     uint8_t head[14] = { (uint8_t)(0x80 | kind) }, mask[4];
-    size_t n;
-    if (len < 126)
+    size_t n = 10;
+    uint8_t length = 127;
+    if (len < 126) {
         n = 2;
-    else if (len < 65536)
+        length = (uint8_t)len;
+    } else if (len < 65536) {
         n = 4;
-    else
-        n = 10;
-    head[1] = (uint8_t)(0x80 | (n == 2 ? len : n == 4 ? 126 : 127));
+        length = 126;
+    }
+    head[1] = 0x80 | length;
     for (size_t i = 2; i < n; i++)
         head[i] = (uint8_t)((uint64_t)len >> 8 * (n - 1 - i));
     cay__random(mask,

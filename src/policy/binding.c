@@ -170,7 +170,10 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     if (!n || n >= sizeof host - 8)
         return fail_secret(name, err, "give a destination: HOST[:PORT][/PATH]");
     memcpy(host, dest, n);
-    snprintf(host + n, sizeof host - n, "%s", memchr(dest, ':', n) ? "" : b->tls ? ":443" : ":80");
+    const char *port = b->tls ? ":443" : ":80";
+    if (memchr(dest, ':', n))
+        port = "";
+    snprintf(host + n, sizeof host - n, "%s", port);
     int rc = cay__rule_parse(host, &r, err);
     if (rc < 0)
         return cay_wrap(err, rc, "secret %.40s", name);

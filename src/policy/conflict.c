@@ -4,13 +4,11 @@
 
 static void get_ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
 {
-    *lo = CAY_OR(r->lo, r->deny ? 1 : i ? 80 : 443);
-    if (r->lo)
-        *hi = r->hi;
-    else if (r->deny)
+    cay__rule_ports(r, i, lo, hi);
+    if (!r->lo && r->deny) {
+        *lo = 1;
         *hi = 65535;
-    else
-        *hi = *lo;
+    }
 }
 
 /* Every port of b is one of a. */
@@ -65,11 +63,6 @@ bool cay__rule_same_target(const cay__rule *a, const cay__rule *b)
            !memcmp(a->addr, b->addr, 16);
 }
 
-static cay__net_proto proto_at(const cay__rule *r, unsigned port)
-{
-    return CAY_OR(r->proto, port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP);
-}
-
 /* A flow cannot have to be both. tcp beside either is the wider grant, and holds. */
 static bool has_proto_conflict(const cay__rule *a, const cay__rule *b)
 {
@@ -81,7 +74,7 @@ static bool has_proto_conflict(const cay__rule *a, const cay__rule *b)
         const unsigned look[] = { lo, 80, 443 };
         for (size_t k = 0; k < CAY_LEN(look); k++) {
             unsigned x = look[k];
-            cay__net_proto pa = proto_at(a, x), pb = proto_at(b, x);
+            cay__net_proto pa = cay__rule_proto(a, x), pb = cay__rule_proto(b, x);
             if (x >= lo && x <= hi && pa != pb && pa != CAY__NET_TCP && pb != CAY__NET_TCP)
                 return true;
         }

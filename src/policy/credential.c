@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a credential's value stands in a request. */
 #include "binding.h"
+#include <base/base64.h>
 #include <base/mutant.h>
+#include <base/str.h>
 #include <stdio.h>
 
 const char *cay__binding_header(const cay__binding *b)
@@ -13,26 +15,16 @@ const char *cay__binding_header(const cay__binding *b)
     return "Authorization";
 }
 
-static void add_base64(cay__buf *out, const unsigned char *s, size_t n)
-{
-    static const char abc[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        unsigned v =
-            (unsigned)s[i] << 16 | (i + 1 < n ? s[i + 1] : 0u) << 8 | (i + 2 < n ? s[i + 2] : 0u);
-        const char four[4] = { abc[v >> 18], abc[v >> 12 & 63], i + 1 < n ? abc[v >> 6 & 63] : '=',
-                               i + 2 < n ? abc[v & 63] : '=' };
-        cay__buf_add(out, four, 4);
-    }
-}
-
 static void add_percent(cay__buf *out, const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        char c = s[i], hex[4];
+        char c = s[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                      c == '-' || c == '.' || c == '_' || c == '~';
-        snprintf(hex, sizeof hex, "%%%02X", (unsigned char)c);
-        cay__buf_add(out, plain ? &c : hex, plain ? 1 : 3);
+        if (plain)
+            cay__buf_add(out, &c, 1);
+        else
+            cay__buf_fmt(out, "%%%02X", (unsigned char)c);
     }
 }
 
@@ -55,7 +47,7 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
         cay__buf_fmt(&pair, "%s:", b->arg);
         cay__buf_add(&pair, value, len);
         cay__buf_str(out, "Basic ");
-        add_base64(out, (const unsigned char *)pair.data, pair.len);
+        cay__base64_put(out, pair.data, pair.len);
         explicit_bzero(pair.data, pair.len);
         break;
     }
@@ -63,26 +55,13 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
     return !out->full;
 }
 
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Whether s, percent-decoded, is key. */
 static bool key_is(const char *s, size_t n, const char *key)
 {
     for (size_t i = 0; i < n; i++, key++) {
         char c = s[i];
-        if (c == '%' && i + 2 < n && hex_of(s[i + 1]) >= 0 && hex_of(s[i + 2]) >= 0) {
-            c = (char)(hex_of(s[i + 1]) * 16 + hex_of(s[i + 2]));
+        if (c == '%' && i + 2 < n && cay__hex_get(&c, s + i + 1, 1))
             i += 2;
-        }
         if (!*key || c != *key)
             return false;
     }

@@ -80,11 +80,6 @@ static const cay__rule *find_deny(const cay__policy *p, const ask *q)
     return NULL;
 }
 
-static cay__net_proto proto_of(const cay__rule *r, unsigned port)
-{
-    return CAY_OR(r->proto, port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP);
-}
-
 static bool find_allow(const cay__policy *p, const ask *q, cay__verdict *v)
 {
     *v = (cay__verdict){ .allow = true, .reason = "allowed", .proto = CAY__NET_TCP };
@@ -94,7 +89,7 @@ static bool find_allow(const cay__policy *p, const ask *q, cay__verdict *v)
         const cay__rule *r = &p->rules[i];
         if (r->deny || !target_fits(r, q) || !port_fits(r, q->port))
             continue;
-        cay__net_proto proto = proto_of(r, q->port);
+        cay__net_proto proto = cay__rule_proto(r, q->port);
         bool wider = !v->rule || (proto == CAY__NET_TCP && v->proto != CAY__NET_TCP) ||
                      (v->proto == CAY__NET_TLS && proto == CAY__NET_TLS && r->opaque && !v->opaque);
         if (!wider)
@@ -259,12 +254,13 @@ static unsigned open_below(const cay__policy *op, const cay__policy *p, const ch
         const cay__rule *r = &op->rules[i];
         for (unsigned k = 0; k < 2 && !port && !r->deny && target_fits(r, &(ask){ .name = name });
              k++) {
-            unsigned olo = CAY_OR(r->lo, k ? 80 : 443), ohi = r->lo ? r->hi : olo;
+            unsigned olo, ohi;
+            cay__rule_ports(r, k, &olo, &ohi);
             port = open_port(op, p, name, CAY_MAX(lo, olo), CAY_MIN(hi, ohi), &by, &operators);
         }
     }
     if (!port)
-        *v = make_refusal(operators ? "operator_deny" : by ? "tenant_deny" : "operator_deny", by);
+        *v = make_refusal(by && !operators ? "tenant_deny" : "operator_deny", by);
     return port;
 }
 
@@ -290,13 +286,14 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
         if (r->deny || !target_fits(r, &(ask){ .name = name }))
             continue;
         for (unsigned k = 0; k < 2; k++) {
-            unsigned lo = CAY_OR(r->lo, k ? 80 : 443), hi = r->lo ? r->hi : lo,
-                     port = open_below(op, p, name, lo, hi, &v);
+            unsigned lo, hi;
+            cay__rule_ports(r, k, &lo, &hi);
+            unsigned port = open_below(op, p, name, lo, hi, &v);
             if (port)
                 return (cay__verdict){ .allow = true,
                                        .reason = "allowed",
                                        .rule = r,
-                                       .proto = proto_of(r, port),
+                                       .proto = cay__rule_proto(r, port),
                                        .opaque = r->opaque };
         }
     }

@@ -105,6 +105,10 @@ typedef struct cay__verdict {
 /* One rule or preset name; a preset appends several. CAY_EINVAL with a message that names the rule,
  * what is wrong and the remedy. */
 int cay__rule_add(cay__policy *p, const char *text, cay_err *err);
+/* Ports of a rule: without its own it has two, 443 for i 0 and 80 for i 1. */
+void cay__rule_ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi);
+/* What it expects at a port: 443 means TLS, 80 HTTP, unless it says otherwise. */
+cay__net_proto cay__rule_proto(const cay__rule *r, unsigned port);
 int cay__rule_parse(const char *text, cay__rule *out, cay_err *err); /* no preset */
 int cay__rule_text(const cay__rule *r, char *buf,
                    size_t size); /* back into text: its length; CAY__RULE_MAX always holds it */

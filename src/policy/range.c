@@ -137,6 +137,8 @@ bool cay__addr_parse(const char *text, uint8_t addr[16])
 
 void cay__addr_text(const uint8_t addr[16], char out[CAY__ADDR_MAX])
 {
-    bool v4 = cay__addr_is_v4(addr);
-    inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? addr + 12 : addr, out, CAY__ADDR_MAX);
+    if (cay__addr_is_v4(addr))
+        inet_ntop(AF_INET, addr + 12, out, CAY__ADDR_MAX);
+    else
+        inet_ntop(AF_INET6, addr, out, CAY__ADDR_MAX);
 }

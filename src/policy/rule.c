@@ -25,6 +25,29 @@ static int fail_rule(const parse *at, const char *fmt, ...)
                         CAY_OR(b.data, ""), why);
 }
 
+static cay__net_proto usual_proto(unsigned port)
+{
+    if (port == 443)
+        return CAY__NET_TLS;
+    if (port == 80)
+        return CAY__NET_HTTP;
+    return CAY__NET_TCP;
+}
+
+cay__net_proto cay__rule_proto(const cay__rule *r, unsigned port)
+{
+    return CAY_OR(r->proto, usual_proto(port));
+}
+
+void cay__rule_ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
+{
+    *lo = *hi = i ? 80 : 443;
+    if (r->lo) {
+        *lo = r->lo;
+        *hi = r->hi;
+    }
+}
+
 static int take_port(const parse *at, const char *s, const char *end, uint16_t *out)
 {
     unsigned v = 0;
@@ -261,10 +284,7 @@ int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
     if (!r->lo && r->proto)
         r->lo = r->hi = port;
     /* One way to say one thing. */
-    if (!r->opaque && r->lo && r->lo == r->hi &&
-        r->proto == (r->lo == 443  ? CAY__NET_TLS
-                     : r->lo == 80 ? CAY__NET_HTTP
-                                   : CAY__NET_TCP))
+    if (!r->opaque && r->lo && r->lo == r->hi && r->proto == usual_proto(r->lo))
         r->proto = 0;
     if (r->opaque && r->target == CAY__T_CIDR)
         return fail_rule(&at, "a rule for addresses has no name to hide; leave +opaque away");
@@ -340,7 +360,7 @@ int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
 int cay__rule_text(const cay__rule *r, char *buf, size_t size)
 {
     static const char *const scheme[] = { "", "tls://", "http://", "tcp://" };
-    char target[CAY__NAME_MAX + 8], port[16] = "", addr[CAY__ADDR_MAX];
+    char target[CAY__NAME_MAX + 8], port[16] = "", addr[CAY__ADDR_MAX], bits[8] = "";
     bool v4 = cay__addr_is_v4(r->addr);
     if (r->lo)
         snprintf(port, sizeof port, r->hi > r->lo ? ":%d-%d" : ":%d", (int)r->lo, (int)r->hi);
@@ -351,9 +371,9 @@ int cay__rule_text(const cay__rule *r, char *buf, size_t size)
     case CAY__T_BOTH: snprintf(target, sizeof target, "**.%s", r->name); break;
     case CAY__T_CIDR:
         cay__addr_text(r->addr, addr);
-        snprintf(target, sizeof target, r->bits < 128 ? "%s%s/%d%s" : "%s%s%.0d%s",
-                 *port && !v4 ? "[" : "", addr, r->bits < 128 ? r->bits - (v4 ? 96 : 0) : 0,
-                 *port && !v4 ? "]" : "");
+        if (r->bits < 128)
+            snprintf(bits, sizeof bits, "/%d", v4 ? r->bits - 96 : r->bits);
+        snprintf(target, sizeof target, *port && !v4 ? "[%s%s]" : "%s%s", addr, bits);
         break;
     }
     return snprintf(buf, size, "%s%s%s%s", r->deny ? "!" : "",

@@ -488,8 +488,7 @@ static nfds_t collect_pollfds(cay__tunnel *t, struct pollfd *p, chan **who)
              !waits)) /* one that hung up and cannot be read now would wake us for ever */
             continue;
         who[n] = c;
-        p[n++] = (struct pollfd){ .fd = c->fd,
-                                  .events = (short)((may ? POLLIN : 0) | (waits ? POLLOUT : 0)) };
+        p[n++] = (struct pollfd){ .fd = c->fd, .events = may * POLLIN | waits * POLLOUT };
     }
     return n;
 }

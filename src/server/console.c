@@ -60,8 +60,7 @@ int cay__on_console(cay__req *r, cay_err *err)
                             "this server was built without the console, because node and npm were "
                             "not there: `make deps`, then `make`; the API is at /api/v1");
     cay__random(raw, sizeof raw);
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(nonce + 2 * i, 3, "%02x", raw[i]);
+    cay__hex_put(nonce, raw, sizeof raw);
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     const char *p = (const char *)f->data, *end = (const char *)f->end, *at;
     while ((at = memmem(p, (size_t)(end - p), mark, sizeof mark - 1))) {

@@ -48,8 +48,7 @@ static void put_path(cay__buf *b, const cay__field *f, unsigned view, const char
         return;
     put_key(b, f->name, "_hex");
     cay__buf_str(b, "\"");
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
-        cay__buf_fmt(b, "%02x", *p);
+    cay__buf_hex(b, s, strlen(s));
     cay__buf_str(b, "\"");
 }
 

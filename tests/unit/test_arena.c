@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/base.h>
 #include <setjmp.h>
 #include <stdarg.h>

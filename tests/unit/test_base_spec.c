@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public structs that begin with their size, between callers and libraries of different age. */
 #include <base/base.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is never taken over by the way, and which links leave. */
 #include <base/base.h>
-#include <base/guard.h>
+#include <base/path.h>
 #include <base/guarded.h>
 #include <ctype.h>
 #include <setjmp.h>

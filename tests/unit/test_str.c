@@ -111,6 +111,52 @@ static void names_of_layers_are_short_and_plain(void **s)
     assert_false(cay__layer_valid("A"));
 }
 
+static void hex_goes_there_and_back(void **s)
+{
+    (void)s;
+    unsigned char all[256], back[256];
+    char text[513];
+    for (size_t i = 0; i < sizeof all; i++)
+        all[i] = (unsigned char)i;
+    cay__hex_put(text, all, sizeof all);
+    assert_int_equal(strlen(text), 512);
+    assert_memory_equal(text, "000102", 6);
+    assert_true(cay__hex_is(text, 512));
+    assert_false(cay__hex_is(text, 511));
+    assert_true(cay__hex_get(back, text, sizeof back));
+    assert_memory_equal(all, back, sizeof all);
+    assert_true(cay__hex_get(back, "aFA0", 2));
+    assert_int_equal(back[0], 0xaf);
+    assert_false(cay__hex_get(back, "a", 1));
+    assert_false(cay__hex_get(back, "0g", 1));
+    assert_int_equal(cay__hex_len("09afA"), 4);
+    for (int c = 0; c < 256; c++)
+        assert_int_equal(cay__hex_digit((char)c) >= 0,
+                         c && strchr("0123456789abcdefABCDEF", c) != NULL);
+}
+
+static void uuids_have_version_4(void **s)
+{
+    (void)s;
+    char a[37], b[37];
+    cay__uuid_make(a);
+    cay__uuid_make(b);
+    assert_int_equal(strlen(a), 36);
+    for (size_t i = 0; i < 36; i++)
+        assert_int_equal(a[i] == '-', i == 8 || i == 13 || i == 18 || i == 23);
+    assert_int_equal(a[14], '4');
+    assert_non_null(strchr("89ab", a[19]));
+    assert_string_not_equal(a, b);
+}
+
+static void statuses_have_their_texts(void **s)
+{
+    (void)s;
+    assert_string_equal(cay__status_text(200), "OK");
+    assert_string_equal(cay__status_text(404), "Not Found");
+    assert_string_equal(cay__status_text(299), "Status");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +167,9 @@ int main(void)
         cmocka_unit_test(decimal_numbers_are_read_whole_or_not),
         cmocka_unit_test(ids_of_other_lengths_or_letters_are_refused),
         cmocka_unit_test(names_of_layers_are_short_and_plain),
+        cmocka_unit_test(hex_goes_there_and_back),
+        cmocka_unit_test(uuids_have_version_4),
+        cmocka_unit_test(statuses_have_their_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * summary is made here. */
 #include <agent/run.h>
 #include <base/json.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <cay/sys/capability.h>
 #include <ctype.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/json.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <cay/patch.h>
 #include <ctype.h>

@@ -2,7 +2,7 @@
 /* Allow-lists of an agent: exec, read, write and network; who holds them, and what that cannot
  * stop. */
 #include <agent/run.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <base/str.h>
 #include <cay/policy.h>
 #include <poll.h>

@@ -4,7 +4,7 @@
 #include "memory.h"
 #include "output.h"
 #include <agent/trace.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <base/str.h>
 #include <stdio.h>
 

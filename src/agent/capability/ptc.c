@@ -6,7 +6,6 @@
 #include <agent/mcp.h>
 #include <base/call.h>
 #include <base/fd.h>
-#include <base/spec.h>
 #include <poll.h>
 #include <base/sha256.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/json.h>
-#include <base/spec.h>
 #include <cay/sys/capability.h>
 #include <poll.h>
 #include <signal.h>

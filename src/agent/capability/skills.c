@@ -2,10 +2,10 @@
 /* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of
  * that kind. */
 #include "skill.h"
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/fd.h>
 #include <base/json.h>
-#include <base/spec.h>
+#include <base/call.h>
 #include <cay/manifest.h>
 #include <dirent.h>
 #include <fcntl.h>

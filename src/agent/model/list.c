@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which models an endpoint has: GET /models, which all compatible servers know. */
 #include "endpoint.h"
-#include <base/spec.h>
+#include <base/call.h>
 #include <stdio.h>
 
 enum { LIST_MAX = 4 << 20, NAMES_MAX = 2000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endpoint.h"
-#include <base/spec.h>
+#include <base/call.h>
 #include <base/str.h>
 
 struct cay_model {

@@ -3,7 +3,6 @@
 #include <agent/patch.h>
 #include <base/call.h>
 #include <base/fd.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <poll.h>
 #include <signal.h>

@@ -2,6 +2,7 @@
 #include "dnsmsg.h"
 #include <base/base.h>
 #include <base/mutant.h>
+#include <base/str.h>
 
 enum {
     HEAD = 12,
@@ -244,15 +245,6 @@ size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answe
     return (size_t)(p - out);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
-}
-
 bool dns_ptr_addr(const char *name, uint8_t addr[16])
 {
     memcpy(addr, mapped, 12);
@@ -272,7 +264,7 @@ bool dns_ptr_addr(const char *name, uint8_t addr[16])
     if (strlen(name) != 64 + 8 || strcmp(name + 64, "ip6.arpa") != 0)
         return false;
     for (i = 0; i < 32; i++) {
-        int v = hex_digit(name[2 * i]);
+        int v = cay__hex_digit(name[2 * i]);
         if (v < 0 || name[2 * i + 1] != '.')
             return false;
         uint8_t *b = &addr[15 - i / 2];

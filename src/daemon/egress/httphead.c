@@ -2,6 +2,7 @@
 #include "httphead.h"
 #include <base/base.h>
 #include <base/mutant.h>
+#include <base/str.h>
 #include <strings.h>
 
 /* What a head told. */
@@ -254,17 +255,6 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
     return HTTP_OK;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* HEX[;ext] CRLF, then so many bytes. */
 static int read_chunk(http_state *s, const char *p, size_t len)
 {
@@ -277,7 +267,7 @@ static int read_chunk(http_state *s, const char *p, size_t len)
             return HTTP_BAD;
         return rc;
     }
-    for (int d; i < line.n && i < 15 && (d = hex_digit(line.p[i])) >= 0; i++)
+    for (int d; i < line.n && i < 15 && (d = cay__hex_digit(line.p[i])) >= 0; i++)
         size = size << 4 | (uint64_t)d;
     if (i == 0 || (i < line.n && line.p[i] != ';'))
         return HTTP_BAD;

@@ -7,20 +7,10 @@
  */
 #include "egress.h"
 #include <base/buf.h>
+#include <base/str.h>
 #include <sys/socket.h>
 
 enum { DRAIN_MAX = 64 << 10 };
-
-static const char *status_text(unsigned status)
-{
-    if (status == 403)
-        return "Forbidden";
-    if (status == 503)
-        return "Service Unavailable";
-    if (status == 504)
-        return "Gateway Timeout";
-    return "Bad Gateway";
-}
 
 /* The rule that would allow it. */
 static void write_allow_rule(const egress_flow *f, cay__buf *b)
@@ -76,7 +66,7 @@ static void send_page(const egress_flow *f)
                  "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
                  "%zu\r\nCache-Control: no-store\r\n"
                  "X-Cay-Reason: %s\r\nConnection: close\r\n\r\n",
-                 f->status, status_text(f->status), body.len, f->reason);
+                 f->status, cay__status_text((int)f->status), body.len, f->reason);
     cay__buf_add(&all, body.data, body.len);
     send(f->in.fd, all.data, all.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

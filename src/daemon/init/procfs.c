@@ -105,13 +105,7 @@ bool cay__hex(const char *s, uint64_t *out)
     uint64_t v = 0;
     size_t n = 0;
     for (; s[n]; n++) {
-        int d;
-        if (s[n] >= '0' && s[n] <= '9')
-            d = s[n] - '0';
-        else if ((s[n] | 32) >= 'a' && (s[n] | 32) <= 'f')
-            d = (s[n] | 32) - 'a' + 10;
-        else
-            d = -1;
+        int d = cay__hex_digit(s[n]);
         if (d < 0 || n >= 16)
             return false;
         v = v << 4 | (uint64_t)d;

@@ -96,18 +96,11 @@ void intercept_flow_end(intercept_flow *f, const char *reason, bool orderly)
 void flow_say(intercept_flow *f, int status, const char *reason, const char *text)
 {
     char *page = NULL;
-    const char *title;
-    if (status == 400)
-        title = "Bad Request";
-    else if (status == 403)
-        title = "Forbidden";
-    else
-        title = "Bad Gateway";
     int n = asprintf(&page,
                      "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: "
                      "%s\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\ncay: %s\n",
-                     status, title, reason, strlen(text) + 6, text);
+                     status, cay__status_text(status), reason, strlen(text) + 6, text);
     flow_why(f, reason);
     side_close(&f->out, false);
     if (n < 0)

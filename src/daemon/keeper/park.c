@@ -79,22 +79,11 @@ static bool mask_proc(void)
 /* Every start looks like a boot of its own. */
 static bool own_boot_id(void)
 {
-    static const char hex[] = "0123456789abcdef";
-    unsigned char r[16];
-    char id[38];
-    size_t n = 0;
-    cay__random(r, sizeof r);
-    r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
-    r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
-    for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            id[n++] = '-';
-        id[n++] = hex[r[i] >> 4];
-        id[n++] = hex[r[i] & 15];
-    }
-    id[n++] = '\n';
+    char id[37];
+    cay__uuid_make(id);
+    id[36] = '\n'; /* in place of the NUL */
     CAY_AUTOFD fd = open("/t/b", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-    return fd >= 0 && cay__fd_write_all(fd, id, n) &&
+    return fd >= 0 && cay__fd_write_all(fd, id, sizeof id) &&
            mount("/t/b", "/t/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL) == 0 &&
            mnt_setattr(AT_FDCWD, "/t/proc/sys/kernel/random/boot_id", 0, MOUNT_ATTR_RDONLY, 0,
                        -1) == 0;

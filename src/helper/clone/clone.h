@@ -10,7 +10,6 @@
  *   copy.c    one file with all that belongs to it
  *   mapped.c  which files are mapped by the processes
  *   index.c   what the last clone saw
- *   inodes.c  a set of them
  *   subvol.c  on btrfs: a snapshot to walk in
  *
  * Everything stands still for as long as the tree is walked (on btrfs: until a snapshot is there

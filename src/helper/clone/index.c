@@ -5,6 +5,8 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MAGIC         "cayclon1"
 #define SIZE_MAX_FILE (1ull << 31) /* ten million files; more is not one of ours */
@@ -151,4 +153,29 @@ void index_free(clone_index *x)
     free(x->names);
     free(x->by_ino);
     memset(x, 0, sizeof *x);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    if (x < y)
+        return -1;
+    return x > y;
+}
+
+void inode_set_sort(inode_set *s)
+{
+    if (s->n)
+        qsort(s->ino, s->n, sizeof *s->ino, by_number);
+}
+
+bool inode_set_has(const inode_set *s, uint64_t ino)
+{
+    return s->all || (s->n && bsearch(&ino, s->ino, s->n, sizeof ino, by_number));
+}
+
+void inode_set_free(inode_set *s)
+{
+    free(s->ino);
+    memset(s, 0, sizeof *s);
 }

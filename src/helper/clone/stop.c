@@ -153,18 +153,18 @@ typedef struct guard_list {
     stopped at[PROCESSES_MAX];
 } guard_list;
 
-static guard_list *S;
+static guard_list *guarded;
 static struct {
     size_t seen; /* in this walk */
     bool fresh;  /* somebody new was met */
     bool moving; /* somebody is not at rest yet */
-} W;
+} sweep;
 
 bool guard_prepare(void)
 {
-    S = mmap(NULL, sizeof *S, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-             -1, 0);
-    return S != MAP_FAILED;
+    guarded = mmap(NULL, sizeof *guarded, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return guarded != MAP_FAILED;
 }
 
 /* By pidfd: what has the number later is not meant. */
@@ -182,20 +182,20 @@ static bool on_stop(int pid, void *arg)
     (void)arg;
     if (!start)
         return true;
-    W.seen++;
-    W.moving |= !at_rest(pid, false, false);
-    for (size_t i = 0; i < S->n; i++)
-        if (S->at[i].pid == pid && S->at[i].start == start)
+    sweep.seen++;
+    sweep.moving |= !at_rest(pid, false, false);
+    for (size_t i = 0; i < guarded->n; i++)
+        if (guarded->at[i].pid == pid && guarded->at[i].start == start)
             return true;
-    W.fresh = true;
-    if (S->n == PROCESSES_MAX)
+    sweep.fresh = true;
+    if (guarded->n == PROCESSES_MAX)
         return false;
     cay__str_join(file, sizeof file, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
     /* One that stands still already does so for a reason of its own, and is not continued either.
      */
     bool ours = state_of(file) != 'T';
-    S->at[S->n] = (stopped){ pid, ours, start };
-    S->n++; /* known before it is stopped, to whoever continues it */
+    guarded->at[guarded->n] = (stopped){ pid, ours, start };
+    guarded->n++; /* known before it is stopped, to whoever continues it */
     if (ours)
         send_to(pid, start, SIGSTOP);
     return true;
@@ -204,16 +204,16 @@ static bool on_stop(int pid, void *arg)
 static bool stop_all(int init)
 {
     for (int64_t end = cay__now_ms() + STOP_MS; cay__now_ms() < end;) {
-        size_t before = W.seen;
-        W.seen = 0;
-        W.fresh = W.moving = false;
+        size_t before = sweep.seen;
+        sweep.seen = 0;
+        sweep.fresh = sweep.moving = false;
         if (!each_process(init, on_stop, NULL)) {
             errno = ESRCH;
             return false;
         }
-        if (!W.fresh && !W.moving && W.seen == before)
+        if (!sweep.fresh && !sweep.moving && sweep.seen == before)
             return true;
-        if (!W.fresh)
+        if (!sweep.fresh)
             usleep(200);
     }
     errno = ETIMEDOUT;
@@ -304,14 +304,15 @@ static bool on_rest(int pid, void *arg)
 bool guard_kept(int init)
 {
     uint64_t now = 0;
-    return each_process(init, on_rest, NULL) && each_process(init, on_mark, &now) && now == S->mark;
+    return each_process(init, on_rest, NULL) && each_process(init, on_mark, &now) &&
+           now == guarded->mark;
 }
 
 /* Children before their parents: a parent that runs again finds none of them stopped. */
 void guard_release(void)
 {
-    for (; S->n; S->n--) {
-        const stopped *s = &S->at[S->n - 1];
+    for (; guarded->n; guarded->n--) {
+        const stopped *s = &guarded->at[guarded->n - 1];
         if (s->ours)
             send_to(s->pid, s->start, SIGCONT);
     }
@@ -324,7 +325,7 @@ void guard_main(int sock, int init)
     prctl(PR_SET_NAME, "cay-guard");
     for (int i = 1; i < 32; i++)
         signal(i, i == SIGCHLD ? SIG_DFL : SIG_IGN);
-    if (!stop_all(init) || !each_process(init, on_mark, &S->mark)) {
+    if (!stop_all(init) || !each_process(init, on_mark, &guarded->mark)) {
         int sys = errno;
         said[0] = 'n';
         memcpy(said + 1, &sys, sizeof sys);

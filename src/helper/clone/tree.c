@@ -151,10 +151,8 @@ static bool copy_dir(clone_tree *t, int from, int to)
     if (fd >= 0)
         d = fdopendir(fd);
     bool ok = d;
-    for (struct dirent *e; ok && (errno = 0, e = readdir(d));) {
+    for (struct dirent *e; ok && (e = cay__dir_next(d));) {
         struct stat st;
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
         size_t n = strlen(e->d_name);
         if (len + n + 2 > sizeof t->path) {
             errno = ENAMETOOLONG;
@@ -201,17 +199,11 @@ void clone_tree_remove(int at, const char *name)
 {
     if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
         return;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d) {
-        cay__close_fd(&fd);
+    DIR *d = cay__dir_open(at, name);
+    if (!d)
         return;
-    }
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            clone_tree_remove(dirfd(d), e->d_name);
+    for (struct dirent *e; (e = cay__dir_next(d));)
+        clone_tree_remove(dirfd(d), e->d_name);
     closedir(d);
     unlinkat(at, name, AT_REMOVEDIR);
 }

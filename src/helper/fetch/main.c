@@ -190,7 +190,10 @@ int main(int argc, char **argv)
         return 1;
     cay__items_start(&f.out, 1);
     struct stat st;
-    struct curl_slist *list = read_headers(!put ? 0 : fstat(3, &st) == 0 ? 3 : -1);
+    int headers = 0;
+    if (put)
+        headers = fstat(3, &st) == 0 ? 3 : -1;
+    struct curl_slist *list = read_headers(headers);
     set_up(&f, argv[2], why, list);
     if (put) {
         curl_easy_setopt(f.curl, CURLOPT_UPLOAD, 1L);

@@ -39,13 +39,13 @@ struct context {
     pid_t pid;   /* 0: its kernel ended */
     int in, out; /* pipes to and from it; out -1: it closed that */
     int polled;
-    text sends; /* for it; so many bytes of that went: */
+    cay__buf sends; /* for it; so many bytes of that went: */
     size_t sent;
-    text line;    /* of what it says, as far as it came */
-    bool skips;   /* … and the rest of it is not wanted */
-    char now[24]; /* the execution that it is at, or "" */
-    conn *asker;  /* of that one; NULL: went away */
-    conn *first;  /* who wait */
+    cay__buf line;    /* of what it says, as far as it came */
+    bool skips;       /* … and the rest of it is not wanted */
+    char now[24];     /* the execution that it is at, or "" */
+    http_conn *asker; /* of that one; NULL: went away */
+    http_conn *first; /* who wait */
 };
 static context *contexts;
 static size_t ncontexts;
@@ -113,10 +113,10 @@ static _Noreturn void exec_kernel(const context *x, const char *program, const c
 
 static int find_cwd(const char *given, char *cwd, size_t cap, cay_err *err)
 {
-    const char *home = getenv("HOME");
-    bool tilde = *given == '~' && (!given[1] || given[1] == '/');
-    if (!cay__str_join(cwd, cap, tilde && home ? home : "", tilde && home ? given + 1 : given,
-                       NULL))
+    const char *home = NULL;
+    if (*given == '~' && (!given[1] || given[1] == '/'))
+        home = getenv("HOME");
+    if (!cay__str_join(cwd, cap, CAY_OR(home, ""), given + (home != NULL), NULL))
         return cay_fail(err, CAY_EINVAL, "the working directory is too long");
     CAY_AUTOFD fd = open(cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || access(cwd, X_OK) < 0)
@@ -224,32 +224,32 @@ static void flush_requests(context *x)
 {
     ssize_t n = 0;
     if (x->sent < x->sends.len)
-        n = write(x->in, x->sends.p + x->sent, x->sends.len - x->sent);
+        n = write(x->in, x->sends.data + x->sent, x->sends.len - x->sent);
     if (n > 0)
         x->sent += (size_t)n; /* one that reads no more ends, and that is told */
     if (x->sent == x->sends.len) {
-        text_clear(&x->sends);
+        cay__buf_clear(&x->sends);
         x->sent = 0;
     }
 }
 
 static void send_next_request(context *x)
 {
-    conn *c = x->first;
+    http_conn *c = x->first;
     if (*x->now || !c || !x->pid)
         return;
     x->first = c->behind;
     c->behind = NULL;
     x->asker = c;
     memcpy(x->now, c->id, sizeof x->now);
-    text_add(&x->sends, c->ask.p, c->ask.len);
-    text_clear(&c->ask);
+    cay__buf_add(&x->sends, c->ask.data, c->ask.len);
+    cay__buf_clear(&c->ask);
     flush_requests(x);
 }
 
-void context_ask(context *x, conn *c)
+void context_ask(context *x, http_conn *c)
 {
-    conn **p = &x->first;
+    http_conn **p = &x->first;
     while (*p)
         p = &(*p)->behind;
     *p = c;
@@ -257,7 +257,7 @@ void context_ask(context *x, conn *c)
     send_next_request(x);
 }
 
-void context_left(conn *c)
+void context_left(http_conn *c)
 {
     context *x = c->at;
     if (!x)
@@ -265,18 +265,18 @@ void context_left(conn *c)
     c->at = NULL;
     if (x->asker == c) {
         x->asker = NULL;
-        text_fmt(&x->sends, "{\"interrupt\":\"%s\"}\n", c->id);
+        cay__buf_fmt(&x->sends, "{\"interrupt\":\"%s\"}\n", c->id);
         flush_requests(x);
         return;
     }
-    for (conn **p = &x->first; *p; p = &(*p)->behind)
+    for (http_conn **p = &x->first; *p; p = &(*p)->behind)
         if (*p == c) {
             *p = c->behind;
             return;
         }
 }
 
-static void end_execution(conn *c)
+static void end_execution(http_conn *c)
 {
     c->at = NULL;
     stream_end(c);
@@ -301,19 +301,18 @@ static void take_line(context *x, const char *s, size_t n)
 {
     static const char end_type[] = "\"end_of_execution\"";
     const char *rest = match_execution_id(x, s, n), *at, *stop;
-    if (!rest || !json_sound(s, s + n))
+    if (!rest || !cay__scan_sound(s, s + n))
         return;
-    bool ends = json_member(s, s + n, "type", &at, &stop) &&
+    bool ends = cay__scan_member(s, s + n, "type", &at, &stop) &&
                 (size_t)(stop - at) == sizeof end_type - 1 &&
                 !memcmp(at, end_type, sizeof end_type - 1);
     if (x->asker) {
-        text line = { 0 };
+        CAY_AUTOBUF line = TEXT;
         rest += *rest == ' ';
-        text_str(&line, "{");
-        text_add(&line, rest, (size_t)(s + n - rest));
-        text_str(&line, "\n");
-        stream_line(x->asker, line.p, line.len);
-        free(line.p);
+        cay__buf_str(&line, "{");
+        cay__buf_add(&line, rest, (size_t)(s + n - rest));
+        cay__buf_str(&line, "\n");
+        stream_line(x->asker, line.data, line.len);
         if (ends)
             end_execution(x->asker);
     }
@@ -327,16 +326,16 @@ static void take_line(context *x, const char *s, size_t n)
 /* One line without an end would be all memory. */
 static void too_big(context *x)
 {
-    text line = { 0 };
-    if (match_execution_id(x, x->line.p, x->line.len) && x->asker) {
-        text_fmt(&line,
-                 "{\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than "
-                 "%zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n",
-                 LINE_MAX_BYTES >> 20);
-        stream_line(x->asker, line.p, line.len);
-        free(line.p);
+    CAY_AUTOBUF line = TEXT;
+    if (match_execution_id(x, x->line.data, x->line.len) && x->asker) {
+        cay__buf_fmt(
+            &line,
+            "{\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than "
+            "%zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n",
+            LINE_MAX_BYTES >> 20);
+        stream_line(x->asker, line.data, line.len);
     }
-    text_clear(&x->line);
+    cay__buf_clear(&x->line);
     x->skips = true;
 }
 
@@ -349,13 +348,13 @@ static void split_output(context *x, const char *s, size_t n)
         else
             stop = end;
         if (!x->skips)
-            text_add(&x->line, s, (size_t)(stop - s));
+            cay__buf_add(&x->line, s, (size_t)(stop - s));
         if (x->line.len > LINE_MAX_BYTES)
             too_big(x);
         if (nl && !x->skips)
-            take_line(x, x->line.p, x->line.len - 1);
+            take_line(x, x->line.data, x->line.len - 1);
         if (nl && x->line.cap > READ) /* a long one was the exception */
-            text_clear(&x->line);
+            cay__buf_clear(&x->line);
         if (nl) {
             x->line.len = 0;
             x->skips = false;
@@ -381,16 +380,20 @@ static bool take_output(context *x)
 }
 
 /* Told as an error, which SDKs know: a kind that they do not know they take for success. */
-static void tell_death(conn *c, int status)
+static void tell_death(http_conn *c, int status)
 {
-    text line = { 0 };
-    bool sig = WIFSIGNALED(status);
-    text_fmt(&line,
-             "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel "
-             "ended %s %d before the execution did\",\"traceback\":\"\"}\n",
-             sig ? "by signal" : "with code", sig ? WTERMSIG(status) : WEXITSTATUS(status));
-    stream_line(c, line.p, line.len);
-    free(line.p);
+    CAY_AUTOBUF line = TEXT;
+    const char *how = "with code";
+    int number = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) {
+        how = "by signal";
+        number = WTERMSIG(status);
+    }
+    cay__buf_fmt(&line,
+                 "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel "
+                 "ended %s %d before the execution did\",\"traceback\":\"\"}\n",
+                 how, number);
+    stream_line(c, line.data, line.len);
     end_execution(c);
 }
 
@@ -403,7 +406,7 @@ static void on_kernel_exit(context *x, int status)
         tell_death(x->asker, status);
     x->asker = NULL;
     x->now[0] = 0;
-    for (conn *c; (c = x->first);) {
+    for (http_conn *c; (c = x->first);) {
         x->first = c->behind;
         tell_death(c, status);
     }
@@ -437,7 +440,13 @@ static int add_context(const struct language *l, const char *id, const char *cwd
                        cay_err *err)
 {
     context **p = &contexts, *x = cay__alloc(sizeof *x);
-    *x = (context){ .l = l, .in = -1, .out = -1, .polled = -1, .cwd = cay__strdup(cwd) };
+    *x = (context){ .l = l,
+                    .in = -1,
+                    .out = -1,
+                    .polled = -1,
+                    .cwd = cay__strdup(cwd),
+                    .sends = TEXT,
+                    .line = TEXT };
     cay__str_copy(x->id, sizeof x->id, id);
     int rc;
     if (ncontexts < CONTEXTS)
@@ -487,16 +496,16 @@ int context_open(const char *id, const char *language, context **out, cay_err *e
     return 0;
 }
 
-static void json_of(text *json, const char *id, const char *language, const char *cwd)
+static void json_of(cay__buf *json, const char *id, const char *language, const char *cwd)
 {
-    text_str(json, "{\"id\":");
-    text_json(json, id, strlen(id));
-    text_fmt(json, ",\"language\":\"%s\",\"cwd\":", language);
-    text_json(json, cwd, strlen(cwd));
-    text_str(json, "}");
+    cay__buf_str(json, "{\"id\":");
+    cay__buf_json(json, id, strlen(id));
+    cay__buf_fmt(json, ",\"language\":\"%s\",\"cwd\":", language);
+    cay__buf_json(json, cwd, strlen(cwd));
+    cay__buf_str(json, "}");
 }
 
-int context_new(const char *language, const char *cwd, text *json, cay_err *err)
+int context_new(const char *language, const char *cwd, cay__buf *json, cay_err *err)
 {
     const struct language *l = language_of(language, err);
     unsigned char random[10];
@@ -506,8 +515,7 @@ int context_new(const char *language, const char *cwd, text *json, cay_err *err)
         return err->code;
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return cay_fail_sys(err, CAY_ESYS, "getrandom");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(id + 2 * i, 3, "%02x", random[i]);
+    cay__hex_put(id, random, sizeof random);
     CAY_TRY(add_context(l, id, cay__text_or(cwd, DEFAULT_CWD), &x, err));
     json_of(json, x->id, l->name, x->cwd);
     return 0;
@@ -536,8 +544,8 @@ int context_remove(const char *id, cay_err *err)
     kill_kernel(x);
     *p = x->next;
     ncontexts--;
-    text_clear(&x->sends);
-    text_clear(&x->line);
+    cay__buf_clear(&x->sends);
+    cay__buf_clear(&x->line);
     free(x->cwd);
     free(x);
     return 0;
@@ -557,14 +565,14 @@ int context_restart(const char *id, cay_err *err)
     return start_kernel(x, err);
 }
 
-void context_list(text *json)
+void context_list(cay__buf *json)
 {
     char id[64], program[64];
     const char *comma = "";
-    text_str(json, "[");
+    cay__buf_str(json, "[");
     for (context *x = contexts; x; x = x->next)
         if (x->pid) {
-            text_str(json, comma);
+            cay__buf_str(json, comma);
             json_of(json, x->id, x->l->name, x->cwd);
             comma = ",";
         }
@@ -574,11 +582,11 @@ void context_list(text *json)
         context *x = find_context(id);
         if (!languages[i].always || (x && x->pid) || !find_program(languages[i].program, program))
             continue;
-        text_str(json, comma);
+        cay__buf_str(json, comma);
         json_of(json, id, languages[i].name, DEFAULT_CWD);
         comma = ",";
     }
-    text_str(json, "]");
+    cay__buf_str(json, "]");
 }
 
 void contexts_begin(const char *self, char *const *wanted)

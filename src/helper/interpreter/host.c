@@ -10,6 +10,7 @@
  * what it prints comes by its streams, so that it cannot be taken for a result.
  */
 #include "serve.h"
+#include <base/str.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,12 +42,12 @@ static const char BASH[] =
     "  __cay_end $?\n"
     "done\n";
 
-typedef struct stream {
+typedef struct output {
     int fd;
     const char *name;
-    text held; /* what may be the begin of the mark, or of a character */
-    bool seen; /* all that was printed before the end is told */
-} stream;
+    cay__buf held; /* what may be the begin of the mark, or of a character */
+    bool seen;     /* all that was printed before the end is told */
+} output;
 
 typedef struct request {
     char *line, *id;
@@ -58,16 +59,16 @@ static struct {
     pid_t pid;
     int code, said; /* pipes to and from the program */
     int death;      /* readable when it ended, whoever else holds its pipes */
-    stream out[2];
-    text in, heard, sends; /* what came, in pieces; what is to go */
+    output out[2];
+    cay__buf in, heard, sends; /* what came, in pieces; what is to go */
     size_t sent;
     request *now;
-    text results; /* events of the current one, as lines, told when its output is */
-    bool ended;   /* the program is done with it */
+    cay__buf results; /* events of the current one, as lines, told when its output is */
+    bool ended;       /* the program is done with it */
     long status;
     int64_t kill_at, seen_by;
     unsigned count;
-} H;
+} host = { .in = TEXT, .heard = TEXT, .sends = TEXT, .results = TEXT };
 
 static void write_all(const char *s, size_t n)
 {
@@ -86,46 +87,45 @@ static void write_all(const char *s, size_t n)
  * it. */
 static void send_event(const char *body, size_t n)
 {
-    text line = { 0 };
-    if (!H.now)
+    CAY_AUTOBUF line = TEXT;
+    if (!host.now)
         return;
-    text_str(&line, "{\"id\":");
-    text_json(&line, H.now->id, strlen(H.now->id));
-    text_str(&line, ",");
-    text_add(&line, body, n);
-    text_str(&line, "}\n");
-    write_all(line.p, line.len);
-    free(line.p);
+    cay__buf_str(&line, "{\"id\":");
+    cay__buf_json(&line, host.now->id, strlen(host.now->id));
+    cay__buf_str(&line, ",");
+    cay__buf_add(&line, body, n);
+    cay__buf_str(&line, "}\n");
+    write_all(line.data, line.len);
 }
 
-static void tell_text(const stream *s, const char *p, size_t n)
+static void tell_text(const output *s, const char *p, size_t n)
 {
-    text body = { 0 };
+    CAY_AUTOBUF body = TEXT;
     struct timespec t;
     char when[48];
     if (!n)
         return;
     clock_gettime(CLOCK_REALTIME, &t);
     snprintf(when, sizeof when, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
-    text_str(&body, "\"type\":\"");
-    text_str(&body, s->name);
-    text_str(&body, "\",\"text\":");
-    text_json(&body, p, n);
-    text_str(&body, when);
-    send_event(body.p, body.len);
-    free(body.p);
+    cay__buf_str(&body, "\"type\":\"");
+    cay__buf_str(&body, s->name);
+    cay__buf_str(&body, "\",\"text\":");
+    cay__buf_json(&body, p, n);
+    cay__buf_str(&body, when);
+    send_event(body.data, body.len);
 }
 
 /* Bytes at the end that wait for the rest: of the mark, or else of a character. */
 static size_t count_partial_bytes(const char *p, size_t n)
 {
     for (size_t k = n < MARK - 1 ? n : MARK - 1; k; k--)
-        if (!memcmp(p + n - k, H.mark, k))
+        if (!memcmp(p + n - k, host.mark, k))
             return k;
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)p[n - k];
         if (c >= 0xc0) {
-            if (k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u))
+            size_t whole = 2u + (c >= 0xe0) + (c >= 0xf0);
+            if (k < whole)
                 return k;
             return 0;
         }
@@ -136,31 +136,34 @@ static size_t count_partial_bytes(const char *p, size_t n)
 }
 
 /* False: it is over. */
-static bool take_output(stream *s)
+static bool take_output(output *s)
 {
     char buf[65536];
     ssize_t n = read(s->fd, buf, sizeof buf);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    text_add(&s->held, buf, (size_t)n);
-    for (char *at; (at = memmem(s->held.p, s->held.len, H.mark, MARK)); s->seen = true) {
-        tell_text(s, s->held.p, (size_t)(at - s->held.p));
-        text_cut(&s->held, (size_t)(at - s->held.p) + MARK);
+    cay__buf_add(&s->held, buf, (size_t)n);
+    for (char *at; (at = memmem(s->held.data, s->held.len, host.mark, MARK)); s->seen = true) {
+        tell_text(s, s->held.data, (size_t)(at - s->held.data));
+        cay__buf_cut(&s->held, (size_t)(at - s->held.data) + MARK);
     }
     size_t keep = 0;
     if (n)
-        keep = count_partial_bytes(s->held.p, s->held.len);
-    tell_text(s, s->held.p, s->held.len - keep);
-    text_cut(&s->held, s->held.len - keep);
+        keep = count_partial_bytes(s->held.data, s->held.len);
+    tell_text(s, s->held.data, s->held.len - keep);
+    cay__buf_cut(&s->held, s->held.len - keep);
     return n > 0;
 }
 
-static void quote_shell(text *t, const char *s)
+static void quote_shell(cay__buf *t, const char *s)
 {
-    text_str(t, "'");
+    cay__buf_str(t, "'");
     for (; *s; s++)
-        text_add(t, *s == '\'' ? "'\\''" : s, *s == '\'' ? 4 : 1);
-    text_str(t, "'");
+        if (*s == '\'')
+            cay__buf_str(t, "'\\''");
+        else
+            cay__buf_add(t, s, 1);
+    cay__buf_str(t, "'");
 }
 
 static bool is_identifier(const char *s, size_t n)
@@ -175,83 +178,84 @@ static bool is_identifier(const char *s, size_t n)
 }
 
 /* Variables of one execution are of that one. */
-static void bash_code(const char *code, const char *env, const char *env_end, text *out)
+static void bash_code(const char *code, const char *env, const char *env_end, cay__buf *out)
 {
-    text after = { 0 }, value = { 0 };
+    CAY_AUTOBUF after = TEXT;
+    CAY_AUTOBUF value = TEXT;
     const char *name, *at, *stop;
     size_t n;
-    text_str(&after, "");
-    for (const char *s = env ? env + 1 : NULL;
-         s && json_next(&s, env_end, &name, &n, &at, &stop);) {
+    cay__buf_str(&after, "");
+    for (const char *s = env + 1; cay__scan_next(&s, env_end, &name, &n, &at, &stop);) {
         char key[256], line[2048];
         if (!is_identifier(name, n) || n >= sizeof key)
             continue;
         memcpy(key, name, n);
         key[n] = 0;
-        if (!json_text(at, stop, &value)) {
+        if (!cay__scan_text(at, stop, &value)) {
             value.len = 0;
-            text_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
+            cay__buf_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
         }
         snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key,
                  key, key);
-        text_str(out, line);
-        quote_shell(out, value.p);
-        text_str(out, "\n");
+        cay__buf_str(out, line);
+        quote_shell(out, value.data);
+        cay__buf_str(out, "\n");
         snprintf(line, sizeof line,
                  "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
                  "unset %s; fi\n",
                  key, key, key, key, key);
-        text_str(&after, line);
+        cay__buf_str(&after, line);
     }
     if (after.len) {
-        text_str(out, "eval ");
+        cay__buf_str(out, "eval ");
         quote_shell(out, code);
-        text_str(out, "\n__cay_code_of=$?\n");
-        text_str(out, after.p);
-        text_str(out, "(exit $__cay_code_of)");
+        cay__buf_str(out, "\n__cay_code_of=$?\n");
+        cay__buf_str(out, after.data);
+        cay__buf_str(out, "(exit $__cay_code_of)");
     } else {
-        text_str(out, code);
+        cay__buf_str(out, code);
     }
-    free(after.p);
-    free(value.p);
 }
 
 static void begin_execution(void)
 {
-    const char *line = H.now->line, *end = line + strlen(line), *code, *code_end, *env, *env_end;
-    text what = { 0 };
+    const char *line = host.now->line, *end = line + strlen(line), *code, *code_end, *env, *env_end;
+    CAY_AUTOBUF what = TEXT;
     char count[64];
-    bool has_env = json_member(line, end, "env", &env, &env_end) && *env == '{';
+    if (!cay__scan_member(line, end, "env", &env, &env_end) || *env != '{') {
+        env = "{}";
+        env_end = env + 2;
+    }
     snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u",
-             ++H.count);
+             ++host.count);
     send_event(count, strlen(count));
-    H.out[0].seen = H.out[1].seen = H.ended = false;
-    H.kill_at = H.seen_by = 0;
-    H.sends.len = H.sent = 0;
-    if (!json_member(line, end, "code", &code, &code_end) || !json_text(code, code_end, &what)) {
+    host.out[0].seen = host.out[1].seen = host.ended = false;
+    host.kill_at = host.seen_by = 0;
+    host.sends.len = host.sent = 0;
+    if (!cay__scan_member(line, end, "code", &code, &code_end) ||
+        !cay__scan_text(code, code_end, &what)) {
         code = "\"\"";
         code_end = code + 2;
-        text_str(&what, "");
+        cay__buf_str(&what, "");
     }
-    if (!strcmp(H.language, "bash")) {
-        bash_code(what.p, has_env ? env : NULL, has_env ? env_end : NULL, &H.sends);
+    if (!strcmp(host.language, "bash")) {
+        bash_code(what.data, env, env_end, &host.sends);
     } else {
-        text_str(&H.sends, "{\"code\":");
-        text_add(&H.sends, code, (size_t)(code_end - code));
-        text_str(&H.sends, ",\"env\":");
-        text_add(&H.sends, has_env ? env : "{}", has_env ? (size_t)(env_end - env) : 2);
-        text_str(&H.sends, !strcmp(H.language, "typescript") ? ",\"typescript\":true}"
-                                                             : ",\"typescript\":false}");
+        cay__buf_str(&host.sends, "{\"code\":");
+        cay__buf_add(&host.sends, code, (size_t)(code_end - code));
+        cay__buf_str(&host.sends, ",\"env\":");
+        cay__buf_add(&host.sends, env, (size_t)(env_end - env));
+        cay__buf_str(&host.sends, !strcmp(host.language, "typescript") ? ",\"typescript\":true}"
+                                                                       : ",\"typescript\":false}");
     }
-    text_add(&H.sends, "", 1); /* its end */
-    free(what.p);
+    cay__buf_add(&host.sends, "", 1); /* its end */
 }
 
 static void send_code(void)
 {
-    ssize_t n = write(H.code, H.sends.p + H.sent, H.sends.len - H.sent);
+    ssize_t n = write(host.code, host.sends.data + host.sent, host.sends.len - host.sent);
     if (n > 0)
-        H.sent += (size_t)n;
+        host.sent += (size_t)n;
 }
 
 static void free_request(request *q)
@@ -263,25 +267,25 @@ static void free_request(request *q)
 
 static void interrupt_execution(const char *id)
 {
-    if (!H.now || strcmp(H.now->id, id))
+    if (!host.now || strcmp(host.now->id, id))
         return;
-    kill(-H.pid, SIGINT);
-    H.kill_at = now_ms() + KILL_MS;
+    kill(-host.pid, SIGINT);
+    host.kill_at = now_ms() + KILL_MS;
 }
 
 static void take_line(char *line, size_t n)
 {
     const char *at, *end;
-    text id = { 0 };
+    CAY_AUTOBUF id = TEXT;
     line[n] = 0;
-    if (json_member(line, line + n, "interrupt", &at, &end) && json_text(at, end, &id)) {
-        interrupt_execution(id.p);
-    } else if (!H.now && json_member(line, line + n, "id", &at, &end) && json_text(at, end, &id)) {
-        H.now = cay__alloc(sizeof *H.now);
-        *H.now = (request){ .line = cay__strdup(line), .id = CAY_STEAL(id.p) };
+    if (cay__scan_member(line, line + n, "interrupt", &at, &end) && cay__scan_text(at, end, &id)) {
+        interrupt_execution(id.data);
+    } else if (!host.now && cay__scan_member(line, line + n, "id", &at, &end) &&
+               cay__scan_text(at, end, &id)) {
+        host.now = cay__alloc(sizeof *host.now);
+        *host.now = (request){ .line = cay__strdup(line), .id = CAY_STEAL(id.data) };
         begin_execution();
     }
-    free(id.p);
 }
 
 static bool take_requests(void)
@@ -290,10 +294,10 @@ static bool take_requests(void)
     ssize_t n = read(0, buf, sizeof buf);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    text_add(&H.in, buf, (size_t)n);
-    while ((nl = memchr(H.in.p, '\n', H.in.len))) {
-        take_line(H.in.p, (size_t)(nl - H.in.p));
-        text_cut(&H.in, (size_t)(nl - H.in.p) + 1);
+    cay__buf_add(&host.in, buf, (size_t)n);
+    while ((nl = memchr(host.in.data, '\n', host.in.len))) {
+        take_line(host.in.data, (size_t)(nl - host.in.data));
+        cay__buf_cut(&host.in, (size_t)(nl - host.in.data) + 1);
     }
     return n > 0;
 }
@@ -301,31 +305,32 @@ static bool take_requests(void)
 static void take_event(const char *s, size_t n)
 {
     const char *at, *end, *body = memchr(s, '{', n), *last = memrchr(s, '}', n);
-    if (!H.now || !body || !last || last < body + 2)
+    if (!host.now || !body || !last || last < body + 2)
         return;
-    if (json_member(s, s + n, "type", &at, &end) && end - at == 5 && !memcmp(at, "\"end\"", 5)) {
-        H.ended = true;
-        if (json_member(s, s + n, "code", &at, &end))
-            H.status = strtol(at, NULL, 10);
+    if (cay__scan_member(s, s + n, "type", &at, &end) && end - at == 5 &&
+        !memcmp(at, "\"end\"", 5)) {
+        host.ended = true;
+        if (cay__scan_member(s, s + n, "code", &at, &end))
+            host.status = strtol(at, NULL, 10);
         else
-            H.status = 0;
-        H.seen_by = now_ms() + SEEN_MS;
+            host.status = 0;
+        host.seen_by = now_ms() + SEEN_MS;
         return;
     }
-    text_add(&H.results, body + 1, (size_t)(last - body) - 1);
-    text_add(&H.results, "", 1);
+    cay__buf_add(&host.results, body + 1, (size_t)(last - body) - 1);
+    cay__buf_add(&host.results, "", 1);
 }
 
 static bool take_said(void)
 {
     char buf[65536], *zero;
-    ssize_t n = read(H.said, buf, sizeof buf);
+    ssize_t n = read(host.said, buf, sizeof buf);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    text_add(&H.heard, buf, (size_t)n);
-    while ((zero = memchr(H.heard.p, 0, H.heard.len))) {
-        take_event(H.heard.p, (size_t)(zero - H.heard.p));
-        text_cut(&H.heard, (size_t)(zero - H.heard.p) + 1);
+    cay__buf_add(&host.heard, buf, (size_t)n);
+    while ((zero = memchr(host.heard.data, 0, host.heard.len))) {
+        take_event(host.heard.data, (size_t)(zero - host.heard.data));
+        cay__buf_cut(&host.heard, (size_t)(zero - host.heard.data) + 1);
     }
     return n > 0;
 }
@@ -334,18 +339,19 @@ static bool take_said(void)
 static void finish_execution(void)
 {
     char code[96];
-    for (size_t at = 0; at < H.results.len; at += strlen(H.results.p + at) + 1)
-        send_event(H.results.p + at, strlen(H.results.p + at));
-    H.results.len = 0;
-    if (H.status) {
+    for (size_t at = 0; at < host.results.len; at += strlen(host.results.data + at) + 1)
+        send_event(host.results.data + at, strlen(host.results.data + at));
+    host.results.len = 0;
+    if (host.status) {
         snprintf(code, sizeof code,
-                 "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"", H.status);
+                 "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"",
+                 host.status);
         send_event(code, strlen(code));
     }
     send_event("\"type\":\"end_of_execution\"", 25);
-    free_request(H.now);
-    H.now = NULL;
-    H.kill_at = H.seen_by = 0;
+    free_request(host.now);
+    host.now = NULL;
+    host.kill_at = host.seen_by = 0;
 }
 
 static void exit_unless(bool ok)
@@ -363,34 +369,34 @@ static void start_interpreter(const char *program, const char *script)
     snprintf(a, sizeof a, "%d", code[0]);
     snprintf(b, sizeof b, "%d", said[1]);
     char bare[MARK];
-    memcpy(bare, H.mark + 1, MARK - 2);
+    memcpy(bare, host.mark + 1, MARK - 2);
     bare[MARK - 2] = 0;
     const char *const bash[] = { "bash", "-c", BASH, "bash", a, b, bare, NULL }, *const node[] = {
         program, script, a, b, bare, NULL
     };
-    H.pid = fork();
-    exit_unless(H.pid >= 0);
-    if (H.pid == 0) {
+    host.pid = fork();
+    exit_unless(host.pid >= 0);
+    if (host.pid == 0) {
         int null = open("/dev/null", O_RDONLY);
         setsid();
         if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0 ||
             fcntl(code[0], F_SETFD, 0) < 0 || fcntl(said[1], F_SETFD, 0) < 0)
             _exit(127);
         signal(SIGPIPE, SIG_DFL);
-        execv(program, (char *const *)(uintptr_t)(strcmp(H.language, "bash") ? node : bash));
+        execv(program, (char *const *)(uintptr_t)(strcmp(host.language, "bash") ? node : bash));
         _exit(127);
     }
     close(code[0]);
     close(said[1]);
     close(out[1]);
     close(err[1]);
-    H.death = (int)syscall(SYS_pidfd_open, H.pid,
-                           0); /* -1 before Linux 5.3: then the end of its pipes tells */
-    H.code = code[1];
-    H.said = said[0];
-    H.out[0] = (stream){ .fd = out[0], .name = "stdout" };
-    H.out[1] = (stream){ .fd = err[0], .name = "stderr" };
-    const int all[] = { H.code, H.said, out[0], err[0] };
+    host.death = (int)syscall(SYS_pidfd_open, host.pid,
+                              0); /* -1 before Linux 5.3: then the end of its pipes tells */
+    host.code = code[1];
+    host.said = said[0];
+    host.out[0] = (output){ .fd = out[0], .name = "stdout", .held = TEXT };
+    host.out[1] = (output){ .fd = err[0], .name = "stderr", .held = TEXT };
+    const int all[] = { host.code, host.said, out[0], err[0] };
     for (size_t i = 0; i < 4; i++)
         fcntl(all[i], F_SETFL, O_NONBLOCK);
 }
@@ -398,9 +404,9 @@ static void start_interpreter(const char *program, const char *script)
 /* Milliseconds until something is due; -1: nothing is. */
 static int wait_ms(void)
 {
-    int64_t at = CAY_OR(H.kill_at, H.seen_by), left = at - now_ms();
-    if (H.kill_at && H.seen_by && H.seen_by < H.kill_at)
-        left = H.seen_by - now_ms();
+    int64_t at = CAY_OR(host.kill_at, host.seen_by), left = at - now_ms();
+    if (host.kill_at && host.seen_by && host.seen_by < host.kill_at)
+        left = host.seen_by - now_ms();
     if (!at)
         return -1;
     if (left < 0)
@@ -412,46 +418,47 @@ static int wait_ms(void)
 static void last_words(void)
 {
     for (int k = 0;
-         k < 1000 && poll(&(struct pollfd){ H.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
+         k < 1000 && poll(&(struct pollfd){ host.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
         k++;
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 1000 && H.out[i].fd >= 0 &&
-                        poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0;
+        for (int k = 0; k < 1000 && host.out[i].fd >= 0 &&
+                        poll(&(struct pollfd){ host.out[i].fd, POLLIN, 0 }, 1, 0) > 0;
              k++)
-            if (!take_output(&H.out[i]))
+            if (!take_output(&host.out[i]))
                 break;
-    if (H.now && H.ended)
+    if (host.now && host.ended)
         finish_execution();
     _exit(1);
 }
 
 static void poll_events(void)
 {
-    bool sends = H.now && H.sent < H.sends.len;
+    bool sends = host.now && host.sent < host.sends.len;
     struct pollfd p[] = { { 0, POLLIN, 0 },
-                          { H.said, POLLIN, 0 },
-                          { H.out[0].fd, POLLIN, 0 },
-                          { H.out[1].fd, POLLIN, 0 },
-                          { sends ? H.code : -1, POLLOUT, 0 },
-                          { H.death, POLLIN, 0 } };
+                          { host.said, POLLIN, 0 },
+                          { host.out[0].fd, POLLIN, 0 },
+                          { host.out[1].fd, POLLIN, 0 },
+                          { sends ? host.code : -1, POLLOUT, 0 },
+                          { host.death, POLLIN, 0 } };
     if (poll(p, 6, wait_ms()) < 0)
         return;
     for (int i = 0; i < 2; i++)
-        if (p[2 + i].revents && !take_output(&H.out[i])) {
-            H.out[i].fd = -1;
-            H.out[i].seen = true;
+        if (p[2 + i].revents && !take_output(&host.out[i])) {
+            host.out[i].fd = -1;
+            host.out[i].seen = true;
         }
     if ((p[1].revents && !take_said()) || p[5].revents)
         last_words();
     if (p[0].revents && !take_requests()) {
-        kill(-H.pid, SIGKILL);
+        kill(-host.pid, SIGKILL);
         _exit(0);
     }
     if (p[4].revents)
         send_code();
-    if (H.kill_at && now_ms() >= H.kill_at && H.now && !H.ended)
-        kill(-H.pid, SIGKILL);
-    if (H.now && H.ended && ((H.out[0].seen && H.out[1].seen) || now_ms() >= H.seen_by))
+    if (host.kill_at && now_ms() >= host.kill_at && host.now && !host.ended)
+        kill(-host.pid, SIGKILL);
+    if (host.now && host.ended &&
+        ((host.out[0].seen && host.out[1].seen) || now_ms() >= host.seen_by))
         finish_execution();
 }
 
@@ -463,13 +470,12 @@ int host_main(int argc, char **argv)
                 "usage: interpreter --kernel javascript|typescript|bash PROGRAM [SCRIPT]\n");
         return 2;
     }
-    H.language = argv[1];
+    host.language = argv[1];
     exit_unless(getrandom(random, sizeof random, 0) == sizeof random);
-    H.mark[0] = H.mark[MARK - 1] = '\036';
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(H.mark + 1 + 2 * i, 3, "%02x", random[i]);
-    H.mark[MARK - 1] = '\036';
-    H.mark[MARK] = 0;
+    host.mark[0] = host.mark[MARK - 1] = '\036';
+    cay__hex_put(host.mark + 1, random, sizeof random);
+    host.mark[MARK - 1] = '\036';
+    host.mark[MARK] = 0;
     signal(SIGPIPE, SIG_IGN);
     fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
     start_interpreter(argv[2], argc > 3 ? argv[3] : NULL);

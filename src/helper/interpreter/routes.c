@@ -7,7 +7,7 @@
 #include <strings.h>
 
 /* SDKs show what an error's body says as it is. */
-void answer_error(conn *c, const cay_err *err)
+void answer_error(http_conn *c, const cay_err *err)
 {
     static const struct {
         int code, status;
@@ -28,16 +28,16 @@ static bool is_json(const char *type)
 }
 
 /* A page of somebody else's can send a body without asking only as another kind. */
-static int read_object(const conn *c, const char **at, const char **end, cay_err *err)
+static int read_object(const http_conn *c, const char **at, const char **end, cay_err *err)
 {
     if (c->body.len)
-        *at = c->body.p;
+        *at = c->body.data;
     else
         *at = "{}";
     *end = *at + (CAY_OR(c->body.len, 2));
     if (c->body.len && !is_json(cay__head_field(&c->head, "content-type")))
         return cay_fail(err, CAY_EINVAL, "a body needs Content-Type: application/json");
-    if (!json_sound(*at, *end))
+    if (!cay__scan_sound(*at, *end))
         return cay_fail(err, CAY_EINVAL, "the body is not sound JSON");
     *at += strspn(*at, " \t\r\n");
     if (**at == '{')
@@ -46,113 +46,109 @@ static int read_object(const conn *c, const char **at, const char **end, cay_err
 }
 
 /* A member that is a text; "" when it is none. */
-static const char *read_text_member(const char *at, const char *end, const char *name, text *out)
+static const char *read_text_member(const char *at, const char *end, const char *name,
+                                    cay__buf *out)
 {
     const char *from, *to;
-    out->len = 0;
-    text_add(out, "", 0);
-    if (json_member(at, end, name, &from, &to) && json_text(from, to, out))
-        return out->p;
+    if (cay__scan_member(at, end, name, &from, &to) && cay__scan_text(from, to, out))
+        return out->data;
     return "";
 }
 
 /* A value as it stands, on one line: within texts there are no newlines. */
-static void add_flat(text *t, const char *at, const char *end)
+static void add_flat(cay__buf *t, const char *at, const char *end)
 {
     size_t from = t->len;
-    text_add(t, at, (size_t)(end - at));
-    for (char *s = t->p + from; s < t->p + t->len; s++)
+    cay__buf_add(t, at, (size_t)(end - at));
+    for (char *s = t->data + from; s < t->data + t->len; s++)
         if (*s == '\n' || *s == '\r')
             *s = ' ';
 }
 
-static int on_health(conn *c, const char *id, cay_err *err)
+static int on_health(http_conn *c, const char *id, cay_err *err)
 {
     (void)id, (void)err;
     answer(c, 200, "application/json", "\"OK\"", 4);
     return 0;
 }
 
-static int on_contexts(conn *c, const char *id, cay_err *err)
+static int on_contexts(http_conn *c, const char *id, cay_err *err)
 {
-    text list = { 0 };
+    CAY_AUTOBUF list = TEXT;
     (void)id, (void)err;
     context_list(&list);
-    answer(c, 200, "application/json", list.p, list.len);
-    free(list.p);
+    answer(c, 200, "application/json", list.data, list.len);
     return 0;
 }
 
-static int on_context_create(conn *c, const char *id, cay_err *err)
+static int on_context_create(http_conn *c, const char *id, cay_err *err)
 {
     const char *at, *end;
-    text language = { 0 }, cwd = { 0 }, made = { 0 };
+    CAY_AUTOBUF language = TEXT;
+    CAY_AUTOBUF cwd = TEXT;
+    CAY_AUTOBUF made = TEXT;
     (void)id;
     CAY_TRY(read_object(c, &at, &end, err));
     int rc = context_new(read_text_member(at, end, "language", &language),
                          read_text_member(at, end, "cwd", &cwd), &made, err);
     if (rc == 0)
-        answer(c, 200, "application/json", made.p, made.len);
-    free(language.p);
-    free(cwd.p);
-    free(made.p);
+        answer(c, 200, "application/json", made.data, made.len);
     return rc;
 }
 
-static int on_context_remove(conn *c, const char *id, cay_err *err)
+static int on_context_remove(http_conn *c, const char *id, cay_err *err)
 {
     CAY_TRY(context_remove(id, err));
     answer(c, 204, NULL, "", 0);
     return 0;
 }
 
-static int on_context_restart(conn *c, const char *id, cay_err *err)
+static int on_context_restart(http_conn *c, const char *id, cay_err *err)
 {
     CAY_TRY(context_restart(id, err));
     answer(c, 200, "application/json", "null", 4);
     return 0;
 }
 
-static int request_execution(conn *c, const char *at, const char *end, const char *id,
+static int request_execution(http_conn *c, const char *at, const char *end, const char *id,
                              const char *language, cay_err *err)
 {
     static unsigned long count;
     const char *code, *code_end, *env, *env_end;
     context *x;
-    if (!json_member(at, end, "code", &code, &code_end) || *code != '"')
+    if (!cay__scan_member(at, end, "code", &code, &code_end) || *code != '"')
         return cay_fail(err, CAY_EINVAL, "code is missing");
     if (*id && *language)
         return cay_fail(err, CAY_EINVAL, "Only one of context_id or language can be provided");
     CAY_TRY(context_open(id, language, &x, err));
     snprintf(c->id, sizeof c->id, "x%lu", ++count);
-    text_fmt(&c->ask, "{\"id\":\"%s\",\"code\":", c->id);
+    cay__buf_fmt(&c->ask, "{\"id\":\"%s\",\"code\":", c->id);
     add_flat(&c->ask, code, code_end);
-    if (json_member(at, end, "env_vars", &env, &env_end) && *env == '{') {
-        text_str(&c->ask, ",\"env\":");
+    if (cay__scan_member(at, end, "env_vars", &env, &env_end) && *env == '{') {
+        cay__buf_str(&c->ask, ",\"env\":");
         add_flat(&c->ask, env, env_end);
     }
-    text_str(&c->ask, "}\n");
+    cay__buf_str(&c->ask, "}\n");
     stream_begin(c);
     context_ask(x, c);
     return 0;
 }
 
-static int on_execute(conn *c, const char *unused, cay_err *err)
+static int on_execute(http_conn *c, const char *unused, cay_err *err)
 {
     const char *at, *end;
-    text id = { 0 }, language = { 0 };
+    CAY_AUTOBUF id = TEXT;
+    CAY_AUTOBUF language = TEXT;
     (void)unused;
     CAY_TRY(read_object(c, &at, &end, err));
     int rc = request_execution(c, at, end, read_text_member(at, end, "context_id", &id),
                                read_text_member(at, end, "language", &language), err);
-    free(id.p);
-    free(language.p);
     return rc;
 }
 
 static const struct route {
     const char *method, *path; /* {id}: one segment */
-    int (*on)(conn *c, const char *id, cay_err *err);
+    int (*on)(http_conn *c, const char *id, cay_err *err);
 } routes[] = {
     { "GET", "/health", on_health },
     { "POST", "/execute", on_execute },
@@ -188,7 +184,7 @@ static bool called_right(const char *host)
     return !*host;
 }
 
-void on_request(conn *c)
+void on_request(http_conn *c)
 {
     cay_err err = CAY_ERR_INIT;
     char id[256] = "";

@@ -8,6 +8,7 @@
  * nobody else gets here.
  */
 #include "serve.h"
+#include <base/str.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,7 +28,7 @@ enum {
     TICK_MS = 1000
 };
 
-static conn *conns;
+static http_conn *conns;
 static size_t nconns;
 static int doors[2] = { -1, -1 };
 
@@ -38,79 +39,59 @@ int64_t now_ms(void)
     return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
 }
 
-static const char *word_of(int status)
+void answer(http_conn *c, int status, const char *type, const char *body, size_t n)
 {
-    static const struct {
-        int status;
-        const char *word;
-    } words[] = { { 200, "OK" },
-                  { 204, "No Content" },
-                  { 400, "Bad Request" },
-                  { 403, "Forbidden" },
-                  { 404, "Not Found" },
-                  { 413, "Content Too Large" },
-                  { 431, "Request Header Fields Too Large" },
-                  { 501, "Not Implemented" },
-                  { 503, "Service Unavailable" } };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (words[i].status == status)
-            return words[i].word;
-    return "Internal Server Error";
-}
-
-void answer(conn *c, int status, const char *type, const char *body, size_t n)
-{
-    text_fmt(&c->out, "HTTP/1.1 %d %s\r\n%s", status, word_of(status),
-             c->last ? "connection: close\r\n" : "");
+    cay__buf_fmt(&c->out, "HTTP/1.1 %d %s\r\n%s", status, cay__status_text(status),
+                 c->last ? "connection: close\r\n" : "");
     if (type)
-        text_fmt(&c->out, "content-type: %s\r\ncontent-length: %zu\r\n", type, n);
-    text_str(&c->out, "\r\n");
-    text_add(&c->out, body, n);
+        cay__buf_fmt(&c->out, "content-type: %s\r\ncontent-length: %zu\r\n", type, n);
+    cay__buf_str(&c->out, "\r\n");
+    cay__buf_add(&c->out, body, n);
     c->answered = c->whole = true;
 }
 
-void stream_begin(conn *c)
+void stream_begin(http_conn *c)
 {
     c->last |= c->head.minor == 0; /* who does not know chunks reads to the end */
-    text_fmt(&c->out, "HTTP/1.1 200 OK\r\n%scontent-type: application/x-ndjson\r\n%s\r\n",
-             c->last ? "connection: close\r\n" : "",
-             c->head.minor ? "transfer-encoding: chunked\r\n" : "");
+    cay__buf_fmt(&c->out, "HTTP/1.1 200 OK\r\n%scontent-type: application/x-ndjson\r\n%s\r\n",
+                 c->last ? "connection: close\r\n" : "",
+                 c->head.minor ? "transfer-encoding: chunked\r\n" : "");
     c->answered = true;
     c->quiet_since = now_ms();
 }
 
-void stream_line(conn *c, const char *line, size_t n)
+void stream_line(http_conn *c, const char *line, size_t n)
 {
     if (c->head.minor)
-        text_fmt(&c->out, "%zx\r\n", n);
-    text_add(&c->out, line, n);
+        cay__buf_fmt(&c->out, "%zx\r\n", n);
+    cay__buf_add(&c->out, line, n);
     if (c->head.minor)
-        text_str(&c->out, "\r\n");
+        cay__buf_str(&c->out, "\r\n");
     c->quiet_since = now_ms();
 }
 
-void stream_end(conn *c)
+void stream_end(http_conn *c)
 {
     if (c->head.minor)
-        text_str(&c->out, "0\r\n\r\n");
+        cay__buf_str(&c->out, "0\r\n\r\n");
     c->whole = true;
 }
 
-static bool take_head(conn *c, cay_err *err)
+static bool take_head(http_conn *c, cay_err *err)
 {
-    int n = cay__request_read(c->in.p, c->in.len, &c->scanned, &c->head, err);
+    int n = cay__request_read(c->in.data, c->in.len, &c->scanned, &c->head, err);
     if (n <= 0)
         return false;
-    text_cut(&c->in, (size_t)n);
+    cay__buf_cut(&c->in, (size_t)n);
     c->has_head = true;
     c->last = !c->head.keep_alive;
     if (c->head.expect_continue)
-        text_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+        cay__buf_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
     return true;
 }
 
 /* True: all of it is in c->body. */
-static bool take_body(conn *c, cay_err *err)
+static bool take_body(http_conn *c, cay_err *err)
 {
     uint64_t want = 0;
     if (c->head.body == CAY__BODY_LENGTH)
@@ -122,23 +103,23 @@ static bool take_body(conn *c, cay_err *err)
     if (c->head.body != CAY__BODY_CHUNKED) {
         if (c->in.len < want)
             return false;
-        text_add(&c->body, c->in.p, (size_t)want);
-        text_cut(&c->in, (size_t)want);
+        cay__buf_add(&c->body, c->in.data, (size_t)want);
+        cay__buf_cut(&c->in, (size_t)want);
         return true;
     }
     while (c->in.len && !c->chunk.done) {
         const char *part;
         size_t used, n;
-        if (cay__chunk_read(&c->chunk, c->in.p, c->in.len, c->in.len, &used, &part, &n, err) < 0)
+        if (cay__chunk_read(&c->chunk, c->in.data, c->in.len, c->in.len, &used, &part, &n, err) < 0)
             return false;
-        text_add(&c->body, part, n);
-        text_cut(&c->in, used);
+        cay__buf_add(&c->body, part, n);
+        cay__buf_cut(&c->in, used);
     }
     return c->chunk.done;
 }
 
 /* What comes until the request is whole; afterwards only its end counts. */
-static void read_request(conn *c)
+static void read_request(http_conn *c)
 {
     static char buf[READ];
     cay_err err = CAY_ERR_INIT;
@@ -148,7 +129,7 @@ static void read_request(conn *c)
     c->last |= n > 0 && c->answered; /* who does not wait for an answer has to come again */
     if (n <= 0 || c->answered)
         return;
-    text_add(&c->in, buf, (size_t)n);
+    cay__buf_add(&c->in, buf, (size_t)n);
     if ((c->has_head || take_head(c, &err)) && take_body(c, &err)) {
         c->last |= c->in.len > 0;
         on_request(c);
@@ -159,13 +140,13 @@ static void read_request(conn *c)
 }
 
 /* The answer is out: the next request of the same connection, if there may be one. */
-static void reset_client(conn *c)
+static void reset_client(http_conn *c)
 {
     cay__head_clear(&c->head);
     memset(&c->head, 0, sizeof c->head);
-    text_clear(&c->in);
-    text_clear(&c->body);
-    text_clear(&c->out);
+    cay__buf_clear(&c->in);
+    cay__buf_clear(&c->body);
+    cay__buf_clear(&c->out);
     c->chunk = (cay__chunk){ 0 };
     c->scanned = c->sent = 0;
     c->has_head = c->answered = c->whole = false;
@@ -178,33 +159,32 @@ static void accept_client(int door)
     if (fd < 0)
         return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    conn *c = cay__alloc(sizeof *c);
-    c->fd = fd;
-    c->polled = -1;
+    http_conn *c = cay__alloc(sizeof *c);
+    *c = (http_conn){ .fd = fd, .polled = -1, .in = TEXT, .body = TEXT, .out = TEXT, .ask = TEXT };
     c->due = now_ms() + ASK_MS;
     c->next = conns;
     conns = c;
     nconns++;
 }
 
-static void close_client(conn *c)
+static void close_client(http_conn *c)
 {
     context_left(c);
     close(c->fd);
     cay__head_clear(&c->head);
-    text_clear(&c->in);
-    text_clear(&c->body);
-    text_clear(&c->out);
-    text_clear(&c->ask);
+    cay__buf_clear(&c->in);
+    cay__buf_clear(&c->body);
+    cay__buf_clear(&c->out);
+    cay__buf_clear(&c->ask);
     free(c);
     nconns--;
 }
 
-static void send_out(conn *c)
+static void send_out(http_conn *c)
 {
     if (c->sent == c->out.len)
         return;
-    ssize_t n = send(c->fd, c->out.p + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
+    ssize_t n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         c->gone = true;
     if (n <= 0)
@@ -216,7 +196,7 @@ static void send_out(conn *c)
 }
 
 /* One that neither asks nor takes its answer is let go: its kernel waits for it meanwhile. */
-static void update_client(conn *c)
+static void update_client(http_conn *c)
 {
     static const char beat[] = "{\"type\":\"keepalive\"}\n";
     int64_t now = now_ms();
@@ -264,7 +244,7 @@ static int open_door(int family)
 static size_t list_fds(struct pollfd *p)
 {
     size_t n = contexts_poll(p);
-    for (conn *c = conns; c; c = c->next) {
+    for (http_conn *c = conns; c; c = c->next) {
         c->polled = (int)n;
         p[n++] =
             (struct pollfd){ .fd = c->fd, .events = POLLIN | (c->sent < c->out.len ? POLLOUT : 0) };
@@ -290,10 +270,10 @@ static void poll_events(const sigset_t *asleep)
     if (!woken)
         memset(p, 0, n * sizeof *p);
     contexts_turn(p);
-    for (conn *c = conns; c; c = c->next)
+    for (http_conn *c = conns; c; c = c->next)
         if (c->polled >= 0 && p[c->polled].revents & ~POLLOUT)
             read_request(c);
-    for (conn **at = &conns, *c; (c = *at);) {
+    for (http_conn **at = &conns, *c; (c = *at);) {
         update_client(c);
         if (c->gone) {
             *at = c->next;

@@ -9,22 +9,24 @@
  *   host.c      a kernel of bash or node, which speak no lines of their own
  */
 #pragma once
-#include "json.h"
 #include <base/base.h>
+#include <base/json_scan.h>
 #include <net/chunk.h>
 #include <net/head.h>
 #include <poll.h>
 #include <sys/types.h>
 
 #define INTERPRETER_PORT 49999
+/* Bodies, results and backlogs have bounds of their own below this. */
+#define TEXT CAY__BUF((size_t)1 << 30)
 enum { BACKLOG = 256 << 10 }; /* that an asker has not taken: more is not read from its kernel */
 
 typedef struct context context;
 
-typedef struct conn {
-    struct conn *next;
+typedef struct http_conn {
+    struct http_conn *next;
     int fd, polled; /* polled: its place in this turn's list, -1: none */
-    text in, body, out;
+    cay__buf in, body, out;
     size_t scanned, sent;
     cay__head head;
     cay__chunk chunk;
@@ -33,34 +35,34 @@ typedef struct conn {
     int64_t due,
         quiet_since; /* until when something has to move; since when its stream says nothing */
     /* Of an execution. */
-    context *at;         /* that does it, or will; NULL: it is over */
-    struct conn *behind; /* who comes next there */
+    context *at;              /* that does it, or will; NULL: it is over */
+    struct http_conn *behind; /* who comes next there */
     char id[24];
-    text ask; /* the line for the kernel, until its turn */
-} conn;
+    cay__buf ask; /* the line for the kernel, until its turn */
+} http_conn;
 
 /* serve.c */
 int64_t now_ms(void);
-void answer(conn *c, int status, const char *type, const char *body, size_t n);
-void stream_begin(conn *c);
-void stream_line(conn *c, const char *line, size_t n); /* with its newline */
-void stream_end(conn *c);
+void answer(http_conn *c, int status, const char *type, const char *body, size_t n);
+void stream_begin(http_conn *c);
+void stream_line(http_conn *c, const char *line, size_t n); /* with its newline */
+void stream_end(http_conn *c);
 
 /* routes.c: a request that is whole. */
-void on_request(conn *c);
-void answer_error(conn *c, const cay_err *err);
+void on_request(http_conn *c);
+void answer_error(http_conn *c, const cay_err *err);
 
 /* contexts.c. Those of another language than there are: CAY_EINVAL, or CAY_ENOTSUP; without its
  * program CAY_EINVAL; unknown ids: CAY_ENOENT. */
 int context_open(const char *id, const char *language, context **out,
                  cay_err *err); /* id "" or "default-…": made and started when it is not there */
-int context_new(const char *language, const char *cwd, text *json, cay_err *err);
+int context_new(const char *language, const char *cwd, cay__buf *json, cay_err *err);
 int context_remove(const char *id, cay_err *err);
 int context_restart(const char *id, cay_err *err);
-void context_list(text *json);
+void context_list(cay__buf *json);
 void context_ask(context *x,
-                 conn *c);  /* takes c->ask; its events go to c's stream, which has begun */
-void context_left(conn *c); /* nobody listens to it any more */
+                 http_conn *c);  /* takes c->ask; its events go to c's stream, which has begun */
+void context_left(http_conn *c); /* nobody listens to it any more */
 void contexts_begin(
     const char *self,
     char *const *languages); /* self: the path of this program, beside which the scripts are */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
 #include <base/fd.h>
-#include <base/guard.h>
+#include <base/path.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/openat2.h>
@@ -25,15 +25,15 @@ static int says_errno(item *it, const char *what)
 {
     int e = errno;
     char why[sizeof it->why];
-    snprintf(why, sizeof why, "%s: %s", what,
-             e == ELOOP   ? "a link is on the way"
-             : e == EXDEV ? "another filesystem is mounted there"
-                          : strerror(e));
-    return set_result(it,
-                      e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST
-                          ? CAY__APPLY_CONFLICT
-                          : CAY__APPLY_REFUSED,
-                      why);
+    const char *cause = strerror(e);
+    if (e == ELOOP)
+        cause = "a link is on the way";
+    else if (e == EXDEV)
+        cause = "another filesystem is mounted there";
+    snprintf(why, sizeof why, "%s: %s", what, cause);
+    if (e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST)
+        return set_result(it, CAY__APPLY_CONFLICT, why);
+    return set_result(it, CAY__APPLY_REFUSED, why);
 }
 
 /* As plain root: what is made from here on is of this owner from its first moment, so that nothing

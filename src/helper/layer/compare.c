@@ -10,7 +10,7 @@
 
 /* A directory under way: its names, and which sides have it. */
 typedef struct frame {
-    names l;
+    name_list l;
     size_t path, from; /* how long both are here */
     bool full;         /* every name is looked at, not only those of the uppers */
     bool moved;        /* below a renamed directory: a is elsewhere */
@@ -135,7 +135,7 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
     char to[LINK_MAX_];
     (void)err;
     *down = true;
-    if (!S_ISDIR(st->st_mode) || !meta_redirect(r->c->t, crawl_fd(&w->at), name, to, sizeof to))
+    if (!S_ISDIR(st->st_mode) || !meta_redirect(r->c->t, w->dir, name, to, sizeof to))
         return 0;
     if (r->nmv == r->capmv) {
         if (r->capmv)
@@ -155,13 +155,13 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
     if (*to == '/') {
         cay__buf_str(&from, to + 1 + cut);
     } else { /* a brother, in what the parent was called before */
-        const char *up = parent_from(r, w->path.data, &cut);
+        const char *up = parent_from(r, w->path, &cut);
         cay__buf_str(&from, up);
-        cay__buf_add(&from, w->path.data + cut, strlen(w->path.data) - strlen(name) - cut);
+        cay__buf_add(&from, w->path + cut, strlen(w->path) - strlen(name) - cut);
         cay__buf_str(&from, to);
     }
     moved *mv = &r->mv[r->nmv++];
-    *mv = (moved){ cay__strdup(from.data), cay__strdup(w->path.data) };
+    *mv = (moved){ cay__strdup(from.data), cay__strdup(w->path) };
     pathmap_put(&r->by_to, mv->to, r->nmv - 1);
     pathmap_put(&r->by_from, mv->from, r->nmv - 1);
     return 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool.h"
-#include <dirent.h>
+#include <base/fd.h>
+#include <base/fsop.h>
 #include <fcntl.h>
 
 enum { KEPT = 128 };
 #define NAMES_MAX  (8u << 20)
 #define NAME_BYTES (256u << 20)
-#define PATH_BYTES (16u << 20)
+#define WALK_ROOM  (16u << 20)
 
 typedef struct crawl_level {
     int fd;               /* -1: closed meanwhile, or nothing is here */
@@ -115,7 +116,7 @@ int crawl_up(crawl *c)
     return rc;
 }
 
-void names_add(names *l, const char *name)
+void names_add(name_list *l, const char *name)
 {
     if (l->n == l->cap) {
         if (l->cap)
@@ -130,33 +131,21 @@ void names_add(names *l, const char *name)
     l->bytes += strlen(name) + 1;
 }
 
-int names_read(names *l, int fd)
+int names_read(name_list *l, int fd)
 {
     if (fd < 0)
         return 0;
-    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (again >= 0)
-        d = fdopendir(again);
-    if (!d) {
-        cay__close_fd(&again);
+    CAY_AUTODIR *d = cay__dir_open(fd, NULL);
+    if (!d)
         return -1;
-    }
-    int e = 0;
-    errno = 0;
-    for (struct dirent *x; (x = readdir(d)); errno = 0) {
-        if (!strcmp(x->d_name, ".") || !strcmp(x->d_name, ".."))
-            continue;
+    for (struct dirent *x; (x = cay__dir_next(d));) {
         names_add(l, x->d_name);
         if (l->n > NAMES_MAX || l->bytes > NAME_BYTES) {
             errno = EFBIG;
-            break;
+            return -1;
         }
     }
-    e = errno;
-    closedir(d);
-    errno = e;
-    if (e)
+    if (errno)
         return -1;
     return 0;
 }
@@ -166,7 +155,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void names_sort(names *l)
+void names_sort(name_list *l)
 {
     size_t k = 0;
     if (l->n > 1)
@@ -180,102 +169,67 @@ void names_sort(names *l)
     l->n = k;
 }
 
-void names_clear(names *l)
+void names_clear(name_list *l)
 {
     for (size_t i = 0; i < l->n; i++)
         free(l->v[i]);
     free(l->v);
-    *l = (names){ 0 };
+    *l = (name_list){ 0 };
 }
 
-typedef struct frames {
-    names *v;
-    size_t n, cap;
-} frames;
-
-static int go_in(walk *w, frames *f, cay_err *err)
+static int end_walk(walk *w, int rc)
 {
-    if (f->n == f->cap) {
-        if (f->cap)
-            f->cap = 2 * f->cap;
-        else
-            f->cap = 32;
-        f->v = reallocarray(f->v, f->cap, sizeof *f->v);
-        if (!f->v)
-            abort();
-    }
-    f->v[f->n] = (names){ 0 };
-    names *l = &f->v[f->n++];
-    if (names_read(l, crawl_fd(&w->at)) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "list %.150s", CAY_OR(w->path.data, ""));
-    names_sort(l);
-    return 0;
+    w->rc = rc;
+    return rc != 0;
 }
 
-/* The path grows by a name, and is cut back by who was here before. */
-static int path_to(walk *w, size_t cut, const char *name, cay_err *err)
+static int on_entry(const cay__fs_entry *e, void *arg)
 {
-    w->path.len = cut;
-    cay__buf_str(&w->path, cut ? "/" : "");
-    cay__buf_str(&w->path, name);
-    if (w->path.full)
-        return cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES);
-    return 0;
-}
-
-static int walk_next(walk *w, frames *f, size_t *cut, cay_err *err)
-{
-    names *l = &f->v[f->n - 1];
-    struct stat st;
+    walk *w = arg;
     bool down = false;
-    if (l->at == l->n) {
-        names_clear(l);
-        if (--f->n == 0)
-            return 0;
-        names *up = &f->v[f->n - 1];
-        const char *name = up->v[up->at - 1];
-        if (crawl_up(&w->at) < 0)
-            return cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read");
-        int rc = 0;
-        if (w->leave)
-            rc = w->leave(w, name, err);
-        *cut -= strlen(name) + (*cut > strlen(name));
-        return rc;
-    }
-    const char *name = l->v[l->at++];
-    CAY_TRY(tool_check(w->t, err));
-    CAY_TRY(path_to(w, *cut, name, err));
-    if (fstatat(crawl_fd(&w->at), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        if (errno == ENOENT)
-            return 0;
-        return cay_fail_sys(err, CAY_ESYS, "look at %.150s", w->path.data);
-    }
-    CAY_TRY(w->enter(w, name, &st, &down, err));
-    if (!down || !S_ISDIR(st.st_mode))
+    w->dir = e->dir;
+    w->path = e->path;
+    int rc = tool_check(w->t, w->err);
+    if (rc == 0)
+        rc = w->enter(w, e->name, e->st, &down, w->err);
+    if (rc == 0 && down && e->depth >= CRAWL_DEPTH)
+        rc = cay_fail(w->err, CAY_ETOOBIG, "enter %.150s: %s", e->path, strerror(EFBIG));
+    if (rc)
+        return end_walk(w, rc);
+    if (down)
         return 0;
-    if (crawl_down(&w->at, name) < 0) {
-        if (errno == ENOENT || errno == ENOTDIR)
-            return 0;
-        return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "enter %.150s",
-                            w->path.data);
-    }
-    *cut = w->path.len;
-    return go_in(w, f, err);
+    return CAY__FS_SKIP;
+}
+
+static int on_left(const cay__fs_entry *e, void *arg)
+{
+    walk *w = arg;
+    w->dir = e->dir;
+    w->path = e->path;
+    if (!w->leave)
+        return 0;
+    return end_walk(w, w->leave(w, e->name, w->err));
+}
+
+static int on_failed(const char *path, void *arg)
+{
+    walk *w = arg;
+    if (errno == ENOTDIR)
+        return 0;
+    return end_walk(w, cay_fail_sys(w->err, CAY_ESYS, "read %.150s", path));
 }
 
 int walk_tree(walk *w, int root, cay_err *err)
 {
-    frames f = { 0 };
-    size_t cut = 0;
-    w->path = (cay__buf)CAY__BUF(PATH_BYTES);
-    crawl_open(&w->at, root);
-    int rc = go_in(w, &f, err);
-    while (rc == 0 && f.n)
-        rc = walk_next(w, &f, &cut, err);
-    while (f.n)
-        names_clear(&f.v[--f.n]);
-    free(f.v);
-    crawl_close(&w->at);
-    cay__buf_clear(&w->path);
-    return rc;
+    cay__fs_walk all = {
+        .fn = on_entry, .leave = on_left, .failed = on_failed, .arg = w, .room = WALK_ROOM
+    };
+    w->err = err;
+    w->rc = 0;
+    int rc = cay__fs_walk_fd(root, &all);
+    if (w->rc == 0 && rc < 0 && errno == EBUSY)
+        w->rc = cay_fail_sys(err, CAY_ESYS, "directories are moved while they are read");
+    else if (w->rc == 0 && rc < 0)
+        w->rc = cay_fail_sys(err, CAY_ESYS, "read the tree");
+    return w->rc;
 }

@@ -224,8 +224,8 @@ static const char *digest_of(const change *ch, char hex[65])
               add_file(sum, &ch->a, CAY_OR(ch->from_name, ch->name)) &&
               EVP_DigestFinal_ex(sum, raw, NULL) == 1;
     EVP_MD_CTX_free(sum);
-    for (size_t i = 0; ok && i < sizeof raw; i++)
-        snprintf(hex + 2 * i, 3, "%02x", raw[i]);
+    if (ok)
+        cay__hex_put(hex, raw, sizeof raw);
     return hex;
 }
 

@@ -5,6 +5,7 @@
  * they are: times, inode numbers and holes do not count.
  */
 #include "tool.h"
+#include <base/str.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -245,11 +246,11 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
 {
     *down = true;
     digest *d = w->arg;
-    if (add_node(d, w->t, crawl_fd(&w->at), name, w->path.data, st) == 0)
+    if (add_node(d, w->t, w->dir, name, w->path, st) == 0)
         return 0;
     if (d->rc < 0)
         return d->rc;
-    return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
+    return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path);
 }
 
 static void digest_end(digest *d)
@@ -292,8 +293,7 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
     if (rc < 0)
         return cay_wrap(err, rc, "digest of %s", layer);
     *out = (digested){ .bytes = d.bytes, .files = d.files };
-    for (size_t i = 0; i < sizeof sum; i++)
-        snprintf(out->hex + 2 * i, 3, "%02x", sum[i]);
+    cay__hex_put(out->hex, sum, sizeof sum);
     return 0;
 }
 

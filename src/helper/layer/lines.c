@@ -18,14 +18,14 @@ typedef struct text {
     size_t n;
 } text;
 
-typedef struct box {
+typedef struct region {
     size_t a0, a1, b0, b1;
-} box;
+} region;
 
 typedef struct myers {
     text a, b;
     long *fwd, *back; /* furthest points by diagonal, with room for the negative ones */
-    box *todo;
+    region *todo;
     size_t n, cap;
 } myers;
 
@@ -71,7 +71,7 @@ static long step_diagonal(const long *v, long k, long n, long m)
     return x;
 }
 
-static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
+static bool find_middle(myers *s, const region *o, size_t *ax, size_t *by)
 {
     const line *a = s->a.v + o->a0, *b = s->b.v + o->b0;
     long n = (long)(o->a1 - o->a0), m = (long)(o->b1 - o->b0), delta = n - m,
@@ -114,7 +114,7 @@ static bool find_middle(myers *s, const box *o, size_t *ax, size_t *by)
     return false;
 }
 
-static void push_box(myers *s, box o)
+static void push_box(myers *s, region o)
 {
     if (s->n == s->cap) {
         if (s->cap)
@@ -131,7 +131,7 @@ static void push_box(myers *s, box o)
 static void mark_changes(myers *s)
 {
     while (s->n) {
-        box o = s->todo[--s->n];
+        region o = s->todo[--s->n];
         size_t x, y;
         while (o.a0 < o.a1 && o.b0 < o.b1 && is_same_line(&s->a.v[o.a0], &s->b.v[o.b0]))
             o.a0++, o.b0++;
@@ -139,8 +139,8 @@ static void mark_changes(myers *s)
             o.a1--, o.b1--;
         bool split_it = o.a0 < o.a1 && o.b0 < o.b1 && find_middle(s, &o, &x, &y);
         if (split_it && !(x == o.a0 && y == o.b0) && !(x == o.a1 && y == o.b1)) {
-            push_box(s, (box){ o.a0, x, o.b0, y });
-            push_box(s, (box){ x, o.a1, y, o.b1 });
+            push_box(s, (region){ o.a0, x, o.b0, y });
+            push_box(s, (region){ x, o.a1, y, o.b1 });
             continue;
         }
         for (size_t i = o.a0; i < o.a1; i++)
@@ -218,7 +218,7 @@ void lines_diff(const char *a, size_t an, const char *b, size_t bn, unsigned con
     myers s = { .a = split_lines(a, an), .b = split_lines(b, bn) };
     s.fwd = cay__alloc((2 * EFFORT + 8) * sizeof *s.fwd);
     s.back = cay__alloc((2 * EFFORT + 8) * sizeof *s.back);
-    push_box(&s, (box){ 0, s.a.n, 0, s.b.n });
+    push_box(&s, (region){ 0, s.a.n, 0, s.b.n });
     mark_changes(&s);
     write_hunks(&s, context, out);
     free(s.a.v);

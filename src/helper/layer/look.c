@@ -81,7 +81,7 @@ static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, 
 
 static int list_entries(tool *t, const view *v, cay_err *err)
 {
-    names all = { 0 };
+    name_list all = { 0 };
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
     int rc = 0;
     if (names_read(&all, crawl_fd(&v->base)) < 0 || names_read(&all, crawl_fd(&v->top)) < 0)

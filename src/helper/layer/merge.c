@@ -248,7 +248,7 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
     char to[REDIRECT_MAX];
     (void)err;
     *down = true;
-    if (!S_ISDIR(st->st_mode) || !meta_redirect(m->t, crawl_fd(&w->at), name, to, sizeof to))
+    if (!S_ISDIR(st->st_mode) || !meta_redirect(m->t, w->dir, name, to, sizeof to))
         return 0;
     if (m->n == m->cap) {
         if (m->cap)
@@ -260,7 +260,7 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
             abort();
     }
     held *h = &m->v[m->n++];
-    *h = (held){ .to = cay__strdup(w->path.data) };
+    *h = (held){ .to = cay__strdup(w->path) };
     pathmap_put(&m->by_to, h->to, m->n - 1);
     if (*to == '/') {
         h->from = cay__strdup(to);
@@ -268,18 +268,18 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
     }
     /* A name alone: a brother in the same directory, which may itself have been renamed by this
      * layer. */
-    size_t cut = strlen(w->path.data) - strlen(name);
-    size_t above = pathmap_above(&m->by_to, w->path.data);
+    size_t cut = strlen(w->path) - strlen(name);
+    size_t above = pathmap_above(&m->by_to, w->path);
     const held *up = NULL;
     if (above != PATHMAP_NONE)
         up = &m->v[above];
     CAY_AUTOBUF from = CAY__BUF(64u << 20);
     if (up) {
         cay__buf_str(&from, up->from);
-        cay__buf_add(&from, w->path.data + strlen(up->to), cut - strlen(up->to));
+        cay__buf_add(&from, w->path + strlen(up->to), cut - strlen(up->to));
     } else {
         cay__buf_str(&from, "/");
-        cay__buf_add(&from, w->path.data, cut);
+        cay__buf_add(&from, w->path, cut);
     }
     cay__buf_str(&from, to);
     h->from = cay__strdup(from.data);
@@ -323,9 +323,9 @@ static held *held_for(merge *m, const char *path)
 
 static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, cay_err *err)
 {
-    int from = crawl_fd(&w->at), to = crawl_fd(&m->at);
+    int from = w->dir, to = crawl_fd(&m->at);
     struct stat old;
-    held *h = held_for(m, w->path.data);
+    held *h = held_for(m, w->path);
     bool there = fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0,
          hides = meta_opaque(m->t, from, name);
     bool opaque = hides || (there && !S_ISDIR(old.st_mode));
@@ -334,19 +334,19 @@ static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, c
         there = false;
     }
     if (h && *h->name && renameat(m->hold, h->name, to, name) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "move to %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "move to %.150s", w->path);
     if (!there && !(h && *h->name) && mkdirat(to, name, 0755) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "make %.150s", w->path);
     if (copy_meta(m->t, from, name, to, name, st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", w->path);
     if (h)
         mark_drop(m->t, to, name, "redirect");
     if (h && *h->base && mark_set(m->t, to, name, "redirect", h->base) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path);
     if ((opaque || (h && !*h->base)) && mark_set(m->t, to, name, "opaque", "y") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path);
     if (crawl_down(&m->at, name) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path.data);
+        return cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path);
     return 0;
 }
 
@@ -356,7 +356,7 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
     *down = S_ISDIR(st->st_mode);
     if (*down)
         return put_dir(m, w, name, st, err);
-    return put_other(m, crawl_fd(&w->at), name, st, err);
+    return put_other(m, w->dir, name, st, err);
 }
 
 /* The times once more: what was put into the directory has moved them. */
@@ -364,8 +364,8 @@ static int on_leave(walk *w, const char *name, cay_err *err)
 {
     merge *m = w->arg;
     struct stat st;
-    if (crawl_up(&m->at) < 0 || fstatat(crawl_fd(&w->at), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "leave %.150s", w->path.data);
+    if (crawl_up(&m->at) < 0 || fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "leave %.150s", w->path);
     struct timespec times[2] = { st.st_atim, st.st_mtim };
     utimensat(crawl_fd(&m->at), name, times, AT_SYMLINK_NOFOLLOW);
     return 0;
@@ -433,14 +433,14 @@ static int prune_enter(walk *w, const char *name, const struct stat *st, bool *d
     struct stat low;
     *down = S_ISDIR(st->st_mode);
     if (*down)
-        step_below(p, crawl_fd(&w->at), name);
+        step_below(p, w->dir, name);
     /* A directory of the host may change: what hides nothing in one that is there today may hide
      * something tomorrow. In one that is not there it must go, because the kernel shows a
      * whiteout's name where nothing is merged. */
     else if (meta_whiteout(st) &&
              (crawl_fd(&p->below) < 0 || (!p->t->bottom && fstatat(crawl_fd(&p->below), name, &low,
                                                                    AT_SYMLINK_NOFOLLOW) < 0)) &&
-             unlinkat(crawl_fd(&w->at), name, 0) < 0)
+             unlinkat(w->dir, name, 0) < 0)
         return cay_fail_sys(err, CAY_ESYS, "drop a whiteout: %.100s", name);
     return 0;
 }

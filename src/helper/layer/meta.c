@@ -130,8 +130,10 @@ int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
     char path[300], inner[300];
     if (!meta_path(path, dir, name))
         return -1;
-    snprintf(inner, sizeof inner, "%s%s",
-             cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
+    const char *space = "";
+    if (cay__str_starts(x->name, "overlay."))
+        space = t->root ? "trusted." : "user.";
+    snprintf(inner, sizeof inner, "%s%s", space, x->name);
     return lsetxattr(path, inner, x->value, x->len, 0);
 }
 
@@ -160,4 +162,22 @@ int meta_follow(int root, int dir, const char *to)
         to += n;
     }
     return at;
+}
+
+static bool apart;
+static uid_t apart_uid;
+
+void meta_apart(uid_t uid)
+{
+    apart = true;
+    apart_uid = uid;
+}
+
+bool meta_foreign(const struct stat *st)
+{
+    if (!apart || st->st_uid == apart_uid ||
+        (st->st_uid >= TOOL_STORE && st->st_uid - TOOL_STORE < 65536))
+        return false;
+    errno = EPERM;
+    return true;
 }

@@ -144,9 +144,13 @@ static bool on_host(const pack *p, const char *path)
 
 static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
 {
-    uint32_t mode = 0777;
-    if (type != CAY__ITEM_LINK)
-        mode = st->st_mode & (p->w.ops->image ? 07777 : type == CAY__ITEM_DIR ? 03777 : 0777);
+    uint32_t mode = st->st_mode & 0777;
+    if (type == CAY__ITEM_LINK)
+        mode = 0777;
+    else if (p->w.ops->image)
+        mode = st->st_mode & 07777;
+    else if (type == CAY__ITEM_DIR)
+        mode = st->st_mode & 03777;
     bool host = on_host(p, path);
     return (cay__item){ .type = type,
                         .path = path,

@@ -40,8 +40,8 @@ struct writer {
     struct tarring *t; /* pack_tar.c's own */
     cay__buf out;      /* what waits to be written */
     cay__buf dirs;
-    uint32_t acc; /* base64 under way */
-    unsigned have;
+    uint8_t rest[3]; /* bytes that wait for a whole group of base64 */
+    size_t nrest;
     bool any, any_dir;
 };
 

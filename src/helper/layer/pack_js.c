@@ -2,9 +2,10 @@
 /* The JSON that the Agents SDK for JavaScript keeps a workspace in: files with their bytes,
  * directories; nothing else. */
 #include "pack.h"
+#include <base/base64.h>
 #include <base/fd.h>
 
-enum { FLUSH = 1 << 20 };
+enum { FLUSH = 1 << 20, PIECE = 3 << 16 };
 
 static int flush_output(writer *w, cay_err *err)
 {
@@ -36,26 +37,31 @@ static int write_item(writer *w, const cay__item *it, cay_err *err)
     cay__buf_json(&w->out, it->path, strlen(it->path));
     cay__buf_str(&w->out, ",\"data\":\"");
     w->any = true;
-    w->acc = w->have = 0;
+    w->nrest = 0;
     if (w->out.len > FLUSH)
         return flush_output(w, err);
     return 0;
 }
 
+/* Groups of three bytes; what is left waits in w->rest. */
 static int write_base64(writer *w, const uint8_t *p, size_t n, cay_err *err)
 {
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i++) {
-        w->acc = w->acc << 8 | p[i];
-        if (++w->have < 3)
-            continue;
-        char four[4] = { digit[w->acc >> 18 & 63], digit[w->acc >> 12 & 63],
-                         digit[w->acc >> 6 & 63], digit[w->acc & 63] };
-        cay__buf_add(&w->out, four, 4);
-        w->acc = w->have = 0;
+    while (n && w->nrest) {
+        w->rest[w->nrest++] = *p++;
+        n--;
+        if (w->nrest == sizeof w->rest) {
+            cay__base64_put(&w->out, w->rest, sizeof w->rest);
+            w->nrest = 0;
+        }
+    }
+    for (size_t some; n >= 3; p += some, n -= some) {
+        some = CAY_MIN(n / 3 * 3, (size_t)PIECE);
+        cay__base64_put(&w->out, p, some);
         if (w->out.len > FLUSH)
             CAY_TRY(flush_output(w, err));
     }
+    memcpy(w->rest + w->nrest, p, n);
+    w->nrest += n;
     return 0;
 }
 
@@ -74,15 +80,8 @@ static int write_hole(writer *w, uint64_t n, cay_err *err)
 
 static int finish_item(writer *w, cay_err *err)
 {
-    unsigned had = w->have;
-    size_t len;
-    if (had) { /* three bytes with zeros, of which padding takes the place */
-        static const uint8_t none[2];
-        CAY_TRY(write_base64(w, none, 3 - had, err));
-        len = w->out.len;
-        for (unsigned i = 0; i < 3 - had; i++)
-            w->out.data[len - 1 - i] = '=';
-    }
+    (void)err;
+    cay__base64_put(&w->out, w->rest, w->nrest);
     cay__buf_str(&w->out, "\"}");
     return 0;
 }

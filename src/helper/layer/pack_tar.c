@@ -108,9 +108,12 @@ static void format_name(const writer *w, const char *path, bool dir, char room[C
         top = "root";
     else
         top = ".";
-    bool root = !strcmp(path, ".");
-    snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, *top && !root ? "/" : "",
-             root && *top ? "" : path, dir ? "/" : "");
+    const char *slash = "";
+    if (*top && !strcmp(path, "."))
+        path = "";
+    else if (*top)
+        slash = "/";
+    snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, slash, path, dir ? "/" : "");
 }
 
 /* An empty file in dir, "" for the root, that says what is hidden. */

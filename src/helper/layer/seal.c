@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "seal.h"
 #include "tool.h"
+#include <base/str.h>
 #include <stdio.h>
 
 typedef struct attr {
@@ -60,8 +61,15 @@ void seal_item(seal *s, const cay__item *it)
          link = it->type == CAY__ITEM_LINK;
     const char *target = CAY_OR(it->target, "");
     char head[64];
+    uint32_t mode = 0, uid = 0, gid = 0;
+    if (!plain && !link)
+        mode = it->mode;
+    if (!plain) {
+        uid = it->uid;
+        gid = it->gid;
+    }
     int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE,
-                     plain || link ? 0 : it->mode, plain ? 0 : it->uid, plain ? 0 : it->gid);
+                     mode, uid, gid);
     seal_data(s, head, (size_t)n);
     hash_text(s, it->path, strlen(it->path));
     hash_text(s, target, strlen(target));
@@ -74,8 +82,7 @@ void seal_hex(seal *s, char hex[65])
     unsigned char sum[32];
     if (EVP_DigestFinal_ex(s->ctx, sum, NULL) != 1)
         abort();
-    for (size_t i = 0; i < sizeof sum; i++)
-        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+    cay__hex_put(hex, sum, sizeof sum);
 }
 
 void seal_close(seal *s)

@@ -114,26 +114,28 @@ int crawl_up(crawl *c);  /* -1: the way up is not the way down: somebody moves d
 #define CRAWL_DEPTH 100000 /* levels; a deeper tree is ETOOBIG */
 
 /* Names of a directory, sorted by byte. */
-typedef struct names {
+typedef struct name_list {
     char **v;
     size_t n, cap, at; /* at: the next one, for who walks */
     size_t bytes;
-} names;
+} name_list;
 /* Adds those of fd (-1: none); EFBIG beyond a ceiling. */
-int names_read(names *l, int fd);
-void names_add(names *l, const char *name);
-void names_sort(names *l); /* and drop doubles */
-void names_clear(names *l);
+int names_read(name_list *l, int fd);
+void names_add(name_list *l, const char *name);
+void names_sort(name_list *l); /* and drop doubles */
+void names_clear(name_list *l);
 
 /* A walk: calls enter() for each entry in order of the path; it tells whether to go down. leave()
- * follows when all that is below has been seen, with the crawl back in the entry's parent. */
+ * follows when all that is below has been seen. */
 typedef struct walk {
     tool *t;
-    crawl at;
-    cay__buf path; /* of the entry, without a leading slash */
+    int dir;          /* that the entry is in */
+    const char *path; /* of the entry, without a leading slash */
     int (*enter)(struct walk *w, const char *name, const struct stat *st, bool *down, cay_err *err);
     int (*leave)(struct walk *w, const char *name, cay_err *err);
     void *arg;
+    cay_err *err;
+    int rc; /* what ended it */
 } walk;
 int walk_tree(walk *w, int root, cay_err *err); /* takes root over */
 

@@ -90,7 +90,7 @@ static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
 /* Who is at it holds a lock on it. */
 static int sweep_volumes(tool *t, int volumes, const char *name, cay_err *err)
 {
-    names l = { 0 };
+    name_list l = { 0 };
     int rc = 0;
     if (names_read(&l, volumes) < 0)
         rc = fail_at("list", "", err);

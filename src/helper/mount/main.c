@@ -12,7 +12,6 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <proto/mnt.h>
@@ -44,7 +43,7 @@ static struct {
     cay_mount_mark mark[MOST];
     size_t n;
     int asker; /* who waits until all is brought away; or -1 */
-} M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1, .asker = -1 };
+} mounter = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1, .asker = -1 };
 static volatile sig_atomic_t ended;
 
 static void on_end(int sig)
@@ -81,38 +80,33 @@ static void sweep_caches(const char *home)
 /* Marks of one that was killed, whose sandbox is gone since. */
 static void sweep_marks(void)
 {
-    int fd = openat(M.mounts, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    CAY_AUTODIR *d = cay__dir_open(mounter.mounts, NULL);
+    for (struct dirent *e; d && (e = cay__dir_next(d));) {
         char box[64];
         struct stat st;
         if (!cay__id_valid(e->d_name, 'c') ||
             !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) ||
-            fstatat(M.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            fstatat(mounter.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        CAY_AUTOFD held = openat(M.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        CAY_AUTOFD held = openat(mounter.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (held >= 0 && flock(held, LOCK_EX | LOCK_NB) == 0)
-            unlinkat(M.mounts, e->d_name, 0);
+            unlinkat(mounter.mounts, e->d_name, 0);
     }
-    if (d)
-        closedir(d);
 }
 
 static bool take_cache(const char *home)
 {
     for (unsigned i = 0; i < CACHES; i++) {
-        snprintf(M.cache, sizeof M.cache, "%s/mounts/cache-%u", home, i);
-        if (mkdir(M.cache, 0700) < 0) {
+        snprintf(mounter.cache, sizeof mounter.cache, "%s/mounts/cache-%u", home, i);
+        if (mkdir(mounter.cache, 0700) < 0) {
             if (errno != EEXIST)
                 return false;
             continue;
         }
-        M.id = CAY__RCLONE_ID + i;
-        M.cache_fd = open(M.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0 &&
-               fchown(M.cache_fd, M.id, M.id) == 0;
+        mounter.id = CAY__RCLONE_ID + i;
+        mounter.cache_fd = open(mounter.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return mounter.cache_fd >= 0 && flock(mounter.cache_fd, LOCK_EX | LOCK_NB) == 0 &&
+               fchown(mounter.cache_fd, mounter.id, mounter.id) == 0;
     }
     errno = EMFILE;
     return false;
@@ -158,7 +152,7 @@ static const char *prepare_mounts(const char *home)
     if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
         return "make its directory";
     sweep_caches(home);
-    if ((M.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) <
+    if ((mounter.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) <
         0) /* before anything is covered */
         return "open its directory";
     sweep_marks();
@@ -167,8 +161,8 @@ static const char *prepare_mounts(const char *home)
     if (unshare(CLONE_NEWNS) < 0 ||
         mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
         return "make a mount namespace";
-    M.exe = find_program("rclone"); /* before anything is covered */
-    CAY_AUTOFD cache = mnt_open_tree(AT_FDCWD, M.cache, OPEN_TREE_CLONE);
+    mounter.exe = find_program("rclone"); /* before anything is covered */
+    CAY_AUTOFD cache = mnt_open_tree(AT_FDCWD, mounter.cache, OPEN_TREE_CLONE);
     if (cache < 0 || mount("cay-mount", PLACE, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */,
                            "mode=711,size=32m") < 0)
         return "mount its memory on " PLACE;
@@ -183,7 +177,8 @@ static const char *prepare_mounts(const char *home)
 static bool put_file(const char *name, const char *text)
 {
     CAY_AUTOFD fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchown(fd, M.id, M.id) == 0;
+    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) &&
+           fchown(fd, mounter.id, mounter.id) == 0;
 }
 
 static void exec_program(char *const argv[], const char *log, int fuse)
@@ -212,7 +207,7 @@ static void exec_program(char *const argv[], const char *log, int fuse)
     if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
     if (fuse >= 0)
-        cay__rclone_run(M.exe, fuse, M.id, argv, env);
+        cay__rclone_run(mounter.exe, fuse, mounter.id, argv, env);
     syscall(SYS_close_range, 3, ~0u, 0);
     execvpe(argv[0], argv, env);
     _exit(127);
@@ -352,12 +347,13 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
 {
     char dummy[4096], *argv[64] = { NULL };
     cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
-    if (!a->kernel && M.exe < 0)
+    if (!a->kernel && mounter.exe < 0)
         return W_EXITCODE(127, 0);
     CAY_AUTOFD fuse = -1;
     if (!a->kernel)
-        fuse = cay__fuse_mount(at, M.id, a->rw);
-    if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
+        fuse = cay__fuse_mount(at, mounter.id, a->rw);
+    if (!a->kernel &&
+        (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, mounter.id, mounter.id) < 0))
         return -2;
     build_command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
     pid_t pid = start_program(argv, log, fuse);
@@ -366,8 +362,9 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
     if (pid >= 0)
         rc = await_mount(pid, at, a->kernel);
     if (rc == 0) {
-        cay__str_copy(M.mark[M.n].target, sizeof M.mark[M.n].target, text[3]);
-        M.rclone[M.n++] = a->kernel ? 0 : pid;
+        cay__str_copy(mounter.mark[mounter.n].target, sizeof mounter.mark[mounter.n].target,
+                      text[3]);
+        mounter.rclone[mounter.n++] = a->kernel ? 0 : pid;
     }
     CAY_FAULT("mount.served");
     return rc;
@@ -376,11 +373,11 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
 static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
 {
     char at[4096], conf[4096], file[4096], log[4096];
-    snprintf(at, sizeof at, PLACE "/%zu", M.n);
+    snprintf(at, sizeof at, PLACE "/%zu", mounter.n);
     cay__str_join(conf, sizeof conf, at, ".conf", NULL);
     cay__str_join(file, sizeof file, at, ".file", NULL);
     cay__str_join(log, sizeof log, at, ".log", NULL);
-    if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
+    if (mounter.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
         (*text[1] && !put_file(file, text[1]))) {
         out->sys = CAY_OR(errno, EMFILE);
         cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
@@ -407,21 +404,21 @@ static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answ
  * program ends. */
 static void give_up(void)
 {
-    for (size_t i = 0; i < M.n; i++) {
-        if (!M.rclone[i])
+    for (size_t i = 0; i < mounter.n; i++) {
+        if (!mounter.rclone[i])
             continue;
-        kill(M.rclone[i], SIGTERM);
-        for (int ms = 0; waitpid(M.rclone[i], NULL, WNOHANG) == 0; ms += STEP_MS) {
+        kill(mounter.rclone[i], SIGTERM);
+        for (int ms = 0; waitpid(mounter.rclone[i], NULL, WNOHANG) == 0; ms += STEP_MS) {
             if (ms > FLUSH_MS)
-                kill(M.rclone[i], SIGKILL);
+                kill(mounter.rclone[i], SIGKILL);
             poll(NULL, 0, STEP_MS);
         }
     }
     umount2(PLACE, MNT_DETACH);
     CAY_FAULT("mount.given");
-    if (M.marks >= 0)
-        unlinkat(M.mounts, M.box, 0);
-    remove_tree(M.cache);
+    if (mounter.marks >= 0)
+        unlinkat(mounter.mounts, mounter.box, 0);
+    remove_tree(mounter.cache);
 }
 
 static void send_answer(const cay_mount_answer *a, int fd)
@@ -433,16 +430,17 @@ static void send_answer(const cay_mount_answer *a, int fd)
  */
 static bool put_marks(const char *id)
 {
-    if (!memchr(id, 0, sizeof M.box) || !cay__id_valid(id, 'c')) {
+    if (!memchr(id, 0, sizeof mounter.box) || !cay__id_valid(id, 'c')) {
         errno = EINVAL;
         return false;
     }
-    memcpy(M.box, id, sizeof M.box);
-    if (unlinkat(M.mounts, M.box, 0) < 0 && errno != ENOENT)
+    memcpy(mounter.box, id, sizeof mounter.box);
+    if (unlinkat(mounter.mounts, mounter.box, 0) < 0 && errno != ENOENT)
         return false;
-    M.marks = openat(M.mounts, M.box, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return M.marks >= 0 && flock(M.marks, LOCK_EX | LOCK_NB) == 0 &&
-           cay__fd_write_all(M.marks, M.mark, M.n * sizeof *M.mark);
+    mounter.marks = openat(mounter.mounts, mounter.box,
+                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return mounter.marks >= 0 && flock(mounter.marks, LOCK_EX | LOCK_NB) == 0 &&
+           cay__fd_write_all(mounter.marks, mounter.mark, mounter.n * sizeof *mounter.mark);
 }
 
 /* One that ended without being told to: its mount answers ENOTCONN from now on, and here it is said
@@ -450,11 +448,11 @@ static bool put_marks(const char *id)
 static void note_ends(void)
 {
     int status;
-    for (size_t i = 0; i < M.n; i++) {
-        cay_mount_mark *m = &M.mark[i];
-        if (!M.rclone[i] || waitpid(M.rclone[i], &status, WNOHANG) != M.rclone[i])
+    for (size_t i = 0; i < mounter.n; i++) {
+        cay_mount_mark *m = &mounter.mark[i];
+        if (!mounter.rclone[i] || waitpid(mounter.rclone[i], &status, WNOHANG) != mounter.rclone[i])
             continue;
-        M.rclone[i] = 0;
+        mounter.rclone[i] = 0;
         m->when_ms = cay__clock_ms();
         if (WIFSIGNALED(status))
             snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
@@ -462,7 +460,7 @@ static void note_ends(void)
             snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d",
                      WEXITSTATUS(status));
         CAY_FAULT("mount.ended");
-        if (pwrite(M.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
+        if (pwrite(mounter.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
             break;
     }
 }
@@ -501,7 +499,7 @@ static void hold_mounts(const cay_mount_ask *q)
 static void serve_live(int init, int door, int tree)
 {
     struct pollfd p[] = { { .fd = init, .events = POLLIN }, { .fd = door, .events = POLLIN } };
-    while (!ended && M.asker < 0) {
+    while (!ended && mounter.asker < 0) {
         if (poll(p, 2, -1) <= 0)
             continue;
         if (p[0].revents)
@@ -516,7 +514,7 @@ static void serve_live(int init, int door, int tree)
             a.op != CAY_MOUNT_HIDE)
             continue;
         if (cay__live_hide(tree, init) == 0)
-            M.asker = CAY_STEAL_FD(who);
+            mounter.asker = CAY_STEAL_FD(who);
         else {
             no.sys = errno;
             cay__fd_send(who, &no, sizeof no, NULL, 0, 0);
@@ -528,7 +526,7 @@ static void show_mount(const cay_mount_ask *a, const char *name, const char *tar
 {
     cay_mount_answer r = { 0 };
     CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, a->pid, 0);
-    CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(M.mounts, name);
+    CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(mounter.mounts, name);
     bool shown = door >= 0 && cay__live_show(tree, init, a->pid, target) == 0;
     if (shown)
         r.sys = 0;
@@ -541,7 +539,7 @@ static void show_mount(const cay_mount_ask *a, const char *name, const char *tar
     if (shown)
         serve_live(init, door, tree);
     if (door >= 0)
-        unlinkat(M.mounts, name, 0);
+        unlinkat(mounter.mounts, name, 0);
 }
 
 static bool split_strings(char *tail, size_t len, uint32_t nargs, char **text)
@@ -632,7 +630,7 @@ int main(int argc, char **argv)
         serve_requests();
     }
     give_up();
-    if (M.asker >= 0)
-        cay__fd_send(M.asker, &a, sizeof a, NULL, 0, 0);
+    if (mounter.asker >= 0)
+        cay__fd_send(mounter.asker, &a, sizeof a, NULL, 0, 0);
     return step != NULL;
 }

@@ -8,6 +8,7 @@
  * process. Exit status: 0; 1 trouble; 2 the key is not 64 hex digits; 3 the data was not sealed
  * under this key and name.
  */
+#include <base/str.h>
 #include <errno.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -19,11 +20,11 @@
 enum { KEY_FD = 3, KEY = 32, NONCE = 12, TAG = 16, MOST = 1 << 17 };
 static const unsigned char magic[4] = { 'c', 'a', 'y', '1' };
 
-static ssize_t read_full(int fd, unsigned char *to, size_t most)
+static ssize_t read_full(int fd, void *to, size_t most)
 {
     size_t n = 0;
     for (ssize_t k; n < most; n += (size_t)k) {
-        k = read(fd, to + n, most - n);
+        k = read(fd, (char *)to + n, most - n);
         if (k < 0 && errno == EINTR)
             k = 0;
         else if (k <= 0) {
@@ -45,29 +46,14 @@ static bool write_output(const unsigned char *from, size_t n)
     return true;
 }
 
-static int parse_hex_digit(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool read_key(unsigned char key[KEY])
 {
-    unsigned char text[2 * KEY + 2];
+    char text[2 * KEY + 2];
     ssize_t n = read_full(KEY_FD, text, sizeof text);
     if (n != 2 * KEY && !(n == 2 * KEY + 1 && text[2 * KEY] == '\n'))
         return false;
-    for (size_t i = 0; i < KEY; i++) {
-        int a = parse_hex_digit(text[2 * i]), b = parse_hex_digit(text[2 * i + 1]);
-        if (a < 0 || b < 0)
-            return false;
-        key[i] = (unsigned char)(a * 16 + b);
-    }
+    if (!cay__hex_get(key, text, KEY))
+        return false;
     explicit_bzero(text, sizeof text);
     return true;
 }

@@ -9,12 +9,13 @@
  * are refused.
  */
 #include "unpack.h"
-#include <base/buf.h>
+#include <base/base64.h>
+#include <base/json_scan.h>
 #include <base/mutant.h>
 
 typedef struct js {
     unpack *u;
-    stream *s;
+    input *s;
     const uint8_t *p;
     size_t n;
     uint64_t at; /* bytes so far, for messages */
@@ -30,7 +31,7 @@ static int peek_byte(js *j)
 {
     const void *p;
     if (j->n == 0) {
-        if (stream_read(j->s, &p, &j->n) < 0)
+        if (input_read(j->s, &p, &j->n) < 0)
             return -2;
         if (j->n == 0)
             return -1;
@@ -72,89 +73,28 @@ static int expect_char(js *j, char c)
     return fail_corrupt(j, why);
 }
 
-static int parse_hex4(js *j, unsigned *out)
-{
-    *out = 0;
-    for (int i = 0; i < 4; i++) {
-        int c = next_byte(j);
-        int v;
-        if (c >= '0' && c <= '9')
-            v = c - '0';
-        else if (c >= 'a' && c <= 'f')
-            v = c - 'a' + 10;
-        else if (c >= 'A' && c <= 'F')
-            v = c - 'A' + 10;
-        else
-            v = -1;
-        if (v < 0) {
-            if (c == -2)
-                return -1;
-            return fail_corrupt(j, "four hex digits belong after \\u");
-        }
-        *out = *out << 4 | (unsigned)v;
-    }
-    return 0;
-}
-
-static size_t encode_utf8(char *out, unsigned c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 63));
-        out[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 63));
-    out[2] = (char)(0x80 | (c >> 6 & 63));
-    out[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
+/* The backslash was taken. */
 static int decode_escape(js *j, char *out, size_t *n)
 {
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    unsigned c, low;
-    int k = next_byte(j);
-    const char *f = NULL;
-    if (k > 0)
-        f = strchr(from, k);
-    if (f) {
-        out[0] = to[f - from];
-        *n = 1;
-        return 0;
-    }
-    if (k != 'u') {
-        if (k == -2)
+    char esc[12] = { '\\' };
+    uint32_t c = 0;
+    int rc = 0;
+    for (size_t have = 1; rc == 0; rc = cay__scan_escape(esc, have, &c)) {
+        int byte = next_byte(j);
+        if (byte == -2)
             return -1;
-        return fail_corrupt(j, "an unknown escape");
+        if (byte < 0)
+            return fail_corrupt(j, "it ends in a string");
+        esc[have++] = (char)byte;
     }
-    if (parse_hex4(j, &c) < 0)
-        return -1;
-    if (c >= 0xd800 && c < 0xdc00) {
-        /* NOLINTNEXTLINE(misc-redundant-expression): each call reads another byte */
-        if (next_byte(j) != '\\' || next_byte(j) != 'u' || parse_hex4(j, &low) < 0 ||
-            low < 0xdc00 || low > 0xdfff) {
-            if (j->u->failed)
-                return -1;
-            return fail_corrupt(j, "half a surrogate pair");
-        }
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    } else if (c >= 0xdc00 && c < 0xe000) {
+    if (rc < 0)
+        return fail_corrupt(j, esc[1] == 'u' ? "four hex digits belong after \\u"
+                                             : "an unknown escape");
+    if (c >= 0xd800 && c < 0xe000)
         return fail_corrupt(j, "half a surrogate pair");
-    }
     if (c == 0)
         return fail_corrupt(j, "a NUL in a string");
-    *n = encode_utf8(out, c);
+    *n = cay__utf8_put(out, c);
     return 0;
 }
 
@@ -203,21 +143,6 @@ static int parse_string(js *j, char *out, size_t cap)
     return 0;
 }
 
-static int parse_base64_digit(int c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    if (c == '/')
-        return 63;
-    return -1;
-}
-
 static int parse_data(js *j, const char *path)
 {
     char out[3 * 4096];
@@ -233,7 +158,7 @@ static int parse_data(js *j, const char *path)
             break;
         int v = -1;
         if (n == 1)
-            v = parse_base64_digit((uint8_t)c[0]);
+            v = cay__base64_digit(c[0]);
         if (n == 1 && c[0] == '=' && have >= 2 && ++pad <= 4 - have)
             continue;
         if (v < 0 || pad)
@@ -354,7 +279,7 @@ static int parse_version(js *j)
     return 0;
 }
 
-int read_js(unpack *u, stream *s)
+int read_js(unpack *u, input *s)
 {
     static const struct {
         const char *key;

@@ -59,15 +59,15 @@ const profile *profile_find(const char *name)
     return NULL;
 }
 
-int read_any(unpack *u, stream *s, const char *format)
+int read_any(unpack *u, input *s, const char *format)
 {
     const void *p;
     size_t n;
     bool any = !strcmp(format, "auto");
-    if (stream_read(s, &p, &n) < 0)
+    if (input_read(s, &p, &n) < 0)
         return -1;
     const char *b = p;
-    stream_back(s, p, n);
+    input_back(s, p, n);
     if (!n)
         return fail(u, "", "archive_corrupt", "it is empty");
     if (!strcmp(u->as->name, "auto")) {

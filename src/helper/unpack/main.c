@@ -22,10 +22,13 @@ static int print_usage(void)
 /* false: not a limit, or no number. */
 static bool parse_limit(limits *m, const char *opt, const char *value)
 {
-    uint64_t v, *into = !strcmp(opt, "--max-input")     ? &m->input
-                        : !strcmp(opt, "--max-output")  ? &m->output
-                        : !strcmp(opt, "--max-members") ? &m->members
-                                                        : NULL;
+    uint64_t v, *into = NULL;
+    if (!strcmp(opt, "--max-input"))
+        into = &m->input;
+    else if (!strcmp(opt, "--max-output"))
+        into = &m->output;
+    else if (!strcmp(opt, "--max-members"))
+        into = &m->members;
     if (!into || !value || !cay__str_to_u64(value, &v) || !v)
         return false;
     *into = v;
@@ -58,9 +61,9 @@ int main(int argc, char **argv)
     if (argc - i == 3) {
         read_tree(&u, argv[i + 2]);
     } else {
-        stream *s = stream_open(&u, 0);
+        input *s = input_open(&u, 0);
         read_any(&u, s, argv[i + 1]);
-        stream_close(s);
+        input_close(s);
     }
     if (!u.failed)
         cay__item_put(

@@ -10,7 +10,7 @@
 
 typedef struct feed {
     unpack *u;
-    stream *s;
+    input *s;
     tarcheck check;
 } feed;
 
@@ -288,7 +288,7 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
 {
     feed *f = arg;
     size_t n;
-    if (stream_read(f->s, p, &n) < 0) {
+    if (input_read(f->s, p, &n) < 0) {
         archive_set_error(a, EIO, "the input is not sound");
         return ARCHIVE_FATAL;
     }
@@ -300,7 +300,7 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
     return (la_ssize_t)n;
 }
 
-int read_tar(unpack *u, stream *s)
+int read_tar(unpack *u, input *s)
 {
     feed f = { .u = u, .s = s, .check = { .max_size = u->max.output } };
     struct archive *a = archive_read_new();
@@ -321,7 +321,7 @@ int read_tar(unpack *u, stream *s)
         rc = whiteouts_tell(u);
     if (rc == 0 && u->as->oci) {
         char hex[65];
-        if ((rc = stream_sum(s, hex)) == 0)
+        if ((rc = input_sum(s, hex)) == 0)
             cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
                                                  .path = "diff-id",
                                                  .extra = hex,
@@ -334,7 +334,7 @@ int read_tar(unpack *u, stream *s)
 
 /* The list of members is at the end of a zip, so the whole of it is put into a file without a name
  * first. */
-static int spool_input(unpack *u, stream *s, int *out)
+static int spool_input(unpack *u, input *s, int *out)
 {
     const void *p;
     size_t n;
@@ -344,7 +344,7 @@ static int spool_input(unpack *u, stream *s, int *out)
     if (fd < 0)
         return fail(u, "", "archive_reader", "no room for a copy: %s", strerror(errno));
     do {
-        if (stream_read(s, &p, &n) < 0)
+        if (input_read(s, &p, &n) < 0)
             return -1;
         if (!cay__fd_write_all(fd, p, n))
             return fail(u, "", "archive_reader", "no room for a copy: %s", strerror(errno));
@@ -355,7 +355,7 @@ static int spool_input(unpack *u, stream *s, int *out)
     return 0;
 }
 
-int read_zip(unpack *u, stream *s)
+int read_zip(unpack *u, input *s)
 {
     CAY_AUTOFD fd = -1;
     if (spool_input(u, s, &fd) < 0)

@@ -9,13 +9,8 @@
 #include <base/mutant.h>
 
 enum {
-    BLOCK = 512,
-    NAME = 0,
-    SIZE = 124,
-    SUM = 148,
-    TYPE = 156,
-    SPARSE_MORE = 482,
-    SPARSE_NEXT = 504,
+    SPARSE_MORE = 482, /* in a head of GNU's: the map of a sparse member goes on in a block */
+    SPARSE_NEXT = 504, /* in that block: and in another one */
     BODY_MAX = 1 << 20,
     RECORDS = 1000
 };
@@ -30,90 +25,27 @@ static bool refuse_archive(tarcheck *t, const char *reason, const char *why)
     return false;
 }
 
-static bool parse_octal(const uint8_t *p, size_t n, uint64_t *out)
-{
-    size_t i = 0;
-    uint64_t v = 0;
-    while (i < n && p[i] == ' ')
-        i++;
-    size_t digits = i;
-    for (; i < n && p[i] >= '0' && p[i] <= '7'; i++)
-        v = v << 3 | (uint64_t)(p[i] - '0');
-    *out = v;
-    bool any = i > digits;
-    for (; i < n; i++)
-        if (p[i] && p[i] != ' ')
-            return false;
-    return any || n == 0 || !p[0] || p[0] == ' ';
-}
-
-/* Octal, or base 256 with the top bit set. */
-static bool parse_number(const uint8_t *p, size_t n, uint64_t *out)
-{
-    uint64_t v = 0;
-    if (!(p[0] & 0x80))
-        return parse_octal(p, n, out);
-    if (p[0] != 0x80)
-        return false; /* negative, or beyond 2^88 */
-    for (size_t i = 1; i < n; i++) {
-        if (v >> 55)
-            return false;
-        v = v << 8 | p[i];
-    }
-    *out = v;
-    return true;
-}
-
-static bool sum_agrees(const uint8_t *b)
-{
-    uint64_t want;
-    unsigned plain = 0;
-    int odd = 0; /* some old programs add signed bytes */
-    for (size_t i = 0; i < BLOCK; i++) {
-        uint8_t c;
-        if (i >= SUM && i < SUM + 8)
-            c = ' ';
-        else
-            c = b[i];
-        plain += c;
-        odd += (int8_t)c;
-    }
-    return parse_octal(b + SUM, 8, &want) && (want == plain || (int64_t)want == odd);
-}
-
-static bool is_zero_block(const uint8_t *b)
-{
-    return !b[0] && !memcmp(b, b + 1, BLOCK - 1);
-}
-
-static bool is_key(const char *key, size_t n, const char *word)
-{
-    return n == strlen(word) && !memcmp(key, word, n);
-}
-
 /* The same key twice in one set of records is two answers to one question. GNU.sparse.offset and
  * numbytes come in pairs. */
-static bool said_before(const char *from, const char *to, const char *key, size_t n)
+static bool said_before(const char *from, const char *to, const cay__pax_record *r)
 {
-    if (n > 11 && !memcmp(key, "GNU.sparse.", 11))
+    cay__pax_record old;
+    if (r->key_len > 11 && !memcmp(r->key, "GNU.sparse.", 11))
         return false;
-    while (from < to) {
-        char *end;
-        unsigned long len = strtoul(from, &end, 10);
-        if (!memcmp(end + 1, key, n) && end[1 + n] == '=')
+    while (cay__pax_next(&from, to, &old) > 0)
+        if (old.key_len == r->key_len && !memcmp(old.key, r->key, r->key_len))
             return true;
-        from += len;
-    }
     return false;
 }
 
-static bool check_record(tarcheck *t, const char *key, size_t klen, const char *value, size_t vlen)
+static bool check_record(tarcheck *t, const cay__pax_record *r)
 {
-    bool path = is_key(key, klen, "path"), link = is_key(key, klen, "linkpath"),
-         size = is_key(key, klen, "size");
+    bool path = cay__pax_is(r, "path");
+    bool link = cay__pax_is(r, "linkpath");
+    bool size = cay__pax_is(r, "size");
     if (t->kind == 'g' && (path || link || size))
         return refuse_archive(t, "archive_corrupt", "a global record names a path or size");
-    if ((path || link || is_key(key, klen, "GNU.sparse.name")) && memchr(value, 0, vlen))
+    if ((path || link || cay__pax_is(r, "GNU.sparse.name")) && memchr(r->value, 0, r->value_len))
         return refuse_archive(t, "archive_path", "a name with a NUL in it");
     if ((path && t->has_path) || (link && t->has_link))
         return refuse_archive(t, "archive_corrupt", "two headers name it");
@@ -122,10 +54,10 @@ static bool check_record(tarcheck *t, const char *key, size_t klen, const char *
     if (!size)
         return true;
     uint64_t v = 0;
-    for (size_t i = 0; i < vlen; i++) {
-        if (value[i] < '0' || value[i] > '9' || v > UINT64_MAX / 16)
+    for (size_t i = 0; i < r->value_len; i++) {
+        if (r->value[i] < '0' || r->value[i] > '9' || v > UINT64_MAX / 16)
             return refuse_archive(t, "archive_corrupt", "a size that is no number");
-        v = 10 * v + (uint64_t)(value[i] - '0');
+        v = 10 * v + (uint64_t)(r->value[i] - '0');
     }
     t->pax_size = v;
     t->has_size = true;
@@ -134,27 +66,22 @@ static bool check_record(tarcheck *t, const char *key, size_t klen, const char *
 
 static bool check_pax(tarcheck *t)
 {
-    const char *p = t->body, *all = t->body + t->body_len;
-    for (unsigned n = 0; p < all; n++) {
+    const char *p = t->body, *before = p, *all = t->body + t->body_len;
+    cay__pax_record r;
+    int rc;
+    for (unsigned n = 0; (rc = cay__pax_next(&p, all, &r)) > 0; n++, before = p) {
         if (n == RECORDS)
             return refuse_archive(t, "archive_limit",
                                   "more than a thousand pax records for one member");
-        size_t len = 0, digits = 0;
-        while (p + digits < all && digits < 8 && p[digits] >= '0' && p[digits] <= '9')
-            len = 10 * len + (size_t)(p[digits++] - '0');
-        if (!digits || p + digits >= all || p[digits] != ' ' || len <= digits + 2 ||
-            len > (size_t)(all - p) || p[len - 1] != '\n')
-            return refuse_archive(t, "archive_corrupt", "a pax record that is not sound");
-        const char *key = p + digits + 1, *end = p + len - 1;
-        const char *eq = memchr(key, '=', (size_t)(end - key));
-        if (!eq || eq == key || memchr(key, 0, (size_t)(eq - key)))
+        if (!r.key_len || memchr(r.key, 0, r.key_len))
             return refuse_archive(t, "archive_corrupt", "a pax record without a key");
-        if (said_before(t->body, p, key, (size_t)(eq - key)) && !CAY__MUTANT("archive-pax-twice"))
+        if (said_before(t->body, before, &r) && !CAY__MUTANT("archive-pax-twice"))
             return refuse_archive(t, "archive_corrupt", "a pax record that comes twice");
-        if (!check_record(t, key, (size_t)(eq - key), eq + 1, (size_t)(end - eq - 1)))
+        if (!check_record(t, &r))
             return false;
-        p += len;
     }
+    if (rc < 0)
+        return refuse_archive(t, "archive_corrupt", "a pax record that is not sound");
     return true;
 }
 
@@ -188,7 +115,7 @@ static bool begin_extension(tarcheck *t, uint64_t size)
         t->body = cay__alloc(BODY_MAX + 1);
     t->body_len = 0;
     t->body_want = size;
-    t->skip = (size + BLOCK - 1) / BLOCK * BLOCK;
+    t->skip = cay__tar_padded(size);
     if (size)
         return true;
     return check_body(t);
@@ -196,24 +123,22 @@ static bool begin_extension(tarcheck *t, uint64_t size)
 
 static bool check_header(tarcheck *t)
 {
-    const uint8_t *b = t->block;
+    const cay__tar_block *b = &t->block;
     uint64_t size;
-    if (is_zero_block(b)) {
+    if (cay__tar_is_end(b)) {
         t->ended = true;
         if (!t->has_path && !t->has_size && !t->has_link)
             return true;
         return refuse_archive(t, "archive_corrupt", "it ends after a header without its member");
     }
-    memcpy(t->name, b + NAME, 100);
-    t->name[100] = 0;
-    char kind = '0';
-    if (b[TYPE])
-        kind = (char)b[TYPE];
-    if (!sum_agrees(b))
+    memcpy(t->name, b->name, sizeof b->name);
+    t->name[sizeof b->name] = 0;
+    char kind = CAY_OR(b->type, '0');
+    if (!cay__tar_sum_agrees(b))
         return refuse_archive(t, "archive_corrupt", "a header whose checksum is wrong");
     if (!strchr(TYPES, kind))
         return refuse_archive(t, "archive_special", "a member of an unknown kind");
-    if (!parse_number(b + SIZE, 12, &size))
+    if (!cay__tar_number(b->size, sizeof b->size, &size))
         return refuse_archive(t, "archive_corrupt", "a size that is negative or no number");
     t->kind = kind;
     if (strchr("xgLK", kind))
@@ -227,8 +152,8 @@ static bool check_header(tarcheck *t)
                               "a link, directory or device with bytes of its own");
     if (size > t->max_size)
         return refuse_archive(t, "archive_limit", "a member larger than all that may come out");
-    t->skip = (size + BLOCK - 1) / BLOCK * BLOCK;
-    t->sparse_more = kind == 'S' && b[SPARSE_MORE];
+    t->skip = cay__tar_padded(size);
+    t->sparse_more = kind == 'S' && ((const char *)b)[SPARSE_MORE];
     t->has_size = t->has_path = t->has_link = false;
     return true;
 }
@@ -236,7 +161,7 @@ static bool check_header(tarcheck *t)
 static bool check_block(tarcheck *t)
 {
     if (t->sparse_more) { /* more of a sparse member's map; its bytes come after */
-        t->sparse_more = t->block[SPARSE_NEXT];
+        t->sparse_more = ((const char *)&t->block)[SPARSE_NEXT];
         return true;
     }
     return check_header(t);
@@ -264,12 +189,12 @@ bool tarcheck_feed(tarcheck *t, const void *data, size_t len)
             }
             continue;
         }
-        size_t n = CAY_MIN(len, BLOCK - t->have);
-        memcpy(t->block + t->have, p, n);
+        size_t n = CAY_MIN(len, sizeof t->block - t->have);
+        memcpy((char *)&t->block + t->have, p, n);
         t->have += n;
         p += n;
         len -= n;
-        if (t->have < BLOCK)
+        if (t->have < sizeof t->block)
             break;
         t->have = 0;
         if (!check_block(t))

@@ -14,6 +14,7 @@
 #pragma once
 #include <proto/item.h>
 #include <base/base.h>
+#include <base/tar.h>
 #include <stdio.h>
 
 typedef enum links { LINKS_NONE, LINKS_INSIDE, LINKS_ANY } links;
@@ -83,7 +84,7 @@ int whiteouts_tell(unpack *u);
 typedef struct tarcheck {
     uint64_t max_size; /* of one member */
     uint64_t skip;     /* bytes of data and padding still to come */
-    uint8_t block[512];
+    cay__tar_block block;
     size_t have;
     char *body; /* of a pax or long-name member */
     size_t body_len, body_want;
@@ -98,18 +99,18 @@ typedef struct tarcheck {
 bool tarcheck_feed(tarcheck *t, const void *data, size_t len);
 void tarcheck_clear(tarcheck *t);
 
-typedef struct stream stream;
-stream *stream_open(unpack *u, int fd);
-void stream_close(stream *s);
+typedef struct input input;
+input *input_open(unpack *u, int fd);
+void input_close(input *s);
 /* Some bytes; *n 0 at the end. -1: told already. */
-int stream_read(stream *s, const void **p, size_t *n);
+int input_read(input *s, const void **p, size_t *n);
 /* oci: reads to the end and tells the SHA-256 of all of it, which is the layer's diff id. */
-int stream_sum(stream *s, char hex[65]);
-void stream_back(stream *s, const void *p, size_t n); /* the last bytes read come again */
+int input_sum(input *s, char hex[65]);
+void input_back(input *s, const void *p, size_t n); /* the last bytes read come again */
 
-int read_tar(unpack *u, stream *s);
-int read_zip(unpack *u, stream *s);
-int read_js(unpack *u, stream *s);
+int read_tar(unpack *u, input *s);
+int read_zip(unpack *u, input *s);
+int read_js(unpack *u, input *s);
 int read_tree(unpack *u, const char *dir);
 /* Sets the profile that fits when it is not chosen yet. */
-int read_any(unpack *u, stream *s, const char *format);
+int read_any(unpack *u, input *s, const char *format);

@@ -61,8 +61,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     e.expires_ms = e.created_ms + (int64_t)(CAY_OR(ttl_ms, DAY_MS));
     cay__random(raw, sizeof raw);
     cay__str_copy(e.token, sizeof e.token, "cayp_");
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(e.token + 5 + 2 * i, 3, "%02x", raw[i]);
+    cay__hex_put(e.token + 5, raw, sizeof raw);
     cay__sha256_hex(e.token, strlen(e.token), hash);
     key_of(sb->id, port, key);
     CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I}", "sha256", hash, "created_ms",

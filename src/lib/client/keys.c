@@ -167,7 +167,7 @@ static int lookup_key(cay_client *client, const char *id, known **out, cay_err *
 
 static bool is_hex(const char *s, size_t n)
 {
-    return strspn(s, "0123456789abcdef") >= n;
+    return cay__hex_len(s) >= n;
 }
 
 /* As long for a near miss as for a far one. */
@@ -335,8 +335,7 @@ static void make_text(char *text, const char *prefix)
     size_t skip = strlen(prefix);
     cay__random(raw, sizeof raw);
     cay__str_copy(text, skip + 1, prefix);
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(text + skip + 2 * i, 3, "%02x", raw[i]);
+    cay__hex_put(text + skip, raw, sizeof raw);
     explicit_bzero(raw, sizeof raw);
 }
 

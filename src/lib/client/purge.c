@@ -6,7 +6,6 @@
 #include <base/buf.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -135,18 +134,9 @@ static int no_mounts(const cay_client *client, cay_err *err)
 
 static void tell_left(purge *p)
 {
-    int fd = openat(p->client->home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d) {
-        cay__close_fd(&fd);
-        return;
-    }
-    for (struct dirent *e; p->left && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            p->left(e->d_name, p->arg);
-    closedir(d);
+    CAY_AUTODIR *d = cay__dir_open(p->client->home_fd, NULL);
+    for (struct dirent *e; d && p->left && (e = cay__dir_next(d));)
+        p->left(e->d_name, p->arg);
 }
 
 static int remove_all(purge *p, cay_err *err)

@@ -72,8 +72,7 @@ static int make_key(const char *path, cay_err *err)
             *c = '/';
         }
     cay__random(key, sizeof key);
-    for (size_t i = 0; i < KEY_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    cay__hex_put(hex, key, KEY_BYTES);
     hex[2 * KEY_BYTES] = '\n';
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool done = fd >= 0 && cay__fd_write_all(fd, hex, 2 * KEY_BYTES + 1) && fsync(fd) == 0;
@@ -184,8 +183,7 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
     CAY_TRY(run_seal(client, "seal", name, key, in, out, err));
     CAY_TRY(read_sealed(out, &sealed, err));
     hex = cay__alloc(2 * sealed.len + 1);
-    for (size_t i = 0; i < sealed.len; i++)
-        snprintf(hex + 2 * i, 3, "%02x", (unsigned char)sealed.data[i]);
+    cay__hex_put(hex, sealed.data, sealed.len);
     cay__value_wipe(&sealed);
     CAY_AUTOJSON *o =
         json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__clock_ms());

@@ -4,7 +4,7 @@
  * lib/sandbox/limits.h.
  */
 #pragma once
-#include <base/arena.h>
+#include <base/buf.h>
 #include <cay/sys/provider.h>
 #include <cay/sys/store.h>
 #include <jansson.h>

@@ -2,7 +2,6 @@
 /* An entry's fields as a source; what it brings as a descriptor. */
 #include "fetch.h"
 #include "fetch_source.h"
-#include <base/arena.h>
 #include <base/buf.h>
 #include <base/fault.h>
 #include <base/json.h>

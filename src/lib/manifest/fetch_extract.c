@@ -12,7 +12,6 @@
 #include <base/fd.h>
 #include <base/fsop.h>
 #include <base/json.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <cay/workspace.h>
 #include <fcntl.h>

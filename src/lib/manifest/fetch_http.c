@@ -9,7 +9,6 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/mutant.h>
-#include <base/spec.h>
 #include <base/str.h>
 #include <cay/fetch.h>
 #include <cay/policy.h>

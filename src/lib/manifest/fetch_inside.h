@@ -3,7 +3,7 @@
 #pragma once
 #include "fetch_source.h"
 #include "oneshot.h"
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/base.h>
 #include <policy/url.h>
 

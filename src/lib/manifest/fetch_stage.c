@@ -4,7 +4,6 @@
 #include <base/fd.h>
 #include <base/fsop.h>
 #include <base/str.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <lib/client/client.h>
 #include <stdio.h>
@@ -23,22 +22,14 @@ static void remove_stage(int home, const char *name)
 /* What the dead left: a directory whose lock nobody holds. */
 static void remove_stale(int home, int all)
 {
-    int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (again >= 0)
-        d = fdopendir(again);
-    if (!d) {
-        cay__close_fd(&again);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(d));) {
+    CAY_AUTODIR *d = cay__dir_open(all, NULL);
+    for (struct dirent *e; d && (e = cay__dir_next(d));) {
         if (!cay__id_valid(e->d_name, 'f'))
             continue;
         CAY_AUTOFD fd = openat(all, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
             remove_stage(home, e->d_name);
     }
-    closedir(d);
 }
 
 int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fingerprint.h"
+#include <base/str.h>
 #include <stdio.h>
 #include <string.h>
 #if defined __x86_64__ && __has_include(<sys/platform/x86.h>)
@@ -78,8 +79,7 @@ bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, s
     if (!CPU_FEATURE_ACTIVE(AES))
         return false;
     tag_of(key, data, len, tag);
-    for (size_t i = 0; i < sizeof tag; i++)
-        snprintf(out + 2 * i, 3, "%02x", tag[i]);
+    cay__hex_put(out, tag, sizeof tag);
     return true;
 }
 #else

@@ -9,7 +9,7 @@
  * below a directory that is left out can be taken back.
  */
 #pragma once
-#include <base/arena.h>
+#include <base/buf.h>
 #include <cay/error.h>
 
 typedef struct cay__ignore_rule {

@@ -18,7 +18,6 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -201,19 +200,10 @@ void cay__kept_drop(cay_client *client, int dir, const char *key)
 /* Files whose writer died before the note. Nobody writes one now. */
 void cay__kept_strays(cay_client *client, int dir)
 {
-    int own = -1;
+    CAY_AUTODIR *d = NULL;
     if (dir >= 0)
-        own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (own >= 0)
-        d = fdopendir(own);
-    if (!d) {
-        cay__close_fd(&own);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-            !(cay__id_valid(e->d_name, 't') && has_manifest(client, e->d_name)))
+        d = cay__dir_open(dir, NULL);
+    for (struct dirent *e; d && (e = cay__dir_next(d));)
+        if (!(cay__id_valid(e->d_name, 't') && has_manifest(client, e->d_name)))
             unlinkat(dir, e->d_name, 0);
-    closedir(d);
 }

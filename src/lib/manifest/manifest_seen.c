@@ -33,10 +33,8 @@ bool cay__mani_text_alone(const cay_manifest *m)
 
 static int take_hex(const char *value, void *arg)
 {
-    uint8_t *key = arg;
-    for (size_t i = 0; i < CAY__PRINT_KEY; i++)
-        if (sscanf(value + CAY_MIN(2 * i, strlen(value)), "%2hhx", &key[i]) != 1)
-            return CAY_EINVAL;
+    if (!cay__hex_get(arg, value, CAY__PRINT_KEY))
+        return CAY_EINVAL;
     return 0;
 }
 
@@ -48,8 +46,7 @@ static bool secret_key(cay_client *client, uint8_t key[CAY__PRINT_KEY])
     if (client->store->note_get(client->db, NOTE_KEY, "1", take_hex, key, NULL) == 0)
         return true;
     cay__random(key, CAY__PRINT_KEY);
-    for (size_t i = 0; i < CAY__PRINT_KEY; i++)
-        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    cay__hex_put(hex, key, CAY__PRINT_KEY);
     return client->store->note_put(client->db, NOTE_KEY, "1", hex, NULL) == 0;
 }
 

@@ -16,7 +16,7 @@
  */
 #pragma once
 #include "ignore.h"
-#include <base/arena.h>
+#include <base/buf.h>
 #include <cay/sandbox.h>
 #include "fetch.h"
 #include "manifest.h"

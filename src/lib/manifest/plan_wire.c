@@ -2,6 +2,7 @@
 /* Nodes as bytes: for cay-layer, and for the hash that is the layer's name. */
 #include "plan.h"
 #include <base/fd.h>
+#include <base/str.h>
 #include <fcntl.h>
 #include <proto/record.h>
 #include <base/sha256.h>
@@ -134,10 +135,8 @@ static void name_of(const char *hex, char name[CAY_ID_LEN + 1])
     unsigned bits = 0, have = 0, at = 0;
     name[0] = 'm';
     for (int i = 1; i < CAY_ID_LEN; i++) {
-        for (; have < 5; have += 4) {
-            char c = hex[at++];
-            bits = bits << 4 | (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
-        }
+        for (; have < 5; have += 4)
+            bits = bits << 4 | (unsigned)cay__hex_digit(hex[at++]);
         have -= 5;
         name[i] = digits[bits >> have & 31];
     }

@@ -4,7 +4,7 @@
 #include "diff.h"
 #include <lib/client/remote.h>
 #include <base/call.h>
-#include <base/guard.h>
+#include <base/path.h>
 #include <base/str.h>
 #include <stdio.h>
 #include <sys/stat.h>

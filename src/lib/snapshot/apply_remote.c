@@ -8,7 +8,7 @@
 #include <base/sha256.h>
 #include <base/base.h>
 #include <base/fd.h>
-#include <base/guard.h>
+#include <base/path.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -49,8 +49,7 @@ static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
     cay__random(raw, sizeof raw);
     raw[6] = (raw[6] & 0x0f) | 0x40; /* as systemd makes them: machine-id(5) */
     raw[8] = (raw[8] & 0x3f) | 0x80;
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(text + 2 * i, 3, "%02x", raw[i]);
+    cay__hex_put(text, raw, sizeof raw);
     text[32] = '\n';
     if (sb->ops->put(box, call, path, text, 33, &how, NULL) == 0)
         return 0;

@@ -118,7 +118,7 @@ static int take_snapshot(const json_t *o, cay__state *s, cay_err *err)
     CAY_TRY(take_text(o, "snapshot_fingerprint_version", false, &s->mem, &version, err));
     if (!print || !version || strcmp(version, CAY__STATE_FINGERPRINT) != 0)
         return 0; /* of another making: never equal, so the snapshot is what counts */
-    if (strlen(print) != 64 || strspn(print, "0123456789abcdef") != 64)
+    if (!cay__hex_is(print, 64))
         return fail_invalid("snapshot_fingerprint", "is not 64 hex digits", err);
     memcpy(s->fingerprint, print, 65);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive.h"
 #include <base/sha256.h>
-#include <base/arena.h>
+#include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>

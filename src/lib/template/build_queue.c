@@ -89,7 +89,7 @@ static int archive_path(cay_client *client, const char *tenant, const char *hash
 {
     size_t n = 0;
     if (hash)
-        n = strspn(hash, "0123456789abcdef");
+        n = cay__hex_len(hash);
     char name[160];
     if (n != 64 || hash[n])
         return cay_fail_why(

@@ -23,9 +23,9 @@ static void label_of(const char *key, char out[64])
 bool cay__bstage_saved(const cay_snapshot *s)
 {
     CAY_AUTOJSON *meta = NULL;
-    return cay__str_starts(s->label, "build.") &&
-           strspn(s->label + 6, "0123456789abcdef") == KEY_LEN && !s->label[6 + KEY_LEN] &&
-           *s->metadata && cay__json_object("metadata", s->metadata, &meta, NULL) == 0 &&
+    return cay__str_starts(s->label, "build.") && cay__hex_len(s->label + 6) == KEY_LEN &&
+           !s->label[6 + KEY_LEN] && *s->metadata &&
+           cay__json_object("metadata", s->metadata, &meta, NULL) == 0 &&
            json_object_size(meta) == 2 && cay__id_valid(cay__json_str(meta, "build", ""), 'b') &&
            cay__json_str(meta, "step", NULL);
 }

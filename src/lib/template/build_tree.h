@@ -11,7 +11,7 @@
  * it is reached.
  */
 #pragma once
-#include <base/arena.h>
+#include <base/buf.h>
 #include <cay/sandbox.h>
 
 #define CAY__TREE_FILES 500000u

@@ -68,8 +68,7 @@ static void name_layer(const char *below, const char *digest, char chain[CAY__SH
     for (size_t i = 1, bit = 0; i < CAY_ID_LEN; i++, bit += 5) {
         unsigned v = 0;
         for (size_t k = bit; k < bit + 5; k++) {
-            char c = chain[k / 4];
-            unsigned nibble = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+            unsigned nibble = (unsigned)cay__hex_digit(chain[k / 4]);
             v = v << 1 | (nibble >> (3 - k % 4) & 1);
         }
         name[i] = letters[v];

@@ -25,8 +25,7 @@ static int fail_invalid(cay_err *err, const char *what)
 
 bool cay__digest_ok(const char *s)
 {
-    return s && cay__str_starts(s, "sha256:") && strlen(s) == 71 &&
-           strspn(s + 7, "0123456789abcdef") == 64;
+    return s && cay__str_starts(s, "sha256:") && strlen(s) == 71 && cay__hex_len(s + 7) == 64;
 }
 
 /* Strict, but for what others write as well: a key that comes twice is refused, text after it too.

@@ -13,7 +13,7 @@
  * docs/dockerfile.md tell the two forms.
  */
 #pragma once
-#include <base/arena.h>
+#include <base/buf.h>
 #include <cay/error.h>
 
 #define CAY__RECIPE_BYTES (1u << 20)

@@ -197,8 +197,7 @@ static int make_files(const json_t *config, cay__spec *s, cay_err *err)
     unsigned char bytes[RANDOM];
     cay_fill_item *list = cay__arena_take(s->mem, (json_object_size(files) + 1) * sizeof *list);
     cay__random(bytes, sizeof bytes);
-    for (size_t i = 0; i < RANDOM; i++)
-        snprintf(random + 2 * i, 3, "%02x", bytes[i]);
+    cay__hex_put(random, bytes, RANDOM);
     s->seeds = list;
     json_object_foreach((json_t *)files, path, f)
     {

@@ -4,6 +4,7 @@
  * is a layer of the image, told by cay-pack as it is, or by what it changes where a directory was
  * renamed. Layers are not compressed, so the digest of one is also its diff_id.
  */
+#include <base/tar.h>
 #include <lib/snapshot/archive.h>
 #include <lib/client/remote.h>
 #include "image.h"
@@ -19,8 +20,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { BLOCK = 512 };
-
 typedef struct work {
     cay_client *client;
     const cay_call *call;
@@ -31,12 +30,6 @@ typedef struct work {
     int fd;
 } work;
 
-static void write_octal(char *to, size_t n, uint64_t v)
-{
-    for (to[--n] = 0; n-- > 0; v >>= 3)
-        to[n] = (char)('0' + (v & 7));
-}
-
 static int write_bytes(work *k, const void *p, size_t n, cay_err *err)
 {
     if (cay__fd_write_all(k->fd, p, n))
@@ -44,42 +37,27 @@ static int write_bytes(work *k, const void *p, size_t n, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
 
-/* POSIX.1-2017 pax, "ustar Interchange Format". A size that does not fit is told in base 256, as
- * every reader takes it. */
+static int put_buf(work *k, cay__buf *b, cay_err *err)
+{
+    int rc = write_bytes(k, b->data, b->len, err);
+    cay__buf_clear(b);
+    return rc;
+}
+
 static int put_head(work *k, const char *name, char type, uint64_t size, cay_err *err)
 {
-    char b[BLOCK] = { 0 };
-    unsigned sum = 0;
-    cay__str_copy(b, 100, name);
-    write_octal(b + 100, 8, type == '5' ? 0755 : 0644);
-    write_octal(b + 108, 8, 0);
-    write_octal(b + 116, 8, 0);
-    write_octal(b + 136, 12, 0);
-    if (size >> 33) {
-        b[124] = (char)0x80;
-        for (int i = 0; i < 8; i++)
-            b[135 - i] = (char)(size >> 8 * i);
-    } else {
-        write_octal(b + 124, 12, size);
-    }
-    b[156] = type;
-    memcpy(b + 257,
-           "ustar\0"
-           "00",
-           8);
-    memset(b + 148, ' ', 8);
-    for (size_t i = 0; i < sizeof b; i++)
-        sum += (unsigned char)b[i];
-    write_octal(b + 148, 7, sum);
-    return write_bytes(k, b, sizeof b, err);
+    cay__buf head = CAY__BUF(65536);
+    cay__member m = { .type = type, .mode = type == '5' ? 0755 : 0644, .size = size };
+    cay__str_copy(m.name, sizeof m.name, name);
+    cay__tar_head(&head, &m);
+    return put_buf(k, &head, err);
 }
 
 static int put_pad(work *k, uint64_t size, cay_err *err)
 {
-    static const char none[BLOCK];
-    if (size % BLOCK)
-        return write_bytes(k, none, BLOCK - (size_t)(size % BLOCK), err);
-    return 0;
+    cay__buf pad = CAY__BUF(CAY__TAR_BLOCK);
+    cay__tar_pad(&pad, size);
+    return put_buf(k, &pad, err);
 }
 
 static int put_text(work *k, const char *name, const char *text, cay_err *err)
@@ -317,7 +295,7 @@ static int write_documents(work *k, cay_err *err)
 
 static int write_image(work *k, cay_err *err)
 {
-    static const char end[2 * BLOCK];
+    static const char end[2 * CAY__TAR_BLOCK];
     CAY_AUTOFD lock = -1;
     if (strcmp(k->t->base, CAY__BASE_IMAGE))
         return cay_fail_why(err, CAY_ENOTSUP, "template_host",

@@ -3,6 +3,7 @@
  * their own. */
 #include "template_file.h"
 #include <base/base64.h>
+#include <base/str.h>
 
 int cay__tfile_env(cay__tfile *f, const json_t *j)
 {
@@ -266,7 +267,7 @@ static int step_user(cay__tfile *f, const json_t *j)
 
 static bool is_sha256_hex(const char *s)
 {
-    size_t n = strspn(s, "0123456789abcdef");
+    size_t n = cay__hex_len(s);
     return n == 64 && !s[n];
 }
 

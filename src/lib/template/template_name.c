@@ -67,8 +67,7 @@ static bool tag_ok(const char *t)
 
 static bool digest_ok(const char *d)
 {
-    return cay__str_starts(d, "sha256:") && strlen(d) == 71 &&
-           strspn(d + 7, "0123456789abcdef") == 64;
+    return cay__str_starts(d, "sha256:") && strlen(d) == 71 && cay__hex_len(d + 7) == 64;
 }
 
 /* "localhost", or with a dot or a port; an address in brackets is one too. */

@@ -79,20 +79,6 @@ static void drop_json(void *j)
     json_decref(j);
 }
 
-/* v4; a client may check the form. */
-static void make_uuid(char out[37])
-{
-    unsigned char b[16];
-    cay__random(b, sizeof b);
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-    for (size_t i = 0, at = 0; i < sizeof b; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            out[at++] = '-';
-        at += (size_t)snprintf(out + at, 3, "%02x", b[i]);
-    }
-}
-
 static bool is_uuid(const char *s)
 {
     if (strlen(s) != 36)
@@ -221,7 +207,7 @@ static int on_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &body, err));
     CAY_TRY(cay__ss_str(body, "user_id", true, &user, err));
     CAY_TRY(cay__ss_str(body, "sandbox_template_id", false, &template_, err));
-    make_uuid(uuid);
+    cay__uuid_make(uuid);
     const cay_pair labels[] = { { "sandbox-server.id", uuid },
                                 { "sandbox-server.user", user },
                                 { NULL, NULL } };

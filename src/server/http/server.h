@@ -18,7 +18,6 @@
  * streams is given to the loop: a handler never stays for it.
  */
 #pragma once
-#include <base/arena.h>
 #include <base/buf.h>
 #include <base/json.h>
 #include <cay/cay.h>
@@ -209,7 +208,6 @@ int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err);
  */
 void cay__req_about(cay__req *r, const char *object);
 
-const char *cay__status_text(int status); /* "Not Found" */
 /* The status of an error: by its reason word where that has one of its own, else by its code. */
 int cay__status_of(const cay_err *err);
 /* A problem document (RFC 9457): status, code, reason, whether a retry helps, the request's id. Of

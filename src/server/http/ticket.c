@@ -35,8 +35,7 @@ void cay__ticket_make(cay__tickets *t, const char *key, int64_t now_ms, char out
 {
     unsigned char raw[LEN / 2];
     cay__random(raw, sizeof raw);
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(out + 2 * i, 3, "%02x", raw[i]);
+    cay__hex_put(out, raw, sizeof raw);
     pthread_mutex_lock(&t->lock);
     unsigned i = t->next++ % TICKETS; /* the oldest goes: it has 30 s at most anyway */
     cay__str_copy(t->slot[i].text, sizeof t->slot[i].text, out);

@@ -105,7 +105,7 @@ bool cay__cookie_ours(const char *name, size_t n)
     if (n != sizeof plain - 1 + 8 || strncasecmp(name, plain, sizeof plain - 1) != 0)
         return false;
     for (size_t i = sizeof plain - 1; i < n; i++)
-        if (!isxdigit((unsigned char)name[i]))
+        if (cay__hex_digit(name[i]) < 0)
             return false;
     return true;
 }

@@ -2,6 +2,7 @@
 /* What is shown instead of an answer: a page for people, a problem document for programs. */
 #include "preview.h"
 #include <base/base.h>
+#include <base/str.h>
 #include <stdio.h>
 
 typedef struct page {

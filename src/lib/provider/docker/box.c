@@ -37,7 +37,7 @@ int cay__docker_noted(const cay__docker_box *b, char *container, size_t cap)
     char *blank = NULL;
     if (n > 0)
         blank = strchr(text, ' ');
-    if (!blank || strspn(text, "0123456789abcdef") != (size_t)(blank - text))
+    if (!blank || cay__hex_len(text) != (size_t)(blank - text))
         return 0;
     *blank++ = 0;
     blank[strcspn(blank, "\n")] = 0;
@@ -232,8 +232,7 @@ static int make_container(cay__docker_box *b, const cay_call *call, json_t *body
     CAY_TRY(rc);
     CAY_FAULT("docker.made");
     const char *id = cay__json_str(j, "Id", "");
-    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 ||
-        strlen(id) >= sizeof v.container)
+    if (cay__hex_len(id) != strlen(id) || strlen(id) < 12 || strlen(id) >= sizeof v.container)
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine tells no id of the container");
     return cay__docker_note(b, id, err);

@@ -45,7 +45,7 @@ static int read_owner(cay__docker *d)
 {
     char text[64];
     ssize_t n = cay__fd_read_file(d->boxes, "owner", text, sizeof text);
-    if (n < 32 || strspn(text, "0123456789abcdef") < 32)
+    if (n < 32 || cay__hex_len(text) < 32)
         return -1;
     memcpy(d->owner, text, 32);
     d->owner[32] = 0;

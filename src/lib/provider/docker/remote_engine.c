@@ -228,7 +228,7 @@ static int run_relay(cay__docker_box *b, const cay_call *call, const char *port,
                                       1, "AttachStderr", 1, "Tty", 0, "User", "0:0", "Cmd", cmd),
                             &made, err));
     const char *id = cay__json_str(made, "Id", "");
-    if (!*id || strspn(id, "0123456789abcdef") != strlen(id))
+    if (!*id || cay__hex_len(id) != strlen(id))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine tells no id of an exec");
     path.len = 0;

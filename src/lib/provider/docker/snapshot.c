@@ -214,8 +214,7 @@ static int commit_container(cay__docker_box *b, const cay_call *call, const char
     const char *hex = got;
     if (cay__str_starts(got, "sha256:"))
         hex = got + 7;
-    if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64 ||
-        !cay__str_join(id, cap, "sha256:", hex, NULL))
+    if (!cay__hex_is(hex, 64) || !cay__str_join(id, cap, "sha256:", hex, NULL))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine tells no id of the image");
     return 0;
@@ -344,8 +343,7 @@ static int make_other(cay__docker_box *b, const cay_call *call, json_t *body, ch
     cay__buf_fmt(&path, "/containers/create?name=cay-%s-%08x", b->id, (unsigned)r);
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_incref(body), &j, err));
     const char *got = cay__json_str(j, "Id", "");
-    if (strlen(got) < 12 || strspn(got, "0123456789abcdef") != strlen(got) ||
-        !cay__str_copy(id, cap, got))
+    if (strlen(got) < 12 || cay__hex_len(got) != strlen(got) || !cay__str_copy(id, cap, got))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine tells no id of the container");
     return 0;
@@ -419,7 +417,7 @@ int cay__docker_restack(void *box, const cay_call *call, const char *const *laye
 static bool remove_listed(cay__docker *d, const cay_call *call, const char *container)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
-    if (strlen(container) < 12 || strspn(container, "0123456789abcdef") != strlen(container))
+    if (strlen(container) < 12 || cay__hex_len(container) != strlen(container))
         return false;
     cay__buf_fmt(&path, "/containers/%s?force=true&v=true", container);
     return cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, NULL) == 0;

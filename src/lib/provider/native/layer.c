@@ -290,7 +290,6 @@ static void layer_name(int home_fd, char *name, size_t cap)
             uint64_t ino, sec, nsec;
         } at[CAY_LEN(watched)];
     } key;
-    static const char hex[] = "0123456789abcdef";
     char text[9];
     memset(&key, 0, sizeof key);
     cay__str_copy(key.version, sizeof key.version, VERSION);
@@ -304,9 +303,7 @@ static void layer_name(int home_fd, char *name, size_t cap)
         }
     }
     uint32_t h = cay__hash(&key, sizeof key);
-    for (int i = 0; i < 8; i++)
-        text[i] = hex[h >> (28 - 4 * i) & 15];
-    text[8] = 0;
+    cay__hex_put(text, &(uint32_t){ htobe32(h) }, sizeof h);
     cay__str_join(name, cap, "host-", text, NULL);
 }
 

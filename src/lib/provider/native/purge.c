@@ -6,7 +6,6 @@
 #include <base/fd.h>
 #include <base/fsop.h>
 #include <base/str.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <lib/snapshot/layer.h>
 #include <limits.h>
@@ -88,18 +87,11 @@ static int end_keeper(const cay__native *n, cay_err *err)
  */
 static void remove_run_dir(const cay__native *n)
 {
-    int fd = open(n->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d) {
-        cay__close_fd(&fd);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(d));)
+    CAY_AUTODIR *d = cay__dir_open(AT_FDCWD, n->run);
+    for (struct dirent *e; d && (e = cay__dir_next(d));)
         unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
-    rmdir(n->run);
+    if (d)
+        rmdir(n->run);
 }
 
 int cay__native_purge(void *self, const cay_call *call, const char *const *names, cay_err *err)

@@ -168,8 +168,7 @@ static void remove_runs(const cay__native *n)
     base[mine - n->run] = 0;
     DIR *d = open_list(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strlen(e->d_name) == 8 && strspn(e->d_name, "0123456789abcdef") == 8 &&
-            strcmp(e->d_name, mine + 1))
+        if (cay__hex_is(e->d_name, 8) && strcmp(e->d_name, mine + 1))
             remove_run(dirfd(d), e->d_name, sockets);
     if (d)
         closedir(d);

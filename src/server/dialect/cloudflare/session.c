@@ -32,8 +32,7 @@ int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
         return 0;
     }
     EVP_Digest(id, n, md, NULL, EVP_sha256(), NULL);
-    for (size_t i = 0; i < (CF_SESSION_NAME - 1) / 2; i++)
-        snprintf(name + 2 * i, 3, "%02x", md[i]);
+    cay__hex_put(name, md, (CF_SESSION_NAME - 1) / 2);
     return 0;
 }
 

@@ -16,17 +16,11 @@
 #define TARGET "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 enum { ANSWER_MAX = 65536, WAIT_MS = 20000, HASH = 32 };
 
-static void format_hex(const unsigned char md[HASH], char out[2 * HASH + 1])
-{
-    for (int i = 0; i < HASH; i++)
-        snprintf(out + 2 * i, 3, "%02x", md[i]);
-}
-
 static void hash_text(const char *text, char out[2 * HASH + 1])
 {
     unsigned char md[HASH];
     EVP_Digest(text, strlen(text), md, NULL, EVP_sha256(), NULL);
-    format_hex(md, out);
+    cay__hex_put(out, md, HASH);
 }
 
 static void derive_key(unsigned char key[HASH], const char *text)
@@ -67,7 +61,7 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
     derive_key(key, "ecr");
     derive_key(key, "aws4_request");
     derive_key(key, to_sign);
-    format_hex(key, digest);
+    cay__hex_put(digest, key, HASH);
     explicit_bzero(first, sizeof first);
     snprintf(auth, E2B_ECR_AUTH,
              "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope,

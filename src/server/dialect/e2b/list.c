@@ -14,8 +14,8 @@ static void decode_percent(char *s)
 {
     char *to = s;
     for (; *s; s++) {
-        if (*s == '%' && isxdigit((unsigned char)s[1]) && isxdigit((unsigned char)s[2])) {
-            *to++ = (char)strtoul((char[]){ s[1], s[2], 0 }, NULL, 16);
+        if (*s == '%' && cay__hex_get(to, s + 1, 1)) {
+            to++;
             s += 2;
         } else {
             *to++ = *s == '+' ? ' ' : *s;

@@ -9,7 +9,7 @@ enum { STEPS_MAX = 1000 };
 
 bool e2b_is_hash(const char *s)
 {
-    return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
+    return cay__hex_is(s, 64);
 }
 
 static const char *get_step_arg(const json_t *args, size_t i)

@@ -3,6 +3,7 @@
  * kept. */
 #include "e2b.h"
 #include <base/fd.h>
+#include <base/str.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -49,12 +50,6 @@ int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err)
     return 0;
 }
 
-static void format_hex(const unsigned char *p, size_t n, char *to)
-{
-    for (size_t i = 0; i < n; i++, to += 2)
-        snprintf(to, 3, "%02x", p[i]);
-}
-
 int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
                  char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
@@ -65,7 +60,7 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
     int len = snprintf(what, room, "cay e2b 1 %s %s", kind, id);
     if (!HMAC(EVP_sha256(), key, 32, (unsigned char *)what, (size_t)len, mac, &n) || n != 32)
         return cay_fail(err, CAY_ESYS, "a token could not be made");
-    format_hex(mac, 32, token);
+    cay__hex_put(token, mac, 32);
     return 0;
 }
 

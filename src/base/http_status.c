@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server.h"
-#include <base/base.h>
+/* The one table of reason phrases (RFC 9110, section 15; 499 is the proxies' own). */
+#include "base.h"
+#include "str.h"
 
 static const struct {
     int status;

@@ -11,7 +11,7 @@
 
 enum { CHUNK = 256 << 10 };
 
-struct stream {
+struct input {
     unpack *u;
     int fd;
     struct archive *raw;
@@ -25,7 +25,7 @@ struct stream {
 
 static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
 {
-    stream *s = arg;
+    input *s = arg;
     ssize_t n;
     do
         n = read(s->fd, s->buf, CHUNK);
@@ -46,10 +46,10 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
     return n;
 }
 
-stream *stream_open(unpack *u, int fd)
+input *input_open(unpack *u, int fd)
 {
-    stream *s = cay__alloc(sizeof *s);
-    *s = (stream){ .u = u, .fd = fd, .buf = cay__alloc(CHUNK), .raw = archive_read_new() };
+    input *s = cay__alloc(sizeof *s);
+    *s = (input){ .u = u, .fd = fd, .buf = cay__alloc(CHUNK), .raw = archive_read_new() };
     if (!s->raw)
         abort();
     cay__sha256_begin(&s->sum);
@@ -63,21 +63,21 @@ stream *stream_open(unpack *u, int fd)
     return s;
 }
 
-void stream_close(stream *s)
+void input_close(input *s)
 {
     archive_read_free(s->raw);
     free(s->buf);
     free(s);
 }
 
-static int fail_corrupt(stream *s)
+static int fail_corrupt(input *s)
 {
     const char *why = archive_error_string(s->raw);
     return fail(s->u, "", "archive_corrupt", "%.150s",
                 CAY_OR(why, "its compression cannot be read"));
 }
 
-static int open_raw_archive(stream *s)
+static int open_raw_archive(input *s)
 {
     struct archive_entry *e;
     s->open = true;
@@ -90,7 +90,7 @@ static int open_raw_archive(stream *s)
     }
 }
 
-int stream_read(stream *s, const void **p, size_t *n)
+int input_read(input *s, const void **p, size_t *n)
 {
     la_int64_t at;
     *n = 0;
@@ -120,18 +120,18 @@ int stream_read(stream *s, const void **p, size_t *n)
     return 0;
 }
 
-void stream_back(stream *s, const void *p, size_t n)
+void input_back(input *s, const void *p, size_t n)
 {
     s->again = p;
     s->again_len = n;
 }
 
-int stream_sum(stream *s, char hex[65])
+int input_sum(input *s, char hex[65])
 {
     const void *p;
     size_t n;
     do /* what comes after the mark that ends a tar counts, too */
-        if (stream_read(s, &p, &n) < 0)
+        if (input_read(s, &p, &n) < 0)
             return -1;
     while (n);
     cay__sha256_end(&s->sum, hex);
