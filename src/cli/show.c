@@ -74,6 +74,16 @@ static void write_members(out_json *j, json_t *o)
     }
 }
 
+/* A member that is JSON of its own, such as a template's configuration, stays on one line. */
+static bool is_json_field(const cay__shape *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (!strcmp(s->fields[i].name, name))
+            return s->fields[i].kind == CAY__F_JSON;
+    }
+    return false;
+}
+
 static void write_value(out_json *j, json_t *v)
 {
     CAY_AUTOFREE char *text = NULL;
@@ -99,7 +109,18 @@ void show_members(out_json *j, const cay__shape *s, const void *obj)
     CAY_AUTOBUF b = CAY__BUF(256u << 20);
     cay__shape_put(&b, s, CAY__F_SHOWN | CAY__F_ADMIN | CAY__F_SECRET, obj);
     CAY_AUTOJSON *o = json_loads(CAY_OR(b.data, "{}"), JSON_ALLOW_NUL, NULL);
-    write_members(j, o);
+    const char *key;
+    json_t *v;
+    json_object_foreach(o, key, v)
+    {
+        js_key(j, key);
+        if (!is_json_field(s, key)) {
+            write_value(j, v);
+            continue;
+        }
+        CAY_AUTOFREE char *text = cay__json_text(v, SIZE_MAX);
+        js_raw(j, text);
+    }
 }
 
 void show_object(out_json *j, const cay__shape *s, const void *obj)
