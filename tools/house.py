@@ -26,6 +26,8 @@ COMPARE = EQUAL | {"strstr", "strcasestr", "memmem", "fnmatch"}
 REASONS = "include/cay/reason.h"  # the table of reasons, and
 REASONS_C = "src/base/reason.c"  # the one file that compares their words
 
+TERNARY_MACROS = {"CAY_IF", "CAY_TEXT_IF", "CAY_FLAG_IF"}  # of base/base.h
+
 
 class Source:
     """One file of src/ or include/: its lines and tokens."""
@@ -207,18 +209,23 @@ class House:
 
     # Lines
 
+    @staticmethod
+    def is_ternary(t):
+        """?: itself, or a macro that stands for one."""
+        return t.text == "?" and t.kind == "sign" or t.text in TERNARY_MACROS
+
     def ternary_lines(self, least=1):
         out = []
         for s in self.sources:
             lines = defaultdict(int)
             for t in s.tokens:
-                if t.text == "?" and t.kind == "sign":
+                if self.is_ternary(t) and (least == 1 or t.text == "?"):
                     lines[t.line] += 1
             out += [(s.path, n, s.lines[n - 1].strip()) for n, k in sorted(lines.items()) if k >= least]
         return out
 
     def count_ternaries(self):
-        return sum(t.text == "?" and t.kind == "sign" for s in self.sources for t in s.tokens)
+        return sum(self.is_ternary(t) for s in self.sources for t in s.tokens)
 
     def nested_ternaries(self):
         out = []

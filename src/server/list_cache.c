@@ -74,7 +74,7 @@ static int64_t compute_skew(void)
 }
 
 /* Who asks decides what is told, and route and query about what: nothing else does. */
-static void format_key(cay__listing *l, const cay__req *r)
+static void format_key(cay__cached_list *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
     int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
@@ -84,7 +84,7 @@ static void format_key(cay__listing *l, const cay__req *r)
         l->key[0] = 0;
 }
 
-static void lookup_version(cay__listing *l)
+static void lookup_version(cay__cached_list *l)
 {
     const char *names[CAY__LISTED_PROVIDERS + 1] = { 0 };
     for (size_t i = 0; i < CAY__LISTED_PROVIDERS && *l->known[i]; i++)
@@ -92,11 +92,11 @@ static void lookup_version(cay__listing *l)
     l->judged = cay_client_version(l->r->client, names, &l->version, NULL) == 0;
 }
 
-bool cay__listing_reply(cay__listing *l, cay__req *r)
+bool cay__cached_list_reply(cay__cached_list *l, cay__req *r)
 {
     struct cay__listed *all = r->server->listed;
     bool done = false;
-    *l = (cay__listing){ .r = r };
+    *l = (cay__cached_list){ .r = r };
     format_key(l, r);
     if (!*l->key)
         return false;
@@ -124,7 +124,7 @@ bool cay__listing_reply(cay__listing *l, cay__req *r)
     return done;
 }
 
-void cay__listing_saw(cay__listing *l, const cay_info *info)
+void cay__cached_list_saw(cay__cached_list *l, const cay_info *info)
 {
     if (info->state != CAY_RUNNING && info->state != CAY_PAUSED && info->state != CAY_CREATING)
         return; /* its record tells all of it */
@@ -135,7 +135,7 @@ void cay__listing_saw(cay__listing *l, const cay_info *info)
         l->many = true;
 }
 
-void cay__listing_keep(cay__listing *l, const char *body, size_t len)
+void cay__cached_list_keep(cay__cached_list *l, const char *body, size_t len)
 {
     struct cay__listed *all = l->r->server->listed;
     int64_t at = compute_skew();

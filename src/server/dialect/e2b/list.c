@@ -72,7 +72,7 @@ static bool is_filter_match(const pages *p, const e2b_box *b)
 }
 
 typedef struct ids {
-    cay__listing kept;
+    cay__cached_list kept;
     cay__arena *mem;
     struct {
         const char *id;
@@ -84,7 +84,7 @@ typedef struct ids {
 static int keep_id(const cay_info *i, void *arg)
 {
     ids *l = arg;
-    cay__listing_saw(&l->kept, i);
+    cay__cached_list_saw(&l->kept, i);
     if (l->n == l->cap) {
         if (l->cap)
             l->cap = 2 * l->cap;
@@ -133,7 +133,7 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
     if (after && *after && !cay__mark_valid(after, 'c'))
         return cay_fail(err, CAY_EINVAL, "nextToken is none that this server gave");
-    if (cay__listing_reply(&l.kept, r))
+    if (cay__cached_list_reply(&l.kept, r))
         return 0;
     l.mem = &r->arena;
     const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
@@ -162,7 +162,7 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
     CAY_AUTOFREE char *text = cay__json_text(p->list, LIST_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the list: ask with a smaller ?limit=");
-    cay__listing_keep(&l.kept, text, strlen(text));
+    cay__cached_list_keep(&l.kept, text, strlen(text));
     return cay__reply(r, 200, "application/json", text, strlen(text));
 }
 

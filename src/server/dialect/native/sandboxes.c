@@ -30,7 +30,7 @@ enum { NAMED_MAX = 100 };
 
 typedef struct lister {
     cay__items list;
-    cay__listing kept;
+    cay__cached_list kept;
     size_t n, limit;
     unsigned states; /* 0: any */
     char last[CAY__LISTED_NEXT];
@@ -39,8 +39,8 @@ typedef struct lister {
 static int on_info(const cay_info *i, void *arg)
 {
     lister *l = arg;
-    cay__listing_saw(&l->kept,
-                     i); /* also one that is left out: it may come to be one that is told */
+    cay__cached_list_saw(&l->kept,
+                         i); /* also one that is left out: it may come to be one that is told */
     if (l->states && !(l->states & (1u << i->state)))
         return 0;
     if (l->n == l->limit) { /* one more than is told, to know whether there is more */
@@ -115,14 +115,14 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
             "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
     l.limit = f.limit;
     f.limit = l.states ? 0 : f.limit + 1;
-    if (cay__listing_reply(&l.kept, r))
+    if (cay__cached_list_reply(&l.kept, r))
         return 0;
     cay__items_begin(&l.list, r);
     int rc = cay_client_list(r->client, &r->call, &f, on_info, &l, err);
     if (rc >= 0 || rc == CAY_ETOOBIG)
         rc = cay__items_end(&l.list, err);
     if (rc == 0) {
-        cay__listing_keep(&l.kept, l.list.b.data, l.list.b.len);
+        cay__cached_list_keep(&l.kept, l.list.b.data, l.list.b.len);
         rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
     }
     cay__items_drop(&l.list);

@@ -7,6 +7,7 @@
  */
 #include "native.h"
 #include <base/base.h>
+#include <base/str.h>
 #include <base/fd.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,10 +70,12 @@ static void judge_status(tried *t, const char *kind)
     int rc = -1;
     if (t->res.out)
         rc = word_after(t->res.out, kind, v, sizeof v);
-    bool zero = strspn(v, "0") == strlen(v);
-    t->to->ok =
-        rc == 0 &&
-        (!strcmp(kind, "CapEff:") ? zero : !strcmp(v, !strcmp(kind, "Seccomp:") ? "2" : "1"));
+    bool holds = !strcmp(v, "1");
+    if (!strcmp(kind, "CapEff:"))
+        holds = strspn(v, "0") == strlen(v);
+    else if (!strcmp(kind, "Seccomp:"))
+        holds = !strcmp(v, "2");
+    t->to->ok = rc == 0 && holds;
     snprintf(t->to->found, FOUND, "%s %s", kind, v);
 }
 
@@ -81,10 +84,12 @@ static void judge_refused(tried *t, const char *kind)
     (void)kind;
     bool there = t->res.exit.code != 127 && t->res.exit.code != 126;
     t->to->ok = there && t->res.exit.code != 0;
-    snprintf(t->to->found, FOUND, "%s",
-             !there      ? "nothing inside asks for names"
-             : t->to->ok ? "a name that no rule allows was refused"
-                         : "a name that no rule allows was answered");
+    const char *found = "a name that no rule allows was answered";
+    if (!there)
+        found = "nothing inside asks for names";
+    else if (t->to->ok)
+        found = "a name that no rule allows was refused";
+    cay__str_copy(t->to->found, FOUND, found);
 }
 
 #define NS(kind) "readlink /proc/self/ns/" kind
