@@ -37,9 +37,10 @@ export interface Sandbox {
   on_expiry?: "kill" | "pause";
   auto_resume?: boolean;
   tenant?: string;
-  from?: string; // the snapshot it stands on: the last one taken, or the one it was made, forked or put back from
+  from?: string; // the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; one that was forgotten since, as is that of a saved template, is told still
   network?: string; // what it may reach: off, rules or all; without, that is not known
   settings?: Record<string, string>; // those of its template, as they are in it
+  boot_id?: string; // its own, new at each start; of one that runs, and not in lists
   labels?: Record<string, string>;
   metadata?: Record<string, unknown>;
   limits?: Limits;
@@ -149,7 +150,7 @@ export interface Fork {
   count?: number; // how many; 1
   name?: string; // of the first; others get -2, -3, …
   labels?: Record<string, string>; // instead of those it has
-  ttl_ms?: number;
+  ttl_ms?: number | "unlimited";
 }
 
 /** a workspace that is kept */
@@ -545,21 +546,21 @@ export interface Change {
   path_hex?: string; // all its bytes, when it is not UTF-8
   from?: string;
   from_hex?: string; // all its bytes, when it is not UTF-8
-  old?: {
-  type: string;
-  mode: string;
-  size: number;
-} | null;
-  new?: {
-  type: string;
-  mode: string;
-  size: number;
-} | null;
+  old?: ChangeSide | null;
+  new?: ChangeSide | null;
   content?: boolean;
   mode?: boolean;
   owner?: boolean;
+  old_digest?: string; // SHA-256 of what the file held, or of where the link led
   patch?: string;
   patch_base64?: string; // instead, when it is not UTF-8
+}
+
+/** what it was, or is */
+export interface ChangeSide {
+  type?: string;
+  mode?: string;
+  size?: number;
 }
 
 /** a directory that outlives sandboxes */
@@ -678,6 +679,16 @@ export interface Removed {
   removed?: number; // how many
 }
 
+/** a directory that builds keep for the next one */
+export interface BuildCache {
+  id?: string; // as the Dockerfile has it, else its target
+  volume?: string; // that holds it
+  tenant?: string;
+  bytes?: number;
+  limit?: number;
+  used_ms?: number; // when a build last had it; 0: not known
+}
+
 /** one of the two */
 export interface SecretValue {
   value?: string;
@@ -688,6 +699,12 @@ export interface SecretValue {
 export interface Secret {
   name?: string;
   changed_ms?: number;
+}
+
+/** other secrets for a sandbox */
+export interface SecretUses {
+  secrets: SecretUse[]; // in place of all it has
+  net?: Record<string, unknown>; // a policy beside them; the rules that hold
 }
 
 /** what it may reach */
