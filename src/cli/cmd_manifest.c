@@ -307,11 +307,13 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
              (rc = cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &old, err)) < 0)
         return rc;
     CAY_TRY(cay_manifest_parse(file->text, file->len, CAY_MANIFEST_TRUSTED, &new_, err));
-    js_open(&j, '[');
-    rc = cay_manifest_change(old, new_, flags, say_delta, &j, err);
-    js_close(&j, ']');
     if (cli.json)
+        js_open(&j, '[');
+    rc = cay_manifest_change(old, new_, flags, say_delta, &j, err);
+    if (cli.json) {
+        js_close(&j, ']');
         js_flush(&j);
+    }
     return rc;
 }
 
