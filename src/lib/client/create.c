@@ -175,11 +175,10 @@ static int check_services(const cay__spec *s, const cay_provider_ops *ops, cay_e
 /* An option that nobody reads would be a wish that is not kept. */
 static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
-    const char *const *known;
+    static const char *const none[] = { NULL };
+    const char *const *known = none;
     if (CAY__HAS(ops, options))
         known = ops->options;
-    else
-        known = (const char *const[]){ NULL };
     size_t n = 0;
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
