@@ -75,6 +75,7 @@ static int files_patch(cli_call *c, cay_err *err)
     js_close(&j, ']');
     if (cli.json && rc >= 0)
         js_flush(&j);
+    cay__buf_clear(&j.b);
     cay_patch_free(p);
     CAY_TRY(rc);
     return CLI_OK;

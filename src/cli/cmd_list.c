@@ -149,6 +149,7 @@ static int inspect_sandboxes(cli_call *c, cay_err *err)
         js_close(&j, ']');
     if (!a->text && (c->argc > 1 || code == CLI_OK))
         js_flush(&j);
+    cay__buf_clear(&j.b);
     return code;
 }
 

@@ -309,6 +309,7 @@ static int list_presets(cli_call *c, cay_err *err)
     js_close(&j, '}');
     if (cli.json && found)
         js_flush(&j);
+    cay__buf_clear(&j.b);
     if (found)
         return CLI_OK;
     cay_fail(err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", c->argv[0]);
