@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of entries: what each may say, and what is checked beyond the types of its fields. */
 #include "manifest.h"
+#include <base/base64.h>
 #include <base/str.h>
 #include <ctype.h>
 #include <base/mutant.h>
@@ -243,21 +244,6 @@ const cay__kind *cay__kind_find(const char *name)
     return NULL;
 }
 
-static int decode_digit(unsigned char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    if (c == '/')
-        return 63;
-    return -1;
-}
-
 /* RFC 4648 section 4, strictly: whole quads, padding only at the end, and no bits behind the last
  * byte. */
 void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out)
@@ -268,7 +254,7 @@ void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out)
         return NULL;
     unsigned char *to = cay__arena_take(mem, len / 4 * 3 + !CAY__MUTANT("fuzz-manifest"));
     for (size_t i = 0; i < len - pad; i++) {
-        int d = decode_digit((unsigned char)text[i]);
+        int d = cay__base64_digit(text[i]);
         if (d < 0)
             return NULL;
         bits = bits << 6 | (uint32_t)d;
