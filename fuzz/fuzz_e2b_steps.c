@@ -19,7 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         int rc = e2b_read_steps(steps, image, out, &err);
         if (rc < 0 ? !*err.msg : json_array_size(out) != json_array_size(steps) + (image ? 2 : 0))
             abort();
-        json_array_foreach(out, i, v) if (json_object_size(v) != 1) abort();
+        json_array_foreach(out, i, v)
+            if (json_object_size(v) != 1)
+                abort();
         json_decref(out);
     }
     json_decref(steps);

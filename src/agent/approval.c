@@ -21,8 +21,7 @@ static void visit_pending(const json_t *pending, const json_t *nested, const cha
 {
     size_t i;
     json_t *call;
-    json_array_foreach(pending, i, call)
-    {
+    json_array_foreach(pending, i, call) {
         const char *id = cay__item_id(call);
         const json_t *st = json_object_get(nested, id);
         CAY_AUTOBUF whole = CAY__BUF(4096);

@@ -9,8 +9,9 @@ static bool is_listed(const json_t *v, const char *call_id)
     json_t *id;
     if (json_is_true(v))
         return true;
-    json_array_foreach(v, i, id) if (json_is_string(id) &&
-                                     !strcmp(json_string_value(id), call_id)) return true;
+    json_array_foreach(v, i, id)
+        if (json_is_string(id) && !strcmp(json_string_value(id), call_id))
+            return true;
     return false;
 }
 

@@ -446,8 +446,7 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
 {
     size_t i;
     json_t *item;
-    json_array_foreach(calls, i, item)
-    {
+    json_array_foreach(calls, i, item) {
         bool asked =
             cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
         const cay_handoff *h = NULL;

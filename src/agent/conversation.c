@@ -68,7 +68,6 @@ static int memory_append(void *self, const char *items, cay_err *err)
 
 static int memory_clear(void *self, cay_err *err)
 {
-    (void)err;
     json_array_clear(self);
     return 0;
 }
@@ -137,8 +136,7 @@ static int insert_items(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *er
 {
     size_t i;
     json_t *item;
-    json_array_foreach(new, i, item)
-    {
+    json_array_foreach(new, i, item) {
         CAY_AUTOFREE char *text = cay__json_text(item, CAY__TEXT_MAX);
         sqlite3_bind_text(s, 2, CAY_OR(text, "{}"), -1, SQLITE_STATIC);
         if (sqlite3_step(s) != SQLITE_DONE)

@@ -57,8 +57,7 @@ static char *input_text(const cay_run *r)
     size_t i;
     json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(r->input, i, item)
-    {
+    json_array_foreach(r->input, i, item) {
         CAY_AUTOFREE char *text = cay__item_text(item);
         if (text)
             cay__buf_fmt(&b, "%s%s", CAY_TEXT_IF(b.len, "\n"), text);

@@ -22,8 +22,7 @@ char *cay__item_text(const json_t *item)
     if (json_is_string(c))
         return cay__strdup(json_string_value(c));
     cay__buf_str(&b, "");
-    json_array_foreach(c, i, p)
-    {
+    json_array_foreach(c, i, p) {
         const json_t *t = json_object_get(p, "text");
         if (json_is_string(t))
             cay__buf_add(&b, json_string_value(t), json_string_length(t));
@@ -62,8 +61,9 @@ int cay__input_items(const char *input, json_t **out, cay_err *err)
     CAY_TRY(cay__json_any("the input", input, &j, err));
     if (!json_array_size(j))
         return cay_fail(err, CAY_EINVAL, "the input is an empty list");
-    json_array_foreach(j, i, item) if (!json_is_object(item)) return cay_fail(
-        err, CAY_EINVAL, "item %zu of the input is no object", i + 1);
+    json_array_foreach(j, i, item)
+        if (!json_is_object(item))
+            return cay_fail(err, CAY_EINVAL, "item %zu of the input is no object", i + 1);
     *out = CAY_STEAL(j);
     return 0;
 }

@@ -103,7 +103,8 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     CAY_TRY(rc);
     if (json_is_true(json_object_get(result, "isError")))
         cay_output_text(out, "The tool failed: ", 17);
-    json_array_foreach(json_object_get(result, "content"), i, part) cay__mcp_content(out, part);
+    json_array_foreach(json_object_get(result, "content"), i, part)
+        cay__mcp_content(out, part);
     return 0;
 }
 
@@ -215,7 +216,8 @@ static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
         (json_object_get(m->offers, "resources") || json_object_get(m->offers, "prompts")))
         return 0;
     CAY_TRY(cay__mcp_list(m, call, "tools/list", "tools", &all, err));
-    json_array_foreach(all, i, t) add_tool(m, t);
+    json_array_foreach(all, i, t)
+        add_tool(m, t);
     return 0;
 }
 

@@ -44,8 +44,7 @@ static json_t *sampled_input(const json_t *params)
     json_t *m;
     if (!json_array_size(list) || json_array_size(list) > MESSAGES_MAX)
         return NULL;
-    json_array_foreach(list, i, m)
-    {
+    json_array_foreach(list, i, m) {
         json_t *item = cay__mcp_message(m);
         if (!item)
             return NULL;
@@ -61,8 +60,7 @@ static char *extract_text(const cay_model_reply *reply)
     size_t i;
     json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach(items, i, item) {
         CAY_AUTOFREE char *text = NULL;
         if (cay__item_is(item, "message"))
             text = cay__item_text(item);
@@ -155,8 +153,7 @@ static bool plain_form(const json_t *schema)
     if (strcmp(cay__json_str(schema, "type", ""), "object") ||
         !json_object_size(json_object_get(schema, "properties")))
         return false;
-    json_object_foreach(json_object_get(schema, "properties"), key, v)
-    {
+    json_object_foreach(json_object_get(schema, "properties"), key, v) {
         static const char *const types[] = { "string", "number", "integer", "boolean" };
         bool fine = false;
         for (size_t i = 0; i < CAY_LEN(types); i++)
@@ -178,7 +175,6 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
     const char *text = cay__json_str(params, "message", NULL);
     CAY_AUTOFREE char *content = NULL;
     CAY_AUTOJSON *value = NULL;
-    (void)call;
     if (!a || !a->elicit)
         return make_error(NO_METHOD, "elicitation is not offered: nobody is there to be asked");
     if (!run)
@@ -205,7 +201,6 @@ static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const c
 {
     json_t *list = json_array();
     const char *own = cay__mcp_workdir(m);
-    (void)run, (void)call, (void)params;
     for (size_t i = 0; a && a->roots && a->roots[i]; i++)
         json_array_append_new(list, json_pack("{s:s}", "uri", a->roots[i]));
     if (!(a && a->roots) && *own) {
@@ -219,7 +214,6 @@ static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const c
 static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
                        const json_t *params)
 {
-    (void)m, (void)run, (void)a, (void)call, (void)params;
     return make_result(json_object());
 }
 

@@ -64,8 +64,6 @@ static int answer_request(incoming *in, const json_t *message, cay_err *err)
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     incoming *in = arg;
-    (void)name;
-    (void)len;
     CAY_AUTOJSON *j = NULL;
     if (!in->answer)
         j = json_loads(data, 0, NULL);
@@ -79,7 +77,6 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
 static int on_head(int status, const char *type, void *arg, cay_err *err)
 {
     incoming *in = arg;
-    (void)err;
     in->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
     return 0;
 }

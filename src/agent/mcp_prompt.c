@@ -34,8 +34,7 @@ json_t *cay__mcp_message(const json_t *message)
         json_decref(parts);
         parts = text;
     }
-    json_array_foreach(parts, i, part)
-    {
+    json_array_foreach(parts, i, part) {
         if (said && !json_object_get(part, "text")) { /* a model says no images */
             json_object_clear(part);
             json_object_set_new(part, "text", json_string("[an image]"));
@@ -59,8 +58,7 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
     if (!params)
         return cay_fail(err, CAY_EINVAL, "the prompt's name is no UTF-8 text");
     CAY_TRY(cay__mcp_request(m, call, "prompts/get", params, &result, err));
-    json_array_foreach(json_object_get(result, "messages"), i, msg)
-    {
+    json_array_foreach(json_object_get(result, "messages"), i, msg) {
         json_t *item = cay__mcp_message(msg);
         if (!item)
             return cay_fail_why(

@@ -108,8 +108,7 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
     size_t i;
     json_t *r;
     cay__buf_fmt(&b, "%s:\n", heading);
-    json_array_foreach(list, i, r)
-    {
+    json_array_foreach(list, i, r) {
         const char *about = cay__json_str(r, "description", ""),
                    *type = cay__json_str(r, "mimeType", "");
         size_t before = b.len;
@@ -152,7 +151,8 @@ static int read_call(void *arg, const cay_tool_call *call, cay_tool_output *out,
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     CAY_TRY(
         read_resource(t->mcp, cay_run_call(call->run), cay__json_str(args, "uri", ""), &list, err));
-    json_array_foreach(list, i, r) show_resource(out, r);
+    json_array_foreach(list, i, r)
+        show_resource(out, r);
     return 0;
 }
 

@@ -254,8 +254,7 @@ static int json_ops(parsed *p, const json_t *list, cay_err *err)
     json_t *o;
     if (!json_is_array(list))
         return fail_patch(err, "\"operations\" is no list");
-    json_array_foreach(list, i, o)
-    {
+    json_array_foreach(list, i, o) {
         CAY_TRY(json_op(p, o, err));
     }
     if (p->n)

@@ -306,7 +306,6 @@ typedef struct listing {
 static void count_pending(void *arg, const json_t *call, const char *id, const char *agent,
                           json_t *approvals)
 {
-    (void)call, (void)id, (void)agent, (void)approvals;
     ++*(size_t *)arg;
 }
 
@@ -316,7 +315,6 @@ static void list_pending(void *arg, const json_t *call, const char *id, const ch
     listing *l = arg;
     cay__arena *a = &l->res->arena;
     struct cay__hosted_name name;
-    (void)approvals;
     l->list[l->n++] =
         (cay_interruption){ .call_id = cay__arena_str(a, id),
                             .agent = cay__arena_str(a, agent),

@@ -65,8 +65,9 @@ static int check_type(const place *p, const json_t *type, const json_t *v, cay_e
             return 0;
         return fail_schema(p, err, "want ", json_string_value(type));
     }
-    json_array_foreach(type, i,
-                       t) if (json_is_string(t) && is_type(v, json_string_value(t))) return 0;
+    json_array_foreach(type, i, t)
+        if (json_is_string(t) && is_type(v, json_string_value(t)))
+            return 0;
     if (json_array_size(type))
         return fail_schema(p, err, "of a wrong type", "");
     return 0;
@@ -81,14 +82,10 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
     const char *key;
     json_t *one;
     size_t i;
-    json_array_foreach(
-        json_object_get(s, "required"), i,
-        one) if (json_is_string(one) &&
-                 !json_object_get(v, json_string_value(one))) return fail_schema(p, err, "lacks ",
-                                                                                 json_string_value(
-                                                                                     one));
-    json_object_foreach((json_t *)v, key, one)
-    {
+    json_array_foreach(json_object_get(s, "required"), i, one)
+        if (json_is_string(one) && !json_object_get(v, json_string_value(one)))
+            return fail_schema(p, err, "lacks ", json_string_value(one));
+    json_object_foreach((json_t *)v, key, one) {
         const json_t *ps = json_object_get(props, key);
         place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1, .left = p->left };
         if (!ps && json_is_false(more))
@@ -109,8 +106,7 @@ static int check_array(const place *p, const json_t *s, const json_t *v, cay_err
         return fail_schema(p, err, "has too few or too many members", "");
     if (!json_is_object(items))
         return 0;
-    json_array_foreach(v, i, one)
-    {
+    json_array_foreach(v, i, one) {
         place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1, .left = p->left };
         CAY_TRY(check_value(&at, items, one, err));
     }
@@ -133,7 +129,8 @@ static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_er
     size_t i;
     json_t *one;
     bool found = !json_is_array(e);
-    json_array_foreach(e, i, one) found = found || json_equal(one, v);
+    json_array_foreach(e, i, one)
+        found = found || json_equal(one, v);
     if (!found || (c && !json_equal(c, v)))
         return fail_schema(p, err, "is none of the values that are allowed", "");
     if (json_is_number(v) &&
@@ -155,12 +152,12 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
     for (size_t k = 0; k < CAY_LEN(any); k++) {
         const json_t *list = json_object_get(s, any[k]);
         bool fits = !json_array_size(list);
-        json_array_foreach(list, i, one) fits = fits || check_value(p, one, v, NULL) == 0;
+        json_array_foreach(list, i, one)
+            fits = fits || check_value(p, one, v, NULL) == 0;
         if (!fits)
             return fail_schema(p, err, "fits none of the forms that are allowed", "");
     }
-    json_array_foreach(json_object_get(s, "allOf"), i, one)
-    {
+    json_array_foreach(json_object_get(s, "allOf"), i, one) {
         CAY_TRY(check_value(p, one, v, err));
     }
     return 0;

@@ -9,10 +9,11 @@ static bool has_user(const json_t *list, const char *user)
 {
     size_t i;
     json_t *v;
-    json_array_foreach(list, i, v) if (!strcmp(json_is_string(v) ? json_string_value(v)
-                                                                 : cay__json_str(v, "name", ""),
-                                               user) ||
-                                       has_user(json_object_get(v, "users"), user)) return true;
+    json_array_foreach(list, i, v)
+        if (!strcmp(json_is_string(v) ? json_string_value(v) : cay__json_str(v, "name", ""),
+                    user) ||
+            has_user(json_object_get(v, "users"), user))
+            return true;
     return false;
 }
 

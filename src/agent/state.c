@@ -59,7 +59,9 @@ static bool list_of_objects(const json_t *l, size_t most)
     json_t *v;
     if (!json_is_array(l) || json_array_size(l) > most)
         return false;
-    json_array_foreach(l, i, v) if (!json_is_object(v)) return false;
+    json_array_foreach(l, i, v)
+        if (!json_is_object(v))
+            return false;
     return true;
 }
 
@@ -70,8 +72,7 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
     json_t *v;
     if (!cay__item_waits(call) || !*id)
         return fail_state(err, "what waits is no tool call");
-    json_array_foreach(json_object_get(st, "generated_items"), i, v)
-    {
+    json_array_foreach(json_object_get(st, "generated_items"), i, v) {
         if (strcmp(cay__item_id(v), id))
             continue;
         if (!cay__item_waits(v))
@@ -80,8 +81,8 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
             return fail_state(err, "a call that waits is not the one that was made");
         made++;
     }
-    json_array_foreach(json_object_get(st, "interruptions"), i, v) waits +=
-        !strcmp(cay__item_id(v), id);
+    json_array_foreach(json_object_get(st, "interruptions"), i, v)
+        waits += !strcmp(cay__item_id(v), id);
     if (made == 1 && waits == 1)
         return 0;
     return fail_state(err, "a call that waits was not made once");
@@ -93,7 +94,9 @@ static bool sound_verdicts(const json_t *v)
     json_t *id;
     if (!v || json_is_boolean(v))
         return true;
-    json_array_foreach(v, i, id) if (!json_is_string(id)) return false;
+    json_array_foreach(v, i, id)
+        if (!json_is_string(id))
+            return false;
     return json_is_array(v);
 }
 
@@ -108,11 +111,10 @@ static int check_nested(const json_t *st, unsigned depth, cay_err *err)
     json_t *v, *call;
     if (nested && (!json_is_object(nested) || depth >= CAY__NEST_MAX))
         return fail_state(err, "what agents used as tools wait for is of a wrong kind");
-    json_object_foreach((json_t *)nested, id, v)
-    {
+    json_object_foreach((json_t *)nested, id, v) {
         bool waits = false;
-        json_array_foreach(json_object_get(st, "interruptions"), i, call) waits =
-            waits || !strcmp(cay__item_id(call), id);
+        json_array_foreach(json_object_get(st, "interruptions"), i, call)
+            waits = waits || !strcmp(cay__item_id(call), id);
         if (!waits)
             return fail_state(err, "an agent used as a tool waits in a call that does not");
         CAY_TRY(check_state(v, depth + 1, err));
@@ -142,23 +144,21 @@ static int check_state(const json_t *st, unsigned depth, cay_err *err)
     int64_t turn = cay__json_int(st, "current_turn", -1), most = cay__json_int(st, "max_turns", -1);
     if (turn < 0 || turn > 1000000 || most < 1 || most > 1000000)
         return fail_state(err, "its turns are no counts");
-    json_array_foreach(json_object_get(st, "interruptions"), i, v)
-    {
+    json_array_foreach(json_object_get(st, "interruptions"), i, v) {
         CAY_TRY(check_pending(st, v, err));
     }
     const json_t *approvals = json_object_get(json_object_get(st, "context"), "approvals");
     if (!json_is_object(approvals))
         return fail_state(err, "its approvals are of a wrong kind");
-    json_object_foreach(
-        (json_t *)approvals, key,
-        v) if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) ||
-               !sound_verdicts(json_object_get(
-                   v, "rejected"))) return fail_state(err, "its approvals are of a wrong kind");
+    json_object_foreach((json_t *)approvals, key, v)
+        if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) ||
+            !sound_verdicts(json_object_get(v, "rejected")))
+            return fail_state(err, "its approvals are of a wrong kind");
     json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key,
-                        v) if (!cay__id_valid(cay__json_str(v, "sandbox", ""),
-                                              'c')) return fail_state(err,
-                                                                      "it names a sandbox by "
-                                                                      "something that is no id");
+                        v)
+        if (!cay__id_valid(cay__json_str(v, "sandbox", ""), 'c'))
+            return fail_state(err, "it names a sandbox by "
+                                   "something that is no id");
     return check_nested(st, depth, err);
 }
 

@@ -58,8 +58,7 @@ static void add_members(json_t *list, const char *prefix, const json_t *object)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)object, key, v)
-    {
+    json_object_foreach((json_t *)object, key, v) {
         char name[160];
         snprintf(name, sizeof name, "%s%.120s", prefix, key);
         json_t *one = typed_attribute(name, v);

@@ -209,11 +209,9 @@ static int check_call(const cay_run *r, const json_t *item, cay_err *err)
     json_t *old;
     if (!*id || strlen(id) > 256)
         return fail_behavior(err, "a tool call has no id");
-    json_array_foreach(
-        r->items, i, old) if (cay__item_waits(old) &&
-                              !strcmp(cay__item_id(old),
-                                      id)) return fail_behavior(err,
-                                                                "two tool calls have the same id");
+    json_array_foreach(r->items, i, old)
+        if (cay__item_waits(old) && !strcmp(cay__item_id(old), id))
+            return fail_behavior(err, "two tool calls have the same id");
     return 0;
 }
 
@@ -247,8 +245,9 @@ static bool is_refusal(const json_t *message)
 {
     size_t i;
     json_t *p;
-    json_array_foreach(json_object_get(message, "content"), i,
-                       p) if (!strcmp(cay__json_str(p, "type", ""), "refusal")) return true;
+    json_array_foreach(json_object_get(message, "content"), i, p)
+        if (!strcmp(cay__json_str(p, "type", ""), "refusal"))
+            return true;
     return false;
 }
 
@@ -295,8 +294,7 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
         cay_model_reply_clear(&reply);
         if (rc < 0 || !json_is_array(output))
             return fail_behavior(err, "it is no list of items");
-        json_array_foreach(output, i, item)
-        {
+        json_array_foreach(output, i, item) {
             CAY_TRY(take_item(r, item, calls, &message, err));
             theirs = theirs || cay__hosted_event(item);
         }

@@ -6,6 +6,7 @@
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
+ *   CAY_EACH(row, table)  a loop over an array
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
@@ -22,7 +23,10 @@
             return rc_;                                                                            \
     } while (0)
 
-#define CAY_LEN(a)    (sizeof(a) / sizeof *(a))
+#define CAY_LEN(a) (sizeof(a) / sizeof *(a))
+/* CAY_EACH(row, table) visits every element of an array; row points at it. */
+#define CAY_EACH(row, array)                                                                       \
+    for (__typeof__(&(array)[0]) row = (array); row < (array) + CAY_LEN(array); row++)
 #define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
 /* x, or the fallback when x is zero or NULL. x is evaluated once, the fallback only when needed. */

@@ -260,10 +260,7 @@ int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, co
     return at;
 }
 
-static void on_tick(int sig)
-{
-    (void)sig;
-}
+static void on_tick(int sig) {}
 
 void cay__fd_hurry(bool on)
 {

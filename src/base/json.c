@@ -68,8 +68,7 @@ static void print_value(cay__buf *b, const json_t *j)
     switch (json_typeof(j)) {
     case JSON_OBJECT:
         cay__buf_str(b, "{");
-        json_object_foreach((json_t *)j, key, v)
-        {
+        json_object_foreach((json_t *)j, key, v) {
             cay__buf_str(b, sep);
             cay__buf_json(b, key, strlen(key));
             cay__buf_str(b, ":");
@@ -80,8 +79,7 @@ static void print_value(cay__buf *b, const json_t *j)
         break;
     case JSON_ARRAY:
         cay__buf_str(b, "[");
-        json_array_foreach(j, i, v)
-        {
+        json_array_foreach(j, i, v) {
             cay__buf_str(b, sep);
             print_value(b, v);
             sep = ",";

@@ -84,8 +84,7 @@ size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size
     if (cay__json_object("it", arguments, &a, NULL) <
         0) /* free-form, or two arguments of one name: as it is */
         hidden = put_text(b, arguments, strlen(arguments), width, whole);
-    json_object_foreach(a, key, v)
-    {
+    json_object_foreach(a, key, v) {
         CAY_AUTOFREE char *text = NULL;
         if (!json_is_string(v))
             text = cay__json_text(v, STATE_MOST);

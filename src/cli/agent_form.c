@@ -35,9 +35,9 @@ static json_t *value_of(const json_t *field, const char *text)
             return json_real(n);
         return NULL;
     }
-    json_array_foreach(of, i,
-                       one) if (json_is_string(one) &&
-                                !strcmp(json_string_value(one), text)) return json_incref(one);
+    json_array_foreach(of, i, one)
+        if (json_is_string(one) && !strcmp(json_string_value(one), text))
+            return json_incref(one);
     if (of)
         return NULL;
     return json_string(text);
@@ -62,8 +62,7 @@ static void put_question(cay__buf *b, const char *key, const json_t *field, bool
     }
     cay__buf_str(b, " (");
     if (of) {
-        json_array_foreach(of, i, one)
-        {
+        json_array_foreach(of, i, one) {
             cay__buf_str(b, i ? "|" : "");
             put_safe(b, json_is_string(one) ? json_string_value(one) : "?");
         }
@@ -88,9 +87,9 @@ static bool is_needed(const json_t *schema, const char *key)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       one) if (json_is_string(one) &&
-                                !strcmp(json_string_value(one), key)) return true;
+    json_array_foreach(json_object_get(schema, "required"), i, one)
+        if (json_is_string(one) && !strcmp(json_string_value(one), key))
+            return true;
     return false;
 }
 
@@ -134,8 +133,7 @@ int agent_form(const char *server, const char *message, const char *schema,
     cay__buf_str(&head, "\n");
     if (head.full)
         return 0;
-    json_object_foreach(json_object_get(s, "properties"), key, field)
-    {
+    json_object_foreach(json_object_get(s, "properties"), key, field) {
         rc = ask_field(head.len ? head.data : "", key, field, is_needed(s, key), ask, arg, out);
         head.len = 0;
         if (rc <= 0)

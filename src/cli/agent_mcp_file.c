@@ -27,8 +27,7 @@ static int read_args(mcp_server *s, const json_t *v, cay_err *err)
         return fail_invalid(err, s->name, "args", "there is no command that they are for");
     if (!json_is_array(v) || json_array_size(v) > MCP_ARGS)
         return fail_invalid(err, s->name, "args", "a list of at most 64 texts");
-    json_array_foreach(v, i, word)
-    {
+    json_array_foreach(v, i, word) {
         if (!json_is_string(word))
             return fail_invalid(err, s->name, "args", "a list of texts");
         s->argv[n++] = json_string_value(word);
@@ -44,8 +43,7 @@ static int read_env(mcp_server *s, const json_t *v, cay_err *err)
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_ENV)
         return fail_invalid(err, s->name, "env", "an object of at most 32 texts");
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         const char *text = json_string_value(value),
                    *from = text && !strncmp(text, "env:", 4) ? text + 4 : NULL;
         if (!text)
@@ -65,8 +63,7 @@ static int read_headers(mcp_server *s, const json_t *v, cay_err *err)
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_HEADERS)
         return fail_invalid(err, s->name, "headers", "an object of at most 16 texts");
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         if (!json_is_string(value) ||
             asprintf(&s->headers[n], "%s: %s", key, json_string_value(value)) < 0)
             return fail_invalid(err, s->name, "headers", "an object of texts");
@@ -82,8 +79,7 @@ static int read_net(mcp_server *s, const json_t *v, cay_err *err)
     json_t *rule;
     if (!json_is_array(v) || json_array_size(v) >= CAY_LEN(rules))
         return fail_invalid(err, s->name, "net", "a list of at most 64 rules, as --net has");
-    json_array_foreach(v, i, rule)
-    {
+    json_array_foreach(v, i, rule) {
         if (!json_is_string(rule))
             return fail_invalid(err, s->name, "net", "a list of rules, as --net has");
         rules[n++] = json_string_value(rule);
@@ -104,8 +100,7 @@ static int read_mounts(mcp_server *s, const json_t *v, cay_err *err)
     if (!json_is_array(v) || json_array_size(v) > MCP_MOUNTS)
         return fail_invalid(err, s->name, "mounts",
                             "a list of at most 4 directories, as --mount has");
-    json_array_foreach(v, i, text)
-    {
+    json_array_foreach(v, i, text) {
         cli_mount *m = &s->mounts[i];
         if (!json_is_string(text))
             return fail_invalid(err, s->name, "mounts", "a list of directories, as --mount has");
@@ -164,16 +159,15 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
     }
     json_object_foreach((json_t *)o, key,
                         v) /* what is not understood may have been meant to hold it back */
-        for (size_t i = 0;; i++)
-    {
-        if (i == CAY_LEN(members))
-            return fail_invalid(
-                err, name, key,
-                "is not known; there are command, args, env, net, mounts, template, url, "
-                "headers and type");
-        if (!strcmp(members[i].key, key))
-            break;
-    }
+        for (size_t i = 0;; i++) {
+            if (i == CAY_LEN(members))
+                return fail_invalid(
+                    err, name, key,
+                    "is not known; there are command, args, env, net, mounts, template, url, "
+                    "headers and type");
+            if (!strcmp(members[i].key, key))
+                break;
+        }
     if (!s->argv[0] == !s->url)
         return fail_invalid(err, name, "it", "give a command or a url");
     if (s->url && (s->env[0].key || s->net || s->create.files.ngrants))
@@ -204,8 +198,7 @@ static int read_file(mcp_servers *s, const char *path, cay_err *err)
     if (!json_is_object(servers) || !json_object_size(servers))
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "--mcp %.200s: want {\"mcpServers\": {\"NAME\": {…}}}", path);
-    json_object_foreach((json_t *)servers, name, o)
-    {
+    json_object_foreach((json_t *)servers, name, o) {
         CAY_TRY(check_count(s, err));
         mcp_server *one = &s->v[s->n++];
         one->create.size = sizeof one->create;

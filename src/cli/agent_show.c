@@ -51,8 +51,7 @@ static void show_said(agent_show *s)
     CAY_AUTOJSON *item = CAY_STEAL(s->said);
     size_t i;
     json_t *part;
-    json_array_foreach(json_object_get(item, "content"), i, part)
-    {
+    json_array_foreach(json_object_get(item, "content"), i, part) {
         const char *text = cay__json_str(part, "text", "");
         if (*text)
             write_line(s, OUT_PLAIN, text);
@@ -114,7 +113,6 @@ static void show_waiting(agent_show *s, const char *id)
 void agent_show_start(void *arg, cay_run *run, const cay_tool_call *call)
 {
     agent_show *s = arg;
-    (void)run;
     if (!s->answered) /* a run that goes on: it was asked for when that was saved */
         call_line(s, call->tool, call->arguments);
     show_waiting(s, call->call_id);

@@ -152,10 +152,7 @@ static int find_command(const cay_create *spec, const char ***out, cay_err *err)
     return 0;
 }
 
-static void ignore_refusal(const cay_err *err)
-{
-    (void)err; /* it was asked for and answered before */
-}
+static void ignore_refusal(const cay_err *err) {}
 
 static void discard_sandbox(cay_sandbox *sb)
 {

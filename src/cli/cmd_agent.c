@@ -294,7 +294,6 @@ static int give_tools(const char *text, bool asks, cay_capability **out, cay_err
 /* The answer is out; what comes now takes a while. */
 static void on_memory_progress(void *arg, const cay_memory_progress *p)
 {
-    (void)arg;
     if (!cli.quiet && !cli.json && !strcmp(p->phase, "extract") && p->done == 0)
         out_note("cay: learning from this run");
 }

@@ -54,7 +54,6 @@ static int cancel_fd = -1; /* written by the first interrupt: nothing half-made 
 
 static void on_signal(int sig)
 {
-    (void)sig;
     eventfd_write(cancel_fd, 1);
 }
 

@@ -154,7 +154,6 @@ static const opt_def xattr_defs[] = {
 
 static int on_name(const char *name, void *arg)
 {
-    (void)arg;
     out_safe(name);
     out_str("\n");
     return 0;

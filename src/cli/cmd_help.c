@@ -88,7 +88,6 @@ const cli_verb cli_help = {
 
 static int print_version(cli_call *c, cay_err *err)
 {
-    (void)c, (void)err;
     out_str(cli.json ? "{\"version\":\"" CAY_VERSION "\"}\n" : "cay " CAY_VERSION "\n");
     return CLI_OK;
 }
@@ -120,7 +119,6 @@ static int complete_options(const char *name)
 
 static int on_info(const cay_info *i, void *arg)
 {
-    (void)arg;
     out_fmt("%s\t%s", i->id, cay_state_name(i->state));
     if (i->name && *i->name) {
         out_str(" ");
@@ -132,7 +130,6 @@ static int on_info(const cay_info *i, void *arg)
 
 static int on_proc(const cay_proc_info *p, void *arg)
 {
-    (void)arg;
     if (*p->id) {
         out_fmt("%s\t", p->id);
         out_safe(p->command);
@@ -149,7 +146,6 @@ static int on_proc(const cay_proc_info *p, void *arg)
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
-    (void)arg;
     out_fmt("%s\t%s\n", s->id, cay__text_or(s->label, s->sandbox));
     return 0;
 }
@@ -167,7 +163,6 @@ static int print_completion(cli_call *c, cay_err *err)
     const char *what = c->argv[0];
     const cay_filter all = { .size = sizeof all };
     char name[64];
-    (void)err;
     if (!strcmp(what, "verbs")) {
         for (const cli_verb *const *p = cli_verbs; *p; p++)
             if ((*p)->operands)

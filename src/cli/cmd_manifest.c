@@ -45,8 +45,7 @@ static void visit_references(const json_t *at, const char *where,
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)at, key, v)
-    {
+    json_object_foreach((json_t *)at, key, v) {
         char here[512];
         snprintf(here, sizeof here, "%s%s%s", where, *where ? "." : "", key);
         if (!strcmp(cay__json_str(v, "type", ""), "ref"))
@@ -75,7 +74,6 @@ static void say_line(const char *what, const char *text)
 static void reference_text(const char *where, const char *source, void *arg)
 {
     char line[1200];
-    (void)arg;
     snprintf(line, sizeof line, "%s from %s", where, source);
     say_line("reads secret  ", line);
 }
@@ -87,8 +85,7 @@ static void print_beside(const json_t *o)
     json_t *v;
     const char *key;
     char line[9000];
-    json_array_foreach(json_object_get(o, "extra_path_grants"), i, v)
-    {
+    json_array_foreach(json_object_get(o, "extra_path_grants"), i, v) {
         const char *host = cay__json_str(v, "host_path", NULL);
         snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""),
                  host ? ", the host's " : "", CAY_OR(host, ""));
@@ -224,7 +221,6 @@ const cli_verb cli_manifest_check = {
 static int print_schema(cli_call *c, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay_manifest_schema();
-    (void)c, (void)err;
     out_str(text);
     out_str("\n");
     return CLI_OK;

@@ -45,7 +45,6 @@ static void write_place(cay__buf *b, const cay_endpoint *e)
 static int on_text(const cay_endpoint *e, void *arg)
 {
     CAY_AUTOBUF b = CAY__BUF(200);
-    (void)arg;
     write_place(&b, e);
     out_fmt("%sport %-5u%s ", out_on(1, OUT_DIM), e->port, out_off(1));
     out_safe(b.data);

@@ -53,7 +53,6 @@ static int run_in_sandbox(const char *id, const proc_opts *o, const cay_spawn *s
 
 static int print_output(cay_stream which, const void *data, size_t len, void *arg)
 {
-    (void)arg;
     out_data(which == CAY_STDERR ? 2 : 1, data, len);
     return out_broken();
 }

@@ -282,7 +282,6 @@ static void run_steps(tour *t)
 static int run_tour(cli_call *c, cay_err *err)
 {
     tour t = { .client = c->client };
-    (void)err;
     out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you "
             "can type.\n\n",
             out_on(1, OUT_BOLD), out_off(1));

@@ -129,7 +129,6 @@ static void look_at_keys(cay_client *client, doctor_rows *d)
 
 static int count_task(const cay_job *t, void *arg)
 {
-    (void)t;
     ++*(size_t *)arg;
     return 0;
 }

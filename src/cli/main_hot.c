@@ -81,14 +81,12 @@ static void step_aside_for(const cay_err *err)
 
 static int find_command(const cay_create *spec, const char ***out, cay_err *err)
 {
-    (void)spec, (void)out, (void)err;
     step_aside();
     return CAY_ENOTSUP;
 }
 
 static int check_name(const char *name, cay_err *err)
 {
-    (void)err;
     if (name)
         step_aside();
     return 0;

@@ -67,8 +67,7 @@ static void write_members(out_json *j, json_t *o)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(o, key, v)
-    {
+    json_object_foreach(o, key, v) {
         js_key(j, key);
         write_value(j, v);
     }
@@ -97,7 +96,8 @@ static void write_value(out_json *j, json_t *v)
         return;
     case JSON_ARRAY:
         js_open(j, '[');
-        json_array_foreach(v, i, item) write_value(j, item);
+        json_array_foreach(v, i, item)
+            write_value(j, item);
         js_close(j, ']');
         return;
     default: text = cay__json_text(v, SIZE_MAX); js_raw(j, text);
@@ -111,8 +111,7 @@ void show_members(out_json *j, const cay__shape *s, const void *obj)
     CAY_AUTOJSON *o = json_loads(CAY_OR(b.data, "{}"), JSON_ALLOW_NUL, NULL);
     const char *key;
     json_t *v;
-    json_object_foreach(o, key, v)
-    {
+    json_object_foreach(o, key, v) {
         js_key(j, key);
         if (!is_json_field(s, key)) {
             write_value(j, v);

@@ -191,7 +191,6 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 {
     const trip *t = arg;
     uint8_t addr[16] = { [10] = 0xff, [11] = 0xff };
-    (void)purpose;
     if (a->family == AF_INET)
         memcpy(addr + 12, &((const struct sockaddr_in *)&a->addr)->sin_addr, 4);
     else if (a->family == AF_INET6)

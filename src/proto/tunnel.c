@@ -162,7 +162,6 @@ static void settle_channel(cay__tunnel *t, chan *c)
     }
     if (!c->rd && !c->wr && c->kind != K_FILE)
         close_channel(c);
-    (void)t;
 }
 
 static void hang_up(cay__tunnel *t, chan *c)

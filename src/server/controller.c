@@ -71,13 +71,11 @@ static int run_remove_job(cay_client *client, const cay_call *call, const cay_jo
 
 static int run_settle_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
-    (void)t;
     return cay_client_settle(client, call, err);
 }
 
 static int run_gc_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
-    (void)t;
     CAY_TRY(cay_client_gc(client, call, NULL, err));
     return cay_build_gc(client, call, NULL, err);
 }

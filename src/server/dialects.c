@@ -31,7 +31,6 @@ static void close_builders(cay__server *s)
 
 static int open_watchers(cay__server *s, cay_err *err)
 {
-    (void)err;
     s->watchers = e2b_watchers_new();
     return 0;
 }
@@ -81,7 +80,6 @@ const cay__part cay__parts[] = {
 static int on_health(cay__req *r, cay_err *err)
 {
     static const char text[] = "{\"status\":\"ok\"}\n";
-    (void)err;
     return cay__reply(r, 200, "application/json", text, sizeof text - 1);
 }
 

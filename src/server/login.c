@@ -138,7 +138,6 @@ static const char *cookie_text(cay__req *r)
 
 int cay__on_session_get(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_json(r, 200, describe_session(r, cookie_text(r)));
 }
 
@@ -173,7 +172,6 @@ static int take_login(const cay_key *k, void *arg)
 
 static int no_body(const cay_answer *a, void *arg)
 {
-    (void)a, (void)arg;
     return 0;
 }
 

@@ -244,7 +244,6 @@ static int open_log(cay__server *s, cay_err *err)
 
 static int there_is(const cay_tenant *t, void *arg)
 {
-    (void)t, (void)arg;
     return 0;
 }
 
@@ -356,7 +355,6 @@ static void stop_server(cay__server *s, bool anew)
 
 static int one_is_enough(const cay_key *k, void *arg)
 {
-    (void)k;
     *(bool *)arg = true;
     return 1;
 }

@@ -33,7 +33,6 @@ static int put_sandboxes(cay__req *r, cay__buf *b, cay_err *err)
 static const char *const job_states[] = { "waiting", "running", "dead" };
 static int on_task(const cay_job *t, void *arg)
 {
-    (void)t;
     ++*(uint64_t *)arg;
     return 0;
 }

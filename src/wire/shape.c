@@ -200,8 +200,7 @@ static int get_pairs(reader *r, const spot *up, const json_t *j, const cay_pair 
     if (!json_is_object(j) || json_object_size(j) > STRS_MAX)
         return fail_value(r, up, "an object of texts, at most %d", STRS_MAX);
     cay_pair *v = cay__arena_take(r->mem, (json_object_size(j) + 1) * sizeof *v);
-    json_object_foreach((json_t *)j, key, value)
-    {
+    json_object_foreach((json_t *)j, key, value) {
         spot at = { up, key, 0 };
         v[n].key = cay__arena_str(r->mem, key);
         CAY_TRY(get_str(r, &at, &(cay__field){ 0 }, value, &v[n++].value));
@@ -440,8 +439,7 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
         return read_answer(r, obj, s, out);
     if (!json_is_object(obj))
         return fail_value(r, CAY_OR(up, &(spot){ .name = "body" }), "an object");
-    json_object_foreach((json_t *)obj, key, value)
-    {
+    json_object_foreach((json_t *)obj, key, value) {
         spot at = { up, key, 0 };
         CAY_TRY(read_member(r, &at, s, value, out));
     }

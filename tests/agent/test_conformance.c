@@ -167,10 +167,9 @@ static const json_t *span_of(const json_t *trace, const char *name, size_t nth)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(
-        json_object_get(trace, "spans"), i,
-        s) if (!strcmp(cay__json_str(json_object_get(s, "span_data"), "name", ""), name) &&
-               !nth--) return s;
+    json_array_foreach(json_object_get(trace, "spans"), i, s)
+        if (!strcmp(cay__json_str(json_object_get(s, "span_data"), "name", ""), name) && !nth--)
+            return s;
     fail_msg("there is no span %s", name);
     return NULL;
 }
@@ -179,10 +178,9 @@ static const char *span_name(const json_t *trace, const char *id)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(json_object_get(trace, "spans"), i,
-                       s) if (!strcmp(cay__json_str(s, "id", ""),
-                                      id)) return cay__json_str(json_object_get(s, "span_data"),
-                                                                "name", "");
+    json_array_foreach(json_object_get(trace, "spans"), i, s)
+        if (!strcmp(cay__json_str(s, "id", ""), id))
+            return cay__json_str(json_object_get(s, "span_data"), "name", "");
     return "";
 }
 
@@ -449,8 +447,7 @@ static int kept_list(void *self, int (*fn)(const char *name, void *arg), void *a
     (void)err;
     CAY_TRY(fn("memories/../../escape", arg)); /* not taken */
     CAY_TRY(fn("elsewhere/x", arg));
-    json_object_foreach(((kept *)self)->files, name, v)
-    {
+    json_object_foreach(((kept *)self)->files, name, v) {
         CAY_TRY(fn(name, arg));
     }
     return 0;

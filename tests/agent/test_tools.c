@@ -96,8 +96,7 @@ static void definitions_have_name_description_and_schema(void **state)
         assert_true(json_array_size(list) >= CAY_LEN(wanted));
         size_t i, found = 0;
         json_t *t;
-        json_array_foreach(list, i, t)
-        {
+        json_array_foreach(list, i, t) {
             const json_t *def = form == CAY_TOOLS_CHAT ? json_object_get(t, "function") : t;
             const json_t *schema =
                 json_object_get(def, form == CAY_TOOLS_MCP ? "inputSchema" : "parameters");

@@ -81,8 +81,7 @@ static const json_t *find(const json_t *spans, const char *type, const char *nam
 {
     size_t i;
     json_t *s;
-    json_array_foreach(spans, i, s)
-    {
+    json_array_foreach(spans, i, s) {
         const json_t *d = json_object_get(s, "span_data");
         if (!strcmp(cay__json_str(d, "type", ""), type) &&
             !strcmp(cay__json_str(d, "name", ""), name))

@@ -60,8 +60,7 @@ static bool has(const json_t *list, const char *word)
 {
     json_t *v;
     size_t i;
-    json_array_foreach((json_t *)list, i, v)
-    {
+    json_array_foreach((json_t *)list, i, v) {
         if (json_string_value(v) && !strcmp(json_string_value(v), word))
             return true;
     }

@@ -799,8 +799,7 @@ static void the_schema_has_every_field(void **state)
     json_t *v, *k;
     size_t i, tops = 0, kinds = 0;
     assert_non_null(s);
-    json_object_foreach(json_object_get(s, "properties"), key, v)
-    {
+    json_object_foreach(json_object_get(s, "properties"), key, v) {
         char m[100];
         tops++;
         assert_non_null(json_object_get(v, "description"));
@@ -809,8 +808,7 @@ static void the_schema_has_every_field(void **state)
     }
     assert_int_equal(tops, 15);
     json_array_foreach(
-        json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k)
-    {
+        json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k) {
         const char *type = json_string_value(
             json_object_get(json_object_get(json_object_get(k, "properties"), "type"), "const"));
         kinds++;
@@ -819,8 +817,7 @@ static void the_schema_has_every_field(void **state)
         assert_non_null(json_object_get(json_object_get(k, "properties"), "permissions"));
         /* Every field that it names is known: an unknown one would be told before what is missing.
          */
-        json_object_foreach(json_object_get(k, "properties"), key, v)
-        {
+        json_object_foreach(json_object_get(k, "properties"), key, v) {
             char m[200];
             cay_manifest *got = NULL;
             snprintf(m, sizeof m, "{\"entries\":{\"x\":{\"type\":\"%s\",\"%s\":null}}}", type,

@@ -129,9 +129,10 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
     size_t i, k;
     json_t *item, *part;
     CAY_AUTOBUF all = CAY__BUF(1 << 20);
-    json_array_foreach(items, i, item) if (is_type(item, "message"))
-        json_array_foreach(json_object_get(item, "content"), k, part)
-            cay__buf_str(&all, cay__json_str(part, "text", ""));
+    json_array_foreach(items, i, item)
+        if (is_type(item, "message"))
+            json_array_foreach(json_object_get(item, "content"), k, part)
+                cay__buf_str(&all, cay__json_str(part, "text", ""));
     if (!all.len)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
                             "the model gave no summary of the history");
@@ -197,7 +198,6 @@ static int add_sampling(void *arg, char **extra, cay_err *err)
 {
     const bound *b = arg;
     char text[128];
-    (void)err;
     if (b->local)
         return 0;
     snprintf(text, sizeof text,
@@ -216,7 +216,6 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     unsigned percent = 90;
     if (c->o.percent)
         percent = CAY_MIN(c->o.percent, 100u);
-    (void)err;
     *b = (bound){ .c = c,
                   .run = scope->run,
                   .model = scope->model,

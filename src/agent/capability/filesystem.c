@@ -256,7 +256,6 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
-    (void)err;
     b->fs = self;
     b->sb = cay_sandbox_ref(scope->sandbox);
     CAY_AUTOBUF root = CAY__BUF(8192);
@@ -305,7 +304,6 @@ static void stop_capability(void *arg)
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools + !!*b->fs->below;
     *n = CAY_LEN(b->tools) - !!*b->fs->below;
     return 0;
@@ -315,7 +313,6 @@ static int write_instructions(void *arg, char **text, cay_err *err)
 {
     const bound *b = arg;
     cay__buf all = CAY__BUF(8192);
-    (void)err;
     cay__buf_fmt(&all, "%s%s", about, *b->fs->below ? "" : about_images);
     *text = all.data;
     return 0;

@@ -45,7 +45,6 @@ static int write_instructions(void *arg, char **out, cay_err *err)
     cay__buf t = CAY__BUF(2 << 20);
     uint64_t before;
     size_t len = 0;
-    (void)err;
     if (!b->m->o.read || read_summary(b, &text, &len) < 0 || !len)
         return 0;
     cay__truncate(text, len, CAY__MEMORY_SUMMARY_TOKENS, &cut, &before);

@@ -194,8 +194,9 @@ static bool was_selected(const json_t *selection, const char *id)
 {
     size_t i;
     json_t *v;
-    json_array_foreach(json_object_get(selection, "selected"), i,
-                       v) if (!strcmp(cay__json_str(v, "rollout_id", ""), id)) return true;
+    json_array_foreach(json_object_get(selection, "selected"), i, v)
+        if (!strcmp(cay__json_str(v, "rollout_id", ""), id))
+            return true;
     return false;
 }
 
@@ -207,8 +208,7 @@ static void list_changes(const json_t *old, const raws *l, size_t picked, cay__b
         cay__buf *b = &out[was_selected(old, l->v[k].name) ? 1 : 0];
         cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, ", "), l->v[k].name);
     }
-    json_array_foreach(json_object_get(old, "selected"), i, v)
-    {
+    json_array_foreach(json_object_get(old, "selected"), i, v) {
         const char *id = cay__json_str(v, "rollout_id", "");
         bool there = false;
         for (size_t k = 0; k < picked; k++)

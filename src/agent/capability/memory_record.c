@@ -60,8 +60,7 @@ static json_t *kept_items(const char *text)
     CAY_AUTOJSON *all = json_loads(CAY_OR(text, "[]"), 0, NULL);
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach(all, i, item)
-    {
+    json_array_foreach(all, i, item) {
         const char *type = cay__json_str(item, "type", "message"),
                    *role = cay__json_str(item, "role", "");
         if (strcmp(type, "reasoning") && strcmp(type, "compaction") &&

@@ -37,8 +37,7 @@ static int fetch_archive(remote *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories",
                             r->url);
     json_object_clear(r->files);
-    json_array_foreach(json_object_get(j, "files"), i, f)
-    {
+    json_array_foreach(json_object_get(j, "files"), i, f) {
         const char *path = cay__json_str(f, "path", NULL);
         json_t *data = json_object_get(f, "data");
         if (path && json_is_string(data))
@@ -53,8 +52,7 @@ static int list_files(void *self, int (*fn)(const char *name, void *arg), void *
     const char *name;
     json_t *v;
     CAY_TRY(fetch_archive(r, err));
-    json_object_foreach(r->files, name, v)
-    {
+    json_object_foreach(r->files, name, v) {
         CAY_TRY(fn(name, arg));
     }
     return 0;

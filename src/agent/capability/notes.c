@@ -145,7 +145,6 @@ static void stop_capability(void *arg)
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools;
     *n = CAY_LEN(b->tools);
     return 0;
@@ -153,8 +152,6 @@ static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err
 
 static int write_instructions(void *arg, char **text, cay_err *err)
 {
-    (void)arg;
-    (void)err;
     *text = cay__strdup("## Notes\n- There is no shell. list_files names the notes, read_file "
                         "shows lines of one, apply_patch changes them.");
     return 0;

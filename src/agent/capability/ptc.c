@@ -346,8 +346,9 @@ static bool install_package(bound *b, const cay_call *call, execution *x, const 
     cay_result res = { .size = sizeof res };
     size_t i;
     json_t *had;
-    json_array_foreach(x->installed, i,
-                       had) if (!strcmp(json_string_value(had), name)) return false;
+    json_array_foreach(x->installed, i, had)
+        if (!strcmp(json_string_value(had), name))
+            return false;
     if (cay_sandbox_run(b->sb, call, &spec, NULL, 0, 65536, &res, NULL) < 0)
         return false;
     bool ok = !res.exit.code;
@@ -451,7 +452,6 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
 {
     bound *b = cay__alloc(sizeof *b);
     cay__buf dir = CAY__BUF(4096);
-    (void)err;
     b->of = self;
     b->run = scope->run;
     b->sb = cay_sandbox_ref(scope->sandbox);
@@ -493,7 +493,6 @@ static void stop_capability(void *arg)
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools;
     *n = 1;
     return 0;
@@ -505,7 +504,6 @@ static int write_instructions(void *arg, char **text, cay_err *err)
     const cay__seat *s = b->run->seat;
     cay__buf all = CAY__BUF(65536);
     char fn[80];
-    (void)err;
     cay__buf_fmt(&all,
                  "## Code that calls tools\n"
                  "- execute_code runs a Python program in which your tools are functions: from "

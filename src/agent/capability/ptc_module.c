@@ -101,11 +101,11 @@ static bool write_literal_type(const json_t *values, cay__buf *b)
     json_t *v;
     if (!n || n > CHOICES)
         return false;
-    json_array_foreach(values, i, v) if (!json_is_string(v) && !json_is_integer(v) &&
-                                         !json_is_boolean(v) && !json_is_null(v)) return false;
-    cay__buf_str(b, "Literal[");
     json_array_foreach(values, i, v)
-    {
+        if (!json_is_string(v) && !json_is_integer(v) && !json_is_boolean(v) && !json_is_null(v))
+            return false;
+    cay__buf_str(b, "Literal[");
+    json_array_foreach(values, i, v) {
         cay__buf_str(b, CAY_TEXT_IF(i, ", "));
         if (json_is_string(v))
             cay__buf_json(b, json_string_value(v), json_string_length(v));
@@ -162,14 +162,12 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
     } else if (json_is_string(type)) {
         write_named_type(json_string_value(type), s, depth, b);
     } else if (json_array_size(type) && json_array_size(type) <= CHOICES) {
-        json_array_foreach(type, i, one)
-        {
+        json_array_foreach(type, i, one) {
             cay__buf_str(b, CAY_TEXT_IF(i, " | "));
             write_named_type(CAY_TEXT_IF(json_is_string(one), json_string_value(one)), s, depth, b);
         }
     } else if (json_array_size(choice) && json_array_size(choice) <= CHOICES) {
-        json_array_foreach(choice, i, one)
-        {
+        json_array_foreach(choice, i, one) {
             cay__buf_str(b, CAY_TEXT_IF(i, " | "));
             type_of(one, depth + 1, b);
         }
@@ -189,8 +187,9 @@ static bool is_required(const json_t *schema, const char *key)
 {
     size_t i;
     json_t *r;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       r) if (json_is_string(r) && !strcmp(json_string_value(r), key)) return true;
+    json_array_foreach(json_object_get(schema, "required"), i, r)
+        if (json_is_string(r) && !strcmp(json_string_value(r), key))
+            return true;
     return false;
 }
 
@@ -202,8 +201,7 @@ static bool collect_arguments(const json_t *schema, argument *v, size_t *n)
     json_t *s;
     *n = 0;
     for (int round = 0; round < 2; round++)
-        json_object_foreach(json_object_get(schema, "properties"), key, s)
-        {
+        json_object_foreach(json_object_get(schema, "properties"), key, s) {
             if (is_required(schema, key) != !round)
                 continue;
             if (*n == ARGUMENTS)

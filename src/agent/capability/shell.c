@@ -279,7 +279,6 @@ static bool typing_asks(void *arg, const cay_tool_call *call)
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
-    (void)err;
     b->shell = self;
     b->sessions.sb = cay_sandbox_ref(scope->sandbox);
     pthread_mutex_init(&b->sessions.lock, NULL);
@@ -326,7 +325,6 @@ static void stop_capability(void *arg)
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools;
     *n = CAY_LEN(b->tools);
     return 0;
@@ -334,8 +332,6 @@ static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err
 
 static int write_instructions(void *arg, char **text, cay_err *err)
 {
-    (void)arg;
-    (void)err;
     *text = cay__strdup(about_shell);
     return 0;
 }

@@ -142,8 +142,10 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
         json_object_set_new(m, "entries", entries);
     }
     if (s->lazy) {
-        json_object_foreach(entries, key, v) if (has_overlap(key, s->path)) return fail_skills(
-            err, "the manifest has an entry where skills are loaded to", key);
+        json_object_foreach(entries, key, v)
+            if (has_overlap(key, s->path))
+                return fail_skills(err, "the manifest has an entry where skills are loaded to",
+                                   key);
         return 0;
     }
     if (s->from && !json_object_get(entries, s->path)) {
@@ -264,7 +266,6 @@ static int write_instructions(void *arg, char **out, cay_err *err)
 {
     const bound *b = arg;
     cay__buf t = CAY__BUF(1 << 20);
-    (void)err;
     if (!b->n)
         return 0;
     cay__buf_str(
@@ -379,7 +380,6 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools;
     *n = b->host >= 0;
     return 0;

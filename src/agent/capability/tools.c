@@ -98,7 +98,6 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
 static int finish_capability(void *arg, const cay_rollout *rollout, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     b->ts->keep = !strcmp(rollout->state, "interrupted");
     return 0;
 }
@@ -106,7 +105,6 @@ static int finish_capability(void *arg, const cay_rollout *rollout, cay_err *err
 static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
 {
     bound *b = arg;
-    (void)err;
     *out = b->tools;
     *n = b->n;
     return 0;
@@ -131,8 +129,6 @@ static const cay_capability_ops ops = { .size = sizeof ops,
 
 static int instruct_browser(void *arg, char **text, cay_err *err)
 {
-    (void)arg;
-    (void)err;
     *text = cay__strdup(
         "## Browser\n- browser_open opens a page, also of a server in the sandbox "
         "(http://127.0.0.1:PORT); browser_click and browser_type work on it, browser_read and\n"

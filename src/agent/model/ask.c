@@ -27,7 +27,6 @@ static int on_sse(const char *name, const char *data, size_t len, void *arg, cay
 static int on_head(int status, const char *type, void *arg, cay_err *err)
 {
     attempt *a = arg;
-    (void)err;
     a->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
     if (status / 100 == 2)
         a->body.max = ANSWER_MAX;
@@ -270,8 +269,7 @@ int cay__body_merge(cay__body *b, const char *what, const char *object, json_t *
     if (!object)
         return 0;
     CAY_TRY(cay__json_object(what, object, keep, err));
-    json_object_foreach(*keep, key, v)
-    {
+    json_object_foreach(*keep, key, v) {
         CAY_AUTOFREE char *text = cay__json_text(v, ERROR_MAX);
         cay__body_raw(b, key, CAY_OR(text, "null"));
     }

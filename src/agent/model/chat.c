@@ -202,8 +202,7 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     if (!json_is_string(thought))
         thought = json_object_get(m, "reasoning");
     CAY_TRY(take_text(a, text, err));
-    json_array_foreach(text, i, tc)
-    {
+    json_array_foreach(text, i, tc) {
         CAY_TRY(take_text(a, json_object_get(tc, "text"), err));
     }
     if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
@@ -211,8 +210,7 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     if (json_is_string(thought) && json_string_length(thought))
         CAY_TRY(emit_event(a, "response.reasoning_summary_text.delta",
                            json_pack("{s:O}", "delta", thought), err));
-    json_array_foreach(json_object_get(m, "tool_calls"), i, tc)
-    {
+    json_array_foreach(json_object_get(m, "tool_calls"), i, tc) {
         CAY_TRY(take_call(a, tc, i, err));
     }
     return 0;
@@ -242,8 +240,6 @@ static int parse_document(answer *a, const json_t *doc, const char *member, cay_
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     answer *a = arg;
-    (void)name;
-    (void)len;
     if (!strcmp(data, "[DONE]")) {
         a->done = true;
         return 0;

@@ -32,8 +32,7 @@ static json_t *convert_content(const json_t *c)
     bool text = true;
     size_t i;
     json_t *p;
-    json_array_foreach(c, i, p)
-    {
+    json_array_foreach(c, i, p) {
         json_t *one = convert_part(p);
         text = text && (!one || !strcmp(cay__json_str(one, "type", ""), "text"));
         if (one)
@@ -42,8 +41,7 @@ static json_t *convert_content(const json_t *c)
     if (!text)
         return parts;
     CAY_AUTOBUF b = CAY__BUF(64u << 20);
-    json_array_foreach(parts, i, p)
-    {
+    json_array_foreach(parts, i, p) {
         const json_t *t = json_object_get(p, "text");
         cay__buf_add(&b, json_string_value(t), json_string_length(t));
     }
@@ -108,8 +106,7 @@ static void add_output(chat *c, const json_t *item)
     json_t *p;
     if (json_is_string(out))
         cay__buf_add(&b, json_string_value(out), json_string_length(out));
-    json_array_foreach(out, i, p)
-    {
+    json_array_foreach(out, i, p) {
         json_t *one = convert_part(p);
         const json_t *t = json_object_get(one, "text");
         if (json_is_string(t))
@@ -131,8 +128,7 @@ json_t *cay__chat_messages(const json_t *items, const char *instructions)
     if (instructions && *instructions)
         json_array_append_new(c.messages,
                               json_pack("{s:s, s:s}", "role", "system", "content", instructions));
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach(items, i, item) {
         const char *type = cay__json_str(item, "type", "message");
         if (!strcmp(type, "message"))
             add_message(&c, item);
@@ -153,8 +149,7 @@ json_t *cay__chat_tools(const json_t *tools)
 {
     json_t *list = json_array(), *t;
     size_t i;
-    json_array_foreach(tools, i, t)
-    {
+    json_array_foreach(tools, i, t) {
         json_t *f = json_object();
         static const char *const keys[] = { "name", "description", "parameters", "strict" };
         for (size_t k = 0; k < CAY_LEN(keys); k++)

@@ -95,8 +95,7 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
     char *save = NULL;
     json_t *v;
     cay__headers_begin(e);
-    json_object_foreach((json_t *)own, name, v)
-    {
+    json_object_foreach((json_t *)own, name, v) {
         if (!json_is_string(v))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                 "header %.60s of the configuration is no text", name);

@@ -15,8 +15,7 @@ static json_t *names_of(const json_t *doc)
         data = json_object_get(doc, "data");
     json_t *names = json_array(), *m;
     size_t i;
-    json_array_foreach(data, i, m)
-    {
+    json_array_foreach(data, i, m) {
         const char *id = cay__json_str(m, "id", NULL);
         if (id && *id && json_array_size(names) < NAMES_MAX)
             json_array_append_new(names, json_string(id));

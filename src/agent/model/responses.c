@@ -58,8 +58,7 @@ static json_t *named_choice(const char *choice, const char *tools)
     CAY_AUTOJSON *list = json_loads(tools, 0, NULL);
     size_t i;
     json_t *t;
-    json_array_foreach(list, i, t)
-    {
+    json_array_foreach(list, i, t) {
         const char *type = cay__json_str(t, "type", "");
         if (!strcmp(cay__json_str(t, "name", ""), choice))
             return json_pack("{s:s, s:s}", "type", type, "name", choice);
@@ -101,8 +100,8 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
     size_t i;
     json_t *v;
     bool there = false;
-    json_array_foreach(all, i, v) there =
-        there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
+    json_array_foreach(all, i, v)
+        there = there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
     if (sealed && !there)
         json_array_append_new(all, json_string(SEALED));
     CAY_AUTOFREE char *text = NULL;
@@ -176,8 +175,6 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     answer *a = arg;
-    (void)name;
-    (void)len;
     if (!strcmp(data, "[DONE]"))
         return 0;
     CAY_AUTOJSON *j = NULL;
@@ -212,7 +209,6 @@ static bool is_done(void *arg)
 static int on_json(json_t *doc, void *arg, cay_err *err)
 {
     answer *a = arg;
-    (void)err;
     a->end = json_incref(doc);
     return 0;
 }

@@ -35,8 +35,7 @@ static int expect_texts(const scripted *s, const json_t *list, const char *in, b
 {
     size_t i;
     json_t *v;
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         const char *text = "";
         if (json_is_string(v))
             text = json_string_value(v);
@@ -50,10 +49,10 @@ static bool has_tool(const json_t *tools, const char *name)
 {
     size_t i;
     json_t *t;
-    json_array_foreach(tools, i,
-                       t) if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")),
-                                      name)) /* one that the endpoint runs has a type alone */
-        return true;
+    json_array_foreach(tools, i, t)
+        if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")),
+                    name)) /* one that the endpoint runs has a type alone */
+            return true;
     return false;
 }
 
@@ -92,19 +91,12 @@ static int check_expectations(const scripted *s, const json_t *expect, const cay
                          "the last item has", err));
     CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), CAY_OR(q->extra, ""), true,
                          "the request lacks", err));
-    json_array_foreach(
-        json_object_get(expect, "tools"), i,
-        v) if (!has_tool(tools, CAY_TEXT_IF(json_is_string(v),
-                                            json_string_value(
-                                                v)))) return fail_mismatch(s, err,
-                                                                           "no tool is named",
-                                                                           json_string_value(v));
-    json_array_foreach(
-        json_object_get(expect, "tools_not"), i,
-        v) if (has_tool(tools, CAY_TEXT_IF(json_is_string(v),
-                                           json_string_value(
-                                               v)))) return fail_mismatch(s, err, "there is a tool",
-                                                                          json_string_value(v));
+    json_array_foreach(json_object_get(expect, "tools"), i, v)
+        if (!has_tool(tools, CAY_TEXT_IF(json_is_string(v), json_string_value(v))))
+            return fail_mismatch(s, err, "no tool is named", json_string_value(v));
+    json_array_foreach(json_object_get(expect, "tools_not"), i, v)
+        if (has_tool(tools, CAY_TEXT_IF(json_is_string(v), json_string_value(v))))
+            return fail_mismatch(s, err, "there is a tool", json_string_value(v));
     return 0;
 }
 
@@ -212,12 +204,10 @@ static int compose_reply(const scripted *s, const json_t *turn, const cay_model_
                                                "role", "assistant", "status", "completed",
                                                "content", "type", "output_text", "text", text));
     }
-    json_array_foreach(calls, i, v)
-    {
+    json_array_foreach(calls, i, v) {
         json_array_append_new(items, call_item(s, v, i, q->input));
     }
-    json_array_foreach(json_object_get(turn, "output"), i, v)
-    {
+    json_array_foreach(json_object_get(turn, "output"), i, v) {
         json_array_append(items, v);
     }
     return 0;
@@ -229,7 +219,6 @@ static int ask_model(void *self, const cay_call *call, const cay_model_request *
     scripted *s = self;
     CAY_AUTOJSON *items = json_array(), *input = NULL;
     const json_t *turn = json_array_get(s->turns, s->at), *fault = json_object_get(turn, "error");
-    (void)call;
     if (!turn)
         return cay_fail_why(err, CAY_EINVAL, "script_mismatch",
                             "the script has %zu turns and was asked for one more", s->at);

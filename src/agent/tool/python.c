@@ -218,8 +218,7 @@ int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *a
     size_t n = 8, i;
     json_t *p;
     cay_result res;
-    json_array_foreach(json_object_get(args, "packages"), i, p)
-    {
+    json_array_foreach(json_object_get(args, "packages"), i, p) {
         if (json_string_value(p)[0] == '-' || strlen(json_string_value(p)) != json_string_length(p))
             return cay_fail(err, CAY_EINVAL, "\"%.60s\" is no package", json_string_value(p));
         argv[n++] = json_string_value(p);

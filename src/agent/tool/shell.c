@@ -20,7 +20,6 @@ int cay__tool_shell(cay_toolset *ts, const cay_call *call, cay_err *err)
 
 static int on_output_data(cay_stream which, const void *data, size_t len, void *arg)
 {
-    (void)which;
     cay__printed_add(arg, data, len);
     return 0;
 }

@@ -99,8 +99,7 @@ static int read_request(const json_t *args, request *q, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\": want http://… or https://…", q->url);
     if (json_object_size(json_object_get(args, "headers")) > HEADERS_MAX)
         return cay_fail(err, CAY_ETOOBIG, "more than %d headers", HEADERS_MAX);
-    json_object_foreach(json_object_get(args, "headers"), name, value)
-    {
+    json_object_foreach(json_object_get(args, "headers"), name, value) {
         CAY_TRY(check_header(name, value, err));
         cay__buf *b = &q->heads[q->nheads++];
         *b = (cay__buf)CAY__BUF(65536);
@@ -243,7 +242,6 @@ int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t
                              cay_tool_output *out, cay_err *err)
 {
     cay_info *info = NULL;
-    (void)args;
     CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));
     cay__tool_say(out,
                   "sandbox: %s\nprovider: %s\nworkspace: %s\nworking directory: %s\nuser: %s\n",

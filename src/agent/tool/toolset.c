@@ -211,8 +211,8 @@ cay_pair *cay__tool_env(const cay_toolset *ts, const cay_pair *more)
     for (const cay_pair *p = more; p && p->key; p++)
         n++;
     cay_pair *list = cay__alloc(n * sizeof *list);
-    json_object_foreach(ts->env, name, value) list[k++] =
-        (cay_pair){ name, json_string_value(value) };
+    json_object_foreach(ts->env, name, value)
+        list[k++] = (cay_pair){ name, json_string_value(value) };
     for (const cay_pair *p = more; p && p->key; p++)
         list[k++] = *p;
     return list;

@@ -131,7 +131,6 @@ cay_verdict chat_sample(void *arg, const char *server, const char *request, char
 static char *ask_line(void *arg, const char *question)
 {
     const char *last = strrchr(question, '\n');
-    (void)arg;
     if (last)
         cay__fd_write_all(1, question, (size_t)(last + 1 - question));
     return chat_question(last ? last + 1 : question);

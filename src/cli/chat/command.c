@@ -19,7 +19,6 @@ static void report_error(chat *c, const cay_err *err)
 static void clear_conversation(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    (void)argc, (void)argv;
     if (cay_conversation_clear(c->talk, &err) < 0) {
         report_error(c, &err);
         return;
@@ -32,7 +31,6 @@ static void clear_conversation(chat *c, int argc, char **argv)
 static void show_tokens(chat *c, int argc, char **argv)
 {
     const cay_tokens *t = &c->s.tokens, *l = &c->turn_tokens;
-    (void)argc, (void)argv;
     chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s",
               (unsigned long long)t->input, (unsigned long long)t->cached,
               (unsigned long long)t->output, (unsigned long long)t->requests,
@@ -54,7 +52,9 @@ static bool has_model(const json_t *own, const char *name)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(own, i, m) if (!strcmp(model_name(m), name)) return true;
+    json_array_foreach(own, i, m)
+        if (!strcmp(model_name(m), name))
+            return true;
     return false;
 }
 
@@ -65,11 +65,11 @@ static void list_models(chat *c, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     size_t i;
     json_t *m;
-    (void)argc, (void)argv;
     chat_text(c, OUT_BOLD, "* %s", c->s.model);
     const json_t *own = json_object_get(c->conf, "models");
-    json_array_foreach(own, i, m) if (strcmp(model_name(m), c->s.model))
-        chat_text(c, OUT_PLAIN, "  %s", model_name(m));
+    json_array_foreach(own, i, m)
+        if (strcmp(model_name(m), c->s.model))
+            chat_text(c, OUT_PLAIN, "  %s", model_name(m));
     if (!strncmp(c->s.model, "scripted:", 9)) {
         chat_text(c, OUT_DIM, "/model use NAME changes it");
         return;
@@ -80,10 +80,10 @@ static void list_models(chat *c, int argc, char **argv)
     if (rc == 0)
         theirs = json_loads(text, 0, NULL);
     chat_quiet_lines(c);
-    json_array_foreach(theirs, i, m) if (i < MODELS_SHOWN &&
-                                         !has_model(own, json_string_value(m)) &&
-                                         strcmp(json_string_value(m), c->s.model))
-        chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
+    json_array_foreach(theirs, i, m)
+        if (i < MODELS_SHOWN && !has_model(own, json_string_value(m)) &&
+            strcmp(json_string_value(m), c->s.model))
+            chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
     if (json_array_size(theirs) > MODELS_SHOWN)
         chat_text(c, OUT_DIM, "  … %zu more", json_array_size(theirs) - MODELS_SHOWN);
     if (rc < 0)
@@ -151,13 +151,11 @@ static void set_mode(chat *c, int argc, char **argv)
 
 static void request_quit(chat *c, int argc, char **argv)
 {
-    (void)argc, (void)argv;
     c->quit = true;
 }
 
 static void show_output(chat *c, int argc, char **argv)
 {
-    (void)argc, (void)argv;
     chat_text(c, OUT_PLAIN, "%s", CAY_OR(c->output, "no tool was called yet"));
 }
 
@@ -369,7 +367,6 @@ static const struct {
 
 static void show_help(chat *c, int argc, char **argv)
 {
-    (void)argc, (void)argv;
     for (size_t i = 0; i < CAY_LEN(commands); i++) {
         char word[128];
         snprintf(word, sizeof word, "/%s %s", commands[i].name, commands[i].operands);

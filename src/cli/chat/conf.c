@@ -41,8 +41,7 @@ static int check_conf(const char *path, const json_t *conf, cay_err *err)
     if ((own && !json_is_object(own)) || (models && !json_is_array(models)))
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "%.200s: \"chat\" is an object and \"models\" a list", path);
-    json_object_foreach((json_t *)own, key, v)
-    {
+    json_object_foreach((json_t *)own, key, v) {
         const known *k = NULL;
         for (size_t i = 0; i < CAY_LEN(keys); i++) {
             if (!strcmp(keys[i].key, key))

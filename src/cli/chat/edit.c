@@ -33,7 +33,6 @@ static edit *edit_of(EditLine *el)
 
 static unsigned char on_newline(EditLine *el, int c)
 {
-    (void)c;
     if (el_insertstr(el, "\n") < 0)
         return CC_ERROR;
     return CC_REFRESH;
@@ -50,7 +49,6 @@ static unsigned char on_interrupt(EditLine *el, int c)
 {
     edit *e = edit_of(el);
     const LineInfo *li = el_line(el);
-    (void)c;
     e->interrupted = li->lastchar == li->buffer && !e->above.len;
     clear_line(el);
     cay__buf_clear(&e->above);
@@ -63,7 +61,6 @@ static unsigned char on_interrupt(EditLine *el, int c)
 static unsigned char on_toggle(EditLine *el, int c)
 {
     edit *e = edit_of(el);
-    (void)c;
     if (e->spec.toggle)
         e->spec.toggle(e->spec.arg);
     return CC_REDISPLAY;
@@ -120,7 +117,6 @@ static char *through_editor(const char *text, size_t n)
 static unsigned char on_editor(EditLine *el, int c)
 {
     const LineInfo *li = el_line(el);
-    (void)c;
     el_set(el, EL_PREP_TERM, 0);
     CAY_AUTOFREE char *text = through_editor(li->buffer, (size_t)(li->lastchar - li->buffer));
     el_set(el, EL_PREP_TERM, 1);
@@ -197,7 +193,6 @@ static unsigned char on_tab(EditLine *el, int c)
     size_t cur = (size_t)(li->cursor - li->buffer), at = cur;
     unsigned char rc = CC_REFRESH;
     offers o = { .n = 0 };
-    (void)c;
     while (at && !strchr(" \t\n", li->buffer[at - 1]))
         at--;
     CAY_AUTOFREE char *word = strndup(li->buffer + at, cur - at), *line = strndup(li->buffer, cur);
@@ -232,7 +227,6 @@ static volatile sig_atomic_t resized;
 
 static void on_resize(int sig)
 {
-    (void)sig;
     resized = 1;
 }
 
@@ -277,7 +271,6 @@ static unsigned char on_paste(EditLine *el, int c)
 {
     const size_t mark = sizeof PASTE_END - 1;
     CAY_AUTOBUF raw = CAY__BUF(LINE_MOST + mark), text = CAY__BUF(LINE_MOST);
-    (void)c;
     if (!take_paste(&raw))
         return CC_EOF;
     if (raw.full) {

@@ -12,8 +12,7 @@ static void print_rows(chat *c, const char *what, char *list, const char *key)
         all = json_loads(list, 0, NULL);
     size_t i;
     json_t *j;
-    json_array_foreach(all, i, j)
-    {
+    json_array_foreach(all, i, j) {
         const char *about = cay__json_str(j, "description", "");
         chat_text(c, OUT_PLAIN, "  %s %s%s%.200s", what, cay__json_str(j, key, ""),
                   *about ? ": " : "", about);
@@ -126,8 +125,7 @@ static void read_resource(chat *c, size_t only, const char *uri)
         list = json_loads(text, 0, NULL);
     size_t i;
     json_t *r;
-    json_array_foreach(list, i, r)
-    {
+    json_array_foreach(list, i, r) {
         const char *said = cay__json_str(r, "text", NULL);
         if (said)
             chat_text(c, OUT_PLAIN, "%s", said);

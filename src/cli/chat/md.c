@@ -468,7 +468,6 @@ static unsigned style_of(MD_SPANTYPE type)
 static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    (void)detail;
     set_style(l, l->style | style_of(type));
     return 0;
 }

@@ -27,9 +27,9 @@ static const json_t *known_model(const chat *c, const char *name)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(json_object_get(c->conf, "models"), i,
-                       m) if (json_is_object(m) && name &&
-                              !strcmp(cay__json_str(m, "name", ""), name)) return m;
+    json_array_foreach(json_object_get(c->conf, "models"), i, m)
+        if (json_is_object(m) && name && !strcmp(cay__json_str(m, "name", ""), name))
+            return m;
     return NULL;
 }
 

@@ -349,8 +349,7 @@ static void show_message(chat *c, const json_t *item)
     size_t i;
     json_t *part;
     if (!c->streamed)
-        json_array_foreach(json_object_get(item, "content"), i, part)
-        {
+        json_array_foreach(json_object_get(item, "content"), i, part) {
             const char *text = cay__json_str(part, "text", cay__json_str(part, "refusal", ""));
             write_answer(c, text, strlen(text));
         }

@@ -63,7 +63,6 @@ static void draw_spinner(void)
 
 static void *run_spinner(void *arg)
 {
-    (void)arg;
     pthread_mutex_lock(&spinner.lock);
     for (;;) {
         struct timespec until;

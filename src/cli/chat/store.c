@@ -362,8 +362,7 @@ static int insert_items(talk *t, const json_t *items, cay_err *err)
     json_t *item;
     int rc = store_prepare(t->db, "INSERT INTO items(session, turn, item) VALUES(?1, ?2, ?3)",
                            t->session, (int64_t)*t->turn, &s, err);
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach(items, i, item) {
         CAY_AUTOFREE char *text = cay__json_text(item, ITEMS_MOST);
         if (rc < 0)
             break;

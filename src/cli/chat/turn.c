@@ -93,7 +93,6 @@ static bool end_turn(void)
 static void on_model_start(void *arg, cay_run *run, const char *instructions, const char *input)
 {
     chat *c = arg;
-    (void)run, (void)instructions, (void)input;
     chat_calls_clear(c);
     chat_busy(c, "Thinking");
 }
@@ -101,7 +100,6 @@ static void on_model_start(void *arg, cay_run *run, const char *instructions, co
 static void on_model_end(void *arg, cay_run *run, const cay_model_reply *reply)
 {
     chat *c = arg;
-    (void)run;
     cay_tokens *sum[] = { &c->s.tokens, &c->turn_tokens };
     for (size_t i = 0; i < 2; i++) {
         sum[i]->requests += reply->usage.requests;
@@ -113,7 +111,6 @@ static void on_model_end(void *arg, cay_run *run, const cay_model_reply *reply)
 
 static void on_tool_start(void *arg, cay_run *run, const cay_tool_call *call)
 {
-    (void)run;
     chat_tool_start(arg, call);
 }
 
@@ -121,7 +118,6 @@ static void on_tool_end(void *arg, cay_run *run, const cay_tool_call *call, cons
 {
     chat *c = arg;
     cay_err err = CAY_ERR_INIT;
-    (void)run, (void)call, (void)output;
     if (keep_take(&c->keep, c->turn, &err) < 0 && !c->told_keep) {
         c->told_keep = true;
         chat_text(c, OUT_WARN, "this cannot be taken back by /undo: %s", err.msg);

@@ -156,7 +156,6 @@ static void on_try(cay__watch *w, uint32_t events)
     dial *d = t->d;
     int e = 0;
     socklen_t len = sizeof e;
-    (void)events;
     if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0)
         e = errno;
     if (e) {

@@ -190,7 +190,6 @@ static void on_conn(cay__watch *w, uint32_t events)
 {
     dns_conn *c = CAY__OWNER(w, dns_conn, w);
     uint8_t out[2 + DNS_SIZE];
-    (void)events;
     ssize_t n = recv(w->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;

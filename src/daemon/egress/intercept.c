@@ -105,7 +105,6 @@ static bool receive_message(egress *e, bool *gone)
 
 static void on_note(cay__watch *w, uint32_t events)
 {
-    (void)events;
     egress *e = CAY__OWNER(w, egress, intercept);
     bool gone;
     receive_message(e, &gone);

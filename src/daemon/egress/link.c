@@ -314,7 +314,6 @@ static void on_link(cay__watch *w, uint32_t events)
     static uint8_t in[CAY_MSG_MAX];
     link_ *k = CAY__OWNER(w, link_, w);
     int fds[CAY__FDS_MAX], n = CAY__FDS_MAX;
-    (void)events;
     ssize_t len = cay__fd_recv(w->fd, in, sizeof in, fds, &n, MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EMSGSIZE))
         return;
@@ -370,7 +369,6 @@ void on_listen(cay__watch *w, uint32_t events)
     egress *e = CAY__OWNER(w, egress, listen);
     struct ucred who;
     socklen_t len = sizeof who;
-    (void)events;
     int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return;

@@ -69,10 +69,7 @@ void later_stop(later *l)
     l->prev = NULL;
 }
 
-static void on_alarm(int sig)
-{
-    (void)sig;
-}
+static void on_alarm(int sig) {}
 
 /* A sandbox's init shares the open files of the listeners that were lent, and can make them block:
  * then the alarm ends the wait. */

@@ -117,7 +117,6 @@ void refuse(egress_flow *f, const char *reason, uint16_t status)
 void refuse_event(egress_flow *f, uint32_t events)
 {
     egress *e = f->box->e;
-    (void)events;
     ssize_t n = recv(f->in.fd, e->buffer, sizeof e->buffer, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;

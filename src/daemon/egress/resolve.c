@@ -162,7 +162,6 @@ static void on_udp(cay__watch *w, uint32_t events)
     resolve *r = CAY__OWNER(w, resolve, udp);
     uint8_t in[4096];
     dns_found f;
-    (void)events;
     ssize_t n = recv(w->fd, in, sizeof in, MSG_DONTWAIT);
     if (n < 0) {
         if (errno != EAGAIN) { /* nobody listens there */

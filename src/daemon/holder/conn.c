@@ -408,7 +408,6 @@ static void on_conn(cay__watch *w, uint32_t events)
     static _Alignas(16) char buf[CAY_MSG_MAX];
     holder_conn *c = CAY__OWNER(w, holder_conn, w);
     int fds[4], nfds = (int)CAY_LEN(fds);
-    (void)events;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;

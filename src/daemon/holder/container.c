@@ -53,7 +53,6 @@ static void on_run(cay__watch *w, uint32_t events)
 {
     run *r = CAY__OWNER(w, run, w);
     child_msg m;
-    (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
         return;
@@ -94,7 +93,6 @@ static int start_run(plan *p, const char *blob, size_t len, int *master, const c
                    .io = { p->io[0], p->io[1], p->io[2] },
                    .ctty = p->slave };
     int ctl = -1, shim = 0;
-    (void)master;
     int pid = cay__exec_own(inside.h, &o, blob, len, &ctl, &shim, step), sys = errno;
     cay__close_fd(&p->slave);
     if (pid < 0) {
@@ -126,7 +124,6 @@ static gproc all[CAY_SERVICES_MAX];
 
 static gproc *service_proc_new(const char *id)
 {
-    (void)id;
     for (size_t i = 0; i < CAY_LEN(all); i++)
         if (!all[i].used) {
             all[i] = (gproc){ .used = true, .fds = { -1, -1, -1, -1, -1 } };
@@ -159,7 +156,6 @@ static void service_proc_tell(gproc *g)
 static void service_proc_ended(gproc *g, int status, const struct rusage *ru)
 {
     holder_proc *p = proc_of(g);
-    (void)ru;
     if (p)
         cay__exec_adopted_end(p, status);
     service_proc_drop(g);
@@ -176,7 +172,6 @@ static void service_proc_signal(gproc *g, int sig, int scope)
 static void send_event(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
     cay_g_result m;
-    (void)type, (void)fds, (void)nfds;
     memcpy(&m, body, CAY_MIN(len, sizeof m));
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
     if (m.proc[0])
@@ -208,7 +203,6 @@ static void run_loop_step(host *h)
 static void on_services_request(host *h, const char *name, uint32_t op, int *fds, int nfds)
 {
     cay_g_proc m = { .a = op };
-    (void)h;
     cay__str_copy(m.proc, sizeof m.proc, name);
     services_ask(&m, fds, nfds);
     services_step();

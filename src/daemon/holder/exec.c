@@ -238,7 +238,6 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 {
     holder_proc *p = CAY__OWNER(w, holder_proc, ctl);
     child_msg m;
-    (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
     /* A reaper that left an order of ours unread is told by ECONNRESET first; what it said comes
      * after. */

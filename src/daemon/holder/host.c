@@ -174,7 +174,6 @@ static void on_look(cay__timer *t)
 
 static void on_listen(cay__watch *w, uint32_t events)
 {
-    (void)events;
     cay__holder_accept(CAY__OWNER(w, host, listen));
 }
 
@@ -182,7 +181,6 @@ static void on_signals(cay__watch *w, uint32_t events)
 {
     host *h = CAY__OWNER(w, host, signals);
     struct signalfd_siginfo si;
-    (void)events;
     while (read(w->fd, &si, sizeof si) == sizeof si)
         if (si.ssi_signo == SIGTERM)
             cay__host_stop(h, "killed");

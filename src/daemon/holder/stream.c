@@ -350,7 +350,6 @@ static int read_source(holder_stream *s)
 static void on_source(cay__watch *w, uint32_t ev)
 {
     holder_stream *s = (holder_stream *)w;
-    (void)ev;
     if (get_free_space(s) == 0) {
         s->paused = true;
         cay__loop_del(s->loop, &s->w); /* a hang-up would be told again and again */

@@ -258,7 +258,6 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
 
 static int binder_main(void *arg)
 {
-    (void)arg;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     ssize_t n = cay__fd_recv(binder.ctl, init.buf, CAY_MSG_MAX, fds, &nfds, 0);

@@ -219,10 +219,7 @@ void cay__session_serve(int sock, int root, const char *workdir, const char *hom
     serve_session(sock, root, -1, workdir, home);
 }
 
-static void on_wake_signal(int sig)
-{
-    (void)sig;
-}
+static void on_wake_signal(int sig) {}
 
 _Noreturn void cay__session_main(int sock, int lock, const char *workdir, const char *home)
 {

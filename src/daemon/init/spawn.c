@@ -174,7 +174,6 @@ static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
         return -1;
     return rc;
 #else
-    (void)a, (void)fn, (void)arg;
     errno = ENOSYS;
     return -1;
 #endif

@@ -7,13 +7,11 @@
 
 static void on_in(cay__watch *w, uint32_t events)
 {
-    (void)events;
     relay_step(CAY__OWNER(w, intercept_flow, in.w));
 }
 
 static void on_out(cay__watch *w, uint32_t events)
 {
-    (void)events;
     relay_step(CAY__OWNER(w, intercept_flow, out.w));
 }
 

@@ -88,7 +88,6 @@ static int take_operator(int fd, cay_err *err)
 static int serve_request(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds,
                          vault **v, cay_err *err)
 {
-    (void)l;
     if (!cay__id_valid(m->id, 'c') && type != CAY_I_OPERATOR)
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "that is no sandbox's id");
     switch (type) {
@@ -133,7 +132,6 @@ static void close_link(link_ *l)
 
 static void on_link(cay__watch *w, uint32_t events)
 {
-    (void)events;
     link_ *l = CAY__OWNER(w, link_, w);
     struct {
         cay_msg h;
@@ -169,7 +167,6 @@ static void on_link(cay__watch *w, uint32_t events)
 
 static void on_listen(cay__watch *w, uint32_t events)
 {
-    (void)events;
     int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;

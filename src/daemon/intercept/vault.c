@@ -111,7 +111,6 @@ static int check_secrets(const cay__policy *p, const secret *s, size_t n, cay_er
 static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *outlen,
                           const unsigned char *in, unsigned inlen, void *arg)
 {
-    (void)arg;
     static const unsigned char only[] = "\x08http/1.1";
     if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in,
                               inlen) == OPENSSL_NPN_NEGOTIATED)

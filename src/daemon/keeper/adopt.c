@@ -58,7 +58,6 @@ static jkept *find_entry(const char *name, bool make)
 
 static void on_record(const jrec *r, void *arg)
 {
-    (void)arg;
     jkept *e;
     /* Names become paths below the state directory, whatever the sum says. */
     if (r->op != J_OPEN && (!cay__id_valid(r->box, 'b') || (r->id[0] && !cay__id_valid(r->id, 0))))

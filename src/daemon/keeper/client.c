@@ -408,7 +408,6 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 
 static void maybe_leave(cay__timer *t)
 {
-    (void)t;
     keeper.loop.stop |= !keeper.clients && !keeper.nlive && !keeper.waiting;
     cay__timer_arm(&keeper.loop, &keeper.leave,
                    cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
@@ -436,7 +435,6 @@ static void on_client(cay__watch *w, uint32_t ev)
     client *c = (client *)w;
     static char buf[CAY_MSG_MAX];
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    (void)ev;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EMSGSIZE)) {
         if (errno == EMSGSIZE)
@@ -455,7 +453,6 @@ static void on_client(cay__watch *w, uint32_t ev)
 
 void client_accept(cay__watch *w, uint32_t ev)
 {
-    (void)ev;
     int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), room = 4 << 20;
     struct ucred cr;
     socklen_t n = sizeof cr;

@@ -75,7 +75,6 @@ static void on_ctl(cay__watch *w, uint32_t ev)
     keeper_box *b = CAY__OWNER(w, keeper_box, ctl);
     char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    (void)ev;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     const cay_msg *h = (const cay_msg *)buf;
     if (n < 0 &&
@@ -99,7 +98,6 @@ static void on_ctl(cay__watch *w, uint32_t ev)
 static void on_death(cay__watch *w, uint32_t ev)
 {
     keeper_box *b = CAY__OWNER(w, keeper_box, death);
-    (void)ev;
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
     proc_lost(b);           /* whose ends are told before its own */

@@ -150,7 +150,6 @@ static void helper_on(cay__watch *w, uint32_t ev)
     helper *h = (helper *)w;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     cay_job_done d;
-    (void)ev;
     ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN &&
                    errno != ECONNRESET)) { /* a reset is told before its last words */

@@ -18,7 +18,6 @@ static void on_writable(cay__watch *w, uint32_t ev)
 {
     keeper_proc *p = CAY__OWNER(w, keeper_proc, in);
     ssize_t n = 0;
-    (void)ev;
     while (p->in_at < p->in_len &&
            (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
         p->in_at += (size_t)n;

@@ -119,7 +119,6 @@ static void listen_here(void)
 static void on_disk_measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     keeper_box *b = j->b;
-    (void)fds, (void)nfds;
     if (!b || b->phase != BOX_LIVE || d->sys || CAY__MUTANT("disk-limit"))
         return;
     b->disk_used = d->bytes + b->below_bytes;
@@ -141,7 +140,6 @@ bool home_vanished(void)
 static void on_sweep_timer(cay__timer *t)
 {
     static unsigned turn;
-    (void)t;
     home_vanished();
     nets_drop();
     pool_forget();
@@ -172,7 +170,6 @@ static void on_sweep_timer(cay__timer *t)
 
 static void on_term(int sig)
 {
-    (void)sig;
     keeper.loop.stop = true;
 }
 

@@ -355,7 +355,6 @@ static void on_refill_timer(cay__timer *t)
              raw = keeper.pool_raw, have_raw = c.raw + c.raw_parking;
     bool can = keeper.mode == CAY_MODE_ROOT && keeper.layer[0],
          all = cay__now_us() - keeper.last_request_us >= QUIET_US, lack = false;
-    (void)t;
     for (pending *p = keeper.waiting; p; p = p->next) {
         int i = root_of(p);
         if (p->m.flags & CAY_CREATE_UID0)

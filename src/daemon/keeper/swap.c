@@ -59,7 +59,6 @@ static struct {
 
 static int inside_main(void *arg)
 {
-    (void)arg;
     visitor.step = "mount namespace";
     if (syscall(SYS_setns, visitor.s->pidfd, CLONE_NEWNS) == 0) {
         if (visitor.s->job->mode ==

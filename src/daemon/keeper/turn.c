@@ -74,7 +74,6 @@ static void fail_turn(turn *t, int sys, const char *step)
 
 static void on_below_measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
-    (void)fds, (void)nfds;
     if (!j->b || d->sys)
         return;
     j->b->below_bytes += d->bytes;

@@ -51,7 +51,6 @@ volatile sig_atomic_t clone_canceled;
 
 static void on_term(int sig)
 {
-    (void)sig;
     clone_canceled = 1;
 }
 

@@ -179,7 +179,6 @@ static bool on_stop(int pid, void *arg)
 {
     char file[64], n[21];
     uint64_t start = cay__start_time(pid);
-    (void)arg;
     if (!start)
         return true;
     sweep.seen++;
@@ -295,7 +294,6 @@ static bool on_mark(int pid, void *arg)
 
 static bool on_rest(int pid, void *arg)
 {
-    (void)arg;
     return at_rest(pid, false, false);
 }
 

@@ -67,7 +67,6 @@ static void add_flat(cay__buf *t, const char *at, const char *end)
 
 static int on_health(http_conn *c, const char *id, cay_err *err)
 {
-    (void)id, (void)err;
     answer(c, 200, "application/json", "\"OK\"", 4);
     return 0;
 }
@@ -75,7 +74,6 @@ static int on_health(http_conn *c, const char *id, cay_err *err)
 static int on_contexts(http_conn *c, const char *id, cay_err *err)
 {
     CAY_AUTOBUF list = TEXT;
-    (void)id, (void)err;
     context_list(&list);
     answer(c, 200, "application/json", list.data, list.len);
     return 0;
@@ -87,7 +85,6 @@ static int on_context_create(http_conn *c, const char *id, cay_err *err)
     CAY_AUTOBUF language = TEXT;
     CAY_AUTOBUF cwd = TEXT;
     CAY_AUTOBUF made = TEXT;
-    (void)id;
     CAY_TRY(read_object(c, &at, &end, err));
     int rc = context_new(read_text_member(at, end, "language", &language),
                          read_text_member(at, end, "cwd", &cwd), &made, err);
@@ -139,7 +136,6 @@ static int on_execute(http_conn *c, const char *unused, cay_err *err)
     const char *at, *end;
     CAY_AUTOBUF id = TEXT;
     CAY_AUTOBUF language = TEXT;
-    (void)unused;
     CAY_TRY(read_object(c, &at, &end, err));
     int rc = request_execution(c, at, end, read_text_member(at, end, "context_id", &id),
                                read_text_member(at, end, "language", &language), err);

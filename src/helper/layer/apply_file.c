@@ -359,7 +359,6 @@ int apply_put(apply *a, item *it, cay_err *err)
 {
     char name[256];
     entry e = { .dir = -1 };
-    (void)err;
     if (go_to(a, it->path, name))
         view_look(&a->from, name, &e);
     int rc;
@@ -376,7 +375,6 @@ int apply_remove(apply *a, item *it, cay_err *err)
     char name[256], in[256];
     struct stat old;
     entry e = { .dir = -1 };
-    (void)err;
     if (go_to(a, it->path, in))
         view_look(&a->from, in, &e);
     go_home(a);

@@ -133,7 +133,6 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
 {
     run *r = w->arg;
     char to[LINK_MAX_];
-    (void)err;
     *down = true;
     if (!S_ISDIR(st->st_mode) || !meta_redirect(r->c->t, w->dir, name, to, sizeof to))
         return 0;

@@ -111,7 +111,6 @@ int tool_check(tool *t, cay_err *err)
 
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
 {
-    (void)t;
     if (cay__rec_send_buf(TOOL_SOCK, type, b))
         return 0;
     return cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");

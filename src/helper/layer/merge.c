@@ -246,7 +246,6 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
 {
     merge *m = w->arg;
     char to[REDIRECT_MAX];
-    (void)err;
     *down = true;
     if (!S_ISDIR(st->st_mode) || !meta_redirect(m->t, w->dir, name, to, sizeof to))
         return 0;

@@ -159,7 +159,6 @@ static int restore_on(tool *t, int box, int layer, cay_err *err)
 static int finish_restore(tool *t, int box, int layer, cay_err *err)
 {
     struct stat st;
-    (void)layer;
     if (fstatat(box, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
         CAY_TRY(new_upper(t, box, err));
     return put_fresh(t, box, err);
@@ -167,7 +166,6 @@ static int finish_restore(tool *t, int box, int layer, cay_err *err)
 
 static int discard_fresh(tool *t, int box, int layer, cay_err *err)
 {
-    (void)layer;
     return discard_dir(t, box, FRESH, err);
 }
 

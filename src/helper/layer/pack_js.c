@@ -19,7 +19,6 @@ static int flush_output(writer *w, cay_err *err)
 
 static int open_js(writer *w, const char *meta, cay_err *err)
 {
-    (void)meta;
     cay__buf_str(&w->out, "{\"version\":1,\"files\":[");
     return flush_output(w, err);
 }
@@ -80,7 +79,6 @@ static int write_hole(writer *w, uint64_t n, cay_err *err)
 
 static int finish_item(writer *w, cay_err *err)
 {
-    (void)err;
     cay__base64_put(&w->out, w->rest, w->nrest);
     cay__buf_str(&w->out, "\"}");
     return 0;
@@ -88,7 +86,6 @@ static int finish_item(writer *w, cay_err *err)
 
 static int close_js(writer *w, const char *digest, cay_err *err)
 {
-    (void)digest;
     cay__buf_str(&w->out, "],\"directories\":[");
     CAY_TRY(flush_output(w, err));
     if (w->dirs.len && !cay__fd_write_all(w->fd, w->dirs.data, w->dirs.len))

@@ -94,7 +94,6 @@ static int open_snapshot(writer *w, const char *meta, cay_err *err)
 
 static int open_tar(writer *w, const char *meta, cay_err *err)
 {
-    (void)meta;
     return init_tar(w, false, err);
 }
 
@@ -234,7 +233,6 @@ static int write_hole(writer *w, uint64_t n, cay_err *err)
 
 static int finish_item(writer *w, cay_err *err)
 {
-    (void)err;
     cay__tar_pad(&w->out, w->t->size);
     return 0;
 }

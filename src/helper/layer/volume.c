@@ -48,7 +48,6 @@ typedef struct sum {
 static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
 {
     sum *s = w->arg;
-    (void)name, (void)err;
     *down = S_ISDIR(st->st_mode);
     s->bytes += (uint64_t)st->st_blocks * 512 /
                 (*down ? 1 : CAY_MAX(st->st_nlink, 1)); /* a file of many names counts once */
@@ -58,7 +57,6 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
 
 static int on_leave(walk *w, const char *name, cay_err *err)
 {
-    (void)w, (void)name, (void)err;
     return 0;
 }
 
@@ -79,7 +77,6 @@ static int measure_volume(tool *t, int volumes, const char *name, cay_err *err)
 static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     char gone[40], id[24];
-    (void)t;
     cay__id_make(id, 'l');
     cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
     if (renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT)
@@ -94,7 +91,6 @@ static int sweep_volumes(tool *t, int volumes, const char *name, cay_err *err)
     int rc = 0;
     if (names_read(&l, volumes) < 0)
         rc = fail_at("list", "", err);
-    (void)name;
     for (size_t i = 0; rc == 0 && i < l.n; i++) {
         CAY_AUTOFD lock = -1;
         if (cay__str_starts(l.v[i], ".gone-"))

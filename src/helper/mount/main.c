@@ -48,13 +48,11 @@ static volatile sig_atomic_t ended;
 
 static void on_end(int sig)
 {
-    (void)sig;
     ended = 1;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
-    (void)st, (void)flag, (void)at;
     remove(path);
     return 0;
 }
@@ -465,10 +463,7 @@ static void note_ends(void)
     }
 }
 
-static void on_child(int sig)
-{
-    (void)sig; /* only interrupts the wait */
-}
+static void on_child(int sig) {}
 
 static void hold_mounts(const cay_mount_ask *q)
 {

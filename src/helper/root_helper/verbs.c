@@ -54,7 +54,6 @@ int hand_dial(const hand *h)
 
 static int start_keeper(const hand *h, hand_job *j, cay_err *err)
 {
-    (void)j;
     CAY_TRY(cay__native_meet(h->n, NULL, err));
     return cay_fail_why(err, CAY_EBUSY, "again", "the keeper was started");
 }

@@ -171,7 +171,6 @@ int cay_client_alias(cay_client *client, const char *tenant, const char *alias, 
 static int delete_alias(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
-    (void)value;
     client->store->note_put(client->db, ALIAS_SPACE, key + CAY_ID_LEN + 1, NULL, NULL);
     client->store->note_put(client->db, ALIAS_SPACE, key, NULL, NULL);
     return 0;

@@ -172,7 +172,6 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
     lister *l = arg;
     cay__audit_line line = { 0 };
     int rc = 0;
-    (void)w;
     if (cay__audit_read(text, len, &line) && matches_filter(l->f, &line.a) &&
         l->matched++ >= l->skip && l->fn)
         rc = l->fn(&line.a, l->arg);

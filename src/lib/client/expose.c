@@ -185,7 +185,6 @@ typedef struct drop {
 static int on_drop(const char *key, const char *value, void *arg)
 {
     drop *d = arg;
-    (void)value;
     d->client->store->note_put(d->client->db, SPACE, key, NULL, NULL);
     return 0;
 }

@@ -102,7 +102,9 @@ static bool has_metadata(const cay_row *row, json_t *want)
     json_t *v;
     if (want && (!*row->metadata || cay__json_object("metadata", row->metadata, &have, NULL) < 0))
         return json_object_size(want) == 0;
-    json_object_foreach(want, key, v) if (!json_equal(json_object_get(have, key), v)) return false;
+    json_object_foreach(want, key, v)
+        if (!json_equal(json_object_get(have, key), v))
+            return false;
     return true;
 }
 

@@ -96,8 +96,7 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
     json_t *v;
     if (!json_is_object(j))
         return fail_invalid_policy("it", "is not an object", err);
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         int rc;
         if (!strcmp(key, "mode"))
             rc = read_mode(v, &p.mode, err);

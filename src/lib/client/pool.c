@@ -109,7 +109,6 @@ int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row
 
 static int count_pool(const char *key, const char *value, void *arg)
 {
-    (void)key, (void)value;
     ++*(unsigned *)arg;
     return 0;
 }
@@ -129,7 +128,6 @@ static int check_spec(cay_pool *w, cay_err *err)
 
 static int there_is(const cay_tenant *t, void *arg)
 {
-    (void)t, (void)arg;
     return 0;
 }
 

@@ -202,7 +202,6 @@ static int finish_sandbox(cay_client *client, const cay_call *call, const char *
 /* What a manifest asks for when the sandbox starts cannot be told to one that runs. */
 static int no_mount(const cay_mount_target *t, void *arg)
 {
-    (void)t, (void)arg;
     return 1;
 }
 

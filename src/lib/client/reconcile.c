@@ -220,7 +220,6 @@ static int settle_row(const cay_row *row, void *arg)
 
 static int needs_it(const cay_row *row, void *arg)
 {
-    (void)arg;
     return row->state != CAY_DAMAGED &&
            (row->state != CAY_STOPPED || !strcmp(row->reason, "starting"));
 }

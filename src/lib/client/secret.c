@@ -44,7 +44,6 @@ int cay__secret_from_fd(const char *name, int fd, const char *what, cay__value *
 static int read_env(cay_client *client, const char *name, const char *arg, cay__value *out,
                     cay_err *err)
 {
-    (void)client;
     const char *s = getenv(arg);
     if (!s)
         return cay__secret_bad(name, "this environment variable is not set: ", arg, err);
@@ -56,7 +55,6 @@ static int read_file(cay_client *client, const char *name, const char *arg, cay_
                      cay_err *err)
 {
     struct stat st;
-    (void)client;
     CAY_AUTOFD fd = open(arg, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return cay__secret_bad(name, "no readable file ", arg, err);

@@ -44,7 +44,6 @@ static json_t *write_u64(const void *f)
 
 static bool read_u64(cay__arena *mem, const json_t *j, void *f)
 {
-    (void)mem;
     const char *s = json_string_value(j);
     if (s && !strcmp(s, "unlimited")) {
         *(uint64_t *)f = CAY_UNLIMITED;
@@ -65,7 +64,6 @@ static json_t *write_int(const void *f)
 
 static bool read_int(cay__arena *mem, const json_t *j, void *f)
 {
-    (void)mem;
     json_int_t v = json_integer_value(j);
     if (!json_is_integer(j) || v < INT32_MIN || v > INT32_MAX)
         return false;
@@ -82,7 +80,6 @@ static json_t *write_bool(const void *f)
 
 static bool read_bool(cay__arena *mem, const json_t *j, void *f)
 {
-    (void)mem;
     *(bool *)f = json_is_true(j);
     return json_is_boolean(j);
 }
@@ -96,7 +93,6 @@ static json_t *write_expiry(const void *f)
 
 static bool read_expiry(cay__arena *mem, const json_t *j, void *f)
 {
-    (void)mem;
     const char *s = json_string_value(j);
     if (s && !strcmp(s, "pause"))
         *(cay_expiry *)f = CAY_EXPIRE_PAUSE;
@@ -124,8 +120,7 @@ cay_pair *cay__pairs_read(cay__arena *mem, const json_t *obj)
     if (!json_is_object(obj))
         return NULL;
     cay_pair *list = cay__arena_take(mem, (json_object_size(obj) + 1) * sizeof *list);
-    json_object_foreach((json_t *)obj, key, v)
-    {
+    json_object_foreach((json_t *)obj, key, v) {
         char *s = cay__json_to_bytes(v);
         if (!s)
             return NULL;

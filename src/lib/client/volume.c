@@ -250,7 +250,6 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
 static int on_forget(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
-    (void)value;
     client->store->note_put(client->db, SPACE_USE, key, NULL, NULL);
     return 0;
 }
@@ -412,7 +411,6 @@ static int on_volume(const char *key, const char *value, void *arg)
 {
     walk *w = arg;
     cay_volume *v = NULL;
-    (void)value;
     int rc = cay_volume_find(w->client, w->call, key, &v, w->err);
     if (rc < 0) {
         if (rc == CAY_ENOENT)
@@ -483,7 +481,6 @@ typedef struct names {
 static int on_name(const char *key, const char *value, void *arg)
 {
     names *l = arg;
-    (void)value;
     l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
     if (!l->v)
         abort();

@@ -292,7 +292,6 @@ int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__m
 
 static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
 {
-    (void)arg;
     return cay__plan_ephemeral(p, e);
 }
 
@@ -318,7 +317,6 @@ typedef struct seen {
 static int on_progress(cay__rec *rec, void *arg, cay_err *err)
 {
     const seen *s = arg;
-    (void)err;
     cay_manifest_progress now = { .size = sizeof now,
                                   .entries_total = s->p->files,
                                   .bytes_total = s->p->bytes };
@@ -620,7 +618,6 @@ static int on_delta(const cay_manifest_delta *d, void *arg)
 static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
 {
     const changed *x = arg;
-    (void)p;
     for (size_t i = 0; i < x->n; i++)
         if (!strcmp(x->paths[i], e->path))
             return true;

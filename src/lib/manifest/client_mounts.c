@@ -73,8 +73,7 @@ static int read_references(list *l, const char *entry, json_t *fields)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(fields, next, key, v)
-    {
+    json_object_foreach_safe(fields, next, key, v) {
         const char *source = cay__json_str(v, "source", NULL);
         cay__value value = { 0 };
         if (!source || strcmp(cay__json_str(v, "type", "ref"), "ref") != 0)

@@ -48,9 +48,9 @@ static const cay_pair *read_headers(cay__arena *mem, json_t *map)
     const char *name;
     json_t *value;
     cay_pair *v = cay__arena_take(mem, (json_object_size(map) + 1) * sizeof *v);
-    json_object_foreach(map, name, value) v[n++] =
-        (cay_pair){ name, json_is_object(value) ? cay__json_str(value, "source", "")
-                                                : json_string_value(value) };
+    json_object_foreach(map, name, value)
+        v[n++] = (cay_pair){ name, json_is_object(value) ? cay__json_str(value, "source", "")
+                                                         : json_string_value(value) };
     return v;
 }
 

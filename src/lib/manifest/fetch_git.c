@@ -304,7 +304,6 @@ static int check_out(const git *g, const char *commit, cay_err *err)
 static int on_items(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
 {
     const cay__fetch_source *f = arg;
-    (void)items;
     if (f->progress)
         return f->progress(bytes, f->arg, err);
     return 0;

@@ -86,7 +86,6 @@ bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, s
 bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len,
                           char out[CAY__SHA256_HEX])
 {
-    (void)key, (void)data, (void)len, (void)out;
     return false;
 }
 #endif

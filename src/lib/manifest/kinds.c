@@ -57,7 +57,6 @@ static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *ignore = cay__member(e->fields, "ignore_file");
     const json_t *list = json_object_get(e->fields, "exclude");
-    (void)m;
     if (!cay__member(e->fields, "src") && (ignore || json_array_size(list)))
         return cay__bad(err, "manifest_invalid", e->path, "src",
                         "exclude and ignore_file need a src");
@@ -162,8 +161,7 @@ static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *name;
     json_t *v;
-    json_object_foreach(json_object_get(e->fields, "headers"), name, v)
-    {
+    json_object_foreach(json_object_get(e->fields, "headers"), name, v) {
         const char *s;
         if (json_is_object(v))
             s = cay__member(v, "source");

@@ -27,7 +27,6 @@
 
 static int on_ignored_note(const char *value, void *arg)
 {
-    (void)value, (void)arg;
     return 0;
 }
 

@@ -166,7 +166,6 @@ static int judge_seen(const char *key, const char *value, void *arg)
 static int judge_text(const char *key, const char *value, void *arg)
 {
     sweep *s = arg;
-    (void)value;
     add_key(&s->texts, key);
     return 0;
 }

@@ -194,8 +194,7 @@ static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
     size_t i;
     if (mode && strcmp(mode, "fuse") && strcmp(mode, "nfs"))
         return fail_invalid(e, "mode", err, "mode of pattern rclone is fuse or nfs, not ", mode);
-    json_array_foreach(args, i, a)
-    {
+    json_array_foreach(args, i, a) {
         const char *s = json_string_value(a);
         char name[40] = "";
         s += strspn(s, "-");

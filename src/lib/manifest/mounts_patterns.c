@@ -98,8 +98,7 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
     CAY_AUTOBUF own = CAY__BUF(2048);
     char usual[160], three[160], source[96];
     size_t i;
-    json_array_foreach(given, i, v)
-    {
+    json_array_foreach(given, i, v) {
         const char *s = json_string_value(v);
         if (!*s || strpbrk(s, ", \t\r\n\\\"'") || !strcmp(s, "suid") || !strcmp(s, "dev"))
             return cay_fail_why(
@@ -325,7 +324,6 @@ static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t
                       cay__helper *h, cay_err *err)
 {
     cay__storage_plan plan;
-    (void)pattern;
     CAY_TRY(cay__storage_conf(m, in->id, in->index, CAY__INSIDE_PLACE, &plan, err));
     const char *const words[] = { "mount",      "-t", "s3files",   "-o",
                                   plan.args[0], "--", plan.remote, in->at };

@@ -125,8 +125,7 @@ static int add_given(const cay__storage_mount *m, const json_t *given, const cha
     const char *key;
     json_t *v;
     char word[64];
-    json_object_foreach((json_t *)given, key, v)
-    {
+    json_object_foreach((json_t *)given, key, v) {
         if (!cay__str_join(word, sizeof word, " ", key, " ", NULL) || strchr(key, ' ') ||
             strstr(own, word))
             return fail_invalid(m, key, "is no option that driver_options may give", err);

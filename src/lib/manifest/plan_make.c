@@ -244,12 +244,10 @@ static int read_ignore(const cay__entry *e, int dir, cay__ignore *ig, cay_err *e
             return cay__bad(err, "local_dir_read_error", e->path, "ignore_file",
                             "%.60s is no text of at most 1 MiB and 10,000 patterns", name);
     }
-    json_array_foreach(
-        list, i, v) if (!cay__ignore_add(ig, json_string_value(v),
-                                         json_string_length(
-                                             v))) return cay__bad(err, "manifest_invalid", e->path,
-                                                                  "exclude",
-                                                                  "there are too many patterns");
+    json_array_foreach(list, i, v)
+        if (!cay__ignore_add(ig, json_string_value(v), json_string_length(v)))
+            return cay__bad(err, "manifest_invalid", e->path, "exclude",
+                            "there are too many patterns");
     return 0;
 }
 
@@ -415,7 +413,6 @@ void cay__plan_clear(cay__plan *p)
 
 static bool is_local_entry(const cay__plan *p, const cay__entry *e, void *arg)
 {
-    (void)p, (void)arg;
     return e->kind->id < CAY__GIT;
 }
 

@@ -34,8 +34,7 @@ int cay__canonical(const char *what, const json_t *obj, json_t **out, cay_err *e
         return cay__bad(err, "manifest_invalid", what, "type",
                         "it is not an object; write it as {…}");
     CAY_AUTOJSON *o = json_object();
-    json_object_foreach((json_t *)obj, key, v)
-    {
+    json_object_foreach((json_t *)obj, key, v) {
         char name[80];
         make_snake_case(key, name, sizeof name);
         if (json_object_get(o, name))
@@ -71,10 +70,14 @@ static bool all_text(const json_t *v)
     json_t *one;
     size_t i;
     if (json_is_array(v)) {
-        json_array_foreach(v, i, one) if (!plain_text(one, 0)) return false;
+        json_array_foreach(v, i, one)
+            if (!plain_text(one, 0))
+                return false;
         return true;
     }
-    json_object_foreach((json_t *)v, key, one) if (!plain_text(one, 0)) return false;
+    json_object_foreach((json_t *)v, key, one)
+        if (!plain_text(one, 0))
+            return false;
     return json_is_object(v);
 }
 
@@ -119,8 +122,7 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj,
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(obj, next, key, v)
-    {
+    json_object_foreach_safe(obj, next, key, v) {
         const cay__entry_field *f = fields;
         while (f->name && strcmp(f->name, key))
             f++;
@@ -211,8 +213,7 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
     json_t *v;
     void *next;
     e->ephemeral = e->kind->id >= CAY__MOUNT;
-    json_object_foreach_safe(o, next, key, v)
-    {
+    json_object_foreach_safe(o, next, key, v) {
         const cay__entry_field *f = common;
         while (f->name && strcmp(f->name, key))
             f++;
@@ -253,7 +254,8 @@ static int read_children(cay_manifest *m, const char *path, size_t at, json_t *c
 {
     const char *key;
     json_t *v;
-    json_object_foreach(children, key, v) CAY_TRY(cay__entry_read(m, path, at, key, v, err));
+    json_object_foreach(children, key, v)
+        CAY_TRY(cay__entry_read(m, path, at, key, v, err));
     return 0;
 }
 
@@ -288,8 +290,9 @@ static int own_fields(const char *path, json_t *j, json_t **out, cay_err *err)
     const char *key;
     json_t *v;
     bool turn = !json_is_object(j);
-    json_object_foreach(j, key, v) for (const char *c = key; *c && !turn; c++) turn =
-        isupper((unsigned char)*c);
+    json_object_foreach(j, key, v)
+        for (const char *c = key; *c && !turn; c++)
+            turn = isupper((unsigned char)*c);
     if (turn)
         return cay__canonical(path, j, out, err);
     *out = json_incref(j);

@@ -107,13 +107,11 @@ static int read_env(cay_services *u, cay_service *one, const json_t *j, const ch
     const char *key;
     json_t *v;
     size_t n = 0;
-    (void)field;
     if (!json_is_object(j) || json_object_size(j) > ENV_MOST)
         return fail_invalid(err, one->name, "environment",
                             "environment is an object of at most 256 texts");
     cay_pair *list = cay__arena_take(u->mem, (json_object_size(j) + 1) * sizeof *list);
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         const char *s = get_string(v);
         if (!s || !*key || strchr(key, '='))
             return fail_invalid(err, one->name, "environment",
@@ -128,7 +126,6 @@ static int read_user(cay_services *u, cay_service *one, const json_t *j, const c
                      cay_err *err)
 {
     const char *s = get_string(j);
-    (void)field;
     if (!s || !*s || strlen(s) > 63 || strpbrk(s, ":\r\n /"))
         return fail_invalid(err, one->name, "user", "user is a name or a number");
     one->user = copy_text(u, s);
@@ -139,7 +136,6 @@ static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const ch
                     cay_err *err)
 {
     const char *s = get_string(j);
-    (void)field;
     if (!s || !*s || strlen(s) > 4000)
         return fail_invalid(err, one->name, "cwd", "cwd is a path");
     one->cwd = copy_text(u, s);
@@ -162,7 +158,6 @@ static int read_port(cay_services *u, cay_service *one, const json_t *j, const c
                      cay_err *err)
 {
     int64_t v;
-    (void)u;
     CAY_TRY(read_number(one, j, field, 1, 65535, &v, err));
     *(!strcmp(field, "tcp") ? &one->health_tcp : &one->port) = (uint16_t)v;
     return 0;
@@ -172,7 +167,6 @@ static int read_ms(cay_services *u, cay_service *one, const json_t *j, const cha
                    cay_err *err)
 {
     int64_t v;
-    (void)u;
     CAY_TRY(read_number(one, j, field, 10, MS_MOST, &v, err));
     switch (*field) {
     case 'i': one->interval_ms = (uint32_t)v; break;
@@ -186,7 +180,6 @@ static int read_restart(cay_services *u, cay_service *one, const json_t *j, cons
                         cay_err *err)
 {
     const char *s = get_string(j);
-    (void)u, (void)field;
     for (size_t i = 0; s && i < CAY_LEN(restarts); i++)
         if (!strcmp(s, restarts[i])) {
             one->restart = (cay_restart)i;
@@ -202,7 +195,6 @@ static int read_after(cay_services *u, cay_service *one, const json_t *j, const 
     size_t n = 1;
     if (!json_is_string(j))
         n = json_array_size(j);
-    (void)field;
     if (!n && !json_is_array(j))
         return fail_invalid(err, one->name, "after", "after is a name or a list of names");
     const char **list =
@@ -248,8 +240,7 @@ static int read_rows(cay_services *u, cay_service *one, const json_t *j, const r
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical(one->name, j, &o, err));
-    json_object_foreach(o, key, v)
-    {
+    json_object_foreach(o, key, v) {
         const row *r = table;
         while (r->name && strcmp(r->name, key))
             r++;
@@ -269,7 +260,6 @@ static int read_rows(cay_services *u, cay_service *one, const json_t *j, const r
 static int read_health(cay_services *u, cay_service *one, const json_t *j, const char *field,
                        cay_err *err)
 {
-    (void)field;
     CAY_TRY(read_rows(u, one, j, health_rows, err));
     if ((one->health_argv || one->health_shell) && one->health_tcp)
         return fail_invalid(err, one->name, "health", "health has a command or tcp, not both");
@@ -364,9 +354,11 @@ static int read_all(cay_services *u, const json_t *j, cay_err *err)
     if (!json_is_object(j) && !json_is_array(j))
         return fail_invalid(err, "", "type",
                             "they are an object by name, or a list of objects with \"name\"");
-    json_object_foreach((json_t *)j, key, v) if (!json_is_null(v))
-        CAY_TRY(read_unit(u, key, v, err));
-    json_array_foreach(j, i, v) CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
+    json_object_foreach((json_t *)j, key, v)
+        if (!json_is_null(v))
+            CAY_TRY(read_unit(u, key, v, err));
+    json_array_foreach(j, i, v)
+        CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
     return check_order(u, err);
 }
 
@@ -497,8 +489,7 @@ static int by_name(const char *json, json_t **out, cay_err *err)
         return fail_invalid(err, "", "json",
                             "they are not sound JSON: an object by name, or a list");
     CAY_AUTOJSON *o = json_is_object(j) ? json_incref(j) : json_object();
-    json_array_foreach(j, i, v)
-    {
+    json_array_foreach(j, i, v) {
         const char *name = cay__json_str(v, "name", "");
         if (json_object_get(o, name))
             return fail_invalid(err, name, "duplicate", "it is given twice");
@@ -515,8 +506,7 @@ int cay_services_merge(const char *below, const char *above, char **json, cay_er
     json_t *v;
     CAY_TRY(by_name(below, &a, err));
     CAY_TRY(by_name(above, &b, err));
-    json_object_foreach(b, key, v)
-    {
+    json_object_foreach(b, key, v) {
         if (json_is_null(v))
             json_object_del(a, key);
         else

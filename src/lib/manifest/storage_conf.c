@@ -32,8 +32,7 @@ static int check_values(const cay__storage_mount *m, cay_err *err)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(m->fields, key, v)
-    {
+    json_object_foreach(m->fields, key, v) {
         const char *s = json_string_value(v);
         bool text = !strcmp(key, "service_account_credentials") ||
                     !strcmp(key, "config_credentials") || !strcmp(key, "token");
@@ -79,7 +78,6 @@ static void s3_keys(const cay__storage_mount *m, cay__buf *b, const char *id, co
 static int write_s3(const cay__storage_mount *m, cay__buf *b, const char *file, cay_err *err)
 {
     const char *provider = get_field(m, "s3_provider");
-    (void)file, (void)err;
     add_line(b, "type", "s3");
     add_line(b, "provider", cay__text_or(provider, "AWS"));
     s3_keys(m, b, "access_key_id", "secret_access_key");
@@ -94,7 +92,6 @@ static int write_s3(const cay__storage_mount *m, cay__buf *b, const char *file, 
 static int write_gcs(const cay__storage_mount *m, cay__buf *b, const char *file, cay_err *err)
 {
     const char *endpoint = get_field(m, "endpoint_url"), *token = get_field(m, "access_token");
-    (void)file;
     if (*get_field(m, "access_id")) {
         add_line(b, "type", "s3");
         add_line(b, "provider", "GCS");
@@ -127,7 +124,6 @@ static int write_r2(const cay__storage_mount *m, cay__buf *b, const char *file, 
 {
     const char *domain = get_field(m, "custom_domain"), *account = get_field(m, "account_id");
     char url[512];
-    (void)file;
     if (strspn(account, "0123456789abcdefABCDEF-_") != strlen(account))
         return fail_invalid(m, "account_id", "is not an account's id", err);
     if (!cay__str_join(url, sizeof url, CAY_TEXT_IF(!strstr(domain, "://"), "https://"),
@@ -151,7 +147,6 @@ static int write_azure(const cay__storage_mount *m, cay__buf *b, const char *fil
  key[] = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     const char *endpoint = get_field(m, "endpoint");
     bool emulator = cay__str_starts(endpoint, "http://") || cay__str_starts(endpoint, "https://");
-    (void)file;
     /* Of Azure itself it is a part of the host's name. A whole URL is the emulator's, Azurite: for
      * that rclone takes this account and key whatever it is told. */
     if (emulator && strcmp(get_field(m, "account"), account))
@@ -231,8 +226,7 @@ static int plan_s3files(const cay__storage_mount *m, cay__storage_plan *out, cay
     extra[0] = json_object_get(m->fields, "extra_options");
     extra[1] = json_object_get(pattern, "extra_options");
     for (size_t i = 0; i < 2; i++)
-        json_object_foreach((json_t *)extra[i], key, v)
-        {
+        json_object_foreach((json_t *)extra[i], key, v) {
             const char *s = json_string_value(v);
             if (!option_ok(key) || (s && *s && !option_ok(s)) || !strcmp(key, "suid") ||
                 !strcmp(key, "dev") || !strcmp(key, "rw"))
@@ -267,8 +261,7 @@ static int take_args(const cay__storage_mount *m, const json_t *pattern, cay__st
     const json_t *list = json_object_get(pattern, "extra_args"), *v;
     size_t i;
     out->args = cay__alloc((json_array_size(list) + 1) * sizeof *out->args);
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         const char *s = json_string_value(v), *name = CAY_TEXT_IF(s, s + strspn(s, "-"));
         if (!s || strpbrk(s, "\r\n"))
             return fail_invalid(m, "extra_args", "has something that is no argument", err);
@@ -357,8 +350,7 @@ void cay__storage_redact(const cay__storage_mount *m, char *text)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(m->fields, key, v)
-    {
+    json_object_foreach(m->fields, key, v) {
         const char *s = json_string_value(v);
         char word[64];
         size_t n = 0;

@@ -144,7 +144,8 @@ static int read_env(cay_manifest *m, const json_t *j, cay_err *err)
     if (json_object_size(j) == 1 && json_is_object(inner) &&
         !json_is_string(json_object_get(inner, "type")))
         j = inner;
-    json_object_foreach((json_t *)j, name, v) CAY_TRY(cay__env_read(m, name, v, err));
+    json_object_foreach((json_t *)j, name, v)
+        CAY_TRY(cay__env_read(m, name, v, err));
     return 0;
 }
 
@@ -315,7 +316,6 @@ static int read_acks(cay_manifest *m, const json_t *j, cay_err *err)
 
 static int read_version(cay_manifest *m, const json_t *j, cay_err *err)
 {
-    (void)m;
     if (json_is_integer(j) && json_integer_value(j) == 1)
         return 0;
     return fail_invalid(err, "version", "version", "it is 1");
@@ -390,13 +390,12 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical("", j, &o, err));
-    json_object_foreach(
-        o, key, v) if (strcmp(key, "manifest_entries") &&
-                       strcmp(key, "local_dir_files")) return fail_invalid(err, "unknown_field",
-                                                                           key,
-                                                                           "concurrency_limits has "
-                                                                           "manifest_entries "
-                                                                           "and local_dir_files");
+    json_object_foreach(o, key, v)
+        if (strcmp(key, "manifest_entries") && strcmp(key, "local_dir_files"))
+            return fail_invalid(err, "unknown_field", key,
+                                "concurrency_limits has "
+                                "manifest_entries "
+                                "and local_dir_files");
     CAY_TRY(read_limit(o, "manifest_entries", &m->limit_entries, err));
     return read_limit(o, "local_dir_files", &m->limit_files, err);
 }
@@ -417,9 +416,9 @@ static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
     json_decref(m->services);
     m->services = cay__services_tell(u);
     cay_services_free(u);
-    json_object_foreach((json_t *)j, name,
-                        v) if (json_is_null(v)) /* one of the template's that is not wanted */
-        json_object_set_new(m->services, name, json_null());
+    json_object_foreach((json_t *)j, name, v)
+        if (json_is_null(v)) /* one of the template's that is not wanted */
+            json_object_set_new(m->services, name, json_null());
     return rc;
 }
 
@@ -478,11 +477,11 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
     json_t *v;
     size_t i;
     if (json_is_array(j)) {
-        json_array_foreach(j, i, v) CAY_TRY(read_spoken(m, NULL, v, err));
+        json_array_foreach(j, i, v)
+            CAY_TRY(read_spoken(m, NULL, v, err));
         return 0;
     }
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         if (has_own_path(v))
             CAY_TRY(read_spoken(m, key, v, err));
         else
@@ -528,8 +527,7 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical("", j, &o, err));
-    json_object_foreach(o, key, v)
-    {
+    json_object_foreach(o, key, v) {
         size_t i = 0;
         while (i < CAY_LEN(tops) && strcmp(tops[i].name, key))
             i++;

@@ -34,8 +34,7 @@ static json_t *headers_json(const json_t *headers, bool secrets, bool *left_out)
 {
     json_t *o = json_object(), *v;
     const char *name;
-    json_object_foreach((json_t *)headers, name, v)
-    {
+    json_object_foreach((json_t *)headers, name, v) {
         const char *s = json_string_value(v);
         bool reference = !s || cay__str_starts(s, "env:") || cay__str_starts(s, "file:") ||
                          cay__str_starts(s, "cmd:") || cay__str_starts(s, "store:");

@@ -41,7 +41,6 @@ static cay_apply_result says_errno(cay__apply_change *x, const char *what)
 
 static bool make_way(void *arg, int at, const char *name)
 {
-    (void)arg;
     return mkdirat(at, name, 0777) == 0;
 }
 

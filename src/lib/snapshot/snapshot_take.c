@@ -360,7 +360,6 @@ static bool at_it(const cay_client *client, const char *id)
 
 static int no_process(const cay_proc_info *info, void *arg)
 {
-    (void)info, (void)arg;
     return 0;
 }
 

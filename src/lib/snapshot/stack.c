@@ -131,8 +131,6 @@ static int put_lease(cay_client *client, const char *id, const cay_box_spec *b, 
 
 static int any_template(const cay_template_row *row, void *arg)
 {
-    (void)row;
-    (void)arg;
     return 0;
 }
 

@@ -34,7 +34,6 @@ static int on_record(cay__rec *rec, void *arg, cay_err *err)
 {
     look *l = arg;
     size_t len;
-    (void)err;
     if (rec->type != CAY__REC_CHANGE)
         return 0;
     cay__rec_get_num(rec);

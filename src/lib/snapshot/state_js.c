@@ -43,8 +43,7 @@ static json_t *convert_names(const json_t *v, bool names, int deep)
         to = json_object();
     json_array_foreach(v, i, member)
         json_array_append_new(to, convert_names(member, false, deep - 1));
-    json_object_foreach((json_t *)v, key, member)
-    {
+    json_object_foreach((json_t *)v, key, member) {
         to_camel_case(key, word, sizeof word);
         json_object_set_new(to, names || strlen(key) >= sizeof word ? key : word,
                             convert_names(member, !names && !strcmp(key, "headers"), deep - 1));
@@ -90,8 +89,9 @@ static json_t *environment_js(const json_t *environment)
 {
     json_t *to = json_object(), *v;
     const char *name;
-    json_object_foreach(json_object_get(environment, "value"), name, v) if (json_is_string(v))
-        json_object_set_new(to, name, json_pack("{s:O}", "value", v));
+    json_object_foreach(json_object_get(environment, "value"), name, v)
+        if (json_is_string(v))
+            json_object_set_new(to, name, json_pack("{s:O}", "value", v));
     return to;
 }
 

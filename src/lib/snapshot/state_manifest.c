@@ -12,7 +12,9 @@ bool cay__state_has(const json_t *names, const char *name)
 {
     size_t i;
     const json_t *v;
-    json_array_foreach(names, i, v) if (!strcmp(json_string_value(v), name)) return true;
+    json_array_foreach(names, i, v)
+        if (!strcmp(json_string_value(v), name))
+            return true;
     return false;
 }
 
@@ -34,13 +36,11 @@ static void drop_references(json_t *entry)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(entry, next, key, v) if (is_reference(v) ||
-                                                      !strcmp(key, "credentials") ||
-                                                      !strcmp(key, "headers"))
-    {
-        json_object_del(entry, key);
-        json_object_set_new(entry, "redacted", json_true());
-    }
+    json_object_foreach_safe(entry, next, key, v)
+        if (is_reference(v) || !strcmp(key, "credentials") || !strcmp(key, "headers")) {
+            json_object_del(entry, key);
+            json_object_set_new(entry, "redacted", json_true());
+        }
 }
 
 static void redact_entries(json_t *entries, const char *above, unsigned depth,
@@ -50,8 +50,7 @@ static void redact_entries(json_t *entries, const char *above, unsigned depth,
     json_t *e;
     if (depth > DEPTH_MAX)
         return;
-    json_object_foreach(entries, key, e)
-    {
+    json_object_foreach(entries, key, e) {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const char *type = cay__json_str(e, "type", "");
         cay__buf_fmt(&path, "%s%s%s", above, CAY_TEXT_IF(*above, "/"), key);
@@ -74,8 +73,7 @@ static void redact_variables(json_t *environment, cay__state_manifest *m)
 {
     json_t *values = json_object_get(environment, "value"), *v;
     const char *key;
-    json_object_foreach(json_is_object(values) ? values : environment, key, v)
-    {
+    json_object_foreach(json_is_object(values) ? values : environment, key, v) {
         if (!cay__json_bool(v, "ephemeral", false) && !cay__json_bool(v, "redacted", false) &&
             !is_reference(v))
             continue;
@@ -187,10 +185,10 @@ static int same_entries(const json_t *a, const json_t *b, const char *above, uns
     json_t *e;
     if (depth > DEPTH_MAX)
         return fail_differs(above, "is too deep", err);
-    json_object_foreach((json_t *)b, key, e) if (!json_object_get(a, key)) return fail_differs(
-        key, "is not in it", err);
-    json_object_foreach((json_t *)a, key, e)
-    {
+    json_object_foreach((json_t *)b, key, e)
+        if (!json_object_get(a, key))
+            return fail_differs(key, "is not in it", err);
+    json_object_foreach((json_t *)a, key, e) {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const json_t *other = json_object_get(b, key);
         cay__buf_fmt(&path, "%s%s%s", above, CAY_TEXT_IF(*above, "/"), key);

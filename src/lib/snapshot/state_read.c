@@ -201,8 +201,9 @@ static int take_manifest(const json_t *o, cay__state *s, cay_err *err)
         return 0;
     if (!json_is_object(v) || (grants && !json_is_array(grants)))
         return fail_invalid("manifest", "is not a manifest", err);
-    json_array_foreach(grants, i, g) if (json_object_get(g, "host_path")) return fail_refused(
-        "a grant with a path of the host", err);
+    json_array_foreach(grants, i, g)
+        if (json_object_get(g, "host_path"))
+            return fail_refused("a grant with a path of the host", err);
     char *text = cay__json_text(v, CAY_STATE_BYTES);
     if (!text)
         return fail_invalid("manifest", "is too large", err);

@@ -247,7 +247,6 @@ static int connect_to(const char *where, cay__db *db, cay_err *err)
 
 static int upgrade_schema(cay__db *db, void *arg, cay_err *err)
 {
-    (void)arg;
     char sql[256], id[CAY_ID_LEN + 1];
     long v = 0;
     CAY_TRY(version_of(db, &v, err));

@@ -168,8 +168,7 @@ static int limits_numbers(json_t *limits, cay_err *err)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(limits, next, key, v)
-    {
+    json_object_foreach_safe(limits, next, key, v) {
         uint64_t n;
         if (!json_is_string(v))
             continue;
@@ -189,8 +188,7 @@ static void services_list(json_t *config)
     if (!json_is_object(by_name))
         return;
     json_t *list = json_array();
-    json_object_foreach(by_name, name, v)
-    {
+    json_object_foreach(by_name, name, v) {
         json_t *one;
         if (json_is_object(v))
             one = json_copy(v);

@@ -63,7 +63,8 @@ static int make_service(const char *wanted, json_t **out, cay_err *err)
     *out = json_pack("{s:s, s:[s], s:i, s:s}", "name", CAY__INTERPRETER, "command",
                      CAY__INTERPRETER_BUILT CAY__INTERPRETER, "port", CAY_INTERPRETER_PORT,
                      "restart", "always");
-    json_array_foreach(languages, i, v) json_array_append(json_object_get(*out, "command"), v);
+    json_array_foreach(languages, i, v)
+        json_array_append(json_object_get(*out, "command"), v);
     return 0;
 }
 

@@ -135,7 +135,8 @@ static const cay_pair *pairs_of(pass *p)
     json_object_update(all, env_of(p));
     cay_pair *out = cay__arena_take(&p->b->mem, (json_object_size(all) + 1) * sizeof *out);
     const char **names = cay__alloc((json_object_size(all) + 1) * sizeof *names);
-    json_object_foreach(all, key, v) names[n++] = key;
+    json_object_foreach(all, key, v)
+        names[n++] = key;
     for (size_t i = 1; i < n; i++) /* few */
         for (size_t k = i; k && strcmp(names[k - 1], names[k]) > 0; k--) {
             const char *t = names[k];

@@ -49,7 +49,6 @@ static int sum_fd(int fd, const cay_call *call, char out[CAY__SHA256_HEX], cay_e
 {
     cay__sha256 sum;
     CAY_AUTOFREE char *buf = cay__alloc(65536);
-    (void)call;
     cay__sha256_begin(&sum);
     off_t at = 0;
     for (ssize_t n; (n = pread(fd, buf, 65536, at)) != 0; at += n) {

@@ -17,7 +17,6 @@ static int on_record(const char *key, const char *text, void *arg)
 {
     pruning *p = arg;
     CAY_AUTOJSON *o = NULL;
-    (void)key;
     if (cay__json_object("record", text, &o, NULL) == 0 &&
         !strcmp(cay__json_str(o, "state", ""), "building") && cay__report_alive(o))
         json_object_set_new(p->busy, cay__json_str(o, "tenant", CAY_TENANT_DEFAULT), json_true());

@@ -204,8 +204,8 @@ static int request_read(cay_client *client, const char *id, request *q, cay_err 
     for (size_t i = 0; i < json_array_size(names); i++)
         list[i] = json_string_value(json_array_get(names, i));
     cay_pair *pairs = cay__arena_take(&q->mem, (json_object_size(args) + 1) * sizeof *pairs);
-    json_object_foreach((json_t *)args, key, v) pairs[n++] =
-        (cay_pair){ key, json_string_value(v) };
+    json_object_foreach((json_t *)args, key, v)
+        pairs[n++] = (cay_pair){ key, json_string_value(v) };
     q->spec =
         (cay_build){ .size = sizeof q->spec,
                      .file = cay__json_str(q->o, "file", NULL),
@@ -230,7 +230,6 @@ static int request_read(cay_client *client, const char *id, request *q, cay_err 
 
 static int on_job_count(const cay_job *t, void *arg)
 {
-    (void)t;
     ++*(unsigned *)arg;
     return 0;
 }

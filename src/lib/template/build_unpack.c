@@ -8,7 +8,6 @@
 
 void cay__builder_throw(cay__builder *b, cay_sandbox *sb)
 {
-    (void)b;
     if (!sb)
         return;
     cay_sandbox_remove(sb, NULL, NULL); /* whatever became of the call */

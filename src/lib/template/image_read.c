@@ -226,7 +226,8 @@ static void put_keys(json_t *to, const char *name, const json_t *from)
 {
     const char *key;
     json_t *v, *a = json_array();
-    json_object_foreach((json_t *)from, key, v) json_array_append_new(a, json_string(key));
+    json_object_foreach((json_t *)from, key, v)
+        json_array_append_new(a, json_string(key));
     if (json_array_size(a))
         json_object_set(to, name, a);
     json_decref(a);
@@ -236,7 +237,9 @@ static void put_labels(json_t *to, const json_t *from)
 {
     const char *key;
     json_t *v, *o = json_object();
-    json_object_foreach((json_t *)from, key, v) if (is_c_string(v)) json_object_set(o, key, v);
+    json_object_foreach((json_t *)from, key, v)
+        if (is_c_string(v))
+            json_object_set(o, key, v);
     if (json_object_size(o))
         json_object_set(to, "labels", o);
     json_decref(o);

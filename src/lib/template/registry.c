@@ -178,7 +178,6 @@ static void on_header(const char *name, size_t n, const char *value, size_t len,
 static int on_head(int status, const char *type, void *arg, cay_err *err)
 {
     trip *t = arg;
-    (void)type, (void)err;
     t->status = status;
     t->want = status == 200 || status == 206;
     if (t->whole)

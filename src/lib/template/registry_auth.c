@@ -120,8 +120,7 @@ bool cay__reg_docker_login(const char *text, size_t len, const char *host, char 
     if (!strcmp(host, "docker.io"))
         host = "index.docker.io";
     size_t n = strlen(host);
-    json_object_foreach(json_object_get(o, "auths"), key, v)
-    {
+    json_object_foreach(json_object_get(o, "auths"), key, v) {
         const char *h = host_of(key), *auth = cay__json_str(v, "auth", NULL);
         if (strncmp(h, host, n) || (h[n] && h[n] != '/') || !auth)
             continue;

@@ -51,7 +51,6 @@ typedef struct others {
 static int on_other(const char *key, const char *value, void *arg)
 {
     others *o = arg;
-    (void)value;
     o->n += strcmp(key, o->key) != 0;
     return 0;
 }
@@ -96,7 +95,6 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
 
 static int on_ignored_note(const char *value, void *arg)
 {
-    (void)value, (void)arg;
     return 0;
 }
 
@@ -177,7 +175,6 @@ int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, 
 static int on_forget_note(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
-    (void)value;
     return client->store->note_put(client->db, SPACE, key, NULL, NULL);
 }
 

@@ -80,8 +80,7 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
     for (const cay_pair *p = given; p && p->key; p++)
         CAY_TRY(given_ok(settings, p, err));
     cay_pair *all = cay__arena_take(mem, (json_object_size(settings) + 1) * sizeof *all);
-    json_object_foreach((json_t *)settings, name, s)
-    {
+    json_object_foreach((json_t *)settings, name, s) {
         const char *v = value_of(given, name), *old = value_of(before, name);
         v = CAY_OR(v, CAY_OR(old, cay__json_str(s, "default", "")));
         all[n++] = (cay_pair){ cay__arena_str(mem, name), cay__arena_str(mem, v) };
@@ -199,8 +198,7 @@ static int make_files(const json_t *config, cay__spec *s, cay_err *err)
     cay__random(bytes, sizeof bytes);
     cay__hex_put(random, bytes, RANDOM);
     s->seeds = list;
-    json_object_foreach((json_t *)files, path, f)
-    {
+    json_object_foreach((json_t *)files, path, f) {
         cay__buf out = CAY__BUF(RENDERED);
         int rc = cay__settings_render(json_object_get(config, "settings"), s->create.from.settings,
                                       random, cay__json_str(f, "content", ""), &out, err);

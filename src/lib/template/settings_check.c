@@ -28,8 +28,9 @@ static bool texts_ok(const json_t *o)
     json_t *v;
     if (!json_is_object(o) || json_object_size(o) > MOST)
         return false;
-    json_object_foreach((json_t *)o, key, v) if (!name_ok(key) || !cay__setting_text(v) ||
-                                                 json_string_length(v) > CONTENT) return false;
+    json_object_foreach((json_t *)o, key, v)
+        if (!name_ok(key) || !cay__setting_text(v) || json_string_length(v) > CONTENT)
+            return false;
     return true;
 }
 
@@ -41,11 +42,11 @@ static int check_choices(const char *name, const json_t *s, cay_err *err)
     if (!json_is_object(choices) || !json_object_size(choices) || json_object_size(choices) > MOST)
         return fail_invalid(err, "settings", name,
                             "choices is an object of 1 to 32 values, each an object of texts");
-    json_object_foreach((json_t *)choices, key,
-                        v) if (!*key || !cay__setting_value_ok(key) ||
-                               !texts_ok(v)) return fail_invalid(err, "settings", name,
-                                                                 "choices is an object of 1 to 32 "
-                                                                 "values, each an object of texts");
+    json_object_foreach((json_t *)choices, key, v)
+        if (!*key || !cay__setting_value_ok(key) || !texts_ok(v))
+            return fail_invalid(err, "settings", name,
+                                "choices is an object of 1 to 32 "
+                                "values, each an object of texts");
     if (!none || !json_object_get(choices, none))
         return fail_invalid(err, "settings", name, "default is one of its choices");
     if (json_object_get(s, "texts"))
@@ -64,8 +65,7 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
             "a name begins with a letter and has a-z, 0-9 and _, at most 32; random is taken");
     if (!json_is_object(s))
         return fail_invalid(err, "settings", name, "it is an object");
-    json_object_foreach((json_t *)s, key, v)
-    {
+    json_object_foreach((json_t *)s, key, v) {
         size_t i = 0;
         while (i < CAY_LEN(known) && strcmp(known[i], key) != 0)
             i++;
@@ -133,8 +133,9 @@ static int check_file(const json_t *settings, const char *path, const json_t *f,
     const char *name, *value;
     json_t *s, *v;
     json_object_foreach((json_t *)settings, name, s)
-        json_object_foreach(json_object_get(s, "choices"), value, v) CAY_TRY(try_render(
-            settings, (cay_pair[]){ { name, value }, { NULL, NULL } }, path, content, err));
+        json_object_foreach(json_object_get(s, "choices"), value, v)
+            CAY_TRY(try_render(settings, (cay_pair[]){ { name, value }, { NULL, NULL } }, path,
+                               content, err));
     return 0;
 }
 
@@ -150,7 +151,9 @@ int cay__settings_check(const json_t *config, cay_err *err)
     if ((files && !json_is_object(files)) || json_object_size(files) > MOST)
         return cay_fail_why(err, CAY_EINVAL, "template_config",
                             "config: setting_files is an object of at most %d files by path", MOST);
-    json_object_foreach((json_t *)settings, key, v) CAY_TRY(check_setting(key, v, err));
-    json_object_foreach((json_t *)files, key, v) CAY_TRY(check_file(settings, key, v, err));
+    json_object_foreach((json_t *)settings, key, v)
+        CAY_TRY(check_setting(key, v, err));
+    json_object_foreach((json_t *)files, key, v)
+        CAY_TRY(check_file(settings, key, v, err));
     return 0;
 }

@@ -265,9 +265,10 @@ static bool pairs_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key,
-                        v) if (!*key || strpbrk(key, "=\n") || !json_is_string(v) ||
-                               strlen(json_string_value(v)) != json_string_length(v)) return false;
+    json_object_foreach((json_t *)j, key, v)
+        if (!*key || strpbrk(key, "=\n") || !json_is_string(v) ||
+            strlen(json_string_value(v)) != json_string_length(v))
+            return false;
     return true;
 }
 
@@ -315,7 +316,9 @@ static bool labels_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key, v) if (!json_is_string(v)) return false;
+    json_object_foreach((json_t *)j, key, v)
+        if (!json_is_string(v))
+            return false;
     return true;
 }
 
@@ -325,8 +328,7 @@ static bool limits_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         bool known = false;
         for (size_t i = 0; i < CAY__LIMITS; i++)
             known |= !strcmp(key, cay__limit_table[i].name);

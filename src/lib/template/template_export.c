@@ -208,8 +208,10 @@ static json_t *env_of(const json_t *env)
 {
     const char *key;
     json_t *v, *list = json_array();
-    json_object_foreach((json_t *)env, key, v) json_array_append_new(
-        list, json_sprintf("%s=%s", key, CAY_TEXT_IF(json_string_value(v), json_string_value(v))));
+    json_object_foreach((json_t *)env, key, v)
+        json_array_append_new(
+            list,
+            json_sprintf("%s=%s", key, CAY_TEXT_IF(json_string_value(v), json_string_value(v))));
     return list;
 }
 

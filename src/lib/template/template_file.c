@@ -92,8 +92,7 @@ int cay__tfile_pairs(cay__tfile *f, const json_t *j, cay__step_kind kind)
     const char **w = cay__arena_take(&f->r->mem, (2 * json_object_size(j) + 1) * sizeof *w);
     size_t n = 0;
     memcpy(where, f->at, sizeof where);
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         cay__tfile_at(f, "%.80s.%.60s", where, key);
         size_t len = strlen(key);
         bool ok = len && len < 128 && (kind == CAY__STEP_LABEL || !isdigit((unsigned char)*key));
@@ -313,8 +312,7 @@ static int read_fields(cay__tfile *f, const json_t *top)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)top, key, v)
-    {
+    json_object_foreach((json_t *)top, key, v) {
         size_t i = 0;
         while (i < CAY_LEN(fields) && strcmp(fields[i].name, key))
             i++;

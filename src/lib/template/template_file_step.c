@@ -22,8 +22,7 @@ static int on_command(cay__tfile *f, const json_t *j)
     bool offline = false;
     if (json_is_object(j)) {
         json_t *v;
-        json_object_foreach((json_t *)j, key, v)
-        {
+        json_object_foreach((json_t *)j, key, v) {
             if (!strcmp(key, "offline") && json_is_boolean(v))
                 offline = json_is_true(v);
             else if (!strcmp(key, "user") || !strcmp(key, "cwd")) {
@@ -126,8 +125,7 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return step_install(f, j, 0);
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         size_t i = 0;
         while (i < CAY_LEN(installers) && strcmp(installers[i].name, key))
             i++;
@@ -181,8 +179,7 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
     } else if (!json_is_object(j))
         return cay__tfile_bad(
             f, "it is a text, or {\"content\" or \"base64\" or \"src\", \"mode\", \"owner\"}");
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         if (read_option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "content") && json_is_string(v) && !s.data && !src) {
@@ -231,8 +228,7 @@ int cay__tfile_files(cay__tfile *f, const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return cay__tfile_bad(f, "it is an object: by path");
-    json_object_foreach((json_t *)j, path, v)
-    {
+    json_object_foreach((json_t *)j, path, v) {
         cay__tfile_at(f, "files.%.100s", path);
         f->no++;
         CAY_TRY(one_file(f, path, v));
@@ -280,8 +276,7 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
     int rc = 0;
     if (!json_is_object(j))
         return cay__tfile_bad(f, "it is {\"src\", \"dest\", …}");
-    json_object_foreach((json_t *)j, key, v)
-    {
+    json_object_foreach((json_t *)j, key, v) {
         if (read_option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "src")) {

@@ -344,7 +344,6 @@ static int docker_blob(void *arg, size_t i, int *fd, cay_err *err)
 static int tree_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     origin *o = arg;
-    (void)i;
     *fd = fcntl(o->whole, F_DUPFD_CLOEXEC, 3);
     if (*fd < 0 || lseek(*fd, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");

@@ -36,9 +36,10 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
     if (!json_is_object(env) || !json_object_size(env))
         return;
     cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
-    json_object_foreach((json_t *)env, key,
-                        v) if (json_is_string(v) && !has_key(c->process.env, key)) all[n++] =
-        (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
+    json_object_foreach((json_t *)env, key, v)
+        if (json_is_string(v) && !has_key(c->process.env, key))
+            all[n++] =
+                (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
     for (size_t i = 0; i < own; i++)
         all[n++] = c->process.env[i];
     c->process.env = all;

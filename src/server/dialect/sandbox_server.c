@@ -185,7 +185,6 @@ int cay__ss_begin(cay__req *r, json_t **body, cay__ss_box *out, cay_err *err)
 
 static int on_health(cay__req *r, cay_err *err)
 {
-    (void)err;
     static const char healthy[] = "{\"status\":\"healthy\"}";
     return cay__reply(r, 200, "application/json", healthy, sizeof healthy - 1);
 }

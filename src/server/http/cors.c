@@ -25,7 +25,6 @@ bool cay__cors(cay__req *r)
 static int on_preflight(cay__req *r, cay_err *err)
 {
     const char *fields = cay__head_field(&r->head, "access-control-request-headers");
-    (void)err;
     cay__reply_field(r, "Access-Control-Allow-Methods", "HEAD, GET, POST, PUT, PATCH, DELETE");
     cay__reply_field(r, "Access-Control-Allow-Headers", CAY_OR(fields, "*"));
     cay__reply_field(r, "Access-Control-Max-Age", "7200");

@@ -30,7 +30,6 @@ static void on_bell(cay__watch *w, uint32_t events)
 {
     cay__lane *l = (cay__lane *)((char *)w - offsetof(cay__lane, bell));
     eventfd_t n;
-    (void)events;
     eventfd_read(w->fd, &n);
     pthread_mutex_lock(&l->lock);
     cay__conn *c = CAY_STEAL(l->mail);
@@ -60,7 +59,6 @@ static void on_sweep(cay__timer *t)
 static void on_door(cay__watch *w, uint32_t events)
 {
     cay__door *door = (cay__door *)w; /* its first member */
-    (void)events;
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)

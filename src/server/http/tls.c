@@ -30,8 +30,6 @@ static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *n,
                           const unsigned char *in, unsigned len, void *arg)
 {
     static const unsigned char ours[] = "\x08http/1.1";
-    (void)ssl;
-    (void)arg;
     if (SSL_select_next_proto((unsigned char **)out, n, ours, sizeof ours - 1, in, len) ==
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_OK;

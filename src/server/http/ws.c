@@ -45,7 +45,6 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
 {
     cay__ws *ws = arg;
     size_t n = CAY_MIN(len, ws->len);
-    (void)flags;
     if (!n) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
@@ -60,8 +59,6 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t 
                        void *arg)
 {
     cay__ws *ws = arg;
-    (void)ctx;
-    (void)flags;
     cay__buf_add(ws->out, data, len);
     return (ssize_t)len;
 }
@@ -70,7 +67,6 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
                        void *arg)
 {
     cay__ws *ws = arg;
-    (void)ctx;
     if (m->opcode != WSLAY_TEXT_FRAME && m->opcode != WSLAY_BINARY_FRAME)
         return;
     message *q = cay__alloc(sizeof *q + m->msg_length + 1);

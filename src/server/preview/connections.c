@@ -64,7 +64,6 @@ static void close_upstream(cay__lane *l, cay__upstream *k)
 static void out_of_turn(cay__watch *w, uint32_t events)
 {
     cay__upstream *k = (cay__upstream *)w;
-    (void)events;
     close_upstream(k->src.lane, k);
 }
 

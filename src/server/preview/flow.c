@@ -67,7 +67,6 @@ static void flush_up(cay__pump *p, flow *f)
 static int push_request(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
     flow *f = p->self;
-    (void)kind, (void)out;
     if (f->phase == DONE)
         return CAY__PUMP_ON;
     if (!data) {
@@ -409,7 +408,6 @@ static int connect_upstream(cay__pump *p, cay__buf *out)
 static int on_server_drain(cay__pump *p, cay__buf *out)
 {
     const flow *f = p->self;
-    (void)out;
     if (f->phase == TUNNEL || f->events)
         return CAY_ECANCELED;
     return CAY__PUMP_ON;

@@ -59,7 +59,6 @@ static void flush_uplink(tunnel *t, cay__pump *p)
 static int push_bytes(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
     tunnel *t = p->self;
-    (void)kind, (void)out;
     if (data)
         cay__uplink_add(&t->up, data, len);
     else

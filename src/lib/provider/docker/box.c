@@ -104,8 +104,9 @@ static bool shut_off(const cay__docker_box *b, const json_t *j)
     json_t *v;
     if (strcmp(b->walls.network, "none")) /* it had one, or nothing is known of that */
         return true;
-    json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name,
-                        v) if (strcmp(name, "none")) return false;
+    json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name, v)
+        if (strcmp(name, "none"))
+            return false;
     return !strcmp(mode, "none");
 }
 
@@ -210,7 +211,6 @@ static void mark_up(cay__docker *d, const char *id)
     cay__str_join(path, sizeof path, CAY__DOCKER_UP "/", id, NULL);
     unlinkat(d->boxes, path, 0);
     CAY_AUTOFD fd = openat(d->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    (void)fd;
 }
 
 static int make_container(cay__docker_box *b, const cay_call *call, json_t *body, bool *runs,

@@ -68,8 +68,7 @@ static int read_args(const char *text, json_t **out, cay_err *err)
     json_t *v;
     if (text && *text == '{') {
         CAY_TRY(cay__json_object("build_args", text, &o, err));
-        json_object_foreach(o, key, v)
-        {
+        json_object_foreach(o, key, v) {
             if (!json_is_string(v) || !*key)
                 return cay_fail_why(err, CAY_EINVAL, "option_invalid",
                                     "option build_args: %.60s has no text for a value", key);

@@ -145,7 +145,6 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
     const cay__engine_info *info;
     cay_err why = CAY_ERR_INIT;
     cay_wall layers[CAY__DOCKER_LAYERS];
-    (void)err;
     int rc = cay__docker_engine(d, &e, &why);
     if (rc == 0)
         rc = cay__engine_meet(e, NULL, &info, &why);
@@ -168,7 +167,6 @@ static int docker_attach(void *self, const cay_call *call, const char *id, const
                          void **box, cay_err *err)
 {
     cay__docker_box *b = NULL;
-    (void)call, (void)state;
     CAY_TRY(cay__docker_box_open(self, id, &b, err));
     *box = b;
     return 0;
@@ -177,7 +175,6 @@ static int docker_attach(void *self, const cay_call *call, const char *id, const
 static int docker_state(void *box, cay_json **out, cay_err *err)
 {
     cay__docker_box *b = box;
-    (void)err;
     char container[72] = "";
     cay__docker_noted(b, container, sizeof container);
     *out =
@@ -278,8 +275,7 @@ static int docker_endpoints(void *box, const cay_call *call,
     CAY_AUTOJSON *all = v.all;
     json_t *bound = json_object_get(json_object_get(all, "HostConfig"), "PortBindings"),
            *now = json_object_get(json_object_get(all, "NetworkSettings"), "Ports");
-    json_object_foreach(bound, key, asked)
-    {
+    json_object_foreach(bound, key, asked) {
         const json_t *first = json_array_get(json_object_get(now, key), 0);
         const char *host = cay__json_str(first, "HostIp", "");
         uint64_t inside = 0, outside = 0;
@@ -322,7 +318,6 @@ static int docker_list(void *self, const cay_call *call, int (*fn)(const char *i
     cay__docker *d = self;
     each k = { .d = d, .fn = fn, .arg = arg };
     cay__fs boxes = { .root = d->boxes };
-    (void)call;
     if (d->boxes < 0)
         return 0;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
@@ -369,8 +364,7 @@ static int remove_strays(stray *s, cay_err *err)
     snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"]}", s->d->owner);
     cay__engine_encode(&path, filter);
     CAY_TRY(cay__engine_ask(s->d->engine, s->call, "GET", path.data, NULL, &list, err));
-    json_array_foreach(list, i, c)
-    {
+    json_array_foreach(list, i, c) {
         const json_t *labels = json_object_get(c, "Labels");
         const char *id = cay__json_str(labels, CAY__DOCKER_SANDBOX, "");
         if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), s->d->owner) != 0 ||

@@ -220,8 +220,7 @@ static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
     json_t *parts = json_object_get(v, "Components"), *c;
     size_t k;
     cay__str_copy(i->name, sizeof i->name, "Docker");
-    json_array_foreach(parts, k, c)
-    {
+    json_array_foreach(parts, k, c) {
         i->podman |= cay__str_starts(cay__json_str(c, "Name", ""), "Podman");
     }
     if (i->podman)
@@ -241,8 +240,7 @@ static void take_info(cay__engine_info *i, const json_t *o)
 {
     json_t *list = json_object_get(o, "SecurityOptions"), *v;
     size_t k;
-    json_array_foreach(list, k, v)
-    {
+    json_array_foreach(list, k, v) {
         const char *s = "";
         if (json_string_value(v))
             s = json_string_value(v);
@@ -257,8 +255,7 @@ static void take_info(cay__engine_info *i, const json_t *o)
     i->pids = cay__json_bool(o, "PidsLimit", false);
     cay__str_copy(i->driver, sizeof i->driver, cay__json_str(o, "Driver", ""));
     list = json_object_get(o, "DriverStatus");
-    json_array_foreach(list, k, v)
-    {
+    json_array_foreach(list, k, v) {
         const char *key = json_string_value(json_array_get(v, 0)),
                    *value = json_string_value(json_array_get(v, 1));
         if (key && value && !strcmp(key, "Backing Filesystem"))

@@ -105,7 +105,6 @@ typedef struct source {
 static int from_text(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 {
     source *s = arg;
-    (void)err;
     *n = CAY_MIN(cap, s->left);
     memcpy(buf, s->at, *n);
     s->at += *n;
@@ -160,7 +159,6 @@ static bool on_piece(void *arg, int which, const char *data, size_t n)
 static bool feed_demux(void *arg, cay__tunnel *t, const char *data, size_t n)
 {
     way *w = arg;
-    (void)t;
     return cay__demux_feed(&w->demux, data, n, on_piece, w);
 }
 

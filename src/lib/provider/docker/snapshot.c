@@ -314,8 +314,7 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
     cay__engine_encode(&path, filter);
     if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
         return 0;
-    json_array_foreach(list, i, c)
-    {
+    json_array_foreach(list, i, c) {
         const char *layer = cay__json_str(json_object_get(c, "Labels"), CAY__DOCKER_LAYER, "");
         bool old = cay__json_int(c, "Created", INT64_MAX) < cay__clock_ms() / 1000 - YOUNG_S;
         if (old && name_ok(layer) && !layer_there(d, layer))
@@ -454,8 +453,7 @@ void cay__docker_remove_others(cay__docker *d, const cay_call *call, const char 
     cay__engine_encode(&path, filter);
     if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, c)
-    {
+    json_array_foreach(list, i, c) {
         remove_listed(d, call, cay__json_str(c, "Id", ""));
     }
 }

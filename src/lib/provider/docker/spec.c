@@ -424,8 +424,7 @@ int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image,
     size_t i;
     cay__buf_add(b, user, strlen(user) + 1);
     cay__buf_add(b, workdir, strlen(workdir) + 1);
-    json_array_foreach(env, i, v)
-    {
+    json_array_foreach(env, i, v) {
         const char *s = json_string_value(v);
         if (s && strchr(s, '=') && *s != '=')
             cay__buf_add(b, s, strlen(s) + 1);

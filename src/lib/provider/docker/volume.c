@@ -28,8 +28,7 @@ void cay__docker_volumes_show(json_t *mounts, const char *storage, const char *i
     json_t *v;
     if (!storage || cay__json_any("storage", storage, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         name_of(id, i, name, sizeof name);
         json_array_append_new(mounts, json_pack("{s:s,s:s,s:s,s:b}", "Type", "volume", "Source",
                                                 name, "Target", cay__json_str(v, "target", ""),
@@ -70,10 +69,8 @@ void cay__docker_volumes_redact(const char *storage, cay_err *err)
     const char *key;
     if (!storage || !err || cay__json_any("storage", storage, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, v)
-    {
-        json_object_foreach(json_object_get(v, "options"), key, o)
-        {
+    json_array_foreach(list, i, v) {
+        json_object_foreach(json_object_get(v, "options"), key, o) {
             for (size_t k = 0; json_string_value(o) && k < CAY_LEN(secret); k++)
                 if (strstr(key, secret[k]))
                     redact_value(err->msg, json_string_value(o));
@@ -91,8 +88,7 @@ int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const cha
     if (!storage)
         return 0;
     CAY_TRY(cay__json_any("storage", storage, &list, err));
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         CAY_AUTOJSON *j = NULL;
         name_of(b->id, i, name, sizeof name);
         json_t *body =
@@ -145,8 +141,7 @@ void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char
     if (!d->engine || faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
         ask_list(d, call, id, &j) < 0)
         return;
-    json_array_foreach(json_object_get(j, "Volumes"), i, v)
-    {
+    json_array_foreach(json_object_get(j, "Volumes"), i, v) {
         remove_volume(d, call, v);
     }
 }
@@ -160,8 +155,7 @@ size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call)
     json_t *v;
     if (ask_list(d, call, NULL, &j) < 0)
         return 0;
-    json_array_foreach(json_object_get(j, "Volumes"), i, v)
-    {
+    json_array_foreach(json_object_get(j, "Volumes"), i, v) {
         const char *id = cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_SANDBOX, "");
         if (cay__id_valid(id, 'c') && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
             errno == ENOENT)

@@ -66,7 +66,6 @@ int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void 
 
 static int local_probe(void *self, cay_probe **out, cay_err *err)
 {
-    (void)self, (void)err;
     *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, CAY_LEN(layers));
     return 0;
 }
@@ -111,7 +110,6 @@ static int check_outside(const cay_create *s, cay_err *err)
 static int check_spec(local *l, const cay_box_spec *spec, cay_err *err)
 {
     const cay_create *s = spec->create;
-    (void)l;
     if (s->isolation.min_level > CAY_LEVEL_NONE)
         return cay_fail_why(
             err, CAY_EISOLATION, "level_missing",
@@ -286,7 +284,6 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
 int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                       void **box, cay_err *err)
 {
-    (void)call, (void)state;
     local_box *b = NULL;
     CAY_TRY(box_open(self, id, &b, err));
     *box = b;
@@ -378,7 +375,6 @@ int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, 
     local *l = self;
     each k = { .fn = fn, .arg = arg };
     cay__fs boxes = { .root = l->boxes };
-    (void)call;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
     if (rc == -1)
         return cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir);

@@ -102,7 +102,6 @@ int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
 {
     local_box *b = box;
     pid_t root = find_holder_pid(b, call);
-    (void)err;
     if (!root)
         return 0;
     sockets s = { .at = cay__alloc(SOCKETS_MAX * sizeof(owned)) };

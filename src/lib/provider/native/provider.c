@@ -85,7 +85,6 @@ static bool has_dir(const cay__native *n, const char *id)
 static int op_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                      void **box, cay_err *err)
 {
-    (void)state;
     int rc = cay__nbox_attach(self, call, id, (cay__nbox **)box, err);
     if (rc == CAY_EISOLATION && !has_dir(self, id)) /* where no keeper can be, none has made it */
         return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", id);
@@ -113,7 +112,6 @@ static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, v
 {
     cay__native *n = self;
     int fd = openat(n->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    (void)call;
     if (fd < 0) {
         if (errno == ENOENT)
             return 0;

@@ -31,7 +31,6 @@ static int copy_body(cay__answer *a, const cay_call *call, int fd, const copying
 static int on_snapshot_bytes(uint64_t done, uint64_t total, void *arg)
 {
     const cay_export *s = arg;
-    (void)total;
     if (s->progress)
         return s->progress(0, done, s->arg);
     return 0;

@@ -129,7 +129,6 @@ static int remote_attach(void *self, const cay_call *call, const char *id, const
 static int remote_state(void *box, cay_json **out, cay_err *err)
 {
     cay__remote_box *b = box;
-    (void)err;
     *out = json_pack("{s:s,s:s}", "remote", b->there, "server", cay__remote_url(b->remote));
     return 0;
 }
@@ -357,7 +356,6 @@ static int remote_start(void *self, const cay_call *call, const char *id, const 
                         void **box, cay_err *err)
 {
     void *mine = NULL;
-    (void)spec; /* the server has it */
     CAY_TRY(remote_attach(self, call, id, NULL, &mine, err));
     int rc = remote_resume(mine, call, err);
     if (rc < 0)

@@ -238,7 +238,6 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
 {
     hearing *h = arg;
     CAY_AUTOJSON *o = NULL;
-    (void)len, (void)err;
     if (cay__json_object("event", data, &o, NULL) < 0)
         return 0;
     if (!strcmp(name, "end") || !strcmp(name, "at")) {
@@ -441,7 +440,6 @@ typedef struct known {
 static int on_known(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
     known *k = arg;
-    (void)changed_ms;
     k->is |= !strcmp(host, k->host) && !strcmp(tenant, k->tenant);
     return 0;
 }

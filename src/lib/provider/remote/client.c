@@ -342,8 +342,7 @@ int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
     json_t *o;
     CAY_TRY(cay__remote_json(cay__remote_of(sb), NULL, &CAY__REQUEST(net_log, .path = { sb->id }),
                              &answer, err));
-    json_array_foreach(json_object_get(answer, "items"), i, o)
-    {
+    json_array_foreach(json_object_get(answer, "items"), i, o) {
         CAY_AUTOFREE char *line = cay__json_text(o, 65536);
         cay_net_record record = cay__net_record_of(o, CAY_OR(line, "{}"));
         int rc = fn(&record, arg);

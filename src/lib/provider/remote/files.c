@@ -374,7 +374,6 @@ static size_t pack_change(void *arg, const char *name, const json_t *o, unsigned
 {
     CAY__AUTOARENA mem = { 0 };
     cay_watch_event e = { .change = CAY_CHANGE_OVERFLOW, .path = "", .from = "" };
-    (void)arg, (void)lost;
     if (name && strcmp(name, "change") != 0)
         return 0;
     if (name) /* what cannot be told is an overflow: list again */

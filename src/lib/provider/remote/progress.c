@@ -41,7 +41,6 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
 {
     const hearing *h = arg;
     CAY_AUTOJSON *o = NULL;
-    (void)len, (void)err;
     if (strcmp(name, "progress") || cay__json_object("event", data, &o, NULL) < 0 ||
         strcmp(cay__json_str(o, "key", ""), h->key))
         return 0;

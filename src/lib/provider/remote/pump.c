@@ -207,7 +207,6 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
 {
     listener *l = arg;
     CAY_AUTOJSON *o = NULL;
-    (void)len, (void)err;
     if (l->ready && !strcmp(name, l->ready)) {
         l->ready = NULL;
     } else if (cay__json_object("event", data, &o, NULL) == 0) {

@@ -179,12 +179,9 @@ int cf_exec(cay__req *r, cay_err *err)
     if (!json_is_array(list) || !json_array_size(list))
         return cay_fail(err, CAY_EINVAL, "argv is a list of texts, not empty");
     const char **argv = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *argv);
-    json_array_foreach(
-        list, i,
-        v) if (!(argv[i] = json_string_value(v)) ||
-               strlen(argv[i]) !=
-                   json_string_length(v)) return cay_fail(err, CAY_EINVAL,
-                                                          "argv[%zu] is not a text without NUL", i);
+    json_array_foreach(list, i, v)
+        if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
     v = json_object_get(in, "timeout_ms");
     if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) < 1e12)
         timeout = (int64_t)json_real_value(v);

@@ -91,7 +91,6 @@ static int on_running(cay__req *r, cay_err *err)
 
 static int on_health(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cf_ok(r);
 }
 
@@ -406,7 +405,6 @@ const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
 
 static int on_list_sandbox(const cay_info *i, void *arg)
 {
-    (void)i;
     ++*(json_int_t *)arg;
     return 0;
 }
@@ -428,13 +426,11 @@ int cf_pool_stats(cay__req *r, cay_err *err)
 
 int cf_pool_ok(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
 }
 
 int cf_openapi(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_json(
         r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
 }

@@ -50,8 +50,7 @@ int cf_session(cay__req *r, cay_err *err)
     json_t *env = json_object_get(in, "env");
     cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
     CAY_TRY(cf_session_name(id, name, err));
-    json_object_foreach(env, key, v)
-    {
+    json_object_foreach(env, key, v) {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
         pairs[n++] = (cay_pair){ key, json_string_value(v) };

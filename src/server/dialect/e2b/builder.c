@@ -168,8 +168,9 @@ static int run_build(job *j, cay_err *err)
         e2b_recipe_save(j->client, j->t->subject, in, NULL);
     }
     CAY_TRY(rc);
-    json_array_foreach(json_object_get(in, "names"), i, v) if (i < NAMES) names[i] =
-        json_string_value(v);
+    json_array_foreach(json_object_get(in, "names"), i, v)
+        if (i < NAMES)
+            names[i] = json_string_value(v);
     if (!(text = cay__json_text(json_object_get(in, "file"), RECIPE_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "the steps are too long");
     const cay_build spec = { .size = sizeof spec,

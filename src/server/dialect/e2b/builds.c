@@ -36,8 +36,7 @@ static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *er
         CAY_TRY(e2b_template_name(r, name, NULL, &full, err));
         json_array_append_new(names, json_string(full));
     }
-    json_array_foreach(tags, i, v)
-    {
+    json_array_foreach(tags, i, v) {
         CAY_TRY(
             e2b_template_name(r, name, json_is_string(v) ? json_string_value(v) : "/", &full, err));
         json_array_append_new(names, json_string(full));
@@ -420,7 +419,6 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
 
 static int on_build_found(const cay_build_info *b, void *to)
 {
-    (void)b, (void)to;
     return 0;
 }
 
@@ -439,7 +437,6 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
  * E2B's, which is not here; the request has a Dockerfile, but none of the files that it copies. */
 int e2b_on_build(cay__req *r, cay_err *err)
 {
-    (void)r;
     return cay_fail_why(
         err, CAY_EINVAL, "old_build",
         "builds of E2B's first SDK are pushed to E2B's own registry by docker, and none of that is "

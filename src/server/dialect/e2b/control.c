@@ -5,7 +5,6 @@
 
 static int on_health(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -123,7 +122,6 @@ static bool is_own_path(cay__req *r)
  * then to whoever has the token. */
 static bool can_open_port(cay__req *r, const char *id, unsigned port)
 {
-    (void)port;
     E2B_AUTOBOX b = { 0 };
     char token[E2B_TOKEN_LEN + 1];
     const char *given = cay__head_field(&r->head, "e2b-traffic-access-token");
@@ -146,8 +144,8 @@ static void configure_upstream(cay__req *r, const char *id, unsigned port)
     if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host,
                       sizeof host))
         r->as_host = cay__arena_str(&r->arena, host);
-    json_array_foreach(json_object_get(b.note.network, "httpsPorts"), i, v) r->as_tls |=
-        json_integer_value(v) == (json_int_t)port;
+    json_array_foreach(json_object_get(b.note.network, "httpsPorts"), i, v)
+        r->as_tls |= json_integer_value(v) == (json_int_t)port;
 }
 
 /* Volumes and uploads have tokens of their own; all else is by key. */

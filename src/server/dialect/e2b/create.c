@@ -49,8 +49,7 @@ static int read_pairs(cay__req *r, const json_t *o, const char *what, const cay_
     if (!json_is_object(o))
         return cay_fail(err, CAY_EINVAL, "%s is an object of texts", what);
     cay_pair *list = cay__arena_take(&r->arena, (json_object_size(o) + 1) * sizeof *list);
-    json_object_foreach((json_t *)o, key, v)
-    {
+    json_object_foreach((json_t *)o, key, v) {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "%s.%.60s is not a text without NUL", what, key);
         list[n++] = (cay_pair){ key, json_string_value(v) };
@@ -67,8 +66,7 @@ static int read_volumes(cay__req *r, const json_t *list, cay_create *c, cay_err 
         return 0;
     CAY_TRY(cay__req_shared(r, "volumes", err));
     cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         use[i] = (cay_volume_use){ .name = cay__json_str(v, "name", NULL),
                                    .target = cay__json_str(v, "path", NULL),
                                    .rw = true };

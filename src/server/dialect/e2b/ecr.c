@@ -213,7 +213,6 @@ static int get_gcp_login(cay_client *client, const cay_call *call, const json_t 
                          cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    (void)client, (void)call;
     if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o,
                          NULL) < 0 ||
         !*cay__json_str(o, "private_key", ""))
@@ -230,7 +229,6 @@ static int get_plain_login(cay_client *client, const cay_call *call, const json_
 {
     const char *user = cay__json_str(in, "username", ""),
                *password = cay__json_str(in, "password", "");
-    (void)client, (void)call;
     if (!*user || !*password || strchr(user, ':'))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
     cay__buf_fmt(out, "%s:%s", user, password);

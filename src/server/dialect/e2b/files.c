@@ -126,8 +126,7 @@ static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json
 {
     const char *key;
     json_t *v;
-    json_object_foreach(metadata, key, v)
-    {
+    json_object_foreach(metadata, key, v) {
         char name[280];
         snprintf(name, sizeof name, "user.e2b.%s", key);
         CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, json_string_value(v),
@@ -147,10 +146,9 @@ static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source
     json_t *one;
     size_t i;
     CAY_TRY(read_metadata(r, metadata, err));
-    json_array_foreach(done, i,
-                       one) if (!strcmp(cay__json_str(one, "path", ""),
-                                        path)) return cay_fail(err, CAY_EINVAL,
-                                                               "path %.150s is given twice", path);
+    json_array_foreach(done, i, one)
+        if (!strcmp(cay__json_str(one, "path", ""), path))
+            return cay_fail(err, CAY_EINVAL, "path %.150s is given twice", path);
     if (cay_file_stat(d->sb, &r->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay_file_open_write(d->sb, &r->call, path, &spec, &up, err));
@@ -268,8 +266,7 @@ static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, con
     size_t i;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > 1000)
         return cay_fail(err, CAY_EINVAL, "source_paths is a list of 1 to 1000 paths");
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         cay_stat st = { .size_of = sizeof st };
         const char *s = json_string_value(v);
         if (!s || !*s || strlen(s) != json_string_length(v))

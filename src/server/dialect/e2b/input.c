@@ -109,7 +109,6 @@ static int process_input(cay__pump *pump, cay__buf *out)
 static int push_input(cay__pump *pump, int kind, const char *data, size_t len, cay__buf *out)
 {
     feed *f = pump->self;
-    (void)kind, (void)out;
     size_t before = f->in.len;
     if (!data)
         f->all = true;

@@ -33,7 +33,6 @@ static int connect_interpreter(cay_sandbox *sb, const cay_call *call, uint16_t p
 {
     cay_call own = *call;
     own.deadline_ms = cay__now_ms() + 30000;
-    (void)port;
     return cay_interpreter_connect(sb, &own, fd, err);
 }
 

@@ -66,8 +66,9 @@ static bool is_filter_match(const pages *p, const e2b_box *b)
         return false;
     if (p->template_ && strcmp(p->template_, b->note.template_))
         return false;
-    json_object_foreach(p->want, key,
-                        v) if (!json_equal(json_object_get(b->note.metadata, key), v)) return false;
+    json_object_foreach(p->want, key, v)
+        if (!json_equal(json_object_get(b->note.metadata, key), v))
+            return false;
     return true;
 }
 

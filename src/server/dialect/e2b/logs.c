@@ -201,7 +201,6 @@ int e2b_on_logs_v2(cay__req *r, cay_err *err)
 /* The one team there is: the tenant of the key. */
 int e2b_on_teams(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_json(r, 200,
                            json_pack("[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name",
                                      r->who.tenant, "apiKey", "", "isDefault", true));

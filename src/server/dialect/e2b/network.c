@@ -80,12 +80,9 @@ static int read_text_list(const json_t *network, const char *key, json_t **list,
     if (!json_is_array(v) || json_array_size(v) > RULES_MAX)
         return cay_fail(err, CAY_EINVAL, "network.%s is a list of at most %d texts", key,
                         RULES_MAX);
-    json_array_foreach(
-        v, i, one) if (!json_is_string(one) ||
-                       strlen(json_string_value(one)) !=
-                           json_string_length(one)) return cay_fail(err, CAY_EINVAL,
-                                                                    "network.%s[%zu] is not a text",
-                                                                    key, i);
+    json_array_foreach(v, i, one)
+        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+            return cay_fail(err, CAY_EINVAL, "network.%s[%zu] is not a text", key, i);
     *list = v;
     return 0;
 }
@@ -127,8 +124,7 @@ static int https_ports(const json_t *list, cay_err *err)
     if (list && !json_is_null(list) && (!json_is_array(list) || json_array_size(list) > PORTS_MAX))
         return cay_fail(err, CAY_EINVAL, "network.httpsPorts is a list of at most %d ports",
                         PORTS_MAX);
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         json_int_t port = json_integer_value(v);
         if (port < 1 || port > 65535 || port == E2B_ENVD_PORT)
             return cay_fail(err, CAY_EINVAL,
@@ -146,8 +142,7 @@ static int check_fields(const json_t *network, cay_err *err)
     static const char *const not_yet[] = { "egressProxy" };
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)network, key, v)
-    {
+    json_object_foreach((json_t *)network, key, v) {
         bool known = false;
         for (size_t i = 0; i < CAY_LEN(fields); i++)
             known |= !strcmp(key, fields[i]);
@@ -227,16 +222,16 @@ static int add_denies(list *l, const json_t *deny, const json_t *allow, cay_err 
     net *keep = cay__arena_take(l->mem, (json_array_size(allow) + 1) * sizeof *keep), one;
     const json_t *v;
     size_t i;
-    json_array_foreach(allow, i, v) read_net(json_string_value(v), &keep[i]);
+    json_array_foreach(allow, i, v)
+        read_net(json_string_value(v), &keep[i]);
     l->n = 0;
-    json_array_foreach(
-        deny, i, v) if (read_net(json_string_value(v), &one) &&
-                        !add_without(l, &one, keep,
-                                     json_array_size(
-                                         allow))) return cay_fail(err, CAY_EINVAL,
-                                                                  "network: what is denied and not "
-                                                                  "allowed is more than %d ranges",
-                                                                  RULES_MAX);
+    json_array_foreach(deny, i, v)
+        if (read_net(json_string_value(v), &one) &&
+            !add_without(l, &one, keep, json_array_size(allow)))
+            return cay_fail(err, CAY_EINVAL,
+                            "network: what is denied and not "
+                            "allowed is more than %d ranges",
+                            RULES_MAX);
     return 0;
 }
 
@@ -255,16 +250,14 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
         CAY_TRY(read_text_list(network, "allowOut", &allow, err));
         CAY_TRY(read_text_list(network, "denyOut", &deny, err));
     }
-    json_array_foreach(deny, i, v)
-    {
+    json_array_foreach(deny, i, v) {
         const char *s = json_string_value(v);
         if (!is_address(s))
             return cay_fail(err, CAY_EINVAL, "network.denyOut[%zu]: %.80s is no address or CIDR", i,
                             s);
         closed |= is_everything(s);
     }
-    json_array_foreach(allow, i, v)
-    {
+    json_array_foreach(allow, i, v) {
         names |= !is_address(json_string_value(v));
         add_allow(l, json_string_value(v));
     }

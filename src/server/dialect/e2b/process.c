@@ -121,7 +121,6 @@ static int report_exit(cay__pump *pump, cay__buf *out)
 int e2b_stream_last(cay__pump *p, cay__buf *out)
 {
     cay_err err = CAY_ERR_INIT;
-    (void)p;
     cay_fail(&err, CAY_EBUSY, "the server restarts: connect again");
     e2b_envelope_end(out, &err);
     return CAY__PUMP_END;
@@ -179,12 +178,11 @@ static const char *const *read_argv(cay__req *r, const json_t *process, cay_err 
         return NULL;
     }
     argv[0] = cmd;
-    json_array_foreach(args, i, v) if (!(argv[i + 1] = json_string_value(v)) ||
-                                       strlen(argv[i + 1]) != json_string_length(v))
-    {
-        cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
-        return NULL;
-    }
+    json_array_foreach(args, i, v)
+        if (!(argv[i + 1] = json_string_value(v)) || strlen(argv[i + 1]) != json_string_length(v)) {
+            cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
+            return NULL;
+        }
     return argv;
 }
 
@@ -199,8 +197,7 @@ static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const 
     json_t *v;
     for (; n < more; n++)
         list[n] = d->env[n];
-    json_object_foreach((json_t *)envs, key, v)
-    {
+    json_object_foreach((json_t *)envs, key, v) {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "process.envs.%.60s is not a text without NUL", key);
         list[n++] = (cay_pair){ key, json_string_value(v) };

@@ -73,10 +73,9 @@ static bool is_domain_reachable(const json_t *network, bool internet, const char
     const json_t *v;
     size_t i;
     bool closed = !internet;
-    json_array_foreach(json_object_get(network, "denyOut"), i, v) closed |=
-        json_is_string(v) && !strcmp(json_string_value(v), "0.0.0.0/0");
-    json_array_foreach(json_object_get(network, "allowOut"), i, v)
-    {
+    json_array_foreach(json_object_get(network, "denyOut"), i, v)
+        closed |= json_is_string(v) && !strcmp(json_string_value(v), "0.0.0.0/0");
+    json_array_foreach(json_object_get(network, "allowOut"), i, v) {
         const char *s = json_string_value(v);
         if (s && (!strcasecmp(s, domain) || is_wildcard_match(s, domain) ||
                   is_wildcard_match(domain, s)))
@@ -91,14 +90,14 @@ static int check_empty(const json_t *rules, const char *domain, cay_err *err)
 {
     const char *other;
     json_t *v;
-    json_object_foreach(
-        (json_t *)rules, other,
-        v) if (is_wildcard_match(other, domain)) return cay_fail(err, CAY_EINVAL,
-                                                                 "network.rules.%.80s has no "
-                                                                 "header, and %.80s would give it "
-                                                                 "some; give it a header of its "
-                                                                 "own",
-                                                                 domain, other);
+    json_object_foreach((json_t *)rules, other, v)
+        if (is_wildcard_match(other, domain))
+            return cay_fail(err, CAY_EINVAL,
+                            "network.rules.%.80s has no "
+                            "header, and %.80s would give it "
+                            "some; give it a header of its "
+                            "own",
+                            domain, other);
     return 0;
 }
 
@@ -153,13 +152,13 @@ static int read_domain(reading *x, const json_t *rules, const char *domain, cons
     json_t *v;
     if (!json_is_array(list))
         return cay_fail(err, CAY_EINVAL, "network.rules.%.80s is a list of rules", domain);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
         if (headers && !json_is_object(headers))
             return cay_fail(err, CAY_EINVAL,
                             "network.rules.%.80s: transform.headers is an object of texts", domain);
-        json_object_foreach(headers, key, v) CAY_TRY(read_header(x, first, domain, key, v, err));
+        json_object_foreach(headers, key, v)
+            CAY_TRY(read_header(x, first, domain, key, v, err));
     }
     if (x->n == first)
         return check_empty(rules, domain, err);
@@ -177,8 +176,7 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
     if (!json_is_object(rules))
         return cay_fail(err, CAY_EINVAL, "network.rules is an object of names");
     reading x = { .r = r, .v = cay__arena_take(&r->arena, (RULES_MAX + 1) * sizeof *x.v) };
-    json_object_foreach(rules, domain, list)
-    {
+    json_object_foreach(rules, domain, list) {
         size_t first = x.n;
         if (strchr(domain, ',') || strchr(domain, '/') || strchr(domain, ':'))
             return cay_fail(err, CAY_EINVAL,
@@ -210,18 +208,16 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
     char text[E2B_TOKEN_LEN + 8];
     size_t i;
     json_object_foreach(json_object_get(network, "rules"), domain, list)
-        json_array_foreach(list, i, one)
-    {
-        json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
-        json_object_foreach(headers, key, v)
-        {
-            const char *s = json_string_value(v);
-            if (!s || strstr(s, SECRET) || cay__str_starts(s, HIDDEN))
-                continue;
-            CAY_TRY(mask_of(r, s, text, err));
-            json_object_set_new(headers, key, json_string(text));
+        json_array_foreach(list, i, one) {
+            json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
+            json_object_foreach(headers, key, v) {
+                const char *s = json_string_value(v);
+                if (!s || strstr(s, SECRET) || cay__str_starts(s, HIDDEN))
+                    continue;
+                CAY_TRY(mask_of(r, s, text, err));
+                json_object_set_new(headers, key, json_string(text));
+            }
         }
-    }
     return 0;
 }
 
@@ -334,8 +330,7 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     json_t *of;
     if (cay_note_list(r->client, SPACE, "", on_list_note, all, NULL) < 0)
         return;
-    json_object_foreach(all, key, of)
-    {
+    json_object_foreach(all, key, of) {
         bool used = strcmp(json_string_value(of), sandbox) != 0;
         for (size_t i = 0; i < n; i++)
             used |= v[i].own && !strcmp(v[i].own, key);
@@ -351,8 +346,7 @@ void e2b_rules_sweep(cay__req *r)
     json_t *v;
     if (cay_note_list(r->client, SPACE, "", on_list_note, all, NULL) < 0)
         return;
-    json_object_foreach(all, key, v)
-    {
+    json_object_foreach(all, key, v) {
         cay_sandbox *sb;
         cay_err err = CAY_ERR_INIT;
         int rc = cay_client_find(r->client, &r->call, json_string_value(v), &sb, &err);

@@ -109,8 +109,7 @@ static int check_metadata(const json_t *m, cay_err *err)
         return 0;
     if (!json_is_object(m) || json_object_size(m) > METADATA_MAX)
         return cay_fail(err, CAY_EINVAL, "metadata is an object of at most %d texts", METADATA_MAX);
-    json_object_foreach((json_t *)m, key, v)
-    {
+    json_object_foreach((json_t *)m, key, v) {
         if (!json_is_string(v))
             return cay_fail(err, CAY_EINVAL, "metadata.%.60s is not a text", key);
         len += strlen(key) + json_string_length(v);

@@ -71,13 +71,10 @@ static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_e
     if (!json_is_array(args) || json_array_size(args) < kinds[k].least)
         return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type,
                         kinds[k].least);
-    json_array_foreach(
-        args, n,
-        v) if (!json_is_string(v) ||
-               strlen(json_string_value(v)) !=
-                   json_string_length(
-                       v)) return cay_fail(err, CAY_EINVAL,
-                                           "steps[%zu]: args[%zu] is not a text without NUL", i, n);
+    json_array_foreach(args, n, v)
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "steps[%zu]: args[%zu] is not a text without NUL", i,
+                            n);
     if (kinds[k].type[0] == 'C' || !strcmp(type, "ADD")) {
         if (!e2b_is_hash(cay__json_str(step, "filesHash", "")))
             return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has no filesHash", i, type);
@@ -109,8 +106,7 @@ int e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err)
         json_array_append_new(out, json_pack("{s:s}", "user", "user"));
         json_array_append_new(out, json_pack("{s:s}", "workdir", "/home/user"));
     }
-    json_array_foreach(steps, i, v)
-    {
+    json_array_foreach(steps, i, v) {
         json_t *one = NULL;
         CAY_TRY(read_step(v, i, &s, &one, err));
         json_array_append_new(out, one);

@@ -213,11 +213,9 @@ static int tag_list(const json_t *in, const json_t **out, cay_err *err)
     *out = json_object_get(in, "tags");
     if (!json_is_array(*out) || !json_array_size(*out) || json_array_size(*out) > 32)
         return cay_fail(err, CAY_EINVAL, "tags is a list of 1 to 32 texts");
-    json_array_foreach(
-        *out, i, v) if (!json_is_string(v) ||
-                        strlen(json_string_value(v)) !=
-                            json_string_length(v)) return cay_fail(err, CAY_EINVAL,
-                                                                   "tags[%zu] is not a text", i);
+    json_array_foreach(*out, i, v)
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "tags[%zu] is not a text", i);
     return 0;
 }
 
@@ -232,8 +230,7 @@ int e2b_on_tags_add(cay__req *r, cay_err *err)
     CAY_TRY(e2b_template_name(r, target = cay__json_str(in, "target", ""), NULL, &name, err));
     CAY_TRY(tag_list(in, &tags, err));
     CAY_TRY(e2b_template_find(r, target, &t, err));
-    json_array_foreach(tags, i, v)
-    {
+    json_array_foreach(tags, i, v) {
         CAY_TRY(e2b_template_name(r, target, json_string_value(v), &name, err));
         CAY_TRY(cay_template_name(r->client, &r->call, cay__req_tenant(r), t->id, name, err));
     }
@@ -248,8 +245,7 @@ int e2b_on_tags_remove(cay__req *r, cay_err *err)
     const char *name;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(tag_list(in, &tags, err));
-    json_array_foreach(tags, i, v)
-    {
+    json_array_foreach(tags, i, v) {
         CAY_TRY(
             e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
         CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), name, err));

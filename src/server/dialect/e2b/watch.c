@@ -106,7 +106,8 @@ static int watch_work(cay__pump *p, cay__buf *out)
     json_t *one;
     size_t i;
     int rc = drain_events(&y->at, list);
-    json_array_foreach(list, i, one) write_event(out, "filesystem", json_incref(one));
+    json_array_foreach(list, i, one)
+        write_event(out, "filesystem", json_incref(one));
     y->quiet_since = now_ms();
     if (rc < 0)
         return rc;

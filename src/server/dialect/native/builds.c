@@ -22,8 +22,6 @@ static int reply_info(const cay_build_info *b, void *arg)
 
 static int ignore_info(const cay_build_info *b, void *arg)
 {
-    (void)b;
-    (void)arg;
     return 0;
 }
 
@@ -248,7 +246,6 @@ static int log_work(cay__pump *p, cay__buf *out)
 
 static int log_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
-    (void)p, (void)ready, (void)out;
     return CAY__PUMP_WORK;
 }
 

@@ -192,7 +192,6 @@ static int pack_work(cay__pump *p, cay__buf *out)
 
 static int pack_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
-    (void)p, (void)out;
     if (ready)
         return CAY__PUMP_WORK;
     return CAY__PUMP_ON;

@@ -11,7 +11,6 @@
 
 int cay__on_version(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_object(r, &(cay__version_told){ CAY_VERSION, "v1" });
 }
 

@@ -61,7 +61,6 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
 int cay__on_manifest_schema(cay__req *r, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay_manifest_schema();
-    (void)err;
     return cay__reply(r, 200, "application/schema+json", text, strlen(text));
 }
 

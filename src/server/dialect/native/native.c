@@ -19,7 +19,6 @@ const cay__dialect cay__dialect_native = {
 
 int cay__on_openapi(cay__req *r, cay_err *err)
 {
-    (void)err;
     return cay__reply_json(r, 200, cay__openapi(&cay__dialect_native, "cay"));
 }
 

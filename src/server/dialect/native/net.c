@@ -169,7 +169,6 @@ int cay__on_net_presets(cay__req *r, cay_err *err)
     const char *name;
     const char *const *rules;
     json_t *o = json_object();
-    (void)err;
     for (size_t i = 0; (name = cay_net_preset(i, &rules)); i++) {
         json_t *a = json_array();
         for (const char *const *p = rules; *p; p++)

@@ -77,7 +77,6 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 /* The server ends: the time is over, too. */
 static int wait_last(cay__pump *p, cay__buf *out)
 {
-    (void)p;
     cay__shape_put(out, &cay__process_waited_shape, CAY__F_OUT,
                    &(cay__process_waited){ false, NULL });
     return CAY__PUMP_END;

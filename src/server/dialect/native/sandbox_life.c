@@ -132,7 +132,6 @@ static int wait_work(cay__pump *p, cay__buf *out)
 static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     const waiter *w = p->self;
-    (void)out;
     if (ready || cay__native_now() >= w->end_ms)
         return CAY__PUMP_WORK;
     return CAY__PUMP_ON;
@@ -142,7 +141,6 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
 static int wait_last(cay__pump *p, cay__buf *out)
 {
     waiter *w = p->self;
-    (void)out;
     w->end_ms = 0;
     return CAY__PUMP_WORK;
 }

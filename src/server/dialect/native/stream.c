@@ -109,7 +109,6 @@ static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
 
 static void tell_beat(cay__follow *f, cay__buf *out)
 {
-    (void)f;
     cay__buf_str(out, ": on\n\n");
 }
 

@@ -58,7 +58,6 @@ static void judge_ids(tried *t, const char *kind)
 {
     unsigned long inside = 0, outside = 0, count = 0;
     bool read = t->res.out && sscanf(t->res.out, "%lu %lu %lu", &inside, &outside, &count) == 3;
-    (void)kind;
     t->to->ok = read && outside != inside && count > 1; /* a single one is somebody's own */
     snprintf(t->to->found, FOUND, "id %lu inside is %lu outside, %lu in all", inside, outside,
              count);
@@ -81,7 +80,6 @@ static void judge_status(tried *t, const char *kind)
 
 static void judge_refused(tried *t, const char *kind)
 {
-    (void)kind;
     bool there = t->res.exit.code != 127 && t->res.exit.code != 126;
     t->to->ok = there && t->res.exit.code != 0;
     const char *found = "a name that no rule allows was answered";

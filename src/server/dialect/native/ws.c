@@ -67,7 +67,6 @@ static void tell_data(cay__follow *f, int which, uint64_t offset, const char *da
                       bool last, cay__buf *out)
 {
     char all[(32 << 10) + 1];
-    (void)f, (void)offset, (void)last;
     if (!n)
         return;
     all[0] = (char)(which + 1);
@@ -78,7 +77,6 @@ static void tell_data(cay__follow *f, int which, uint64_t offset, const char *da
 static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(512);
-    (void)f;
     cay__buf_fmt(
         &b, "{\"type\":\"lost\",\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
         stream_words[which], offset, bytes);
@@ -88,7 +86,6 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
 static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(4096);
-    (void)f;
     cay__shape_put(&b, &cay__exit_shape, CAY__F_OUT, e);
     CAY_AUTOBUF all = CAY__BUF(8192);
     cay__buf_fmt(&all, "{\"type\":\"exit\",%s", b.data + 1);
@@ -107,7 +104,6 @@ static void tell_error(cay__buf *out, const char *type, const cay_err *err)
 
 static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
 {
-    (void)f;
     tell_error(out, "error", err);
     cay__ws_close(out, 1011, "");
 }
