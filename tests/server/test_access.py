@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask for what: keys, tenants, quotas, the same answer again, jobs, and what the audit log tells of it all."""
 import http.client
+import io
 import json
 import os
 import socket
 import sqlite3
 import sys
+import tarfile
 import threading
 import time
 import unittest
@@ -268,6 +270,29 @@ class Once(Base):
         # what failed is not kept
         self.fails('POST', API + '/keys', 404, 'tenant_not_found', {'tenant': 'nobody'}, headers={'Idempotency-Key': 'key-2'})
         self.ask('POST', API + '/keys', {'name': 'then'}, headers={'Idempotency-Key': 'key-2'}, want=201)
+
+    def test_what_an_admin_was_told_is_not_a_tenants(self):
+        self.tenant('told')
+        mine = S.make_key('--scope', 'tenant')
+        made = []
+        for n, (path, body) in enumerate((('/sandboxes', {}), ('/sandboxes', {'tenant': 'told'}), ('/volumes', {'name': 'told'}), ('/tenants', {'name': 'tolder'}),
+                                          ('/templates', {'from': None}), ('/jobs', {'kind': 'kill', 'sandbox': None, 'in_ms': 600000}))):
+            if None in body.values():
+                body = {k: made[0]['id'] if v is None else v for k, v in body.items()}
+            h = {'Idempotency-Key': 'admin-%d' % n}
+            made.append(self.ask('POST', API + path, body, headers=h, want=201)[0])
+            again, head = self.ask('POST', API + path, body, headers=h, want=201)
+            self.assertEqual((again, head['Idempotent-Replayed']), (made[-1], 'true'))
+            status, head, data = S.ask('POST', API + path, json.dumps(body), dict(h, **{'Content-Type': 'application/json'}), key=mine)
+            self.assertIn((status, json.loads(data)['reason']), ((409, 'idempotency_conflict'), (403, 'scope_too_narrow')), path)
+            self.assertIsNone(head.get('Idempotent-Replayed'))
+        self.assertIn('pid', made[0])  # told to scope admin alone
+        # Nor the other way: an admin is told more than that.
+        box, _ = self.ask('POST', API + '/sandboxes', {}, headers={'Idempotency-Key': 'tenant-1'}, key=mine, want=201)
+        self.assertEqual(S.ask('POST', API + '/sandboxes', '{}', {'Idempotency-Key': 'tenant-1', 'Content-Type': 'application/json'})[0], 409)
+        for b in made[0], made[1], box:
+            self.ask('DELETE', API + '/sandboxes/' + b['id'], want=204)
+        self.ask('DELETE', API + '/volumes/told', want=204)
 
     def test_at_once(self):
         h = {'Idempotency-Key': 'order-3', 'Content-Type': 'application/json'}

@@ -51,6 +51,14 @@ static int on_stored_answer(const cay_answer *a, void *arg)
     return CAY_EEXIST;
 }
 
+/* An admin is told more, and of all tenants: to the tenant's other keys it is another request. */
+static void mark_admin(char hash[65])
+{
+    char text[80];
+    snprintf(text, sizeof text, "admin %s", hash);
+    cay_answer_hash(text, strlen(text), hash);
+}
+
 /* The body is here and nothing was done yet. */
 int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
 {
@@ -65,6 +73,8 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     char *hash = cay__arena_take(&r->arena, 65),
          *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
     cay_answer_hash(body, len, hash);
+    if (r->who.scope == CAY__SCOPE_ADMIN)
+        mark_admin(hash);
     snprintf(route, strlen(r->head.method) + strlen(r->head.path) + 2, "%s %s", r->head.method,
              r->head.path);
     *a = (cay_answer){
