@@ -120,6 +120,31 @@ class Keys(Base):
         self.until(lambda: S.ask('GET', API + '/sandboxes/' + box, key=one)[0] == 401) # it went with its sandbox
 
 
+    def test_links_of_an_archive_do_not_widen_a_key_of_files(self):
+        box = self.ask('POST', API + '/sandboxes', {}, want=201)[0]['id']
+        files = API + '/sandboxes/%s/files' % box
+        self.ask('POST', files + '/mkdir', {'path': '/workspace/data/below', 'parents': True}, want=201)
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/secret', b'secret')[0], 201)
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/data/below/f', b'hello')[0], 201)
+        k = self.ask('POST', API + '/keys', {'scope': 'file', 'sandbox': box, 'path': '/workspace/data'}, want=201)[0]['key']
+
+        def send(target, key):
+            out = io.BytesIO()
+            with tarfile.open(fileobj=out, mode='w') as t:
+                link = tarfile.TarInfo('below/link')
+                link.type, link.linkname = tarfile.SYMTYPE, target
+                t.addfile(link)
+            return S.ask('PUT', files + '/tar?path=/workspace/data', out.getvalue(), {'Content-Type': 'application/x-tar'}, key=key)
+
+        for target in ('/', '/workspace/secret', '/workspace', '../../secret', '..', '../..', 'x/../../../secret', 'f/..', './..'):
+            status, _, data = send(target, k)
+            self.assertEqual((status, json.loads(data)['reason']), (403, 'scope_too_narrow'), target)
+            self.assertEqual(S.ask('GET', files + '/stat?path=/workspace/data/below/link')[0], 404, target)
+        self.assertEqual(send('f', k)[0], 200)
+        self.assertEqual(S.ask('GET', files + '?path=/workspace/data/below/link', key=k)[2], b'hello')
+        self.assertEqual(send('../../secret', True)[0], 200)  # who has the whole sandbox may
+        self.ask('DELETE', API + '/sandboxes/' + box, want=204)
+
     def test_who_wakes_a_sandbox_does_not_own_what_is_put_into_it(self):
         manifest = {'entries': {'now': {'type': 'file', 'content': 'x', 'ephemeral': True}}}
         box = self.ask('POST', API + '/sandboxes', {'auto_resume': True, 'manifest': manifest}, want=201)[0]['id']

@@ -307,8 +307,20 @@ static int make_dir(unpacker *u, const char *path, cay_err *err)
     return 0;
 }
 
+/* A key of files makes no link that leads out of them: it could read and write everything by it. */
+static int check_link(const unpacker *u, cay_err *err)
+{
+    if (u->r->who.scope != CAY__SCOPE_FILE || cay__native_below(u->m.target))
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                        "member %.100s: a link that is sent with a key of files leads below, "
+                        "without ..",
+                        u->m.name);
+}
+
 static int make_link(unpacker *u, const char *path, cay_err *err)
 {
+    CAY_TRY(check_link(u, err));
     int rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
     char up[2 * CAY__TAR_NAME];
     if (rc == CAY_EEXIST) {
