@@ -145,6 +145,33 @@ class Keys(Base):
         self.assertEqual(send('../../secret', True)[0], 200)  # who has the whole sandbox may
         self.ask('DELETE', API + '/sandboxes/' + box, want=204)
 
+    def test_a_tenant_neither_sees_nor_revokes_what_opens_more(self):
+        for tenant in ('default', 'wide'):
+            mine = self.tenant(tenant) if tenant != 'default' else S.make_key('--scope', 'tenant')
+            peer = S.make_key('--scope', 'tenant', '--tenant', tenant)
+            admin = S.make_key('--scope', 'admin', '--tenant', tenant)
+            wide = {admin[4:12]: admin}
+            own = {peer[4:12], mine[4:12]}
+            for name, given in (('wide', {'key': admin}), ('wide', {'token': self.link()}), ('own', {'key': peer})):
+                status, _, _ = S.json('POST', '/console/session', given, key=None)
+                self.assertEqual(status, 201)
+                session = [k['id'] for k in self.ask('GET', API + '/keys', want=200)[0]['items'] if k['scope'] == 'session'][-1]
+                own.add(session) if name == 'own' else wide.update({session: None})
+            link = self.link()
+            wide[link[4:12]] = None
+            listed = {k['id'] for k in self.ask('GET', API + '/keys', key=mine, want=200)[0]['items']}
+            self.assertEqual(listed & set(wide), set())
+            self.assertEqual(own - listed, set())
+            for id in wide:
+                self.fails('DELETE', API + '/keys/' + id, 404, 'key_not_found', key=mine)
+            self.ask('GET', API + '/tenants', key=admin, want=200)
+            for id in own - {mine[4:12]}:
+                self.ask('DELETE', API + '/keys/' + id, key=mine, want=204)
+            self.fails('GET', API + '/sandboxes', 401, 'key_invalid', key=peer)
+
+    def link(self):
+        return S.cay('open', '--print', '--url', S.url).strip().rsplit('=', 1)[1]
+
     def test_who_wakes_a_sandbox_does_not_own_what_is_put_into_it(self):
         manifest = {'entries': {'now': {'type': 'file', 'content': 'x', 'ephemeral': True}}}
         box = self.ask('POST', API + '/sandboxes', {'auto_resume': True, 'manifest': manifest}, want=201)[0]['id']

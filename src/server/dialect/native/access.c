@@ -8,6 +8,8 @@
 #include <cay/access.h>
 #include <cay/audit.h>
 
+enum { KEYS_MAX = 16 << 20 };
+
 static int other_tenant(const cay__req *r, const char *tenant, cay_err *err)
 {
     if (r->who.scope == CAY__SCOPE_ADMIN || !tenant || !strcmp(tenant, r->who.tenant))
@@ -51,24 +53,65 @@ int cay__on_key_create(cay__req *r, cay_err *err)
     return rc;
 }
 
-CAY__ITEMS_ADD(add_key, cay_key)
+/* The keys that the one who asks may see. */
+typedef struct own_keys {
+    cay__req *r;
+    cay__items *list; /* or NULL: only that of the route is looked for */
+    cay__buf tenant;  /* the ids of those of scope tenant */
+} own_keys;
+
+static int take_tenant_key(const cay_key *k, void *arg)
+{
+    own_keys *o = arg;
+    if (k->scope == CAY_KEY_TENANT)
+        cay__buf_fmt(&o->tenant, "%s ", k->id);
+    if (o->tenant.full)
+        return CAY_ETOOBIG;
+    return 0;
+}
+
+/* A tenant has no say over what opens more than its own keys: those of scope admin, links to the
+ * console, and the sessions that came of either. */
+static bool is_key_own(const own_keys *o, const cay_key *k)
+{
+    if (o->r->who.scope == CAY__SCOPE_ADMIN)
+        return true;
+    if (k->scope == CAY_KEY_SESSION)
+        return *k->from && o->tenant.len && strstr(o->tenant.data, k->from);
+    return k->scope != CAY_KEY_ADMIN && k->scope != CAY_KEY_LOGIN;
+}
+
+static int on_own_key(const cay_key *k, void *arg)
+{
+    const own_keys *o = arg;
+    if (!is_key_own(o, k))
+        return 0;
+    if (o->list)
+        return cay__items_add(o->list, k);
+    return !strcmp(k->id, o->r->param[0]);
+}
+
+static int walk_own_keys(cay__req *r, cay__items *list, cay_err *err)
+{
+    own_keys o = { .r = r, .list = list, .tenant = CAY__BUF(KEYS_MAX) };
+    const char *tenant = cay__req_tenant(r);
+    int rc = cay_key_list(r->client, tenant, take_tenant_key, &o, err);
+    if (rc == 0)
+        rc = cay_key_list(r->client, tenant, on_own_key, &o, err);
+    cay__buf_clear(&o.tenant);
+    return rc;
+}
 
 int cay__on_key_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r);
-    return cay__items_finish(&l, cay_key_list(r->client, cay__req_tenant(r), add_key, &l, err),
-                             err);
-}
-
-static int is_it(const cay_key *k, void *arg)
-{
-    return !strcmp(k->id, arg);
+    return cay__items_finish(&l, walk_own_keys(r, &l, err), err);
 }
 
 int cay__on_key_revoke(cay__req *r, cay_err *err)
 {
-    int rc = cay_key_list(r->client, cay__req_tenant(r), is_it, (void *)r->param[0], err);
+    int rc = walk_own_keys(r, NULL, err);
     CAY_TRY(rc);
     if (!rc && r->who.scope != CAY__SCOPE_ADMIN) /* another's is not there */
         return cay_fail_why(err, CAY_ENOENT, "key_not_found", "there is no key %.16s", r->param[0]);
