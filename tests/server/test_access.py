@@ -169,6 +169,30 @@ class Keys(Base):
                 self.ask('DELETE', API + '/keys/' + id, key=mine, want=204)
             self.fails('GET', API + '/sandboxes', 401, 'key_invalid', key=peer)
 
+    def test_a_name_that_a_key_of_one_sandbox_gave_stands_in_for_no_template(self):
+        mine = self.tenant('namer')
+        good, evil = (self.ask('POST', API + '/sandboxes', {}, key=mine, want=201)[0]['id'] for _ in 'ab')
+        for box in good, evil:
+            self.assertEqual(S.ask('PUT', API + '/sandboxes/%s/files?path=/workspace/who' % box, box.encode(), key=mine)[0], 201)
+        narrow = self.ask('POST', API + '/keys', {'scope': 'sandbox', 'sandbox': evil}, key=mine, want=201)[0]['key']
+        self.ask('POST', API + '/sandboxes/%s/snapshots' % evil, {'label': 'early'}, key=narrow, want=201)
+        for name in 'early', 'late':
+            self.ask('POST', API + '/templates', {'from': good, 'names': [name + ':default']}, key=mine, want=201)
+        self.assertEqual(S.json('POST', '/e2b/sandboxes/%s/snapshots' % evil, {'name': 'late'}, key=narrow)[0], 201)
+        for name in 'early', 'late', 'early:default', 'late:default':
+            status, _, made = S.json('POST', '/e2b/sandboxes', {'templateID': name}, key=mine)
+            self.assertEqual(status, 201, made)
+            self.assertEqual(S.ask('GET', API + '/sandboxes/%s/files?path=/workspace/who' % made['sandboxID'], key=mine)[2], good.encode(), name)
+            self.ask('DELETE', API + '/sandboxes/' + made['sandboxID'], key=mine, want=204)
+        # What has no template's name is what it was.
+        self.assertEqual(S.json('POST', '/e2b/sandboxes/%s/snapshots' % evil, {'name': 'own'}, key=narrow)[0], 201)
+        status, _, made = S.json('POST', '/e2b/sandboxes', {'templateID': 'own'}, key=mine)
+        self.assertEqual(S.ask('GET', API + '/sandboxes/%s/files?path=/workspace/who' % made['sandboxID'], key=mine)[2], evil.encode())
+        self.assertEqual(S.ask('DELETE', '/e2b/templates/late', key=mine)[0], 204)
+        self.assertIn('late', [s['label'] for s in self.ask('GET', API + '/snapshots', key=mine, want=200)[0]['items']])
+        for box in good, evil, made['sandboxID']:
+            self.ask('DELETE', API + '/sandboxes/' + box, key=mine, want=204)
+
     def link(self):
         return S.cay('open', '--print', '--url', S.url).strip().rsplit('=', 1)[1]
 

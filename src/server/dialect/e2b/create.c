@@ -8,21 +8,19 @@
 #include <cay/volume.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 /* What a name stands for here: the host's own template unless the operator has made one of that
  * name, a snapshot, or one of the tenant's templates. */
 static int starting_point(cay__req *r, const char *name, cay_create *c, char **config, cay_err *err)
 {
-    cay_snapshot *s;
-    cay_template *t;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_AUTOPTR(cay_template) t = NULL;
     if (e2b_is_base(name) && !e2b_has_base(r, name))
         return 0;
-    char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
-    if (tag && !tag[8])
-        *tag = 0;
-    if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, NULL) == 0) {
+    if (e2b_snapshot_find(r, name, &s, NULL) == 0) {
         c->from.snapshot = cay__arena_str(&r->arena, s->id);
-        cay_snapshot_free(s);
         return 0;
     }
     CAY_TRY(e2b_template_find(r, name, &t, err));
@@ -34,7 +32,6 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     if (*cay__json_str(o, "workdir", ""))
         c->process.workdir = NULL;
     *config = cay__arena_str(&r->arena, t->config);
-    cay_template_free(t);
     return 0;
 }
 

@@ -94,6 +94,9 @@ bool e2b_has_base(
     const char *name); /* … but for a template of that name, as templates/make base leaves one */
 struct cay_template;
 int e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
+/* A snapshot of that label or id, unless one of the tenant's own templates has the name: a key of
+ * one sandbox names snapshots, and none of them may be taken for a template. */
+int e2b_snapshot_find(cay__req *r, const char *name, struct cay_snapshot **out, cay_err *err);
 /* What a template starts in each of its sandboxes, until it is ready. */
 int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
 int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 static const char *const bases[] = { "base", "code-interpreter-v1", "host" };
@@ -66,6 +67,18 @@ int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err 
             err, CAY_ENOENT, "template_not_found",
             "template '%.80s' not found: there are base, your templates and your snapshots", ref);
     return rc;
+}
+
+int e2b_snapshot_find(cay__req *r, const char *name, cay_snapshot **out, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    bool own = e2b_template_find(r, name, &t, NULL) == 0 && !strcmp(t->tenant, r->who.tenant);
+    if (own)
+        return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "%.80s is a template", name);
+    char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
+    if (tag && !tag[8])
+        *tag = 0;
+    return cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, out, err);
 }
 
 bool e2b_has_base(cay__req *r, const char *name)
@@ -167,17 +180,11 @@ int e2b_on_alias(cay__req *r, cay_err *err)
 
 int e2b_on_template_delete(cay__req *r, cay_err *err)
 {
-    char *ref = cay__arena_str(&r->arena, r->param[0]), *tag = strstr(ref, ":default");
-    cay_snapshot *s;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
     bool deferred;
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (tag && !tag[8])
-        *tag = 0;
-    if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, err) == 0) {
-        int rc = cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err);
-        cay_snapshot_free(s);
-        if (rc < 0)
-            return rc;
+    if (e2b_snapshot_find(r, r->param[0], &s, NULL) == 0) {
+        CAY_TRY(cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err));
         return cay__reply(r, 204, NULL, NULL, 0);
     }
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
