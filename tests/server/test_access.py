@@ -524,6 +524,30 @@ class Again(unittest.TestCase):
                 self.assertIn(b' 400 ', got.split(b'\r\n')[0])
                 self.assertIn(b'"idempotency_key"', got)
 
+    def test_without_a_key_a_host_that_names_a_sandbox_wants_its_token(self):
+        with Server(test_api.BUILD) as s:
+            bare = os.path.join(s.tmp, 'bare')
+            s.stop()
+            s.args = ('--dialect', 'e2b', '--as', 'default', '--listen', 'unix:' + bare)
+            s.start()
+            s.proc.stdout.readline()
+            s.cay('tenant', 'create', 'other')
+            box = s.json('POST', '/e2b/sandboxes', {'templateID': 'base'}, key=s.make_key('--tenant', 'other'))[2]
+
+            def get(path, host, **more):
+                with socket.socket(socket.AF_UNIX) as c:
+                    c.settimeout(60)
+                    c.connect(bare)
+                    c.sendall(('GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n'
+                               % (path, host, ''.join('%s: %s\r\n' % kv for kv in more.items()))).encode())
+                    return int(c.makefile('rb').read().split()[1])
+
+            for port, path in (('49983', '/envs'), ('49983', '/files?path=/etc/passwd'), ('49999', '/contexts')):
+                host = '%s-%s.localhost' % (port, box['sandboxID'])
+                self.assertEqual(get(path, host), 401, host)
+                self.assertEqual(get(path, host, **{'X-Access-Token': '0' * 64}), 401, host)
+                self.assertEqual(get(path, host, **{'X-Access-Token': box['envdAccessToken']}), 200, host)
+
     def test_tokens_of_e2b_are_sealed(self):
         with Server(test_api.BUILD) as s:
             h, body = {'Idempotency-Key': 'e2b'}, {'templateID': 'base'}

@@ -192,10 +192,16 @@ static int wake_sandbox(cay__req *r, const e2b_box *b, cay_err *err)
                               err);
 }
 
-/* SDKs in debug mode show nothing: the listener says whose they are. */
+/* SDKs in debug mode show nothing: the listener says whose they are. A sandbox that the host names
+ * is asked for like one of a header, with its token. */
 static bool is_debug(const cay__req *r)
 {
-    return e2b_debug(r, cay__head_field(&r->head, "e2b-sandbox-id"));
+    char id[CAY_ID_LEN + 1];
+    unsigned port;
+    const char *named = cay__head_field(&r->head, "e2b-sandbox-id");
+    if (!named && from_host(r->head.host, &port, id))
+        named = id;
+    return e2b_debug(r, named);
 }
 
 static int find_id(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
