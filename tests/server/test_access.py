@@ -460,6 +460,16 @@ class Zaudit(Base):
         self.assertTrue(self.ask('GET', API + '/audit/proof', want=200)[0]['sound'])
 
 
+    def test_tokens_that_a_get_makes_are_told(self):
+        status, _, box = S.json('POST', '/sandbox-server/sandboxes/create', {'user_id': 'somebody'})
+        self.assertEqual(status, 200, box)
+        for path in '/urls', '/status':
+            self.assertEqual(S.json('GET', '/sandbox-server/sandboxes/%s%s' % (box['sandbox_id'], path))[0], 200)
+        lines = self.ask('GET', API + '/audit?object=' + box['sandbox_id'], want=200)[0]['items']
+        self.assertEqual([(l['action'], l['verdict']) for l in lines], [('GET /sandbox-server/sandboxes/{id}/urls', 'ok')])
+        self.assertEqual(S.ask('DELETE', '/sandbox-server/sandboxes/' + box['sandbox_id'])[0], 200)
+
+
 class Zlast(Base):
     def test_every_status_that_is_declared_was_seen(self):
         missing = []

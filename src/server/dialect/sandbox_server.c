@@ -384,7 +384,7 @@ static const cay__route routes[] = {
     CAY__ROUTE("POST", "/sandboxes/schedule-timeout", on_timeout, 0),
     CAY__ROUTE("GET", "/sandboxes/{id}/status", on_status, 0),
     CAY__ROUTE("GET", "/sandboxes/{id}/info", on_info, 0),
-    CAY__ROUTE("GET", "/sandboxes/{id}/urls", cay__ss_urls, 0),
+    CAY__ROUTE("GET", "/sandboxes/{id}/urls", cay__ss_urls, CAY__OP_SECRET),
     CAY__ROUTE("POST", "/sandboxes/{id}/pause", on_pause, 0),
     CAY__ROUTE("DELETE", "/sandboxes/{id}", on_delete, 0),
     CAY__ROUTE("POST", "/sandboxes/expose-port", cay__ss_expose, 0),

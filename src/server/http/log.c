@@ -21,9 +21,15 @@ static bool is_refused_status(int status)
     return status == 401 || status == 403 || status == 421 || status == 429;
 }
 
-static bool reads_only(const char *method)
+/* A GET whose answer is a secret made it just then. */
+static bool reads_only(const cay__req *r)
 {
-    return !strcmp(method, "GET") || !strcmp(method, "HEAD") || !strcmp(method, "OPTIONS");
+    const char *method = r->head.method;
+    unsigned flags = r->route->op->flags;
+    if (flags & CAY__OP_ASKS)
+        return true;
+    return !(flags & CAY__OP_SECRET) &&
+           (!strcmp(method, "GET") || !strcmp(method, "HEAD") || !strcmp(method, "OPTIONS"));
 }
 
 static const char *verdict_of(int status)
@@ -41,8 +47,7 @@ void cay__tell(cay__req *r)
     char actor[80], action[300];
     cay_err err = CAY_ERR_INIT;
     if (!r->route || r->dialect == &cay__preview_dialect ||
-        ((reads_only(r->head.method) || (r->route->op->flags & CAY__OP_ASKS)) &&
-         !is_refused_status(status)))
+        (reads_only(r) && !is_refused_status(status)))
         return;
     if (*r->who.key)
         snprintf(actor, sizeof actor, "key:%s", r->who.key);
