@@ -75,7 +75,7 @@ static int up(void **state)
     CAY_AUTOFREE char *bytes = cay__alloc((size_t)st.st_size);
     assert_int_equal(cay__fd_read_all(fd, bytes, (size_t)st.st_size), st.st_size);
     cay_write w = { .size = sizeof w, .mode = 0755 };
-    OK(cay__nbox_put(box, CALL(30000), "/home/user/moment", bytes, (size_t)st.st_size, &w, E));
+    OK(cay__nf_put(box, CALL(30000), "/home/user/moment", bytes, (size_t)st.st_size, &w, E));
     nlayers = 0;
     return 0;
 }
@@ -120,7 +120,7 @@ static void path_of(char *out, size_t cap, const char *layer, const char *rest)
     if (layer)
         snprintf(out, cap, "%s/layers/%s%s", home, layer, rest);
     else
-        snprintf(out, cap, "%s/sandboxes/%s/upper%s", home, box->id, rest);
+        snprintf(out, cap, "%s/sandboxes/%s/upper%s", home, box->base.id, rest);
 }
 
 static const char *new_layer(void)
@@ -326,7 +326,7 @@ static void all_that_belongs_to_a_file_is_kept(void **state)
               "dd if=/dev/zero of=big bs=1000 count=300 2>/dev/null && "
               "touch -d '2001-02-03 04:05:06.789' old && : >\"odd\nname \\\\012 (deleted)\"",
               true);
-    OK(cay__nbox_setxattr(box, CALL(30000), "/workspace/old", "user.note", "one", 3, E));
+    OK(cay__nf_setxattr(box, CALL(30000), "/workspace/old", "user.note", "one", 3, E));
     if (native->hello.mode !=
         CAY_MODE_SINGLE) /* overlayfs says "removed" and "nothing below" in its own language */
         run_as("root",
@@ -481,7 +481,7 @@ static void requests_wait_meanwhile(void **state)
          cay__now_ms() < end && __atomic_load_n(&rc, __ATOMIC_ACQUIRE) > 0;) {
         cay_write w = { .size = sizeof w };
         run_shell("true", true);
-        OK(cay__nbox_put(box, CALL(30000), "/workspace/put", "x", 1, &w, E));
+        OK(cay__nf_put(box, CALL(30000), "/workspace/put", "x", 1, &w, E));
     }
     pthread_join(t, NULL);
     assert_int_equal(rc, 0);

@@ -5,6 +5,9 @@
 #pragma once
 #include <cay/sys/provider.h>
 
+/* CAY__PROVIDES(stat) f; declares a function as cay_provider_ops has it. */
+#define CAY__PROVIDES(member) __typeof__(*((cay_provider_ops *)0)->member)
+
 extern const cay_provider_ops cay__remote_ops;
 extern const cay_provider_ops cay__provider_docker, cay__provider_podman;
 extern const cay_provider_ops cay__local;

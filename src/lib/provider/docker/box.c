@@ -13,17 +13,11 @@
 void cay__docker_release(void *box)
 {
     cay__docker_box *b = box;
-    cay__sessions_close(&b->sessions);
+    cay__sessions_close(&b->base.sessions);
     cay__link_close(&b->link);
     cay__close_fd(&b->ctl);
     cay__close_fd(&b->dir);
     free(b);
-}
-
-static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
-{
-    cay__docker_box *b = arg;
-    return cay__link_session(&b->link, b->id, call, user, sock, err);
 }
 
 /* "CONTAINER PID" */
@@ -55,7 +49,7 @@ int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
         openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) ||
         renameat(b->dir, ".container", b->dir, "container") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->id);
+        return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->base.id);
     return 0;
 }
 
@@ -64,14 +58,12 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
     cay__docker_box *b = cay__alloc(sizeof *b);
     b->d = d;
     b->ctl = -1;
-    cay__str_copy(b->id, sizeof b->id, id);
     cay__link_open(&b->link, cay__docker_dial, b, "container");
-    cay__sessions_open(&b->sessions, open_session, b);
-    b->sessions.ready = cay__docker_ready;
+    cay__served_open(&b->base, id, &b->link);
+    b->base.sessions.ready = cay__docker_ready;
+    b->dir = -1;
     if (cay__id_valid(id, 'c') && d->boxes >= 0)
         b->dir = openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    else
-        b->dir = -1;
     if (b->dir >= 0)
         b->ctl = openat(b->dir, "ctl", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (b->ctl < 0) {
@@ -92,7 +84,7 @@ void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
     cay__docker_noted(b, container,
                       sizeof container); /* each time: undo puts another one in its place */
     cay__buf_fmt(path, "/containers/%s%s%s", CAY_TEXT_IF(!*container, "cay-"),
-                 cay__text_or(container, b->id), rest);
+                 cay__text_or(container, b->base.id), rest);
 }
 
 /* One that was made without a network has none for ever: a container of our name that has got one
@@ -110,7 +102,8 @@ static bool shut_off(const cay__docker_box *b, const json_t *j)
     return !strcmp(mode, "none");
 }
 
-int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
+int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, json_t **all,
+                     cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     CAY_AUTOJSON *j = NULL;
@@ -119,15 +112,17 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
     cay__docker_at(b, &path, "/json");
     int rc = cay__engine_ask(e, call, "GET", path.data, NULL, &j, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone",
+                            b->base.id);
     CAY_TRY(rc);
     json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"),
            *st = json_object_get(j, "State");
     /* One that somebody else gave our name is not ours: the word in the label says so. */
     if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 ||
-        strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
+        strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->base.id) != 0)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone",
-                            "the container of %s is gone; one of that name is not ours", b->id);
+                            "the container of %s is gone; one of that name is not ours",
+                            b->base.id);
     *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0),
                                .oom = cay__json_bool(st, "OOMKilled", false) };
     if (cay__json_bool(st, "Paused", false))
@@ -137,19 +132,25 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
     else
         out->state = CAY_STOPPED;
     cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
-    out->all = json_incref(j);
+    if (all)
+        *all = CAY_STEAL(j);
     return 0;
 }
 
-int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
+int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, json_t **all,
+                     cay_err *err)
 {
-    CAY_TRY(cay__docker_find(b, call, out, err));
-    if (shut_off(b, out->all))
+    CAY_AUTOJSON *j = NULL;
+    CAY_TRY(cay__docker_find(b, call, out, &j, err));
+    if (shut_off(b, j)) {
+        if (all)
+            *all = CAY_STEAL(j);
         return 0;
-    json_decref(out->all);
+    }
     return cay_fail_why(
         err, CAY_EGONE, "sandbox_gone",
-        "the container of %s is gone; the one of that name has a network, and it had none", b->id);
+        "the container of %s is gone; the one of that name has a network, and it had none",
+        b->base.id);
 }
 
 static int write_file(int dir, const char *name, const void *data, size_t len, cay_err *err)
@@ -219,13 +220,12 @@ static int make_container(cay__docker_box *b, const cay_call *call, json_t *body
     cay__docker_view v;
     CAY_AUTOBUF path = CAY__BUF(256);
     CAY_AUTOJSON *j = NULL;
-    cay__buf_fmt(&path, "/containers/create?name=cay-%s", b->id);
+    cay__buf_fmt(&path, "/containers/create?name=cay-%s", b->base.id);
     CAY_FAULT("docker.intent");
     int rc = cay__engine_ask(b->d->engine, call, "POST", path.data, body, &j, err);
     if (rc ==
         CAY_ESTATE) { /* made before, by a call whose answer was lost; or it is somebody else's */
-        CAY_TRY(cay__docker_look(b, call, &v, err));
-        json_decref(v.all);
+        CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
         *runs = v.state == CAY_RUNNING;
         return 0;
     }
@@ -245,10 +245,8 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__docker_view v;
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     if (!runs) {
-        CAY_TRY(cay__docker_look(b, call, &v, err)); /* is it still the one that was made? */
-        json_decref(v.all);
+        CAY_TRY(cay__docker_look(b, call, &v, NULL, err)); /* is it still the one that was made? */
         atomic_store(&b->pid, 0);
         unlinkat(b->ctl, "sock", 0); /* of a former life */
         if (b->walls.far)
@@ -257,14 +255,13 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
         CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, NULL, NULL, err));
         CAY_FAULT("docker.started");
     }
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
     atomic_store(&b->pid, b->walls.far ? 0 : v.pid); /* one of another machine means nothing here */
     CAY_TRY(cay__docker_note(b, v.container, err));
-    CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
+    CAY_TRY(cay__link_call(&b->link, call, CAY__LINK_ASK(CAY_MSG_HELLO, m), NULL, err));
     if (!runs && spec->life.ttl_ms && spec->life.ttl_ms != CAY_UNLIMITED)
-        CAY_TRY(cay__docker_extend(b, call, spec->life.ttl_ms, 0, err));
-    mark_up(b->d, b->id);
+        CAY_TRY(cay__served_extend(b, call, spec->life.ttl_ms, 0, err));
+    mark_up(b->d, b->base.id);
     return 0;
 }
 
@@ -385,9 +382,8 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
     cay__docker_view v;
     local_meta m = first_meta(spec->create);
     CAY_TRY(cay__docker_box_open(d, id, &b, err));
-    int rc = cay__docker_look(b, call, &v, err);
+    int rc = cay__docker_look(b, call, &v, NULL, err);
     if (rc == 0) {
-        json_decref(v.all);
         /* Storage is mounted before anybody works in it: one that others started begins anew. */
         if (v.state != CAY_STOPPED && cay__docker_storage(spec->create) &&
             (rc = cay__docker_stop(b, call, err)) == 0)
@@ -412,12 +408,12 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
     cay__docker_view v;
     /* Without its directory it is known by its name. */
     cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
-    cay__str_copy(named.id, sizeof named.id, id);
+    cay__str_copy(named.base.id, sizeof named.base.id, id);
     int rc = CAY_EGONE;
     if (cay__docker_box_open(d, id, &b, NULL) == 0)
-        rc = cay__docker_find(b, call, &v, err);
+        rc = cay__docker_find(b, call, &v, NULL, err);
     if (rc == CAY_EGONE) /* one of its name and labels is its own as well, whoever made it */
-        rc = cay__docker_find(&named, call, &v, err);
+        rc = cay__docker_find(&named, call, &v, NULL, err);
     if (b)
         cay__docker_release(b);
     if (rc < 0) {
@@ -425,7 +421,6 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
             return 0;
         return rc;
     }
-    json_decref(v.all);
     cay__buf_fmt(&path, "/containers/%s?force=true&v=true", v.container);
     rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
     for (int i = 0; rc == CAY_ESTATE && i < 500; i++) { /* somebody else, or AutoRemove, is at it */

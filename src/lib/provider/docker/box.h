@@ -6,10 +6,9 @@
 #include <stdatomic.h>
 
 typedef struct cay__docker_box {
+    cay__served base;
     cay__docker *d;
     cay__link link; /* to its pid 1 */
-    cay__sessions sessions;
-    char id[CAY_ID_LEN + 1];
     int dir, ctl;   /* docker/ID and its ctl/ */
     atomic_int pid; /* of pid 1 on the host, as the engine told; 0: not known */
     char reason[24];
@@ -23,23 +22,22 @@ typedef struct cay__docker_view {
     int pid;
     bool oom;
     char container[72];
-    json_t *all;
 } cay__docker_view;
 
 /* box.c */
 int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err);
-void cay__docker_release(void *box);
-/* By its labels, to end it: CAY_EGONE, there is none, or it is not ours. view->all is the caller's.
- */
-int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+CAY__PROVIDES(release) cay__docker_release;
+/* By its labels, to end it: CAY_EGONE, there is none, or it is not ours. all: its words,
+ * or NULL. */
+int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, json_t **all,
+                     cay_err *err);
 /* To use it: CAY_EGONE as well when it has a network that it was made without. */
-int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, json_t **all,
+                     cay_err *err);
 /* "/containers/REF" and what follows. */
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);
-int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
-                       void **box, cay_err *err);
-int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
-                      void **box, cay_err *err);
+CAY__PROVIDES(create) cay__docker_create;
+CAY__PROVIDES(start) cay__docker_start;
 int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id,
                        cay_err *err); /* container and files */
 int cay__docker_noted(const cay__docker_box *b, char *container,
@@ -77,14 +75,11 @@ int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t p
 bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *out);
 
 /* life.c */
-int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
-int cay__docker_pause(void *box, const cay_call *call, cay_err *err);
-int cay__docker_resume(void *box, const cay_call *call, cay_err *err);
-int cay__docker_stop(void *box, const cay_call *call, cay_err *err);
-int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                       cay_err *err);
-int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
-int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
+CAY__PROVIDES(status) cay__docker_status;
+CAY__PROVIDES(pause) cay__docker_pause;
+CAY__PROVIDES(resume) cay__docker_resume;
+CAY__PROVIDES(stop) cay__docker_stop;
+CAY__PROVIDES(wait) cay__docker_wait;
 
 /* volume.c: storage is the client's word, [{"target","read_only","driver","options"}], or NULL. */
 void cay__docker_volumes_show(json_t *mounts, const char *storage,
@@ -100,11 +95,9 @@ size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call);
 
 #define CAY__DOCKER_LAYER "io.cay.layer" /* label of an image: which layer it is */
 
-int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
-                         cay_err *err);
-int cay__docker_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
-                        cay_err *err);
-int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
+CAY__PROVIDES(snapshot) cay__docker_snapshot;
+CAY__PROVIDES(restack) cay__docker_restack;
+CAY__PROVIDES(layer_remove) cay__docker_layer_remove;
 /* What a crash left of them; how many went. */
 size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call);
 

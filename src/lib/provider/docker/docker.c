@@ -6,7 +6,6 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <lib/provider/local/events.h>
-#include <lib/provider/native/native.h>
 #include <lib/provider/provider.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -166,10 +165,7 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
 static int docker_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                          void **box, cay_err *err)
 {
-    cay__docker_box *b = NULL;
-    CAY_TRY(cay__docker_box_open(self, id, &b, err));
-    *box = b;
-    return 0;
+    return cay__docker_box_open(self, id, (cay__docker_box **)box, err);
 }
 
 static int docker_state(void *box, cay_json **out, cay_err *err)
@@ -186,7 +182,7 @@ static int docker_state(void *box, cay_json **out, cay_err *err)
 static int docker_destroy(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
-    CAY_TRY(cay__docker_remove(b->d, call, b->id, err));
+    CAY_TRY(cay__docker_remove(b->d, call, b->base.id, err));
     cay__docker_release(b);
     return 0;
 }
@@ -199,44 +195,12 @@ static int docker_remove_files(void *self, const cay_call *call, const char *id,
     return cay__docker_remove(d, call, id, err);
 }
 
-static int docker_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
-                        cay_err *err)
-{
-    cay__docker_box *b = box;
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__proc_spawn(&b->link, b->id, call, spec, proc, err);
-}
-
-static int docker_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                              cay_err *err)
-{
-    cay__docker_box *b = box;
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
-}
-
-static int docker_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                        void *arg, cay_err *err)
-{
-    cay__docker_box *b = box;
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__procs_all(&b->link, &b->sessions, b->id, call, fn, arg, err);
-}
-
-#define SESSIONS(box) (&((cay__docker_box *)(box))->sessions)
-CAY__SESSION_OPS(static, docker, SESSIONS)
-
-static int docker_fill(void *box, const cay_call *call, const cay_fill *spec, cay_err *err)
-{
-    return cay__nf_fill(SESSIONS(box), call, spec, err);
-}
-
 static int docker_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__docker_box *b = box;
     if (b->walls.far)
         return cay__docker_far_connect(b, call, port, fd, err);
-    return cay__nf_connect(SESSIONS(box), call, port, fd, err);
+    return cay__nf_connect(b, call, port, fd, err);
 }
 
 static int docker_services(void *box, const cay_call *call,
@@ -246,8 +210,7 @@ static int docker_services(void *box, const cay_call *call,
     cay__docker_box *b = box;
     if (b->walls.far) /* it has none: create refused them */
         return 0;
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__services_all(&b->link, b->id, call, fn, more, arg, err);
+    return cay__served_services(b, call, fn, more, arg, err);
 }
 
 static int docker_service_act(void *box, const cay_call *call, const char *name, int op,
@@ -256,9 +219,9 @@ static int docker_service_act(void *box, const cay_call *call, const char *name,
     cay__docker_box *b = box;
     if (b->walls.far)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
-                            "sandbox %s has no services: it is reached through its engine", b->id);
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__services_order(&b->link, b->id, call, name, op, err);
+                            "sandbox %s has no services: it is reached through its engine",
+                            b->base.id);
+    return cay__served_service_act(b, call, name, op, err);
 }
 
 /* "PORT/tcp": [{"HostIp": …, "HostPort": …}]; of those that were asked for, the first place on this
@@ -271,8 +234,8 @@ static int docker_endpoints(void *box, const cay_call *call,
     const char *key;
     json_t *asked;
     int rc = 0;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    CAY_AUTOJSON *all = v.all;
+    CAY_AUTOJSON *all = NULL;
+    CAY_TRY(cay__docker_look(b, call, &v, &all, err));
     json_t *bound = json_object_get(json_object_get(all, "HostConfig"), "PortBindings"),
            *now = json_object_get(json_object_get(all, "NetworkSettings"), "Ports");
     json_object_foreach(bound, key, asked) {
@@ -449,19 +412,19 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
 }
 
 #define OPS                                                                                        \
-    .size = sizeof(cay_provider_ops), .close = docker_close, .create = cay__docker_create,         \
-    .attach = docker_attach, .release = cay__docker_release, .destroy = docker_destroy,            \
-    .spawn = docker_spawn, .proc_attach = docker_proc_attach, CAY__PROC_MEMBERS,                   \
-    CAY__SESSION_MEMBERS(docker), .status = cay__docker_status, .procs = docker_procs,             \
-    .probe = docker_probe, .state = docker_state, .list = docker_list, .start = cay__docker_start, \
+    .size = sizeof(cay_provider_ops), CAY__SERVED_MEMBERS, .close = docker_close,                  \
+    .create = cay__docker_create, .attach = docker_attach, .release = cay__docker_release,         \
+    .destroy = docker_destroy, .spawn = cay__served_spawn, .proc_attach = cay__served_proc_attach, \
+    .status = cay__docker_status, .procs = cay__served_procs, .probe = docker_probe,               \
+    .state = docker_state, .list = docker_list, .start = cay__docker_start,                        \
     .stop = cay__docker_stop, .pause = cay__docker_pause, .resume = cay__docker_resume,            \
-    .extend = cay__docker_extend, .usage = cay__docker_usage, .wait = cay__docker_wait,            \
-    .events = docker_events, .gc = docker_gc, .remove_files = docker_remove_files,                 \
+    .usage = cay__served_usage, .wait = cay__docker_wait, .events = docker_events,                 \
+    .gc = docker_gc, .remove_files = docker_remove_files, .ports = cay__nf_ports,                  \
     .connect = docker_connect, .options = cay__docker_option_names,                                \
     .snapshot = cay__docker_snapshot, .restack = cay__docker_restack,                              \
     .layer_remove = cay__docker_layer_remove, .opaque_layers = true,                               \
     .endpoints = docker_endpoints, .services = docker_services, .service_act = docker_service_act, \
-    .fill = docker_fill
+    .fill = cay__nf_fill
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };
 const cay_provider_ops cay__provider_podman = { OPS, .name = "podman", .open = podman_open };

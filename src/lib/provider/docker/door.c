@@ -32,7 +32,7 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
      * one who waits. */
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 ||
         listen(fd, 8) < 0 || renameat(b->ctl, tmp, b->ctl, CAY__PID1_DOOR) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "open a door to %s", b->id);
+        int rc = cay_fail_sys(err, CAY_ESYS, "open a door to %s", b->base.id);
         unlinkat(b->ctl, tmp, 0);
         return rc;
     }
@@ -51,7 +51,7 @@ static bool admit_peer(cay__docker_box *b, const cay_call *call, int way)
     if (getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0 ||
         cay__docker_judge(b, call, peer.pid, NULL) < 0)
         return false;
-    cay__str_copy(m.id, sizeof m.id, b->id);
+    cay__str_copy(m.id, sizeof m.id, b->base.id);
     struct pollfd p = { .fd = way, .events = POLLIN };
     return cay__fd_send(way, &m, sizeof m, &b->ctl, 1, MSG_DONTWAIT) == sizeof m &&
            poll(&p, 1, READY_MS) == 1 && recv(way, &ready, 1, MSG_DONTWAIT) == 1;

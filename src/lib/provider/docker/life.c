@@ -16,7 +16,8 @@ static int post_action(cay__docker_box *b, const cay_call *call, const char *wha
     cay__docker_at(b, &path, what);
     int rc = cay__engine_ask(e, call, "POST", path.data, NULL, NULL, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone",
+                            b->base.id);
     return rc;
 }
 
@@ -90,11 +91,10 @@ static int inspect_container(cay__docker_box *b, const cay_call *call, cay__dock
 {
     if (look_without(b, false, v))
         return 0;
-    int rc = cay__docker_look(b, call, v, err);
+    int rc = cay__docker_look(b, call, v, NULL, err);
     if (rc == CAY_EUPSTREAM && look_without(b, true, v))
         return 0;
     CAY_TRY(rc);
-    json_decref(v->all);
     return 0;
 }
 
@@ -104,19 +104,16 @@ static void ask_deadlines(cay__docker_box *b, const cay_call *asked, cay_box_sta
     const cay_call soon = cay__call_within(asked, 3000), *call = &soon;
     cay_m_box m = { 0 };
     cay__reply r = { 0 };
-    int sock = -1;
-    cay__str_copy(m.id, sizeof m.id, b->id);
-    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
-    if (cay__link_begin(&b->link, call, &ask, &r, &sock, NULL) < 0)
+    CAY_AUTOFD sock = -1;
+    cay__str_copy(m.id, sizeof m.id, b->base.id);
+    if (cay__link_begin(&b->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, NULL) < 0)
         return;
     out->deadline_ms = r.box.deadline_ms;
     out->idle_ms = r.box.idle_ms;
     if (r.box.state == CAY_PAUSED)
         out->state = CAY_PAUSED;
     if (cay__link_next(sock, call, CAY_MSG_BOX, &r, NULL) == 0 && r.type == CAY_MSG_END)
-        cay__link_give(&b->link, sock);
-    else
-        close(sock);
+        cay__link_give(&b->link, CAY_STEAL_FD(sock));
 }
 
 int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
@@ -161,15 +158,14 @@ int cay__docker_pause(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
     if (v.state == CAY_PAUSED)
         return 0;
-    CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_PAUSE, 0, 0, NULL, err));
-    cay__sessions_drop(&b->sessions);
+    CAY_TRY(cay__served_ask(b, call, CAY_MSG_PAUSE, NULL, err));
+    cay__sessions_drop(&b->base.sessions);
     int rc = post_action(b, call, "/pause", err);
     if (rc < 0)
-        cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, NULL);
+        cay__served_ask(b, call, CAY_MSG_RESUME, NULL, NULL);
     return rc;
 }
 
@@ -177,47 +173,25 @@ int cay__docker_resume(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
     if (v.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped", b->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped",
+                            b->base.id);
     if (v.state == CAY_PAUSED)
         CAY_TRY(post_action(b, call, "/unpause", err));
-    return cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, err);
-}
-
-int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                       cay_err *err)
-{
-    cay__docker_box *b = box;
-    CAY_TRY(cay__docker_ready(b, err));
-    return cay__link_box(&b->link, b->id, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
-}
-
-int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
-{
-    cay__docker_box *b = box;
-    cay__reply r = { 0 };
-    CAY_TRY(cay__docker_ready(b, err));
-    CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_USAGE, 0, 0, &r, err));
-    *out = (cay_usage){ .size = sizeof *out,
-                        .cpu_us = r.usage.cpu_us,
-                        .memory = r.usage.memory,
-                        .pids = r.usage.pids };
-    return 0;
+    return cay__served_ask(b, call, CAY_MSG_RESUME, NULL, err);
 }
 
 int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
-    CAY_TRY(cay__docker_find(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_find(b, call, &v, NULL, err));
     if (v.state == CAY_STOPPED)
         return 0;
     if (v.state == CAY_PAUSED) /* a frozen one hears no signal */
         CAY_TRY(post_action(b, call, "/unpause", err));
-    cay__sessions_drop(&b->sessions);
+    cay__sessions_drop(&b->base.sessions);
     return post_action(b, call, "/stop?t=5", err);
 }
 
@@ -231,18 +205,14 @@ int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err 
     cay__docker_box *b = box;
     for (;;) {
         cay__docker_view v;
-        int rc = cay__docker_look(b, call, &v, err);
+        int rc = cay__docker_look(b, call, &v, NULL, err);
         if (rc == CAY_EGONE || (rc == 0 && v.state == CAY_STOPPED)) {
-            if (rc == CAY_EGONE)
+            *state = CAY_STOPPED;
+            if (rc < 0)
                 *state = CAY_GONE;
-            else
-                *state = CAY_STOPPED;
-            if (rc == 0)
-                json_decref(v.all);
             return 0;
         }
         CAY_TRY(rc);
-        json_decref(v.all);
         CAY_AUTOBUF path = CAY__BUF(256);
         cay__docker_at(b, &path, "/wait?condition=not-running");
         cay_call part = cay__call_within(call, ASK_MS);

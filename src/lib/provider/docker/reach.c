@@ -55,13 +55,13 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
         else
             *pid = 0;
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s",
-                            b->id);
+                            b->base.id);
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "peer_false",
             "who answers for %s is not within sight; run cay in the engine's own pid namespace",
-            b->id);
+            b->base.id);
     *pid = peer.pid;
     *sock = CAY_STEAL_FD(fd);
     return 0;
@@ -78,7 +78,7 @@ int cay__docker_ready(void *arg, cay_err *err)
         return why_not(b, NULL, err);
     if (cay__local_meta_read(b->ctl, &m, NULL) == 0 && m.state == CAY_PAUSED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_paused",
-                            "the sandbox is paused; try: cay resume %s", b->id);
+                            "the sandbox is paused; try: cay resume %s", b->base.id);
     return 0;
 }
 
@@ -86,14 +86,13 @@ int cay__docker_ready(void *arg, cay_err *err)
 static int why_not(cay__docker_box *b, const cay_call *call, cay_err *err)
 {
     cay__docker_view v;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
     if (v.state == CAY_PAUSED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_paused",
-                            "the sandbox is paused; try: cay resume %s", b->id);
+                            "the sandbox is paused; try: cay resume %s", b->base.id);
     if (v.state == CAY_STOPPED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
-                            "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+                            "sandbox %s is stopped; try: cay resume %s", b->base.id, b->base.id);
     return 0;
 }
 
@@ -103,12 +102,12 @@ int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err
     cay__docker_view v;
     if (pid == atomic_load(&b->pid))
         return 0;
-    CAY_TRY(cay__docker_look(b, call, &v, err)); /* it may have been started anew behind our back */
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL,
+                             err)); /* it may have been started anew behind our back */
     if (v.pid != pid)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "peer_false",
-            "who answers for %s is not the first process of its container; remove it", b->id);
+            "who answers for %s is not the first process of its container; remove it", b->base.id);
     atomic_store(&b->pid, pid);
     return cay__docker_note(b, v.container, err);
 }
@@ -144,7 +143,7 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
             return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable",
                                 "the container of %s runs and its pid 1 does not answer; is the "
                                 "engine in a machine of its own? then give option transport=engine",
-                                b->id);
+                                b->base.id);
         CAY_TRY(cay__call_check(call, "reach the container", err));
         if (pid == 0 && now - opened > DOOR_MS) { /* it waits to be let in; another client's door
                                                      may have taken the place of ours */

@@ -93,7 +93,7 @@ int cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err)
     cay__docker_at(b, &path, "/archive?path=/");
     int rc = cay__engine_put(b->d->engine, call, path.data, fd, tar.len, err);
     if (rc < 0)
-        return cay_wrap(err, rc, "put pid 1 into the container of %s", b->id);
+        return cay_wrap(err, rc, "put pid 1 into the container of %s", b->base.id);
     return 0;
 }
 

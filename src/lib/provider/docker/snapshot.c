@@ -167,7 +167,7 @@ static int not_far(const cay__docker_box *b, cay_err *err)
     if (b->walls.far)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
                             "no snapshots of %s: the engine does not see this machine's files",
-                            b->id);
+                            b->base.id);
     return 0;
 }
 
@@ -175,21 +175,21 @@ static int check_snapshot(cay__docker_box *b, const cay_call *call, const cay_sn
                           char container[72], cay_err *err)
 {
     cay__docker_view v;
+    CAY_AUTOJSON *all = NULL;
     bool busy = false;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    bool read_only = cay__json_bool(json_object_get(v.all, "HostConfig"), "ReadonlyRootfs", false);
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, &all, err));
+    bool read_only = cay__json_bool(json_object_get(all, "HostConfig"), "ReadonlyRootfs", false);
     memcpy(container, v.container, sizeof v.container);
     if (read_only)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "the root of %s is read-only and what it writes is memory, which an "
                             "engine does not keep",
-                            b->id);
+                            b->base.id);
     if (spec->how == CAY_SNAP_QUIET)
-        CAY_TRY(cay__procs_all(&b->link, &b->sessions, b->id, call, one_runs, &busy, err));
+        CAY_TRY(cay__served_procs(b, call, one_runs, &busy, err));
     if (busy)
         return cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of %s are running",
-                            b->id);
+                            b->base.id);
     return 0;
 }
 
@@ -240,7 +240,7 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     if (read_json(b->dir, "request", &r, NULL) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "sandbox %s was made by a cay that kept no request; make a new one",
-                            b->id);
+                            b->base.id);
     CAY_TRY(commit_container(b, call, container, spec->layer, id, sizeof id, err));
     CAY_FAULT("docker.committed");
     json_object_del(r, "body");
@@ -339,7 +339,7 @@ static int make_other(cay__docker_box *b, const cay_call *call, json_t *body, ch
     CAY_AUTOJSON *j = NULL;
     uint64_t r;
     cay__random(&r, sizeof r);
-    cay__buf_fmt(&path, "/containers/create?name=cay-%s-%08x", b->id, (unsigned)r);
+    cay__buf_fmt(&path, "/containers/create?name=cay-%s-%08x", b->base.id, (unsigned)r);
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_incref(body), &j, err));
     const char *got = cay__json_str(j, "Id", "");
     if (strlen(got) < 12 || cay__hex_len(got) != strlen(got) || !cay__str_copy(id, cap, got))
@@ -365,8 +365,7 @@ static int replace_container(cay__docker_box *b, const cay_call *call, json_t *b
     char old[72], other[72];
     local_meta m = { 0 };
     cay__docker_view v;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
-    json_decref(v.all);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
     cay__str_copy(old, sizeof old, v.container);
     CAY_TRY(cay__local_meta_read(b->ctl, &m, err));
     m.state = CAY_RUNNING;
@@ -375,7 +374,7 @@ static int replace_container(cay__docker_box *b, const cay_call *call, json_t *b
     CAY_AUTOFD mark =
         openat(b->dir, "exchanged", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (mark < 0)
-        return cay_fail_sys(err, CAY_ESYS, "note the containers of %s", b->id);
+        return cay_fail_sys(err, CAY_ESYS, "note the containers of %s", b->base.id);
     CAY_TRY(make_other(b, call, body, other, sizeof other, err));
     CAY_FAULT("docker.other");
     int rc = cay__docker_stop(b, call, err);
@@ -403,7 +402,7 @@ int cay__docker_restack(void *box, const cay_call *call, const char *const *laye
     if (read_json(b->dir, "request", &r, NULL) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
                             "sandbox %s was made by a cay that kept no request; make a new one",
-                            b->id);
+                            b->base.id);
     json_t *body = json_object_get(r, "body");
     if (n) {
         CAY_TRY(cay__docker_layer_image(b->d, call, layers[n - 1], NULL, &image, err));

@@ -90,11 +90,11 @@ int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const cha
     CAY_TRY(cay__json_any("storage", storage, &list, err));
     json_array_foreach(list, i, v) {
         CAY_AUTOJSON *j = NULL;
-        name_of(b->id, i, name, sizeof name);
+        name_of(b->base.id, i, name, sizeof name);
         json_t *body =
             json_pack("{s:s,s:s,s:O,s:{s:s,s:s}}", "Name", name, "Driver",
                       cay__json_str(v, "driver", ""), "DriverOpts", json_object_get(v, "options"),
-                      "Labels", CAY__DOCKER_OWNER, b->d->owner, CAY__DOCKER_SANDBOX, b->id);
+                      "Labels", CAY__DOCKER_OWNER, b->d->owner, CAY__DOCKER_SANDBOX, b->base.id);
         CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", "/volumes/create", body, &j, err));
         CAY_FAULT("docker.volume");
         if (strcmp(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""),

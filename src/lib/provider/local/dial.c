@@ -47,14 +47,14 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
-    if (!build_address(b->l, b->id, &a))
+    if (!build_address(b->l, b->base.id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0) {
         if (errno == ECONNREFUSED || errno == ENOENT)
             return cay_fail_why(err, CAY_EGONE, "not_running", "cay-local of %s does not run",
-                                b->id);
-        return cay_fail_sys(err, CAY_ESYS, "reach cay-local of %s", b->id);
+                                b->base.id);
+        return cay_fail_sys(err, CAY_ESYS, "reach cay-local of %s", b->base.id);
     }
     *sock = CAY_STEAL_FD(fd);
     return 0;
@@ -65,7 +65,7 @@ static int make_socket(local_box *b, int *out, cay_err *err)
     struct sockaddr_un a;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CAY_TRY(cay__local_run(b->l, err));
-    if (!build_address(b->l, b->id, &a))
+    if (!build_address(b->l, b->base.id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);
     unlink(a.sun_path);
@@ -83,7 +83,7 @@ static int spawn_local(local_box *b, int listener, int lock, cay_err *err)
     posix_spawn_file_actions_t acts;
     int from[3] = { listener, b->dir, lock }, high[3] = { -1, -1, -1 }, e = 0, status = 0;
     pid_t pid;
-    char *argv[] = { prog, b->id, NULL }, *env[] = { NULL };
+    char *argv[] = { prog, b->base.id, NULL }, *env[] = { NULL };
 
     CAY_TRY(cay__libexec_find(b->l->libexec, "cay-local", prog, sizeof prog, err));
     posix_spawn_file_actions_init(&acts);
@@ -119,13 +119,13 @@ static int start_local(local_box *b, cay_err *err)
     CAY_AUTOFD listener = -1;
     local_meta m;
     if (lock < 0)
-        return cay_fail_sys(err, CAY_EGONE, "sandbox %s", b->id);
+        return cay_fail_sys(err, CAY_EGONE, "sandbox %s", b->base.id);
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 1;
     CAY_TRY(cay__local_meta_read(b->dir, &m, err));
     if (m.state == CAY_STOPPED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
-                            "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+                            "sandbox %s is stopped; try: cay resume %s", b->base.id, b->base.id);
     CAY_TRY(make_socket(b, &listener, err));
     return spawn_local(b, listener, lock, err);
 }
@@ -144,7 +144,8 @@ int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
             return rc;
         if (rc == 1 && cay__now_ms() > until)
             return cay_fail_why(err, CAY_EBUSY, "sandbox_busy",
-                                "sandbox %s: another program is starting or stopping it", b->id);
+                                "sandbox %s: another program is starting or stopping it",
+                                b->base.id);
         if (rc == 1)
             poll(NULL, 0, 5);
     }

@@ -251,7 +251,7 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
 static int reach_box(void *arg, const char *id, int *sock)
 {
     local_box b = { .l = arg };
-    cay__str_copy(b.id, sizeof b.id, id);
+    cay__str_copy(b.base.id, sizeof b.base.id, id);
     return cay__local_reach(&b, sock, NULL);
 }
 

@@ -7,28 +7,6 @@
 #include <poll.h>
 #include <sys/file.h>
 
-static int call_box(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c,
-                    cay__reply *out, cay_err *err)
-{
-    return cay__link_box(&b->link, b->id, call, type, a, c, out, err);
-}
-
-int cay__local_pause(void *box, const cay_call *call, cay_err *err)
-{
-    return call_box(box, call, CAY_MSG_PAUSE, 0, 0, NULL, err);
-}
-
-int cay__local_resume(void *box, const cay_call *call, cay_err *err)
-{
-    return call_box(box, call, CAY_MSG_RESUME, 0, 0, NULL, err);
-}
-
-int cay__local_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                      cay_err *err)
-{
-    return call_box(box, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
-}
-
 /* cay-local answers and then lets go of its lock; the box is free when that is done. */
 static int until_unlocked(local_box *b, const cay_call *call, cay_err *err)
 {
@@ -56,11 +34,11 @@ static int mark_stopped(local_box *b, cay_err *err)
 int cay__local_stop(void *box, const cay_call *call, cay_err *err)
 {
     local_box *b = box;
-    int sock = -1;
+    CAY_AUTOFD sock = -1;
     int rc = cay__local_reach(b, &sock, err);
     if (rc == 0) {
         cay__close_fd(&sock);
-        rc = call_box(b, call, CAY_MSG_STOP, 0, 0, NULL, err);
+        rc = cay__served_ask(b, call, CAY_MSG_STOP, NULL, err);
     }
     if (rc < 0 && rc != CAY_EGONE && rc != CAY_ESTATE)
         return rc;
@@ -76,7 +54,7 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
     cay__reply r = { 0 };
     int rc = cay__local_meta_read(b->dir, &m, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is gone", b->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is gone", b->base.id);
     CAY_TRY(rc);
     memcpy(b->reason, m.reason, sizeof b->reason);
     *out = (cay_box_status){ .size = sizeof *out,
@@ -89,21 +67,9 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
                              .network = b->l->kind->level == CAY_LEVEL_NONE ? "all" : "off" };
     out->walls = b->l->kind->layers(&out->nwalls);
     cay_m_hello hello = { .version = CAY_MSG_VERSION };
-    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &hello, .len = sizeof hello };
     if (m.state != CAY_STOPPED && cay__local_reach(b, &sock, NULL) == 0 &&
-        cay__link_call(&b->link, call, &ask, &r, NULL) == 0)
+        cay__link_call(&b->link, call, CAY__LINK_ASK(CAY_MSG_HELLO, hello), &r, NULL) == 0)
         out->pid = r.hello.pid;
-    return 0;
-}
-
-int cay__local_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
-{
-    cay__reply r = { 0 };
-    CAY_TRY(call_box(box, call, CAY_MSG_USAGE, 0, 0, &r, err));
-    *out = (cay_usage){ .size = sizeof *out,
-                        .cpu_us = r.usage.cpu_us,
-                        .memory = r.usage.memory,
-                        .pids = r.usage.pids };
     return 0;
 }
 
@@ -114,11 +80,10 @@ int cay__local_wait(void *box, const cay_call *call, cay_state *state, cay_err *
         cay_box_status st = { .size = sizeof st };
         int rc = cay__local_status(b, call, &st, err);
         if (rc == 0 && st.state != CAY_STOPPED)
-            rc = call_box(b, call, CAY_MSG_BOX_WAIT, 0, 0, NULL, err);
+            rc = cay__served_ask(b, call, CAY_MSG_BOX_WAIT, NULL, err);
         else if (rc == CAY_EGONE || rc == 0) {
-            if (rc == 0)
-                *state = CAY_STOPPED;
-            else
+            *state = CAY_STOPPED;
+            if (rc < 0)
                 *state = CAY_GONE;
             return 0;
         }

@@ -206,7 +206,7 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
 void cay__local_release(void *box)
 {
     local_box *b = box;
-    cay__sessions_close(&b->sessions);
+    cay__sessions_close(&b->base.sessions);
     cay__link_close(&b->link);
     cay__close_fd(&b->dir);
     free(b);
@@ -218,7 +218,7 @@ static int find_path(local_box *b, cay_err *err)
     char workdir[512];
     CAY_AUTOFD root = cay__local_root(b->dir, (int)b->l->kind->level, b->path, sizeof b->path);
     if (root < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "files of sandbox %s", b->id);
+        return cay_fail_sys(err, CAY_ESYS, "files of sandbox %s", b->base.id);
     cay__str_join(b->shown, sizeof b->shown, b->path, workdir, NULL);
     return 0;
 }
@@ -228,13 +228,12 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
     local_box *b = cay__alloc(sizeof *b);
     local_meta m;
     b->l = l;
-    cay__str_copy(b->id, sizeof b->id, id);
     cay__link_open(&b->link, cay__local_dial, b, "cay-local");
-    cay__sessions_open(&b->sessions, cay__local_session, b);
+    cay__served_open(&b->base, id, &b->link);
+    b->base.sessions.root = b->path;
+    b->dir = -1;
     if (cay__id_valid(id, 'c'))
         b->dir = openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    else
-        b->dir = -1;
     int rc;
     if (b->dir < 0)
         rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
@@ -257,8 +256,7 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
 static int start_box(local_box *b, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
-    return cay__link_call(&b->link, call, &ask, NULL, err);
+    return cay__link_call(&b->link, call, CAY__LINK_ASK(CAY_MSG_HELLO, m), NULL, err);
 }
 
 int cay__local_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
@@ -284,10 +282,7 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
 int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                       void **box, cay_err *err)
 {
-    local_box *b = NULL;
-    CAY_TRY(box_open(self, id, &b, err));
-    *box = b;
-    return 0;
+    return box_open(self, id, (local_box **)box, err);
 }
 
 /* A stopped box begins a new life on its files, with new deadlines. */
@@ -335,7 +330,7 @@ int cay__local_destroy(void *box, const cay_call *call, cay_err *err)
     int rc = cay__local_stop(b, call, err);
     if (rc < 0 && rc != CAY_ESTATE)
         return rc;
-    CAY_TRY(remove_dir(b->l, b->id, err));
+    CAY_TRY(remove_dir(b->l, b->base.id, err));
     cay__local_release(b);
     return 0;
 }
@@ -418,20 +413,6 @@ int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id,
     CAY_TRY(cay__local_list(l, call, on_stray, &s, err));
     *removed = k.removed + s.removed;
     return 0;
-}
-
-int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
-                     cay_err *err)
-{
-    local_box *b = box;
-    return cay__proc_spawn(&b->link, b->id, call, spec, proc, err);
-}
-
-int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                           cay_err *err)
-{
-    local_box *b = box;
-    return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
 }
 
 static const local_kind none = { "local", "", CAY_LEVEL_NONE, check_spec, list_layers };

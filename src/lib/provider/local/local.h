@@ -10,7 +10,6 @@
  *   local.c    making, finding and ending boxes
  *   dial.c     reaching a box's cay-local, or starting it
  *   life.c     pause, deadlines, waiting, usage
- *   files.c    files below root/
  *   ports.c    who listens, who runs
  *   process.c  what is level 1's own
  */
@@ -20,8 +19,7 @@
 #include <base/base.h>
 #include <base/fsop.h>
 #include <cay/sys/provider.h>
-#include <lib/provider/native/client.h>
-#include <lib/provider/native/session.h>
+#include <lib/provider/native/box_ops.h>
 
 typedef struct local local;
 
@@ -43,10 +41,9 @@ struct local {
 };
 
 typedef struct local_box {
+    cay__served base;
     local *l;
     cay__link link;
-    cay__sessions sessions; /* workers that serve its files */
-    char id[CAY_ID_LEN + 1];
     int dir;
     char reason[24];
     char path[CAY__FS_PATH_MAX];        /* of root/ on the host */
@@ -66,104 +63,37 @@ int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err);
 int cay__local_reach(local_box *b, int *sock, cay_err *err);
 void cay__local_unlink(local *l, const char *id); /* its socket */
 
-/* files.c: a worker below root/ at the other end of *sock. */
-int cay__local_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err);
-/* Fills in the file operations. */
-int cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
-                         int *fd, cay_err *err);
-int cay__local_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
-                   const cay_write *spec, cay_err *err);
-int cay__local_fill(void *box, const cay_call *call, const cay_fill *spec, cay_err *err);
-int cay__local_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
-                          void **up, int *fd, cay_err *err);
-int cay__local_stat(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out,
-                    cay_err *err);
-int cay__local_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
-                     cay_err *err);
-int cay__local_remove(void *box, const cay_call *call, const char *path, bool recursive,
-                      cay_err *err);
-int cay__local_rename(void *box, const cay_call *call, const char *from, const char *to,
-                      cay_err *err);
-int cay__local_chmod(void *box, const cay_call *call, const char *path, uint32_t mode,
-                     cay_err *err);
-int cay__local_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
-                     cay_err *err);
-int cay__local_symlink(void *box, const cay_call *call, const char *target, const char *path,
-                       cay_err *err);
-int cay__local_getxattr(void *box, const cay_call *call, const char *path, const char *name,
-                        void *buf, size_t *len, cay_err *err);
-int cay__local_setxattr(void *box, const cay_call *call, const char *path, const char *name,
-                        const void *value, size_t len, cay_err *err);
-int cay__local_listxattr(void *box, const cay_call *call, const char *path,
-                         int (*fn)(const char *, void *), void *arg, cay_err *err);
-int cay__local_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
-                        int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__local_glob(void *box, const cay_call *call, const char *base, const char *pattern,
-                    int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__local_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                    int (*fn)(const cay_match *, void *), void *arg, cay_err *err);
-int cay__local_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
-                          void **w, int *fd, cay_err *err);
+/* life.c */
+CAY__PROVIDES(stop) cay__local_stop;
+CAY__PROVIDES(wait) cay__local_wait;
+CAY__PROVIDES(status) cay__local_status;
 
-/* life.c, ports.c: the rest of the operations. */
-int cay__local_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
-int cay__local_pause(void *box, const cay_call *call, cay_err *err);
-int cay__local_resume(void *box, const cay_call *call, cay_err *err);
-int cay__local_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                      cay_err *err);
-int cay__local_stop(void *box, const cay_call *call, cay_err *err);
-int cay__local_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
-int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
+CAY__PROVIDES(events) cay__local_events;
 
-/* events.c */
-int cay__local_events(void *self, const char *id, int *fd, cay_err *err);
+/* ports.c */
+CAY__PROVIDES(ports) cay__local_ports;
+CAY__PROVIDES(connect) cay__local_connect;
+CAY__PROVIDES(procs) cay__local_procs;
 
-int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
-                     void *arg, cay_err *err);
-int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err);
-int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                     void *arg, cay_err *err);
-
-void cay__local_close(void *self);
-int cay__local_create(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
-                      void **box, cay_err *err);
-int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
-                      void **box, cay_err *err);
-int cay__local_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
-                     void **box, cay_err *err);
-void cay__local_release(void *box);
-int cay__local_destroy(void *box, const cay_call *call, cay_err *err);
-int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
-                    void *arg, cay_err *err);
-int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
-                  void *arg, size_t *removed, cay_err *err);
-int cay__local_remove_files(void *self, const cay_call *call, const char *id, cay_err *err);
-int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
-                     cay_err *err);
-int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                           cay_err *err);
+/* local.c */
+CAY__PROVIDES(close) cay__local_close;
+CAY__PROVIDES(create) cay__local_create;
+CAY__PROVIDES(attach) cay__local_attach;
+CAY__PROVIDES(start) cay__local_start;
+CAY__PROVIDES(release) cay__local_release;
+CAY__PROVIDES(destroy) cay__local_destroy;
+CAY__PROVIDES(list) cay__local_list;
+CAY__PROVIDES(gc) cay__local_gc;
+CAY__PROVIDES(remove_files) cay__local_remove_files;
 
 /* The members of a cay_provider_ops that both tables have alike. */
 #define CAY__LOCAL_OPS                                                                             \
-    .size = sizeof(cay_provider_ops), .close = cay__local_close, .create = cay__local_create,      \
-    .attach = cay__local_attach, .release = cay__local_release, .destroy = cay__local_destroy,     \
-    .spawn = cay__local_spawn, .proc_attach = cay__local_proc_attach,                              \
-    .proc_release = cay__proc_release, .proc_id = cay__proc_id, .proc_output = cay__proc_output,   \
-    .proc_write = cay__proc_write, .proc_close_stdin = cay__proc_close_stdin,                      \
-    .proc_signal = cay__proc_signal, .proc_wait = cay__proc_wait,                                  \
-    .proc_exit_fd = cay__proc_exit_fd, .status = cay__local_status, .proc_read = cay__proc_read,   \
-    .proc_read_at = cay__proc_read_at, .proc_breaks = cay__proc_breaks,                            \
-    .proc_resize = cay__proc_resize, .procs = cay__local_procs, .list = cay__local_list,           \
-    .start = cay__local_start, .stop = cay__local_stop, .pause = cay__local_pause,                 \
-    .resume = cay__local_resume, .extend = cay__local_extend, .usage = cay__local_usage,           \
-    .wait = cay__local_wait, .events = cay__local_events, .gc = cay__local_gc,                     \
-    .remove_files = cay__local_remove_files, .open_read = cay__local_open_read,                    \
-    .put = cay__local_put, .fill = cay__local_fill, .open_write = cay__local_open_write,           \
-    .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write,                      \
-    .stat = cay__local_stat, .mkdir = cay__local_mkdir, .remove = cay__local_remove,               \
-    .rename = cay__local_rename, .chmod = cay__local_chmod, .chown = cay__local_chown,             \
-    .symlink = cay__local_symlink, .getxattr = cay__local_getxattr,                                \
-    .setxattr = cay__local_setxattr, .listxattr = cay__local_listxattr,                            \
-    .list_dir = cay__local_list_dir, .glob = cay__local_glob, .grep = cay__local_grep,             \
-    .watch_open = cay__local_watch_open, .watch_next = cay__nf_watch_next,                         \
-    .watch_close = cay__nf_watch_close, .ports = cay__local_ports, .connect = cay__local_connect
+    .size = sizeof(cay_provider_ops), CAY__SERVED_MEMBERS, .close = cay__local_close,              \
+    .create = cay__local_create, .attach = cay__local_attach, .release = cay__local_release,       \
+    .destroy = cay__local_destroy, .spawn = cay__served_spawn,                                     \
+    .proc_attach = cay__served_proc_attach, .status = cay__local_status,                           \
+    .procs = cay__local_procs, .list = cay__local_list, .start = cay__local_start,                 \
+    .stop = cay__local_stop, .pause = cay__served_pause, .resume = cay__served_resume,             \
+    .usage = cay__served_usage, .wait = cay__local_wait, .events = cay__local_events,              \
+    .gc = cay__local_gc, .remove_files = cay__local_remove_files, .fill = cay__nf_fill,            \
+    .ports = cay__local_ports, .connect = cay__local_connect

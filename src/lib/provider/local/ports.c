@@ -271,7 +271,7 @@ static int show_ended(roll *r, kept *e, const cay_call *call)
                         .started_ms = e->k.p.started_ms,
                         .labels = e->k.labels,
                         .exit.size = sizeof i.exit };
-    if (cay__proc_attach(&r->b->link, r->b->id, call, e->k.p.proc, &proc, NULL) < 0)
+    if (cay__proc_attach(&r->b->link, r->b->base.id, call, e->k.p.proc, &proc, NULL) < 0)
         return 0; /* forgotten meanwhile */
     int rc = cay__proc_wait(proc, call, &i.exit, NULL);
     cay__proc_release(proc);
@@ -285,7 +285,7 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
 {
     local_box *b = box;
     roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__clock_ms() - cay__boot_ms() };
-    int rc = cay__procs_kept(&b->link, b->id, call, copy_process, &r, err);
+    int rc = cay__procs_kept(&b->link, b->base.id, call, copy_process, &r, err);
     pid_t root = 0;
     if (rc == 0)
         root = find_holder_pid(b, call);

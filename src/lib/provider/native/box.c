@@ -9,36 +9,23 @@
 
 #define SAME_US 2000 /* between attach and status of one question */
 
-static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
-{
-    cay__nbox *b = arg;
-    return cay__link_session(&b->n->link, b->id, call, user, sock, err);
-}
-
 cay__nbox *cay__nbox_new(cay__native *n, const char *id)
 {
     cay__nbox *b = cay__alloc(sizeof *b);
     b->n = n;
     b->owner = -1;
-    cay__str_copy(b->id, sizeof b->id, id);
-    cay__sessions_open(&b->sessions, open_session, b);
+    cay__served_open(&b->base, id, &n->link);
     return b;
 }
 
 void cay__nbox_release(void *box)
 {
     cay__nbox *b = box;
-    cay__sessions_close(&b->sessions);
+    cay__sessions_close(&b->base.sessions);
     cay__nbox_disown(b);
     free(b->wish);
     free(b->layers);
     free(b);
-}
-
-static int ask_box(cay__native *n, const cay_call *call, uint16_t type, const char *id, uint64_t a,
-                   uint64_t c, cay__reply *r, cay_err *err)
-{
-    return cay__link_box(&n->link, id, call, type, a, c, r, err);
 }
 
 /* LIST answers with any number of boxes and END. fn's non-zero return ends it. */
@@ -47,19 +34,14 @@ static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
 {
     cay_m_box m = { 0 };
     cay__str_copy(m.id, sizeof m.id, prefix);
-    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
-    int got = -1;
-    CAY_TRY(cay__link_begin(&n->link, call, &ask, &r, &got, err));
-    sock = got;
+    CAY_TRY(cay__link_begin(&n->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, err));
     while (r.type == CAY_MSG_BOX) {
         r.box.id[sizeof r.box.id - 1] = r.box.reason[sizeof r.box.reason - 1] = 0;
         int rc = fn(&r.box, arg);
-        if (rc) {
-            CAY_TRY(rc);
-            return 0;
-        }
+        if (rc)
+            return CAY_MIN(rc, 0);
         CAY_TRY(cay__link_died(&n->link, cay__link_next(sock, call, CAY_MSG_BOX, &r, err), err));
     }
     cay__link_give(&n->link, CAY_STEAL_FD(sock));
@@ -81,23 +63,29 @@ int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay_
     int rc = 0;
     for (int i = 0; i < 4; i++) {
         cay_err e = CAY_ERR_INIT;
-        l->n = 0;
+        *l = (cay__look){ .n = 0 };
         rc = list_boxes(n, call, id, on_look, l, &e);
-        if (rc < 0 && err)
-            *err = e;
+        cay__err_pass(rc, &e, err);
         if (rc == 0 || !cay_err_is(&e, CAY_REASON_PEER_DIED))
             break;
     }
     return rc;
 }
 
+static int check_running(const cay__look *l, const char *id, cay_err *err)
+{
+    if (l->n && l->info.state != CAY_STOPPED)
+        return 0;
+    const char *why = l->info.reason;
+    if (!*why)
+        why = "not_running";
+    return cay_fail_why(err, CAY_EGONE, why, "sandbox %s does not run", id);
+}
+
 int cay__nbox_seen(cay__native *n, const cay__look *l, const char *id, cay__nbox **out,
                    cay_err *err)
 {
-    if (l->n == 0 || l->info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE,
-                            l->n && l->info.reason[0] ? l->info.reason : "not_running",
-                            "sandbox %s does not run", id);
+    CAY_TRY(check_running(l, id, err));
     cay__nbox *b = cay__nbox_new(n, l->info.id);
     b->info = l->info;
     b->seen_us = cay__now_us();
@@ -128,15 +116,11 @@ int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void
 {
     cay__nbox *b = box;
     if (!b->wish)
-        return name_user(b, spec, cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err), err);
-    cay__link_ask ask = { .type = CAY_MSG_CREATE,
-                          .body = &b->wish->m,
-                          .len = sizeof b->wish->m,
-                          .tail = b->wish->tail,
-                          .tail_len = b->wish->len };
+        return name_user(b, spec, cay__served_spawn(b, call, spec, proc, err), err);
     CAY_FAULT("client.run.send");
-    b->n->link.ahead = &ask;
-    int rc = cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+    b->n->link.ahead =
+        CAY__LINK_ASK(CAY_MSG_CREATE, b->wish->m, .tail = b->wish->tail, .tail_len = b->wish->len);
+    int rc = cay__served_spawn(b, call, spec, proc, err);
     b->n->link.ahead = NULL;
     CAY_FAULT("client.run.answered");
     CAY_TRY(
@@ -146,21 +130,13 @@ int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void
     return 0;
 }
 
-int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                          cay_err *err)
-{
-    cay__nbox *b = box;
-    return cay__proc_attach(&b->n->link, b->id, call, ref, proc, err);
-}
-
 int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err)
 {
     cay__nbox *b = box;
-    cay__reply r = { 0 };
-    cay__sessions_drop(&b->sessions);
-    CAY_FAULT("client.destroy.send");
     cay_err e = CAY_ERR_INIT;
-    int rc = ask_box(b->n, call, CAY_MSG_DESTROY, b->id, 0, 0, &r, &e);
+    cay__sessions_drop(&b->base.sessions);
+    CAY_FAULT("client.destroy.send");
+    int rc = cay__served_ask(b, call, CAY_MSG_DESTROY, NULL, &e);
     if (rc == 0 || rc == CAY_ENOENT) {
         cay__nbox_release(b);
         return 0;
@@ -171,36 +147,13 @@ int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err)
 int cay__nbox_stop(void *box, const cay_call *call, cay_err *err)
 {
     cay__nbox *b = box;
-    cay__reply r = { 0 };
-    cay__sessions_drop(&b->sessions);
-    CAY_FAULT("client.stop.send");
     cay_err e = CAY_ERR_INIT;
-    int rc = ask_box(b->n, call, CAY_MSG_STOP, b->id, 0, 0, &r, &e);
+    cay__sessions_drop(&b->base.sessions);
+    CAY_FAULT("client.stop.send");
+    int rc = cay__served_ask(b, call, CAY_MSG_STOP, NULL, &e);
     if (rc == CAY_ENOENT) /* asked twice because the first answer was lost, or it ended by itself */
         return 0;
     return cay__err_pass(rc, &e, err);
-}
-
-int cay__nbox_pause(void *box, const cay_call *call, cay_err *err)
-{
-    cay__nbox *b = box;
-    cay__reply r = { 0 };
-    return ask_box(b->n, call, CAY_MSG_PAUSE, b->id, 0, 0, &r, err);
-}
-
-int cay__nbox_resume(void *box, const cay_call *call, cay_err *err)
-{
-    cay__nbox *b = box;
-    cay__reply r = { 0 };
-    return ask_box(b->n, call, CAY_MSG_RESUME, b->id, 0, 0, &r, err);
-}
-
-int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                     cay_err *err)
-{
-    cay__nbox *b = box;
-    cay__reply r = { 0 };
-    return ask_box(b->n, call, CAY_MSG_EXTEND, b->id, ttl_ms, idle_ms, &r, err);
 }
 
 static int add_usage(const cay_proc_info *i, void *arg)
@@ -216,7 +169,7 @@ int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *er
 {
     cay__nbox *b = box;
     cay__reply r = { 0 };
-    CAY_TRY(ask_box(b->n, call, CAY_MSG_USAGE, b->id, 0, 0, &r, err));
+    CAY_TRY(cay__served_ask(b, call, CAY_MSG_USAGE, &r, err));
     *out = (cay_usage){ .size = sizeof *out,
                         .cpu_us = r.usage.cpu_us,
                         .memory = r.usage.memory,
@@ -228,16 +181,15 @@ int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *er
                         .pids_hits = r.usage.pids_hits };
     /* No group counts: the processes that are there now, and what those that ended used. */
     if (!(b->n->hello.features & CAY_FEAT_MEMORY))
-        return cay__nf_ps(&b->sessions, call, add_usage, out, err);
+        return cay__nf_ps(b, call, add_usage, out, err);
     return 0;
 }
 
 int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *err)
 {
-    cay__nbox *b = box;
     cay__reply r = { 0 };
     cay_err e = CAY_ERR_INIT;
-    int rc = ask_box(b->n, call, CAY_MSG_BOX_WAIT, b->id, 0, 0, &r, &e);
+    int rc = cay__served_ask(box, call, CAY_MSG_BOX_WAIT, &r, &e);
     if (rc == CAY_ENOENT) {
         *state = CAY_STOPPED;
         return 0;
@@ -248,6 +200,18 @@ int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *e
     return 0;
 }
 
+cay_box_status cay__native_status(const cay__native *n, const cay_m_boxinfo *i)
+{
+    return (cay_box_status){ .size = sizeof(cay_box_status),
+                             .state = (cay_state)i->state,
+                             .reason = i->reason,
+                             .level = (cay_level)n->hello.level,
+                             .deadline_ms = i->deadline_ms,
+                             .idle_ms = i->idle_ms,
+                             .pid = i->pid,
+                             .path = "" };
+}
+
 int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
 {
     cay__nbox *b = box;
@@ -255,10 +219,8 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
     /* Whoever looks for a sandbox attaches and asks: one answer is enough for both. */
     int64_t seen = __atomic_exchange_n(&b->seen_us, 0, __ATOMIC_RELAXED);
     if (!seen || cay__now_us() - seen > SAME_US)
-        CAY_TRY(cay__nbox_look_up(b->n, call, b->id, &l, err));
-    if (l.n == 0 || l.info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running",
-                            "sandbox %s does not run", b->id);
+        CAY_TRY(cay__nbox_look_up(b->n, call, b->base.id, &l, err));
+    CAY_TRY(check_running(&l, b->base.id, err));
     CAY_TRY(cay__native_meet(b->n, call, err));
     b->info = l.info;
     cay_wall *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
@@ -272,40 +234,20 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
                                          __ATOMIC_ACQUIRE))
             free(fresh);
     }
-    *out = (cay_box_status){ .size = sizeof *out,
-                             .state = (cay_state)l.info.state,
-                             .reason = b->info.reason,
-                             .level = (cay_level)b->n->hello.level,
-                             .walls = b->layers,
-                             .nwalls = b->nlayers,
-                             .deadline_ms = l.info.deadline_ms,
-                             .idle_ms = l.info.idle_ms,
-                             .pid = l.info.pid,
-                             .path = "" };
+    *out = cay__native_status(b->n, &b->info);
+    out->walls = b->layers;
+    out->nwalls = b->nlayers;
     return 0;
 }
-
-int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                    void *arg, cay_err *err)
-{
-    cay__nbox *b = box;
-    return cay__procs_all(&b->n->link, &b->sessions, b->id, call, fn, arg, err);
-}
-
-#define SESSIONS(box) (&((cay__nbox *)(box))->sessions)
-CAY__SESSION_OPS(, cay__nbox, SESSIONS)
 
 /* The keeper, not the sandbox, says which network the socket has to be of. */
 int cay__nbox_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__nbox *b = box;
     cay__look l = { .n = 0 };
-    CAY_TRY(cay__nbox_look_up(b->n, call, b->id, &l, err));
-    if (l.n)
-        b->sessions.netns = l.info.cookie;
-    else
-        b->sessions.netns = 0;
-    return cay__nf_connect(&b->sessions, call, port, fd, err);
+    CAY_TRY(cay__nbox_look_up(b->n, call, b->base.id, &l, err));
+    b->base.sessions.netns = l.info.cookie; /* 0 when it is not there */
+    return cay__nf_connect(b, call, port, fd, err);
 }
 
 const cay_provider_ops cay__native_hot = { CAY__NATIVE_HOT };

@@ -11,12 +11,14 @@
 enum { TRIES = 10, ADOPT_MS = 30000 };
 
 /* What answers a request, and how long its body is. */
-static uint16_t answer_of(uint16_t request)
+static uint16_t get_awaited_type(const cay__link_ask *ask)
 {
-    switch (request) {
-    case CAY_MSG_HELLO: return CAY_MSG_HELLO;
-    case CAY_MSG_USAGE: return CAY_MSG_USAGE;
-    case CAY_MSG_NET: return CAY_MSG_NET;
+    if (ask->answer)
+        return ask->answer;
+    switch (ask->type) {
+    case CAY_MSG_HELLO:
+    case CAY_MSG_USAGE:
+    case CAY_MSG_NET: return ask->type;
     case CAY_MSG_CREATE:
     case CAY_MSG_LIST:
     case CAY_MSG_BOX_WAIT: return CAY_MSG_BOX;
@@ -28,11 +30,6 @@ static uint16_t answer_of(uint16_t request)
     case CAY_MSG_SNAPSHOT: return CAY_MSG_SNAPPED;
     default: return CAY_MSG_OK;
     }
-}
-
-static uint16_t get_awaited_type(const cay__link_ask *ask)
-{
-    return CAY_OR(ask->answer, answer_of(ask->type));
 }
 
 static size_t body_of(uint16_t type)
@@ -312,25 +309,19 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__link_ask *ask
 int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                    cay_err *err)
 {
-    cay__reply scratch;
+    cay__reply scratch = { .tail = NULL };
     int sock = -1;
-    if (!out) {
-        scratch.tail = NULL;
-        scratch.tail_cap = 0;
-        out = &scratch;
-    }
-    CAY_TRY(cay__link_begin(l, call, ask, out, &sock, err));
+    CAY_TRY(cay__link_begin(l, call, ask, CAY_OR(out, &scratch), &sock, err));
     cay__link_give(l, sock);
     return 0;
 }
 
-int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a,
-                  uint64_t b, cay__reply *out, cay_err *err)
+int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type,
+                  cay__reply *out, cay_err *err)
 {
-    cay_m_box m = { .a = a, .b = b };
-    cay__link_ask ask = { .type = type, .body = &m, .len = sizeof m };
+    cay_m_box m = { .a = 0 };
     cay__str_copy(m.id, sizeof m.id, box);
-    return cay__link_call(l, call, &ask, out, err);
+    return cay__link_call(l, call, CAY__LINK_ASK(type, m), out, err);
 }
 
 int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user,
@@ -341,11 +332,12 @@ int cay__link_session(cay__link *l, const char *box, const cay_call *call, const
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return cay_fail_sys(err, CAY_ESYS, "session socket");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__link_ask ask = {
-        CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1
-    };
     cay__str_copy(m.id, sizeof m.id, box);
-    CAY_TRY(cay__link_call(l, call, &ask, NULL, err));
+    CAY_TRY(cay__link_call(l, call,
+                           CAY__LINK_ASK(CAY_MSG_SESSION, m, .tail = user,
+                                         .tail_len = strlen(CAY_OR(user, "")), .fds = &theirs,
+                                         .nfds = 1),
+                           NULL, err));
     *sock = CAY_STEAL_FD(mine);
     return 0;
 }

@@ -12,7 +12,7 @@
  */
 #pragma once
 #include <base/buf.h>
-#include <cay/sys/provider.h>
+#include <lib/provider/provider.h>
 #include <proto/keeper.h>
 #include <pthread.h>
 
@@ -49,6 +49,9 @@ typedef struct cay__link_ask {
     int nfds;
     uint16_t answer; /* another than proto.h names beside the type, or 0 */
 } cay__link_ask;
+/* A request whose body is that struct. */
+#define CAY__LINK_ASK(type_, body_, ...)                                                           \
+    (&(cay__link_ask){ .type = type_, .body = &(body_), .len = sizeof(body_), __VA_ARGS__ })
 
 typedef struct cay__reply {
     uint16_t type;
@@ -77,9 +80,9 @@ typedef struct cay__reply {
 int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                    cay_err *err);
 
-/* A request about a box: what is in its cay_m_box. out may be NULL. */
-int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a,
-                  uint64_t b, cay__reply *out, cay_err *err);
+/* A request about a box, by its id alone. out may be NULL. */
+int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type,
+                  cay__reply *out, cay_err *err);
 /* A worker of that user (NULL: the box's own) at the other end of *sock. */
 int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user,
                       int *sock, cay_err *err);
@@ -100,24 +103,20 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
                     void **out, cay_err *err);
 int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const char *ref,
                      void **out, cay_err *err);
-void cay__proc_release(void *proc);
-const char *cay__proc_id(void *proc, int *pid);
+CAY__PROVIDES(proc_release) cay__proc_release;
+CAY__PROVIDES(proc_id) cay__proc_id;
 int cay__proc_conn(
     void *proc); /* the connection on which it was started and its exit will be told */
-int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
-                     cay_err *err);
-int cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
-                   size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
-int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
-                      void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms,
-                      cay_err *err);
-int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t len, cay_err *err);
-int cay__proc_close_stdin(void *proc, const cay_call *call, cay_err *err);
-int cay__proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err);
-int cay__proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err);
-int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err);
-int cay__proc_exit_fd(void *proc, cay_err *err);
-unsigned cay__proc_breaks(void *proc);
+CAY__PROVIDES(proc_output) cay__proc_output;
+CAY__PROVIDES(proc_read) cay__proc_read;
+CAY__PROVIDES(proc_read_at) cay__proc_read_at;
+CAY__PROVIDES(proc_write) cay__proc_write;
+CAY__PROVIDES(proc_close_stdin) cay__proc_close_stdin;
+CAY__PROVIDES(proc_resize) cay__proc_resize;
+CAY__PROVIDES(proc_signal) cay__proc_signal;
+CAY__PROVIDES(proc_wait) cay__proc_wait;
+CAY__PROVIDES(proc_exit_fd) cay__proc_exit_fd;
+CAY__PROVIDES(proc_breaks) cay__proc_breaks;
 
 /* Every process the peer keeps for that box. Strings live during the callback. */
 typedef struct cay__kept {

@@ -81,7 +81,7 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
     hand_ask ask = { .verb = HAND_CLONE, .op = spec->how == CAY_SNAP_STOP };
     CAY_AUTOFD in = -1, out = -1, leash = -1;
     int fds[2];
-    cay__str_copy(ask.name, sizeof ask.name, b->id);
+    cay__str_copy(ask.name, sizeof ask.name, b->base.id);
     cay__str_copy(ask.more, sizeof ask.more, spec->layer);
     if (pipe2(fds, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
@@ -100,7 +100,7 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
 static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program,
                      clone_answer *a, cay_err *err)
 {
-    const char *argv[] = { "cay-clone", b->id, spec->layer,
+    const char *argv[] = { "cay-clone", b->base.id, spec->layer,
                            CAY_IF(spec->how == CAY_SNAP_STOP, "--stop"), NULL };
     CAY_AUTOFD keeper = -1, user = -1, in = -1, out = -1;
     int fds[2], pid;

@@ -342,10 +342,10 @@ static int finish_create(cay__nbox *b, const cay_call *call, const cay_box_spec 
     if (!(m->flags & CAY_CREATE_NET))
         net = c->net.policy;
     if (n->hello.features & CAY_FEAT_QUOTA)
-        CAY_TRY(cay__quota_set(n->home_fd, b->id, m->disk, m->inodes, err));
+        CAY_TRY(cay__quota_set(n->home_fd, b->base.id, m->disk, m->inodes, err));
     CAY_TRY(set_policy(b, call, net, kept, err));
     if (spec->nservices && c->net.policy && !spec->services_wait)
-        return cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
+        return cay__served_service_act(b, call, NULL, CAY_SERVICE_START, err);
     return 0;
 }
 
@@ -381,15 +381,16 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         fds.n++;
         m.flags |= CAY_CREATE_NET;
     }
-    cay__link_ask ask = { CAY_MSG_CREATE, &m,      sizeof m, tail.data,
-                          tail.len,       fds.fds, fds.n,    CAY_FLAG_IF(together, CAY_MSG_NET) };
+    cay__link_ask *ask =
+        CAY__LINK_ASK(CAY_MSG_CREATE, m, .tail = tail.data, .tail_len = tail.len, .fds = fds.fds,
+                      .nfds = fds.n, .answer = CAY_FLAG_IF(together, CAY_MSG_NET));
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     int rc;
     if (c->life.ephemeral)
-        rc = cay__link_begin(&n->link, call, &ask, &r, &sock, err);
+        rc = cay__link_begin(&n->link, call, ask, &r, &sock, err);
     else
-        rc = cay__link_call(&n->link, call, &ask, &r, err);
+        rc = cay__link_call(&n->link, call, ask, &r, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
     cay__nbox *b = new_box(n, id, c); /* it may be there, and its policy refused */

@@ -16,7 +16,7 @@ static void drop_native(cay_sandbox *sb)
 
 static cay_sandbox *create_handle(cay__native *n, cay__nbox *b)
 {
-    cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->id, b);
+    cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->base.id, b);
     if (b->info.state)
         sb->state = (int)b->info.state;
     else

@@ -5,102 +5,77 @@
 #include <base/str.h>
 #include <sys/stat.h>
 
-int cay__nf_mkdir(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
-                  bool parents, cay_err *err)
-{
-    return cay__ses_simple(s, call,
-                           &(cay__ses_ask){ .op = CAY_SES_MKDIR,
-                                            .what = "make directory",
-                                            .path = path,
-                                            .a = mode,
-                                            .flags = CAY_FLAG_IF(parents, CAY_SES_PARENTS) },
-                           err);
-}
-
-int cay__nf_remove(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
-                   cay_err *err)
-{
-    return cay__ses_simple(s, call,
-                           &(cay__ses_ask){ .op = CAY_SES_REMOVE,
-                                            .what = "remove",
-                                            .path = path,
-                                            .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE) },
-                           err);
-}
-
-int cay__nf_rename(cay__sessions *s, const cay_call *call, const char *from, const char *to,
-                   cay_err *err)
-{
-    return cay__ses_simple(
-        s, call,
-        &(cay__ses_ask){ .op = CAY_SES_RENAME, .what = "rename", .path = from, .second = to }, err);
-}
-
-int cay__nf_chmod(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
+int cay__nf_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
                   cay_err *err)
 {
-    return cay__ses_simple(
-        s, call, &(cay__ses_ask){ .op = CAY_SES_CHMOD, .what = "chmod", .path = path, .a = mode },
-        err);
+    return cay__ses_simple(box, call,
+                           CAY__SES_ASK(MKDIR, "make directory", .path = path, .a = mode,
+                                        .flags = CAY_FLAG_IF(parents, CAY_SES_PARENTS)),
+                           err);
 }
 
-int cay__nf_chown(cay__sessions *s, const cay_call *call, const char *path, uint32_t uid,
-                  uint32_t gid, cay_err *err)
+int cay__nf_remove(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err)
 {
-    return cay__ses_simple(
-        s, call,
-        &(cay__ses_ask){ .op = CAY_SES_CHOWN, .what = "chown", .path = path, .a = uid, .b = gid },
-        err);
+    return cay__ses_simple(box, call,
+                           CAY__SES_ASK(REMOVE, "remove", .path = path,
+                                        .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE)),
+                           err);
 }
 
-int cay__nf_symlink(cay__sessions *s, const cay_call *call, const char *target, const char *path,
+int cay__nf_rename(void *box, const cay_call *call, const char *from, const char *to, cay_err *err)
+{
+    return cay__ses_simple(box, call, CAY__SES_ASK(RENAME, "rename", .path = from, .second = to),
+                           err);
+}
+
+int cay__nf_chmod(void *box, const cay_call *call, const char *path, uint32_t mode, cay_err *err)
+{
+    return cay__ses_simple(box, call, CAY__SES_ASK(CHMOD, "chmod", .path = path, .a = mode), err);
+}
+
+int cay__nf_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
+                  cay_err *err)
+{
+    return cay__ses_simple(box, call,
+                           CAY__SES_ASK(CHOWN, "chown", .path = path, .a = uid, .b = gid), err);
+}
+
+int cay__nf_symlink(void *box, const cay_call *call, const char *target, const char *path,
                     cay_err *err)
 {
-    return cay__ses_simple(
-        s, call,
-        &(cay__ses_ask){ .op = CAY_SES_SYMLINK, .what = "symlink", .path = path, .second = target },
-        err);
+    return cay__ses_simple(box, call,
+                           CAY__SES_ASK(SYMLINK, "symlink", .path = path, .second = target), err);
 }
 
-int cay__nf_setxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
+int cay__nf_setxattr(void *box, const cay_call *call, const char *path, const char *name,
                      const void *value, size_t len, cay_err *err)
 {
+    cay__ses_ask *ask = CAY__SES_ASK(SETXATTR, "set attribute of", .path = path, .second = name,
+                                     .data = value, .len = len);
     if (len > CAY_SES_INLINE)
         return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big", "attribute %s: at most %u bytes",
                             name, CAY_SES_INLINE);
-    return cay__ses_simple(s, call,
-                           &(cay__ses_ask){ .op = CAY_SES_SETXATTR,
-                                            .what = "set attribute of",
-                                            .path = path,
-                                            .second = name,
-                                            .data = value,
-                                            .len = value ? len : 0,
-                                            .flags = value ? 0 : CAY_SES_DROP },
-                           err);
+    if (!value) {
+        ask->flags = CAY_SES_DROP;
+        ask->len = 0;
+    }
+    return cay__ses_simple(box, call, ask, err);
 }
 
-int cay__nf_getxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
-                     void *buf, size_t *len, cay_err *err)
+int cay__nf_getxattr(void *box, const cay_call *call, const char *path, const char *name, void *buf,
+                     size_t *len, cay_err *err)
 {
-    cay__ses_ask ask = {
-        .op = CAY_SES_GETXATTR, .what = "attribute of", .path = path, .second = name
-    };
-    cay__ses_conn c;
+    cay__ses_ask *ask = CAY__SES_ASK(GETXATTR, "attribute of", .path = path, .second = name);
     cay_ses_rep *rep;
-    CAY_AUTOFREE char *in = malloc(CAY_SES_MAX);
+    CAY_AUTOFREE char *in = calloc(1, CAY_SES_MAX);
     if (!in)
         return cay_fail(err, CAY_ENOSPACE, "attribute of %s: out of memory", path);
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, in, CAY_SES_MAX, &rep, NULL, err);
-    if (rc < 0) {
-        cay__ses_hang_up(&c);
-        return rc;
-    }
-    cay__ses_give(s, &c);
+    CAY_TRY(cay__ses_once(box, call, ask, in, CAY_SES_MAX, &rep, NULL, err));
     size_t size = rep->len;
     if (buf && size > *len)
         return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big",
-                            "attribute %s of %s: %zu bytes, room for %zu", name, path, size, *len);
+                            "attribute %s of %s: %zu bytes, room for %zu", name, ask->path, size,
+                            *len);
     if (buf)
         memcpy(buf, in + sizeof *rep, size);
     *len = size;
@@ -126,7 +101,7 @@ static int record_stop(walker *w, int rc)
 }
 
 /* What every list shares: room for names on the heap, and the caller's function. */
-static int walk_entries(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, walker w,
+static int walk_entries(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, walker w,
                         int (*each)(cay__ses_rd *, void *), cay_err *err)
 {
     CAY_AUTOFREE char *mem = malloc(2 * CAY_SES_MAX);
@@ -147,12 +122,11 @@ static int take_name(cay__ses_rd *r, void *arg)
     return record_stop(w, w->name(w->path, w->arg));
 }
 
-int cay__nf_listxattr(cay__sessions *s, const cay_call *call, const char *path,
+int cay__nf_listxattr(void *box, const cay_call *call, const char *path,
                       int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
-    return walk_entries(
-        s, call, &(cay__ses_ask){ .op = CAY_SES_LISTXATTR, .what = "attributes of", .path = path },
-        (walker){ .name = fn, .arg = arg }, take_name, err);
+    return walk_entries(box, call, CAY__SES_ASK(LISTXATTR, "attributes of", .path = path),
+                        (walker){ .name = fn, .arg = arg }, take_name, err);
 }
 
 /* Everything but the names, which follow. */
@@ -194,21 +168,18 @@ static int take_entry(cay__ses_rd *r, void *arg)
     return record_stop(w, w->entry(&e, w->arg));
 }
 
-int cay__nf_list_dir(cay__sessions *s, const cay_call *call, const char *path, unsigned depth,
+int cay__nf_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
                      int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    return walk_entries(
-        s, call, &(cay__ses_ask){ .op = CAY_SES_LIST, .what = "list", .path = path, .a = depth },
-        (walker){ .entry = fn, .arg = arg }, take_entry, err);
+    return walk_entries(box, call, CAY__SES_ASK(LIST, "list", .path = path, .a = depth),
+                        (walker){ .entry = fn, .arg = arg }, take_entry, err);
 }
 
-int cay__nf_glob(cay__sessions *s, const cay_call *call, const char *base, const char *pattern,
+int cay__nf_glob(void *box, const cay_call *call, const char *base, const char *pattern,
                  int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    int rc = walk_entries(
-        s, call,
-        &(cay__ses_ask){ .op = CAY_SES_GLOB, .what = "glob in", .path = base, .second = pattern },
-        (walker){ .entry = fn, .arg = arg }, take_entry, err);
+    int rc = walk_entries(box, call, CAY__SES_ASK(GLOB, "glob in", .path = base, .second = pattern),
+                          (walker){ .entry = fn, .arg = arg }, take_entry, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
                             "pattern %s: relative to its base, without \"..\"", pattern);
@@ -228,7 +199,7 @@ static int take_match(cay__ses_rd *r, void *arg)
     return record_stop(w, w->match(&m, w->arg));
 }
 
-int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const cay_grep *spec,
+int cay__nf_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
                  int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
 {
     const char *include = CAY_OR(spec->include, "");
@@ -237,16 +208,11 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
         return cay_fail_why(err, CAY_EINVAL, "include_invalid",
                             "include: a pattern of more than 255 bytes");
     int rc = walk_entries(
-        s, call,
-        &(cay__ses_ask){ .op = CAY_SES_GREP,
-                         .what = "grep in",
-                         .path = base,
-                         .second = spec->pattern,
-                         .data = include,
-                         .len = strlen(include),
-                         .a = max,
-                         .flags = (uint16_t)(CAY_FLAG_IF(spec->plain, CAY_SES_PLAIN) |
-                                             CAY_FLAG_IF(spec->ignore_case, CAY_SES_NOCASE)) },
+        box, call,
+        CAY__SES_ASK(GREP, "grep in", .path = base, .second = spec->pattern, .data = include,
+                     .len = strlen(include), .a = max,
+                     .flags = (uint16_t)(CAY_FLAG_IF(spec->plain, CAY_SES_PLAIN) |
+                                         CAY_FLAG_IF(spec->ignore_case, CAY_SES_NOCASE))),
         (walker){ .match = fn, .arg = arg, .left = max }, take_match, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
@@ -256,13 +222,11 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
     return rc;
 }
 
-int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool follow,
-                 cay_stat *out, cay_err *err)
+int cay__nf_stat(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out,
+                 cay_err *err)
 {
-    cay__ses_ask ask = { .op = CAY_SES_STAT,
-                         .what = "stat",
-                         .path = path,
-                         .flags = CAY_FLAG_IF(follow, CAY_SES_FOLLOW) };
+    cay__ses_ask *ask =
+        CAY__SES_ASK(STAT, "stat", .path = path, .flags = CAY_FLAG_IF(follow, CAY_SES_FOLLOW));
     cay__ses_conn c;
     struct {
         cay_ses_rep rep;
@@ -272,23 +236,19 @@ int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool 
     cay_ses_stat w;
     cay_stat st;
     in.rep = (cay_ses_rep){ 0 };
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, &in, sizeof in, &rep, NULL, err);
-    if (rc < 0) {
-        /* most often it is not there, and the worker goes on */
-        if (in.rep.magic == CAY_SES_MAGIC && in.rep.sys > 0)
-            cay__ses_give(s, &c);
-        else
-            cay__ses_hang_up(&c);
+    CAY_TRY(cay__ses_begin(box, call, ask, &c, err));
+    int rc = cay__ses_next(&c, call, ask, &in, sizeof in, &rep, NULL, err);
+    if (rc < 0) { /* most often it is not there, and the worker goes on */
+        cay__ses_release(box, &c, &in.rep, rc);
         return rc;
     }
     cay__ses_rd r = { in.body, rep->len };
     if (rep->count != 1 || !take_stat(&r, &w, &st) || w.path ||
         !cay__ses_take_str(&r, w.target, st.target, sizeof st.target) || r.left) {
         cay__ses_hang_up(&c);
-        return cay__ses_lied(&ask, err);
+        return cay__ses_lied(ask, err);
     }
-    cay__ses_give(s, &c);
+    cay__ses_give(box, &c);
     *out = st;
     return 0;
 }

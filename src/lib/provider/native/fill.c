@@ -93,10 +93,8 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
         int done = 0;
         if (f->done)
             done = f->done(i, &it, rc == 0, f->arg, CAY_IF(rc == 0, err));
-        if (rc < 0)
-            CAY_TRY(rc);
-        else
-            CAY_TRY(done);
+        CAY_TRY(rc);
+        CAY_TRY(done);
     }
     for (size_t w = 0; w < ways; w++)
         CAY_TRY(flush_stream(&o[w], err));
@@ -128,20 +126,16 @@ static int begin_stream(cay__sessions *s, const cay_call *call, stream *o, cay_e
         return cay_fail_sys(err, CAY_ESYS, "write: pipe");
     CAY_AUTOFD rd = p[0], wr = p[1];
     fcntl(wr, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; refused where the user has many pipes */
-    const cay__ses_ask ask = { .op = CAY_SES_FILL, .what = "write", .fd = rd };
-    CAY_TRY(cay__ses_begin(s, call, &ask, &o->c, err));
-    int rc = cay__ses_next(&o->c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
+    cay__ses_ask *ask = CAY__SES_ASK(FILL, "write", .fd = rd);
+    CAY_TRY(cay__ses_begin(s, call, ask, &o->c, err));
+    int rc = cay__ses_next(&o->c, call, ask, &buf, sizeof buf, &rep, NULL, err);
     if (rc == 0) {
         o->call = call;
         o->fd = CAY_STEAL_FD(wr);
         return 0;
     }
-    if (buf.magic != CAY_SES_MAGIC || buf.sys <= 0) {
-        cay__ses_hang_up(&o->c);
-        return rc;
-    }
-    cay__ses_give(s, &o->c);
-    if (buf.sys == ENOSYS)
+    cay__ses_release(s, &o->c, &buf, rc);
+    if (buf.magic == CAY_SES_MAGIC && buf.sys == ENOSYS)
         return cay_fail_why(err, CAY_ENOTSUP, "fill_unsupported",
                             "write: the worker inside takes files one by one");
     return rc;
@@ -158,13 +152,13 @@ static void give_up(stream *o)
 
 static int commit_stream(cay__sessions *s, stream *o, uint64_t *at, cay_err *err)
 {
-    const cay__ses_ask end = { .op = CAY_SES_COMMIT, .what = "write" };
+    const cay__ses_ask *end = CAY__SES_ASK(COMMIT, "write");
     cay_ses_rep buf = { 0 }, *rep;
     *at = UINT64_MAX;
     cay__close_fd(&o->fd);
-    int rc = cay__ses_again(&o->c, o->call, &end, err);
+    int rc = cay__ses_again(&o->c, o->call, end, err);
     if (rc == 0)
-        rc = cay__ses_next(&o->c, o->call, &end, &buf, sizeof buf, &rep, NULL, err);
+        rc = cay__ses_next(&o->c, o->call, end, &buf, sizeof buf, &rep, NULL, err);
     if (rc == 0)
         cay__ses_give(s, &o->c);
     else
@@ -174,7 +168,7 @@ static int commit_stream(cay__sessions *s, stream *o, uint64_t *at, cay_err *err
     return rc;
 }
 
-int cay__nf_fill(cay__sessions *s, const cay_call *call, const cay_fill *f, cay_err *err)
+int cay__nf_fill(void *box, const cay_call *call, const cay_fill *f, cay_err *err)
 {
     size_t ways = f->n < MANY ? 1 : WAYS, begun = 0;
     CAY_AUTOFREE stream *o = cay__alloc(ways * sizeof *o);
@@ -184,11 +178,11 @@ int cay__nf_fill(cay__sessions *s, const cay_call *call, const cay_fill *f, cay_
     for (size_t w = 0; w < ways; w++)
         o[w].fd = -1;
     while (rc == 0 && begun < ways)
-        rc = begin_stream(s, call, &o[begun++], err);
+        rc = begin_stream(box, call, &o[begun++], err);
     if (rc == 0)
         rc = send_all(o, ways, f, places, err);
     for (size_t w = 0; w < ways && rc == 0; w++) {
-        rc = commit_stream(s, &o[w], &at, err);
+        rc = commit_stream(box, &o[w], &at, err);
         if (rc < 0)
             rc = name_it(f, places, w, at, rc, err);
     }

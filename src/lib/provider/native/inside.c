@@ -41,12 +41,12 @@ static int take_port(cay__ses_rd *r, void *arg)
     return 0;
 }
 
-int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *),
-                  void *arg, cay_err *err)
+int cay__nf_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
+                  cay_err *err)
 {
     lister l = { .port = fn, .arg = arg, .left = PORTS_MAX };
-    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PORTS, .what = "list ports" },
-                           take_port, &l, &l.stop, err);
+    return cay__ses_stream(box, call, CAY__SES_ASK(PORTS, "list ports"), take_port, &l, &l.stop,
+                           err);
 }
 
 static int take_proc(cay__ses_rd *r, void *arg)
@@ -76,12 +76,12 @@ static int take_proc(cay__ses_rd *r, void *arg)
     return 0;
 }
 
-int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-               void *arg, cay_err *err)
+int cay__nf_ps(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
+               cay_err *err)
 {
     lister l = { .proc = fn, .arg = arg, .left = PROCS_MAX };
-    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PS, .what = "list processes" },
-                           take_proc, &l, &l.stop, err);
+    return cay__ses_stream(box, call, CAY__SES_ASK(PS, "list processes"), take_proc, &l, &l.stop,
+                           err);
 }
 
 static int read_socket_option(int fd, int name)
@@ -122,16 +122,12 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
                                .sin6_port = htons(port),
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    const struct sockaddr *sa;
-    if (family == AF_INET)
+    const struct sockaddr *sa = (const void *)&a6;
+    socklen_t n = sizeof a6;
+    if (family == AF_INET) {
         sa = (const void *)&a4;
-    else
-        sa = (const void *)&a6;
-    socklen_t n;
-    if (family == AF_INET)
         n = sizeof a4;
-    else
-        n = sizeof a6;
+    }
     if (!cay__fd_nonblock(fd, true))
         return cay_fail_sys(err, CAY_ESYS, "port %u", port);
     if (connect(fd, sa, n) < 0) {
@@ -141,10 +137,10 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
             e = read_socket_option(fd, SO_ERROR);
         }
         if (e) {
-            errno = e;
             if (e == ECONNREFUSED)
                 return cay_fail_why(err, CAY_ENOENT, "port_not_found",
                                     "port %u: nobody listens there", port);
+            errno = e;
             return cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
         }
     }
@@ -180,19 +176,6 @@ static void end_turn(cay__sessions *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int ask_socket(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
-                      cay_ses_rep *buf, cay_ses_rep **rep, int *fd, cay_err *err)
-{
-    cay__ses_conn c;
-    CAY_TRY(cay__ses_begin(s, call, ask, &c, err));
-    int rc = cay__ses_next(&c, call, ask, buf, sizeof *buf, rep, fd, err);
-    if (rc == 0 || (buf->magic == CAY_SES_MAGIC && buf->sys > 0))
-        cay__ses_give(s, &c);
-    else
-        cay__ses_hang_up(&c);
-    return rc;
-}
-
 static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int by, int *out,
                       cay_err *err)
 {
@@ -202,27 +185,24 @@ static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int
     cay_ses_rep buf = { 0 }, *rep = NULL;
     CAY_AUTOFD fd = -1;
     CAY_TRY(take_turn(s, call, what, err));
-    int rc = ask_socket(s, call, &ask, &buf, &rep, &fd, err);
+    int rc = cay__ses_once(s, call, &ask, &buf, sizeof buf, &rep, &fd, err);
     end_turn(s);
     CAY_TRY(rc);
-    int family = AF_INET6;
-    if (rep->a == AF_INET)
-        family = AF_INET;
-    if (fd < 0 || (rep->a != AF_INET && rep->a != AF_INET6) || !socket_ok(s, fd, family))
+    if (fd < 0 || (rep->a != AF_INET && rep->a != AF_INET6) || !socket_ok(s, fd, (int)rep->a))
         return cay__ses_lied(&ask, err);
-    CAY_TRY(connect_lo(call, fd, family, port, err));
+    CAY_TRY(connect_lo(call, fd, (int)rep->a, port, err));
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
 
 /* 127.0.0.1, which most listen on, ::1 when nobody is there. An init of a former version says
  * itself which it is. */
-int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *out, cay_err *err)
+int cay__nf_connect(void *box, const cay_call *call, uint16_t port, int *out, cay_err *err)
 {
-    int rc = connect_by(s, call, port, AF_INET, out, err);
+    int rc = connect_by(box, call, port, AF_INET, out, err);
     if (rc != CAY_ENOENT)
         return rc;
-    int second = connect_by(s, call, port, AF_INET6, out, NULL);
+    int second = connect_by(box, call, port, AF_INET6, out, NULL);
     if (second == 0 || second == CAY_ENOENT)
         return second;
     return rc; /* without IPv6 there is no second */

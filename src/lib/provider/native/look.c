@@ -54,16 +54,9 @@ static int report_box(const looking *l, size_t i, const char *id, cay__reply *r)
     r->box.id[sizeof r->box.id - 1] = r->box.reason[sizeof r->box.reason - 1] = 0;
     if (strcmp(r->box.id, id) != 0 || r->box.state == CAY_STOPPED)
         return 0;
-    cay_box_status st = { .size = sizeof st,
-                          .state = (cay_state)r->box.state,
-                          .reason = r->box.reason,
-                          .level = (cay_level)l->n->hello.level,
-                          .walls = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0],
-                          .nwalls = l->news->nlayers,
-                          .deadline_ms = r->box.deadline_ms,
-                          .idle_ms = r->box.idle_ms,
-                          .pid = r->box.pid,
-                          .path = "" };
+    cay_box_status st = cay__native_status(l->n, &r->box);
+    st.walls = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0];
+    st.nwalls = l->news->nlayers;
     return l->fn(i, &st, l->arg);
 }
 
@@ -101,10 +94,8 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
 {
     cay__native *me = self;
     cay_m_box m = { 0 };
-    cay__link_ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
-    int got = -1;
     size_t i = 0;
     while (i < n && !ids[i])
         i++;
@@ -113,9 +104,8 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
     CAY_TRY(cay__native_meet(me, call, err));
     const looking l = { me, news_of(me), fn, arg };
     cay__str_copy(m.id, sizeof m.id, ids[i]);
-    CAY_TRY(cay__link_begin(&me->link, call, &ask, &r, &got,
-                            err)); /* the first also finds a keeper that answers */
-    sock = got;
+    /* the first also finds a keeper that answers */
+    CAY_TRY(cay__link_begin(&me->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, err));
     CAY_TRY(ask_rest(sock, ids, i + 1, n, err));
     CAY_TRY(read_reply(sock, call, &l, i, ids[i], &r, err));
     while (++i < n) {
@@ -141,11 +131,10 @@ static int drain_events(cay__native *n, cay__news *s, cay_err *err)
     if (s->sock >= 0 && got < 0 && errno == EAGAIN)
         return 0;
     cay_m_box m = { .a = 1 };
-    cay__link_ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     cay__close_fd(&s->sock);
     s->count++;
-    return cay__link_begin(&n->link, NULL, &ask, &r, &s->sock, err);
+    return cay__link_begin(&n->link, NULL, CAY__LINK_ASK(CAY_MSG_EVENTS, m), &r, &s->sock, err);
 }
 
 int cay__native_version(void *self, uint64_t *out, cay_err *err)

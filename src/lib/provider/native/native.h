@@ -36,11 +36,10 @@ typedef struct cay__native {
 } cay__native;
 
 typedef struct cay__nbox {
+    cay__served base;
     cay__native *n;
-    char id[CAY_WIRE_ID];
     int owner; /* connection that keeps an ephemeral one alive, or -1 */
     struct cay__nbox *next_owned;
-    cay__sessions sessions;
     cay_wall *layers; /* made once, for status() */
     size_t nlayers;
     char reason[24];
@@ -82,21 +81,19 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
                      bool kept, cay__nbox **out, cay_err *err);
 int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out,
                      cay_err *err);
-void cay__nbox_release(void *box);
+CAY__PROVIDES(release) cay__nbox_release;
 void cay__nbox_claim_all(
     void *native); /* a keeper died: tell the next one whose the ephemeral boxes are */
 
-/* look.c: as `look` and `version` of cay_provider_ops; not for the static command. */
-int cay__native_look(void *self, const cay_call *call, const char *const *ids, size_t n,
-                     int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg,
-                     cay_err *err);
-int cay__native_version(void *self, uint64_t *out, cay_err *err);
-void cay__native_look_end(cay__native *n);
-/* volume.c: as `volume` of cay_provider_ops; not for the static command. */
-int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
+/* What the keeper says of a box, without its walls. */
+cay_box_status cay__native_status(const cay__native *n, const cay_m_boxinfo *i);
 
-/* purge.c: as `purge` of cay_provider_ops. */
-int cay__native_purge(void *self, const cay_call *call, const char *const *names, cay_err *err);
+/* look.c: not for the static command, like volume.c and purge.c. */
+CAY__PROVIDES(look) cay__native_look;
+CAY__PROVIDES(version) cay__native_version;
+void cay__native_look_end(cay__native *n);
+CAY__PROVIDES(volume) cay__native_volume;
+CAY__PROVIDES(purge) cay__native_purge;
 /* start.c: a connection to the keeper that runs, or -1: none is started. */
 int cay__native_knock(const cay__native *n);
 
@@ -114,90 +111,33 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
 /* Why there is no keeper. */
 const char *cay__native_why_not(const cay_err *why, const char **remedy);
 
-int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
-                    cay_err *err);
-int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                          cay_err *err);
-int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err);
-int cay__nbox_stop(void *box, const cay_call *call, cay_err *err);
-int cay__nbox_pause(void *box, const cay_call *call, cay_err *err);
-int cay__nbox_resume(void *box, const cay_call *call, cay_err *err);
-int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
-                     cay_err *err);
-int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
-int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
-int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
-int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                    void *arg, cay_err *err);
-int cay__nbox_open_read(void *box, const cay_call *c, const char *p, const cay_read *s, int *fd,
-                        cay_err *e);
-int cay__nbox_put(void *box, const cay_call *c, const char *p, const void *d, size_t n,
-                  const cay_write *s, cay_err *e);
-int cay__nbox_open_write(void *box, const cay_call *c, const char *p, const cay_write *s, void **up,
-                         int *fd, cay_err *e);
-int cay__nbox_stat(void *box, const cay_call *c, const char *p, bool f, cay_stat *o, cay_err *e);
-int cay__nbox_mkdir(void *box, const cay_call *c, const char *p, uint32_t m, bool a, cay_err *e);
-int cay__nbox_remove(void *box, const cay_call *c, const char *p, bool r, cay_err *e);
-int cay__nbox_rename(void *box, const cay_call *c, const char *f, const char *t, cay_err *e);
-int cay__nbox_chmod(void *box, const cay_call *c, const char *p, uint32_t m, cay_err *e);
-int cay__nbox_chown(void *box, const cay_call *c, const char *p, uint32_t u, uint32_t g,
-                    cay_err *e);
-int cay__nbox_symlink(void *box, const cay_call *c, const char *t, const char *p, cay_err *e);
-int cay__nbox_getxattr(void *box, const cay_call *c, const char *p, const char *n, void *b,
-                       size_t *l, cay_err *e);
-int cay__nbox_setxattr(void *box, const cay_call *c, const char *p, const char *n, const void *v,
-                       size_t l, cay_err *e);
-int cay__nbox_listxattr(void *box, const cay_call *c, const char *p,
-                        int (*fn)(const char *, void *), void *a, cay_err *e);
-int cay__nbox_list_dir(void *box, const cay_call *c, const char *p, unsigned d,
-                       int (*fn)(const cay_dirent *, void *), void *a, cay_err *e);
-int cay__nbox_glob(void *box, const cay_call *c, const char *b, const char *p,
-                   int (*fn)(const cay_dirent *, void *), void *a, cay_err *e);
-int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *g,
-                   int (*fn)(const cay_match *, void *), void *a, cay_err *e);
-int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd,
-                         cay_err *e);
-int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a,
-                    cay_err *e);
-int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err *e);
+CAY__PROVIDES(spawn) cay__nbox_spawn;
+CAY__PROVIDES(destroy) cay__nbox_destroy;
+CAY__PROVIDES(stop) cay__nbox_stop;
+CAY__PROVIDES(usage) cay__nbox_usage;
+CAY__PROVIDES(wait) cay__nbox_wait;
+CAY__PROVIDES(status) cay__nbox_status;
+CAY__PROVIDES(connect) cay__nbox_connect;
 /* snapshot.c */
-int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
-                       cay_err *err);
-int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
-                      cay_err *err);
-int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
-/* service_list.c: services. The config's part of them; wait: for service_act(NULL, START). */
-void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait,
-                        bool each); /* each: they wait in each life of a container */
-/* Asked of whoever serves this link: the keeper, or pid 1 of a container. */
-int cay__services_all(cay__link *link, const char *id, const cay_call *call,
-                      int (*fn)(const cay_service_info *, void *), int (*more)(void *), void *arg,
-                      cay_err *err);
-int cay__services_order(cay__link *link, const char *id, const cay_call *call, const char *name,
-                        int op, cay_err *err);
-int cay__nbox_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
-                       int (*more)(void *), void *arg, cay_err *err);
-int cay__nbox_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+CAY__PROVIDES(snapshot) cay__nbox_snapshot;
+CAY__PROVIDES(restack) cay__nbox_restack;
+CAY__PROVIDES(layer_remove) cay__native_layer_remove;
 /* net.c */
-int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len,
-                     uint64_t *revision, cay_err *err);
+CAY__PROVIDES(policy) cay__nbox_policy;
 int cay__nbox_policy_fd(const char *text, size_t len, int *out, cay_err *err);
-int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len,
-                         uint64_t *revision, cay_err *err);
-int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit,
-                   int *fd, cay_err *err);
-int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values,
-                      int *trust, cay_err *err);
+CAY__PROVIDES(policy_get) cay__nbox_policy_get;
+CAY__PROVIDES(dial) cay__nbox_dial;
+CAY__PROVIDES(secrets) cay__nbox_secrets;
 
 /* The operations on a box, as members of a cay_provider_ops: the static command's table, and the
  * client's. */
 #define CAY__NATIVE_HOT                                                                            \
     .size = sizeof(cay_provider_ops), .name = "native", .release = cay__nbox_release,              \
-    CAY__PROC_MEMBERS, CAY__SESSION_MEMBERS(cay__nbox), .spawn = cay__nbox_spawn,                  \
-    .proc_attach = cay__nbox_proc_attach, .destroy = cay__nbox_destroy, .stop = cay__nbox_stop,    \
-    .pause = cay__nbox_pause, .resume = cay__nbox_resume, .extend = cay__nbox_extend,              \
-    .usage = cay__nbox_usage, .wait = cay__nbox_wait, .status = cay__nbox_status,                  \
-    .procs = cay__nbox_procs, .connect = cay__nbox_connect, .policy = cay__nbox_policy,            \
-    .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets,      \
-    .services = cay__nbox_services, .service_act = cay__nbox_service_act
+    CAY__SERVED_MEMBERS, .spawn = cay__nbox_spawn, .proc_attach = cay__served_proc_attach,         \
+    .destroy = cay__nbox_destroy, .stop = cay__nbox_stop, .pause = cay__served_pause,              \
+    .resume = cay__served_resume, .usage = cay__nbox_usage, .wait = cay__nbox_wait,                \
+    .status = cay__nbox_status, .procs = cay__served_procs, .ports = cay__nf_ports,                \
+    .connect = cay__nbox_connect, .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get,  \
+    .dial = cay__nbox_dial, .secrets = cay__nbox_secrets, .services = cay__served_services,        \
+    .service_act = cay__served_service_act
 extern const cay_provider_ops cay__native_hot;

@@ -12,11 +12,9 @@
 static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *fds, int nfds,
                    cay__reply *r, cay_err *err)
 {
-    memcpy(m->id, b->id, sizeof m->id);
-    cay__link_ask ask = {
-        .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = fds, .nfds = nfds
-    };
-    return cay__link_call(&b->n->link, call, &ask, r, err);
+    memcpy(m->id, b->base.id, sizeof m->id);
+    return cay__link_call(b->base.link, call,
+                          CAY__LINK_ASK(CAY_MSG_NET, *m, .fds = fds, .nfds = nfds), r, err);
 }
 
 /* Sealed, so that what was judged is what holds. */

@@ -20,17 +20,16 @@ static void claim_box(cay__nbox *b)
 {
     char probe;
     cay_m_create m = { .flags = CAY_CREATE_EPHEMERAL };
-    cay__link_ask ask = { .type = CAY_MSG_CREATE, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     int sock = -1;
     if (recv(b->owner, &probe, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
         return; /* its keeper is alive */
-    memcpy(m.id, b->id, sizeof m.id);
+    memcpy(m.id, b->base.id, sizeof m.id);
     CAY_FAULT("client.claim.send");
     cay__link fresh = {
         .dial = b->n->link.dial, .arg = b->n, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER
     };
-    if (cay__link_begin(&fresh, NULL, &ask, &r, &sock, NULL) == 0) {
+    if (cay__link_begin(&fresh, NULL, CAY__LINK_ASK(CAY_MSG_CREATE, m), &r, &sock, NULL) == 0) {
         close(b->owner);
         b->owner = sock;
     }

@@ -123,11 +123,12 @@ static void add_fence(const cay_fence *f, cay__buf *b)
         "d/dev/null",    "d/dev/zero", "d/dev/full", "d/dev/random",
         "d/dev/urandom", "d/dev/tty",  "d/dev/ptmx", "d/dev/pts"
     };
-    for (size_t i = 0; (f->read || f->write) && i < CAY_LEN(system); i++)
-        add_string(b, system[i]);
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        for (const char *const *p = rows[i].list; *p; p++) {
-            cay__buf_str(b, rows[i].letter);
+    if (f->read || f->write)
+        CAY_EACH(path, system)
+            add_string(b, *path);
+    CAY_EACH(row, rows)
+        for (const char *const *p = row->list; *p; p++) {
+            cay__buf_str(b, row->letter);
             add_string(b, *p);
         }
 }
@@ -226,8 +227,6 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     int fds[3] = { -1, -1, -1 }, n = 0, rc = 0;
     char room[1024 + CAY_LABELS_MAX];
     cay__reply r = { .tail = room, .tail_cap = sizeof room };
-    cay__link_ask ask = { .type = CAY_MSG_SPAWN, .body = m, .len = sizeof *m };
-
     for (int i = 0; rc == 0 && s->attach && i < (s->tty ? 1 : 2); i++) {
         rc = make_reader(&p->first[i], &fds[n], err);
         n += rc == 0;
@@ -243,12 +242,11 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
         blob->len = 0;
     }
     cay__labels_add(blob, s->labels);
-    ask.tail = blob->data;
-    ask.tail_len = blob->len;
-    ask.fds = fds;
-    ask.nfds = n;
     if (rc == 0)
-        rc = cay__link_begin(p->link, call, &ask, &r, &p->conn, err);
+        rc = cay__link_begin(p->link, call,
+                             CAY__LINK_ASK(CAY_MSG_SPAWN, *m, .tail = blob->data,
+                                           .tail_len = blob->len, .fds = fds, .nfds = n),
+                             &r, &p->conn, err);
     for (int i = 0; i < n; i++)
         close(fds[i]);
     if (rc == 0)
@@ -312,13 +310,12 @@ static int find_process(cay__link *l, const char *box, const cay_call *call, con
 {
     char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
-    cay__link_ask ask = { .type = CAY_MSG_PROC_FIND, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail };
     cay__str_copy(m.id, sizeof m.id, box);
     if (!cay__str_copy(m.ref, sizeof m.ref, ref))
         return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s: no such process",
                             ref);
-    CAY_TRY(cay__link_begin(l, call, &ask, &r, conn, err));
+    CAY_TRY(cay__link_begin(l, call, CAY__LINK_ASK(CAY_MSG_PROC_FIND, m), &r, conn, err));
     *found = r.proc;
     return 0;
 }
@@ -350,8 +347,7 @@ static int call_process(nproc *p, const cay_call *call, uint16_t type, uint64_t 
                         cay_err *err)
 {
     cay_m_stream m = stream_of(p, 0, 0, a, b);
-    cay__link_ask ask = { .type = type, .body = &m, .len = sizeof m };
-    return cay__link_call(p->link, call, &ask, NULL, err);
+    return cay__link_call(p->link, call, CAY__LINK_ASK(type, m), NULL, err);
 }
 
 int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
@@ -370,10 +366,8 @@ int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_
         CAY_AUTOFD wr = -1;
         CAY_TRY(make_reader(&rd, &wr, err));
         cay_m_stream m = stream_of(p, which, offset, 0, 0);
-        cay__link_ask ask = {
-            .type = CAY_MSG_OUTPUT, .body = &m, .len = sizeof m, .fds = &wr, .nfds = 1
-        };
-        CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
+        CAY_TRY(cay__link_call(p->link, call,
+                               CAY__LINK_ASK(CAY_MSG_OUTPUT, m, .fds = &wr, .nfds = 1), NULL, err));
     }
     *fd = CAY_STEAL_FD(rd);
     return 0;
@@ -389,9 +383,8 @@ int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64
     CAY_AUTOFREE char *room = cay__alloc(CAY_CHUNK);
     size_t want = CAY_MIN(cap, (size_t)CAY_CHUNK);
     cay_m_stream m = stream_of(p, which, *offset, want, time_ms != NULL);
-    cay__link_ask ask = { .type = CAY_MSG_READ, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = room, .tail_cap = CAY_CHUNK };
-    CAY_TRY(cay__link_call(p->link, call, &ask, &r, err));
+    CAY_TRY(cay__link_call(p->link, call, CAY__LINK_ASK(CAY_MSG_READ, m), &r, err));
     if (r.tail_len > want)
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "more bytes came than were asked for");
     if (r.tail_len)
@@ -421,12 +414,10 @@ int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t l
     for (size_t at = 0; at < len;) {
         size_t n = CAY_MIN(len - at, (size_t)CAY_CHUNK);
         cay_m_stream m = stream_of(p, 0, 0, 0, 0);
-        cay__link_ask ask = { .type = CAY_MSG_WRITE,
-                              .body = &m,
-                              .len = sizeof m,
-                              .tail = (const char *)data + at,
-                              .tail_len = n };
-        CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
+        CAY_TRY(cay__link_call(
+            p->link, call,
+            CAY__LINK_ASK(CAY_MSG_WRITE, m, .tail = (const char *)data + at, .tail_len = n), NULL,
+            err));
         at += n;
     }
     return 0;
@@ -575,11 +566,10 @@ int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
 {
     char tail[2048];
     cay_m_box m = { .a = 0 };
-    cay__link_ask ask = { .type = CAY_MSG_PROCS, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail - 3 };
     CAY_AUTOFD sock = -1;
     cay__str_copy(m.id, sizeof m.id, box);
-    CAY_TRY(cay__link_begin(l, call, &ask, &r, &sock, err));
+    CAY_TRY(cay__link_begin(l, call, CAY__LINK_ASK(CAY_MSG_PROCS, m), &r, &sock, err));
     while (r.type != CAY_MSG_END) {
         memset(tail + r.tail_len, 0, 3); /* three strings, whatever came */
         cay__kept k = { .p = r.proc, .tag = tail };

@@ -1,104 +1,168 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "native.h"
+#include "box_ops.h"
 #include <base/base.h>
 #include <base/str.h>
 
+static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
+{
+    cay__served *b = arg;
+    return cay__link_session(b->link, b->id, call, user, sock, err);
+}
+
+void cay__served_open(cay__served *b, const char *id, cay__link *link)
+{
+    b->link = link;
+    cay__str_copy(b->id, sizeof b->id, id);
+    cay__sessions_open(&b->sessions, open_session, b);
+}
+
+int cay__served_ready(const cay__served *b, cay_err *err)
+{
+    if (b->sessions.ready)
+        return b->sessions.ready(b->sessions.arg, err);
+    return 0;
+}
+
+int cay__served_ask(void *box, const cay_call *call, uint16_t type, cay__reply *out, cay_err *err)
+{
+    cay__served *b = box;
+    return cay__link_box(b->link, b->id, call, type, out, err);
+}
+
+int cay__served_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                      cay_err *err)
+{
+    cay__served *b = box;
+    CAY_TRY(cay__served_ready(b, err));
+    return cay__proc_spawn(b->link, b->id, call, spec, proc, err);
+}
+
+int cay__served_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
+                            cay_err *err)
+{
+    cay__served *b = box;
+    CAY_TRY(cay__served_ready(b, err));
+    return cay__proc_attach(b->link, b->id, call, ref, proc, err);
+}
+
+int cay__served_pause(void *box, const cay_call *call, cay_err *err)
+{
+    return cay__served_ask(box, call, CAY_MSG_PAUSE, NULL, err);
+}
+
+int cay__served_resume(void *box, const cay_call *call, cay_err *err)
+{
+    return cay__served_ask(box, call, CAY_MSG_RESUME, NULL, err);
+}
+
+int cay__served_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                       cay_err *err)
+{
+    cay__served *b = box;
+    cay_m_box m = { .a = ttl_ms, .b = idle_ms };
+    CAY_TRY(cay__served_ready(b, err));
+    cay__str_copy(m.id, sizeof m.id, b->id);
+    return cay__link_call(b->link, call, CAY__LINK_ASK(CAY_MSG_EXTEND, m), NULL, err);
+}
+
+int cay__served_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
+{
+    cay__reply r = { 0 };
+    CAY_TRY(cay__served_ready(box, err));
+    CAY_TRY(cay__served_ask(box, call, CAY_MSG_USAGE, &r, err));
+    *out = (cay_usage){ .size = sizeof *out,
+                        .cpu_us = r.usage.cpu_us,
+                        .memory = r.usage.memory,
+                        .pids = r.usage.pids };
+    return 0;
+}
+
 /* Live processes come from inside, with what the keeper knows of those it started; then those that
  * ended. */
+typedef struct kept_proc {
+    cay_proc_info info;
+    char id[CAY_WIRE_ID], tag[80], command[104];
+} kept_proc;
+
 typedef struct kept_list {
-    cay_proc_info *v;
-    char (*text)[2][104];
+    kept_proc *v;
     size_t n, cap;
+    int (*fn)(const cay_proc_info *, void *);
+    void *arg;
 } kept_list;
 
 static int on_kept(const cay__kept *k, void *arg)
 {
     kept_list *l = arg;
     if (l->n == l->cap) {
-        if (l->cap)
-            l->cap = l->cap * 2;
-        else
-            l->cap = 32;
+        l->cap = CAY_OR(l->cap * 2, (size_t)32);
         l->v = realloc(l->v, l->cap * sizeof *l->v);
-        l->text = realloc(l->text, l->cap * sizeof *l->text);
-        if (!l->v || !l->text)
+        if (!l->v)
             abort();
     }
-    cay_proc_info *i = &l->v[l->n];
-    memset(i, 0, sizeof *i);
-    cay__str_join(l->text[l->n][0], sizeof l->text[0][0], k->p.proc, NULL);
-    l->text[l->n][0][CAY_WIRE_ID] = 0;
-    cay__str_copy(l->text[l->n][0] + CAY_WIRE_ID + 1, sizeof l->text[0][0] - CAY_WIRE_ID - 1,
-                  k->tag);
-    cay__str_copy(l->text[l->n][1], sizeof l->text[0][1], k->command);
-    i->size = sizeof *i;
-    i->pid = k->p.pid;
-    if (k->p.ended)
-        i->state = 'X';
-    else
-        i->state = 'S';
-    i->tty = k->p.flags & CAY_SPAWN_TTY;
-    i->started_ms = k->p.started_ms;
-    if (k->p.ended)
-        i->ended_ms = k->p.started_ms + k->p.ended - 1;
-    else
-        i->ended_ms = 0;
-    i->labels = k->labels;
-    i->exit =
-        (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };
-    cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.exit.reason);
-    l->n++;
+    kept_proc *p = &l->v[l->n++];
+    *p = (kept_proc){ .info = { .size = sizeof p->info,
+                                .pid = k->p.pid,
+                                .state = 'S',
+                                .tty = k->p.flags & CAY_SPAWN_TTY,
+                                .started_ms = k->p.started_ms,
+                                .labels = k->labels,
+                                .exit = { .size = sizeof p->info.exit,
+                                          .code = k->p.exit.code,
+                                          .signal = k->p.exit.signal } } };
+    cay__str_copy(p->id, sizeof p->id, k->p.proc);
+    cay__str_copy(p->tag, sizeof p->tag, k->tag);
+    cay__str_copy(p->command, sizeof p->command, k->command);
+    cay__str_copy(p->info.exit.reason, sizeof p->info.exit.reason, k->p.exit.reason);
+    if (k->p.ended) {
+        p->info.state = 'X';
+        p->info.ended_ms = k->p.started_ms + k->p.ended - 1;
+    }
     return 0;
-}
-
-typedef struct merge {
-    kept_list *l;
-    int (*fn)(const cay_proc_info *, void *);
-    void *arg;
-} merge;
-
-static void name_kept(const kept_list *l, size_t i, cay_proc_info *p)
-{
-    p->id = l->text[i][0];
-    p->tag = l->text[i][0] + CAY_WIRE_ID + 1;
-    p->tty = l->v[i].tty;
-    p->labels = l->v[i].labels;
 }
 
 static int on_live(const cay_proc_info *info, void *arg)
 {
-    merge *m = arg;
-    cay_proc_info p = *info;
-    for (size_t i = 0; i < m->l->n; i++)
-        if (m->l->v[i].pid == p.pid && m->l->v[i].state != 'X') {
-            name_kept(m->l, i, &p);
-            if (!p.command[0] ||
-                p.command[0] ==
-                    '[') /* between fork and exec, or a zombie: no arguments of its own */
-                p.command = m->l->text[i][1];
-        }
-    return m->fn(&p, m->arg);
+    const kept_list *l = arg;
+    cay_proc_info i = *info;
+    for (kept_proc *p = l->v; p < l->v + l->n; p++) {
+        if (p->info.pid != i.pid || p->info.state == 'X')
+            continue;
+        i.id = p->id;
+        i.tag = p->tag;
+        i.tty = p->info.tty;
+        i.labels = p->info.labels;
+        /* between fork and exec, or a zombie: no arguments of its own */
+        if (!i.command[0] || i.command[0] == '[')
+            i.command = p->command;
+    }
+    return l->fn(&i, l->arg);
 }
 
-int cay__procs_all(cay__link *link, cay__sessions *sessions, const char *id, const cay_call *call,
-                   int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+static int show_ended(kept_proc *p, const kept_list *l)
 {
-    kept_list l = { .n = 0 };
-    merge m = { &l, fn, arg };
-    int rc = cay__procs_kept(link, id, call, on_kept, &l, err);
+    if (p->info.state != 'X')
+        return 0;
+    p->info.id = p->id;
+    p->info.tag = p->tag;
+    p->info.command = p->command;
+    p->info.user = "";
+    return l->fn(&p->info, l->arg);
+}
+
+int cay__served_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+                      void *arg, cay_err *err)
+{
+    cay__served *b = box;
+    kept_list l = { .fn = fn, .arg = arg };
+    CAY_TRY(cay__served_ready(b, err));
+    int rc = cay__procs_kept(b->link, b->id, call, on_kept, &l, err);
     if (rc == 0)
-        rc = cay__nf_ps(sessions, call, on_live, &m, err);
-    for (size_t i = 0; rc == 0 && i < l.n; i++) {
-        if (l.v[i].state != 'X')
-            continue;
-        name_kept(&l, i, &l.v[i]);
-        l.v[i].command = l.text[i][1];
-        l.v[i].user = "";
-        rc = fn(&l.v[i], arg);
-    }
+        rc = cay__nf_ps(b, call, on_live, &l, err);
+    for (size_t i = 0; rc == 0 && i < l.n; i++)
+        rc = show_ended(&l.v[i], &l);
     for (size_t i = 0; i < l.n; i++)
-        free((void *)l.v[i].labels);
+        free((void *)l.v[i].info.labels);
     free(l.v);
-    free(l.text);
     return rc;
 }

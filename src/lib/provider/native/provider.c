@@ -98,8 +98,8 @@ static bool is_ours(int sandboxes, const char *id)
     }; /* while it is put onto another root it has no upper for a moment */
     char path[40];
     struct stat st;
-    for (size_t i = 0; i < CAY_LEN(has); i++)
-        if (cay__str_join(path, sizeof path, id, has[i], NULL) &&
+    CAY_EACH(name, has)
+        if (cay__str_join(path, sizeof path, id, *name, NULL) &&
             fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
     return false;
@@ -111,34 +111,23 @@ static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, v
                    void *arg, cay_err *err)
 {
     cay__native *n = self;
-    int fd = openat(n->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        if (errno == ENOENT)
-            return 0;
+    CAY_AUTODIR *d = cay__dir_open(n->home_fd, "sandboxes");
+    if (!d && errno == ENOENT)
+        return 0;
+    if (!d)
         return cay_fail_sys(err, CAY_ESYS, "list sandboxes");
-    }
-    DIR *d = fdopendir(fd);
-    if (!d) {
-        close(fd);
-        return cay_fail_sys(err, CAY_ESYS, "list sandboxes");
-    }
     int rc = 0;
-    for (struct dirent *e; rc == 0 && (e = readdir(d));)
+    for (struct dirent *e; rc == 0 && (e = cay__dir_next(d));)
         if (cay__id_valid(e->d_name, 'c') && is_ours(dirfd(d), e->d_name))
             rc = fn(e->d_name, arg);
-    closedir(d);
     return rc;
 }
 
 static int op_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
 {
     cay__native *n = self;
-    cay_m_box m = { 0 };
     cay_err e = CAY_ERR_INIT;
-    cay__reply r = { 0 };
-    cay__str_copy(m.id, sizeof m.id, id);
-    cay__link_ask ask = { .type = CAY_MSG_DESTROY, .body = &m, .len = sizeof m };
-    int rc = cay__link_call(&n->link, call, &ask, &r, &e);
+    int rc = cay__link_box(&n->link, id, call, CAY_MSG_DESTROY, NULL, &e);
     if (rc == CAY_ENOENT || (rc == CAY_EISOLATION && !has_dir(n, id)))
         return 0;
     return cay__err_pass(rc, &e, err);
@@ -150,8 +139,7 @@ static int op_events(void *self, const char *id, int *fd, cay_err *err)
     cay_m_box m = { 0 };
     cay__reply r = { 0 };
     cay__str_copy(m.id, sizeof m.id, CAY_OR(id, ""));
-    cay__link_ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
-    return cay__link_begin(&n->link, NULL, &ask, &r, fd, err);
+    return cay__link_begin(&n->link, NULL, CAY__LINK_ASK(CAY_MSG_EVENTS, m), &r, fd, err);
 }
 
 typedef struct orphan {

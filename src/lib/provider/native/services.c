@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Services of a native sandbox: told to init in the config, asked of the keeper. */
-#include "native.h"
+#include "box_ops.h"
 #include <base/base.h>
 #include <base/call.h>
 #include <base/fd.h>
@@ -95,21 +95,19 @@ void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait, bool e
 }
 
 /* A socket that init answers on: one packet a service, then one for each change. */
-static int open_services(cay__link *link, const char *id, const cay_call *call, const char *name,
-                         int op, int *out, cay_err *err)
+static int open_services(const cay__served *b, const cay_call *call, const char *name, int op,
+                         int *out, cay_err *err)
 {
     int sv[2];
     cay_m_stream m = { .which = (uint32_t)op };
+    CAY_TRY(cay__served_ready(b, err));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket for services");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__str_copy(m.id, sizeof m.id, id);
+    cay__str_copy(m.id, sizeof m.id, b->id);
     cay__str_copy(m.proc, sizeof m.proc, CAY_OR(name, ""));
-    cay__link_ask ask = {
-        .type = CAY_MSG_SERVICES, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
-    };
-    cay__reply r = { 0 };
-    CAY_TRY(cay__link_call(link, call, &ask, &r, err));
+    CAY_TRY(cay__link_call(
+        b->link, call, CAY__LINK_ASK(CAY_MSG_SERVICES, m, .fds = &theirs, .nfds = 1), NULL, err));
     *out = CAY_STEAL_FD(mine);
     return 0;
 }
@@ -150,8 +148,8 @@ static cay_service_info build_service_info(const cay_g_told *t)
     return u;
 }
 
-static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_service_info *, void *),
-                    void *arg)
+static int report_services(const cay_g_told *list, size_t n,
+                           int (*fn)(const cay_service_info *, void *), void *arg)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -177,18 +175,18 @@ static int read_services(int sock, const cay_call *call, cay_g_told list[CAY_SER
     }
 }
 
-int cay__services_all(cay__link *link, const char *id, const cay_call *call,
-                      int (*fn)(const cay_service_info *, void *), int (*more)(void *), void *arg,
-                      cay_err *err)
+int cay__served_services(void *box, const cay_call *call,
+                         int (*fn)(const cay_service_info *, void *), int (*more)(void *),
+                         void *arg, cay_err *err)
 {
     cay_g_told list[CAY_SERVICES_MAX], t;
     size_t n;
-    int got = -1, rc;
-    CAY_TRY(open_services(link, id, call, NULL, 0, &got, err));
-    CAY_AUTOFD sock = got;
+    int rc;
+    CAY_AUTOFD sock = -1;
+    CAY_TRY(open_services(box, call, NULL, 0, &sock, err));
     CAY_TRY(read_services(sock, call, list, &n, err));
     for (;;) {
-        if ((rc = tell_all(list, n, fn, arg)) || !more || !(rc = more(arg)))
+        if ((rc = report_services(list, n, fn, arg)) || !more || !(rc = more(arg)))
             return rc;
         CAY_TRY(rc);
         CAY_TRY(read_service(sock, call, &t, err));
@@ -199,33 +197,18 @@ int cay__services_all(cay__link *link, const char *id, const cay_call *call,
     }
 }
 
-int cay__services_order(cay__link *link, const char *id, const cay_call *call, const char *name,
-                        int op, cay_err *err)
+int cay__served_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
 {
     cay_g_told list[CAY_SERVICES_MAX];
     size_t n;
-    int got = -1;
-    CAY_TRY(open_services(link, id, call, name, op, &got, err));
-    CAY_AUTOFD sock = got;
+    CAY_AUTOFD sock = -1;
+    CAY_TRY(open_services(box, call, name, op, &sock, err));
     CAY_TRY(read_services(sock, call, list, &n, err));
-    for (size_t i = 0; i < n; i++)
-        if (!name || !strcmp(list[i].name, name))
+    for (size_t i = 0; name && i < n; i++)
+        if (!strcmp(list[i].name, name))
             return 0;
-    if (name)
-        return cay_fail_why(err, CAY_ENOENT, "service_not_found",
-                            "service %.40s: there is none of this name", name);
-    return 0;
-}
-
-int cay__nbox_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
-                       int (*more)(void *), void *arg, cay_err *err)
-{
-    cay__nbox *b = box;
-    return cay__services_all(&b->n->link, b->id, call, fn, more, arg, err);
-}
-
-int cay__nbox_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
-{
-    cay__nbox *b = box;
-    return cay__services_order(&b->n->link, b->id, call, name, op, err);
+    if (!name)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                        "service %.40s: there is none of this name", name);
 }

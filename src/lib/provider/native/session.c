@@ -37,19 +37,15 @@ static const struct {
 
 static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
 {
-    const char *path = CAY_OR(ask->path, "");
-    const char *gap = "";
-    if (*path)
-        gap = " ";
-    for (size_t i = 0; i < CAY_LEN(meanings); i++) {
-        if (meanings[i].sys != sys)
+    const char *path = CAY_OR(ask->path, ""), *gap = CAY_TEXT_IF(*path, " ");
+    CAY_EACH(m, meanings) {
+        if (m->sys != sys)
             continue;
-        const char *text = CAY_OR(meanings[i].text, strerror(sys));
-        cay_fail_why(err, meanings[i].code, meanings[i].reason, "%s%s%s: %s", ask->what, gap, path,
-                     text);
+        cay_fail_why(err, m->code, m->reason, "%s%s%s: %s", ask->what, gap, path,
+                     CAY_OR(m->text, strerror(sys)));
         if (err)
             err->sys = sys;
-        return meanings[i].code;
+        return m->code;
     }
     errno = sys;
     return cay_fail_sys(err, CAY_ESYS, "%s%s%s", ask->what, gap, path);
@@ -167,13 +163,27 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
     }
 }
 
-int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
-                   cay__ses_conn *c, cay_err *err)
+/* Of a path of the host the part below the box's root. */
+static const char *translate_path(const cay__sessions *s, const char *path)
+{
+    if (!s->root || !path)
+        return path;
+    size_t n = strlen(s->root);
+    if (strncmp(path, s->root, n) != 0 || (path[n] && path[n] != '/'))
+        return path;
+    return cay__text_or(path + n, "/");
+}
+
+int cay__ses_begin(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, cay__ses_conn *c,
+                   cay_err *err)
 {
     if (s->ready)
         CAY_TRY(s->ready(s->arg, err));
     CAY_TRY(cay__call_check(call, ask->what, err));
     *c = (cay__ses_conn){ .sock = -1 };
+    ask->path = translate_path(s, ask->path);
+    if (ask->op == CAY_SES_RENAME)
+        ask->second = translate_path(s, ask->second);
     const char *user = CAY_OR(ask->user, cay__call_user(call));
     if (!cay__str_copy(c->user, sizeof c->user, CAY_OR(user, "")))
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
@@ -200,9 +210,7 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
 {
     CAY_TRY(cay__call_wait(call, c->sock, POLLIN, ask->what, err));
     CAY_AUTOFD got = -1;
-    int nfds = 0;
-    if (fd)
-        nfds = 1;
+    int nfds = fd != NULL;
     ssize_t n = cay__fd_recv(c->sock, buf, cap, &got, &nfds, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE)))
         return fail_worker_gone(ask, err);
@@ -223,9 +231,7 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
     return 0;
 }
 
-/* After a failure: a worker that answered with an errno is ready for more, any other state is
- * unknown. */
-static void release_worker(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, ssize_t rc)
+void cay__ses_release(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, int rc)
 {
     bool told = rc < 0 && rep->magic == CAY_SES_MAGIC && rep->seq == c->seq && rep->sys > 0 &&
                 !(rep->flags & CAY_SES_MORE);
@@ -235,14 +241,20 @@ static void release_worker(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep
         cay__ses_hang_up(c);
 }
 
-int cay__ses_simple(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay_err *err)
+int cay__ses_once(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, void *buf, size_t cap,
+                  cay_ses_rep **rep, int *fd, cay_err *err)
 {
     cay__ses_conn c;
-    cay_ses_rep buf = { 0 }, *rep;
     CAY_TRY(cay__ses_begin(s, call, ask, &c, err));
-    int rc = cay__ses_next(&c, call, ask, &buf, sizeof buf, &rep, NULL, err);
-    release_worker(s, &c, &buf, rc);
+    int rc = cay__ses_next(&c, call, ask, buf, cap, rep, fd, err);
+    cay__ses_release(s, &c, buf, rc);
     return rc;
+}
+
+int cay__ses_simple(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, cay_err *err)
+{
+    cay_ses_rep buf = { 0 }, *rep;
+    return cay__ses_once(s, call, ask, &buf, sizeof buf, &rep, NULL, err);
 }
 
 bool cay__ses_take(cay__ses_rd *r, void *dst, size_t n)
@@ -293,7 +305,7 @@ static int read_packet(cay__ses_rd *r, uint32_t count, const cay__ses_ask *ask,
     return 0;
 }
 
-int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
+int cay__ses_stream(cay__sessions *s, const cay_call *call, cay__ses_ask *ask,
                     int (*each)(cay__ses_rd *, void *), void *arg, const int *stop, cay_err *err)
 {
     cay__ses_conn c;
@@ -306,7 +318,7 @@ int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *
         memset(buf, 0, sizeof *rep);
         int rc = cay__ses_next(&c, call, ask, buf, CAY_SES_MAX, &rep, NULL, err);
         if (rc < 0) {
-            release_worker(s, &c, (cay_ses_rep *)(void *)buf, rc);
+            cay__ses_release(s, &c, (cay_ses_rep *)(void *)buf, rc);
             return rc;
         }
         cay__ses_rd r = { buf + sizeof *rep, rep->len };

@@ -12,7 +12,7 @@
  * command links this.
  */
 #pragma once
-#include <cay/sys/provider.h>
+#include <lib/provider/provider.h>
 #include <pthread.h>
 
 #define CAY__SESSIONS_IDLE 4
@@ -25,7 +25,9 @@ typedef struct cay__sessions {
     int (*ready)(void *arg, cay_err *err); /* asked before each request whether one could be
                                               answered now; NULL: always */
     void *arg;
-    uint64_t netns; /* SO_NETNS_COOKIE of the box's network namespace; 0: not known */
+    const char *root; /* of the box, as the host names it: in paths that begin so it is left out,
+                         since a process inside may be shown those; NULL: it has none */
+    uint64_t netns;   /* SO_NETNS_COOKIE of the box's network namespace; 0: not known */
     pthread_mutex_t lock;
     pthread_cond_t turn; /* for who waits to connect */
     unsigned connecting; /* that ask for a socket now */
@@ -42,48 +44,30 @@ void cay__sessions_close(cay__sessions *s);
 /* Drops the idle ones: after the box was stopped, say. */
 void cay__sessions_drop(cay__sessions *s);
 
-int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path,
-                      const cay_read *spec, int *fd, cay_err *err);
-int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const void *data,
-                size_t len, const cay_write *spec, cay_err *err);
-int cay__nf_fill(cay__sessions *s, const cay_call *call, const cay_fill *spec, cay_err *err);
-int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
-                       const cay_write *spec, void **up, int *fd, cay_err *err);
-int cay__nf_commit_write(void *up, const cay_call *call, cay_err *err);
-void cay__nf_abort_write(void *up);
-int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool follow,
-                 cay_stat *out, cay_err *err);
-int cay__nf_mkdir(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
-                  bool parents, cay_err *err);
-int cay__nf_remove(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
-                   cay_err *err);
-int cay__nf_rename(cay__sessions *s, const cay_call *call, const char *from, const char *to,
-                   cay_err *err);
-int cay__nf_chmod(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
-                  cay_err *err);
-int cay__nf_chown(cay__sessions *s, const cay_call *call, const char *path, uint32_t uid,
-                  uint32_t gid, cay_err *err);
-int cay__nf_symlink(cay__sessions *s, const cay_call *call, const char *target, const char *path,
-                    cay_err *err);
-int cay__nf_getxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
-                     void *buf, size_t *len, cay_err *err);
-int cay__nf_setxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
-                     const void *value, size_t len, cay_err *err);
-int cay__nf_listxattr(cay__sessions *s, const cay_call *call, const char *path,
-                      int (*fn)(const char *, void *), void *arg, cay_err *err);
-int cay__nf_list_dir(cay__sessions *s, const cay_call *call, const char *path, unsigned depth,
-                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__nf_glob(cay__sessions *s, const cay_call *call, const char *base, const char *pattern,
-                 int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const cay_grep *spec,
-                 int (*fn)(const cay_match *, void *), void *arg, cay_err *err);
-int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
-                       void **w, int *fd, cay_err *err);
-int cay__nf_watch_next(void *w, const cay_call *call, cay_watch_event *out, cay_err *err);
-void cay__nf_watch_close(void *w);
-int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *),
-                  void *arg, cay_err *err);
-int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *fd, cay_err *err);
+/* box: the sessions, or a box that begins with them. */
+CAY__PROVIDES(open_read) cay__nf_open_read;
+CAY__PROVIDES(put) cay__nf_put;
+CAY__PROVIDES(fill) cay__nf_fill;
+CAY__PROVIDES(open_write) cay__nf_open_write;
+CAY__PROVIDES(commit_write) cay__nf_commit_write;
+CAY__PROVIDES(abort_write) cay__nf_abort_write;
+CAY__PROVIDES(stat) cay__nf_stat;
+CAY__PROVIDES(mkdir) cay__nf_mkdir;
+CAY__PROVIDES(remove) cay__nf_remove;
+CAY__PROVIDES(rename) cay__nf_rename;
+CAY__PROVIDES(chmod) cay__nf_chmod;
+CAY__PROVIDES(chown) cay__nf_chown;
+CAY__PROVIDES(symlink) cay__nf_symlink;
+CAY__PROVIDES(getxattr) cay__nf_getxattr;
+CAY__PROVIDES(setxattr) cay__nf_setxattr;
+CAY__PROVIDES(listxattr) cay__nf_listxattr;
+CAY__PROVIDES(list_dir) cay__nf_list_dir;
+CAY__PROVIDES(glob) cay__nf_glob;
+CAY__PROVIDES(grep) cay__nf_grep;
+CAY__PROVIDES(watch_open) cay__nf_watch_open;
+CAY__PROVIDES(watch_next) cay__nf_watch_next;
+CAY__PROVIDES(watch_close) cay__nf_watch_close;
+CAY__PROVIDES(ports) cay__nf_ports;
+CAY__PROVIDES(connect) cay__nf_connect;
 /* Every process inside; id and tag are "": who started it is the keeper's knowledge. */
-int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-               void *arg, cay_err *err);
+CAY__PROVIDES(procs) cay__nf_ps;

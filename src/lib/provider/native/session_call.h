@@ -16,6 +16,8 @@ typedef struct cay__ses_ask {
     int fd;           /* travels along; 0: none */
     const char *what; /* for messages: "read" */
 } cay__ses_ask;
+#define CAY__SES_ASK(op_, what_, ...)                                                              \
+    (&(cay__ses_ask){ .op = CAY_SES_##op_, .what = what_, __VA_ARGS__ })
 
 /* A request on its way. */
 typedef struct cay__ses_conn {
@@ -25,9 +27,9 @@ typedef struct cay__ses_conn {
     char user[CAY__SESSION_USER];
 } cay__ses_conn;
 
-/* Sends; on failure nothing is left open. */
-int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
-                   cay__ses_conn *c, cay_err *err);
+/* Sends; on failure nothing is left open. The ask's paths become those inside. */
+int cay__ses_begin(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, cay__ses_conn *c,
+                   cay_err *err);
 /* The next answer into buf of cap bytes, at least a head. An errno in it becomes err. fd may be
  * NULL: none is expected. */
 int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *ask, void *buf,
@@ -36,9 +38,16 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
 int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *ask, cay_err *err);
 void cay__ses_give(cay__sessions *s, cay__ses_conn *c); /* the worker waits for its next request */
 void cay__ses_hang_up(cay__ses_conn *c);
+/* One of both, by what next() gave: a worker that answered with an errno, which is in rep, is ready
+ * for more; any other state is unknown. */
+void cay__ses_release(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, int rc);
 
-/* All of it for a request that is answered once and without records. */
-int cay__ses_simple(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay_err *err);
+/* All of it for a request that is answered once: into buf, which begins with zeros where a head
+ * goes. */
+int cay__ses_once(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, void *buf, size_t cap,
+                  cay_ses_rep **rep, int *fd, cay_err *err);
+/* And without records. */
+int cay__ses_simple(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, cay_err *err);
 
 /* Records of an answer, taken from its front. Each returns false when the worker lied. */
 typedef struct cay__ses_rd {
@@ -55,7 +64,7 @@ bool cay__ses_take_path(cay__ses_rd *r, size_t n, char *dst, size_t cap);
 /* Each record of each answer; `each` returns 0 to go on, 1 when the record is bad, 2 to stop with
  * *stop. */
 enum { CAY__SES_BAD = 1, CAY__SES_STOP = 2 };
-int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
+int cay__ses_stream(cay__sessions *s, const cay_call *call, cay__ses_ask *ask,
                     int (*each)(cay__ses_rd *r, void *arg), void *arg, const int *stop,
                     cay_err *err);
 /* All of it into a pipe whose reader is the worker. */

@@ -37,15 +37,12 @@ static int swap_upper(cay__nbox *b, const cay_call *call, const cay_snap *spec, 
     cay__reply r = { 0 };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(add_names(&tail, spec->layers, spec->nlayers, err));
-    cay__str_copy(m.id, sizeof m.id, b->id);
+    cay__str_copy(m.id, sizeof m.id, b->base.id);
     cay__str_copy(m.layer, sizeof m.layer, spec->layer);
-    cay__link_ask ask = { .type = CAY_MSG_SNAPSHOT,
-                          .body = &m,
-                          .len = sizeof m,
-                          .tail = tail.data,
-                          .tail_len = tail.len };
     CAY_FAULT("client.snapshot.send");
-    CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
+    CAY_TRY(cay__link_call(
+        b->base.link, call,
+        CAY__LINK_ASK(CAY_MSG_SNAPSHOT, m, .tail = tail.data, .tail_len = tail.len), &r, err));
     CAY_FAULT("client.snapshot.answered");
     out->method = "swap";
     out->stacked = true;
@@ -69,7 +66,7 @@ static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
     cay_err why = CAY_ERR_INIT;
     int live = 0;
     if (spec->how != CAY_SNAP_STOP)
-        CAY_TRY(cay__procs_kept(&b->n->link, b->id, call, count_live, &live, err));
+        CAY_TRY(cay__procs_kept(b->base.link, b->base.id, call, count_live, &live, err));
     if (spec->how == CAY_SNAP_QUIET && live)
         return cay_fail_why(err, CAY_EBUSY, "processes_running", "%d commands run in the sandbox",
                             live);
@@ -111,15 +108,12 @@ int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers
     cay__nbox *b = box;
     cay_m_layer m = { .a = n };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
-    cay__str_copy(m.id, sizeof m.id, b->id);
+    cay__str_copy(m.id, sizeof m.id, b->base.id);
     CAY_TRY(add_names(&tail, layers, n, err));
-    cay__link_ask ask = { .type = CAY_MSG_RESTACK,
-                          .body = &m,
-                          .len = sizeof m,
-                          .tail = tail.data,
-                          .tail_len = tail.len };
     CAY_FAULT("client.restack.send");
-    return cay__link_call(&b->n->link, call, &ask, NULL, err);
+    return cay__link_call(
+        b->base.link, call,
+        CAY__LINK_ASK(CAY_MSG_RESTACK, m, .tail = tail.data, .tail_len = tail.len), NULL, err);
 }
 
 int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err)
@@ -129,6 +123,5 @@ int cay__native_layer_remove(void *self, const cay_call *call, const char *layer
     CAY_TRY(check_name(layer, err));
     CAY_TRY(cay__native_meet(n, call, err));
     cay__str_copy(m.layer, sizeof m.layer, layer);
-    cay__link_ask ask = { .type = CAY_MSG_UNLAYER, .body = &m, .len = sizeof m };
-    return cay__link_call(&n->link, call, &ask, NULL, err);
+    return cay__link_call(&n->link, call, CAY__LINK_ASK(CAY_MSG_UNLAYER, m), NULL, err);
 }

@@ -78,8 +78,8 @@ static void keep_env(char **env, size_t room)
                                          "LSAN_OPTIONS=" };
     size_t n = 0;
     for (char **e = environ; e && *e; e++)
-        for (size_t i = 0; i < CAY_LEN(names) && n + 1 < room; i++)
-            if (cay__str_starts(*e, names[i]))
+        CAY_EACH(name, names)
+            if (n + 1 < room && cay__str_starts(*e, *name))
                 env[n++] = *e;
     env[n] = NULL;
 }
@@ -306,7 +306,6 @@ static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bo
 int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
-    cay__link_ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     cay__reply r = { 0 };
     pthread_mutex_lock(&n->lock);
     bool met = n->met;
@@ -316,7 +315,7 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     bool there = false;
     CAY_TRY(read_hello(n, call, &r.hello, &there, err));
     if (!there)
-        CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
+        CAY_TRY(cay__link_call(&n->link, call, CAY__LINK_ASK(CAY_MSG_HELLO, m), &r, err));
     pthread_mutex_lock(&n->lock);
     n->hello = r.hello;
     n->hello.instance[sizeof n->hello.instance - 1] = 0;

@@ -34,27 +34,27 @@ static int make_stream(int *rd, int *wr, cay_err *err)
     return 0;
 }
 
-int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path,
-                      const cay_read *spec, int *fd, cay_err *err)
+int cay__nf_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
+                      int *fd, cay_err *err)
 {
     CAY_AUTOFD rd = -1, wr = -1;
     cay__ses_conn c;
     cay_ses_rep buf = { 0 }, *rep;
     CAY_TRY(make_stream(&rd, &wr, err));
-    cay__ses_ask ask = { .op = CAY_SES_READ, .what = "read", .path = path, .fd = wr };
+    cay__ses_ask *ask = CAY__SES_ASK(READ, "read", .path = path, .fd = wr);
     if (spec) {
-        ask.a = spec->offset;
-        ask.b = spec->length;
-        ask.user = spec->user;
+        ask->a = spec->offset;
+        ask->b = spec->length;
+        ask->user = spec->user;
     }
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
+    CAY_TRY(cay__ses_begin(box, call, ask, &c, err));
+    int rc = cay__ses_next(&c, call, ask, &buf, sizeof buf, &rep, NULL, err);
     /* A busy worker fills the stream and leaves by itself; closing the stream is how it is stopped.
      */
-    if (rc == 0 ? !(rep->flags & CAY_SES_BUSY) : buf.magic == CAY_SES_MAGIC && buf.sys > 0)
-        cay__ses_give(s, &c);
-    else
+    if (rc == 0 && (rep->flags & CAY_SES_BUSY))
         cay__ses_hang_up(&c);
+    else
+        cay__ses_release(box, &c, &buf, rc);
     CAY_TRY(rc);
     *fd = CAY_STEAL_FD(rd);
     return 0;
@@ -73,8 +73,8 @@ static uint16_t write_flags(const cay_write *w)
                       CAY_FLAG_IF(w->exclusive, CAY_SES_EXCLUSIVE));
 }
 
-int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
-                       const cay_write *spec, void **up, int *fd, cay_err *err)
+int cay__nf_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
+                       void **up, int *fd, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
     spec = CAY_OR(spec, &none);
@@ -83,24 +83,16 @@ int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
     cay_ses_rep buf = { 0 }, *rep;
     CAY_TRY(make_pipe("write", &rd, &wr, err));
     fcntl(wr, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; refused where the user has many pipes */
-    cay__ses_ask ask = { .op = CAY_SES_UPLOAD,
-                         .what = "write",
-                         .path = path,
-                         .a = spec->mode,
-                         .flags = write_flags(spec),
-                         .user = spec->user,
-                         .fd = rd };
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
+    cay__ses_ask *ask = CAY__SES_ASK(UPLOAD, "write", .path = path, .a = spec->mode,
+                                     .flags = write_flags(spec), .user = spec->user, .fd = rd);
+    CAY_TRY(cay__ses_begin(box, call, ask, &c, err));
+    int rc = cay__ses_next(&c, call, ask, &buf, sizeof buf, &rep, NULL, err);
     if (rc < 0) {
-        if (buf.magic == CAY_SES_MAGIC && buf.sys > 0)
-            cay__ses_give(s, &c);
-        else
-            cay__ses_hang_up(&c);
+        cay__ses_release(box, &c, &buf, rc);
         return rc;
     }
     upload *u = cay__alloc(sizeof *u);
-    *u = (upload){ .s = s, .c = c, .fd = CAY_STEAL_FD(wr) };
+    *u = (upload){ .s = box, .c = c, .fd = CAY_STEAL_FD(wr) };
     *up = u;
     *fd = u->fd;
     return 0;
@@ -119,11 +111,11 @@ int cay__nf_commit_write(void *up, const cay_call *call, cay_err *err)
 {
     upload *u = up;
     cay_ses_rep buf = { 0 }, *rep;
-    cay__ses_ask ask = { .op = CAY_SES_COMMIT, .what = "write" };
+    const cay__ses_ask *ask = CAY__SES_ASK(COMMIT, "write");
     cay__close_fd(&u->fd);
-    int rc = cay__ses_again(&u->c, call, &ask, err);
+    int rc = cay__ses_again(&u->c, call, ask, err);
     if (rc == 0)
-        rc = cay__ses_next(&u->c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
+        rc = cay__ses_next(&u->c, call, ask, &buf, sizeof buf, &rep, NULL, err);
     if (rc == 0)
         cay__ses_give(u->s, &u->c);
     cay__nf_abort_write(u);
@@ -150,25 +142,20 @@ int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, ca
     return 0;
 }
 
-int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const void *data,
-                size_t len, const cay_write *spec, cay_err *err)
+int cay__nf_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+                const cay_write *spec, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
     spec = CAY_OR(spec, &none);
     if (len <= CAY_SES_INLINE)
-        return cay__ses_simple(s, call,
-                               &(cay__ses_ask){ .op = CAY_SES_PUT,
-                                                .what = "write",
-                                                .path = path,
-                                                .a = spec->mode,
-                                                .flags = write_flags(spec),
-                                                .user = spec->user,
-                                                .data = data,
-                                                .len = len },
+        return cay__ses_simple(box, call,
+                               CAY__SES_ASK(PUT, "write", .path = path, .a = spec->mode,
+                                            .flags = write_flags(spec), .user = spec->user,
+                                            .data = data, .len = len),
                                err);
     void *up;
     int fd;
-    CAY_TRY(cay__nf_open_write(s, call, path, spec, &up, &fd, err));
+    CAY_TRY(cay__nf_open_write(box, call, path, spec, &up, &fd, err));
     int rc = cay__ses_feed(fd, call, data, len, err);
     if (rc < 0) {
         cay__nf_abort_write(up);
@@ -184,17 +171,15 @@ typedef struct watch {
     char path[CAY_SES_PATH], from[CAY_SES_PATH];
 } watch;
 
-int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
+int cay__nf_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
                        void **out, int *fd, cay_err *err)
 {
-    cay__ses_ask ask = { .op = CAY_SES_WATCH,
-                         .what = "watch",
-                         .path = path,
-                         .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE) };
+    cay__ses_ask *ask = CAY__SES_ASK(WATCH, "watch", .path = path,
+                                     .flags = CAY_FLAG_IF(recursive, CAY_SES_RECURSIVE));
     cay_ses_rep buf = { 0 }, *rep;
     cay__ses_conn c;
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
+    CAY_TRY(cay__ses_begin(box, call, ask, &c, err));
+    int rc = cay__ses_next(&c, call, ask, &buf, sizeof buf, &rep, NULL, err);
     if (rc < 0) {
         cay__ses_hang_up(&c);
         return rc;
@@ -206,31 +191,31 @@ int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path,
     return 0;
 }
 
+/* any: "." or nothing is one as well. */
+static bool take_name(cay__ses_rd *r, size_t n, bool any, char name[CAY_SES_PATH])
+{
+    if (any)
+        return cay__ses_take_str(r, n, name, CAY_SES_PATH);
+    return cay__ses_take_path(r, n, name, CAY_SES_PATH);
+}
+
 int cay__nf_watch_next(void *arg, const cay_call *call, cay_watch_event *out, cay_err *err)
 {
     watch *w = arg;
-    cay__ses_ask ask = { .op = CAY_SES_WATCH, .what = "watch" };
+    const cay__ses_ask *ask = CAY__SES_ASK(WATCH, "watch");
     cay_ses_rep *rep;
     cay_ses_change in;
-    CAY_TRY(cay__ses_next(&w->c, call, &ask, w->in, sizeof w->in, &rep, NULL, err));
+    CAY_TRY(cay__ses_next(&w->c, call, ask, w->in, sizeof w->in, &rep, NULL, err));
     cay__ses_rd r = { w->in + sizeof *rep, rep->len };
     if (rep->count != 1 || !cay__ses_take(&r, &in, sizeof in) || !in.change ||
         !strchr("cwrmpo", in.change))
-        return cay__ses_lied(&ask, err);
-    bool top;
+        return cay__ses_lied(ask, err);
+    bool top = in.path == 1 && r.left && r.p[0] == '.';
     if (in.change == CAY_CHANGE_OVERFLOW)
         top = in.path == 0;
-    else
-        top = in.path == 1 && r.left && r.p[0] == '.';
-    bool ok;
-    if (top)
-        ok = cay__ses_take_str(&r, in.path, w->path, sizeof w->path);
-    else
-        ok = cay__ses_take_path(&r, in.path, w->path, sizeof w->path);
-    ok = ok && (in.from ? cay__ses_take_path(&r, in.from, w->from, sizeof w->from)
-                        : cay__ses_take_str(&r, 0, w->from, sizeof w->from));
-    if (!ok || r.left || (in.change == CAY_CHANGE_RENAME) != (in.from > 0))
-        return cay__ses_lied(&ask, err);
+    if (!take_name(&r, in.path, top, w->path) || !take_name(&r, in.from, !in.from, w->from) ||
+        r.left || (in.change == CAY_CHANGE_RENAME) != (in.from > 0))
+        return cay__ses_lied(ask, err);
     *out = (cay_watch_event){
         .size = sizeof *out, .change = in.change, .path = w->path, .from = w->from, .dir = in.dir
     };
