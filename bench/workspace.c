@@ -455,7 +455,7 @@ static void archives(cay_client *client)
     snapshot(sb, true, NULL, first);
     fill_box(sb, "/workspace/changed", 20);
     snapshot(sb, true, NULL, second);
-    need(cay_client_settle(client, NULL, &err), &err,
+    need(cay_client_maintain(client, NULL, &err), &err,
          "settle"); /* digests are made in the background, not by who exports */
     double w = write_floor(files);
     if (chdir(scratch) < 0)

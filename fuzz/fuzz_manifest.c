@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (!len || cay_manifest_parse((const char *)data + 1, len - 1, data[0] & 1, &a, &err) < 0)
         return 0;
     if (cay_manifest_entries(a, see_entry, &sum) || cay_manifest_mounts(a, see_mount, &sum) ||
-        cay_manifest_skips(a, see_path, &sum))
+        cay_manifest_unsaved(a, see_path, &sum))
         abort();
     tree = cay_manifest_describe(a, data[0] >> 4);
     if (cay_manifest_to_json(a, &once, &err) == 0) {

@@ -59,14 +59,14 @@ CAY_API int cay_tenant_get(cay_client *client, const char *name,
 /* What a key opens, from little to much. */
 typedef enum cay_key_scope {
     CAY_KEY_NONE = 0,
-    CAY_KEY_LOGIN, /* nothing: the console changes it, once, into a session of scope admin; lives 15
-                      minutes at most */
-    CAY_KEY_PORT,  /* one port of one sandbox */
-    CAY_KEY_FILE,  /* files of one sandbox at or below a path */
-    CAY_KEY_SANDBOX, /* one sandbox */
-    CAY_KEY_TENANT,  /* all of one tenant */
-    CAY_KEY_ADMIN,   /* everything, tenants and keys too */
-    CAY_KEY_SESSION, /* nothing as a key: a session below; only when reading */
+    CAY_KEY_LOGIN_LINK, /* nothing: the console changes it, once, into a session of scope admin;
+                      lives 15 minutes at most */
+    CAY_KEY_PORT,       /* one port of one sandbox */
+    CAY_KEY_FILE,       /* files of one sandbox at or below a path */
+    CAY_KEY_SANDBOX,    /* one sandbox */
+    CAY_KEY_TENANT,     /* all of one tenant */
+    CAY_KEY_ADMIN,      /* everything, tenants and keys too */
+    CAY_KEY_LOGIN,      /* nothing as a key: a session below; only when reading */
 } cay_key_scope;
 CAY_API const char *cay_key_scope_name(cay_key_scope s);
 CAY_API cay_key_scope cay_key_scope_parse(const char *name); /* CAY_KEY_NONE: no such word */
@@ -110,14 +110,14 @@ CAY_API int cay_key_list(cay_client *client, const char *tenant,
 CAY_API int cay_key_revoke(cay_client *client, const char *id,
                            cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
 
-#define CAY_SESSION_LEN 77 /* "cays_", the id, 64 hex digits */
+#define CAY_LOGIN_LEN 77 /* "cays_", the id, 64 hex digits */
 /* What a browser keeps instead of a key: of `from`, as cay_key_check() tells it, a secret of its
  * own that dies after 7 days, with cay_key_revoke() of its id, and with that key. From a key of
  * scope login, which the caller uses up, it is of scope admin; narrower than tenant is CAY_EPERM,
  * "scope_too_narrow". Kept as a hash; cay_key_list() has it with scope session; cay_key_check()
  * refuses it. */
-CAY_API int cay_login_create(cay_client *client, const cay_key *from,
-                             char text[CAY_SESSION_LEN + 1], cay_err *err);
+CAY_API int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_LOGIN_LEN + 1],
+                             cay_err *err);
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for.
  */
 CAY_API int cay_login_check(cay_client *client, const char *text,
@@ -126,14 +126,14 @@ CAY_API int cay_login_check(cay_client *client, const char *text,
 /* Writes down when keys were last used, which cay_key_check() only remembers: of each once a minute
  * at most, or all that is not written yet. Cheap when there is nothing to write; a program that
  * checks keys calls it now and then, and at its end. */
-CAY_API int cay_key_note(cay_client *client, bool all, cay_err *err);
+CAY_API int cay_key_flush_usage(cay_client *client, bool all, cay_err *err);
 /* Forgets sessions and links that expired or were revoked before that time, which open nothing any
  * more; keys stay, so that a list tells of them. */
 CAY_API int cay_key_sweep(cay_client *client, int64_t before_ms, cay_err *err);
 
 /* An answer that is given again when the same request comes again: by tenant, route and a key that
  * the asker chose (Idempotency-Key). */
-typedef struct cay_answer {
+typedef struct cay_idempotency_record {
     size_t size;
     const char *tenant, *route, *key; /* key: 1 to 255 printing characters */
     const char *request;              /* hash of what was asked */
@@ -142,19 +142,20 @@ typedef struct cay_answer {
     const void *body;
     size_t len; /* at most 1 MiB is kept */
     bool begun; /* ending: it is still at work, and this is for who follows if it dies at it */
-} cay_answer;
-/* 0: it is the first time, and the caller's until cay_answer_end(). CAY_EEXIST,
+} cay_idempotency_record;
+/* 0: it is the first time, and the caller's until cay_idempotency_end(). CAY_EEXIST,
  * "idempotency_replay": fn got what was answered; "idempotency_conflict": the same key came with
  * another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is followed
  * by the next who asks, and fn gets what he left by `begun`, if anything. What fn does not return 0
  * of is not the asker's: it stays as it is, and the answer is "idempotency_conflict". */
-CAY_API int cay_answer_begin(cay_client *client, const cay_answer *ask,
-                             int (*fn)(const cay_answer *a, void *arg), void *arg, cay_err *err);
+CAY_API int cay_idempotency_begin(cay_client *client, const cay_idempotency_record *ask,
+                                  int (*fn)(const cay_idempotency_record *a, void *arg), void *arg,
+                                  cay_err *err);
 /* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
-CAY_API int cay_answer_end(cay_client *client, const cay_answer *a, cay_err *err);
-CAY_API int cay_answer_sweep(cay_client *client, cay_err *err); /* those whose day is over */
+CAY_API int cay_idempotency_end(cay_client *client, const cay_idempotency_record *a, cay_err *err);
+CAY_API int cay_idempotency_sweep(cay_client *client, cay_err *err); /* those whose day is over */
 /* SHA-256 in hex, for `request`. */
-CAY_API void cay_answer_hash(const void *data, size_t len, char out[65]);
+CAY_API void cay_idempotency_hash(const void *data, size_t len, char out[65]);
 
 /* A sandbox of that tenant by its whole id or an alias of the tenant; those of others are not
  * there. tenant NULL: of any, without aliases. */

@@ -238,17 +238,17 @@ typedef struct cay_run_config {
     const char *state; /* JSON of an interrupted run, to go on with; then no input is given */
 
     /* Where sandbox agents work. First that is given: sandbox; the state's own; the one of
-     * session_state; a new one by `create`. */
+     * sandbox_state; a new one by `create`. */
     cay_client *service;
     cay_sandbox *sandbox;     /* used by all agents of the run, never ended by it */
     const cay_create *create; /* how a new one is made; NULL: defaults. name, labels and manifest
                                  are filled in when they are not set */
     const char
-        *session_state; /* of cay/state.h: the first agent that needs a sandbox comes back to that
+        *sandbox_state; /* of cay/state.h: the first agent that needs a sandbox comes back to that
                            one, with what `create` gives; ended as one of our making. Or NULL */
     bool keep;          /* a sandbox of our making is not removed at the end */
-    bool save; /* cay_run_result.session_state; the workspace of one that is removed is saved as a
-                  snapshot before. So with session_state */
+    bool save; /* cay_run_result.sandbox_state; the workspace of one that is removed is saved as a
+                  snapshot before. So with sandbox_state */
     const char *cwd; /* below the working directory: where relative paths of tools begin; no wall */
 
     cay_conversation
@@ -289,7 +289,7 @@ typedef struct cay_run_result {
     const char *state;   /* JSON to go on with after an interruption, or NULL */
     const char *sandbox; /* id of the last sandbox that still is there, or NULL */
     const char
-        *session_state; /* with `save`: to come back to the last one, living or not (cay/state.h);
+        *sandbox_state; /* with `save`: to come back to the last one, living or not (cay/state.h);
                            NULL when it could not be saved: then it is left, and a note tells why */
     const char *response_id; /* of the last answer, or NULL */
     const char *trace_id;    /* or NULL */

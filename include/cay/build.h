@@ -7,7 +7,7 @@
  *   cay_build_log()     what it said, line by line
  *   cay_build_list()    those there were
  *   cay_build_check()   is the file sound?
- *   cay_build_submit()  leave it to whoever calls cay_build_work()
+ *   cay_build_submit()  leave it to whoever calls cay_build_run_next()
  *
  * Steps run in a sandbox under a policy of their own; each that changes files leaves a snapshot
  * under a name made of all that decides it (what is below, the step, its variables, the content of
@@ -113,7 +113,7 @@ CAY_API int cay_build_run(cay_client *client, const cay_call *call, const cay_bu
 CAY_API int cay_build_check(const cay_build *spec, char **json, cay_err *err);
 
 /* Before cay_build_run(): makes its record, in state "waiting". id: CAY_ID_LEN + 1 bytes. */
-CAY_API int cay_build_promise(cay_client *client, const char *tenant, const char *const *names,
+CAY_API int cay_build_reserve(cay_client *client, const char *tenant, const char *const *names,
                               char *id, cay_err *err);
 
 typedef struct cay_build_info {
@@ -151,12 +151,12 @@ CAY_API int cay_build_submit(cay_client *client, const cay_build *spec, char *id
 /* Does one that waits, with all its output in its log: 1 there was one, 0 there was none. Canceled
  * by the call it is left for the next who comes, from the step that it was at. owner: for people.
  */
-CAY_API int cay_build_work(cay_client *client, const cay_call *call, const char *owner,
-                           cay_err *err);
+CAY_API int cay_build_run_next(cay_client *client, const cay_call *call, const char *owner,
+                               cay_err *err);
 /* How many builds and pulls of one tenant may wait; cay_build_submit() then is CAY_ERATE,
  * "queue_full", and so is this, which takes nothing. */
 #define CAY_BUILDS_WAITING 16
-CAY_API int cay_build_room(cay_client *client, const char *tenant, cay_err *err);
+CAY_API int cay_build_queue_check(cay_client *client, const char *tenant, cay_err *err);
 /* Keeps the bytes of fd, from its start, for {"copy": {"archive": sha256}} of that tenant's builds,
  * for a day after they were last asked for. The hash is what the client calls it. At most 1 GiB. */
 CAY_API int cay_build_upload(cay_client *client, const char *tenant, const char *sha256, int fd,

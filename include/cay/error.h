@@ -92,10 +92,10 @@ typedef struct cay_call {
     const char *trace;             /* trace parent, W3C form, or NULL */
     const char *actor;             /* who asks, for the audit trail, or NULL */
     const struct cay_fence *fence; /* what the work may touch: cay/sandbox.h; NULL: everything */
-    void (*tell)(
+    void (*on_op)(
         void *arg,
         const cay_op *op); /* after each operation, on the thread that did it; NULL: nobody asks */
-    void *tell_arg;
+    void *on_op_arg;
     const char *user; /* whose rights file calls have that name no user themselves: stat, list,
                          mkdir, rename, remove, watch, …; NULL: the sandbox's default user */
 } cay_call;

@@ -62,12 +62,12 @@ CAY_API int cay_job_put(cay_client *client, const cay_job *spec, unsigned how, c
 CAY_API int cay_job_claim(cay_client *client, const char *const *kinds, const char *owner,
                           uint64_t lease_ms, cay_job **out, cay_err *err);
 /* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is
- * longest ago; none of a tenant of which this owner has CAY_JOB_TURN_MOST at work, of whatever
- * kind. When he has CAY_JOB_TURN_COMMON of these kinds at work, what is left is for those who have
+ * longest ago; none of a tenant of which this owner has CAY_JOB_TENANT_MAX at work, of whatever
+ * kind. When he has CAY_JOB_SHARED_MAX of these kinds at work, what is left is for those who have
  * none. */
-enum { CAY_JOB_TURN_MOST = 2, CAY_JOB_TURN_COMMON = 3 };
-CAY_API int cay_job_turn(cay_client *client, const char *const *kinds, const char *owner,
-                         uint64_t lease_ms, cay_job **out, cay_err *err);
+enum { CAY_JOB_TENANT_MAX = 2, CAY_JOB_SHARED_MAX = 3 };
+CAY_API int cay_job_claim_fair(cay_client *client, const char *const *kinds, const char *owner,
+                               uint64_t lease_ms, cay_job **out, cay_err *err);
 CAY_API void cay_job_free(cay_job *t);
 /* By who claimed it. CAY_ESTATE, "task_lost": it was canceled, or another has it. */
 CAY_API int cay_job_renew(cay_client *client, const cay_job *t, uint64_t lease_ms, cay_err *err);

@@ -175,8 +175,8 @@ CAY_API int cay_manifest_mounts(const cay_manifest *m,
                                 int (*fn)(const cay_mount_target *t, void *arg), void *arg);
 /* Paths below the root that no saved workspace has: ephemeral entries and mounts. Relative to the
  * root. */
-CAY_API int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *arg),
-                               void *arg);
+CAY_API int cay_manifest_unsaved(const cay_manifest *m, int (*fn)(const char *path, void *arg),
+                                 void *arg);
 
 /* A tree of `depth` levels (0: 1), cut at 5,000 characters with a note that says so. The caller
  * frees. */
@@ -194,15 +194,15 @@ CAY_API int cay_manifest_resolve(const cay_manifest *m, const char *path, bool f
 
 /* What there would be to do: local sources are looked at as for a sandbox, nothing is read, fetched
  * or made. */
-typedef struct cay_manifest_sum {
+typedef struct cay_manifest_totals {
     size_t size;
     uint64_t entries, files, bytes; /* files: with the members of local directories */
     uint64_t ephemeral, mounts, fetched;
     uint64_t skipped; /* sockets, pipes and devices in local directories */
-} cay_manifest_sum;
+} cay_manifest_totals;
 /* base: directory that relative host paths start from; NULL: there may be none. */
-CAY_API int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum *out,
-                              cay_err *err);
+CAY_API int cay_manifest_measure(const cay_manifest *m, const char *base, cay_manifest_totals *out,
+                                 cay_err *err);
 
 typedef struct cay_manifest_delta {
     size_t size;

@@ -27,7 +27,7 @@ typedef struct cay_mcp cay_mcp;
  * only while a tool of it is called by a run, on the run's thread; the time that takes is not
  * counted against the call. At most 32 times in one. `server` is the spec's name; what it says is
  * somebody's text. */
-typedef struct cay_mcp_asks {
+typedef struct cay_mcp_callbacks {
     size_t size;
     void *arg;
     /* Sampling: the model is asked what the server wants to know, once this approves. request: JSON
@@ -44,7 +44,7 @@ typedef struct cay_mcp_asks {
                   char **content);
     const char *const *roots; /* "file:///…", NULL-terminated; NULL: the working directory of the
                                  sandbox that it runs in, of others none */
-} cay_mcp_asks;
+} cay_mcp_callbacks;
 
 typedef struct cay_mcp_spec {
     size_t size;
@@ -65,7 +65,7 @@ typedef struct cay_mcp_spec {
     bool resources; /* give the model tools to list and read its resources: NAME_list_resources,
                        NAME_read_resource */
     uint64_t timeout_ms; /* of one request; 0: 60 s */
-    const cay_mcp_asks
+    const cay_mcp_callbacks
         *asks; /* lives as long as the server, and may be changed between requests; or NULL */
 } cay_mcp_spec;
 

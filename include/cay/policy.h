@@ -7,7 +7,7 @@
  *   cay_sandbox_set_policy()  another policy, live
  *   cay_sandbox_get_policy()  the one that holds
  *   cay_sandbox_net_add()     one rule more, live
- *   cay_net_why()             what a rule says to a name
+ *   cay_net_evaluate()             what a rule says to a name
  *   cay_net_log()             what was allowed and refused
  *   cay_net_fetch_open()      a fetch on its behalf
  *
@@ -96,8 +96,8 @@ typedef struct cay_net_verdict {
 } cay_net_verdict;
 /* What would happen to host (a name or an address) at port; port 0: may the name be looked up.
  * Nothing is sent anywhere: where a name leads is seen, and judged, when it is dialled. */
-CAY_API int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
-                        cay_net_verdict *out, cay_err *err);
+CAY_API int cay_net_evaluate(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                             cay_net_verdict *out, cay_err *err);
 
 /* One record of the audit log. Strings live until the function returns. */
 typedef struct cay_net_record {

@@ -5,7 +5,7 @@
  *   cay_pool_put()     keep some ready
  *   cay_pool_list()    those that are kept, and how they do
  *   cay_pool_remove()  keep none any more
- *   cay_pool_due()     leave work where one has fallen below its low mark
+ *   cay_pool_schedule()     leave work where one has fallen below its low mark
  *   cay_pool_fill()    do that work
  *
  * A pool is of one template. When fewer than `low` of its sandboxes are ready, more are made until
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define CAY_POOL_MOST 64     /* sandboxes of a pool, and pools */
+#define CAY_POOL_MAX  64     /* sandboxes of a pool, and pools */
 #define CAY_POOL_TASK "warm" /* the kind of its jobs (cay/jobs.h); the subject is the pool's id */
 
 typedef struct cay_pool {
@@ -37,7 +37,7 @@ typedef struct cay_pool {
     const char
         *template_; /* a name or id, looked up each time: a name that moves takes its pool along */
     const char *tenant; /* who looks it up; NULL: "default" */
-    unsigned low, high; /* 1 <= low <= high <= CAY_POOL_MOST */
+    unsigned low, high; /* 1 <= low <= high <= CAY_POOL_MAX */
     /* only when reading */
     const char *id;    /* of the pool */
     const char *error; /* why the last one could not be made, or "" */
@@ -54,7 +54,7 @@ CAY_API int cay_pool_remove(cay_client *client, const cay_call *call, const char
                             const char *template_, cay_err *err);
 
 /* For who does the work of the queue: the server's controller. */
-CAY_API int cay_pool_due(cay_client *client, cay_err *err);
+CAY_API int cay_pool_schedule(cay_client *client, cay_err *err);
 CAY_API int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err);
 /* Since the client was opened: sandboxes that were given out, and requests for which none was
  * ready. */

@@ -4,7 +4,7 @@
  *
  *   cay_sandbox_snapshot()   save it as it is now         cay_client_snapshots()  those there are
  *   cay_client_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
- *   cay_sandbox_undo()       back to a snapshot           cay_client_settle()     what may wait
+ *   cay_sandbox_undo()       back to a snapshot           cay_client_maintain()     what may wait
  *   cay_client_export()     as an archive                cay_client_import()     and back
  *   cay_snapshot_rename()    another label
  *
@@ -114,9 +114,9 @@ CAY_API int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err);
  * layers that nobody names. The command line does it after its answer; other programs call it now
  * and then, on a thread that may wait. One program at a time does it; another one returns at once.
  */
-CAY_API int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err);
+CAY_API int cay_client_maintain(cay_client *client, const cay_call *call, cay_err *err);
 /* Is there anything for it to do that nobody is at? Cheap. */
-CAY_API bool cay_client_unsettled(cay_client *client);
+CAY_API bool cay_client_needs_maintenance(cay_client *client);
 
 typedef struct cay_export {
     size_t size;

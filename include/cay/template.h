@@ -67,8 +67,8 @@ CAY_API int cay_template_config_check(const char *text, cay_err *err);
 
 /* What sandboxes of this request are told: the config of its template, or of the sandbox behind the
  * snapshot that it stands on; "{}" without. Free the answer. */
-CAY_API int cay_template_told(cay_client *client, const cay_call *call, const cay_create *spec,
-                              char **config, cay_err *err);
+CAY_API int cay_template_config_get(cay_client *client, const cay_call *call,
+                                    const cay_create *spec, char **config, cay_err *err);
 /* ref: a name, what templates.conf calls another word for one, an id, or the beginning of an id
  * that only one has. tenant NULL: ids among all, names among those of tenant default and shared
  * ones. Free the answer. CAY_ENOENT, "template_not_found". */

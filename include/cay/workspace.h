@@ -4,7 +4,7 @@
  *
  *   cay_client_diff()     between any two points
  *   cay_sandbox_apply()    into the directory it was made on
- *   cay_sandbox_kept_list(), _stat(), _open()  files of one that is stopped, without starting it
+ *   cay_sandbox_stopped_list(), _stat(), _open()  files of one that is stopped, without starting it
  *   cay_sandbox_extract()  an archive into one that runs
  *
  * A point is a sandbox as it is now, running or stopped, or a snapshot. docs/workspaces.md tells
@@ -135,15 +135,15 @@ CAY_API int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay
  * mounts would show is not there, and no link is followed. CAY_ESTATE when it is not stopped;
  * CAY_ENOTSUP, "kept_unsupported", where its provider keeps no files here or /workspace is a
  * directory of the host. */
-CAY_API int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path,
-                                  int (*fn)(const cay_dirent *ent, void *arg), void *arg,
-                                  cay_err *err);
-CAY_API int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path,
-                                  cay_stat *out, cay_err *err);
+CAY_API int cay_sandbox_stopped_list(cay_sandbox *sb, const cay_call *call, const char *path,
+                                     int (*fn)(const cay_dirent *ent, void *arg), void *arg,
+                                     cay_err *err);
+CAY_API int cay_sandbox_stopped_stat(cay_sandbox *sb, const cay_call *call, const char *path,
+                                     cay_stat *out, cay_err *err);
 /* The file itself, to be read and closed by the caller; not a copy: should the sandbox start again
  * and write to it, that is seen. */
-CAY_API int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out,
-                                  cay_err *err);
+CAY_API int cay_sandbox_stopped_open(cay_sandbox *sb, const cay_call *call, const char *path,
+                                     int *out, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -142,8 +142,9 @@ static int read_arguments(one_call *c, cay_err *err)
 static cay_call limit_call(const cay_run *r, const cay_tool *t)
 {
     cay_call call = cay__call_copy(r->call);
-    call.tell = r->tell; /* and not a call that this one is inside of: what is done is told once */
-    call.tell_arg = r->tell_arg;
+    call.on_op =
+        r->on_op; /* and not a call that this one is inside of: what is done is told once */
+    call.on_op_arg = r->on_op_arg;
     int64_t end = 0;
     if (t->timeout_ms)
         end = cay__now_ms() + (int64_t)t->timeout_ms;

@@ -19,7 +19,7 @@ struct cay_mcp {
     int64_t id;
     uint64_t timeout_ms;
     bool approval;
-    const cay_mcp_asks *asks;
+    const cay_mcp_callbacks *asks;
     cay_run *run;   /* whose call is under way, or NULL */
     unsigned asked; /* how often it asked during the request at hand */
     json_t *offers; /* its capabilities */
@@ -34,7 +34,7 @@ bool cay__mcp_answers(const json_t *m, int64_t id)
            (json_object_get(m, "result") || json_object_get(m, "error"));
 }
 
-cay_mcp_asks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
+cay_mcp_callbacks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
 {
     *run = m->run;
     *asked = ++m->asked;

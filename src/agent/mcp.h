@@ -45,11 +45,11 @@ void cay__mcp_content(cay_tool_output *out, const json_t *part);
 bool cay__mcp_is_resource_tool(const cay_tool *t);
 /* mcp_asked.c: what a request of the server is answered with, malloc'ed. NULL: it is no request. */
 char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message);
-cay_mcp_asks cay__mcp_offered(
-    const cay_mcp_asks *given);                    /* what we know of it; all zero for none */
-json_t *cay__mcp_abilities(const cay_mcp_asks *a); /* what it is told that it may ask for */
+cay_mcp_callbacks cay__mcp_offered(
+    const cay_mcp_callbacks *given);                    /* what we know of it; all zero for none */
+json_t *cay__mcp_abilities(const cay_mcp_callbacks *a); /* what it is told that it may ask for */
 /* mcp.c: who answers, for which run (or NULL), and the how manieth of one request of ours it is. */
-cay_mcp_asks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked);
+cay_mcp_callbacks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked);
 const char *cay__mcp_workdir(const cay_mcp *m); /* of the sandbox that it runs in, or "" */
 /* mcp_prompt.c: one of its messages as an item; NULL when it is none. */
 json_t *cay__mcp_message(const json_t *message);

@@ -82,7 +82,7 @@ static int64_t share_left(const cay_run *run)
 }
 
 /* On the run's own thread, between two requests of its own. */
-static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+static json_t *ask_model(cay_run *run, const cay_mcp_callbacks *a, const cay_call *call,
                          const json_t *params, const char *input)
 {
     int64_t most = CAY_MIN(cay__json_int(params, "maxTokens", TOKENS_MAX),
@@ -120,8 +120,8 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
                                  "stopReason", "endTurn"));
 }
 
-static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
-                           const json_t *params)
+static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a,
+                           const cay_call *call, const json_t *params)
 {
     CAY_AUTOFREE char *message = NULL;
     if (!a || !a->model || !a->sample)
@@ -168,8 +168,8 @@ static bool plain_form(const json_t *schema)
     return true;
 }
 
-static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
-                              const json_t *params)
+static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a,
+                              const cay_call *call, const json_t *params)
 {
     const json_t *schema = json_object_get(params, "requestedSchema");
     const char *text = cay__json_str(params, "message", NULL);
@@ -196,7 +196,7 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
     return make_result(json_pack("{s:s, s:O}", "action", "accept", "content", value));
 }
 
-static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a, const cay_call *call,
                         const json_t *params)
 {
     json_t *list = json_array();
@@ -211,7 +211,7 @@ static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const c
     return make_result(json_pack("{s:o}", "roots", list));
 }
 
-static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a, const cay_call *call,
                        const json_t *params)
 {
     return make_result(json_object());
@@ -219,7 +219,7 @@ static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const ca
 
 static const struct {
     const char *method;
-    json_t *(*answer)(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+    json_t *(*answer)(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a, const cay_call *call,
                       const json_t *params);
 } table[] = {
     { "ping", on_ping },
@@ -228,17 +228,17 @@ static const struct {
     { "roots/list", on_roots },
 };
 
-cay_mcp_asks cay__mcp_offered(const cay_mcp_asks *given)
+cay_mcp_callbacks cay__mcp_offered(const cay_mcp_callbacks *given)
 {
-    cay_mcp_asks a;
-    if (cay__spec_take(&a, sizeof a, given, "cay_mcp_asks", NULL) < 0)
-        a = (cay_mcp_asks){ .size = sizeof a }; /* then nothing is offered */
+    cay_mcp_callbacks a;
+    if (cay__spec_take(&a, sizeof a, given, "cay_mcp_callbacks", NULL) < 0)
+        a = (cay_mcp_callbacks){ .size = sizeof a }; /* then nothing is offered */
     return a;
 }
 
-json_t *cay__mcp_abilities(const cay_mcp_asks *given)
+json_t *cay__mcp_abilities(const cay_mcp_callbacks *given)
 {
-    const cay_mcp_asks own = cay__mcp_offered(given), *a = &own;
+    const cay_mcp_callbacks own = cay__mcp_offered(given), *a = &own;
     json_t *can = json_pack("{s:{}}", "roots");
     if (a && a->model && a->sample)
         json_object_set_new(can, "sampling", json_object());
@@ -255,7 +255,7 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
     unsigned asked = 0;
     if (!method || (!json_is_integer(id) && !json_is_string(id)))
         return NULL;
-    const cay_mcp_asks own = cay__mcp_asks_of(m, &run, &asked), *a = &own;
+    const cay_mcp_callbacks own = cay__mcp_asks_of(m, &run, &asked), *a = &own;
     CAY_AUTOJSON *r = NULL;
     for (size_t i = 0; i < CAY_LEN(table) && !r && asked <= ASKED_MAX; i++)
         if (!strcmp(table[i].method, method))

@@ -9,8 +9,8 @@ enum { COMMAND_MAX = 2000 };
 struct cay__watched {
     cay_run *run;
     char *call_id, *span;
-    void (*tell)(void *arg, const cay_op *op); /* who is told besides, or NULL */
-    void *tell_arg;
+    void (*on_op)(void *arg, const cay_op *op); /* who is told besides, or NULL */
+    void *on_op_arg;
     pthread_mutex_t lock; /* a tool may have threads */
     int rc;
     cay_err err;
@@ -107,8 +107,8 @@ static void on_op(void *arg, const cay_op *op)
     if (w->rc == 0 && is_audited(op))
         w->rc = cay__audit_sink(w->run, "operation", event_of(w, op), &w->err);
     pthread_mutex_unlock(&w->lock);
-    if (w->tell)
-        w->tell(w->tell_arg, op);
+    if (w->on_op)
+        w->on_op(w->on_op_arg, op);
 }
 
 cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *span, cay_call *call)
@@ -119,13 +119,13 @@ cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *sp
     *w = (cay__watched){ .run = r,
                          .call_id = cay__strdup(call_id),
                          .span = cay__strdup(span),
-                         .tell = call->tell,
-                         .tell_arg = call->tell_arg,
+                         .on_op = call->on_op,
+                         .on_op_arg = call->on_op_arg,
                          .err = CAY_ERR_INIT };
     pthread_mutex_init(&w->lock, NULL);
     call->size = sizeof *call;
-    call->tell = on_op;
-    call->tell_arg = w;
+    call->on_op = on_op;
+    call->on_op_arg = w;
     return w;
 }
 

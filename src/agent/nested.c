@@ -70,7 +70,7 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.nest_ = outer->nest + 1;
     conf.tracer = NULL;
     conf.trace = false;
-    conf.session_state = NULL; /* the outer run's */
+    conf.sandbox_state = NULL; /* the outer run's */
     conf.save = false;
     conf.sampled_ = outer->sampled;
     conf.over_ =
@@ -78,8 +78,8 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);
     cay_call own = cay__call_copy(outer->call);
-    own.tell = outer->tell; /* its calls tell what they do themselves */
-    own.tell_arg = outer->tell_arg;
+    own.on_op = outer->on_op; /* its calls tell what they do themselves */
+    own.on_op_arg = outer->on_op_arg;
     CAY_TRY(cay_agent_run(t->agent, &own, state ? NULL : cay__json_str(args, "input", ""), &conf,
                           &res, err));
     int rc = 0;

@@ -351,7 +351,7 @@ static cay_run_result *make_result(cay_run *r, bool keep)
         res->pub.trace_id = cay__arena_str(&res->arena, cay__trace_id(r));
     else
         res->pub.trace_id = NULL;
-    res->pub.session_state = keep_text(res, CAY_STEAL(r->session_state));
+    res->pub.sandbox_state = keep_text(res, CAY_STEAL(r->sandbox_state));
     res->pub.sandbox =
         CAY_IF(keep && r->seat->sb, cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)));
     if (json_array_size(r->pending))
@@ -406,7 +406,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     json_decref(r->requests);
     free(r->response_id);
     free(r->output);
-    free(r->session_state);
+    free(r->sandbox_state);
 }
 
 int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
@@ -414,7 +414,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
 {
     cay_run_config conf;
     const cay_call known = cay__call_copy(call);
-    cay_run r = { .conf = &conf, .call = call, .tell = known.tell, .tell_arg = known.tell_arg };
+    cay_run r = { .conf = &conf, .call = call, .on_op = known.on_op, .on_op_arg = known.on_op_arg };
     cay__sampled sampled = { 0 };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(cay__spec_take(&conf, sizeof conf, config, "cay_run_config", err));

@@ -72,9 +72,10 @@ typedef struct cay__sampled {
 struct cay_run {
     const cay_run_config *conf;
     const cay_call *call;
-    void (*tell)(void *arg, const cay_op *op); /* whom the caller wants told of operations, or NULL;
-                                                  besides them only the tool call at hand is */
-    void *tell_arg;
+    void (*on_op)(void *arg,
+                  const cay_op *op); /* whom the caller wants told of operations, or NULL;
+                                       besides them only the tool call at hand is */
+    void *on_op_arg;
     cay__seat *seats, *seat;
     json_t *input;   /* of this run */
     json_t *context; /* what the model is sent: what was before, input, items; cut by compaction */
@@ -91,7 +92,7 @@ struct cay_run {
     bool tools_used, canceled, resumed, came_back; /* came_back: the session state was used */
     size_t told; /* items of the context that the endpoint has seen or said, by response_id */
     cay_model *told_to;
-    char *response_id, *output, *session_state;
+    char *response_id, *output, *sandbox_state;
     char id[24], rollout[136];
     struct cay__span *span, *agent_span;
 };
@@ -168,7 +169,7 @@ int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, c
                        cay_err *err);
 int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err);
 cay_model *cay__seat_model(const cay_run *r, const cay__seat *s);
-/* r->session_state for the result; what cannot be saved is not ended either. gone: the sandbox will
+/* r->sandbox_state for the result; what cannot be saved is not ended either. gone: the sandbox will
  * be removed. */
 void cay__seat_save(cay_run *r, cay__seat *s, bool gone);
 

@@ -138,8 +138,8 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
 static int come_back(cay_run *r, cay__seat *s, cay_err *err)
 {
     cay_resume_state spec = { .size = sizeof spec,
-                              .state = r->conf->session_state,
-                              .len = strlen(r->conf->session_state),
+                              .state = r->conf->sandbox_state,
+                              .len = strlen(r->conf->sandbox_state),
                               .with = r->conf->create };
     cay_err own = CAY_ERR_INIT;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
@@ -158,7 +158,7 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
     cay__span *span = NULL;
     if (gone)
         span = cay__span_sandbox(r, "persist_workspace");
-    int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err);
+    int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->sandbox_state, &err);
     cay__span_end(span, CAY_IF(rc < 0, &err));
     if (rc == 0)
         return;
@@ -180,7 +180,7 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
                             s->agent->name);
     if (s->resume)
         return find_again(r, s, err);
-    if (r->conf->session_state && !r->came_back)
+    if (r->conf->sandbox_state && !r->came_back)
         return come_back(r, s, err);
     return make_new(r, s, err);
 }

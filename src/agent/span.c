@@ -23,8 +23,8 @@ struct cay__span {
     const char *
         word; /* of the sandbox's operations: the SDK's, so that a failure has its names; or NULL */
     bool quiet; /* what its failures say may name files and commands */
-    void (*tell)(void *arg, const cay_op *op); /* who is told of operations besides, or NULL */
-    void *tell_arg;
+    void (*on_op)(void *arg, const cay_op *op); /* who is told of operations besides, or NULL */
+    void *on_op_arg;
 };
 
 /* What the result tells: shared with the runs of agents that are called as tools. */
@@ -427,8 +427,8 @@ static void on_op(void *arg, const cay_op *op)
                           name, "data", data, "error", fault ? error_of(fault, true) : json_null());
     if (o)
         write_object(t, o, true);
-    if (s->tell)
-        s->tell(s->tell_arg, op);
+    if (s->on_op)
+        s->on_op(s->on_op_arg, op);
 }
 
 cay__span *cay__span_seat(cay_run *r, const cay__seat *seat, const char *word)
@@ -466,18 +466,18 @@ void cay__span_call(cay__span *s, cay_call *call)
     call->trace = s->caller;
     /* Who was told before is told besides; of spans only the innermost tells. */
     const cay__span *over = NULL;
-    if (call->tell == on_op)
-        over = call->tell_arg;
+    if (call->on_op == on_op)
+        over = call->on_op_arg;
     if (over)
-        s->tell = over->tell;
+        s->on_op = over->on_op;
     else
-        s->tell = call->tell;
+        s->on_op = call->on_op;
     if (over)
-        s->tell_arg = over->tell_arg;
+        s->on_op_arg = over->on_op_arg;
     else
-        s->tell_arg = call->tell_arg;
-    call->tell = on_op;
-    call->tell_arg = s;
+        s->on_op_arg = call->on_op_arg;
+    call->on_op = on_op;
+    call->on_op_arg = s;
 }
 
 cay_span *cay_sandbox_span(cay_run *run, const char *name)

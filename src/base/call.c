@@ -108,7 +108,7 @@ static void copy_id(char dst[24], const char *id)
 cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox,
                       const cay_err *err)
 {
-    if (!call || call->size <= offsetof(cay_call, tell_arg) || !call->tell)
+    if (!call || call->size <= offsetof(cay_call, on_op_arg) || !call->on_op)
         return (cay__op){ .call = NULL };
     cay__op op = {
         .call = call, .name = name, .began_ns = wall_ns(), .err = err, .before = err ? err->code : 0
@@ -163,7 +163,7 @@ void cay__op_end(cay__op *op)
                  .endpoint = op->endpoint,
                  .alive = op->looked ? &op->alive : NULL,
                  .timeout_ms = op->timeout_ms };
-    op->call->tell(op->call->tell_arg, &o);
+    op->call->on_op(op->call->on_op_arg, &o);
 }
 
 int cay__spec_take(void *dst, size_t dst_size, const void *src, const char *name, cay_err *err)

@@ -23,7 +23,7 @@ int cay__call_cancel(const cay_call *call);
 /* Whose rights its file calls have, or NULL. */
 const char *cay__call_user(const cay_call *call);
 
-/* An operation that is told to call->tell when its function returns. CAY__OP() stands first in the
+/* An operation that is told to call->on_op when its function returns. CAY__OP() stands first in the
  * function; what failed is read from err. */
 typedef struct cay__op {
     const cay_call *call; /* NULL: nobody asks */

@@ -140,7 +140,7 @@ static bool refused_before(void)
     return same;
 }
 
-void cay__harden_anew(void)
+void cay__harden_before_reexec(void)
 {
     if (geteuid() == 0)
         setenv(REFUSED, calls_name(), 1);

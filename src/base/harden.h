@@ -5,4 +5,5 @@
 #include <cay/error.h>
 
 int cay__harden(cay_err *err);
-void cay__harden_anew(void); /* before the program begins anew: what was given up stays so */
+void cay__harden_before_reexec(
+    void); /* before the program begins anew: what was given up stays so */

@@ -38,13 +38,13 @@ char *agent_ask_forget(const char *state);
  */
 
 /* One field after the other by `ask`, which gives what was typed (malloc'ed) or NULL for "no more".
- * Empty: the default, or left out; what may not be left out ends it. As cay_mcp_asks.elicit.
+ * Empty: the default, or left out; what may not be left out ends it. As cay_mcp_callbacks.elicit.
  * Everything of the server's is escaped. */
 int agent_form(const char *server, const char *message, const char *schema,
                char *(*ask)(void *arg, const char *question), void *arg, char **content);
 
-/* cay_mcp_asks of `cay agent`; arg is the mode: "auto", "ask" or "never". Without a terminal forms
- * are declined. */
+/* cay_mcp_callbacks of `cay agent`; arg is the mode: "auto", "ask" or "never". Without a terminal
+ * forms are declined. */
 cay_verdict agent_sample(void *arg, const char *server, const char *request, char **message);
 int agent_elicit(void *arg, const char *server, const char *message, const char *schema,
                  char **content);
@@ -103,7 +103,7 @@ typedef struct agent_mcp {
 
 /* All at once; close it in any case. */
 int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
-                   const cay_mcp_asks *asks, agent_mcp *m, cay_err *err);
+                   const cay_mcp_callbacks *asks, agent_mcp *m, cay_err *err);
 void agent_mcp_close(agent_mcp *m);
 /* fn for each of n servers, beside each other; the last one back ends it. */
 void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg);

@@ -87,7 +87,7 @@ typedef struct opening {
     const mcp_servers *list;
     cay_client *client;
     bool approval;
-    const cay_mcp_asks *asks;
+    const cay_mcp_callbacks *asks;
     cay_mcp *v[AGENT_MCP];
     cay_err err[AGENT_MCP];
     int rc[AGENT_MCP];
@@ -121,7 +121,7 @@ static void what_it_is(const mcp_server *s, char *dst, size_t cap)
 }
 
 int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
-                   const cay_mcp_asks *asks, agent_mcp *m, cay_err *err)
+                   const cay_mcp_callbacks *asks, agent_mcp *m, cay_err *err)
 {
     mcp_servers servers;
     int rc = mcp_servers_read(list, &servers, err);

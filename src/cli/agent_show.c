@@ -264,7 +264,7 @@ static void json_result(const cay_run_result *r, const char *state_file)
     js_key(&j, "trace");
     r->trace ? js_raw(&j, r->trace) : js_null(&j);
     js_key(&j, "session_state");
-    r->session_state ? js_raw(&j, r->session_state) : js_null(&j);
+    r->sandbox_state ? js_raw(&j, r->sandbox_state) : js_null(&j);
     js_key(&j, "sandbox");
     r->sandbox ? js_str(&j, r->sandbox) : js_null(&j);
     js_key(&j, "interruptions");

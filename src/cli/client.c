@@ -37,7 +37,7 @@ static void close_client(void)
     CAY_AUTOFREE char *home = NULL;
     if (!opened)
         return;
-    if (!cli_settling && cay_client_unsettled(opened))
+    if (!cli_settling && cay_client_needs_maintenance(opened))
         home = cay__strdup(cay_client_home(opened));
     cay_client_close(opened);
     opened = NULL;
@@ -127,7 +127,7 @@ static int find_command(const cay_create *spec, const char ***out, cay_err *err)
     CAY_AUTOJSON *o = NULL;
     size_t n = 0, bytes = sizeof(char *);
     CAY_TRY(cli_client(&client, err));
-    CAY_TRY(cay_template_told(client, NULL, spec, &config, err));
+    CAY_TRY(cay_template_config_get(client, NULL, spec, &config, err));
     CAY_TRY(cay__json_object("config", config, &o, err));
     for (size_t k = 0; k < CAY_LEN(lists); k++)
         for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++, n++)

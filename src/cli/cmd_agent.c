@@ -209,7 +209,7 @@ typedef struct parts {
     agent_mcp mcp;
     agent_hosted hosted;
     const cay_tool **tools; /* of both */
-    cay_mcp_asks asks;      /* what its servers may ask for */
+    cay_mcp_callbacks asks; /* what its servers may ask for */
     cay_capability *caps[8];
     size_t ncaps;
 } parts;
@@ -405,8 +405,8 @@ static int report_result(const agent_args *a, agent_show *show, const cay_run_re
     cay_err err = CAY_ERR_INIT;
     if (r->state && a->state && save_state("--state", a->state, r->state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (r->session_state &&
-        save_state("--sandbox-state", a->sandbox_state, r->session_state, &err) < 0)
+    if (r->sandbox_state &&
+        save_state("--sandbox-state", a->sandbox_state, r->sandbox_state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent_show_result(show, r, a->state);
     if (r->state && a->state)
@@ -449,7 +449,7 @@ static int run_task(const agent_args *a, const char *task, parts *p)
                             .approve = agent_ask,
                             .approve_arg = (void *)mode_of(a),
                             .state = p->state,
-                            .session_state = p->sandbox_state,
+                            .sandbox_state = p->sandbox_state,
                             .save = a->sandbox_state != NULL,
                             .sandbox = p->sandbox,
                             .create = &p->box.create,
@@ -459,11 +459,11 @@ static int run_task(const agent_args *a, const char *task, parts *p)
                             .trace_content = a->trace_content,
                             .ledger = p->audit,
                             .conversation = p->session };
-    p->asks = (cay_mcp_asks){ .size = sizeof p->asks,
-                              .arg = (void *)mode_of(a),
-                              .model = p->model,
-                              .sample = agent_sample,
-                              .elicit = agent_elicit };
+    p->asks = (cay_mcp_callbacks){ .size = sizeof p->asks,
+                                   .arg = (void *)mode_of(a),
+                                   .model = p->model,
+                                   .sample = agent_sample,
+                                   .elicit = agent_elicit };
     if (cli_client(&conf.service, &err) < 0 ||
         agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) <
             0)

@@ -286,8 +286,8 @@ static const opt_def gc_defs[] = {
 static int settle_client(cay_client *client, cay_err *err)
 {
     int rc = 0;
-    for (int i = 0; rc == 0 && i < 100 && cay_client_unsettled(client); i++)
-        rc = cay_client_settle(client, NULL, err);
+    for (int i = 0; rc == 0 && i < 100 && cay_client_needs_maintenance(client); i++)
+        rc = cay_client_maintain(client, NULL, err);
     return rc;
 }
 

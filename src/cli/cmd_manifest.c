@@ -140,7 +140,7 @@ static void print_beside_json(json_t *o, out_json *j)
     }
 }
 
-static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
+static int print_json(const cay_manifest *m, const cay_manifest_totals *s)
 {
     CAY_AUTOJSON *o = manifest_to_json(m);
     out_json j = js_begin(true, '{');
@@ -160,7 +160,7 @@ static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
     return CLI_OK;
 }
 
-static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
+static int print_text(const cay_manifest *m, const cay_manifest_totals *s)
 {
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, 3);
     CAY_AUTOJSON *o = manifest_to_json(m);
@@ -193,10 +193,10 @@ static int check_manifest(cli_call *c, cay_err *err)
 {
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     CAY_AUTOPTR(cay_manifest) m = NULL;
-    cay_manifest_sum sum = { .size = sizeof sum };
+    cay_manifest_totals sum = { .size = sizeof sum };
     CAY_TRY(cli_manifest_read(c->argv[0], &file, err));
     CAY_TRY(cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, err));
-    CAY_TRY(cay_manifest_look(m, file.base, &sum, err));
+    CAY_TRY(cay_manifest_measure(m, file.base, &sum, err));
     if (cli.json)
         return print_json(m, &sum);
     return print_text(m, &sum);

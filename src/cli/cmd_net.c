@@ -245,7 +245,7 @@ static int explain_verdict(cli_call *c, cay_err *err)
     if (take_place(c->argv[1], host, sizeof host, &port, err) < 0)
         return cli_usage(c->verb, err);
     CAY_TRY(cli_find(c, err));
-    CAY_TRY(cay_net_why(c->sb, NULL, host, port, &v, err));
+    CAY_TRY(cay_net_evaluate(c->sb, NULL, host, port, &v, err));
     cli_net_operator();
     if (cli.json) {
         show_print(&cay__verdict_shape, &(cay__net_judged){ host, port, v });

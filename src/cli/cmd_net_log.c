@@ -236,7 +236,7 @@ static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap
     const char *scheme = NULL;
     if (i < CAY_LEN(beyond))
         scheme = beyond[i].scheme;
-    if (cay_net_why(sb, NULL, r->host, r->port, &v, NULL) < 0)
+    if (cay_net_evaluate(sb, NULL, r->host, r->port, &v, NULL) < 0)
         cay__str_copy(out, cap, "");
     else if (!v.allow)
         cay__str_copy(out, cap, v.remedy);

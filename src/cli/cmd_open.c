@@ -92,7 +92,7 @@ static int run_open(cli_call *c, cay_err *err)
     const open_args *a = c->opts;
     char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
     cay_key k = { .size = sizeof k,
-                  .scope = CAY_KEY_LOGIN,
+                  .scope = CAY_KEY_LOGIN_LINK,
                   .name = "console link",
                   .expires_ms = cay__clock_ms() + LINK_MS };
     if (cay_client_host(c->client)) {

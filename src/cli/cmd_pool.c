@@ -12,9 +12,9 @@ typedef struct set_args {
 
 static const opt_def set_defs[] = {
     OPT_NUM("low", 0, "N", "with fewer ready, more are made; default: 1", set_args, low, 1,
-            CAY_POOL_MOST),
+            CAY_POOL_MAX),
     OPT_NUM("high", 0, "N", "until so many are; default: that of --low, or 2", set_args, high, 1,
-            CAY_POOL_MOST),
+            CAY_POOL_MAX),
     OPT_STR("tenant", 0, "NAME", "who looks the template up; default: default", set_args, tenant),
     OPT_END
 };

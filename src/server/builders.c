@@ -13,10 +13,10 @@
 
 /* Three for all, one more than a tenant gets: however long its builds take, those of others go on.
  * While all three are at work there is one more for each tenant that has none (the queue sees to
- * that: CAY_JOB_TURN_COMMON), so that several who act together do not keep another waiting either:
+ * that: CAY_JOB_SHARED_MAX), so that several who act together do not keep another waiting either:
  * it takes 15 tenants to hold all of them. */
 enum {
-    COMMON = CAY_JOB_TURN_COMMON,
+    COMMON = CAY_JOB_SHARED_MAX,
     MOST = 16,
     LOOK_MS = 500,
     STACK = 1 << 20,
@@ -26,7 +26,7 @@ enum {
 /* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is
  * the turn of the tenant who waited longest. */
 static int (*const kinds[])(cay_client *client, const cay_call *call, const char *owner,
-                            cay_err *err) = { cay_build_work, e2b_build_work };
+                            cay_err *err) = { cay_build_run_next, e2b_build_work };
 
 typedef struct builder {
     cay__builders *all;

@@ -71,7 +71,7 @@ static int run_remove_job(cay_client *client, const cay_call *call, const cay_jo
 
 static int run_settle_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
-    return cay_client_settle(client, call, err);
+    return cay_client_maintain(client, call, err);
 }
 
 static int run_gc_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
@@ -147,11 +147,11 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
 
 static void sweep_store(cay_client *client, const cay_call *call)
 {
-    cay_answer_sweep(client, NULL);
+    cay_idempotency_sweep(client, NULL);
     cay_key_sweep(client, cay__clock_ms() - KEEP_MS, NULL);
-    cay_key_note(client, false, NULL);
+    cay_key_flush_usage(client, false, NULL);
     cay_job_sweep(client, cay__clock_ms() - KEEP_MS, NULL, NULL);
-    cay_client_settle(client, call, NULL);
+    cay_client_maintain(client, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
     cay_job gc = {
         .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__clock_ms() + GC_MS
@@ -170,14 +170,14 @@ static void *run_thread(void *arg)
                           .deadline_ms = cay__now_ms() + CALL_MS,
                           .cancel_fd = c->stop,
                           .actor = "controller" };
-        cay_pool_due(c->client, NULL);
+        cay_pool_schedule(c->client, NULL);
         int rc = cay__controller_step(c->client, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
             sweep_store(c->client, &call);
             swept = settled = cay__now_ms();
         } else if (cay__now_ms() - settled >= SETTLE_MS) {
-            if (cay_client_unsettled(c->client))
-                cay_client_settle(c->client, &call, NULL);
+            if (cay_client_needs_maintenance(c->client))
+                cay_client_maintain(c->client, &call, NULL);
             settled = cay__now_ms();
         }
         if (rc > 0)
@@ -187,7 +187,7 @@ static void *run_thread(void *arg)
         else
             wait = CAY_MIN(wait, (uint32_t)LOOK_MS);
     } while (poll(&p, 1, (int)wait) <= 0);
-    cay_key_note(c->client, true, NULL);
+    cay_key_flush_usage(c->client, true, NULL);
     return NULL;
 }
 

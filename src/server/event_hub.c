@@ -33,7 +33,7 @@ struct cay__hub {
     cay_events *events;
     char stream[9];
     uint64_t next; /* number of the next event; the first is 1 */
-    cay__heard *ring;
+    cay__hub_event *ring;
     owner *owners;
     cay__ear *ears;
     char last_snap[CAY_ID_LEN + 1]; /* the newest that was told of, or was there before */
@@ -130,7 +130,7 @@ static void string_member(cay__buf *b, const char *name, const char *value)
 }
 
 /* more: the members that only events of its kind have, each with a comma before it; or NULL. */
-static void describe_event(cay__heard *x, const cay_event *e, const char *more)
+static void describe_event(cay__hub_event *x, const cay_event *e, const char *more)
 {
     cay__buf b = CAY__BUF(65536);
     cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"seq\":%" PRIu64, e->time_ms, x->number);
@@ -158,14 +158,14 @@ static void describe_event(cay__heard *x, const cay_event *e, const char *more)
 
 static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *e, const char *more)
 {
-    cay__heard x = { .len = 0 };
+    cay__hub_event x = { .len = 0 };
     cay__str_copy(x.sandbox, sizeof x.sandbox, e->sandbox);
     cay__str_copy(x.kind, sizeof x.kind, e->kind);
     cay__str_copy(x.tenant, sizeof x.tenant, tenant);
     pthread_mutex_lock(&h->lock);
     x.number = h->next;
     describe_event(&x, e, more);
-    cay__heard *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
+    cay__hub_event *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
     free(slot->json);
     *slot = x;
     for (cay__ear *ear = h->ears; ear; ear = ear->next)
@@ -377,7 +377,7 @@ void cay__hub_leave(struct cay__hub *h, cay__ear *ear)
 }
 
 void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed,
-                   bool (*fn)(const cay__heard *e, void *arg), void *arg)
+                   bool (*fn)(const cay__hub_event *e, void *arg), void *arg)
 {
     eventfd_t n;
     eventfd_read(ear->bell, &n);

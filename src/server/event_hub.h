@@ -6,7 +6,7 @@
 
 enum { CAY__HUB_KEPT = 4096 };
 
-typedef struct cay__heard {
+typedef struct cay__hub_event {
     char sandbox[CAY_ID_LEN + 1], tenant[64], kind[16];
     uint64_t number;
     char *json;
@@ -14,7 +14,7 @@ typedef struct cay__heard {
                            has none */
     uint32_t mark;      /* of the record: the log's has the same */
     bool denied;
-} cay__heard;
+} cay__hub_event;
 
 typedef struct cay__ear {
     struct cay__ear *next, **prev;
@@ -28,7 +28,7 @@ void cay__hub_leave(struct cay__hub *h, cay__ear *ear);
 /* Calls fn for what the ear has not heard, as long as it returns true; *missed: how many are kept
  * no more. */
 void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed,
-                   bool (*fn)(const cay__heard *e, void *arg), void *arg);
+                   bool (*fn)(const cay__hub_event *e, void *arg), void *arg);
 void cay__hub_ring(cay__ear *ear); /* as if something had come */
 const char *cay__hub_stream(const struct cay__hub *h);
 uint32_t cay__net_mark(const cay_net_record *rec);

@@ -27,7 +27,7 @@ static void listener_close(cay__pump *p)
     free(l);
 }
 
-static bool is_event_wanted(const listener *l, const cay__heard *e)
+static bool is_event_wanted(const listener *l, const cay__hub_event *e)
 {
     if (*l->sandbox && strcmp(l->sandbox, e->sandbox) != 0)
         return !strcmp(e->kind, "lost") && !*e->sandbox;
@@ -45,7 +45,7 @@ typedef struct turn {
     size_t from;
 } turn;
 
-static bool on_heard_event(const cay__heard *e, void *arg)
+static bool on_heard_event(const cay__hub_event *e, void *arg)
 {
     turn *t = arg;
     char id[48];
@@ -194,7 +194,7 @@ void cay__net_follow_record(cay__net_follow *f, const cay_net_record *rec)
     f->seen[f->nseen++ % SEEN] = cay__net_mark(rec);
 }
 
-static bool tell_record(const cay__heard *e, void *arg)
+static bool tell_record(const cay__hub_event *e, void *arg)
 {
     turn *t = arg;
     cay__net_follow *f = (cay__net_follow *)t->l;

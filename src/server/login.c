@@ -42,7 +42,7 @@ static void csrf_of(const char *text, char out[CSRF_LEN + 1])
     char hash[65];
     CAY_AUTOBUF b = CAY__BUF(256);
     cay__buf_fmt(&b, "cay console changes %s", text);
-    cay_answer_hash(b.data, b.len, hash);
+    cay_idempotency_hash(b.data, b.len, hash);
     cay__str_copy(out, CSRF_LEN + 1, hash);
     explicit_bzero(b.data, b.len);
 }
@@ -63,7 +63,7 @@ static bool csrf_fits(const cay__req *r, const char *text)
 
 const char *cay__login_text(cay__req *r, int *rc, cay_err *err)
 {
-    char name[32], kept[CAY_SESSION_LEN + 2];
+    char name[32], kept[CAY_LOGIN_LEN + 2];
     const char *cookies = cay__head_field(&r->head, "cookie");
     *rc = 0;
     cay__preview_cookie(r, name);
@@ -170,7 +170,7 @@ static int take_login(const cay_key *k, void *arg)
     return 0;
 }
 
-static int no_body(const cay_answer *a, void *arg)
+static int no_body(const cay_idempotency_record *a, void *arg)
 {
     return 0;
 }
@@ -179,16 +179,16 @@ static int no_body(const cay_answer *a, void *arg)
  * alone gets in. */
 static int use_link(cay__req *r, const login *l, cay_err *err)
 {
-    cay_answer a = { .size = sizeof a,
-                     .tenant = l->tenant,
-                     .route = "console login",
-                     .key = l->id,
-                     .request = "",
-                     .type = "" };
+    cay_idempotency_record a = { .size = sizeof a,
+                                 .tenant = l->tenant,
+                                 .route = "console login",
+                                 .key = l->id,
+                                 .request = "",
+                                 .type = "" };
     cay_err why = CAY_ERR_INIT;
     int rc = 0;
     if (!CAY__MUTANT("console-link"))
-        rc = cay_answer_begin(r->client, &a, no_body, NULL, &why);
+        rc = cay_idempotency_begin(r->client, &a, no_body, NULL, &why);
     if (rc == CAY_EEXIST || rc == CAY_EBUSY)
         return cay_fail_why(err, CAY_EAUTH, "link_used",
                             "this link has been used; `cay open` makes another one");
@@ -197,7 +197,7 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
         return rc;
     }
     a.status = 201;
-    CAY_TRY(cay_answer_end(r->client, &a, err));
+    CAY_TRY(cay_idempotency_end(r->client, &a, err));
     if (CAY__MUTANT("console-link"))
         return 0;
     return cay_key_revoke(r->client, l->id, err);
@@ -206,7 +206,8 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
 static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
-    if (cay_key_check(r->client, token, take_login, l, &why) < 0 || l->key.scope != CAY_KEY_LOGIN)
+    if (cay_key_check(r->client, token, take_login, l, &why) < 0 ||
+        l->key.scope != CAY_KEY_LOGIN_LINK)
         return cay_fail_why(
             err, CAY_EAUTH, "link_invalid",
             "this link was used, has expired or never was; `cay open` makes another one");
@@ -228,7 +229,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
 {
     json_t *j;
     login l = { 0 };
-    char text[CAY_SESSION_LEN + 1] = "";
+    char text[CAY_LOGIN_LEN + 1] = "";
     if (!own_page(r))
         return cay_fail_why(err, CAY_EPERM, "console_foreign_page",
                             "only the console's own page logs in");
@@ -251,7 +252,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
 
 static int is_ours(const cay_key *k, void *arg)
 {
-    if (!strcmp(k->id, arg) && k->scope == CAY_KEY_SESSION)
+    if (!strcmp(k->id, arg) && k->scope == CAY_KEY_LOGIN)
         return 1;
     return 0;
 }

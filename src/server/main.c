@@ -419,7 +419,7 @@ int main(int argc, char **argv)
     sigaddset(&set, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     allow_many_files();
-    cay__anew_begin();
+    cay__reexec_init();
     json_object_seed(0);
     if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 ||
         start_server(&s, &w, &err) < 0) {
@@ -445,6 +445,6 @@ int main(int argc, char **argv)
     leave_address(&s, anew);
     stop_server(&s, anew);
     if (anew)
-        return cay__anew(&s, argv);
+        return cay__reexec(&s, argv);
     return 0;
 }

@@ -278,8 +278,8 @@ void cay__trace_begin(cay__req *r)
             cay__trace_id_make(a->self.trace, 16);
         cay__trace_id_make(a->self.span, 8);
         a->began_ns = wall_ns() - (cay__now_us() - r->reply->began_us) * 1000;
-        r->call.tell = on_op;
-        r->call.tell_arg = r;
+        r->call.on_op = on_op;
+        r->call.on_op_arg = r;
     } else if (!given) {
         return;
     }

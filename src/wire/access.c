@@ -60,7 +60,7 @@ static const char *const made_words[] = { "port", "file", "sandbox", "tenant", "
 static const cay__field key_fields[] = {
     FIELD(cay_key, id, STR, .about = "8 hex digits"),
     FIELD(cay_key, tenant, STR),
-    FIELD(cay_key, scope, WORD, .min = CAY_KEY_LOGIN, .more = scope_words),
+    FIELD(cay_key, scope, WORD, .min = CAY_KEY_LOGIN_LINK, .more = scope_words),
     FIELD(cay_key, name, STR),
     FIELD(cay_key, sandbox, STR, CAY__F_MAYBE),
     FIELD(cay_key, path, STR, CAY__F_MAYBE),

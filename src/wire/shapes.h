@@ -59,7 +59,7 @@ typedef struct cay__waited {
 extern const cay__shape cay__waited_shape;
 typedef struct cay__manifest_judged {
     const char *root, *tree;
-    cay_manifest_sum sum;
+    cay_manifest_totals sum;
 } cay__manifest_judged;
 extern const cay__shape cay__manifest_sum_shape;
 typedef struct cay__manifest_given {

@@ -142,8 +142,8 @@ static const cay__field pool_put_fields[] = {
     NAMED("template", cay_pool, template_, STR, CAY__F_REQUIRED,
           .about = "a name, looked up each time, or an id"),
     FIELD(cay_pool, tenant, STR, .about = "who looks it up; default"),
-    FIELD(cay_pool, low, U32, .max = CAY_POOL_MOST, .about = "1"),
-    FIELD(cay_pool, high, U32, CAY__F_REQUIRED, .max = CAY_POOL_MOST),
+    FIELD(cay_pool, low, U32, .max = CAY_POOL_MAX, .about = "1"),
+    FIELD(cay_pool, high, U32, CAY__F_REQUIRED, .max = CAY_POOL_MAX),
 };
 const cay__shape cay__pool_put_shape =
     CAY__SHAPE("PoolPut", cay_pool, pool_put_fields, CAY__F_IN, "a pool as it is wanted");

@@ -983,7 +983,7 @@ static void what_is_done_inside_is_told_once(void **state)
     const cay_tool *const tools[] = { as_tool };
     cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1 };
     cay_audit_sink *l = cay_audit_sink_new(&sink, NULL, true);
-    const cay_call call = { .size = sizeof call, .tell = count_starts };
+    const cay_call call = { .size = sizeof call, .on_op = count_starts };
     cay_run_config conf = {
         .size = sizeof conf, .model = model, .service = client, .trace = true, .ledger = l
     };

@@ -43,7 +43,8 @@ static int on_elicit(void *arg, const char *server, const char *message, const c
 }
 
 /* The text that the server made of our answers. */
-static char *asks(cay_mcp_spec spec, cay_mcp_asks *a, const char *arguments, uint64_t *requests)
+static char *asks(cay_mcp_spec spec, cay_mcp_callbacks *a, const char *arguments,
+                  uint64_t *requests)
 {
     cay_mcp *m = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -88,7 +89,9 @@ static void answered(cay_mcp_spec spec)
 {
     uint64_t n = 0;
     static const char *const roots[] = { "file:///data", NULL };
-    cay_mcp_asks a = { .size = sizeof a, .sample = on_sample, .elicit = on_elicit, .roots = roots };
+    cay_mcp_callbacks a = {
+        .size = sizeof a, .sample = on_sample, .elicit = on_elicit, .roots = roots
+    };
     verdict = CAY_APPROVE;
     elicits = 1;
     filled = "{\"colour\": \"red\", \"size\": 3}";
@@ -140,7 +143,7 @@ static void who_asks_for_ever_is_refused(void **state)
     (void)state;
     const char *const argv[] = { program, "curious", NULL };
     cay_mcp_spec spec = { .argv = argv, .host = true };
-    cay_mcp_asks a = { .size = sizeof a, .sample = on_sample };
+    cay_mcp_callbacks a = { .size = sizeof a, .sample = on_sample };
     uint64_t n = 0;
     verdict = CAY_APPROVE_ALWAYS;
     CAY_AUTOFREE char *text = asks(spec, &a, "{\\\"times\\\": 33}", &n);
@@ -154,7 +157,7 @@ static void servers_have_a_share_of_the_model(void **state)
     (void)state;
     const char *const argv[] = { program, "curious", NULL };
     cay_mcp_spec spec = { .argv = argv, .host = true };
-    cay_mcp_asks a = { .size = sizeof a, .sample = on_sample };
+    cay_mcp_callbacks a = { .size = sizeof a, .sample = on_sample };
     uint64_t n = 0;
     verdict = CAY_APPROVE_ALWAYS;
     calls = 3;

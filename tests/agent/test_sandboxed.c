@@ -571,7 +571,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo one > mark\\\"}");
     p.say[1] = TEXT("done");
     cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .save = true, .on_event = on_note });
-    if (!r->session_state) { /* nothing that could be saved by this provider: it is left, and told
+    if (!r->sandbox_state) { /* nothing that could be saved by this provider: it is left, and told
                                 of */
         cay_sandbox *left = NULL;
         has(noted, "snapshot");
@@ -589,7 +589,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
         p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo more >> mark; cat mark\\\"}");
         p.say[1] = TEXT("done");
         cay_run_result *next = run_conf(
-            &a, "go", (cay_run_config){ .session_state = r->session_state, .trace = true });
+            &a, "go", (cay_run_config){ .sandbox_state = r->sandbox_state, .trace = true });
         has(next->trace, "\"name\":\"sandbox.hydrate_workspace\",\"data\":{\"cay.operation\":"
                          "\"sandbox.restore\"");
         has(next->trace,
@@ -597,7 +597,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
         told_has(1, i ? "one\nmore\nmore" : "one\nmore");
         cay_run_result_free(r);
         r = next;
-        assert_non_null(r->session_state);
+        assert_non_null(r->sandbox_state);
         assert_int_equal(boxes(), before);
     }
     /* A state that is none ends the run before a model is asked. */
@@ -605,7 +605,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
     cay_run_config conf = { .size = sizeof conf,
                             .model = model,
                             .service = client,
-                            .session_state = "{\"type\":\"cay\"}" };
+                            .sandbox_state = "{\"type\":\"cay\"}" };
     cay_run_result *none = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &none, &err) < 0);
@@ -646,10 +646,10 @@ static void the_first_of_four_sandboxes_is_taken(void **state)
     const struct {
         cay_run_config conf;
         const char *which;
-    } rows[] = { { { .sandbox = sb, .state = run_state, .session_state = saved->session_state },
+    } rows[] = { { { .sandbox = sb, .state = run_state, .sandbox_state = saved->sandbox_state },
                    "given\n" },
-                 { { .state = run_state, .session_state = saved->session_state }, "the run\n" },
-                 { { .session_state = saved->session_state }, "saved\n" } };
+                 { { .state = run_state, .sandbox_state = saved->sandbox_state }, "the run\n" },
+                 { { .sandbox_state = saved->sandbox_state }, "saved\n" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         play_clear(&p);
         p.say[0] = rows[i].conf.state

@@ -198,7 +198,7 @@ static void note_shell(void *arg, const cay_op *op)
 static void the_shell_keeps_its_state(void **state)
 {
     (void)state;
-    const cay_call told = { .size = sizeof told, .tell = note_shell };
+    const cay_call told = { .size = sizeof told, .on_op = note_shell };
     char *text = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_toolset_call(ts, &told, "shell_exec",

@@ -325,7 +325,7 @@ static void settle(void)
         snapshot(sb, true, id);
     if (sb)
         put(sb, "kept", 100);
-    OK(cay_client_settle(client, CALL, E), "settle");
+    OK(cay_client_maintain(client, CALL, E), "settle");
     cay_sandbox_unref(sb);
 }
 
@@ -590,7 +590,7 @@ static int end(void)
         cay_sandbox_unref(sb);
     }
     if (!OK(cay_client_snapshots(client, CALL, NULL, forget, NULL, E), "snapshots") ||
-        !OK(cay_client_settle(client, CALL, E), "settle"))
+        !OK(cay_client_maintain(client, CALL, E), "settle"))
         bad = 1;
     return bad;
 }

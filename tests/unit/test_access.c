@@ -391,9 +391,9 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
     (void)s;
     cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
-    char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], live[CAY_SESSION_LEN + 1],
+    char key[CAY_KEY_LEN + 1], text[CAY_LOGIN_LEN + 1], live[CAY_LOGIN_LEN + 1],
         who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
-    int n[CAY_KEY_SESSION + 1] = { 0 };
+    int n[CAY_KEY_LOGIN + 1] = { 0 };
     assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN },
                                     key, &err),
@@ -408,24 +408,24 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
                      0);
     memcpy(id, key + 4, CAY_KEY_ID_LEN);
     assert_int_equal(cay_key_revoke(client, id, &err), 0);
-    assert_int_equal(cay_key_create(client,
-                                    &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN },
-                                    key, &err),
-                     0);
+    assert_int_equal(
+        cay_key_create(client, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN_LINK },
+                       key, &err),
+        0);
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() - 60000, &err),
                      0); /* all of it is newer */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 211);
+    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 211);
     memset(n, 0, sizeof n);
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 3600000, &err),
                      0); /* an hour later: the one that was ended, and the link */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 101);
+    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 101);
     assert_int_equal(cay_login_check(client, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 8ll * 86400000, &err), 0);
     memset(n, 0, sizeof n);
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
+    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
     cay_client_close(client);
 }
 
@@ -438,9 +438,9 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
         cay_key_scope of, as;
     } cases[] = { { CAY_KEY_TENANT, CAY_KEY_TENANT },
                   { CAY_KEY_ADMIN, CAY_KEY_ADMIN },
-                  { CAY_KEY_LOGIN, CAY_KEY_ADMIN } };
+                  { CAY_KEY_LOGIN_LINK, CAY_KEY_ADMIN } };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
-        char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1],
+        char key[CAY_KEY_LEN + 1], text[CAY_LOGIN_LEN + 1],
             who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", as_key[CAY_KEY_LEN + 1];
         assert_int_equal(cay_key_create(client,
                                         &(cay_key){ .size = sizeof(cay_key), .scope = cases[i].of },
@@ -448,7 +448,7 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
                          0);
         assert_int_equal(cay_key_check(client, key, make_session, (void *[]){ client, text }, &err),
                          0);
-        assert_int_equal(strlen(text), CAY_SESSION_LEN);
+        assert_int_equal(strlen(text), CAY_LOGIN_LEN);
         assert_int_equal(cay_login_check(client, text, take_key, who, &err), cases[i].as);
         assert_string_equal(who, "default");
         snprintf(as_key, sizeof as_key, "e2b_%s", text + 5);
@@ -459,12 +459,12 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
         assert_int_equal(cay_key_revoke(client, id, &err),
                          0); /* that of a link is used up when the session is made */
         assert_int_equal(cay_login_check(client, text, take_key, who, &err),
-                         cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
+                         cases[i].of == CAY_KEY_LOGIN_LINK ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
         memcpy(id, text + 5, CAY_KEY_ID_LEN);
         assert_int_equal(cay_key_revoke(client, id, &err), 0);
         assert_int_equal(cay_login_check(client, text, take_key, who, &err), CAY_EAUTH);
     }
-    char text[CAY_SESSION_LEN + 1] = "untouched";
+    char text[CAY_LOGIN_LEN + 1] = "untouched";
     assert_int_equal(
         cay_login_create(
             client, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT },
@@ -508,7 +508,7 @@ static void wrong_keys_are_not_made(void **s)
         { { .tenant = "Acme" }, CAY_EINVAL, "tenant_invalid" },
         { { .tenant = "acme" }, CAY_ENOENT, "tenant_not_found" },
         { { .scope = (cay_key_scope)9 }, CAY_EINVAL, "key_spec" },
-        { { .scope = CAY_KEY_SESSION }, CAY_EINVAL, "key_spec" },
+        { { .scope = CAY_KEY_LOGIN }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_ADMIN, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX, .sandbox = "caaaaaaaaaaaaaaaaaaa" },

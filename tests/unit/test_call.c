@@ -309,7 +309,7 @@ static void an_operation_is_reported_when_its_function_returns(void **s)
 {
     (void)s;
     report r = { 0 };
-    const cay_call c = { .size = sizeof c, .tell = note_report, .tell_arg = &r };
+    const cay_call c = { .size = sizeof c, .on_op = note_report, .on_op_arg = &r };
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(fail_in_operation(&c, &err), CAY_ENOENT);
     assert_int_equal(r.n, 1);
@@ -334,7 +334,7 @@ static void an_operation_carries_what_becomes_known_later(void **s)
 {
     (void)s;
     report r = { 0 };
-    const cay_call c = { .size = sizeof c, .tell = note_report, .tell_arg = &r };
+    const cay_call c = { .size = sizeof c, .on_op = note_report, .on_op_arg = &r };
     {
         CAY__OP(&c, "process.run", "old", NULL);
         cay__op_sandbox(&op_, "cccccccccccccccccccc");
@@ -356,13 +356,13 @@ static void an_older_caller_gets_no_reports(void **s)
 {
     (void)s;
     report r = { 0 };
-    cay_call c = { .size = offsetof(cay_call, tell_arg), .tell = note_report, .tell_arg = &r };
+    cay_call c = { .size = offsetof(cay_call, on_op_arg), .on_op = note_report, .on_op_arg = &r };
     fail_in_operation(&c, NULL);
     c = (cay_call){ .size = sizeof c };
     fail_in_operation(&c, NULL);
     fail_in_operation(NULL, NULL);
     cay_call within = cay__call_within(
-        &(cay_call){ .size = sizeof c, .tell = note_report, .tell_arg = &r }, 1000);
+        &(cay_call){ .size = sizeof c, .on_op = note_report, .on_op_arg = &r }, 1000);
     fail_in_operation(&within, NULL);
     assert_int_equal(r.n, 0);
 }

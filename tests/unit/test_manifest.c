@@ -144,7 +144,7 @@ static void case_6_deepest_mount_first(void **s)
                                                                   ",\"ephemeral\":true}}}");
     cay_manifest_mounts(m, collect_mount, seen);
     assert_string_equal(seen, "/workspace/a/b;/workspace/a;");
-    cay_manifest_skips(m, collect, skips);
+    cay_manifest_unsaved(m, collect, skips);
     assert_string_equal(skips, "e;a/b;a;");
 }
 

@@ -108,12 +108,12 @@ static void a_snapshot_is_taken_found_and_removed(void **s)
     OK(cay_snapshot_remove(client, NULL, "base", &deferred, &err));
     assert_true(deferred); /* the sandbox stands on it */
     FAILS(cay_client_snapshot(client, NULL, id, &snap, &err), CAY_ENOENT, "snapshot_not_found");
-    OK(cay_client_settle(client, NULL, &err));
+    OK(cay_client_maintain(client, NULL, &err));
     assert_true(layer_there(id));
     OK(cay_sandbox_remove(sb, NULL, &err));
-    OK(cay_client_settle(client, NULL, &err));
+    OK(cay_client_maintain(client, NULL, &err));
     assert_false(layer_there(id));
-    assert_false(cay_client_unsettled(client));
+    assert_false(cay_client_needs_maintenance(client));
     cay_sandbox_unref(sb);
 }
 
@@ -383,7 +383,7 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
     assert_int_equal(count(NULL),
                      1); /* checkpoints go with their sandbox, but for those with a label */
     OK(cay_snapshot_remove(client, NULL, "good", NULL, &err));
-    OK(cay_client_settle(client, NULL, &err));
+    OK(cay_client_maintain(client, NULL, &err));
     char dir[200];
     snprintf(dir, sizeof dir, "%s/layers", home);
     assert_int_equal(rmdir(dir), 0); /* it is empty */
@@ -395,12 +395,12 @@ static void settling_makes_durable(void **s)
     char id[CAY_ID_LEN + 1];
     cay_sandbox *sb = make((cay_create){ 0 });
     take(sb, NULL, id);
-    assert_true(cay_client_unsettled(client));
-    cay_client_settle(client, NULL, &err); /* a digest needs cay-layer, and a real layer */
+    assert_true(cay_client_needs_maintenance(client));
+    cay_client_maintain(client, NULL, &err); /* a digest needs cay-layer, and a real layer */
     cay_snapshot *snap = look(id);
     assert_true(snap->durable);
     cay_snapshot_free(snap);
-    assert_false(cay_client_unsettled(client));
+    assert_false(cay_client_needs_maintenance(client));
     cay_sandbox_unref(sb);
 }
 
@@ -424,7 +424,7 @@ static void another_boot_may_have_cut_it(void **s)
     cay_snapshot *snap = look(id);
     assert_true(snap->maybe_incomplete && !snap->durable);
     cay_snapshot_free(snap);
-    assert_false(cay_client_unsettled(client)); /* nothing can be done about it */
+    assert_false(cay_client_needs_maintenance(client)); /* nothing can be done about it */
     cay_sandbox_unref(sb);
 }
 
@@ -603,11 +603,11 @@ static void leases_hold_the_layers_of_those_without_record(void **s)
     cay_sandbox_unref(sb);
     OK(cay_snapshot_remove(client, NULL, "base", &deferred, &err));
     assert_true(deferred);
-    OK(cay_client_settle(client, NULL, &err));
+    OK(cay_client_maintain(client, NULL, &err));
     assert_true(layer_there(id));
     OK(cay_sandbox_remove(on, NULL, &err));
     cay_sandbox_unref(on);
-    OK(cay_client_settle(client, NULL, &err));
+    OK(cay_client_maintain(client, NULL, &err));
     assert_false(layer_there(id));
 }
 

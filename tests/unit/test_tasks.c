@@ -118,7 +118,7 @@ static void no_more_wait_than_may(void **s)
         put_for(client, "default", 3, 0);
     put_for(client, "default", 3, CAY_ERATE);
     put_for(client, "other", 3, 0); /* another's are not counted */
-    assert_int_equal(cay_job_turn(client, kinds, "me", 60000, &t, &err),
+    assert_int_equal(cay_job_claim_fair(client, kinds, "me", 60000, &t, &err),
                      0); /* one that runs does not wait */
     put_for(client, "default", strcmp(t->tenant, "default") ? 4 : 3, 0);
     cay_job_free(t);
@@ -147,7 +147,7 @@ static void tenants_take_turns(void **s)
             cay_job_free(*mine);
         }
         usleep(2000);
-        assert_int_equal(cay_job_turn(client, kinds, "me", 60000, mine, &err), 0);
+        assert_int_equal(cay_job_claim_fair(client, kinds, "me", 60000, mine, &err), 0);
         order[i] = (*mine)->tenant[0];
     }
     assert_string_equal(order, "abcabaaaa");
@@ -171,15 +171,15 @@ static void one_tenant_has_not_all_the_builders(void **s)
         cay_job_put(client, &(cay_job){ .size = sizeof(cay_job), .kind = "other", .tenant = "a" },
                     CAY_JOB_KEEP, NULL, &err),
         0);
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[0], &err), 0);
-    assert_int_equal(cay_job_turn(client, others, "me", 60000, &held[1], &err), 0);
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[0], &err), 0);
+    assert_int_equal(cay_job_claim_fair(client, others, "me", 60000, &held[1], &err), 0);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
     put_for(client, "b", 0, 0);
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[2], &err), 0);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[2], &err), 0);
     assert_string_equal(held[2]->tenant, "b");
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[3], &err), CAY_ENOENT);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[3], &err), CAY_ENOENT);
     assert_int_equal(cay_job_done(client, held[1], &err), 0);
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[3], &err), 0);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[3], &err), 0);
     assert_string_equal(held[3]->tenant, "a");
     for (size_t i = 0; i < CAY_LEN(held); i++)
         cay_job_free(held[i]);
@@ -199,19 +199,19 @@ static void who_has_none_at_work_is_taken_beyond_the_common_ones(void **s)
     for (int i = 0; i < 4; i++)
         put_for(client, "a", 0, 0), put_for(client, "b", 0, 0);
     for (size_t i = 0; i < CAY_LEN(order); i++) {
-        if (i == CAY_JOB_TURN_COMMON) {
-            assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[i], &err),
+        if (i == CAY_JOB_SHARED_MAX) {
+            assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[i], &err),
                              CAY_ENOENT); /* b has one, and would be the second */
             put_for(client, "c", 0, 0), put_for(client, "d", 0, 0);
         }
-        assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[i], &err), 0);
-        if (i < CAY_JOB_TURN_COMMON)
+        assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[i], &err), 0);
+        if (i < CAY_JOB_SHARED_MAX)
             assert_true(*held[i]->tenant == 'a' || *held[i]->tenant == 'b');
         else
             assert_true(*held[i]->tenant == 'c' || *held[i]->tenant == 'd');
     }
     assert_string_not_equal(held[3]->tenant, held[4]->tenant);
-    assert_int_equal(cay_job_turn(client, builds, "me", 60000, &held[5], &err), CAY_ENOENT);
+    assert_int_equal(cay_job_claim_fair(client, builds, "me", 60000, &held[5], &err), CAY_ENOENT);
     for (size_t i = 0; i < CAY_LEN(held); i++)
         cay_job_free(held[i]);
     cay_client_close(client);
@@ -468,7 +468,7 @@ static void wrong_tasks_are_refused(void **s)
     cay_client_close(client);
 }
 
-static int take_body(const cay_answer *a, void *arg)
+static int take_body(const cay_idempotency_record *a, void *arg)
 {
     snprintf(arg, 64, "%d %s %.*s", a->status, a->type, (int)a->len, (const char *)a->body);
     return 0;
@@ -480,35 +480,35 @@ static void the_same_request_gets_the_same_answer(void **s)
     cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char hash[65], other[65], got[64] = "";
-    cay_answer_hash("{}", 2, hash);
-    cay_answer_hash("{ }", 3, other);
-    cay_answer a = { .size = sizeof a,
-                     .tenant = "default",
-                     .route = "POST /sandboxes",
-                     .key = "k1",
-                     .request = hash };
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EBUSY);
+    cay_idempotency_hash("{}", 2, hash);
+    cay_idempotency_hash("{ }", 3, other);
+    cay_idempotency_record a = { .size = sizeof a,
+                                 .tenant = "default",
+                                 .route = "POST /sandboxes",
+                                 .key = "k1",
+                                 .request = hash };
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "idempotency_busy");
     assert_string_equal(got, "");
     a.status = 201, a.type = "application/json", a.body = "{\"id\":1}", a.len = 8;
-    assert_int_equal(cay_answer_end(client, &a, &err), 0);
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EEXIST);
+    assert_int_equal(cay_idempotency_end(client, &a, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EEXIST);
     assert_string_equal(err.reason, "idempotency_replay");
     assert_string_equal(got, "201 application/json {\"id\":1}");
     a.request = other;
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EEXIST);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EEXIST);
     assert_string_equal(err.reason, "idempotency_conflict");
     a.tenant = "acme"; /* another's key is another's */
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), 0);
     a.status = 0; /* it failed: the next one may try */
-    assert_int_equal(cay_answer_end(client, &a, &err), 0);
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_idempotency_end(client, &a, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), 0);
     a.key = "";
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EINVAL);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EINVAL);
     a.key = "a\nb";
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EINVAL);
-    assert_int_equal(cay_answer_sweep(client, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EINVAL);
+    assert_int_equal(cay_idempotency_sweep(client, &err), 0);
     cay_client_close(client);
 }
 
@@ -516,7 +516,7 @@ static void who_died_at_an_answer_is_followed(void **s)
 {
     (void)s;
     char got[64] = "";
-    cay_answer a = {
+    cay_idempotency_record a = {
         .size = sizeof a, .tenant = "default", .route = "r", .key = "k", .request = "h"
     };
     cay_err err = CAY_ERR_INIT;
@@ -525,10 +525,10 @@ static void who_died_at_an_answer_is_followed(void **s)
         cay_client *mine = NULL;
         bool bad = cay_client_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine,
                                    NULL) < 0 ||
-                   cay_answer_begin(mine, &a, take_body, got, NULL) < 0;
+                   cay_idempotency_begin(mine, &a, take_body, got, NULL) < 0;
         a.status = 201, a.type = "", a.body = "chosen", a.len = 6, a.begun = true;
-        _exit(bad || cay_answer_end(mine, &a, NULL) < 0 ||
-              cay_answer_begin(mine, &a, take_body, got, NULL) != CAY_EBUSY || *got);
+        _exit(bad || cay_idempotency_end(mine, &a, NULL) < 0 ||
+              cay_idempotency_begin(mine, &a, take_body, got, NULL) != CAY_EBUSY || *got);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -537,18 +537,18 @@ static void who_died_at_an_answer_is_followed(void **s)
         cay_client *mine = NULL;
         _exit(cay_client_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
                   0 ||
-              cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
+              cay_idempotency_begin(mine, &a, take_body, got, NULL) < 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     cay_client *client = open_svc();
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), 0);
     assert_string_equal(got, "201  chosen"); /* what the first of the dead ones had in mind */
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EBUSY);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), CAY_EBUSY);
     a.status = 0;
-    assert_int_equal(cay_answer_end(client, &a, &err), 0);
+    assert_int_equal(cay_idempotency_end(client, &a, &err), 0);
     *got = 0;
-    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_idempotency_begin(client, &a, take_body, got, &err), 0);
     assert_string_equal(got, ""); /* it failed: nothing is left of it */
     cay_client_close(client);
 }

@@ -8,7 +8,7 @@ static struct {
     bool there, fails, holds;
 } disk; /* what the provider has of a volume; one is enough */
 
-static int volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err)
+static int volume(void *self, const cay_call *call, cay_volume_request *ask, cay_err *err)
 {
     (void)self, (void)call;
     if (disk.fails)

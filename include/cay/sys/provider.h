@@ -62,19 +62,19 @@ typedef struct cay_box_spec {
 #define CAY_STACK_MAX  128 /* layers of one stack, the template's included */
 
 /* What may run while a snapshot is taken. */
-typedef enum cay_snap_how {
+typedef enum cay_snapshot_mode {
     CAY_SNAP_ANY = 0, /* whatever runs is held still for the moment it takes */
     CAY_SNAP_QUIET, /* nothing: CAY_EBUSY, reason "processes_running", when a process of the sandbox
                        is alive */
     CAY_SNAP_STOP,  /* as ANY, and where there is no freezer processes are stopped by signals, which
                        they can tell */
-} cay_snap_how;
+} cay_snapshot_mode;
 
 typedef struct cay_snap {
     size_t size;
     const char *layer; /* to be made, of this name; the same name again, after an answer that was
                           lost, is the same layer */
-    cay_snap_how how;
+    cay_snapshot_mode how;
     const char *last; /* the last layer that was cloned of this box while processes ran, to share
                          unchanged files with; NULL: none */
     const char *const *layers; /* the same files as the stack it has, in fewer layers: what it shall
@@ -100,7 +100,7 @@ typedef enum cay_volume_op {
     CAY_VOLUME_SWEEP,  /* what was removed, and what a crash left of that, goes; no name */
     CAY_VOLUME_HELD,   /* is a limit held that has to be? Only `hard` is answered: quick */
 } cay_volume_op;
-typedef struct cay_volume_ask {
+typedef struct cay_volume_request {
     size_t size;
     cay_volume_op op;
     const char *name;      /* 1 to 48 of [A-Za-z0-9._-], the first a letter or digit */
@@ -108,7 +108,7 @@ typedef struct cay_volume_ask {
     uint64_t used, inodes; /* LOOK's answer */
     bool hard;             /* MAKE's, LOOK's and HELD's: the kernel holds a limit */
     bool must;             /* MAKE: it has to; refused (CAY_EISOLATION) where it cannot */
-} cay_volume_ask;
+} cay_volume_request;
 
 typedef struct cay_provider_ops {
     size_t size;
@@ -253,7 +253,7 @@ typedef struct cay_provider_ops {
     /* Volumes: files that outlive sandboxes, shown in any number of them at once by
      * create->files.volumes.
      * MAKE of one that is there and REMOVE of one that is not are success. */
-    int (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
+    int (*volume)(void *self, const cay_call *call, cay_volume_request *ask, cay_err *err);
 
     bool fences; /* spawn() holds a command to spec->fence; else it is never given one */
 

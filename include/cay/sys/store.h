@@ -219,13 +219,14 @@ typedef struct cay_store_ops {
 
     /* Answers. owner: who is at it. 0: the row is the caller's, new or taken over from the owner
      * `dead`, of whom fn gets what he left by `begun`. CAY_EEXIST and CAY_EBUSY as
-     * cay_answer_begin() says; with both fn gets the row, and `owner` of who is at it. */
-    int (*answer_begin)(void *self, const cay_answer *ask, const char *owner, const char *dead,
-                        int (*fn)(const cay_answer *, const char *owner, void *), void *arg,
-                        cay_err *err);
-    int (*answer_end)(void *self, const cay_answer *a, const char *owner, int64_t expires_ms,
-                      cay_err *err); /* status 0: forget it */
-    int (*answer_sweep)(void *self, int64_t now_ms, cay_err *err);
+     * cay_idempotency_begin() says; with both fn gets the row, and `owner` of who is at it. */
+    int (*idempotency_begin)(void *self, const cay_idempotency_record *ask, const char *owner,
+                             const char *dead,
+                             int (*fn)(const cay_idempotency_record *, const char *owner, void *),
+                             void *arg, cay_err *err);
+    int (*idempotency_end)(void *self, const cay_idempotency_record *a, const char *owner,
+                           int64_t expires_ms, cay_err *err); /* status 0: forget it */
+    int (*idempotency_sweep)(void *self, int64_t now_ms, cay_err *err);
 
     /* The queue; now_ms is the caller's clock. Durable when they return. What waits is counted in
      * the same transaction: CAY_ERATE, "queue_full". */
@@ -236,9 +237,9 @@ typedef struct cay_store_ops {
                      int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
                      int64_t *next_ms,
                      cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
-    int (*job_turn)(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                    int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                    int64_t *next_ms, cay_err *err); /* the same, as cay_job_turn() */
+    int (*job_claim_fair)(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                          int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
+                          int64_t *next_ms, cay_err *err); /* the same, as cay_job_claim_fair() */
     /* state: "running" (lease_ms: until when), "done", "waiting" (due_ms), "dead". CAY_ESTATE,
      * "task_lost". */
     int (*job_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,

@@ -113,7 +113,7 @@ void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *
     cay__buf_add(out, text + last, len - last);
 }
 
-void cay__tell_command(const cay__told *t, cay__buf *out)
+void cay__print_command_output(const cay__command_output *t, cay__buf *out)
 {
     CAY_AUTOBUF body = CAY__BUF(8 * CAY__KEEP_BYTES);
     uint64_t count;

@@ -26,7 +26,7 @@ void cay__printed_text(cay__printed *p, cay__buf *out);
 void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *out,
                    uint64_t *count);
 
-typedef struct cay__told {
+typedef struct cay__command_output {
     double seconds;
     bool ended;
     int code;    /* when it ended */
@@ -34,5 +34,5 @@ typedef struct cay__told {
     const char *text;
     size_t len;
     uint64_t max_tokens; /* 0: no limit */
-} cay__told;
-void cay__tell_command(const cay__told *t, cay__buf *out);
+} cay__command_output;
+void cay__print_command_output(const cay__command_output *t, cay__buf *out);

@@ -57,8 +57,8 @@ static const char about_shell[] =
     "- Search with rg and rg --files where ripgrep is installed; it is faster than grep and find.\n"
     "- Do not write scripts only to print parts of files; sed -n, head and tail do that.";
 
-static void report_command(const bound *b, cay__told *t, cay__printed *p, const json_t *args,
-                           cay_tool_output *out)
+static void report_command(const bound *b, cay__command_output *t, cay__printed *p,
+                           const json_t *args, cay_tool_output *out)
 {
     CAY_AUTOBUF text = CAY__BUF(8 * CAY__KEEP_BYTES);
     CAY_AUTOBUF all = CAY__BUF(16 * CAY__KEEP_BYTES);
@@ -69,14 +69,14 @@ static void report_command(const bound *b, cay__told *t, cay__printed *p, const 
     }
     t->max_tokens =
         (uint64_t)cay__json_int(args, "max_output_tokens", (int64_t)b->shell->o.max_output_tokens);
-    cay__tell_command(t, &all);
+    cay__print_command_output(t, &all);
     cay_output_text(out, all.data, all.len);
 }
 
 /* A mistake that the model can mend is told in the form of a command that failed. */
 static int tell_mistake(const bound *b, const char *text, cay_tool_output *out)
 {
-    cay__told t = { .ended = true, .code = 1, .text = text, .len = strlen(text) };
+    cay__command_output t = { .ended = true, .code = 1, .text = text, .len = strlen(text) };
     report_command(b, &t, NULL, NULL, out);
     return 0;
 }
@@ -99,10 +99,10 @@ static int report_session(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
         cay__cmds_warn(&a->b->sessions, &p);
     int rc = cay__cmd_collect(s, &a->call, yield_ms, &p, &a->why);
     if (rc == 0) {
-        cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6,
-                        .ended = s->exited,
-                        .code = s->exit.code,
-                        .session = s->id };
+        cay__command_output t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6,
+                                  .ended = s->exited,
+                                  .code = s->exit.code,
+                                  .session = s->id };
         report_command(a->b, &t, &p, a->args, a->out);
         if (s->exited)
             cay__span_exit(a->span, s->exit.code);
@@ -163,9 +163,9 @@ static int run_once(act *a, const cay_spawn *spec)
     if (res.out_len && res.errout_len && res.out[res.out_len - 1] != '\n')
         cay__printed_add(&p, "\n", 1);
     cay__printed_add(&p, res.errout, res.errout_len);
-    cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6,
-                    .ended = true,
-                    .code = res.exit.code };
+    cay__command_output t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6,
+                              .ended = true,
+                              .code = res.exit.code };
     report_command(a->b, &t, &p, a->args, a->out);
     cay__span_exit(a->span, res.exit.code);
     cay__buf_clear(&p.b);

@@ -67,9 +67,9 @@ typedef struct chat {
     box_spec box;
     agent_mcp mcp;
     agent_hosted hosted;
-    cay_mcp_asks asks; /* what its servers may ask for */
-    char memory[4096]; /* agent.md on the host */
-    char *note;        /* told to the model with the next message, or NULL */
+    cay_mcp_callbacks asks; /* what its servers may ask for */
+    char memory[4096];      /* agent.md on the host */
+    char *note;             /* told to the model with the next message, or NULL */
 
     bool tty;      /* somebody sits there: both ends are a terminal */
     bool screen;   /* standard output is one */

@@ -410,11 +410,11 @@ int chat_open(chat *c, cay_err *err)
     CAY_TRY(chat_db(c, err));
     CAY_TRY(choose_model(c, err));
     CAY_TRY(chat_switch(c, c->a->session, true, err));
-    c->asks = (cay_mcp_asks){ .size = sizeof c->asks,
-                              .arg = c,
-                              .model = c->model,
-                              .sample = chat_sample,
-                              .elicit = chat_elicit };
+    c->asks = (cay_mcp_callbacks){ .size = sizeof c->asks,
+                                   .arg = c,
+                                   .model = c->model,
+                                   .sample = chat_sample,
+                                   .elicit = chat_elicit };
     CAY_TRY(agent_mcp_open(&c->a->mcp, c->client, true, &c->asks, &c->mcp, err));
     CAY_TRY(agent_hosted_open(&c->a->hosted, &c->hosted, err));
     snprintf(history, sizeof history, "%s/history", c->dir);

@@ -235,7 +235,7 @@ int cay_client_gc(cay_client *client, const cay_call *call, size_t *removed, cay
     CAY_TRY(cay__client_sweep(client, call, true, &boxes, err));
     CAY_TRY(cay__layers_sweep(client, call, &layers, err));
     cay__mani_sweep(client);
-    CAY_TRY(cay_client_settle(client, call, err));
+    CAY_TRY(cay_client_maintain(client, call, err));
     if (removed)
         *removed = boxes + layers;
     return 0;

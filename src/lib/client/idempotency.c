@@ -10,12 +10,12 @@
 #define KEY_MAX  255
 #define BODY_MAX (1u << 20)
 
-void cay_answer_hash(const void *data, size_t len, char out[65])
+void cay_idempotency_hash(const void *data, size_t len, char out[65])
 {
     cay__sha256_hex(data, len, out);
 }
 
-static int check_key(const cay_answer *a, cay_err *err)
+static int check_key(const cay_idempotency_record *a, cay_err *err)
 {
     size_t n = 0;
     if (a->key)
@@ -30,13 +30,13 @@ static int check_key(const cay_answer *a, cay_err *err)
 }
 
 typedef struct asking {
-    int (*fn)(const cay_answer *, void *);
+    int (*fn)(const cay_idempotency_record *, void *);
     void *arg;
     char dead[256]; /* who was at it, and is no more */
     bool foreign;   /* what was found is not the asker's */
 } asking;
 
-static int on_found(const cay_answer *a, const char *owner, void *arg)
+static int on_found(const cay_idempotency_record *a, const char *owner, void *arg)
 {
     asking *q = arg;
     cay_row who = { .size = sizeof who, .box = owner };
@@ -47,17 +47,20 @@ static int on_found(const cay_answer *a, const char *owner, void *arg)
     return 0;
 }
 
-int cay_answer_begin(cay_client *client, const cay_answer *given,
-                     int (*fn)(const cay_answer *, void *), void *arg, cay_err *err)
+int cay_idempotency_begin(cay_client *client, const cay_idempotency_record *given,
+                          int (*fn)(const cay_idempotency_record *, void *), void *arg,
+                          cay_err *err)
 {
-    cay_answer a;
+    cay_idempotency_record a;
     asking q = { .fn = fn, .arg = arg };
-    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
+    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_idempotency_record", err));
     CAY_TRY(check_key(&a, err));
-    int rc = client->store->answer_begin(client->db, &a, client->owner, NULL, on_found, &q, err);
+    int rc =
+        client->store->idempotency_begin(client->db, &a, client->owner, NULL, on_found, &q, err);
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
-        rc = client->store->answer_begin(client->db, &a, client->owner, q.dead, on_found, &q, err);
+        rc = client->store->idempotency_begin(client->db, &a, client->owner, q.dead, on_found, &q,
+                                              err);
     if (q.foreign)
         return cay_fail_why(
             err, CAY_EEXIST, "idempotency_conflict",
@@ -65,21 +68,21 @@ int cay_answer_begin(cay_client *client, const cay_answer *given,
     return rc;
 }
 
-int cay_answer_end(cay_client *client, const cay_answer *given, cay_err *err)
+int cay_idempotency_end(cay_client *client, const cay_idempotency_record *given, cay_err *err)
 {
-    cay_answer a;
-    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
+    cay_idempotency_record a;
+    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_idempotency_record", err));
     CAY_TRY(check_key(&a, err));
     if (a.len > BODY_MAX)
         a.status = 0;
     a.begun = a.begun && a.status;
-    int rc =
-        client->store->answer_end(client->db, &a, client->owner, cay__clock_ms() + DAY_MS, err);
+    int rc = client->store->idempotency_end(client->db, &a, client->owner, cay__clock_ms() + DAY_MS,
+                                            err);
     CAY_FAULT("answer.kept");
     return rc;
 }
 
-int cay_answer_sweep(cay_client *client, cay_err *err)
+int cay_idempotency_sweep(cay_client *client, cay_err *err)
 {
-    return client->store->answer_sweep(client->db, cay__clock_ms(), err);
+    return client->store->idempotency_sweep(client->db, cay__clock_ms(), err);
 }

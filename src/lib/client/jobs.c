@@ -118,7 +118,7 @@ static int claim_job(cay_client *client, bool turn, const char *const *kinds, co
         text = cay__json_text(list, DETAIL);
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return fail_job_spec("a lease is 1 ms to a day", err);
-    int rc = (turn ? client->store->job_turn
+    int rc = (turn ? client->store->job_claim_fair
                    : client->store->job_claim)(client->db, text, CAY_OR(owner, ""), now,
                                                now + (int64_t)lease_ms, copy_job, out, &next, &own);
     if (rc == CAY_ENOENT && next)
@@ -132,8 +132,8 @@ int cay_job_claim(cay_client *client, const char *const *kinds, const char *owne
     return claim_job(client, false, kinds, owner, lease_ms, out, err);
 }
 
-int cay_job_turn(cay_client *client, const char *const *kinds, const char *owner, uint64_t lease_ms,
-                 cay_job **out, cay_err *err)
+int cay_job_claim_fair(cay_client *client, const char *const *kinds, const char *owner,
+                       uint64_t lease_ms, cay_job **out, cay_err *err)
 {
     return claim_job(client, true, kinds, owner, lease_ms, out, err);
 }

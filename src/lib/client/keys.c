@@ -22,9 +22,9 @@
 #define PATH_BYTES 4096
 
 static const char *const scopes[] = {
-    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN] = "login",     [CAY_KEY_PORT] = "port",
-    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant",
-    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_SESSION] = "session",
+    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN_LINK] = "login", [CAY_KEY_PORT] = "port",
+    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox",  [CAY_KEY_TENANT] = "tenant",
+    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_LOGIN] = "session",
 };
 
 const char *cay_key_scope_name(cay_key_scope s)
@@ -188,15 +188,15 @@ static int fail_invalid_key(cay_err *err)
 static int check_expiry(const cay_key *k, cay_err *err)
 {
     if (!k->expires_ms || cay__clock_ms() <= k->expires_ms + SKEW_MS ||
-        (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
+        (k->scope == CAY_KEY_LOGIN && CAY__MUTANT("console-expiry")))
         return 0;
     return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another",
-                        k->scope == CAY_KEY_SESSION ? "session" : "key", k->id,
-                        k->scope == CAY_KEY_SESSION ? "logging in" : "cay key create");
+                        k->scope == CAY_KEY_LOGIN ? "session" : "key", k->id,
+                        k->scope == CAY_KEY_LOGIN ? "logging in" : "cay key create");
 }
 
 /* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write:
- * cay_key_note() does those. */
+ * cay_key_flush_usage() does those. */
 static void note_use(cay_client *client, const known *k)
 {
     pthread_mutex_lock(&client->lock);
@@ -217,7 +217,7 @@ static bool is_write_due(const used *u, bool all)
     return *u->id && u->at_ms > u->written_ms && (all || u->at_ms - u->written_ms >= NOTE_MS);
 }
 
-int cay_key_note(cay_client *client, bool all, cay_err *err)
+int cay_key_flush_usage(cay_client *client, bool all, cay_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < USED; i++) {
@@ -254,7 +254,7 @@ static int verify_secret(cay_client *client, const char *text, const char *prefi
     /* One that is not there is compared with nothing, in the same time. */
     bool good = is_equal_const_time(hash, k->hash, sizeof hash - 1);
     if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
-        (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
+        (k->key.scope == CAY_KEY_LOGIN) != !strcmp(prefix, SESSION))
         return fail_invalid_key(err);
     CAY_TRY(check_expiry(&k->key, err));
     note_use(client, k);
@@ -309,7 +309,7 @@ static int check_name(const char *name, cay_err *err)
 static int check_narrow(cay_client *client, const cay_key *k, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN;
+    bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN_LINK;
     if (narrow != (k->sandbox && *k->sandbox))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox",
@@ -386,7 +386,7 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
 static int insert_record(cay_client *client, cay_key *k, const char *prefix, char *text,
                          cay_err *err)
 {
-    char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    char made[CAY_LOGIN_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     int rc = CAY_EEXIST;
     for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
         make_text(made, prefix);
@@ -438,7 +438,7 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
     CAY_TRY(check_narrow(client, &k, err));
     if (k.expires_ms && k.expires_ms <= now)
         return cay_fail_why(err, CAY_EINVAL, "key_spec", "the key would have expired already");
-    if (k.scope == CAY_KEY_LOGIN && (!k.expires_ms || k.expires_ms > now + LOGIN_MS))
+    if (k.scope == CAY_KEY_LOGIN_LINK && (!k.expires_ms || k.expires_ms > now + LOGIN_MS))
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
@@ -447,11 +447,11 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
     return insert_record(client, &k, PREFIX, text, err);
 }
 
-int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
+int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_LOGIN_LEN + 1],
                      cay_err *err)
 {
     int64_t now = cay__clock_ms();
-    bool link = from->scope == CAY_KEY_LOGIN;
+    bool link = from->scope == CAY_KEY_LOGIN_LINK;
     CAY_TRY(cay__remote_none(client, "a session", err));
     if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
         return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
@@ -459,7 +459,7 @@ int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESS
     cay_key k = { .size = sizeof k,
                   .tenant = from->tenant,
                   .name = "console",
-                  .scope = CAY_KEY_SESSION,
+                  .scope = CAY_KEY_LOGIN,
                   .from = link ? "" : from->id,
                   .created_ms = now,
                   .expires_ms = now + WEEK_MS };

@@ -322,8 +322,8 @@ static int judge_remote(cay_sandbox *sb, const cay_call *call, const char *host,
     return 0;
 }
 
-int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
-                cay_net_verdict *out, cay_err *err)
+int cay_net_evaluate(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                     cay_net_verdict *out, cay_err *err)
 {
     CAY__OP(call, "net.why", sb->id, err);
     if (cay__remote_of(sb))

@@ -17,7 +17,7 @@ static void name_pool(const char *tenant, const char *template_, char out[24])
     char hex[65];
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(&b, "%s\n%s", tenant, template_);
-    cay_answer_hash(b.data, b.len, hex);
+    cay_idempotency_hash(b.data, b.len, hex);
     snprintf(out, 24, "w%.16s", hex);
 }
 
@@ -118,10 +118,10 @@ static int check_spec(cay_pool *w, cay_err *err)
     if (!w->template_ || !*w->template_ || strlen(w->template_) > CAY_TEMPLATE_NAME)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "a pool needs the template that its sandboxes are of");
-    if (!w->low || w->low > w->high || w->high > CAY_POOL_MOST)
+    if (!w->low || w->low > w->high || w->high > CAY_POOL_MAX)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "low %u, high %u: want 1 to %d, and low not above high", w->low,
-                            w->high, CAY_POOL_MOST);
+                            w->high, CAY_POOL_MAX);
     w->tenant = CAY_OR(w->tenant, CAY_TENANT_DEFAULT);
     return cay__tenant_check(w->tenant, err);
 }
@@ -169,9 +169,9 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
     CAY_TRY(client->store->note_list(client->db, SPACE, "", count_pool, &pools, err));
-    if (!known && pools >= CAY_POOL_MOST)
+    if (!known && pools >= CAY_POOL_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
-                            CAY_POOL_MOST);
+                            CAY_POOL_MAX);
     json_object_set_new(all, "template_id", json_string(means));
     json_object_set_new(all, "low", json_integer(w.low));
     json_object_set_new(all, "high", json_integer(w.high));
@@ -179,7 +179,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     json_object_del(all, "failed_ms");
     json_object_del(all, "of"); /* there is work, whatever is ready */
     CAY_TRY(cay__pool_write(client, &n, err));
-    return cay_pool_due(client, err);
+    return cay_pool_schedule(client, err);
 }
 
 typedef struct telling {

@@ -25,7 +25,7 @@ static void made_of(const cay__pool_note *n, const char *template_id, char out[3
     char hex[65];
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
     cay__buf_fmt(&b, "%s\n%s", template_id, CAY_OR(text, ""));
-    cay_answer_hash(b.data, b.len, hex);
+    cay_idempotency_hash(b.data, b.len, hex);
     snprintf(out, 33, "%.32s", hex);
 }
 
@@ -62,7 +62,7 @@ static int queue_pool_job(const char *key, const char *value, void *arg)
     return 0;
 }
 
-int cay_pool_due(cay_client *client, cay_err *err)
+int cay_pool_schedule(cay_client *client, cay_err *err)
 {
     int rc = client->store->note_list(client->db, "warm", "", queue_pool_job, client, err);
     if (rc < 0)
@@ -159,7 +159,7 @@ static int fill_pool(cay_client *client, const cay_call *call, cay__pool_note *n
         CAY_TRY(rc);
     else
         CAY_TRY(tidied);
-    if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_pool_due() asks */
+    if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_pool_schedule() asks */
         json_object_set_new(n->all, "template_id", json_string(means));
         json_object_set_new(n->all, "of", json_string(of));
         CAY_TRY(cay__pool_write(client, n, err));

@@ -66,7 +66,7 @@ bool cay__pool_kind(const cay__spec *s, char out[CAY__WARM_KIND])
         return false;
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
     cay__buf_fmt(&b, "%s\n%s", s->create.provider, text);
-    cay_answer_hash(b.data, b.len, hex);
+    cay_idempotency_hash(b.data, b.len, hex);
     snprintf(out, CAY__WARM_KIND, ".%.32s", hex);
     return true;
 }

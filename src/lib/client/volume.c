@@ -207,7 +207,7 @@ static int check_quota_held(cay_client *client, const cay_call *call, const char
 {
     cay__place *p;
     void *self;
-    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_HELD, .name = name };
+    cay_volume_request ask = { .size = sizeof ask, .op = CAY_VOLUME_HELD, .name = name };
     if (!n->hard)
         return 0;
     CAY_TRY(place_of(client, n->provider, &p, &self, err));
@@ -304,7 +304,7 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(client, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
-    cay_volume_ask ask = {
+    cay_volume_request ask = {
         .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard
     };
     rc = p->ops->volume(self, call, &ask, err);
@@ -326,7 +326,7 @@ typedef struct full {
     cay__arena mem;
 } full;
 
-static cay_volume *build_volume(const char *name, const note *n, const cay_volume_ask *ask,
+static cay_volume *build_volume(const char *name, const note *n, const cay_volume_request *ask,
                                 const uses *u)
 {
     full *f = cay__alloc(sizeof *f);
@@ -391,7 +391,7 @@ int cay_volume_find(cay_client *client, const cay_call *call, const char *name, 
     __attribute__((cleanup(uses_clear))) uses u = { client, call, name, n.provider, NULL, 0 };
     CAY_TRY(check_name(name, err));
     CAY_TRY(get_note(client, name, &n, err));
-    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_LOOK, .name = name };
+    cay_volume_request ask = { .size = sizeof ask, .op = CAY_VOLUME_LOOK, .name = name };
     CAY_TRY(place_of(client, n.provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_TRY(find_uses(&u, err));
@@ -464,7 +464,7 @@ int cay_volume_remove(cay_client *client, const cay_call *call, const char *name
     CAY_TRY(place_of(client, n.provider, &p, &self, err));
     CAY_TRY(put_note(client, name, &n, "removing", err));
     CAY_FAULT("volume.remove.recorded");
-    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_REMOVE, .name = name };
+    cay_volume_request ask = { .size = sizeof ask, .op = CAY_VOLUME_REMOVE, .name = name };
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_FAULT("volume.removed");
     CAY_TRY(client->store->note_put(client->db, SPACE, name, NULL, err));

@@ -198,7 +198,7 @@ static int apply_redirect(ask *a, const reply *r, cay_err *err)
     if (a->at.tls && !to.tls)
         return cay_fail_why(err, CAY_EUPSTREAM, "redirect_refused",
                             "%.80s redirects from https to http; that is refused", a->at.host);
-    CAY_TRY(cay_net_why(cay__oneshot_sandbox(a->o), a->call, to.host, to.port, &v, err));
+    CAY_TRY(cay_net_evaluate(cay__oneshot_sandbox(a->o), a->call, to.host, to.port, &v, err));
     if (!v.allow)
         return cay_fail_why(err, CAY_EPERM, "redirect_refused",
                             "%.60s redirects to %.60s:%u, which may not be reached (%s)%s%.80s",

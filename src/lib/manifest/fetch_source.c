@@ -60,7 +60,7 @@ static int policy_text(const cay__fetch_source *f, const cay__url *url, cay__are
 static int may_reach(cay__oneshot *o, const cay_call *call, const cay__url *url, cay_err *err)
 {
     cay_net_verdict v = { .size = sizeof v };
-    CAY_TRY(cay_net_why(cay__oneshot_sandbox(o), call, url->host, url->port, &v, err));
+    CAY_TRY(cay_net_evaluate(cay__oneshot_sandbox(o), call, url->host, url->port, &v, err));
     if (v.allow)
         return 0;
     return cay_fail_why(err, CAY_EPERM, "fetch_refused",

@@ -122,7 +122,7 @@ static int skip_mount(const cay_mount_target *t, void *arg)
     return 0;
 }
 
-int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *arg), void *arg)
+int cay_manifest_unsaved(const cay_manifest *m, int (*fn)(const char *path, void *arg), void *arg)
 {
     skips s = { m->root, fn, arg };
     int rc = 0;

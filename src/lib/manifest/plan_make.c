@@ -416,16 +416,17 @@ static bool is_local_entry(const cay__plan *p, const cay__entry *e, void *arg)
     return e->kind->id < CAY__GIT;
 }
 
-int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum *out, cay_err *err)
+int cay_manifest_measure(const cay_manifest *m, const char *base, cay_manifest_totals *out,
+                         cay_err *err)
 {
     const cay__plan_ask ask = { .base = base, .want = is_local_entry };
     cay__plan p;
     CAY_TRY(cay__plan_make(&p, m, &ask, NULL, err));
-    *out = (cay_manifest_sum){ .size = sizeof *out,
-                               .entries = m->n,
-                               .files = p.files,
-                               .bytes = p.bytes,
-                               .skipped = p.skipped };
+    *out = (cay_manifest_totals){ .size = sizeof *out,
+                                  .entries = m->n,
+                                  .files = p.files,
+                                  .bytes = p.bytes,
+                                  .skipped = p.skipped };
     for (size_t i = 0; i < m->n; i++) {
         const cay__entry *e = &m->entries[i];
         out->mounts += cay__is_mount(e);

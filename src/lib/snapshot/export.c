@@ -100,7 +100,7 @@ static void add_skips(work *k)
     if (!text || cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
         return;
     if (!strcmp(cay_manifest_root(m), "/workspace"))
-        cay_manifest_skips(m, on_skip, k);
+        cay_manifest_unsaved(m, on_skip, k);
     cay_manifest_free(m);
 }
 

@@ -65,7 +65,7 @@ static int fork_sandbox(forking *f, size_t i, cay_err *err)
         char hex[65];
         CAY_AUTOBUF b = CAY__BUF(8192);
         cay__buf_fmt(&b, "%s %s", c.from.snapshot, f->spec->once);
-        cay_answer_hash(b.data, b.len, hex);
+        cay_idempotency_hash(b.data, b.len, hex);
         snprintf(once, sizeof once, "fork:%.40s:%zu", hex, i);
         c.idempotency_key = once;
     }

@@ -382,7 +382,7 @@ static int round_of(settling *s)
     return st->layer_job_list(s->client->db, "remove", remove_job, s, s->err);
 }
 
-int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
+int cay_client_maintain(cay_client *client, const cay_call *call, cay_err *err)
 {
     settling s = { .client = client, .call = call, .err = err };
     int rc = 0;
@@ -405,7 +405,7 @@ int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
     return s.rc;
 }
 
-bool cay_client_unsettled(cay_client *client)
+bool cay_client_needs_maintenance(cay_client *client)
 {
     if (client->remote)
         return false;

@@ -268,7 +268,7 @@ static void id_of_once(const char *sandbox, const char *once, char *id)
     char hex[65];
     CAY_AUTOBUF b = CAY__BUF(8192);
     cay__buf_fmt(&b, "snapshot %s %s", sandbox, once);
-    cay_answer_hash(b.data, b.len, hex);
+    cay_idempotency_hash(b.data, b.len, hex);
     id[0] = 's';
     for (int i = 1; i < CAY_ID_LEN; i++) {
         char two[3] = { hex[2 * i], hex[2 * i + 1], 0 };

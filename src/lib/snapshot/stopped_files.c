@@ -128,8 +128,8 @@ static int query_files(asked *q, const cay_call *call, cay_err *err)
     return run_look(q, call, &p, err);
 }
 
-int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path,
-                          int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+int cay_sandbox_stopped_list(cay_sandbox *sb, const cay_call *call, const char *path,
+                             int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
     return query_files(
@@ -143,8 +143,8 @@ static int take_stat(const cay_dirent *e, void *arg)
     return 0;
 }
 
-int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out,
-                          cay_err *err)
+int cay_sandbox_stopped_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out,
+                             cay_err *err)
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
@@ -164,8 +164,8 @@ static bool only_a_file(int fd)
            fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out,
-                          cay_err *err)
+int cay_sandbox_stopped_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out,
+                             cay_err *err)
 {
     CAY__OP(call, "file.read", sb->id, err);
     CAY_AUTOFD mine = -1, theirs = -1, file = -1;

@@ -238,16 +238,18 @@ int cay__s_key_revoke(void *, const char *, int64_t, cay_err *);
 int cay__s_key_used(void *, const char *, int64_t, cay_err *);
 int cay__s_once_find(void *, const char *, const char *, char *, cay_err *);
 
-int cay__s_answer_begin(void *, const cay_answer *, const char *, const char *,
-                        int (*)(const cay_answer *, const char *, void *), void *, cay_err *);
-int cay__s_answer_end(void *, const cay_answer *, const char *, int64_t, cay_err *);
+int cay__s_idempotency_begin(void *, const cay_idempotency_record *, const char *, const char *,
+                             int (*)(const cay_idempotency_record *, const char *, void *), void *,
+                             cay_err *);
+int cay__s_idempotency_end(void *, const cay_idempotency_record *, const char *, int64_t,
+                           cay_err *);
 int cay__s_key_sweep(void *, int64_t, cay_err *);
-int cay__s_answer_sweep(void *, int64_t, cay_err *);
+int cay__s_idempotency_sweep(void *, int64_t, cay_err *);
 int cay__s_task_put(void *, const cay_job *, unsigned, char *, cay_err *);
 int cay__s_task_claim(void *, const char *, const char *, int64_t, int64_t,
                       int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
-int cay__s_task_turn(void *, const char *, const char *, int64_t, int64_t,
-                     int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
+int cay__s_task_claim_fair(void *, const char *, const char *, int64_t, int64_t,
+                           int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
 int cay__s_task_end(void *, const char *, uint64_t, const char *, int64_t, const char *, cay_err *);
 int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t *, cay_err *);
 int cay__s_task_replay(void *, const char *, int64_t, cay_err *);

@@ -374,7 +374,7 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
                             cay_key_scope_name(k->scope),
                             k->name,
                             k->sandbox,
-                            k->scope == CAY_KEY_SESSION ? k->from : k->path };
+                            k->scope == CAY_KEY_LOGIN ? k->from : k->path };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_PUT, err);
     if (!st)
         return err->code;
@@ -438,7 +438,7 @@ static void key_add(keys *all, sqlite3_stmt *st)
                                      .revoked_ms = sqlite3_column_int64(st, 10),
                                      .used_ms = sqlite3_column_int64(st, 11),
                                      .from = "" } };
-    if (c->row.key.scope == CAY_KEY_SESSION) { /* a session has no path */
+    if (c->row.key.scope == CAY_KEY_LOGIN) { /* a session has no path */
         c->row.key.from = c->text[6];
         c->row.key.path = "";
     }

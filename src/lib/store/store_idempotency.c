@@ -7,7 +7,7 @@
 
 #define DAY_MS 86400000
 
-static void bind_name(sqlite3_stmt *st, const cay_answer *a)
+static void bind_name(sqlite3_stmt *st, const cay_idempotency_record *a)
 {
     cay__db_text(st, 1, a->tenant);
     cay__db_text(st, 2, a->route);
@@ -17,7 +17,7 @@ static void bind_name(sqlite3_stmt *st, const cay_answer *a)
 /* A row as found. */
 typedef struct found {
     bool there;
-    cay_answer a;
+    cay_idempotency_record a;
     char *request, *owner, *type;
     void *body;
     int64_t expires_ms;
@@ -33,7 +33,7 @@ static void found_clear(found *f)
 }
 
 typedef struct beginning {
-    const cay_answer *ask;
+    const cay_idempotency_record *ask;
     const char *owner, *dead;
     found f;
     bool mine;
@@ -97,9 +97,10 @@ static void beginning_clear(beginning *b)
     found_clear(&b->f);
 }
 
-int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, const char *dead,
-                        int (*fn)(const cay_answer *, const char *, void *), void *arg,
-                        cay_err *err)
+int cay__s_idempotency_begin(void *self, const cay_idempotency_record *ask, const char *owner,
+                             const char *dead,
+                             int (*fn)(const cay_idempotency_record *, const char *, void *),
+                             void *arg, cay_err *err)
 {
     __attribute__((cleanup(beginning_clear)))
     beginning b = { .ask = ask, .owner = owner, .dead = dead };
@@ -120,7 +121,7 @@ int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, co
 }
 
 typedef struct ending {
-    const cay_answer *a;
+    const cay_idempotency_record *a;
     const char *owner;
     int64_t expires_ms;
 } ending;
@@ -144,8 +145,8 @@ static int end_answer(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "keep the answer", err);
 }
 
-int cay__s_answer_end(void *self, const cay_answer *a, const char *owner, int64_t expires_ms,
-                      cay_err *err)
+int cay__s_idempotency_end(void *self, const cay_idempotency_record *a, const char *owner,
+                           int64_t expires_ms, cay_err *err)
 {
     return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, end_answer,
                          &(ending){ a, owner, expires_ms }, err);
@@ -160,7 +161,7 @@ static int sweep_answers(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "forget old answers", err);
 }
 
-int cay__s_answer_sweep(void *self, int64_t now_ms, cay_err *err)
+int cay__s_idempotency_sweep(void *self, int64_t now_ms, cay_err *err)
 {
     return cay__db_write(self, CAY__TX_FREES, sweep_answers, &now_ms, err);
 }

@@ -184,8 +184,8 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
     bind_some(st, 2, c->kinds);
     if (c->which == CAY__Q_JOB_TURN) {
         cay__db_text(st, 3, c->owner);
-        sqlite3_bind_int64(st, 4, CAY_JOB_TURN_MOST);
-        sqlite3_bind_int64(st, 5, CAY_JOB_TURN_COMMON);
+        sqlite3_bind_int64(st, 4, CAY_JOB_TENANT_MAX);
+        sqlite3_bind_int64(st, 5, CAY_JOB_SHARED_MAX);
     }
     int rc = cay__db_step(db, st, "look for jobs", err);
     if (rc == 1)
@@ -280,9 +280,9 @@ int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t 
     return claim_by(self, CAY__Q_JOB_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
-int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                     int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                     int64_t *next_ms, cay_err *err)
+int cay__s_task_claim_fair(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                           int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
+                           int64_t *next_ms, cay_err *err)
 {
     return claim_by(self, CAY__Q_JOB_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }

@@ -234,7 +234,7 @@ static int on_job_count(const cay_job *t, void *arg)
     return 0;
 }
 
-int cay_build_room(cay_client *client, const char *tenant, cay_err *err)
+int cay_build_queue_check(cay_client *client, const char *tenant, cay_err *err)
 {
     const cay_job_filter f = {
         .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = CAY_OR(tenant, "default")
@@ -277,7 +277,7 @@ int cay_build_submit(cay_client *client, const cay_build *given, char *id, cay_e
                             "the request is too long, or not all of it is UTF-8");
     CAY_TRY(make_dir(client, err));
     const char *const own[] = { spec.pull, NULL };
-    CAY_TRY(cay_build_promise(client, spec.tenant,
+    CAY_TRY(cay_build_reserve(client, spec.tenant,
                               spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id,
                               err));
     CAY_AUTOFREE char *ask = path_of(client, id, ".json"), *context = path_of(client, id, ".tar");
@@ -385,14 +385,14 @@ static int finish_job(cay_client *client, const cay_call *call, const cay_job *t
     return cay_job_done(client, t, err);
 }
 
-int cay_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
+int cay_build_run_next(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { KIND, NULL };
     cay_job *t = NULL;
     cay_err why = CAY_ERR_INIT;
     request q = { 0 };
     bool lost = false;
-    int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_job_claim_fair(client, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         if (rc != CAY_ENOENT && err)
             *err = why;

@@ -151,7 +151,7 @@ static int record_new(cay_client *client, const char *id, const char *state, con
     return rc;
 }
 
-int cay_build_promise(cay_client *client, const char *tenant, const char *const *names, char *id,
+int cay_build_reserve(cay_client *client, const char *tenant, const char *const *names, char *id,
                       cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;

@@ -191,8 +191,8 @@ static int told_there(cay_client *client, const cay_call *call, const cay_create
     return 0;
 }
 
-int cay_template_told(cay_client *client, const cay_call *call, const cay_create *given,
-                      char **config, cay_err *err)
+int cay_template_config_get(cay_client *client, const cay_call *call, const cay_create *given,
+                            char **config, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay__spec s = { .mem = &mem };

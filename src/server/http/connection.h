@@ -129,9 +129,9 @@ typedef struct cay__reply {
     int64_t window_ms; /* since then window_bytes of the body came */
     uint64_t window_bytes;
     int64_t began_us;
-    struct cay_answer *once; /* begun, and not answered yet */
-    bool replay;             /* it holds what was answered before */
-    const char *object;      /* for the audit log */
+    struct cay_idempotency_record *once; /* begun, and not answered yet */
+    bool replay;                         /* it holds what was answered before */
+    const char *object;                  /* for the audit log */
     cay__span_state span;
 } cay__reply_state;
 
@@ -233,9 +233,9 @@ void cay__stream_sweep(cay__conn *c, int64_t now);
 void cay__stream_free(cay__conn *c);
 
 /* anew.c: with the sockets of the program before. */
-void cay__anew_begin(void);
-int cay__anew_socket(size_t i);                   /* that of the i-th --listen, or -1 */
-int cay__anew(const cay__server *s, char **argv); /* returns when it fails */
+void cay__reexec_init(void);
+int cay__reexec_socket(size_t i);                   /* that of the i-th --listen, or -1 */
+int cay__reexec(const cay__server *s, char **argv); /* returns when it fails */
 /* once.c */
 int cay__once_begin(cay__req *r, const void *body, size_t len,
                     cay_err *err); /* CAY_EEXIST: answered before */
@@ -243,12 +243,12 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
 bool cay__once_replay(cay__req *r);
 void cay__once_end(cay__req *r);
 /* once_seal.c: of a route with CAY__OP_SECRET, under the key that was shown. */
-int cay__once_seal(cay__req *r, const struct cay_answer *a, const void *data, size_t len,
-                   void **out, size_t *n, cay_err *err); /* in the arena */
-bool cay__once_open(cay__req *r,
-                    struct cay_answer *a); /* in place; false: another key has closed it */
+int cay__once_seal(cay__req *r, const struct cay_idempotency_record *a, const void *data,
+                   size_t len, void **out, size_t *n, cay_err *err); /* in the arena */
+bool cay__once_open(
+    cay__req *r, struct cay_idempotency_record *a); /* in place; false: another key has closed it */
 /* tell.c */
-void cay__tell(cay__req *r);
+void cay__audit_request(cay__req *r);
 /* log.c */
 void cay__log_request(cay__req *r);
 void cay__log_error(const cay__req *r, const cay_err *err);

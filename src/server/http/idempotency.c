@@ -36,10 +36,10 @@ static char *copy_bytes(cay__req *r, const void *data, size_t len)
 }
 
 /* One with a secret that was sealed under another key than was shown is not for this asker. */
-static int on_stored_answer(const cay_answer *a, void *arg)
+static int on_stored_answer(const cay_idempotency_record *a, void *arg)
 {
     cay__req *r = arg;
-    cay_answer *mine = r->reply->once;
+    cay_idempotency_record *mine = r->reply->once;
     mine->status = a->status;
     mine->type = copy_bytes(r, a->type, strlen(a->type));
     mine->body = copy_bytes(r, a->body, a->len);
@@ -56,7 +56,7 @@ static void mark_admin(char hash[65])
 {
     char text[80];
     snprintf(text, sizeof text, "admin %s", hash);
-    cay_answer_hash(text, strlen(text), hash);
+    cay_idempotency_hash(text, strlen(text), hash);
 }
 
 /* The body is here and nothing was done yet. */
@@ -69,19 +69,19 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
         return cay_fail_why(
             err, CAY_EINVAL, "idempotency_key",
             "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
-    cay_answer *a = cay__arena_take(&r->arena, sizeof *a);
+    cay_idempotency_record *a = cay__arena_take(&r->arena, sizeof *a);
     char *hash = cay__arena_take(&r->arena, 65),
          *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
-    cay_answer_hash(body, len, hash);
+    cay_idempotency_hash(body, len, hash);
     if (r->who.scope == CAY__SCOPE_ADMIN)
         mark_admin(hash);
     snprintf(route, strlen(r->head.method) + strlen(r->head.path) + 2, "%s %s", r->head.method,
              r->head.path);
-    *a = (cay_answer){
+    *a = (cay_idempotency_record){
         .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash
     };
     r->reply->once = a;
-    int rc = cay_answer_begin(r->client, a, on_stored_answer, r, err);
+    int rc = cay_idempotency_begin(r->client, a, on_stored_answer, r, err);
     r->reply->replay = rc == CAY_EEXIST && a->status;
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */
@@ -100,7 +100,7 @@ int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
         all = mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0); /* nobody else has this file */
     if (all == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "look at the body");
-    cay_answer_hash(CAY_OR(all, ""), (size_t)len, hash);
+    cay_idempotency_hash(CAY_OR(all, ""), (size_t)len, hash);
     if (all)
         munmap(all, (size_t)len);
     cay__buf_fmt(&b, "%s?%s", hash, r->head.query);
@@ -110,7 +110,7 @@ int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
 /* Before it goes out, so that who hears it can ask again. What failed may be tried again. */
 void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len)
 {
-    cay_answer *a = r->reply->once;
+    cay_idempotency_record *a = r->reply->once;
     if (!a || r->reply->replay)
         return;
     r->reply->once = NULL;
@@ -128,12 +128,12 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
         a->body = data;
         a->len = len;
     }
-    cay_answer_end(r->client, a, NULL);
+    cay_idempotency_end(r->client, a, NULL);
 }
 
 bool cay__once_replay(cay__req *r)
 {
-    const cay_answer *a = r->reply->once;
+    const cay_idempotency_record *a = r->reply->once;
     if (!r->reply->replay || r->reply->status)
         return false;
     cay__reply_field(r, "Idempotent-Replayed", "true");

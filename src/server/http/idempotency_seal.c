@@ -16,7 +16,7 @@ enum { NONCE = 12, TAG = 16, KEY = 32, SECRET_MAX = 4096 };
 
 /* What was shown has 256 random bits, so one hash makes a key of it; each Idempotency-Key has its
  * own. */
-static bool key_of(const cay__req *r, const cay_answer *a, unsigned char key[KEY])
+static bool key_of(const cay__req *r, const cay_idempotency_record *a, unsigned char key[KEY])
 {
     static const char purpose[] = "cay answer";
     EVP_MD_CTX *c = EVP_MD_CTX_new();
@@ -31,9 +31,9 @@ static bool key_of(const cay__req *r, const cay_answer *a, unsigned char key[KEY
 }
 
 /* in → out, one as long as the other; tag is made, or looked at. */
-static bool apply_cipher(const cay__req *r, const cay_answer *a, bool seal, unsigned char *nonce,
-                         const unsigned char *in, size_t len, unsigned char *out,
-                         unsigned char *tag)
+static bool apply_cipher(const cay__req *r, const cay_idempotency_record *a, bool seal,
+                         unsigned char *nonce, const unsigned char *in, size_t len,
+                         unsigned char *out, unsigned char *tag)
 {
     unsigned char key[KEY];
     int n = 0, rest = 0;
@@ -53,8 +53,8 @@ static bool apply_cipher(const cay__req *r, const cay_answer *a, bool seal, unsi
     return ok;
 }
 
-int cay__once_seal(cay__req *r, const cay_answer *a, const void *data, size_t len, void **out,
-                   size_t *n, cay_err *err)
+int cay__once_seal(cay__req *r, const cay_idempotency_record *a, const void *data, size_t len,
+                   void **out, size_t *n, cay_err *err)
 {
     unsigned char *to = cay__arena_take(&r->arena, NONCE + len + TAG);
     cay__random(to, NONCE);
@@ -65,7 +65,7 @@ int cay__once_seal(cay__req *r, const cay_answer *a, const void *data, size_t le
     return 0;
 }
 
-bool cay__once_open(cay__req *r, cay_answer *a)
+bool cay__once_open(cay__req *r, cay_idempotency_record *a)
 {
     size_t len = a->len - NONCE - TAG;
     if (a->len < NONCE + TAG)
@@ -80,17 +80,17 @@ bool cay__once_open(cay__req *r, cay_answer *a)
 
 int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err)
 {
-    cay_answer *a = r->reply->once;
+    cay_idempotency_record *a = r->reply->once;
     void *sealed;
     if (!a || r->reply->replay)
         return 0;
     if (a->len == len) /* of one that died at it */
         memcpy(text, a->body, len);
-    cay_answer mine = *a;
+    cay_idempotency_record mine = *a;
     CAY_TRY(cay__once_seal(r, a, text, len, &sealed, &mine.len, err));
     mine.body = sealed;
     mine.status = 201;
     mine.type = "";
     mine.begun = true;
-    return cay_answer_end(r->client, &mine, err);
+    return cay_idempotency_end(r->client, &mine, err);
 }

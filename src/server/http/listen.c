@@ -26,7 +26,7 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     struct stat st;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int old_fd = cay__anew_socket(s->nlisteners);
+    int old_fd = cay__reexec_socket(s->nlisteners);
     if (old_fd >= 0) {
         name_unix(path, old_fd, l);
         return 0;
@@ -130,7 +130,7 @@ static int take_apart(const char *addr, char *host, size_t cap, char *port, size
 
 static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err *err)
 {
-    int old_fd = cay__anew_socket(s->nlisteners);
+    int old_fd = cay__reexec_socket(s->nlisteners);
     if (old_fd >= 0) {
         CAY_TRY(name_tcp(s, old_fd, l, err));
         l->fd = old_fd;
@@ -206,7 +206,7 @@ static char program[PATH_MAX];
 static int kept[CAY__LISTENERS];
 static size_t nkept;
 
-void cay__anew_begin(void)
+void cay__reexec_init(void)
 {
     const char *text = getenv(FDS);
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -220,7 +220,7 @@ void cay__anew_begin(void)
     unsetenv(FDS); /* what we start has no use for it */
 }
 
-int cay__anew_socket(size_t i)
+int cay__reexec_socket(size_t i)
 {
     int on = 0;
     socklen_t len = sizeof on;
@@ -230,7 +230,7 @@ int cay__anew_socket(size_t i)
     return kept[i];
 }
 
-int cay__anew(const cay__server *s, char **argv)
+int cay__reexec(const cay__server *s, char **argv)
 {
     CAY_AUTOBUF b = CAY__BUF(1024);
     for (size_t i = 0; i < s->nlisteners; i++) {
@@ -238,7 +238,7 @@ int cay__anew(const cay__server *s, char **argv)
         cay__buf_fmt(&b, "%s%d", i ? " " : "", s->listeners[i].fd);
     }
     setenv(FDS, b.data, 1);
-    cay__harden_anew();
+    cay__harden_before_reexec();
     execv(program, argv);
     fprintf(stderr, "cay: begin anew: %s: %s\n", program, strerror(errno));
     return 1;

@@ -41,7 +41,7 @@ static const char *verdict_of(int status)
     return "failed";
 }
 
-void cay__tell(cay__req *r)
+void cay__audit_request(cay__req *r)
 {
     int status = r->reply->status;
     char actor[80], action[300];

@@ -55,7 +55,7 @@ int cay__reply_upgrade(cay__req *r, const char *protocol, const cay__pump *pump)
     cay__reply_field(r, "Connection", "Upgrade");
     cay__reply_head(r, 101, NULL, -1);
     r->conn->keep = false;
-    cay__stream_new(r->conn, pump, CAY__RAW)->hearing = CAY__HEARS_BYTES;
+    cay__stream_new(r->conn, pump, CAY__RAW)->input = CAY__PEER_BYTES;
     return 0;
 }
 
@@ -64,7 +64,7 @@ int cay__reply_raw(cay__req *r, const cay__raw *raw)
     cay__stream *s = cay__stream_new(r->conn, NULL, CAY__RAW);
     cay__reply_state *a = r->reply;
     s->raw = *raw;
-    s->hearing = CAY__HEARS_BODY;
+    s->input = CAY__PEER_BODY;
     s->proxied = true;
     a->status = CAY_OR(raw->status, 200);
     a->body_done = r->head.body == CAY__BODY_NONE;
@@ -217,7 +217,7 @@ static void finish_stream(cay__conn *c)
         r->reply->status = CAY_OR(s->raw.status, r->reply->status);
         c->keep = s->raw.keep && !s->raw.tunnel && r->reply->body_done && r->head.keep_alive &&
                   !c->lane->server->draining;
-    } else if (s->hearing != CAY__DEAF || (s->framing == CAY__RAW && s->left < 0)) {
+    } else if (s->input != CAY__PEER_NONE || (s->framing == CAY__RAW && s->left < 0)) {
         c->keep = false;
     }
     cay__stream_free(c);
@@ -268,9 +268,9 @@ static void advance_stream(cay__conn *c, bool pull, unsigned ready)
     cay__stream *s = c->stream;
     bool more = false;
     int sent = pump_rounds(c, s, pull, ready, &more);
-    if (sent >= 0 && s->hearing != CAY__DEAF && cay__stream_open(s) &&
-        (c->in.len || s->hearing == CAY__HEARS_FRAMES)) {
-        if (cay__hear(c, NULL, 0) < 0) /* what waited while the pump held it */
+    if (sent >= 0 && s->input != CAY__PEER_NONE && cay__stream_open(s) &&
+        (c->in.len || s->input == CAY__PEER_FRAMES)) {
+        if (cay__peer_data(c, NULL, 0) < 0) /* what waited while the pump held it */
             sent = -1;
         else
             sent = cay__io_flush(c);
@@ -297,9 +297,9 @@ static void advance_stream(cay__conn *c, bool pull, unsigned ready)
     uint32_t events = 0;
     if (sent == 0 || more)
         events |= EPOLLOUT;
-    if (cay__hear_more(c))
+    if (cay__peer_readable(c))
         events |= EPOLLIN;
-    if (!c->eof && !cay__hear_listens(c))
+    if (!c->eof && !cay__peer_wanted(c))
         events |= EPOLLRDHUP;
     watch_connection(c, s, events);
 }
@@ -318,9 +318,9 @@ static int hear_peer(cay__conn *c)
         return 0;
     c->until = cay__now_ms() + c->lane->server->conf.body_ms;
     if (n > 0)
-        return cay__hear(c, c->lane->scratch, (size_t)n);
+        return cay__peer_data(c, c->lane->scratch, (size_t)n);
     if (n == 0)
-        return cay__hear_end(c);
+        return cay__peer_end(c);
     return -1;
 }
 
@@ -342,14 +342,14 @@ void cay__stream_event(cay__conn *c, uint32_t events)
         s->working = false;
         if (s->raw.pump.beat_ms && !s->beat.prev) /* it was due meanwhile */
             cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + s->raw.pump.beat_ms);
-        if (c->gone && !cay__hear_listens(c))
+        if (c->gone && !cay__peer_wanted(c))
             rc = -1;
         else
             rc = apply_result(c, s, s->result);
-    } else if ((events & EPOLLIN) && cay__hear_more(c)) {
+    } else if ((events & EPOLLIN) && cay__peer_readable(c)) {
         rc = hear_peer(c);
     } else if ((events & (EPOLLERR | EPOLLHUP)) ||
-               (!cay__hear_listens(c) && (events & EPOLLRDHUP))) {
+               (!cay__peer_wanted(c) && (events & EPOLLRDHUP))) {
         rc = -1; /* nobody reads it any more */
     }
     if (rc < 0)
@@ -363,8 +363,8 @@ int cay__stream_start(cay__conn *c)
     cay__stream *s = c->stream;
     c->gone = false;
     c->until = cay__now_ms() + c->lane->server->conf.body_ms;
-    if (s->hearing == CAY__HEARS_BODY && !c->in.len &&
-        cay__hear(c, NULL, 0) < 0) /* it learns at once that there is no body */
+    if (s->input == CAY__PEER_BODY && !c->in.len &&
+        cay__peer_data(c, NULL, 0) < 0) /* it learns at once that there is no body */
         return -1;
     advance_stream(c, !s->working, 0);
     return 0;
@@ -377,7 +377,7 @@ static int say_last(cay__conn *c, cay__stream *s)
     cay__pump *p = &s->raw.pump;
     if (p->last)
         return apply_result(c, s, p->last(p, &s->stage));
-    if (s->hearing == CAY__HEARS_BYTES)
+    if (s->input == CAY__PEER_BYTES)
         return -1;
     if (s->framing == CAY__FRAMES)
         cay__ws_close(&s->stage, WS_RESTART, "the server restarts: connect again");
@@ -408,7 +408,7 @@ void cay__stream_sweep(cay__conn *c, int64_t now)
         drain_stream(c, s);
         return;
     }
-    bool body = s->hearing == CAY__HEARS_BODY && !s->raw.tunnel && cay__hear_more(c);
+    bool body = s->input == CAY__PEER_BODY && !s->raw.tunnel && cay__peer_readable(c);
     /* A peer that reads nothing at all, or sends nothing of its body, is not waited for; when the
      * server ends streams get some time. */
     if (((cay__io_pending(c) || body) && now >= c->until) ||

@@ -274,7 +274,7 @@ bool cay__route_run(cay__req *r)
     if (rc < 0 && !cay__once_replay(r))
         cay__route_fail(r, &err);
     cay__once_end(r);
-    cay__tell(r);
+    cay__audit_request(r);
     return true;
 }
 

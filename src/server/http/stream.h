@@ -9,12 +9,12 @@
 #include "connection.h"
 
 typedef enum cay__framing { CAY__RAW, CAY__CHUNKS, CAY__FRAMES } cay__framing;
-typedef enum cay__hearing {
-    CAY__DEAF,
-    CAY__HEARS_BODY,
-    CAY__HEARS_BYTES,
-    CAY__HEARS_FRAMES
-} cay__hearing;
+typedef enum cay__peer_input {
+    CAY__PEER_NONE,
+    CAY__PEER_BODY,
+    CAY__PEER_BYTES,
+    CAY__PEER_FRAMES
+} cay__peer_input;
 
 typedef struct cay__source {
     cay__watch w;
@@ -28,8 +28,8 @@ typedef struct cay__source {
 typedef struct cay__stream {
     cay__raw raw; /* of a plain pump only its first member counts */
     cay__framing framing;
-    cay__hearing hearing; /* what becomes of what the peer sends */
-    bool proxied;         /* by cay__reply_raw() */
+    cay__peer_input input; /* what becomes of what the peer sends */
+    bool proxied;          /* by cay__reply_raw() */
     bool ended, said_end, working;
     bool events;  /* server-sent ones */
     bool lazy;    /* only its hang-up is of interest, and the loop was not told */
@@ -60,14 +60,14 @@ void cay__reply_head(cay__req *r, int status, const char *type, int64_t len);
 bool cay__reply_bodiless(const cay__req *r, int status);
 /* reply_fd.c: some more of a descriptor; *more: there may be more at once. */
 int cay__fd_produce(cay__conn *c, cay__stream *s, bool *more);
-/* hear.c: n more bytes of the peer, or what waits (data NULL). *kept: what was not taken is in
+/* upstream.c: n more bytes of the peer, or what waits (data NULL). *kept: what was not taken is in
  * c->in. */
-int cay__hear(cay__conn *c, const char *data, size_t n);
-bool cay__hear_more(const cay__conn *c);    /* more may be read from the peer */
-bool cay__hear_listens(const cay__conn *c); /* what it sends is for somebody; else its end says that
-                                               it reads no more, either */
-int cay__hear_end(cay__conn *c);
+int cay__peer_data(cay__conn *c, const char *data, size_t n);
+bool cay__peer_readable(const cay__conn *c); /* more may be read from the peer */
+bool cay__peer_wanted(const cay__conn *c);   /* what it sends is for somebody; else its end says
+                                                 that   it reads no more, either */
+int cay__peer_end(cay__conn *c);
 /* ws.c */
-int cay__ws_hear(cay__conn *c, const char *data, size_t n); /* all of it is taken */
+int cay__ws_receive(cay__conn *c, const char *data, size_t n); /* all of it is taken */
 bool cay__ws_waiting(const cay__stream *s);
 void cay__ws_free(struct cay__ws *ws);

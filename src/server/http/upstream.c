@@ -37,9 +37,9 @@ static ssize_t hear_body(cay__conn *c, const char *data, size_t n)
 static ssize_t hear_some(cay__conn *c, const char *data, size_t n)
 {
     cay__stream *s = c->stream;
-    bool tunnel = s->hearing == CAY__HEARS_BYTES || s->raw.tunnel;
-    if (s->hearing == CAY__HEARS_FRAMES) {
-        if (cay__ws_hear(c, data, n) < 0)
+    bool tunnel = s->input == CAY__PEER_BYTES || s->raw.tunnel;
+    if (s->input == CAY__PEER_FRAMES) {
+        if (cay__ws_receive(c, data, n) < 0)
             return -1;
         return (ssize_t)n;
     }
@@ -50,12 +50,12 @@ static ssize_t hear_some(cay__conn *c, const char *data, size_t n)
             return -1;
         return (ssize_t)n;
     }
-    if (s->hearing == CAY__HEARS_BODY)
+    if (s->input == CAY__PEER_BODY)
         return hear_body(c, data, n);
     return 0;
 }
 
-int cay__hear(cay__conn *c, const char *data, size_t n)
+int cay__peer_data(cay__conn *c, const char *data, size_t n)
 {
     size_t kept = c->in.len - c->in_at;
     if (kept) {
@@ -80,27 +80,27 @@ int cay__hear(cay__conn *c, const char *data, size_t n)
     return 0;
 }
 
-bool cay__hear_listens(const cay__conn *c)
+bool cay__peer_wanted(const cay__conn *c)
 {
     const cay__stream *s = c->stream;
-    return s->hearing != CAY__DEAF &&
-           (s->hearing != CAY__HEARS_BODY || s->raw.tunnel || !c->req->reply->body_done);
+    return s->input != CAY__PEER_NONE &&
+           (s->input != CAY__PEER_BODY || s->raw.tunnel || !c->req->reply->body_done);
 }
 
-bool cay__hear_more(const cay__conn *c)
+bool cay__peer_readable(const cay__conn *c)
 {
     const cay__stream *s = c->stream;
-    if (!cay__hear_listens(c) || c->eof || c->in.len || !cay__stream_open(s) ||
+    if (!cay__peer_wanted(c) || c->eof || c->in.len || !cay__stream_open(s) ||
         cay__io_pending(c) >= CAY__HIGH)
         return false;
-    return s->hearing != CAY__HEARS_FRAMES || !cay__ws_waiting(s);
+    return s->input != CAY__PEER_FRAMES || !cay__ws_waiting(s);
 }
 
-int cay__hear_end(cay__conn *c)
+int cay__peer_end(cay__conn *c)
 {
     cay__stream *s = c->stream;
     c->eof = true;
-    if (s->hearing == CAY__HEARS_BODY && !s->raw.tunnel)
+    if (s->input == CAY__PEER_BODY && !s->raw.tunnel)
         return -1; /* a body that was cut, or nobody who waits for the answer */
     return cay__stream_push(c, 0, NULL, 0);
 }

@@ -117,7 +117,7 @@ int cay__reply_ws(cay__req *r, const char *protocol, const cay__pump *pump, cay_
     cay__reply_head(r, 101, NULL, -1);
     r->conn->keep = false;
     cay__stream *s = cay__stream_new(r->conn, pump, CAY__FRAMES);
-    s->hearing = CAY__HEARS_FRAMES;
+    s->input = CAY__PEER_FRAMES;
     s->ws = ws;
     return 0;
 }
@@ -175,7 +175,7 @@ static int deliver_messages(cay__conn *c, cay__ws *ws)
     return 0;
 }
 
-int cay__ws_hear(cay__conn *c, const char *data, size_t n)
+int cay__ws_receive(cay__conn *c, const char *data, size_t n)
 {
     cay__ws *ws = c->stream->ws;
     ws->data = data;

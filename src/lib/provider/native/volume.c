@@ -17,7 +17,8 @@
      1000) /* the sandboxes' user 1000 as layers have it: STORE_BASE of daemon/keeper/keeper.h */
 enum { RESERVED = 9 }; /* inodes that ext4 keeps for itself, its root not counted */
 
-static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *ask, cay_err *err)
+static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_request *ask,
+                    cay_err *err)
 {
     static const char *const verbs[] = { "make", "look", "remove", "sweep" };
     const char *args[] = { verbs[ask->op - CAY_VOLUME_MAKE], ask->name };
@@ -38,7 +39,7 @@ static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *
 }
 
 /* *there: it has an image of its own; then what that holds is the answer, and no walk is made. */
-static int look_disk(const cay__native *n, cay_volume_ask *ask, bool *there, cay_err *err)
+static int look_disk(const cay__native *n, cay_volume_request *ask, bool *there, cay_err *err)
 {
     struct statfs st;
     CAY_AUTOFD mnt = -1;
@@ -57,7 +58,7 @@ static int look_disk(const cay__native *n, cay_volume_ask *ask, bool *there, cay
     return 0;
 }
 
-static int make_disk(const cay__native *n, cay_volume_ask *ask, cay_err *err)
+static int make_disk(const cay__native *n, cay_volume_request *ask, cay_err *err)
 {
     if (!(n->hello.features & CAY_FEAT_IMAGE))
         return cay_fail_why(
@@ -69,7 +70,7 @@ static int make_disk(const cay__native *n, cay_volume_ask *ask, cay_err *err)
     return 0;
 }
 
-int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err)
+int cay__native_volume(void *self, const cay_call *call, cay_volume_request *ask, cay_err *err)
 {
     cay__native *n = self;
     bool there = false;

@@ -214,7 +214,7 @@ int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, 
 {
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
     cay_job *t;
-    int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, err);
+    int rc = cay_job_claim_fair(client, kinds, owner, LEASE_MS, &t, err);
     if (rc < 0) {
         if (rc == CAY_ENOENT)
             return 0;

@@ -14,8 +14,8 @@
 
 #define E2B_BUILD_KIND "e2b-build"
 
-/* Does one that waits, as cay_build_work() does: 1 there was one, 0 there was none. Stopped by the
- * call it is left to who comes next. */
+/* Does one that waits, as cay_build_run_next() does: 1 there was one, 0 there was none. Stopped by
+ * the call it is left to who comes next. */
 int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err);
 void e2b_build_sweep(cay_client *client); /* what nobody asked for in a month */
 

@@ -92,7 +92,7 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
     int64_t cpus = cay__json_int(in, "cpuCount", 2), memory = cay__json_int(in, "memoryMB", 2048);
     if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
-    CAY_TRY(cay_build_promise(r->client, r->who.tenant, list, id, err));
+    CAY_TRY(cay_build_reserve(r->client, r->who.tenant, list, id, err));
     recipe =
         json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names",
                   names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);

@@ -97,8 +97,8 @@ int cay__on_build_create(cay__req *r, cay_err *err)
         CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = q.rules }, &net,
                                 err));
     b->net = net;
-    CAY_TRY(
-        cay_build_room(r->client, r->who.tenant, err)); /* before gigabytes are sent for nothing */
+    CAY_TRY(cay_build_queue_check(r->client, r->who.tenant,
+                                  err)); /* before gigabytes are sent for nothing */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(take_body(r, b, &fd, err));
     CAY_TRY(cay_build_submit(r->client, b, id, err));

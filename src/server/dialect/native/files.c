@@ -56,7 +56,8 @@ int cay__on_file_list(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "depth", 1, 4096, &depth, err));
     cay__items_begin(&l, r);
     if (kept)
-        return reply_items(&l, cay_sandbox_kept_list(sb, &r->call, path, on_entry, &l, err), err);
+        return reply_items(&l, cay_sandbox_stopped_list(sb, &r->call, path, on_entry, &l, err),
+                           err);
     return reply_items(&l, cay_dir_list(sb, &r->call, path, (unsigned)depth, on_entry, &l, err),
                        err);
 }

@@ -42,7 +42,7 @@ static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_r
 {
     int got;
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
-    CAY_TRY(cay_sandbox_kept_open(sb, &r->call, path, &got, err));
+    CAY_TRY(cay_sandbox_stopped_open(sb, &r->call, path, &got, err));
     CAY_AUTOFD fd = got;
     if (lseek(fd, (off_t)spec->offset, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
@@ -62,7 +62,7 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
     uint64_t from = 0, len = 0;
     int got;
     if (kept)
-        CAY_TRY(cay_sandbox_kept_stat(sb, &r->call, path, &st, err));
+        CAY_TRY(cay_sandbox_stopped_stat(sb, &r->call, path, &st, err));
     else
         CAY_TRY(cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)

@@ -37,7 +37,7 @@ static int open_stream(cay__follow *f, const cay_call *call, int i, uint64_t off
 }
 
 int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const uint64_t offset[2],
-                     const cay__teller *t, cay_err *err)
+                     const cay__follow_ops *t, cay_err *err)
 {
     int rc = 0;
     f->p = p;

@@ -13,7 +13,7 @@
 typedef struct cay__follow cay__follow;
 
 /* How it is told; each adds to out. */
-typedef struct cay__teller {
+typedef struct cay__follow_ops {
     void (*start)(cay__follow *f, cay__buf *out); /* first; may be NULL */
     void (*data)(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, bool last,
                  cay__buf *out); /* last: n is 0, no more comes */
@@ -22,7 +22,7 @@ typedef struct cay__teller {
     void (*fail)(cay__follow *f, const cay_err *err, cay__buf *out);
     void (*beat)(cay__follow *f, cay__buf *out); /* nothing else for 15 s; may be NULL */
     bool times;
-} cay__teller;
+} cay__follow_ops;
 
 typedef struct cay__followed {
     int fd;        /* -1: over */
@@ -36,7 +36,7 @@ typedef struct cay__followed {
 
 struct cay__follow {
     cay_proc *p;
-    const cay__teller *teller;
+    const cay__follow_ops *teller;
     cay__followed s[2];
     int kick; /* eventfd: something is to be done that no stream tells */
     bool started;
@@ -46,7 +46,7 @@ struct cay__follow {
 
 /* Takes p. offset: of stdout and stderr; CAY_FROM_NOW: from here on. */
 int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const uint64_t offset[2],
-                     const cay__teller *t, cay_err *err);
+                     const cay__follow_ops *t, cay_err *err);
 void cay__follow_close(cay__follow *f);
 /* The functions of a pump whose self begins with a cay__follow. */
 void cay__follow_pump(cay__follow *f, cay__pump *out);

@@ -20,7 +20,7 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "a manifest has at most %u MiB",
                             CAY_MANIFEST_BYTES >> 20);
     CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
-    CAY_TRY(cay_manifest_look(m, NULL, &j.sum, err));
+    CAY_TRY(cay_manifest_measure(m, NULL, &j.sum, err));
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, TREE_DEPTH);
     j.root = cay_manifest_root(m);
     j.tree = CAY_OR(tree, "");
@@ -42,7 +42,7 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     CAY_AUTOPTR(cay_manifest) m = NULL;
-    cay_manifest_sum sum = { .size = sizeof sum };
+    cay_manifest_totals sum = { .size = sizeof sum };
     json_t *given;
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_json(r, CAY_MANIFEST_BYTES, &given, err));
@@ -51,7 +51,7 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "a manifest has at most %u MiB",
                             CAY_MANIFEST_BYTES >> 20);
     CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
-    CAY_TRY(cay_manifest_look(m, NULL, &sum, err));
+    CAY_TRY(cay_manifest_measure(m, NULL, &sum, err));
     CAY_TRY(cay_sandbox_set_manifest(
         sb, &r->call, text, NULL,
         CAY_MANIFEST_FOREIGN | (cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0), err));

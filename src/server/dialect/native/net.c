@@ -89,7 +89,7 @@ int cay__on_net_why(cay__req *r, cay_err *err)
     cay__net_judged j = { .v.size = sizeof j.v };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_asked(r, &j, err));
-    CAY_TRY(cay_net_why(sb, &r->call, j.host, j.port, &j.v, err));
+    CAY_TRY(cay_net_evaluate(sb, &r->call, j.host, j.port, &j.v, err));
     return cay__reply_object(r, &j);
 }
 

@@ -112,8 +112,8 @@ static void tell_beat(cay__follow *f, cay__buf *out)
     cay__buf_str(out, ": on\n\n");
 }
 
-static const cay__teller sse = { tell_start, tell_data, tell_lost,    tell_end,
-                                 tell_fail,  tell_beat, .times = true };
+static const cay__follow_ops sse = { tell_start, tell_data, tell_lost,    tell_end,
+                                     tell_fail,  tell_beat, .times = true };
 
 static void stream_close(cay__pump *p)
 {

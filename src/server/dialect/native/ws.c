@@ -108,7 +108,9 @@ static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
     cay__ws_close(out, 1011, "");
 }
 
-static const cay__teller frames = { tell_start, tell_data, tell_lost, tell_end, tell_fail, NULL };
+static const cay__follow_ops frames = {
+    tell_start, tell_data, tell_lost, tell_end, tell_fail, NULL
+};
 
 static void ws_free(ws *w)
 {
