@@ -134,6 +134,78 @@ static void a_wrong_type_is_named(void **st)
     }
 }
 
+/* Bytes on the disk: cay__pool_kind() hashes them into names, so they stay as they are. */
+static void the_bytes_of_a_record_stay(void **st)
+{
+    (void)st;
+    const cay_pair env[] = { { "PATH", "/bin" },
+                             { "RAW", "a\xff\n" },
+                             { "PATH", "/usr/bin\"\x01/" },
+                             { "NONE", NULL },
+                             { NULL, NULL } };
+    const cay_pair none[] = { { NULL, NULL } }, settings[] = { { "model", "m" }, { NULL, NULL } };
+    const char *const require[] = { "disk-quota", "\xfe", NULL };
+    const cay_grant grants[] = { { "/data", "/data", true }, { "/d\xfe", "/x", false } };
+    const cay_volume_use volumes[] = { { "v", "/v", true }, { "w", "/w", false } };
+    const cay_secret secrets[] = { { "TOKEN", "env:T", "a.example" },
+                                   { "TOKEN", "env:T", "b.example" },
+                                   { "KEY", "store:k", NULL } };
+    const char *const layers[] = { "sabc", "sdef" };
+    const cay__spec full = {
+        .create = { .from = { .template_ = "t",
+                              .root = "/r",
+                              .snapshot = "s",
+                              .directory = "/on",
+                              .settings = settings },
+                    .hostname = "h",
+                    .process = { .user = "u", .group = "", .workdir = "/w", .env = env },
+                    .options = none,
+                    .isolation = { .min_level = 2,
+                                   .require = require,
+                                   .sudo = true,
+                                   .no_pin = true },
+                    .life = { .ttl_ms = 9,
+                              .idle_ms = CAY_UNLIMITED,
+                              .on_expiry = CAY_EXPIRE_PAUSE,
+                              .auto_resume = true,
+                              .durable = true,
+                              .checkpoints = 3 },
+                    .net = { .policy = "cay-net 1\nmode rules\nrule example.com\n",
+                             .secrets = secrets,
+                             .nsecrets = 3 },
+                    .manifest.text = "{\"entries\": {}}",
+                    .services = "{ \"web\" : {\"command\": \"x\", \"n\": [1.5, null]} }",
+                    .files = { grants, 2, volumes, 2 },
+                    .limits = { 1, 2, 3, 4, 5, 0, 7, 8, CAY_UNLIMITED } },
+        .box = { .template_id = "tid", .template_name = "tn", .layers = layers, .nlayers = 2 },
+        .template_config = "{\"a\":1}",
+        .on_since_ms = 1700000000000,
+    };
+    static const char full_text[] =
+        "{\"template\":\"t\",\"root\":\"/r\",\"hostname\":\"h\",\"user\":\"u\","
+        "\"workdir\":\"/w\",\"env\":{\"PATH\":\"/usr/bin\\\"\\u0001/\","
+        "\"RAW\":{\"hex\":\"61ff0a\"},\"NONE\":\"\"},\"min_level\":2,"
+        "\"require\":[\"disk-quota\",{\"hex\":\"fe\"}],\"ttl_ms\":9,\"idle_ms\":\"unlimited\","
+        "\"on_expiry\":\"pause\",\"no_pin\":true,\"durable\":true,\"net\":{\"mode\":\"rules\","
+        "\"rules\":[\"example.com\"]},\"from\":\"s\",\"checkpoint\":3,\"on\":\"/on\","
+        "\"on_since_ms\":1700000000000,\"manifest\":\"{\\\"entries\\\": {}}\","
+        "\"auto_resume\":true,\"image\":\"{\\\"a\\\":1}\",\"template_id\":\"tid\","
+        "\"template_name\":\"tn\",\"services\":{\"web\":{\"command\":\"x\",\"n\":[1.5,null]}},"
+        "\"sudo\":true,\"group\":\"\",\"settings\":{\"model\":\"m\"},\"limits\":{\"memory\":1,"
+        "\"swap\":2,\"cpu_milli\":3,\"pids\":4,\"disk\":5,\"nofile\":7,\"io_read\":8,"
+        "\"io_write\":\"unlimited\"},\"grants\":[{\"source\":\"/data\",\"target\":\"/data\","
+        "\"rw\":true},{\"source\":{\"hex\":\"2f64fe\"},\"target\":\"/x\"}],"
+        "\"secrets\":[{\"name\":\"TOKEN\",\"source\":\"env:T\"},{\"name\":\"KEY\","
+        "\"source\":\"store:k\"}],\"volumes\":[{\"name\":\"v\",\"target\":\"/v\",\"rw\":true},"
+        "{\"name\":\"w\",\"target\":\"/w\"}],\"layers\":[\"sabc\",\"sdef\"]}";
+    CAY_AUTOFREE char *text = NULL, *empty = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay__spec_text(&full, &text, &err), 0);
+    assert_string_equal(text, full_text);
+    assert_int_equal(cay__spec_text(&(cay__spec){ .box = { 0 } }, &empty, &err), 0);
+    assert_string_equal(empty, "{\"limits\":{},\"grants\":[]}");
+}
+
 static void too_long_a_request_is_refused(void **st)
 {
     (void)st;
@@ -157,6 +229,7 @@ int main(void)
         cmocka_unit_test(every_field_comes_back),
         cmocka_unit_test(nothing_comes_back_as_nothing),
         cmocka_unit_test(a_wrong_type_is_named),
+        cmocka_unit_test(the_bytes_of_a_record_stay),
         cmocka_unit_test(too_long_a_request_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
