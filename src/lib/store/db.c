@@ -350,14 +350,13 @@ int cay__db_fail(cay__db *db, const char *what, cay_err *err)
     return cay_fail(err, CAY_ESYS, "%s: %s", what, text);
 }
 
-sqlite3_stmt *cay__db_query(cay__db *db, enum cay__statement q, cay_err *err)
+int cay__db_query(cay__db *db, enum cay__statement q, sqlite3_stmt **out, cay_err *err)
 {
     if (!db->stmt[q] && sqlite3_prepare_v3(db->sql, queries[q], -1, SQLITE_PREPARE_PERSISTENT,
-                                           &db->stmt[q], NULL) != SQLITE_OK) {
-        cay__db_fail(db, "read the store", err);
-        return NULL;
-    }
-    return db->stmt[q];
+                                           &db->stmt[q], NULL) != SQLITE_OK)
+        return cay__db_fail(db, "read the store", err);
+    *out = db->stmt[q];
+    return 0;
 }
 
 void cay__db_done(sqlite3_stmt **st)
@@ -381,12 +380,8 @@ int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err)
 
 static int run_query(cay__db *db, enum cay__statement q, const char *what, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st) {
-        if (err)
-            return err->code;
-        return CAY_ESYS;
-    }
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_query(db, q, &st, err));
     return cay__db_step(db, st, what, err);
 }
 
@@ -414,12 +409,11 @@ static int set_durable(cay__db *db, bool on, cay_err *err)
     if (db->full == on)
         return 0;
     int rc = run_query(db, on ? CAY__Q_FULL : CAY__Q_NORMAL, "set up the store", err);
-    if (rc < 0)
+    if (rc < 0) {
         db->full = -1;
-    else
-        db->full = on;
-    if (rc < 0)
         return rc;
+    }
+    db->full = on;
     return 0;
 }
 

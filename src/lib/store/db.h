@@ -7,6 +7,7 @@
  * runs while it is held.
  */
 #pragma once
+#include <base/base.h>
 #include <cay/sys/store.h>
 #include <pthread.h>
 #include <sqlite3.h>
@@ -130,9 +131,8 @@ void cay__db_close(cay__db *db);
 int cay__db_alone(cay__db *db, cay_err *err);
 void cay__db_shared(cay__db *db);
 
-/* The statement, prepared once, without bindings. NULL with *err filled. Give back with
- * cay__db_done(). */
-sqlite3_stmt *cay__db_query(cay__db *db, enum cay__statement q, cay_err *err);
+/* The statement, prepared once, without bindings. Give back with cay__db_done(). */
+int cay__db_query(cay__db *db, enum cay__statement q, sqlite3_stmt **out, cay_err *err);
 void cay__db_done(sqlite3_stmt **st);
 #define CAY_AUTOSTMT __attribute__((cleanup(cay__db_done))) sqlite3_stmt
 /* Steps it once: 1 a row, 0 done, else an error. */
@@ -150,15 +150,46 @@ enum {
 int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, cay_err *err),
                   void *arg, cay_err *err);
 
-/* db_rows.c. A text to a parameter; NULL is "". */
-void cay__db_text(sqlite3_stmt *st, int i, const char *s);
-/* One statement with up to three texts, NULL: not bound; the count of changed rows, or an error. */
-int cay__db_change(cay__db *db, enum cay__statement q, const char *a, const char *b, const char *c,
-                   const char *what, cay_err *err);
-/* Where a list goes on, in its table's order: 1, 0: nowhere, or an error. after: an id, or
- * ID.CREATED_MS. */
-int cay__db_seq(cay__db *db, enum cay__statement q, const char *after, const char *what,
-                int64_t *out, cay_err *err);
+/* db_rows.c: a statement with a row of values, which are bound to its parameters in order and live
+ * until it is done. */
+typedef struct cay__db_value {
+    const char *text; /* NULL: the parameter stays NULL */
+    const void *blob; /* of `number` bytes; or NULL */
+    int64_t number;
+    bool is_number;
+} cay__db_value;
+/* clang-format off */
+#define CAY__DB_TEXT(s)     { .text = cay__text_or(s, "") }
+#define CAY__DB_OPTIONAL(s) { .text = (s) }
+#define CAY__DB_INT(v)      { .number = (int64_t)(v), .is_number = true }
+/* clang-format on */
+#define CAY__DB_VALUES(...)                                                                        \
+    (const cay__db_value[]){ __VA_ARGS__ },                                                        \
+        sizeof((const cay__db_value[]){ __VA_ARGS__ }) / sizeof(cay__db_value)
+/* Binds and steps once: 1 a row, which *st (a CAY_AUTOSTMT) has, 0 none, else an error. */
+#define cay__db_first(db, q, what, st, err, ...)                                                   \
+    cay__db_first_row(db, q, what, st, err, CAY__DB_VALUES(__VA_ARGS__))
+int cay__db_first_row(cay__db *db, enum cay__statement q, const char *what, sqlite3_stmt **st,
+                      cay_err *err, const cay__db_value *values, size_t n);
+/* The whole of a statement that gives no rows. */
+#define cay__db_exec(db, q, what, err, ...)                                                        \
+    cay__db_exec_values(db, q, what, err, CAY__DB_VALUES(__VA_ARGS__))
+int cay__db_exec_values(cay__db *db, enum cay__statement q, const char *what, cay_err *err,
+                        const cay__db_value *values, size_t n);
+/* How many rows the last one changed. */
+int cay__db_changed(cay__db *db);
+const char *cay__db_column(sqlite3_stmt *st, int i);
+/* A block of `size` bytes, and behind it copies of n text columns from `first` on: text[i]. */
+#define CAY__DB_TEXTS_MAX 16
+void *cay__db_copy(sqlite3_stmt *st, size_t size, int first, const char **text, int n);
+/* The lock, until the scope ends. */
+cay__db *cay__db_lock(cay__db *db);
+void cay__db_unlock(cay__db **db);
+#define CAY_AUTOLOCKED __attribute__((cleanup(cay__db_unlock))) cay__db
+/* The place in its table's order behind which a list continues: 1, 0: there is none, or an error.
+ * after: an id, ID.CREATED_MS, or NULL: from the beginning. Takes the lock. */
+int cay__db_behind(cay__db *db, enum cay__statement q, const char *after, const char *what,
+                   int64_t *out, cay_err *err);
 /* Rows that were read under the lock, each a block to be freed, for a caller that is told without
  * it. */
 typedef struct cay__db_rows {
@@ -167,6 +198,12 @@ typedef struct cay__db_rows {
 } cay__db_rows;
 void cay__db_rows_add(cay__db_rows *r, void *row);
 void cay__db_rows_free(cay__db_rows *r);
+/* All rows of a statement, read under the lock; copy() makes a block of each. */
+#define cay__db_list(db, q, what, copy, out, err, ...)                                             \
+    cay__db_list_values(db, q, what, copy, out, err, CAY__DB_VALUES(__VA_ARGS__))
+int cay__db_list_values(cay__db *db, enum cay__statement q, const char *what,
+                        void *(*copy)(sqlite3_stmt *), cay__db_rows *out, cay_err *err,
+                        const cay__db_value *values, size_t n);
 #define CAY_AUTOROWS __attribute__((cleanup(cay__db_rows_free))) cay__db_rows
 /* Ids that a query finds by a reference: its parameters are that, how many at most, and, unless
  * NULL, the tenant. */

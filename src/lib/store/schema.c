@@ -304,14 +304,10 @@ static int set_up(const char *where, cay__db *db, cay_err *err)
 static int read_instance(cay__db *db, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSTANCE, &own);
-    int rc;
-    if (st)
-        rc = cay__db_step(db, st, "read the instance of store.db", &own);
-    else
-        rc = own.code;
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_INSTANCE, "read the instance of store.db", &st, &own);
     if (rc == 1) {
-        cay__str_copy(db->instance, sizeof db->instance, (const char *)sqlite3_column_text(st, 0));
+        cay__str_copy(db->instance, sizeof db->instance, cay__db_column(st, 0));
         return 0;
     }
     if (rc == 0)

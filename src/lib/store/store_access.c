@@ -39,11 +39,9 @@ typedef struct budget {
 
 static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_GET, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, tenant);
-    int rc = cay__db_step(db, st, "read the tenant", err);
+    CAY_AUTOSTMT *st = NULL;
+    int rc =
+        cay__db_first(db, CAY__Q_TENANT_GET, "read the tenant", &st, err, CAY__DB_TEXT(tenant));
     if (rc <= 0)
         return CAY_OR(rc, no_tenant(tenant, err));
     for (int i = 0; i < KINDS; i++)
@@ -98,11 +96,9 @@ static int check_amounts(cay__db *db, const char *tenant, const budget *b, const
                          bool fresh, cay_err *err)
 {
     const int64_t more[KINDS] = { fresh, uses[0], uses[1], fresh ? uses[2] : 0 };
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_USES, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, tenant);
-    CAY_TRY(cay__db_step(db, st, "count what the tenant has", err));
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_USES, "count what the tenant has", &st, err,
+                          CAY__DB_TEXT(tenant)));
     for (int i = 0; i < KINDS; i++) {
         int64_t used =
             sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
@@ -131,13 +127,8 @@ static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_er
         err->retry_after_ms = (uint32_t)CAY_MIN(over * MINUTE / (b->creates * UNIT) + 1, MINUTE);
         return CAY_ERATE;
     }
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_SPEND, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, tenant);
-    sqlite3_bind_int64(st, 2, spent);
-    sqlite3_bind_int64(st, 3, now);
-    return cay__db_step(db, st, "count the new sandbox", err);
+    return cay__db_exec(db, CAY__Q_TENANT_SPEND, "count the new sandbox", err, CAY__DB_TEXT(tenant),
+                        CAY__DB_INT(spent), CAY__DB_INT(now));
 }
 
 int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh,
@@ -154,37 +145,29 @@ int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], boo
 
 int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_LAYERS, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, tenant);
-    int rc = cay__db_step(db, st, "count what the tenant's templates have", err);
-    int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0,
-            used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
-    if (rc < 0 || !most || used <= most) {
-        if (rc < 0)
-            return rc;
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_TENANT_LAYERS, "count what the tenant's templates have", &st,
+                           err, CAY__DB_TEXT(tenant));
+    if (rc <= 0)
+        return rc;
+    int64_t most = sqlite3_column_int64(st, 0), used = sqlite3_column_int64(st, 1);
+    if (!most || used <= most)
         return 0;
-    }
     return cay__quota_templates(tenant, most, used, err);
 }
 
 int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
 {
+    CAY_AUTOSTMT *st = NULL;
     char tenant[CAY_TENANT_MAX + 1];
     int64_t uses[3];
-    {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_BOX_USES, err);
-        if (!st)
-            return err->code;
-        cay__db_text(st, 1, id);
-        int rc = cay__db_step(db, st, "read the record", err);
-        if (rc <= 0)
-            return rc;
-        cay__str_copy(tenant, sizeof tenant, (const char *)sqlite3_column_text(st, 0));
-        for (int i = 0; i < 3; i++)
-            uses[i] = sqlite3_column_int64(st, i + 1);
-    }
+    int rc = cay__db_first(db, CAY__Q_BOX_USES, "read the record", &st, err, CAY__DB_TEXT(id));
+    if (rc <= 0)
+        return rc;
+    cay__str_copy(tenant, sizeof tenant, cay__db_column(st, 0));
+    for (int i = 0; i < 3; i++)
+        uses[i] = sqlite3_column_int64(st, i + 1);
+    cay__db_done(&st);
     return cay__quota_check(db, tenant, uses, false, err);
 }
 
@@ -198,57 +181,43 @@ typedef struct tenant_change {
 /* The word that it was made with goes with it, in the same transaction. */
 static int keep_once(cay__db *db, const cay_tenant *t, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, t->once ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, ONCE_SPACE);
-    cay__db_text(st, 2, t->name);
-    if (t->once)
-        cay__db_text(st, 3, t->once);
-    return cay__db_step(db, st, "record the tenant", err);
+    return cay__db_exec(db, t->once ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, "record the tenant", err,
+                        CAY__DB_TEXT(ONCE_SPACE), CAY__DB_TEXT(t->name), CAY__DB_OPTIONAL(t->once));
 }
 
 static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    if (t->once)
-        st = cay__db_query(db, CAY__Q_NOTE_GET, err);
-    if (!st)
-        return false;
-    cay__db_text(st, 1, ONCE_SPACE);
-    cay__db_text(st, 2, t->name);
-    return cay__db_step(db, st, "look up the tenant", err) == 1 &&
-           !strcmp((const char *)sqlite3_column_text(st, 0), t->once);
+    return t->once &&
+           cay__db_first(db, CAY__Q_NOTE_GET, "look up the tenant", &st, err,
+                         CAY__DB_TEXT(ONCE_SPACE), CAY__DB_TEXT(t->name)) == 1 &&
+           !strcmp(cay__db_column(st, 0), t->once);
 }
 
 static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
 {
     const tenant_change *c = arg;
-    const cay_quota *q = &c->t->most;
-    const uint64_t amounts[] = { q->sandboxes, q->cpu_milli,       q->memory,
-                                 q->disk,      q->creates_per_min, q->templates };
-    CAY_AUTOSTMT *st = cay__db_query(db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, c->t->name);
-    for (int i = 0; i < (int)CAY_LEN(amounts); i++)
-        sqlite3_bind_int64(st, i + 2, cay__quota_amount(amounts[i]));
-    if (c->fresh)
-        sqlite3_bind_int64(st, 8, cay__clock_ms());
-    int rc = cay__db_step(db, st, "record the tenant", err);
-    if (rc == CAY_EEXIST && made_once(db, c->t, err))
+    const cay_tenant *t = c->t;
+    const cay_quota *q = &t->most;
+    int rc = cay__db_exec(
+        db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, "record the tenant", err,
+        CAY__DB_TEXT(t->name), CAY__DB_INT(cay__quota_amount(q->sandboxes)),
+        CAY__DB_INT(cay__quota_amount(q->cpu_milli)), CAY__DB_INT(cay__quota_amount(q->memory)),
+        CAY__DB_INT(cay__quota_amount(q->disk)), CAY__DB_INT(cay__quota_amount(q->creates_per_min)),
+        CAY__DB_INT(cay__quota_amount(q->templates)),
+        CAY__DB_INT(cay__clock_ms())); /* of a new one alone */
+    if (rc == CAY_EEXIST && made_once(db, t, err))
         return 0;
+    int changed = cay__db_changed(db);
     if (rc == 0 && c->fresh)
-        rc = keep_once(db, c->t, err);
+        rc = keep_once(db, t, err);
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "tenant_exists",
                             "tenant %s is there already; cay tenant set changes its quotas",
-                            c->t->name);
-    if (rc < 0)
+                            t->name);
+    if (rc < 0 || c->fresh || changed)
         return rc;
-    if (c->fresh || sqlite3_changes(db->sql))
-        return 0;
-    return no_tenant(c->t->name, err);
+    return no_tenant(t->name, err);
 }
 
 int cay__s_tenant_put(void *self, const cay_tenant *t, bool fresh, cay_err *err)
@@ -256,38 +225,22 @@ int cay__s_tenant_put(void *self, const cay_tenant *t, bool fresh, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE, do_tenant_put, &(tenant_change){ t, fresh }, err);
 }
 
-static int drop_rows(cay__db *db, enum cay__statement q, const char *name, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, name);
-    CAY_TRY(cay__db_step(db, st, "remove the tenant", err));
-    return sqlite3_changes(db->sql);
-}
-
 static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
 {
     const char *name = arg;
-    {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_BUSY, err);
-        if (!st)
-            return err->code;
-        cay__db_text(st, 1, name);
-        CAY_TRY(cay__db_step(db, st, "look what the tenant has", err));
-        long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
-        long long tpls = sqlite3_column_int64(st, 2);
-        if (boxes || snaps || tpls)
-            return cay_fail_why(err, CAY_ESTATE, "tenant_in_use",
-                                "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; "
-                                "remove these first",
-                                name, boxes, snaps, tpls);
-    }
-    CAY_TRY(drop_rows(db, CAY__Q_KEYS_DROP, name, err));
-    int n = drop_rows(db, CAY__Q_TENANT_DROP, name, err);
-    if (n < 0)
-        return n;
-    if (n)
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_BUSY, "look what the tenant has", &st, err,
+                          CAY__DB_TEXT(name)));
+    long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
+    long long tpls = sqlite3_column_int64(st, 2);
+    if (boxes || snaps || tpls)
+        return cay_fail_why(err, CAY_ESTATE, "tenant_in_use",
+                            "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; "
+                            "remove these first",
+                            name, boxes, snaps, tpls);
+    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_DROP, "remove the tenant", err, CAY__DB_TEXT(name)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_TENANT_DROP, "remove the tenant", err, CAY__DB_TEXT(name)));
+    if (cay__db_changed(db))
         return 0;
     return no_tenant(name, err);
 }
@@ -299,68 +252,33 @@ int cay__s_tenant_drop(void *self, const char *name, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_tenant_drop, (void *)name, err);
 }
 
-typedef struct tenants {
-    struct {
-        cay_tenant t;
-        char name[CAY_TENANT_MAX + 1];
-    } * at;
-    size_t n;
-} tenants;
-
-static void tenants_free(tenants *t)
+static void *copy_tenant(sqlite3_stmt *st)
 {
-    free(t->at);
-}
-
-static void tenant_add(tenants *all, sqlite3_stmt *st)
-{
-    int64_t v[15];
-    all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
-    if (!all->at)
-        abort();
-    cay_tenant *t = &all->at[all->n].t;
+    const char *name;
+    cay_tenant *t = cay__db_copy(st, sizeof *t, 0, &name, 1);
+    uint64_t v[15];
     for (int i = 1; i < (int)CAY_LEN(v); i++)
-        v[i] = sqlite3_column_int64(st, i);
-    budget b = { .creates = v[5], .spent = v[7], .spent_ms = v[8] };
+        v[i] = (uint64_t)sqlite3_column_int64(st, i);
+    budget b = { .creates = (int64_t)v[5], .spent = (int64_t)v[7], .spent_ms = (int64_t)v[8] };
+    uint64_t spent = (uint64_t)(still_spent(&b, cay__clock_ms()) + UNIT - 1) / UNIT;
     *t = (cay_tenant){ .size = sizeof *t,
-                       .created_ms = v[6],
-                       .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
-                                 (uint64_t)v[5], (uint64_t)v[13] },
-                       .used = { (uint64_t)v[9], (uint64_t)v[10], (uint64_t)v[11], (uint64_t)v[12],
-                                 (uint64_t)((still_spent(&b, cay__clock_ms()) + UNIT - 1) / UNIT),
-                                 (uint64_t)v[14] } };
-    cay__str_copy(all->at[all->n++].name, sizeof all->at->name,
-                  (const char *)sqlite3_column_text(st, 0));
-}
-
-static int tenants_locked(cay__db *db, const char *name, tenants *out, cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_LIST, err);
-    if (!st)
-        return err->code;
-    if (name)
-        cay__db_text(st, 1, name);
-    while ((rc = cay__db_step(db, st, "read the tenants", err)) == 1)
-        tenant_add(out, st);
-    return rc;
+                       .name = name,
+                       .created_ms = (int64_t)v[6],
+                       .most = { v[1], v[2], v[3], v[4], v[5], v[13] },
+                       .used = { v[9], v[10], v[11], v[12], spent, v[14] } };
+    return t;
 }
 
 int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant *, void *),
                        void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(tenants_free))) tenants all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = tenants_locked(db, name, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    CAY_AUTOROWS all = { 0 };
+    int rc = cay__db_list(self, CAY__Q_TENANT_LIST, "read the tenants", copy_tenant, &all, err,
+                          CAY__DB_OPTIONAL(name));
     if (rc == 0 && name && !all.n)
         return no_tenant(name, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++) {
-        all.at[i].t.name = all.at[i].name;
-        rc = fn(&all.at[i].t, arg);
-    }
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = fn(all.at[i], arg);
     return rc;
 }
 
@@ -368,28 +286,16 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
 {
     const cay_key_row *r = arg;
     const cay_key *k = &r->key;
-    const char *texts[] = { k->id,
-                            r->hash,
-                            k->tenant,
-                            cay_key_scope_name(k->scope),
-                            k->name,
-                            k->sandbox,
-                            k->scope == CAY_KEY_LOGIN ? k->from : k->path };
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_PUT, err);
-    if (!st)
-        return err->code;
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__db_text(st, (int)i + 1, texts[i]);
-    sqlite3_bind_int64(st, 8, k->port);
-    sqlite3_bind_int64(st, 9, CAY_OR(k->created_ms, cay__clock_ms()));
-    sqlite3_bind_int64(st, 10, k->expires_ms);
-    int rc = cay__db_step(db, st, "record the key", err);
+    int rc = cay__db_exec(
+        db, CAY__Q_KEY_PUT, "record the key", err, CAY__DB_TEXT(k->id), CAY__DB_TEXT(r->hash),
+        CAY__DB_TEXT(k->tenant), CAY__DB_TEXT(cay_key_scope_name(k->scope)), CAY__DB_TEXT(k->name),
+        CAY__DB_TEXT(k->sandbox), CAY__DB_TEXT(k->scope == CAY_KEY_LOGIN ? k->from : k->path),
+        CAY__DB_INT(k->port), CAY__DB_INT(CAY_OR(k->created_ms, cay__clock_ms())),
+        CAY__DB_INT(k->expires_ms));
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "key_exists", "key %s is there already", k->id);
-    if (rc < 0)
+    if (rc < 0 || cay__db_changed(db))
         return rc;
-    if (sqlite3_changes(db->sql))
-        return 0;
     return no_tenant(k->tenant, err);
 }
 
@@ -398,64 +304,29 @@ int cay__s_key_put(void *self, const cay_key_row *row, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE, do_key_put, (void *)row, err);
 }
 
-enum { KEY_TEXTS = 7 };
-typedef struct key_copy {
-    cay_key_row row;
-    char *text[KEY_TEXTS];
-} key_copy;
-typedef struct keys {
-    key_copy *at;
-    size_t n;
-} keys;
-
-static void keys_free(keys *k)
+static void *copy_key(sqlite3_stmt *st)
 {
-    for (size_t i = 0; i < k->n; i++)
-        for (int c = 0; c < KEY_TEXTS; c++)
-            free(k->at[i].text[c]);
-    free(k->at);
-}
-
-static void key_add(keys *all, sqlite3_stmt *st)
-{
-    all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
-    if (!all->at)
-        abort();
-    key_copy *c = &all->at[all->n++];
-    for (int i = 0; i < KEY_TEXTS; i++)
-        c->text[i] = cay__strdup((const char *)sqlite3_column_text(st, i));
-    c->row = (cay_key_row){ .hash = c->text[1],
-                            .key = { .size = sizeof c->row.key,
-                                     .id = c->text[0],
-                                     .tenant = c->text[2],
-                                     .scope = cay_key_scope_parse(c->text[3]),
-                                     .name = c->text[4],
-                                     .sandbox = c->text[5],
-                                     .path = c->text[6],
-                                     .port = (uint16_t)sqlite3_column_int64(st, 7),
-                                     .created_ms = sqlite3_column_int64(st, 8),
-                                     .expires_ms = sqlite3_column_int64(st, 9),
-                                     .revoked_ms = sqlite3_column_int64(st, 10),
-                                     .used_ms = sqlite3_column_int64(st, 11),
-                                     .from = "" } };
-    if (c->row.key.scope == CAY_KEY_LOGIN) { /* a session has no path */
-        c->row.key.from = c->text[6];
-        c->row.key.path = "";
+    const char *text[7];
+    cay_key_row *r = cay__db_copy(st, sizeof *r, 0, text, CAY_LEN(text));
+    *r = (cay_key_row){ .hash = text[1],
+                        .key = { .size = sizeof r->key,
+                                 .id = text[0],
+                                 .tenant = text[2],
+                                 .scope = cay_key_scope_parse(text[3]),
+                                 .name = text[4],
+                                 .sandbox = text[5],
+                                 .path = text[6],
+                                 .port = (uint16_t)sqlite3_column_int64(st, 7),
+                                 .created_ms = sqlite3_column_int64(st, 8),
+                                 .expires_ms = sqlite3_column_int64(st, 9),
+                                 .revoked_ms = sqlite3_column_int64(st, 10),
+                                 .used_ms = sqlite3_column_int64(st, 11),
+                                 .from = "" } };
+    if (r->key.scope == CAY_KEY_LOGIN) { /* which has no path */
+        r->key.from = text[6];
+        r->key.path = "";
     }
-}
-
-static int keys_locked(cay__db *db, enum cay__statement q, const char *what, keys *out,
-                       cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st)
-        return err->code;
-    if (what)
-        cay__db_text(st, 1, what);
-    while ((rc = cay__db_step(db, st, "read the keys", err)) == 1)
-        key_add(out, st);
-    return rc;
+    return r;
 }
 
 static int no_key(const char *id, cay_err *err)
@@ -467,15 +338,12 @@ static int no_key(const char *id, cay_err *err)
 static int each_key(cay__db *db, enum cay__statement q, const char *what, bool one,
                     int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
 {
-    cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(keys_free))) keys all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = keys_locked(db, q, what, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    CAY_AUTOROWS all = { 0 };
+    int rc = cay__db_list(db, q, "read the keys", copy_key, &all, err, CAY__DB_OPTIONAL(what));
     if (rc == 0 && one && !all.n)
         return no_key(what, err);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&all.at[i].row, arg);
+        rc = fn(all.at[i], arg);
     return rc;
 }
 
@@ -499,13 +367,9 @@ typedef struct revocation {
 static int revoke_key(cay__db *db, void *arg, cay_err *err)
 {
     const revocation *r = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_REVOKE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, r->id);
-    sqlite3_bind_int64(st, 2, r->at_ms);
-    CAY_TRY(cay__db_step(db, st, "revoke the key", err));
-    if (sqlite3_changes(db->sql))
+    CAY_TRY(cay__db_exec(db, CAY__Q_KEY_REVOKE, "revoke the key", err, CAY__DB_TEXT(r->id),
+                         CAY__DB_INT(r->at_ms)));
+    if (cay__db_changed(db))
         return 0;
     return no_key(r->id, err);
 }
@@ -519,12 +383,8 @@ int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
 static int record_key_use(cay__db *db, void *arg, cay_err *err)
 {
     const revocation *r = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_USED, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, r->id);
-    sqlite3_bind_int64(st, 2, r->at_ms);
-    return cay__db_step(db, st, "note the use of the key", err);
+    return cay__db_exec(db, CAY__Q_KEY_USED, "note the use of the key", err, CAY__DB_TEXT(r->id),
+                        CAY__DB_INT(r->at_ms));
 }
 
 int cay__s_key_used(void *self, const char *id, int64_t at_ms, cay_err *err)
@@ -532,44 +392,28 @@ int cay__s_key_used(void *self, const char *id, int64_t at_ms, cay_err *err)
     return cay__db_write(self, 0, record_key_use, &(revocation){ id, at_ms }, err);
 }
 
-static int sweep_sessions(cay__db *db, void *arg, cay_err *err)
+static int sweep_logins(cay__db *db, void *arg, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_SWEEP, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, *(int64_t *)arg);
-    return cay__db_step(db, st, "forget old sessions", err);
+    return cay__db_exec(db, CAY__Q_KEY_SWEEP, "forget old sessions", err,
+                        CAY__DB_INT(*(int64_t *)arg));
 }
 
 int cay__s_key_sweep(void *self, int64_t before_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, sweep_sessions, &before_ms, err);
+    return cay__db_write(self, CAY__TX_FREES, sweep_logins, &before_ms, err);
 }
 
-static int once_locked(cay__db *db, const char *tenant, const char *once, char *id, cay_err *err)
+int cay__s_once_find(void *self, const char *tenant, const char *once, char *id, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ONCE_FIND, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, tenant);
-    cay__db_text(st, 2, once);
-    int rc = cay__db_step(db, st, "look up the sandbox", err);
-    if (rc == 1)
-        cay__str_copy(id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_ONCE_FIND, "look up the sandbox", &st, err,
+                           CAY__DB_TEXT(tenant), CAY__DB_TEXT(once));
     if (rc == 0)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                             "no sandbox was made with that word");
     if (rc < 0)
         return rc;
+    cay__str_copy(id, CAY_ID_LEN + 1, cay__db_column(st, 0));
     return 0;
-}
-
-int cay__s_once_find(void *self, const char *tenant, const char *once, char *id, cay_err *err)
-{
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    pthread_mutex_lock(&db->lock);
-    int rc = once_locked(db, tenant, once, id, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    return rc;
 }

@@ -7,63 +7,44 @@
 
 #define DAY_MS 86400000
 
-static void bind_name(sqlite3_stmt *st, const cay_idempotency_record *a)
-{
-    cay__db_text(st, 1, a->tenant);
-    cay__db_text(st, 2, a->route);
-    cay__db_text(st, 3, a->key);
-}
+/* The values that name it. */
+#define NAME_OF(a) CAY__DB_TEXT((a)->tenant), CAY__DB_TEXT((a)->route), CAY__DB_TEXT((a)->key)
 
 /* A row as found. */
 typedef struct found {
-    bool there;
     cay_idempotency_record a;
-    char *request, *owner, *type;
-    void *body;
+    const char *owner;
     int64_t expires_ms;
+    char body[]; /* and behind it the texts */
 } found;
-
-static void found_clear(found *f)
-{
-    free(f->request);
-    free(f->owner);
-    free(f->type);
-    free(f->body);
-    *f = (found){ 0 };
-}
 
 typedef struct beginning {
     const cay_idempotency_record *ask;
     const char *owner, *dead;
-    found f;
+    found *found; /* or NULL */
     bool mine;
 } beginning;
 
 static int lookup_answer(cay__db *db, beginning *b, cay_err *err)
 {
-    found *f = &b->f;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ANSWER_GET, err);
-    if (!st)
-        return err->code;
-    bind_name(st, b->ask);
-    int rc = cay__db_step(db, st, "look for an answer", err);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_ANSWER_GET, "look for an answer", &st, err, NAME_OF(b->ask));
     if (rc <= 0)
         return rc;
-    f->there = true;
-    f->request = cay__strdup((const char *)sqlite3_column_text(st, 0));
-    f->owner = cay__strdup((const char *)sqlite3_column_text(st, 1));
-    f->type = cay__strdup((const char *)sqlite3_column_text(st, 3));
+    const char *text[4]; /* request, owner, status, type */
     size_t len = (size_t)sqlite3_column_bytes(st, 4);
-    f->body = cay__alloc(len + 1);
+    found *f = cay__db_copy(st, sizeof *f + len + 1, 0, text, CAY_LEN(text));
     if (len)
         memcpy(f->body, sqlite3_column_blob(st, 4), len);
+    f->owner = text[1];
     f->expires_ms = sqlite3_column_int64(st, 5);
     f->a = *b->ask;
-    f->a.request = f->request;
+    f->a.request = text[0];
     f->a.status = (int)sqlite3_column_int64(st, 2);
-    f->a.type = f->type;
+    f->a.type = text[3];
     f->a.body = f->body;
     f->a.len = len;
+    b->found = f;
     return 0;
 }
 
@@ -71,30 +52,27 @@ static int begin_answer(cay__db *db, void *arg, cay_err *err)
 {
     beginning *b = arg;
     int64_t now = cay__clock_ms();
-    found_clear(&b->f);
+    free(CAY_STEAL(b->found));
     CAY_TRY(lookup_answer(db, b, err));
-    found *f = &b->f;
-    bool over = f->there && ((!*f->owner && f->expires_ms < now) ||
-                             (*f->owner && b->dead && !strcmp(b->dead, f->owner)));
-    if (f->there && !over)
+    const found *f = b->found;
+    b->mine = !f || (!*f->owner && f->expires_ms < now) ||
+              (*f->owner && b->dead && !strcmp(b->dead, f->owner));
+    if (!b->mine)
         return 0;
-    CAY_AUTOSTMT *st = cay__db_query(db, f->there ? CAY__Q_ANSWER_TAKE : CAY__Q_ANSWER_PUT, err);
-    if (!st)
-        return err->code;
-    bind_name(st, b->ask);
-    cay__db_text(st, 4, b->ask->request);
-    cay__db_text(st, 5, b->owner);
-    sqlite3_bind_int64(st, 6, now + DAY_MS);
-    /* What a dead one chose stays, for whoever comes after the next one that dies. */
-    if (f->there)
-        sqlite3_bind_int(st, 7, *f->owner && !strcmp(f->request, b->ask->request));
-    b->mine = true;
-    return cay__db_step(db, st, "record the request", err);
+    if (!f)
+        return cay__db_exec(db, CAY__Q_ANSWER_PUT, "record the request", err, NAME_OF(b->ask),
+                            CAY__DB_TEXT(b->ask->request), CAY__DB_TEXT(b->owner),
+                            CAY__DB_INT(now + DAY_MS));
+    /* The answer that a dead owner left stays, for the next one after this one dies. */
+    bool keep = *f->owner && !strcmp(f->a.request, b->ask->request);
+    return cay__db_exec(db, CAY__Q_ANSWER_TAKE, "record the request", err, NAME_OF(b->ask),
+                        CAY__DB_TEXT(b->ask->request), CAY__DB_TEXT(b->owner),
+                        CAY__DB_INT(now + DAY_MS), CAY__DB_INT(keep));
 }
 
 static void beginning_clear(beginning *b)
 {
-    found_clear(&b->f);
+    free(b->found);
 }
 
 int cay__s_idempotency_begin(void *self, const cay_idempotency_record *ask, const char *owner,
@@ -105,16 +83,18 @@ int cay__s_idempotency_begin(void *self, const cay_idempotency_record *ask, cons
     __attribute__((cleanup(beginning_clear)))
     beginning b = { .ask = ask, .owner = owner, .dead = dead };
     CAY_TRY(cay__db_write(self, 0, begin_answer, &b, err));
-    if (b.mine && b.f.there && *b.f.owner && b.f.a.status && !strcmp(b.f.request, ask->request))
-        fn(&b.f.a, "", arg); /* what the dead one left */
+    const found *f = b.found;
+    bool same = f && !strcmp(f->a.request, ask->request);
+    if (b.mine && same && *f->owner && f->a.status)
+        fn(&f->a, "", arg); /* the answer that a dead owner left */
     if (b.mine)
         return 0;
-    if (strcmp(b.f.request, ask->request) != 0)
+    if (!same)
         return cay_fail_why(
             err, CAY_EEXIST, "idempotency_conflict",
             "that Idempotency-Key came before with another request; choose a new one");
-    fn(&b.f.a, b.f.owner, arg);
-    if (*b.f.owner)
+    fn(&f->a, f->owner, arg);
+    if (*f->owner)
         return cay_fail_why(err, CAY_EBUSY, "idempotency_busy",
                             "the same request is being answered; try again soon");
     return cay_fail_why(err, CAY_EEXIST, "idempotency_replay", "answered before");
@@ -129,20 +109,14 @@ typedef struct ending {
 static int end_answer(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
-    CAY_AUTOSTMT *st =
-        cay__db_query(db, e->a->status ? CAY__Q_ANSWER_END : CAY__Q_ANSWER_DROP, err);
-    if (!st)
-        return err->code;
-    bind_name(st, e->a);
-    cay__db_text(st, 4, e->owner);
-    if (e->a->status) {
-        sqlite3_bind_int64(st, 5, e->a->status);
-        cay__db_text(st, 6, e->a->type);
-        sqlite3_bind_blob64(st, 7, e->a->len ? e->a->body : "", e->a->len, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 8, e->expires_ms);
-        cay__db_text(st, 9, e->a->begun ? e->owner : "");
-    }
-    return cay__db_step(db, st, "keep the answer", err);
+    const cay_idempotency_record *a = e->a;
+    if (!a->status)
+        return cay__db_exec(db, CAY__Q_ANSWER_DROP, "keep the answer", err, NAME_OF(a),
+                            CAY__DB_TEXT(e->owner));
+    cay__db_value body = { .blob = a->len ? a->body : "", .number = (int64_t)a->len };
+    return cay__db_exec(db, CAY__Q_ANSWER_END, "keep the answer", err, NAME_OF(a),
+                        CAY__DB_TEXT(e->owner), CAY__DB_INT(a->status), CAY__DB_TEXT(a->type), body,
+                        CAY__DB_INT(e->expires_ms), CAY__DB_TEXT(a->begun ? e->owner : ""));
 }
 
 int cay__s_idempotency_end(void *self, const cay_idempotency_record *a, const char *owner,
@@ -154,11 +128,8 @@ int cay__s_idempotency_end(void *self, const cay_idempotency_record *a, const ch
 
 static int sweep_answers(cay__db *db, void *arg, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ANSWER_SWEEP, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, *(int64_t *)arg);
-    return cay__db_step(db, st, "forget old answers", err);
+    return cay__db_exec(db, CAY__Q_ANSWER_SWEEP, "forget old answers", err,
+                        CAY__DB_INT(*(int64_t *)arg));
 }
 
 int cay__s_idempotency_sweep(void *self, int64_t now_ms, cay_err *err)

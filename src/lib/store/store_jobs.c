@@ -8,32 +8,6 @@
 #include <base/fd.h>
 #include <base/str.h>
 
-enum { TEXTS = 9 };
-typedef struct job_copy {
-    cay_job task;
-    char *text[TEXTS];
-} job_copy;
-typedef struct tasks {
-    job_copy *at;
-    size_t n;
-} tasks;
-
-static void tasks_free(tasks *all)
-{
-    for (size_t i = 0; i < all->n; i++)
-        for (int c = 0; c < TEXTS; c++)
-            free(all->at[i].text[c]);
-    free(all->at);
-}
-#define AUTOTASKS __attribute__((cleanup(tasks_free))) tasks
-
-/* Unbound is NULL: any. */
-static void bind_some(sqlite3_stmt *st, int i, const char *s)
-{
-    if (s)
-        cay__db_text(st, i, s);
-}
-
 static int no_task(const char *id, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "task_not_found",
@@ -41,35 +15,32 @@ static int no_task(const char *id, cay_err *err)
 }
 
 /* Column 0 is for the query's own use. */
-static void add_job(tasks *all, sqlite3_stmt *st)
+static void *copy_job(sqlite3_stmt *st)
 {
-    all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
-    if (!all->at)
-        abort();
-    job_copy *c = &all->at[all->n++];
-    for (int i = 0; i < TEXTS; i++)
-        c->text[i] = cay__strdup((const char *)sqlite3_column_text(st, i + 1));
+    const char *text[9];
+    cay_job *t = cay__db_copy(st, sizeof *t, 1, text, CAY_LEN(text));
     int64_t v[8];
     for (int i = 0; i < (int)CAY_LEN(v); i++)
-        v[i] = sqlite3_column_int64(st, i + 1 + TEXTS);
-    c->task = (cay_job){ .size = sizeof c->task,
-                         .id = c->text[0],
-                         .kind = c->text[1],
-                         .subject = c->text[2],
-                         .tenant = c->text[3],
-                         .key = c->text[4],
-                         .detail = c->text[5],
-                         .state = c->text[6],
-                         .owner = c->text[7],
-                         .error = c->text[8],
-                         .due_ms = v[0],
-                         .attempts = (unsigned)v[1],
-                         .most = (unsigned)v[2],
-                         .backoff_ms = (uint64_t)v[3],
-                         .fence = (uint64_t)v[4],
-                         .lease_ms = v[5],
-                         .created_ms = v[6],
-                         .changed_ms = v[7] };
+        v[i] = sqlite3_column_int64(st, i + 1 + (int)CAY_LEN(text));
+    *t = (cay_job){ .size = sizeof *t,
+                    .id = text[0],
+                    .kind = text[1],
+                    .subject = text[2],
+                    .tenant = text[3],
+                    .key = text[4],
+                    .detail = text[5],
+                    .state = text[6],
+                    .owner = text[7],
+                    .error = text[8],
+                    .due_ms = v[0],
+                    .attempts = (unsigned)v[1],
+                    .most = (unsigned)v[2],
+                    .backoff_ms = (uint64_t)v[3],
+                    .fence = (uint64_t)v[4],
+                    .lease_ms = v[5],
+                    .created_ms = v[6],
+                    .changed_ms = v[7] };
+    return t;
 }
 
 typedef struct putting {
@@ -78,28 +49,15 @@ typedef struct putting {
     char *id;
 } putting;
 
+/* 1: one is there, and its id is p->id. */
 static int find_same(cay__db *db, const putting *p, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_SAME, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, p->t->kind);
-    cay__db_text(st, 2, p->t->key);
-    int rc = cay__db_step(db, st, "look for the job", err);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_JOB_SAME, "look for the job", &st, err,
+                           CAY__DB_TEXT(p->t->kind), CAY__DB_TEXT(p->t->key));
     if (rc == 1)
-        cay__str_copy(p->id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
+        cay__str_copy(p->id, CAY_ID_LEN + 1, cay__db_column(st, 0));
     return rc;
-}
-
-static int replace_job(cay__db *db, const cay_job *t, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_REPLACE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, t->kind);
-    cay__db_text(st, 2, t->key);
-    sqlite3_bind_int64(st, 3, cay__clock_ms());
-    return cay__db_step(db, st, "replace the job", err);
 }
 
 /* How many wait, counted where the next one is recorded: two who ask at once do not both get the
@@ -108,14 +66,9 @@ static int check_waiting(cay__db *db, const cay_job *t, cay_err *err)
 {
     if (!t->waiting_most)
         return 0;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_WAITING, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, t->kind);
-    cay__db_text(st, 2, t->tenant);
-    int rc = cay__db_step(db, st, "count the jobs", err);
-    if (rc < 0)
-        return rc;
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_JOB_WAITING, "count the jobs", &st, err, CAY__DB_TEXT(t->kind),
+                          CAY__DB_TEXT(t->tenant)));
     int64_t n = sqlite3_column_int64(st, 0);
     if (n < t->waiting_most)
         return 0;
@@ -126,31 +79,21 @@ static int insert_job(cay__db *db, void *arg, cay_err *err)
 {
     const putting *p = arg;
     const cay_job *t = p->t;
-    const char *texts[] = { p->id, t->kind, t->subject, t->tenant, t->key, t->detail };
     int64_t now = cay__clock_ms();
-    if (t->key && *t->key) {
-        int rc;
-        if (p->how == CAY_JOB_REPLACE)
-            rc = replace_job(db, t, err);
-        else
-            rc = find_same(db, p, err);
-        if (rc) {
-            if (rc < 0)
-                return rc;
-            return 0;
-        } /* it stays */
-    }
+    int same = 0;
+    if (*cay__text_or(t->key, "") && p->how == CAY_JOB_REPLACE)
+        CAY_TRY(cay__db_exec(db, CAY__Q_JOB_REPLACE, "replace the job", err, CAY__DB_TEXT(t->kind),
+                             CAY__DB_TEXT(t->key), CAY__DB_INT(now)));
+    else if (*cay__text_or(t->key, ""))
+        CAY_TRY(same = find_same(db, p, err));
+    if (same)
+        return 0; /* it stays */
     CAY_TRY(check_waiting(db, t, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
-    if (!st)
-        return err->code;
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__db_text(st, (int)i + 1, texts[i]);
-    sqlite3_bind_int64(st, 7, CAY_OR(t->due_ms, now));
-    sqlite3_bind_int64(st, 8, t->most);
-    sqlite3_bind_int64(st, 9, (int64_t)t->backoff_ms);
-    sqlite3_bind_int64(st, 10, now);
-    return cay__db_step(db, st, "record the job", err);
+    return cay__db_exec(db, CAY__Q_JOB_PUT, "record the job", err, CAY__DB_TEXT(p->id),
+                        CAY__DB_TEXT(t->kind), CAY__DB_TEXT(t->subject), CAY__DB_TEXT(t->tenant),
+                        CAY__DB_TEXT(t->key), CAY__DB_TEXT(t->detail),
+                        CAY__DB_INT(CAY_OR(t->due_ms, now)), CAY__DB_INT(t->most),
+                        CAY__DB_INT(t->backoff_ms), CAY__DB_INT(now));
 }
 
 int cay__s_task_put(void *self, const cay_job *t, unsigned how, char *id, cay_err *err)
@@ -163,68 +106,45 @@ typedef struct claim {
     const char *kinds, *owner;
     int64_t now_ms, lease_ms, next_ms;
     enum cay__statement which;
-    tasks got;
+    cay_job *got; /* a block of copy_job() */
 } claim;
 
-static int mark_dead_jobs(cay__db *db, int64_t now, cay_err *err)
+static int find_next(cay__db *db, claim *c, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_BURY, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, now);
-    return cay__db_step(db, st, "look for jobs", err);
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_JOB_NEXT, "look for jobs", &st, err, CAY__DB_OPTIONAL(NULL),
+                          CAY__DB_OPTIONAL(c->kinds)));
+    c->next_ms = sqlite3_column_int64(st, 0);
+    return 0;
 }
 
 static int find_due(cay__db *db, claim *c, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, c->which, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, c->now_ms);
-    bind_some(st, 2, c->kinds);
-    if (c->which == CAY__Q_JOB_TURN) {
-        cay__db_text(st, 3, c->owner);
-        sqlite3_bind_int64(st, 4, CAY_JOB_TENANT_MAX);
-        sqlite3_bind_int64(st, 5, CAY_JOB_SHARED_MAX);
-    }
-    int rc = cay__db_step(db, st, "look for jobs", err);
+    CAY_AUTOSTMT *st = NULL;
+    int rc;
+    if (c->which == CAY__Q_JOB_TURN)
+        rc = cay__db_first(db, c->which, "look for jobs", &st, err, CAY__DB_INT(c->now_ms),
+                           CAY__DB_OPTIONAL(c->kinds), CAY__DB_TEXT(c->owner),
+                           CAY__DB_INT(CAY_JOB_TENANT_MAX), CAY__DB_INT(CAY_JOB_SHARED_MAX));
+    else
+        rc = cay__db_first(db, c->which, "look for jobs", &st, err, CAY__DB_INT(c->now_ms),
+                           CAY__DB_OPTIONAL(c->kinds));
     if (rc == 1)
-        add_job(&c->got, st);
+        c->got = copy_job(st);
     return rc;
-}
-
-static int find_next(cay__db *db, claim *c, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_NEXT, err);
-    if (!st)
-        return err->code;
-    bind_some(st, 2, c->kinds);
-    CAY_TRY(cay__db_step(db, st, "look for jobs", err));
-    c->next_ms = sqlite3_column_int64(st, 0);
-    return 0;
 }
 
 static int claim_job(cay__db *db, void *arg, cay_err *err)
 {
     claim *c = arg;
-    tasks_free(&c->got); /* of an attempt before */
-    c->got = (tasks){ 0 };
-    CAY_TRY(mark_dead_jobs(db, c->now_ms, err));
-    int rc = find_due(db, c, err);
-    if (rc <= 0) {
-        if (rc < 0)
-            return rc;
+    free(CAY_STEAL(c->got)); /* of an attempt before */
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_BURY, "look for jobs", err, CAY__DB_INT(c->now_ms)));
+    CAY_TRY(find_due(db, c, err));
+    cay_job *t = c->got;
+    if (!t)
         return find_next(db, c, err);
-    }
-    cay_job *t = &c->got.at[0].task;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_TAKE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, t->id);
-    cay__db_text(st, 2, c->owner);
-    sqlite3_bind_int64(st, 3, c->lease_ms);
-    sqlite3_bind_int64(st, 4, c->now_ms);
-    CAY_TRY(cay__db_step(db, st, "take the job", err));
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_TAKE, "take the job", err, CAY__DB_TEXT(t->id),
+                         CAY__DB_TEXT(c->owner), CAY__DB_INT(c->lease_ms), CAY__DB_INT(c->now_ms)));
     t->attempts++;
     t->fence++;
     t->lease_ms = c->lease_ms;
@@ -236,18 +156,15 @@ static int claim_job(cay__db *db, void *arg, cay_err *err)
 
 static void claim_clear(claim *c)
 {
-    tasks_free(&c->got);
+    free(c->got);
 }
 
 /* A look without a lock first: most of the time there is nothing, and a write would be on the disk
  * for it. */
-static int find_next_locked(cay__db *db, claim *c, cay_err *err)
+static int look_ahead(cay__db *self, claim *c, cay_err *err)
 {
-    cay_err own = CAY_ERR_INIT;
-    pthread_mutex_lock(&db->lock);
-    int rc = find_next(db, c, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    return rc;
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    return find_next(db, c, err);
 }
 
 static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
@@ -263,13 +180,13 @@ static int claim_by(void *self, enum cay__statement which, const char *kinds, co
     __attribute__((cleanup(claim_clear))) claim c = {
         .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms
     };
-    CAY_TRY(find_next_locked(self, &c, err));
+    CAY_TRY(look_ahead(self, &c, err));
     if (!c.next_ms || c.next_ms > now_ms)
         return nothing_due(&c, next_ms, err);
     CAY_TRY(cay__db_write(self, CAY__TX_DURABLE, claim_job, &c, err));
     CAY_FAULT("task.claimed");
-    if (c.got.n)
-        return fn(&c.got.at[0].task, arg);
+    if (c.got)
+        return fn(c.got, arg);
     return nothing_due(&c, next_ms, err);
 }
 
@@ -296,17 +213,10 @@ typedef struct ending {
 static int end_job(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_END, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, e->id);
-    sqlite3_bind_int64(st, 2, (int64_t)e->fence);
-    cay__db_text(st, 3, e->state);
-    sqlite3_bind_int64(st, 4, e->when_ms);
-    bind_some(st, 5, e->error);
-    sqlite3_bind_int64(st, 6, cay__clock_ms());
-    CAY_TRY(cay__db_step(db, st, "record the end of the job", err));
-    if (sqlite3_changes(db->sql))
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_END, "record the end of the job", err, CAY__DB_TEXT(e->id),
+                         CAY__DB_INT(e->fence), CAY__DB_TEXT(e->state), CAY__DB_INT(e->when_ms),
+                         CAY__DB_OPTIONAL(e->error), CAY__DB_INT(cay__clock_ms())));
+    if (cay__db_changed(db))
         return 0;
     return cay_fail_why(err, CAY_ESTATE, "task_lost", "job %.20s was canceled, or another has it",
                         e->id);
@@ -319,28 +229,16 @@ int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *stat
                          &(ending){ id, state, error, fence, when_ms }, err);
 }
 
-static int state_of(cay__db *db, const char *id, char *out, size_t cap, cay_err *err)
+static int wrong_state(cay__db *db, const char *id, const char *what, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_STATE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    int rc = cay__db_step(db, st, "look up the job", err);
-    if (rc == 1)
-        cay__str_copy(out, cap, (const char *)sqlite3_column_text(st, 0));
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_JOB_STATE, "look up the job", &st, err, CAY__DB_TEXT(id));
     if (rc == 0)
         return no_task(id, err);
     if (rc < 0)
         return rc;
-    return 0;
-}
-
-static int wrong_state(cay__db *db, const char *id, const char *what, cay_err *err)
-{
-    char state[16];
-    CAY_TRY(state_of(db, id, state, sizeof state, err));
-    return cay_fail_why(err, CAY_ESTATE, "task_state", "job %.20s is %s and cannot be %s", id,
-                        state, what);
+    return cay_fail_why(err, CAY_ESTATE, "task_state", "job %.20s is %.15s and cannot be %s", id,
+                        cay__db_column(st, 0), what);
 }
 
 typedef struct canceling {
@@ -351,17 +249,10 @@ typedef struct canceling {
 static int cancel_jobs(cay__db *db, void *arg, cay_err *err)
 {
     canceling *c = arg;
-    {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_CANCEL, err);
-        if (!st)
-            return err->code;
-        bind_some(st, 1, c->id);
-        bind_some(st, 2, c->kind);
-        bind_some(st, 3, c->subject);
-        sqlite3_bind_int64(st, 4, cay__clock_ms());
-        CAY_TRY(cay__db_step(db, st, "cancel the job", err));
-    }
-    c->n = (size_t)sqlite3_changes(db->sql);
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_CANCEL, "cancel the job", err, CAY__DB_OPTIONAL(c->id),
+                         CAY__DB_OPTIONAL(c->kind), CAY__DB_OPTIONAL(c->subject),
+                         CAY__DB_INT(cay__clock_ms())));
+    c->n = (size_t)cay__db_changed(db);
     if (c->n || !c->id)
         return 0;
     return wrong_state(db, c->id, "canceled", err);
@@ -380,26 +271,13 @@ int cay__s_task_cancel(void *self, const char *id, const char *kind, const char 
 static int replay_job(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
-    int rc, changed;
-    {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_REPLAY, err);
-        if (!st)
-            return err->code;
-        cay__db_text(st, 1, e->id);
-        sqlite3_bind_int64(st, 2, e->when_ms);
-        rc = cay__db_step(db, st, "replay the job", err);
-        if (rc == 0)
-            changed = sqlite3_changes(db->sql);
-        else
-            changed = 0;
-    }
+    int rc = cay__db_exec(db, CAY__Q_JOB_REPLAY, "replay the job", err, CAY__DB_TEXT(e->id),
+                          CAY__DB_INT(e->when_ms));
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already",
                             e->id);
-    if (rc < 0)
+    if (rc < 0 || cay__db_changed(db))
         return rc;
-    if (changed)
-        return 0;
     return wrong_state(db, e->id, "replayed", err);
 }
 
@@ -412,12 +290,8 @@ int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
 static int sweep_jobs(cay__db *db, void *arg, cay_err *err)
 {
     int64_t *v = arg; /* before when; how many */
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_SWEEP, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, v[0]);
-    CAY_TRY(cay__db_step(db, st, "forget old jobs", err));
-    v[1] = sqlite3_changes(db->sql);
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_SWEEP, "forget old jobs", err, CAY__DB_INT(v[0])));
+    v[1] = cay__db_changed(db);
     return 0;
 }
 
@@ -430,31 +304,16 @@ int cay__s_task_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
     return 0;
 }
 
-static int list_locked(cay__db *db, const cay_job_filter *f, tasks *out, cay_err *err)
-{
-    const char *const words[] = { f->state, f->kind, f->subject, f->tenant, f->id };
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_LIST, err);
-    if (!st)
-        return err->code;
-    for (int i = 0; i < (int)CAY_LEN(words); i++)
-        bind_some(st, i + 1, words[i]);
-    sqlite3_bind_int64(st, 6, f->limit ? (int64_t)CAY_MIN(f->limit, (size_t)INT32_MAX) : -1);
-    while ((rc = cay__db_step(db, st, "read the jobs", err)) == 1)
-        add_job(out, st);
-    return rc;
-}
-
 int cay__s_task_list(void *self, const cay_job_filter *f, int (*fn)(const cay_job *, void *),
                      void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    AUTOTASKS all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, f, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    CAY_AUTOROWS all = { 0 };
+    int64_t limit = f->limit ? (int64_t)CAY_MIN(f->limit, (size_t)INT32_MAX) : -1;
+    int rc = cay__db_list(self, CAY__Q_JOB_LIST, "read the jobs", copy_job, &all, err,
+                          CAY__DB_OPTIONAL(f->state), CAY__DB_OPTIONAL(f->kind),
+                          CAY__DB_OPTIONAL(f->subject), CAY__DB_OPTIONAL(f->tenant),
+                          CAY__DB_OPTIONAL(f->id), CAY__DB_INT(limit));
     for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&all.at[i].task, arg);
+        rc = fn(all.at[i], arg);
     return rc;
 }

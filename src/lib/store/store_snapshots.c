@@ -26,14 +26,8 @@ static int in_use(const char *label, cay_err *err)
 static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider,
                        cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_FREE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, layers);
-    cay__db_text(st, 2, but);
-    sqlite3_bind_int64(st, 3, cay__clock_ms());
-    cay__db_text(st, 4, provider);
-    return cay__db_step(db, st, "release layers", err);
+    return cay__db_exec(db, CAY__Q_LAYERS_FREE, "release layers", err, CAY__DB_TEXT(layers),
+                        CAY__DB_TEXT(but), CAY__DB_INT(cay__clock_ms()), CAY__DB_TEXT(provider));
 }
 
 int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err)
@@ -43,13 +37,11 @@ int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_
 
 static int layers_of(cay__db *db, const char *sandbox, char **out, char **provider, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_OF, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, sandbox);
-    CAY_TRY(cay__db_step(db, st, "read the layers of the sandbox", err));
-    *out = cay__strdup((const char *)sqlite3_column_text(st, 0)); /* NULL without a row: "" */
-    *provider = cay__strdup((const char *)sqlite3_column_text(st, 1));
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_LAYERS_OF, "read the layers of the sandbox", &st, err,
+                          CAY__DB_TEXT(sandbox)));
+    *out = cay__strdup(cay__db_column(st, 0)); /* NULL without a row: "" */
+    *provider = cay__strdup(cay__db_column(st, 1));
     return 0;
 }
 
@@ -67,22 +59,16 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
 static int insert_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
-    const char *texts[] = { r->id,        r->sandbox,  r->parent, r->label, r->provider,
-                            r->template_, r->method,   r->digest, r->state, r->boot,
-                            r->mark,      r->metadata, r->layers, r->spec,  r->tenant };
-    const int64_t numbers[] = {
-        r->automatic,        r->durable,        CAY_OR(r->created_ms, cay__clock_ms()),
-        (int64_t)r->bytes,   (int64_t)r->files, (int64_t)r->frozen_us,
-        (int64_t)r->total_us
-    };
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_INSERT, err);
-    if (!st)
-        return err->code;
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__db_text(st, (int)i + 1, texts[i]);
-    for (size_t i = 0; i < CAY_LEN(numbers); i++)
-        sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
-    int rc = cay__db_step(db, st, "record the snapshot", err);
+    int rc =
+        cay__db_exec(db, CAY__Q_SNAP_INSERT, "record the snapshot", err, CAY__DB_TEXT(r->id),
+                     CAY__DB_TEXT(r->sandbox), CAY__DB_TEXT(r->parent), CAY__DB_TEXT(r->label),
+                     CAY__DB_TEXT(r->provider), CAY__DB_TEXT(r->template_), CAY__DB_TEXT(r->method),
+                     CAY__DB_TEXT(r->digest), CAY__DB_TEXT(r->state), CAY__DB_TEXT(r->boot),
+                     CAY__DB_TEXT(r->mark), CAY__DB_TEXT(r->metadata), CAY__DB_TEXT(r->layers),
+                     CAY__DB_TEXT(r->spec), CAY__DB_TEXT(r->tenant), CAY__DB_INT(r->automatic),
+                     CAY__DB_INT(r->durable), CAY__DB_INT(CAY_OR(r->created_ms, cay__clock_ms())),
+                     CAY__DB_INT(r->bytes), CAY__DB_INT(r->files), CAY__DB_INT(r->frozen_us),
+                     CAY__DB_INT(r->total_us));
     if (rc != CAY_EEXIST)
         return rc;
     if (strstr(sqlite3_errmsg(db->sql), "label"))
@@ -101,15 +87,9 @@ int cay__s_snap_insert(void *self, const cay_snap_row *row, cay_err *err)
 static int stack_box(cay__db *db, const char *id, const char *layers, const char *from,
                      cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_STACK, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    cay__db_text(st, 2, layers);
-    cay__db_text(st, 3, from);
-    sqlite3_bind_int64(st, 4, cay__clock_ms());
-    CAY_TRY(cay__db_step(db, st, "record the layers", err));
-    if (sqlite3_changes(db->sql))
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_STACK, "record the layers", err, CAY__DB_TEXT(id),
+                         CAY__DB_TEXT(layers), CAY__DB_TEXT(from), CAY__DB_INT(cay__clock_ms())));
+    if (cay__db_changed(db))
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
@@ -132,20 +112,11 @@ static int record_ready(cay__db *db, void *arg, cay_err *err)
 {
     const ready *a = arg;
     const cay_snap_row *r = a->row;
-    const int64_t numbers[] = { (int64_t)r->bytes, (int64_t)r->files, (int64_t)r->frozen_us,
-                                (int64_t)r->total_us };
-    {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_READY, err);
-        if (!st)
-            return err->code;
-        cay__db_text(st, 1, r->id);
-        cay__db_text(st, 2, r->method);
-        cay__db_text(st, 3, r->layers);
-        for (size_t i = 0; i < CAY_LEN(numbers); i++)
-            sqlite3_bind_int64(st, (int)i + 4, numbers[i]);
-        CAY_TRY(cay__db_step(db, st, "record the snapshot", err));
-    }
-    if (!sqlite3_changes(db->sql))
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_READY, "record the snapshot", err, CAY__DB_TEXT(r->id),
+                         CAY__DB_TEXT(r->method), CAY__DB_TEXT(r->layers), CAY__DB_INT(r->bytes),
+                         CAY__DB_INT(r->files), CAY__DB_INT(r->frozen_us),
+                         CAY__DB_INT(r->total_us)));
+    if (!cay__db_changed(db))
         return no_snapshot(r->id, err);
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->sandbox, &old, &provider, err));
@@ -176,15 +147,9 @@ typedef struct settled {
 static int record_settled(cay__db *db, void *arg, cay_err *err)
 {
     const settled *s = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_SETTLED, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, s->id);
-    cay__db_text(st, 2, CAY_OR(s->digest, ""));
-    cay__db_text(st, 3, s->durable ? "1" : "0");
-    sqlite3_bind_int64(st, 4, (int64_t)s->bytes);
-    sqlite3_bind_int64(st, 5, (int64_t)s->files);
-    return cay__db_step(db, st, "record the digest", err);
+    return cay__db_exec(db, CAY__Q_SNAP_SETTLED, "record the digest", err, CAY__DB_TEXT(s->id),
+                        CAY__DB_TEXT(s->digest), CAY__DB_TEXT(s->durable ? "1" : "0"),
+                        CAY__DB_INT(s->bytes), CAY__DB_INT(s->files));
 }
 
 int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable,
@@ -197,13 +162,12 @@ int cay__s_snap_settled(void *self, const char *id, const char *digest, bool dur
 static int label_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const char *const *to = arg; /* id, label */
-    int n = cay__db_change(db, CAY__Q_SNAP_LABEL, to[0], to[1], NULL, "record the label", err);
-    if (n == CAY_EEXIST)
+    int rc = cay__db_exec(db, CAY__Q_SNAP_LABEL, "record the label", err, CAY__DB_TEXT(to[0]),
+                          CAY__DB_OPTIONAL(to[1]));
+    if (rc == CAY_EEXIST)
         return in_use(to[1], err);
-    if (n < 0)
-        return n;
-    if (n)
-        return 0;
+    if (rc < 0 || cay__db_changed(db))
+        return rc;
     return no_snapshot(to[0], err);
 }
 
@@ -212,7 +176,7 @@ int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *er
     return cay__db_write(self, CAY__TX_DURABLE, label_snapshot, (const char *[]){ id, label }, err);
 }
 
-static cay__snaprow *take_row(sqlite3_stmt *st)
+static void *take_row(sqlite3_stmt *st)
 {
     cay__snap_cols c;
     int64_t *const numbers[] = { &c.automatic, &c.durable,   &c.created_ms, &c.bytes,
@@ -229,19 +193,15 @@ static cay__snaprow *take_row(sqlite3_stmt *st)
     return cay__snaprow_new(&c);
 }
 
-static int get_locked(cay__db *db, const char *id, cay__snaprow **out, cay_err *err)
+static int read_snapshot(cay__db *db, const char *id, cay__snaprow **out, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_GET, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    int rc = cay__db_step(db, st, "read the snapshot", err);
-    if (rc == 1)
-        *out = take_row(st);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_SNAP_GET, "read the snapshot", &st, err, CAY__DB_TEXT(id));
     if (rc == 0)
         return no_snapshot(id, err);
     if (rc < 0)
         return rc;
+    *out = take_row(st);
     return 0;
 }
 
@@ -250,8 +210,8 @@ static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
     const char *id = arg;
     CAY_AUTOFREE cay__snaprow *row = NULL;
     char own[CAY_ID_LEN + 8];
-    CAY_TRY(get_locked(db, id, &row, err));
-    CAY_TRY(cay__db_change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
+    CAY_TRY(read_snapshot(db, id, &row, err));
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_REMOVE, "remove the record", err, CAY__DB_TEXT(id)));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
     cay__str_join(own, sizeof own, "[\"", id, "\"]",
                   NULL); /* one that was being made is not in its list */
@@ -277,8 +237,8 @@ static int restack_box(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->id, &old, &provider, err));
     CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
-    CAY_TRY(
-        cay__db_change(db, CAY__Q_LAYER_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
+    CAY_TRY(cay__db_exec(db, CAY__Q_LAYER_JOB_DROP, "record the layers", err, CAY__DB_TEXT("undo"),
+                         CAY__DB_TEXT(r->id)));
     if (*old)
         return free_layers(db, old, "", provider, err);
     return 0;
@@ -304,15 +264,15 @@ static int merge_layers(cay__db *db, void *arg, cay_err *err)
         from[strlen(from) - 1] = 0;
     cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
     if (!m->id) {
-        CAY_TRY(cay__db_change(db, CAY__Q_MERGE_SNAPS, from, to, NULL, "record the merge", err));
-        CAY_TRY(cay__db_change(db, CAY__Q_MERGE_TPLS, from, to, NULL, "record the merge", err));
+        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_SNAPS, "record the merge", err, CAY__DB_TEXT(from),
+                             CAY__DB_TEXT(to)));
+        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_TPLS, "record the merge", err, CAY__DB_TEXT(from),
+                             CAY__DB_TEXT(to)));
     }
-    CAY_TRY(cay__db_change(db, CAY__Q_MERGE_BOXES, from, to, m->id, "record the merge", err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MERGE_LEFT, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, from);
-    CAY_TRY(cay__db_step(db, st, "record the merge", err));
+    CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_BOXES, "record the merge", err, CAY__DB_TEXT(from),
+                         CAY__DB_TEXT(to), CAY__DB_OPTIONAL(m->id)));
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_MERGE_LEFT, "record the merge", &st, err, CAY__DB_TEXT(from)));
     *m->left = (size_t)sqlite3_column_int64(st, 0);
     cay__db_done(&st);
     /* Who merged, or its successor, is told by job "merge" or "merged"; as long as it is there the
@@ -328,51 +288,31 @@ int cay__s_layers_merge(void *self, const char *layers, const char *merged, cons
                          &(merge){ layers, merged, provider, id, CAY_OR(left, &none) }, err);
 }
 
+static int read_snapshot_alone(cay__db *self, const char *id, cay__snaprow **out, cay_err *err)
+{
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    return read_snapshot(db, id, out, err);
+}
+
 int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
                     cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    pthread_mutex_lock(&db->lock);
-    int rc = get_locked(db, id, &row, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(read_snapshot_alone(self, id, &row, err));
     return fn(&row->row, arg);
-}
-
-static int list_locked(cay__db *db, const char *sandbox, const char *after, cay__db_rows *out,
-                       cay_err *err)
-{
-    int64_t seq = INT64_MIN;
-    int rc;
-    if (after &&
-        (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0) {
-        if (rc < 0)
-            return rc;
-        return no_snapshot(after, err);
-    }
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LIST, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, seq);
-    if (sandbox)
-        cay__db_text(st, 2, sandbox);
-    while ((rc = cay__db_step(db, st, "read the snapshots", err)) == 1)
-        cay__db_rows_add(out, take_row(st));
-    return rc;
 }
 
 int cay__s_snap_list(void *self, const char *sandbox, const char *after,
                      int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     CAY_AUTOROWS all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, sandbox, after, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    int64_t seq;
+    int rc = cay__db_behind(self, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err);
+    if (rc == 0)
+        return no_snapshot(after, err);
+    if (rc > 0)
+        rc = cay__db_list(self, CAY__Q_SNAP_LIST, "read the snapshots", take_row, &all, err,
+                          CAY__DB_INT(seq), CAY__DB_OPTIONAL(sandbox));
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(&((cay__snaprow *)all.at[i])->row, arg);
     return rc;
@@ -385,28 +325,15 @@ int cay__s_snap_resolve(void *self, const char *tenant, const char *ref,
                            n, err);
 }
 
-static int last_locked(cay__db *db, const char *sandbox, const char *layers, char *id, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LAST, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, sandbox);
-    cay__db_text(st, 2, layers);
-    int rc = cay__db_step(db, st, "look up the last copy", err);
-    cay__str_copy(id, CAY_ID_LEN + 1, rc == 1 ? (const char *)sqlite3_column_text(st, 0) : "");
-    if (rc < 0)
-        return rc;
-    return 0;
-}
-
 int cay__s_snap_last(void *self, const char *sandbox, const char *layers, char *id, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    pthread_mutex_lock(&db->lock);
-    int rc = last_locked(db, sandbox, layers, id, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    return rc;
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    *id = 0;
+    CAY_TRY(cay__db_first(db, CAY__Q_SNAP_LAST, "look up the last copy", &st, err,
+                          CAY__DB_TEXT(sandbox), CAY__DB_TEXT(layers)));
+    cay__str_copy(id, CAY_ID_LEN + 1, cay__text_or(cay__db_column(st, 0), ""));
+    return 0;
 }
 
 /* Commits are in the log until a checkpoint, which syncs by itself. */
@@ -419,44 +346,30 @@ int cay__s_sync(void *self, cay_err *err)
     return 0;
 }
 
-/* The one number that a query with up to two texts gives. */
-static int query_number(cay__db *db, enum cay__statement q, const char *a, const char *b,
+/* The one number that a query with up to two texts gives; as it is when there is no row. */
+static int query_number(cay__db *self, enum cay__statement q, const char *a, const char *b,
                         int64_t *out, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, a);
-    if (b)
-        cay__db_text(st, 2, b);
-    int rc = cay__db_step(db, st, "read the store", err);
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, q, "read the store", &st, err, CAY__DB_TEXT(a), CAY__DB_OPTIONAL(b));
     if (rc == 1)
         *out = sqlite3_column_int64(st, 0);
-    if (rc < 0)
-        return rc;
-    return 0;
+    return CAY_MIN(rc, 0);
 }
 
 int cay__s_layer_used(void *self, const char *layer, bool *used, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     int64_t n = 1;
-    pthread_mutex_lock(&db->lock);
-    int rc = query_number(db, CAY__Q_LAYER_USED, layer, "", &n, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    int rc = query_number(self, CAY__Q_LAYER_USED, layer, "", &n, err);
     *used = n != 0;
     return rc;
 }
 
 int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     int64_t n = 0;
-    pthread_mutex_lock(&db->lock);
-    int rc = query_number(db, CAY__Q_UNSETTLED, boot, NULL, &n, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    int rc = query_number(self, CAY__Q_UNSETTLED, boot, NULL, &n, err);
     *what = (unsigned)n;
     return rc;
 }
@@ -464,14 +377,9 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
 static int insert_layer_job(cay__db *db, void *arg, cay_err *err)
 {
     const cay_layer_job *j = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYER_JOB_PUT, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, j->kind);
-    cay__db_text(st, 2, j->subject);
-    cay__db_text(st, 3, j->detail);
-    sqlite3_bind_int64(st, 4, cay__clock_ms());
-    return cay__db_step(db, st, "record the job", err);
+    return cay__db_exec(db, CAY__Q_LAYER_JOB_PUT, "record the job", err, CAY__DB_TEXT(j->kind),
+                        CAY__DB_TEXT(j->subject), CAY__DB_TEXT(j->detail),
+                        CAY__DB_INT(cay__clock_ms()));
 }
 
 int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail,
@@ -484,11 +392,8 @@ int cay__s_job_put(void *self, const char *kind, const char *subject, const char
 static int drop_layer_job(cay__db *db, void *arg, cay_err *err)
 {
     const cay_layer_job *j = arg;
-    int n =
-        cay__db_change(db, CAY__Q_LAYER_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
-    if (n < 0)
-        return n;
-    return 0;
+    return cay__db_exec(db, CAY__Q_LAYER_JOB_DROP, "end the job", err, CAY__DB_TEXT(j->kind),
+                        CAY__DB_TEXT(j->subject));
 }
 
 int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
@@ -497,59 +402,25 @@ int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *
     return cay__db_write(self, CAY__TX_FREES, drop_layer_job, &j, err);
 }
 
-typedef struct jobs {
-    char *text[3];
-    int64_t created_ms;
-} jobs;
-typedef struct job_rows {
-    jobs *at;
-    size_t n;
-} job_rows;
-
-static void job_rows_free(job_rows *r)
+static void *copy_layer_job(sqlite3_stmt *st)
 {
-    for (size_t i = 0; i < r->n; i++)
-        for (size_t k = 0; k < CAY_LEN(r->at[i].text); k++)
-            free(r->at[i].text[k]);
-    free(r->at);
-}
-
-static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYER_JOB_LIST, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, kind);
-    while ((rc = cay__db_step(db, st, "read the jobs", err)) == 1) {
-        out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
-        if (!out->at)
-            abort();
-        jobs *j = &out->at[out->n++];
-        for (int k = 0; k < (int)CAY_LEN(j->text); k++)
-            j->text[k] = cay__strdup((const char *)sqlite3_column_text(st, k));
-        j->created_ms = sqlite3_column_int64(st, 3);
-    }
-    return rc;
+    const char *text[3];
+    cay_layer_job *j = cay__db_copy(st, sizeof *j, 0, text, CAY_LEN(text));
+    *j = (cay_layer_job){ .size = sizeof *j,
+                          .kind = text[0],
+                          .subject = text[1],
+                          .detail = text[2],
+                          .created_ms = sqlite3_column_int64(st, 3) };
+    return j;
 }
 
 int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_layer_job *, void *),
                     void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(job_rows_free))) job_rows all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = jobs_locked(db, kind, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    for (size_t i = 0; rc == 0 && i < all.n; i++) {
-        const jobs *j = &all.at[i];
-        cay_layer_job job = { .size = sizeof job,
-                              .kind = j->text[0],
-                              .subject = j->text[1],
-                              .detail = j->text[2],
-                              .created_ms = j->created_ms };
-        rc = fn(&job, arg);
-    }
+    CAY_AUTOROWS all = { 0 };
+    int rc = cay__db_list(self, CAY__Q_LAYER_JOB_LIST, "read the jobs", copy_layer_job, &all, err,
+                          CAY__DB_TEXT(kind));
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = fn(all.at[i], arg);
     return rc;
 }

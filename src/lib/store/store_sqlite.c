@@ -37,27 +37,19 @@ static int no_row(const char *id, cay_err *err)
 static int insert_row(cay__db *db, void *arg, cay_err *err)
 {
     const cay_row *r = arg;
-    const char *texts[] = { r->id,      r->name, r->provider, cay_state_name(r->state),
-                            r->reason,  r->spec, r->box,      CAY_OR(r->labels, "{}"),
-                            r->metadata };
     const char *tenant = cay__text_or(r->tenant, CAY_TENANT_DEFAULT);
     const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
                              cay__quota_amount(r->disk) };
     int64_t now = cay__clock_ms();
     if (*tenant != '.') /* nobody's: it is counted when somebody takes it */
         CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSERT, err);
-    if (!st)
-        return err->code;
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__db_text(st, (int)i + 1, texts[i]);
-    sqlite3_bind_int64(st, 10, CAY_OR(r->created_ms, now));
-    sqlite3_bind_int64(st, 11, CAY_OR(r->changed_ms, now));
-    cay__db_text(st, 12, tenant);
-    cay__db_text(st, 13, r->once);
-    for (int i = 0; i < (int)CAY_LEN(uses); i++)
-        sqlite3_bind_int64(st, 14 + i, uses[i]);
-    int rc = cay__db_step(db, st, "record the sandbox", err);
+    int rc = cay__db_exec(
+        db, CAY__Q_INSERT, "record the sandbox", err, CAY__DB_TEXT(r->id), CAY__DB_TEXT(r->name),
+        CAY__DB_TEXT(r->provider), CAY__DB_TEXT(cay_state_name(r->state)), CAY__DB_TEXT(r->reason),
+        CAY__DB_TEXT(r->spec), CAY__DB_TEXT(r->box), CAY__DB_TEXT(CAY_OR(r->labels, "{}")),
+        CAY__DB_TEXT(r->metadata), CAY__DB_INT(CAY_OR(r->created_ms, now)),
+        CAY__DB_INT(CAY_OR(r->changed_ms, now)), CAY__DB_TEXT(tenant), CAY__DB_TEXT(r->once),
+        CAY__DB_INT(uses[0]), CAY__DB_INT(uses[1]), CAY__DB_INT(uses[2]));
     if (rc == CAY_EEXIST && strstr(sqlite3_errmsg(db->sql), "once"))
         return cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once);
     if (rc == CAY_EEXIST)
@@ -89,16 +81,13 @@ static cay_state as_state(const char *text)
 
 static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_STATE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    int rc = cay__db_step(db, st, "read the record", err);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_STATE, "read the record", &st, err, CAY__DB_TEXT(id));
     if (rc == 0)
         return no_row(id, err);
     if (rc < 0)
         return rc;
-    *out = as_state((const char *)sqlite3_column_text(st, 0));
+    *out = as_state(cay__db_column(st, 0));
     return 0;
 }
 
@@ -113,16 +102,10 @@ static int move_row(cay__db *db, void *arg, cay_err *err)
                             cay_state_name(m->to));
     if (m->to == CAY_STOPPED && m->reason && !strcmp(m->reason, "starting"))
         CAY_TRY(cay__quota_check_start(db, m->id, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MOVE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, m->id);
-    cay__db_text(st, 2, cay_state_name(m->to));
-    cay__db_text(st, 3, m->reason);
-    if (m->box) /* unbound is NULL: leaves it */
-        cay__db_text(st, 4, m->box);
-    sqlite3_bind_int64(st, 5, cay__clock_ms());
-    return cay__db_step(db, st, "record the change", err);
+    return cay__db_exec(db, CAY__Q_MOVE, "record the change", err, CAY__DB_TEXT(m->id),
+                        CAY__DB_TEXT(cay_state_name(m->to)), CAY__DB_TEXT(m->reason),
+                        CAY__DB_OPTIONAL(m->box), /* NULL leaves it */
+                        CAY__DB_INT(cay__clock_ms()));
 }
 
 static int s_move(void *self, const char *id, unsigned from, cay_state to, const char *reason,
@@ -145,15 +128,10 @@ static int update_spec(cay__db *db, void *arg, cay_err *err)
     const respec *r = arg;
     cay_state now = CAY_STATE_NONE;
     CAY_TRY(state_of(db, r->id, &now, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RESPEC, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, r->id);
-    sqlite3_bind_int64(st, 2, r->version);
-    cay__db_text(st, 3, r->spec);
-    sqlite3_bind_int64(st, 4, cay__clock_ms());
-    CAY_TRY(cay__db_step(db, st, "record the change", err));
-    if (sqlite3_changes(db->sql))
+    CAY_TRY(cay__db_exec(db, CAY__Q_RESPEC, "record the change", err, CAY__DB_TEXT(r->id),
+                         CAY__DB_INT(r->version), CAY__DB_TEXT(r->spec),
+                         CAY__DB_INT(cay__clock_ms())));
+    if (cay__db_changed(db))
         return 0;
     return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile",
                         r->id);
@@ -168,14 +146,10 @@ static int rename_row(cay__db *db, void *arg, cay_err *err)
     const words *w = arg;
     cay_state now = CAY_STATE_NONE;
     CAY_TRY(state_of(db, w->id, &now, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RENAME, err);
-    if (!st)
-        return err->code;
-    const char *text[] = { w->id, w->name, w->labels, w->metadata };
-    for (int i = 0; i < 4; i++) /* NULL where there is nothing to say */
-        sqlite3_bind_text(st, i + 1, text[i], -1, SQLITE_STATIC);
-    sqlite3_bind_int64(st, 5, cay__clock_ms());
-    return cay__db_step(db, st, "record the change", err);
+    /* NULL where there is nothing to say */
+    return cay__db_exec(db, CAY__Q_RENAME, "record the change", err, CAY__DB_TEXT(w->id),
+                        CAY__DB_OPTIONAL(w->name), CAY__DB_OPTIONAL(w->labels),
+                        CAY__DB_OPTIONAL(w->metadata), CAY__DB_INT(cay__clock_ms()));
 }
 
 static int s_rename(void *self, const char *id, const char *name, const char *labels,
@@ -190,27 +164,16 @@ static int s_respec(void *self, const char *id, int64_t version, const char *spe
     return cay__db_write(self, CAY__TX_DURABLE, update_spec, &(respec){ id, spec, version }, err);
 }
 
-static int drop_keys(cay__db *db, const char *id, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEYS_OF_BOX, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    return cay__db_step(db, st, "remove the keys of the sandbox", err);
-}
-
 static int remove_row(cay__db *db, void *arg, cay_err *err)
 {
-    CAY_TRY(cay__layers_free_of(db, arg, err));
-    CAY_TRY(drop_keys(db, arg, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, arg);
-    CAY_TRY(cay__db_step(db, st, "remove the record", err));
-    if (sqlite3_changes(db->sql))
+    const char *id = arg;
+    CAY_TRY(cay__layers_free_of(db, id, err));
+    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_OF_BOX, "remove the keys of the sandbox", err,
+                         CAY__DB_TEXT(id)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_REMOVE, "remove the record", err, CAY__DB_TEXT(id)));
+    if (cay__db_changed(db))
         return 0;
-    return no_row(arg, err);
+    return no_row(id, err);
 }
 
 static int s_remove(void *self, const char *id, cay_err *err)
@@ -234,62 +197,47 @@ static cay__row *take_row(sqlite3_stmt *st)
     return cay__row_new(&c);
 }
 
-static int get_locked(cay__db *db, const char *id, cay__row **out, cay_err *err)
+static int get_row(cay__db *self, const char *id, cay__row **out, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_GET, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, id);
-    int rc = cay__db_step(db, st, "read the record", err);
-    if (rc == 1)
-        *out = take_row(st);
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_GET, "read the record", &st, err, CAY__DB_TEXT(id));
     if (rc == 0)
         return no_row(id, err);
     if (rc < 0)
         return rc;
+    *out = take_row(st);
     return 0;
 }
 
 static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg,
                  cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE cay__row *row = NULL;
-    pthread_mutex_lock(&db->lock);
-    int rc = get_locked(db, id, &row, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(get_row(self, id, &row, err));
     return fn(&row->row, arg);
 }
 
-static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_err *err)
+static int list_rows(cay__db *self, const cay_filter *f, cay__db_rows *out, cay_err *err)
 {
-    int64_t seq = INT64_MIN;
-    int rc;
-    if (f && f->after &&
-        (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0) {
-        if (rc < 0)
-            return rc;
+    int64_t seq;
+    int rc = cay__db_behind(self, CAY__Q_SEQ, f->after, "read the records", &seq, err);
+    if (rc == 0)
         return no_row(f->after, err);
-    }
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LIST, err);
-    if (!st)
-        return err->code;
-    sqlite3_bind_int64(st, 1, seq);
-    if (f && f->provider)
-        cay__db_text(st, 2, f->provider);
-    if (f && f->tenant)
-        cay__db_text(st, 3, f->tenant);
-    while ((rc = cay__db_step(db, st, "read the records", err)) == 1) {
+    if (rc < 0)
+        return rc;
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    rc = cay__db_first(db, CAY__Q_LIST, "read the records", &st, err, CAY__DB_INT(seq),
+                       CAY__DB_OPTIONAL(f->provider), CAY__DB_OPTIONAL(f->tenant));
+    for (; rc == 1; rc = cay__db_step(db, st, "read the records", err)) {
         cay__row *row = take_row(st);
         if (!cay__row_matches(&row->row, f)) {
             free(row);
             continue;
         }
         cay__db_rows_add(out, row);
-        if (f && f->limit && out->n == f->limit)
+        if (f->limit && out->n == f->limit)
             return 0;
     }
     return rc;
@@ -298,39 +246,22 @@ static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_
 static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *),
                   void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     CAY_AUTOROWS all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = list_locked(db, filter, &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
+    int rc = list_rows(self, CAY_OR(filter, &(cay_filter){ 0 }), &all, err);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
         rc = fn(&((cay__row *)all.at[i])->row, arg);
     return rc;
 }
 
-static int version_locked(cay__db *db, uint64_t out[2], cay_err *err)
+static int s_version(void *self, uint64_t out[2], cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_VERSION, err);
-    if (!st)
-        return err->code;
-    int rc = cay__db_step(db, st, "read the store", err);
-    if (rc < 0)
-        return rc;
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    CAY_TRY(cay__db_first(db, CAY__Q_VERSION, "read the store", &st, err));
     out[0] = (uint64_t)sqlite3_column_int64(st, 0); /* what others committed */
     out[1] = (uint64_t)sqlite3_total_changes64(
         db->sql); /* and we: nobody is in a transaction while the lock is ours */
     return 0;
-}
-
-static int s_version(void *self, uint64_t out[2], cay_err *err)
-{
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    pthread_mutex_lock(&db->lock);
-    int rc = version_locked(db, out, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    return rc;
 }
 
 static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max,
@@ -350,14 +281,8 @@ typedef struct note {
 static int write_note(cay__db *db, void *arg, cay_err *err)
 {
     const note *n = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, n->space);
-    cay__db_text(st, 2, n->key);
-    if (n->value)
-        cay__db_text(st, 3, n->value);
-    return cay__db_step(db, st, "keep the note", err);
+    return cay__db_exec(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, "keep the note", err,
+                        CAY__DB_TEXT(n->space), CAY__DB_TEXT(n->key), CAY__DB_OPTIONAL(n->value));
 }
 
 static int s_note_put(void *self, const char *space, const char *key, const char *value,
@@ -367,83 +292,46 @@ static int s_note_put(void *self, const char *space, const char *key, const char
     return cay__db_write(self, value ? 0 : CAY__TX_FREES, write_note, &n, err);
 }
 
-static int note_locked(cay__db *db, const note *n, char **out, cay_err *err)
+static int read_note(cay__db *self, const char *space, const char *key, char **out, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_GET, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, n->space);
-    cay__db_text(st, 2, n->key);
-    int rc = cay__db_step(db, st, "read the note", err);
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_AUTOSTMT *st = NULL;
+    int rc = cay__db_first(db, CAY__Q_NOTE_GET, "read the note", &st, err, CAY__DB_TEXT(space),
+                           CAY__DB_TEXT(key));
     if (rc == 0)
-        return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", n->space, n->key);
+        return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", space, key);
     if (rc < 0)
         return rc;
-    *out = cay__strdup((const char *)sqlite3_column_text(st, 0));
+    *out = cay__strdup(cay__db_column(st, 0));
     return 0;
 }
 
 static int s_note_get(void *self, const char *space, const char *key,
                       int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
     CAY_AUTOFREE char *value = NULL;
-    pthread_mutex_lock(&db->lock);
-    int rc = note_locked(db, &(note){ space, key, NULL }, &value, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(read_note(self, space, key, &value, err));
     return fn(value, arg);
 }
 
-typedef struct pair {
-    char *key, *value;
-} pair;
-typedef struct pairs {
-    pair *at;
-    size_t n;
-} pairs;
-
-static void pairs_free(pairs *p)
+static void *copy_note(sqlite3_stmt *st)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        free(p->at[i].key);
-        free(p->at[i].value);
-    }
-    free(p->at);
-}
-
-static int notes_locked(cay__db *db, const char *space, const char *prefix, pairs *out,
-                        cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_LIST, err);
-    if (!st)
-        return err->code;
-    cay__db_text(st, 1, space);
-    cay__db_text(st, 2, prefix);
-    while ((rc = cay__db_step(db, st, "read the notes", err)) == 1) {
-        out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
-        if (!out->at)
-            abort();
-        out->at[out->n].key = cay__strdup((const char *)sqlite3_column_text(st, 0));
-        out->at[out->n++].value = cay__strdup((const char *)sqlite3_column_text(st, 1));
-    }
-    return rc;
+    const char *text[2];
+    cay_pair *p = cay__db_copy(st, sizeof *p, 0, text, CAY_LEN(text));
+    *p = (cay_pair){ text[0], text[1] };
+    return p;
 }
 
 static int s_note_list(void *self, const char *space, const char *prefix,
                        int (*fn)(const char *, const char *, void *), void *arg, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(pairs_free))) pairs all = { 0 };
-    pthread_mutex_lock(&db->lock);
-    int rc = notes_locked(db, space, CAY_OR(prefix, ""), &all, CAY_OR(err, &own));
-    pthread_mutex_unlock(&db->lock);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i].key, all.at[i].value, arg);
+    CAY_AUTOROWS all = { 0 };
+    int rc = cay__db_list(self, CAY__Q_NOTE_LIST, "read the notes", copy_note, &all, err,
+                          CAY__DB_TEXT(space), CAY__DB_TEXT(prefix));
+    for (size_t i = 0; rc == 0 && i < all.n; i++) {
+        const cay_pair *p = all.at[i];
+        rc = fn(p->key, p->value, arg);
+    }
     return rc;
 }
 
