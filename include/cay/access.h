@@ -59,14 +59,14 @@ CAY_API int cay_tenant_get(cay_client *client, const char *name,
 /* What a key opens, from little to much. */
 typedef enum cay_key_scope {
     CAY_KEY_NONE = 0,
-    CAY_KEY_LOGIN_LINK, /* nothing: the console changes it, once, into a session of scope admin;
-                      lives 15 minutes at most */
-    CAY_KEY_PORT,       /* one port of one sandbox */
-    CAY_KEY_FILE,       /* files of one sandbox at or below a path */
-    CAY_KEY_SANDBOX,    /* one sandbox */
-    CAY_KEY_TENANT,     /* all of one tenant */
-    CAY_KEY_ADMIN,      /* everything, tenants and keys too */
-    CAY_KEY_LOGIN,      /* nothing as a key: a session below; only when reading */
+    CAY_KEY_LOGIN_LINK,    /* nothing: the console changes it, once, into a session of scope admin;
+                         lives 15 minutes at most */
+    CAY_KEY_PORT,          /* one port of one sandbox */
+    CAY_KEY_FILE,          /* files of one sandbox at or below a path */
+    CAY_KEY_SANDBOX,       /* one sandbox */
+    CAY_KEY_TENANT,        /* all of one tenant */
+    CAY_KEY_ADMIN,         /* everything, tenants and keys too */
+    CAY_KEY_CONSOLE_LOGIN, /* nothing as a key: a session below; only when reading */
 } cay_key_scope;
 CAY_API const char *cay_key_scope_name(cay_key_scope s);
 CAY_API cay_key_scope cay_key_scope_parse(const char *name); /* CAY_KEY_NONE: no such word */

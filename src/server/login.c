@@ -252,7 +252,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
 
 static int is_ours(const cay_key *k, void *arg)
 {
-    if (!strcmp(k->id, arg) && k->scope == CAY_KEY_LOGIN)
+    if (!strcmp(k->id, arg) && k->scope == CAY_KEY_CONSOLE_LOGIN)
         return 1;
     return 0;
 }

@@ -393,7 +393,7 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
     cay_err err = CAY_ERR_INIT;
     char key[CAY_KEY_LEN + 1], text[CAY_LOGIN_LEN + 1], live[CAY_LOGIN_LEN + 1],
         who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
-    int n[CAY_KEY_LOGIN + 1] = { 0 };
+    int n[CAY_KEY_CONSOLE_LOGIN + 1] = { 0 };
     assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN },
                                     key, &err),
@@ -415,17 +415,20 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() - 60000, &err),
                      0); /* all of it is newer */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 211);
+    assert_int_equal(
+        n[CAY_KEY_CONSOLE_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 211);
     memset(n, 0, sizeof n);
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 3600000, &err),
                      0); /* an hour later: the one that was ended, and the link */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 101);
+    assert_int_equal(
+        n[CAY_KEY_CONSOLE_LOGIN] * 100 + n[CAY_KEY_LOGIN_LINK] * 10 + n[CAY_KEY_TENANT], 101);
     assert_int_equal(cay_login_check(client, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
     assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 8ll * 86400000, &err), 0);
     memset(n, 0, sizeof n);
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
-    assert_int_equal(n[CAY_KEY_LOGIN] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
+    assert_int_equal(n[CAY_KEY_CONSOLE_LOGIN] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN],
+                     11);
     cay_client_close(client);
 }
 
@@ -508,7 +511,7 @@ static void wrong_keys_are_not_made(void **s)
         { { .tenant = "Acme" }, CAY_EINVAL, "tenant_invalid" },
         { { .tenant = "acme" }, CAY_ENOENT, "tenant_not_found" },
         { { .scope = (cay_key_scope)9 }, CAY_EINVAL, "key_spec" },
-        { { .scope = CAY_KEY_LOGIN }, CAY_EINVAL, "key_spec" },
+        { { .scope = CAY_KEY_CONSOLE_LOGIN }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_ADMIN, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX, .sandbox = "caaaaaaaaaaaaaaaaaaa" },

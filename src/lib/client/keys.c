@@ -22,9 +22,9 @@
 #define PATH_BYTES 4096
 
 static const char *const scopes[] = {
-    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN_LINK] = "login", [CAY_KEY_PORT] = "port",
-    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox",  [CAY_KEY_TENANT] = "tenant",
-    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_LOGIN] = "session",
+    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN_LINK] = "login",      [CAY_KEY_PORT] = "port",
+    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox",       [CAY_KEY_TENANT] = "tenant",
+    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_CONSOLE_LOGIN] = "session",
 };
 
 const char *cay_key_scope_name(cay_key_scope s)
@@ -188,11 +188,11 @@ static int fail_invalid_key(cay_err *err)
 static int check_expiry(const cay_key *k, cay_err *err)
 {
     if (!k->expires_ms || cay__clock_ms() <= k->expires_ms + SKEW_MS ||
-        (k->scope == CAY_KEY_LOGIN && CAY__MUTANT("console-expiry")))
+        (k->scope == CAY_KEY_CONSOLE_LOGIN && CAY__MUTANT("console-expiry")))
         return 0;
     return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another",
-                        k->scope == CAY_KEY_LOGIN ? "session" : "key", k->id,
-                        k->scope == CAY_KEY_LOGIN ? "logging in" : "cay key create");
+                        k->scope == CAY_KEY_CONSOLE_LOGIN ? "session" : "key", k->id,
+                        k->scope == CAY_KEY_CONSOLE_LOGIN ? "logging in" : "cay key create");
 }
 
 /* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write:
@@ -254,7 +254,7 @@ static int verify_secret(cay_client *client, const char *text, const char *prefi
     /* One that is not there is compared with nothing, in the same time. */
     bool good = is_equal_const_time(hash, k->hash, sizeof hash - 1);
     if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
-        (k->key.scope == CAY_KEY_LOGIN) != !strcmp(prefix, SESSION))
+        (k->key.scope == CAY_KEY_CONSOLE_LOGIN) != !strcmp(prefix, SESSION))
         return fail_invalid_key(err);
     CAY_TRY(check_expiry(&k->key, err));
     note_use(client, k);
@@ -459,7 +459,7 @@ int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_LOGI
     cay_key k = { .size = sizeof k,
                   .tenant = from->tenant,
                   .name = "console",
-                  .scope = CAY_KEY_LOGIN,
+                  .scope = CAY_KEY_CONSOLE_LOGIN,
                   .from = link ? "" : from->id,
                   .created_ms = now,
                   .expires_ms = now + WEEK_MS };

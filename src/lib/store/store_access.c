@@ -289,9 +289,9 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
     int rc = cay__db_exec(
         db, CAY__Q_KEY_PUT, "record the key", err, CAY__DB_TEXT(k->id), CAY__DB_TEXT(r->hash),
         CAY__DB_TEXT(k->tenant), CAY__DB_TEXT(cay_key_scope_name(k->scope)), CAY__DB_TEXT(k->name),
-        CAY__DB_TEXT(k->sandbox), CAY__DB_TEXT(k->scope == CAY_KEY_LOGIN ? k->from : k->path),
-        CAY__DB_INT(k->port), CAY__DB_INT(CAY_OR(k->created_ms, cay__clock_ms())),
-        CAY__DB_INT(k->expires_ms));
+        CAY__DB_TEXT(k->sandbox),
+        CAY__DB_TEXT(k->scope == CAY_KEY_CONSOLE_LOGIN ? k->from : k->path), CAY__DB_INT(k->port),
+        CAY__DB_INT(CAY_OR(k->created_ms, cay__clock_ms())), CAY__DB_INT(k->expires_ms));
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "key_exists", "key %s is there already", k->id);
     if (rc < 0 || cay__db_changed(db))
@@ -322,7 +322,7 @@ static void *copy_key(sqlite3_stmt *st)
                                  .revoked_ms = sqlite3_column_int64(st, 10),
                                  .used_ms = sqlite3_column_int64(st, 11),
                                  .from = "" } };
-    if (r->key.scope == CAY_KEY_LOGIN) { /* which has no path */
+    if (r->key.scope == CAY_KEY_CONSOLE_LOGIN) { /* which has no path */
         r->key.from = text[6];
         r->key.path = "";
     }

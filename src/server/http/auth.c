@@ -12,7 +12,7 @@ static const cay__scope scopes[] = {
     [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN_LINK] = CAY__SCOPE_NOBODY,
     [CAY_KEY_PORT] = CAY__SCOPE_PORT,       [CAY_KEY_FILE] = CAY__SCOPE_FILE,
     [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT,
-    [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,
+    [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,     [CAY_KEY_CONSOLE_LOGIN] = CAY__SCOPE_NOBODY,
 };
 
 static int take_actor(const cay_key *k, void *arg)

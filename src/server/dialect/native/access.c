@@ -76,9 +76,9 @@ static bool is_key_own(const own_keys *o, const cay_key *k)
 {
     if (o->r->who.scope == CAY__SCOPE_ADMIN)
         return true;
-    if (k->scope == CAY_KEY_LOGIN)
+    if (k->scope == CAY_KEY_CONSOLE_LOGIN)
         return *k->from && o->tenant.len && strstr(o->tenant.data, k->from);
-    return k->scope != CAY_KEY_ADMIN && k->scope != CAY_KEY_LOGIN;
+    return k->scope != CAY_KEY_ADMIN && k->scope != CAY_KEY_LOGIN_LINK;
 }
 
 static int on_own_key(const cay_key *k, void *arg)
