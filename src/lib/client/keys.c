@@ -355,7 +355,7 @@ static int is_same(const cay_key_row *row, void *arg)
 }
 
 /* Of a text that was chosen before: who comes again finds it. */
-static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err)
+static int record_given(cay_client *client, const cay_key *k, char *text, cay_err *err)
 {
     char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) ||
@@ -364,9 +364,10 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
                             "the text of a key is made by cay_key_text()");
     memcpy(id, k->text + strlen(PREFIX), CAY_KEY_ID_LEN);
     cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
-    k->id = id;
     cay_err why = CAY_ERR_INIT;
-    int rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, &why);
+    cay_key_row row = { *k, hash };
+    row.key.id = id;
+    int rc = client->store->key_put(client->db, &row, &why);
     int found = 0;
     if (rc == CAY_EEXIST)
         found = client->store->key_get(client->db, id, is_same, hash, NULL);
@@ -383,17 +384,18 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
     return 0;
 }
 
-static int insert_record(cay_client *client, cay_key *k, const char *prefix, char *text,
+static int insert_record(cay_client *client, const cay_key *k, const char *prefix, char *text,
                          cay_err *err)
 {
     char made[CAY_LOGIN_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    cay_key_row row = { *k, hash };
     int rc = CAY_EEXIST;
+    row.key.id = id;
     for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
         make_text(made, prefix);
         memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
         cay__sha256_hex(made, strlen(made), hash);
-        k->id = id;
-        rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, err);
+        rc = client->store->key_put(client->db, &row, err);
     }
     if (rc == 0) {
         cache_key(client, id, NULL); /* somebody may have asked for that id before it was there */
