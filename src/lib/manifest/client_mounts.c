@@ -245,9 +245,7 @@ static int ask_engine(const list *l, const char *id, cay__spec *s, cay_err *err)
             continue;
         if (!net)
             CAY_TRY(check_network(&l->m[i], err));
-        if (needs && !strcmp(needs, "fuse"))
-            needs = needs;
-        else
+        if (!needs || strcmp(needs, "fuse"))
             needs = needs_of(&l->m[i]);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));

@@ -33,8 +33,6 @@ int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const ch
             err->code = rc = CAY_ENOENT;
         else if (sys == EACCES || sys == EPERM)
             err->code = rc = CAY_EPERM;
-        else
-            err->code = rc = rc;
     }
     return rc;
 }
