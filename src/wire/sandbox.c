@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes: what they are, how they are wanted, and what becomes of them. */
 #include "shapes.h"
+#include <cay/sys/provider.h>
 
 #define FIELD CAY__FIELD
 #define NAMED CAY__NAMED
@@ -56,8 +57,9 @@ static const cay__field limit_fields[] = {
     FIELD(cay_limits, io_read, LIMIT, .about = "bytes per second"),
     FIELD(cay_limits, io_write, LIMIT, .about = "bytes per second"),
 };
-const cay__shape cay__limits_shape = CAY__SHAPE(
-    "Limits", cay_limits, limit_fields, CAY__F_IN | CAY__F_OUT, "0 or left out: the default");
+const cay__shape cay__limits_shape =
+    CAY__SHAPE("Limits", cay_limits, limit_fields, CAY__F_IN | CAY__F_OUT | CAY__F_KEPT,
+               "0 or left out: the default");
 
 static const char *const expiry_words[] = { "kill", "pause", NULL };
 static const cay__field info_fields[] = {
@@ -124,24 +126,27 @@ static const cay__field grant_fields[] = {
     FIELD(cay_grant, rw, BOOL),
 };
 const cay__shape cay__grant_shape =
-    CAY__SHAPE("Mount", cay_grant, grant_fields, CAY__F_IN, "a directory of the host shown inside");
+    CAY__SHAPE("Mount", cay_grant, grant_fields, CAY__F_IN | CAY__F_KEPT,
+               "a directory of the host shown inside");
 
 static const cay__field volume_use_fields[] = {
     FIELD(cay_volume_use, name, STR, CAY__F_REQUIRED),
     FIELD(cay_volume_use, target, STR, CAY__F_REQUIRED, .about = "absolute path inside"),
     FIELD(cay_volume_use, rw, BOOL),
 };
-const cay__shape cay__volume_use_shape = CAY__SHAPE("VolumeUse", cay_volume_use, volume_use_fields,
-                                                    CAY__F_IN, "a named volume shown inside");
+const cay__shape cay__volume_use_shape =
+    CAY__SHAPE("VolumeUse", cay_volume_use, volume_use_fields, CAY__F_IN | CAY__F_KEPT,
+               "a named volume shown inside");
 
 static const cay__field secret_use_fields[] = {
     FIELD(cay_secret, name, STR, CAY__F_REQUIRED),
     FIELD(cay_secret, source, STR, CAY__F_REQUIRED,
           .about = "store:NAME or fill:NAME; others to scope admin"),
-    FIELD(cay_secret, destination, STR),
+    FIELD(cay_secret, destination, STR, CAY__F_IN), /* a record has it in its policy */
 };
 const cay__shape cay__secret_use_shape =
-    CAY__SHAPE("SecretUse", cay_secret, secret_use_fields, CAY__F_IN, "a secret that never enters");
+    CAY__SHAPE("SecretUse", cay_secret, secret_use_fields, CAY__F_IN | CAY__F_KEPT,
+               "a secret that never enters");
 
 static const char *const level_words[] = { "none", "process", "rootless", "root", "vm", NULL };
 /* A member of cay_create. */
@@ -198,6 +203,50 @@ static const cay__field create_fields[] = {
 const cay__shape cay__create_shape =
     CAY__SHAPE("Create", cay__create_body, create_fields, CAY__F_IN,
                "a sandbox as it is wanted; all may be left out");
+
+/* Its order is that of the bytes on the disk, which are hashed into names there: new rows are
+ * added before `limits`. */
+#define KEPT(name, member, ...) CAY__NAMED(name, cay__create_record, member, __VA_ARGS__)
+static const cay__field record_fields[] = {
+    KEPT("template", c.from.template_, STR),
+    KEPT("root", c.from.root, STR),
+    KEPT("hostname", c.hostname, STR),
+    KEPT("user", c.process.user, STR),
+    KEPT("workdir", c.process.workdir, STR),
+    KEPT("env", c.process.env, PAIRS),
+    KEPT("min_level", c.isolation.min_level, INT),
+    KEPT("require", c.isolation.require, STRS),
+    KEPT("ttl_ms", c.life.ttl_ms, LIMIT),
+    KEPT("idle_ms", c.life.idle_ms, LIMIT),
+    KEPT("on_expiry", c.life.on_expiry, WORD, .more = expiry_words),
+    KEPT("no_pin", c.isolation.no_pin, BOOL),
+    KEPT("durable", c.life.durable, BOOL),
+    KEPT("net", net, JSON),
+    KEPT("from", c.from.snapshot, STR),
+    KEPT("checkpoint", c.life.checkpoints, U32),
+    KEPT("on", c.from.directory, STR),
+    KEPT("on_since_ms", on_since_ms, LIMIT),
+    KEPT("manifest", c.manifest.text, STR),
+    KEPT("auto_resume", c.life.auto_resume, BOOL),
+    KEPT("image", template_config, STR),
+    KEPT("template_id", template_id, STR),
+    KEPT("template_name", template_name, STR),
+    KEPT("services", c.services, JSON, CAY__F_ANY),
+    KEPT("sudo", c.isolation.sudo, BOOL),
+    KEPT("options", c.options, PAIRS),
+    KEPT("group", c.process.group, STR),
+    KEPT("settings", c.from.settings, PAIRS),
+    KEPT("limits", c.limits, OBJECT, .more = &cay__limits_shape),
+    KEPT("grants", c.files.grants, LIST, CAY__F_ZERO,
+         .count = offsetof(cay__create_record, c.files.ngrants), .more = &cay__grant_shape),
+    KEPT("secrets", c.net.secrets, LIST, .count = offsetof(cay__create_record, c.net.nsecrets),
+         .more = &cay__secret_use_shape),
+    KEPT("volumes", c.files.volumes, LIST, .count = offsetof(cay__create_record, c.files.nvolumes),
+         .more = &cay__volume_use_shape),
+    KEPT("layers", layers, STRS, .max = CAY_STACK_MAX - 1),
+};
+const cay__shape cay__create_record_shape =
+    CAY__SHAPE(NULL, cay__create_record, record_fields, CAY__F_KEPT, NULL);
 
 /* A body is not needed, but what is sent has to be an object that says nothing. */
 const cay__shape cay__nothing_shape = { "Nothing", .use = CAY__F_IN, .about = "no member" };

@@ -40,9 +40,7 @@ static void format_path(cay__buf *b, const spot *s)
 }
 
 /* A name of the peer's may be anything: cut, and without what a terminal would obey. */
-__attribute__((format(printf, 4, 5))) static int fail_field(reader *r, const spot *at,
-                                                            const char *reason, const char *fmt,
-                                                            ...)
+static int fail_field(reader *r, const spot *at, const char *reason, const char *fmt, ...)
 {
     char text[200];
     CAY_AUTOBUF path = CAY__BUF(300);
@@ -56,6 +54,8 @@ __attribute__((format(printf, 4, 5))) static int fail_field(reader *r, const spo
     va_end(ap);
     format_path(&path, at);
     cay__buf_safe(&safe, CAY_OR(path.data, ""), path.len, false);
+    if (r->view & CAY__F_KEPT) /* no fault of whoever asks now */
+        return cay_fail(r->err, CAY_EINVAL, "record: %.120s: %s", CAY_OR(safe.data, ""), text);
     int rc = cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", CAY_OR(safe.data, ""), text);
     cay__buf_str(&detail, "{\"field\":");
     cay__buf_json(&detail, CAY_OR(safe.data, ""), safe.len);
@@ -65,8 +65,7 @@ __attribute__((format(printf, 4, 5))) static int fail_field(reader *r, const spo
     return rc;
 }
 
-__attribute__((format(printf, 3, 4))) static int fail_value(reader *r, const spot *at,
-                                                            const char *fmt, ...)
+static int fail_value(reader *r, const spot *at, const char *fmt, ...)
 {
     char text[180];
     va_list ap;
@@ -80,6 +79,11 @@ static int get_str(reader *r, const spot *at, const cay__field *f, const json_t 
                    const char **out)
 {
     size_t max = CAY_OR(f->max, STR_MAX), n = json_string_length(j);
+    char *bytes = CAY_IF(r->view & CAY__F_KEPT, cay__json_to_bytes(j));
+    if (bytes) {
+        *out = cay__arena_adopt(r->mem, bytes);
+        return 0;
+    }
     if (!json_is_string(j))
         return fail_value(r, at, "a text");
     if (strlen(json_string_value(j)) != n)
@@ -424,7 +428,10 @@ static bool is_nothing(const json_t *j)
 static int read_member(reader *r, const spot *at, const cay__shape *s, const json_t *j, void *out)
 {
     const cay__field *f = row_of(s, at->name);
-    if (!f || !cay__field_seen(s, f, r->view | CAY__F_ADMIN))
+    bool known = f && cay__field_seen(s, f, r->view | CAY__F_ADMIN);
+    if (!known && r->view & CAY__F_KEPT)
+        return 0;
+    if (!known)
         return fail_field(r, at, "field_unknown", "there is no such member");
     if (!cay__field_seen(s, f, r->view) && !is_nothing(j))
         return cay_fail_why(r->err, CAY_EPERM, "admin_only",

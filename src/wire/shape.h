@@ -58,9 +58,9 @@ enum {
     CAY__F_REQUIRED = 1u << 0,
     CAY__F_MAYBE = 1u << 1, /* in answers: left out when it is empty, zero or false */
     CAY__F_ANY = 1u << 2,
-    CAY__F_NULL = 1u << 3, /* of POINT: null instead of left out */
-    CAY__F_ZERO =
-        1u << 10, /* of a number: zero is sent in requests, and UINT32_MAX of a U32 is not */
+    CAY__F_NULL = 1u << 3,  /* of POINT: null instead of left out */
+    CAY__F_ZERO = 1u << 10, /* of a number: zero is sent in requests, and UINT32_MAX of a U32 is
+                               not; of a list: it is kept when it is empty */
     /* where it is used, and what a view names */
     CAY__F_IN = 1u << 4,    /* requests: bodies and queries */
     CAY__F_OUT = 1u << 5,   /* answers */
@@ -116,11 +116,14 @@ uint64_t cay__field_number(cay__field_kind kind, const void *v);
  * the arena. JSON null counts as not given.
  * CAY__F_IN: reasons field_unknown, field_missing, field_invalid, admin_only; err->detail is
  * {"field": PATH}.
+ * CAY__F_KEPT: a record, which a newer version may have written: members that no row names are
+ * skipped, {"hex": …} is a text that is not UTF-8, and errors have no reason.
  * CAY__F_OUT: an answer of a server that may be newer or older: members that no row names or that
  * are of another type are skipped, and texts and lists that are not there are empty, not NULL. */
 int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, unsigned view,
                     void *out, cay_err *err);
-/* With CAY__F_IN or KEPT what is empty, zero or false is left out unless it is REQUIRED. */
+/* With CAY__F_IN or KEPT what is empty, zero or false is left out unless it is REQUIRED. With KEPT
+ * texts that are not UTF-8 are {"hex": …}, and of pairs with one key only the last is put. */
 void cay__shape_put(cay__buf *b, const cay__shape *s, unsigned view, const void *obj);
 /* Are all its texts UTF-8, as JSON wants them? */
 bool cay__shape_utf8(const cay__shape *s, const void *obj);

@@ -39,6 +39,18 @@ static void put_str(cay__buf *b, const char *s)
     cay__buf_json(b, s, strlen(s));
 }
 
+/* A text of any bytes in a record. */
+static void put_kept(cay__buf *b, unsigned view, const char *s)
+{
+    if (!(view & CAY__F_KEPT) || !s || cay__utf8(s, strlen(s))) {
+        put_str(b, s);
+        return;
+    }
+    cay__buf_str(b, "{\"hex\":\"");
+    cay__buf_hex(b, s, strlen(s));
+    cay__buf_str(b, "\"}");
+}
+
 static void put_path(cay__buf *b, const cay__field *f, unsigned view, const char *s)
 {
     s = CAY_OR(s, "");
@@ -69,24 +81,45 @@ static void put_bytes(cay__buf *b, const cay__field *f, const char *s, size_t n)
         put_base64(b, s, n);
 }
 
-static void put_pairs(cay__buf *b, const cay_pair *p)
+static const cay_pair *last_of_key(const cay_pair *p)
+{
+    const cay_pair *last = p;
+    for (const cay_pair *q = p; q->key; q++)
+        if (!strcmp(q->key, p->key))
+            last = q;
+    return last;
+}
+
+static bool is_repeated(const cay_pair *first, const cay_pair *p)
+{
+    while (first < p && strcmp(first->key, p->key) != 0)
+        first++;
+    return first < p;
+}
+
+static void put_pairs(cay__buf *b, unsigned view, const cay_pair *p)
 {
     cay__buf_str(b, "{");
     for (const cay_pair *q = p; q && q->key; q++) {
+        if (view & CAY__F_KEPT && is_repeated(p, q))
+            continue;
         cay__buf_str(b, q == p ? "" : ",");
         put_str(b, q->key);
         cay__buf_str(b, ":");
-        put_str(b, q->value);
+        if (view & CAY__F_KEPT)
+            put_kept(b, view, last_of_key(q)->value);
+        else
+            put_str(b, q->value);
     }
     cay__buf_str(b, "}");
 }
 
-static void put_strs(cay__buf *b, const char *const *v)
+static void put_strs(cay__buf *b, unsigned view, const char *const *v)
 {
     cay__buf_str(b, "[");
     for (size_t i = 0; v && v[i]; i++) {
         cay__buf_str(b, i ? "," : "");
-        put_str(b, v[i]);
+        put_kept(b, view, v[i]);
     }
     cay__buf_str(b, "]");
 }
@@ -148,6 +181,16 @@ static size_t count_of(const cay__field *f, const void *base)
     return *(const size_t *)((const char *)base + f->count);
 }
 
+/* Of a record: is there a first one? */
+static bool has_first(const cay__field *f, const void *base)
+{
+    const void *v = (const char *)base + f->at;
+    if (f->kind == CAY__F_LIST)
+        return f->flags & CAY__F_ZERO || count_of(f, base);
+    const void *const *list = *(const void *const *const *)v;
+    return list && *list; /* of pairs: its key */
+}
+
 /* Of a request: does it say anything? */
 static bool is_said(const cay__field *f, const void *base)
 {
@@ -203,7 +246,7 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
     }
     switch (f->kind) {
     case CAY__F_STR:
-    case CAY__F_CHOICE: put_str(b, *(const char *const *)v); break;
+    case CAY__F_CHOICE: put_kept(b, view, *(const char *const *)v); break;
     case CAY__F_TEXT: put_str(b, v); break;
     case CAY__F_BOOL: cay__buf_str(b, *(const bool *)v ? "true" : "false"); break;
     case CAY__F_MODE: cay__buf_fmt(b, "\"%04o\"", *(const uint32_t *)v & 07777); break;
@@ -216,8 +259,8 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
         else
             cay__buf_str(b, CAY_OR(*(const char *const *)v, "{}"));
         break;
-    case CAY__F_STRS: put_strs(b, *(const char *const *const *)v); break;
-    case CAY__F_PAIRS: put_pairs(b, *(const cay_pair *const *)v); break;
+    case CAY__F_STRS: put_strs(b, view, *(const char *const *const *)v); break;
+    case CAY__F_PAIRS: put_pairs(b, view, *(const cay_pair *const *)v); break;
     case CAY__F_OBJECT: cay__shape_put(b, f->more, view, v); break;
     case CAY__F_POINT:
         if (*(const void *const *)v)
@@ -240,6 +283,9 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
 /* A request tells what it says, an answer all that is not left out when it is empty. */
 static bool is_put(const cay__field *f, unsigned view, const void *obj)
 {
+    bool many = f->kind == CAY__F_STRS || f->kind == CAY__F_PAIRS || f->kind == CAY__F_LIST;
+    if (view & CAY__F_KEPT && many)
+        return has_first(f, obj);
     if (view & (CAY__F_IN | CAY__F_KEPT))
         return f->flags & CAY__F_REQUIRED || is_said(f, obj);
     if (f->kind == CAY__F_POINT && f->flags & CAY__F_NULL)

@@ -40,6 +40,16 @@ typedef struct cay__create_body {
     const char *net;       /* JSON: a list of rules, or a policy; becomes c.net */
 } cay__create_body;
 extern const cay__shape cay__create_shape;
+/* A request as a record of the store keeps it: without provider, name, labels, metadata and tenant,
+ * which have columns of their own. */
+typedef struct cay__create_record {
+    cay_create c;
+    const char *net; /* c.net.policy as JSON */
+    const char *template_config, *template_id, *template_name;
+    const char *const *layers; /* NULL-terminated */
+    uint64_t on_since_ms;
+} cay__create_record;
+extern const cay__shape cay__create_record_shape;
 typedef struct cay__extend_body {
     uint64_t ttl_ms, idle_ms;
 } cay__extend_body;
