@@ -85,14 +85,15 @@ int cay__plan_wire(cay__plan *p, int *fd, cay_err *err);
 int cay__plan_apply(const cay__plan *p, cay_sandbox *sb, const cay_call *call, bool only_ephemeral,
                     cay_err *err);
 
-/* Adds a node, or puts it in the place of one of the same path. NULL and err when a file and a
+/* Adds a node, or puts it in the place of one of the same path. CAY_EINVAL when a file and a
  * directory want the same path. */
-cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err);
+int cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err);
 /* All of a directory below fd (taken over), as members of e at `path`. source + rel: where it is.
  */
 int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, const char *rel,
                    const char *path, const cay__ignore *ignore, cay_err *err);
 int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const char *rel,
                    const char *path, const struct stat *st, cay_err *err);
-bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e);
+/* A `want` too. */
+bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e, void *unused);
 int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const char *word, int sys);

@@ -30,7 +30,7 @@ static void index_grow(cay__plan *p)
         *find_slot(p, p->nodes[i].path) = (uint32_t)i + 1;
 }
 
-cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
+int cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
 {
     index_grow(p);
     uint32_t *at = find_slot(p, n->path);
@@ -39,19 +39,17 @@ cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
         cay__node *old = &p->nodes[*at - 1];
         bool dirs = (old->type == 'd' || old->type == 'p' || old->type == 'g') &&
                     (n->type == 'd' || n->type == 'p' || n->type == 'g');
-        if (!dirs && (old->type == 'd' || n->type == 'd' || old->type == 'p')) {
-            cay__bad(err, "invalid_manifest_path", n->path, "not_a_directory",
-                     "a file and a directory want this path");
-            return NULL;
-        }
+        if (!dirs && (old->type == 'd' || n->type == 'd' || old->type == 'p'))
+            return cay__bad(err, "invalid_manifest_path", n->path, "not_a_directory",
+                            "a file and a directory want this path");
         if (n->type != 'p' && n->entry >= old->entry)
             *old = *n;
-        return old;
+        return 0;
     }
     p->nodes = cay__more(p->nodes, p->n, sizeof *n);
     p->nodes[p->n++] = *n;
     *at = (uint32_t)p->n;
-    return &p->nodes[p->n - 1];
+    return 0;
 }
 
 /* Directories above a path that no entry speaks of: the owner's, 0755. */
@@ -84,14 +82,13 @@ static int add_parents(cay__plan *p, const char *path, const char *root, uint32_
             node.type = 'p';
             node.entry = 0;
         }
-        if (!cay__plan_add(p, &node, err))
-            return CAY_EINVAL;
+        CAY_TRY(cay__plan_add(p, &node, err));
     }
     return 0;
 }
 
 /* What stands in an ephemeral directory is as passing as that. */
-bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e)
+bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e, void *unused)
 {
     char up[CAY_MANIFEST_PATH];
     cay__str_copy(up, sizeof up, e->path);
@@ -130,7 +127,7 @@ static int source_add(cay__plan *p, int fd, uint32_t *out)
 static int find_place(cay__plan *p, const cay__entry *e, const char *base, const char *src,
                       const char **dir, char **rel, cay_err *err)
 {
-    CAY_AUTOFREE char *whole = NULL, *normal = NULL;
+    CAY_AUTOFREE char *whole = NULL, *normal = NULL, *at = NULL;
     char real[PATH_MAX];
     if (base && !realpath(base, real))
         return cay_fail_sys(err, CAY_ESYS, "manifest: its directory %.150s", base);
@@ -284,15 +281,13 @@ static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay_
     n->len = strlen(n->text);
     p->fetched = cay__more(p->fetched, p->nfetched, sizeof f);
     p->fetched[p->nfetched++] = f;
-    if (cay__plan_add(p, n, err))
-        return 0;
-    return CAY_EINVAL;
+    return cay__plan_add(p, n, err);
 }
 
 static bool is_ephemeral(cay__plan *p, const cay__entry *e)
 {
     if (!e->ephemeral && !cay__near(&p->above, e->path))
-        p->above.is = cay__plan_ephemeral(p, e);
+        p->above.is = cay__plan_ephemeral(p, e, NULL);
     return e->ephemeral || p->above.is;
 }
 
@@ -322,17 +317,11 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
         n.len = e->len;
         p->files++;
         p->bytes += n.len;
-        if (cay__plan_add(p, &n, err))
-            return 0;
-        return CAY_EINVAL;
+        return cay__plan_add(p, &n, err);
     case CAY__LOCAL_FILE: return add_local_file(p, e, ask->base, path, err);
-    case CAY__DIR:
-        if (cay__plan_add(p, &n, err))
-            return 0;
-        return CAY_EINVAL;
+    case CAY__DIR: return cay__plan_add(p, &n, err);
     case CAY__LOCAL_DIR:
-        if (!cay__plan_add(p, &n, err))
-            return CAY_EINVAL;
+        CAY_TRY(cay__plan_add(p, &n, err));
         return add_local_dir(p, e, ask->base, path, err);
     default: return add_fetch(p, e, &n, ask, call, err);
     }
@@ -347,8 +336,8 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
         .type = 'd', .mode = 0755, .entry = UINT32_MAX, .path = root, .group = "", .text = ""
     };
     int rc = add_parents(p, root, root, UINT32_MAX, err);
-    if (rc == 0 && !cay__plan_add(p, &top, err))
-        rc = CAY_EINVAL;
+    if (rc == 0)
+        rc = cay__plan_add(p, &top, err);
     for (size_t i = 0; rc == 0 && i < m->n; i++)
         rc = add_entry(p, &m->entries[i], root, ask, call, err);
     if (rc < 0)

@@ -33,6 +33,8 @@ int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const ch
             err->code = rc = CAY_ENOENT;
         else if (sys == EACCES || sys == EPERM)
             err->code = rc = CAY_EPERM;
+        else
+            err->code = rc = rc;
     }
     return rc;
 }
@@ -62,7 +64,7 @@ int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const cha
                    const char *path, const struct stat *st, cay_err *err)
 {
     cay__node n = { .type = 'f',
-                    .ephemeral = cay__plan_ephemeral(p, e),
+                    .ephemeral = cay__plan_ephemeral(p, e, NULL),
                     .mode = e->has_mode ? e->mode : (st->st_mode & 0777) | 0200,
                     .entry = (uint32_t)(e - p->m->entries) + 1,
                     .root = source,
@@ -72,9 +74,7 @@ int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const cha
                     .len = strlen(rel) };
     fill_ident(&n.id, st);
     CAY_TRY(count_file(p, e, n.id.size, err));
-    if (cay__plan_add(p, &n, err))
-        return 0;
-    return CAY_EINVAL;
+    return cay__plan_add(p, &n, err);
 }
 
 /* Kept when it leads to somewhere inside; one that leads nowhere is judged by its words. */
@@ -134,7 +134,7 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
     if (w->e->kind->id != CAY__GIT && !link_stays(w->top, rel, target))
         return cay__local_bad(err, w->e, rel, "symlink_not_supported", 0);
     cay__node node = { .type = 'l',
-                       .ephemeral = cay__plan_ephemeral(w->p, w->e),
+                       .ephemeral = cay__plan_ephemeral(w->p, w->e, NULL),
                        .mode = 0777,
                        .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
                        .path = to,
@@ -142,9 +142,7 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
                        .text = cay__arena_str(&w->p->mem, target),
                        .len = (size_t)n };
     CAY_TRY(count_file(w->p, w->e, 0, err));
-    if (cay__plan_add(w->p, &node, err))
-        return 0;
-    return CAY_EINVAL;
+    return cay__plan_add(w->p, &node, err);
 }
 
 static int on_dir(const walk *w, int dir, const char *name, const char *rel, const char *to,
@@ -160,13 +158,13 @@ static int on_dir(const walk *w, int dir, const char *name, const char *rel, con
         return cay__local_bad(err, w->e, rel, "path_changed_during_copy", 0);
     }
     cay__node node = { .type = 'd',
-                       .ephemeral = cay__plan_ephemeral(w->p, w->e),
+                       .ephemeral = cay__plan_ephemeral(w->p, w->e, NULL),
                        .mode = (st->st_mode & 0777) | 0700,
                        .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
                        .path = to,
                        .group = CAY_OR(w->e->group, ""),
                        .text = "" };
-    if (!cay__plan_add(w->p, &node, err)) {
+    if (cay__plan_add(w->p, &node, err) < 0) {
         close(fd);
         return CAY_EINVAL;
     }
