@@ -296,13 +296,16 @@ int cay_audit_verify(cay_client *client, const char *head, cay_audit_proof *out,
     walk w = { .fn = prove_line, .arg = &v };
     int rc = walk_all(client, &w, err);
     p.torn += v.torn;
-    if (rc == 0 && v.torn && w.ended) /* a crash cuts a line before its end */
-        rc = 1, snprintf(p.why, sizeof p.why, "the last line was changed");
-    if (rc == 0 && v.want_seq && !v.met && (v.want_seq > p.last || !p.first))
-        rc = 1,
+    bool cut = rc == 0 && v.want_seq && !v.met && (v.want_seq > p.last || !p.first);
+    if (rc == 0 && v.torn && w.ended) { /* a crash cuts a line before its end */
+        snprintf(p.why, sizeof p.why, "the last line was changed");
+        rc = 1;
+    } else if (cut) {
         snprintf(p.why, sizeof p.why,
                  "line %" PRIu64 " of the head given is missing: lines were taken from the end",
                  v.want_seq);
+        rc = 1;
+    }
     cay__answer_give(out, &p, sizeof p);
     if (rc > 0)
         return cay_fail_why(err, CAY_ESTATE, "audit_broken", "the audit log was changed: %s",

@@ -315,7 +315,7 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
 {
     void *self;
     CAY_AUTOFREE char *text = NULL;
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     /* Nothing is bound before the values are there. */
     cay__spec plain = *whole;
     cay_create *c = &plain.create;
@@ -461,7 +461,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
     char id[CAY_ID_LEN + 1];
     cay__place *p = NULL;
     cay_err why = CAY_ERR_INIT;
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay__spec s = { .mem = &mem };
     cay_create *c = &s.create;
     CAY_TRY(cay__spec_take(c, sizeof *c, given, "cay_create", err));

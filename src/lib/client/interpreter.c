@@ -59,11 +59,11 @@ static int put_in(cay_sandbox *sb, const cay_call *call, cay_err *err)
     cay__interpreter_file files[CAY__INTERPRETER_FILES];
     cay_proc *p = NULL;
     cay__interpreter_files(files);
-    for (size_t i = 0; i < CAY_LEN(files); i++) {
+    CAY_EACH(file, files) {
         char path[64];
-        const cay_write w = { .size = sizeof w, .mode = files[i].mode, .parents = true };
-        snprintf(path, sizeof path, PUT "%s", files[i].name);
-        CAY_TRY(cay_file_put(sb, call, path, files[i].data, files[i].len, &w, err));
+        const cay_write w = { .size = sizeof w, .mode = file->mode, .parents = true };
+        snprintf(path, sizeof path, PUT "%s", file->name);
+        CAY_TRY(cay_file_put(sb, call, path, file->data, file->len, &w, err));
     }
     const cay_spawn s = { .size = sizeof s, .argv = argv, .tag = CAY__INTERPRETER };
     int rc = cay_sandbox_spawn(sb, call, &s, &p, err);

@@ -64,8 +64,8 @@ static int copy_job(const cay_job *t, void *arg)
     const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
                            t->id,   t->state,   t->owner,  t->error };
     size_t need = sizeof *t;
-    for (size_t i = 0; i < CAY_LEN(from); i++)
-        need += strlen(from[i]) + 1;
+    CAY_EACH(one, from)
+        need += strlen(*one) + 1;
     cay_job *to = cay__alloc(need);
     const char **at[] = { &to->kind, &to->subject, &to->tenant, &to->key,  &to->detail,
                           &to->id,   &to->state,   &to->owner,  &to->error };
@@ -203,8 +203,8 @@ int cay_job_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err
 static bool is_state(const char *s)
 {
     static const char *const states[] = { "waiting", "running", "done", "dead", "canceled" };
-    for (size_t i = 0; i < CAY_LEN(states); i++)
-        if (!strcmp(s, states[i]))
+    CAY_EACH(state, states)
+        if (!strcmp(s, *state))
             return true;
     return false;
 }

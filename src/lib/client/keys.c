@@ -119,8 +119,8 @@ static known *known_new(const char *id, const cay_key_row *row)
                (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path,
                                  row->key.from },
                sizeof from);
-    for (size_t i = 0; i < CAY_LEN(from); i++)
-        need += (from[i] ? strlen(from[i]) : 0) + 1;
+    CAY_EACH(one, from)
+        need += (*one ? strlen(*one) : 0) + 1;
     known *k = cay__alloc(sizeof *k + need);
     const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path,
                           &k->key.from };
@@ -355,7 +355,7 @@ static int is_same(const cay_key_row *row, void *arg)
 }
 
 /* Of a text that was chosen before: who comes again finds it. */
-static int record_given(cay_client *client, const cay_key *k, char *text, cay_err *err)
+static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err)
 {
     char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) ||
@@ -364,10 +364,9 @@ static int record_given(cay_client *client, const cay_key *k, char *text, cay_er
                             "the text of a key is made by cay_key_text()");
     memcpy(id, k->text + strlen(PREFIX), CAY_KEY_ID_LEN);
     cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
+    k->id = id;
     cay_err why = CAY_ERR_INIT;
-    cay_key_row row = { *k, hash };
-    row.key.id = id;
-    int rc = client->store->key_put(client->db, &row, &why);
+    int rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, &why);
     int found = 0;
     if (rc == CAY_EEXIST)
         found = client->store->key_get(client->db, id, is_same, hash, NULL);
@@ -384,18 +383,17 @@ static int record_given(cay_client *client, const cay_key *k, char *text, cay_er
     return 0;
 }
 
-static int insert_record(cay_client *client, const cay_key *k, const char *prefix, char *text,
+static int insert_record(cay_client *client, cay_key *k, const char *prefix, char *text,
                          cay_err *err)
 {
     char made[CAY_LOGIN_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
-    cay_key_row row = { *k, hash };
     int rc = CAY_EEXIST;
-    row.key.id = id;
     for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
         make_text(made, prefix);
         memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
         cay__sha256_hex(made, strlen(made), hash);
-        rc = client->store->key_put(client->db, &row, err);
+        k->id = id;
+        rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, err);
     }
     if (rc == 0) {
         cache_key(client, id, NULL); /* somebody may have asked for that id before it was there */

@@ -64,9 +64,7 @@ static int queue_pool_job(const char *key, const char *value, void *arg)
 
 int cay_pool_schedule(cay_client *client, cay_err *err)
 {
-    int rc = client->store->note_list(client->db, "warm", "", queue_pool_job, client, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(client->store->note_list(client->db, "warm", "", queue_pool_job, client, err));
     return 0;
 }
 

@@ -225,15 +225,13 @@ int cay__vault_open(cay_client *client, const char *space, const char *name, cay
     CAY_TRY(client->store->note_get(client->db, space, name, copy_note_value, &text, err));
     CAY_TRY(cay__json_object("stored secret", text, &o, err));
     const char *hex = cay__json_str(o, "sealed", "");
+    size_t n = strlen(hex) / 2;
+    CAY_AUTOFREE char *sealed = cay__alloc(n + 1);
     if (in < 0 || to < 0)
         return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
-    for (; hex[0] && hex[1]; hex += 2) {
-        char two[3] = { hex[0], hex[1], 0 }, *end;
-        unsigned char byte = (unsigned char)strtoul(two, &end, 16);
-        if (*end || !cay__fd_write_all(in, &byte, 1))
-            return cay_fail_why(err, CAY_ESTATE, "secret_key",
-                                "stored secret %s is damaged; set it again", name);
-    }
+    if (!cay__hex_get(sealed, hex, n) || !cay__fd_write_all(in, sealed, n))
+        return cay_fail_why(err, CAY_ESTATE, "secret_key",
+                            "stored secret %s is damaged; set it again", name);
     CAY_TRY(open_key(client, false, &key, err));
     CAY_TRY(run_seal(client, "open", name, key, in, to, err));
     return read_sealed(to, out, err);

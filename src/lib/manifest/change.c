@@ -75,8 +75,8 @@ static int compare_accounts(walk *w)
 {
     static const char *const what[] = { "users", "groups", "run_as" };
     CAY_AUTOJSON *a = cay__manifest_json(w->old, false), *b = cay__manifest_json(w->new_, false);
-    for (size_t i = 0; i < CAY_LEN(what); i++) {
-        json_t *x = json_object_get(a, what[i]), *y = json_object_get(b, what[i]);
+    CAY_EACH(one, what) {
+        json_t *x = json_object_get(a, *one), *y = json_object_get(b, *one);
         if (x == y || (x && y && json_equal(x, y)))
             continue;
         const char *how = "replace";
@@ -84,7 +84,7 @@ static int compare_accounts(walk *w)
             how = "add";
         else if (!y)
             how = "remove";
-        int rc = report_delta(w, what[i], "", how, "accounts are made with the sandbox");
+        int rc = report_delta(w, *one, "", how, "accounts are made with the sandbox");
         if (rc)
             return rc;
     }

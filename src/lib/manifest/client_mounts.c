@@ -196,8 +196,8 @@ static int check_target(const cay__storage_mount *m, cay_err *err)
 {
     static const char *const own[] = { "/.cay", "/proc", "/sys", "/dev" };
     bool bad = !strcmp(m->target, "/");
-    for (size_t i = 0; i < CAY_LEN(own); i++)
-        bad |= cay__path_below(m->target, own[i]);
+    CAY_EACH(one, own)
+        bad |= cay__path_below(m->target, *one);
     if (bad)
         return cay_fail_why(err, CAY_EINVAL, "mount_target",
                             "entry %.60s: %.120s is the system's own; mount it elsewhere", m->entry,
@@ -245,7 +245,9 @@ static int ask_engine(const list *l, const char *id, cay__spec *s, cay_err *err)
             continue;
         if (!net)
             CAY_TRY(check_network(&l->m[i], err));
-        if (!needs || strcmp(needs, "fuse"))
+        if (needs && !strcmp(needs, "fuse"))
+            needs = needs;
+        else
             needs = needs_of(&l->m[i]);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));

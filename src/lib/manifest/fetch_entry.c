@@ -153,7 +153,7 @@ static int fetch_content(cay_client *client, const cay_call *call, const cay__fe
 int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_ask *ask,
                      cay__fetched *out, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     char identity[CAY__IDENTITY] = "", hex[CAY__SHA256_HEX];
     cay__fetched f = { .fd = -1 };
     cay__fetch_source s;

@@ -37,11 +37,10 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
 {
     const char *given = x->scheme;
     size_t n = strlen(x->path);
-    for (size_t i = 0; i < CAY_LEN(known); i++) {
-        size_t k = strlen(known[i].suffix);
-        if (given ? !strcmp(given, known[i].scheme)
-                  : n > k && !strcmp(x->path + n - k, known[i].suffix)) {
-            *out = known[i].scheme;
+    CAY_EACH(one, known) {
+        size_t k = strlen(one->suffix);
+        if (given ? !strcmp(given, one->scheme) : n > k && !strcmp(x->path + n - k, one->suffix)) {
+            *out = one->scheme;
             return 0;
         }
     }

@@ -73,7 +73,7 @@ int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fet
                         const cay__url *url, const cay_secret *secrets, size_t nsecrets,
                         cay__oneshot **out, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     CAY_AUTOPTR(cay__oneshot) o = NULL;
     cay__oneshot_spec spec = { .secrets = secrets, .nsecrets = nsecrets, .memory = 1ull << 30 };
     CAY_TRY(policy_text(f, url, &mem, &spec.net, err));

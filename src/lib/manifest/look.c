@@ -17,9 +17,9 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
                       CAY_OR(ref, ""), NULL);
         return buf;
     }
-    for (size_t i = 0; i < CAY_LEN(keys); i++)
-        if (cay__member(e->fields, keys[i]))
-            return cay__member(e->fields, keys[i]);
+    CAY_EACH(key, keys)
+        if (cay__member(e->fields, *key))
+            return cay__member(e->fields, *key);
     return "";
 }
 
@@ -82,7 +82,7 @@ static int deepest_first(const void *a, const void *b)
 int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target *t, void *arg),
                         void *arg)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay_mount_target *list = cay__arena_take(&mem, (m->n + 1) * sizeof *list);
     size_t n = 0;
     int rc = 0;
@@ -219,7 +219,7 @@ static void draw_tree(cay__buf *out, const branch *b, const char *indent, size_t
 
 char *cay_manifest_describe(const cay_manifest *m, unsigned depth)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     CAY_AUTOBUF b = CAY__BUF(256u << 20), cut = CAY__BUF(4 * SHOWN_MAX + 400);
     branch *root = build_tree(&mem, m, CAY_OR(depth, 1));
     cay__buf_fmt(&b, "%s\n", m->root);

@@ -138,8 +138,7 @@ int cay__persist_check(const cay_manifest *m, cay_err *err);
 int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out,
                     cay_err *err);
 
-/* reading: read.c, top.c,
- * perms.c, base64.c */
+/* reading: read.c, top.c, perms.c */
 
 void *cay__more(void *list, size_t n, size_t one); /* room for one more; grows by doubling */
 /* The object's keys in snake_case, in order; a key that comes in both spellings is refused. New
@@ -164,8 +163,6 @@ int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err);
 int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err);
 int cay__root_set(cay_manifest *m, const char *root, cay_err *err);
 int cay__mode_read(const char *entry, const json_t *j, uint32_t *mode, cay_err *err);
-/* In mem; NULL when it is not base64. */
-void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out);
 /* A source of a secret, or an error naming `entry`; refused in a manifest that is not trusted. */
 int cay__reference_check(const cay_manifest *m, const char *entry, const char *source,
                          cay_err *err);

@@ -221,9 +221,9 @@ static int check_pattern(cay__entry *e, json_t *strategy, cay_err *err)
     if (!is_in_list(type, e->kind->patterns))
         return fail_invalid(e, "pattern", err, "this pattern does not go with it; there are ",
                             cay__text_or(e->kind->patterns, "none"));
-    for (size_t i = 0; i < CAY_LEN(patterns); i++)
-        if (!strcmp(patterns[i].name, type))
-            CAY_TRY(cay__fields_check("mount_config_invalid", e->path, p, patterns[i].fields, err));
+    CAY_EACH(row, patterns)
+        if (!strcmp(row->name, type))
+            CAY_TRY(cay__fields_check("mount_config_invalid", e->path, p, row->fields, err));
     const char *cache = cay__member(p, "cache_type");
     if (cache && strcmp(cache, "block_cache") && strcmp(cache, "file_cache"))
         return fail_invalid(e, "cache_type", err, "cache_type is block_cache or file_cache, not ",
@@ -288,11 +288,11 @@ static const struct {
 
 static int check_storage(const cay__entry *e, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(pairs); i++)
-        if (!strcmp(pairs[i].kind, e->kind->name) && !e->redacted &&
-            !json_object_get(e->fields, pairs[i].a) != !json_object_get(e->fields, pairs[i].b))
+    CAY_EACH(pair, pairs)
+        if (!strcmp(pair->kind, e->kind->name) && !e->redacted &&
+            !json_object_get(e->fields, pair->a) != !json_object_get(e->fields, pair->b))
             return cay__bad(err, "mount_config_invalid", e->path, "credentials",
-                            "give both %s and %s, or neither", pairs[i].a, pairs[i].b);
+                            "give both %s and %s, or neither", pair->a, pair->b);
     if (!strcmp(e->kind->name, "s3_mount") && json_object_get(e->fields, "session_token") &&
         !json_object_get(e->fields, "access_key_id"))
         return fail_invalid(e, "credentials", err,

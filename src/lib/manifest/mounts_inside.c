@@ -367,8 +367,8 @@ static void add_vars(helper *h, const cay_create *c)
     cay__inside_var(h, "PATH", PROGS);
     cay__inside_var(h, "HOME", PLACE);
     for (const cay_pair *e = c->process.env; e && e->key; e++)
-        for (size_t i = 0; i < CAY_LEN(through); i++)
-            if (!strcmp(e->key, through[i]) && e->value)
+        CAY_EACH(one, through)
+            if (!strcmp(e->key, *one) && e->value)
                 cay__inside_var(h, e->key, e->value);
 }
 
@@ -402,7 +402,7 @@ static bool read_only(const cay_create *c)
 int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
                        const cay__spec *s, const cay_provider_ops *ops, void *box, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = &mem, .err = err };
     if (!cay__mounts_wants_inside(f, ops->name))
         return 0;

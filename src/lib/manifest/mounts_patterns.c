@@ -17,6 +17,13 @@ static void add_word(cay__helper *h, const char *s)
         h->over = true;
 }
 
+/* The list ends with NULL. */
+static void add_words(cay__helper *h, const char *const *words)
+{
+    for (; *words; words++)
+        add_word(h, *words);
+}
+
 static const char *get_field(const cay__storage_mount *m, const json_t *pattern, const char *name)
 {
     return cay__json_str(pattern, name, cay__json_str(m->fields, name, ""));
@@ -138,9 +145,10 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
 static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
                      cay__helper *h, cay_err *err)
 {
-    static const char *const always[] = { "--dir-perms", "0777", "--file-perms",     "0666",
-                                          "--umask",     "000",  "--dir-cache-time", "10s",
-                                          "--log-level", "ERROR" };
+    static const char *const always[] = {
+        "--dir-perms",      "0777", "--file-perms", "0666",  "--umask", "000",
+        "--dir-cache-time", "10s",  "--log-level",  "ERROR", NULL
+    };
     cay__storage_plan plan;
     char config[128], cache[128], usual[32];
     bool nfs = !strcmp(cay__json_str(pattern, "mode", "fuse"), "nfs");
@@ -165,16 +173,15 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, plan.config);
     h->second = CAY_IF(plan.file && *plan.file, cay__arena_str(in->mem, plan.file));
-    const char *first[] = { "rclone", "mount", "--allow-other", "--config", h->name, NULL, addr };
+    const char *first[] = { "rclone", "mount", "--allow-other", "--config", h->name, NULL,
+                            addr,     NULL };
     if (nfs) {
         first[1] = "serve";
         first[2] = "nfs";
         first[5] = "--addr";
     }
-    for (size_t i = 0; i < CAY_LEN(first) && first[i]; i++)
-        add_word(h, first[i]);
-    for (size_t i = 0; i < CAY_LEN(always); i++)
-        add_word(h, always[i]);
+    add_words(h, first);
+    add_words(h, always);
     for (size_t i = 0; i < plan.nargs; i++)
         add_word(h, cay__arena_str(in->mem, plan.args[i]));
     /* What was written is brought away at once, and not kept for longer: the cache is on the
@@ -188,10 +195,11 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
                                    "--vfs-cache-poll-interval",
                                    "5s",
                                    "--cache-dir",
-                                   cay__arena_str(in->mem, cache) };
-    for (size_t i = 0; m->rw && i < CAY_LEN(writes); i++)
-        add_word(h, writes[i]);
-    if (!m->rw)
+                                   cay__arena_str(in->mem, cache),
+                                   NULL };
+    if (m->rw)
+        add_words(h, writes);
+    else
         add_word(h, "--read-only");
     add_word(h, "--");
     add_word(h, cay__arena_str(in->mem, plan.remote));
@@ -220,26 +228,20 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
     prefix += strspn(prefix, "/");
     cay__str_join(with, strlen(prefix) + 2, prefix,
                   CAY_TEXT_IF(*prefix && prefix[strlen(prefix) - 1] != '/', "/"), NULL);
-    add_word(h, "mount-s3");
-    add_word(h, "--foreground");
-    add_word(h, "--allow-other");
-    if (m->rw) {
-        add_word(h, "--allow-delete");
-        add_word(h, "--allow-overwrite");
-    } else {
+    add_words(h, (const char *[]){ "mount-s3", "--foreground", "--allow-other", NULL });
+    if (m->rw)
+        add_words(h, (const char *[]){ "--allow-delete", "--allow-overwrite", NULL });
+    else
         add_word(h, "--read-only");
-    }
     const char *const pairs[][2] = {
         { "--prefix", with },
         { "--region", region },
         { "--endpoint-url", *endpoint || !gcs ? endpoint : "https://storage.googleapis.com" },
         { "--upload-checksums", CAY_TEXT_IF(gcs, "off") }
     };
-    for (size_t i = 0; i < CAY_LEN(pairs); i++)
-        if (*pairs[i][1]) {
-            add_word(h, pairs[i][0]);
-            add_word(h, pairs[i][1]);
-        }
+    CAY_EACH(pair, pairs)
+        if (*(*pair)[1])
+            add_words(h, (const char *[]){ (*pair)[0], (*pair)[1], NULL });
     if (!*id)
         add_word(h, "--no-sign-request");
     add_word(h, bucket);
@@ -267,8 +269,8 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     snprintf(config, sizeof config, CAY__INSIDE_PLACE "/%zu.yaml", in->index);
     snprintf(cache, sizeof cache, "%sblobfuse-%zu", in->cache, in->index);
     const char *const values[] = { account, key, client, endpoint, container, at };
-    for (size_t i = 0; i < CAY_LEN(values); i++)
-        if (strpbrk(values[i], "\r\n\"\\"))
+    CAY_EACH(row, values)
+        if (strpbrk(*row, "\r\n\"\\"))
             return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
                                 "entry %.80s: a value has a quote or a line break", m->entry);
     if (*at != '/')
@@ -308,12 +310,8 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, b.data);
     explicit_bzero(b.data, b.len);
-    add_word(h, "blobfuse2");
-    add_word(h, "mount");
-    add_word(h, in->at);
-    add_word(h, "--config-file");
-    add_word(h, h->name);
-    add_word(h, "--foreground");
+    add_words(h, (const char *[]){ "blobfuse2", "mount", in->at, "--config-file", h->name,
+                                   "--foreground", NULL });
     if (!m->rw)
         add_word(h, "--read-only");
     h->tools[0] = "blobfuse2";
@@ -327,8 +325,8 @@ static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t
     CAY_TRY(cay__storage_conf(m, in->id, in->index, CAY__INSIDE_PLACE, &plan, err));
     const char *const words[] = { "mount",      "-t", "s3files",   "-o",
                                   plan.args[0], "--", plan.remote, in->at };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        add_word(h, cay__arena_str(in->mem, words[i]));
+    CAY_EACH(word, words)
+        add_word(h, cay__arena_str(in->mem, *word));
     cay__storage_plan_clear(&plan);
     h->tools[0] = "mount";
     h->tools[1] = "mount.s3files";

@@ -27,9 +27,9 @@ static const char *const backends[][2] = { { "s3", "s3" },
 
 static const char *word_of(const char *type)
 {
-    for (size_t i = 0; i < CAY_LEN(backends); i++)
-        if (!strcmp(backends[i][0], type))
-            return backends[i][1];
+    CAY_EACH(row, backends)
+        if (!strcmp((*row)[0], type))
+            return (*row)[1];
     return type;
 }
 
@@ -64,8 +64,8 @@ static void add_usual(json_t *o, bool rw)
                                              { "dir-cache-time", "10s" } },
                              *const writing[][2] = { { "vfs-cache-mode", "writes" },
                                                      { "vfs-write-back", "0s" } };
-    for (size_t i = 0; i < CAY_LEN(always); i++)
-        json_object_set_new(o, always[i][0], json_string(always[i][1]));
+    CAY_EACH(row, always)
+        json_object_set_new(o, (*row)[0], json_string((*row)[1]));
     for (size_t i = 0; rw && i < CAY_LEN(writing); i++)
         json_object_set_new(o, writing[i][0], json_string(writing[i][1]));
 }
@@ -106,10 +106,10 @@ static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t ind
     cay__storage_plan_clear(&plan);
     if (!strcmp(m->type, "gcs_mount"))
         json_object_set_new(o, "endpoint_url", json_string("https://storage.googleapis.com"));
-    for (size_t i = 0; i < CAY_LEN(fields); i++)
-        if (*cay__json_str(m->fields, fields[i][0], ""))
-            json_object_set_new(o, fields[i][1],
-                                json_string(cay__json_str(m->fields, fields[i][0], "")));
+    CAY_EACH(field, fields)
+        if (*cay__json_str(m->fields, (*field)[0], ""))
+            json_object_set_new(o, (*field)[1],
+                                json_string(cay__json_str(m->fields, (*field)[0], "")));
     return 0;
 }
 

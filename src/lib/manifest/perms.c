@@ -108,8 +108,8 @@ int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err)
             return fail_root(err, CAY_OR(s, "extra_persisted_roots"),
                              "each is an absolute path inside, without \"..\", such as /home/user");
         cay__arena_adopt(&m->mem, normal);
-        for (size_t k = 0; k < CAY_LEN(passing); k++)
-            if (!strcmp(normal, passing[k]) || cay__path_below(normal, passing[k]))
+        CAY_EACH(one, passing)
+            if (!strcmp(normal, *one) || cay__path_below(normal, *one))
                 return fail_root(err, normal, "what is there ends with the sandbox's processes");
         m->persist = cay__more(m->persist, m->npersist, sizeof *m->persist);
         m->persist[m->npersist++] = normal;
@@ -120,7 +120,7 @@ int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err)
 /* A mount's content is never saved. */
 int cay__persist_check(const cay_manifest *m, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     for (size_t i = 0; m->npersist && i < m->n; i++) {
         const char *at;
         if (!cay__is_mount(&m->entries[i]))

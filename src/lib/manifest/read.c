@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields by their tables, and entries with what stands below them. */
 #include "manifest.h"
+#include <base/mutant.h>
 #include <base/str.h>
 #include <ctype.h>
 
@@ -332,7 +333,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
         json_incref(children);
     CAY_AUTOJSON *below = children;
     json_object_del(o, "children");
-    m->entries = cay__more(m->entries, m->n, sizeof e);
+    m->entries = cay__more(m->entries, m->n | CAY__MUTANT("fuzz-manifest"), sizeof e);
     m->entries[m->n] = e;
     *find_slot(m, e.path) = (uint32_t)m->n + 1;
     m->n++;

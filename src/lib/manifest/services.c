@@ -53,8 +53,15 @@ static const char *copy_text(cay_services *u, const char *s)
     return cay__arena_str(u->mem, s);
 }
 
-typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const char *field,
+/* A field of a service or of its health; at: its place in cay_service. */
+typedef struct row row;
+typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const row *r,
                       cay_err *err);
+struct row {
+    const char *name;
+    reader read;
+    size_t at;
+};
 
 static const char *get_string(const json_t *j)
 {
@@ -64,13 +71,18 @@ static const char *get_string(const json_t *j)
     return NULL;
 }
 
-static int read_command(cay_services *u, const char *name, const json_t *j, const char *field,
-                        const char *const **argv, const char **shell, cay_err *err)
+_Static_assert(offsetof(cay_service, shell) == offsetof(cay_service, argv) + sizeof(char **) &&
+                   offsetof(cay_service, health_shell) ==
+                       offsetof(cay_service, health_argv) + sizeof(char **),
+               "read_command() fills both");
+/* Two members: argv, and behind it the line for the shell. */
+static int read_command(cay_services *u, cay_service *one, const json_t *j, const row *r,
+                        cay_err *err)
 {
-    char why[80];
-    cay__str_join(why, sizeof why, field,
-                  " is one line for the shell, or a list of words that is not empty", NULL);
-    const char *line = get_string(j);
+    const char *const **argv = (void *)((char *)one + r->at);
+    const char **shell = (void *)(argv + 1);
+    const char *line = get_string(j),
+               *why = "command is one line for the shell, or a list of words that is not empty";
     if (line && *line) {
         *shell = copy_text(u, line);
         return 0;
@@ -80,29 +92,16 @@ static int read_command(cay_services *u, const char *name, const json_t *j, cons
     for (size_t i = 0; i < n; i++) {
         const char *s = get_string(json_array_get(j, i));
         if (!s || (!i && !*s))
-            return fail_invalid(err, name, "command", why);
+            return fail_invalid(err, one->name, "command", why);
         list[i] = copy_text(u, s);
     }
     *argv = list;
     if (n)
         return 0;
-    return fail_invalid(err, name, "command", why);
+    return fail_invalid(err, one->name, "command", why);
 }
 
-static int read_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                    cay_err *err)
-{
-    return read_command(u, one->name, j, field, &one->argv, &one->shell, err);
-}
-
-static int read_health_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                           cay_err *err)
-{
-    return read_command(u, one->name, j, field, &one->health_argv, &one->health_shell, err);
-}
-
-static int read_env(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                    cay_err *err)
+static int read_env(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
 {
     const char *key;
     json_t *v;
@@ -122,8 +121,7 @@ static int read_env(cay_services *u, cay_service *one, const json_t *j, const ch
     return 0;
 }
 
-static int read_user(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                     cay_err *err)
+static int read_user(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
 {
     const char *s = get_string(j);
     if (!s || !*s || strlen(s) > 63 || strpbrk(s, ":\r\n /"))
@@ -132,8 +130,7 @@ static int read_user(cay_services *u, cay_service *one, const json_t *j, const c
     return 0;
 }
 
-static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                    cay_err *err)
+static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
 {
     const char *s = get_string(j);
     if (!s || !*s || strlen(s) > 4000)
@@ -154,29 +151,23 @@ static int read_number(const cay_service *one, const json_t *j, const char *fiel
     return fail_invalid(err, one->name, field, why);
 }
 
-static int read_port(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                     cay_err *err)
+static int read_port(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
 {
     int64_t v;
-    CAY_TRY(read_number(one, j, field, 1, 65535, &v, err));
-    *(!strcmp(field, "tcp") ? &one->health_tcp : &one->port) = (uint16_t)v;
+    CAY_TRY(read_number(one, j, r->name, 1, 65535, &v, err));
+    *(uint16_t *)((char *)one + r->at) = (uint16_t)v;
     return 0;
 }
 
-static int read_ms(cay_services *u, cay_service *one, const json_t *j, const char *field,
-                   cay_err *err)
+static int read_ms(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
 {
     int64_t v;
-    CAY_TRY(read_number(one, j, field, 10, MS_MOST, &v, err));
-    switch (*field) {
-    case 'i': one->interval_ms = (uint32_t)v; break;
-    case 't': one->timeout_ms = (uint32_t)v; break;
-    default: one->stop_ms = (uint32_t)v;
-    }
+    CAY_TRY(read_number(one, j, r->name, 10, MS_MOST, &v, err));
+    *(uint32_t *)((char *)one + r->at) = (uint32_t)v;
     return 0;
 }
 
-static int read_restart(cay_services *u, cay_service *one, const json_t *j, const char *field,
+static int read_restart(cay_services *u, cay_service *one, const json_t *j, const row *r,
                         cay_err *err)
 {
     const char *s = get_string(j);
@@ -189,7 +180,7 @@ static int read_restart(cay_services *u, cay_service *one, const json_t *j, cons
                         "restart is \"no\", \"on-failure\" or \"always\"");
 }
 
-static int read_after(cay_services *u, cay_service *one, const json_t *j, const char *field,
+static int read_after(cay_services *u, cay_service *one, const json_t *j, const row *r,
                       cay_err *err)
 {
     size_t n = 1;
@@ -209,15 +200,11 @@ static int read_after(cay_services *u, cay_service *one, const json_t *j, const 
     return 0;
 }
 
-typedef struct row {
-    const char *name;
-    reader read;
-} row;
-static int read_health(cay_services *u, cay_service *one, const json_t *j, const char *field,
+static int read_health(cay_services *u, cay_service *one, const json_t *j, const row *r,
                        cay_err *err);
 static const row rows[] = {
-    { "command", read_cmd },
-    { "port", read_port },
+    { "command", read_command, offsetof(cay_service, argv) },
+    { "port", read_port, offsetof(cay_service, port) },
     { "environment", read_env },
     { "env", read_env },
     { "user", read_user },
@@ -225,12 +212,15 @@ static const row rows[] = {
     { "health", read_health },
     { "restart", read_restart },
     { "after", read_after },
-    { "stop_ms", read_ms },
-    { NULL, NULL },
+    { "stop_ms", read_ms, offsetof(cay_service, stop_ms) },
+    { NULL },
 };
 static const row health_rows[] = {
-    { "command", read_health_cmd }, { "tcp", read_port }, { "interval_ms", read_ms },
-    { "timeout_ms", read_ms },      { NULL, NULL },
+    { "command", read_command, offsetof(cay_service, health_argv) },
+    { "tcp", read_port, offsetof(cay_service, health_tcp) },
+    { "interval_ms", read_ms, offsetof(cay_service, interval_ms) },
+    { "timeout_ms", read_ms, offsetof(cay_service, timeout_ms) },
+    { NULL },
 };
 
 static int read_rows(cay_services *u, cay_service *one, const json_t *j, const row *table,
@@ -252,12 +242,12 @@ static int read_rows(cay_services *u, cay_service *one, const json_t *j, const r
             return fail_invalid(err, one->name, "unknown_field", why);
         }
         if (r->name && !json_is_null(v))
-            CAY_TRY(r->read(u, one, v, key, err));
+            CAY_TRY(r->read(u, one, v, r, err));
     }
     return 0;
 }
 
-static int read_health(cay_services *u, cay_service *one, const json_t *j, const char *field,
+static int read_health(cay_services *u, cay_service *one, const json_t *j, const row *r,
                        cay_err *err)
 {
     CAY_TRY(read_rows(u, one, j, health_rows, err));

@@ -133,8 +133,8 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
     CAY_AUTOBUF b = CAY__BUF(CAY_MOUNT_MAX);
     cay__buf_add(&b, &head, sizeof head);
     const char *texts[] = { p->config, p->file, p->remote, CAY_OR(m->target, "") };
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
+    CAY_EACH(text, texts)
+        cay__buf_add(&b, *text, strlen(*text) + 1);
     for (size_t i = 0; i < p->nargs; i++)
         cay__buf_add(&b, p->args[i], strlen(p->args[i]) + 1);
     int rc = 0;
@@ -225,8 +225,8 @@ int cay__storage_show(cay__storage *s, int pid, const char *name, const char *ta
     const char *texts[] = { name, target, "", "" }; /* as many as MOUNT has */
     int fd;
     cay__buf_add(&b, &head, sizeof head);
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
+    CAY_EACH(text, texts)
+        cay__buf_add(&b, *text, strlen(*text) + 1);
     if (s->n != 1 || pid <= 0 || b.full ||
         cay__fd_send(s->sock, b.data, b.len, s->mounts, 1, 0) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");

@@ -24,8 +24,7 @@ static int fail_invalid(const cay__storage_mount *m, const char *field, const ch
 
 static const char *get_field(const cay__storage_mount *m, const char *field)
 {
-    const char *s = cay__json_str(m->fields, field, "");
-    return s;
+    return cay__json_str(m->fields, field, "");
 }
 
 static int check_values(const cay__storage_mount *m, cay_err *err)
@@ -49,6 +48,13 @@ static void add_line(cay__buf *b, const char *key, const char *value)
 {
     if (*value)
         cay__buf_fmt(b, "%s = %s\n", key, value);
+}
+
+/* Fields whose keys rclone calls by the same names. */
+static void add_fields(const cay__storage_mount *m, cay__buf *b, const char *const *fields)
+{
+    for (; *fields; fields++)
+        add_line(b, *fields, get_field(m, *fields));
 }
 
 /* JSON that came over several lines as one. */
@@ -81,8 +87,7 @@ static int write_s3(const cay__storage_mount *m, cay__buf *b, const char *file, 
     add_line(b, "type", "s3");
     add_line(b, "provider", cay__text_or(provider, "AWS"));
     s3_keys(m, b, "access_key_id", "secret_access_key");
-    add_line(b, "session_token", get_field(m, "session_token"));
-    add_line(b, "region", get_field(m, "region"));
+    add_fields(m, b, (const char *const[]){ "session_token", "region", NULL });
     add_line(b, "endpoint", get_field(m, "endpoint_url"));
     add_line(b, "no_check_bucket", "true"); /* it is there, or it is an error: none is made */
     return 0;
@@ -173,16 +178,12 @@ static int write_azure(const cay__storage_mount *m, cay__buf *b, const char *fil
 static int write_box(const cay__storage_mount *m, cay__buf *b, const char *file, cay_err *err)
 {
     add_line(b, "type", "box");
-    add_line(b, "client_id", get_field(m, "client_id"));
-    add_line(b, "client_secret", get_field(m, "client_secret"));
-    add_line(b, "access_token", get_field(m, "access_token"));
+    add_fields(m, b, (const char *const[]){ "client_id", "client_secret", "access_token", NULL });
     CAY_TRY(json_line(m, b, "token", "token", err));
     add_line(b, "box_config_file",
              *get_field(m, "config_credentials") ? file : get_field(m, "box_config_file"));
     add_line(b, "box_sub_type", cay__text_or(get_field(m, "box_sub_type"), "user"));
-    add_line(b, "root_folder_id", get_field(m, "root_folder_id"));
-    add_line(b, "impersonate", get_field(m, "impersonate"));
-    add_line(b, "owned_by", get_field(m, "owned_by"));
+    add_fields(m, b, (const char *const[]){ "root_folder_id", "impersonate", "owned_by", NULL });
     return 0;
 }
 
@@ -216,12 +217,12 @@ static int plan_s3files(const cay__storage_mount *m, cay__storage_plan *out, cay
     if (!option_ok(id) || *id == '-' || strchr(id, ':') || strchr(id, '/'))
         return fail_invalid(m, "file_system_id", "is not a file system's id", err);
     cay__buf_str(&b, m->rw ? "rw,nosuid,nodev" : "ro,nosuid,nodev");
-    for (size_t i = 0; i < CAY_LEN(named); i++) {
-        const char *s = cay__json_str(pattern, named[i][0], get_field(m, named[i][0]));
+    CAY_EACH(one, named) {
+        const char *s = cay__json_str(pattern, (*one)[0], get_field(m, (*one)[0]));
         if (*s && !option_ok(s))
-            return fail_invalid(m, named[i][0], "cannot stand in a mount option", err);
+            return fail_invalid(m, (*one)[0], "cannot stand in a mount option", err);
         if (*s)
-            cay__buf_fmt(&b, ",%s=%s", named[i][1], s);
+            cay__buf_fmt(&b, ",%s=%s", (*one)[1], s);
     }
     extra[0] = json_object_get(m->fields, "extra_options");
     extra[1] = json_object_get(pattern, "extra_options");
@@ -299,10 +300,10 @@ int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index,
     CAY_TRY(check_values(m, err));
     if (!strcmp(m->type, "s3_files_mount"))
         return plan_s3files(m, out, err);
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        if (strcmp(kinds[i].type, m->type) != 0)
+    CAY_EACH(kind, kinds) {
+        if (strcmp(kind->type, m->type) != 0)
             continue;
-        cay__str_join(name, sizeof name, "sandbox_", kinds[i].word, "_", id, NULL);
+        cay__str_join(name, sizeof name, "sandbox_", kind->word, "_", id, NULL);
         if (*given && !name_ok(given))
             return fail_invalid(m, "remote_name", "is not a name", err);
         if (*given)
@@ -310,11 +311,11 @@ int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index,
         if (!cay__str_join(file, sizeof file, place, "/", cay__str_u64(n, index), ".file", NULL))
             return fail_invalid(m, "place", "is too long", err);
         cay__buf_fmt(&b, "[%s]\n", name);
-        int rc = kinds[i].write(m, &b, file, err);
+        int rc = kind->write(m, &b, file, err);
         if (rc == 0 && b.full)
             rc = fail_invalid(m, "configuration", "is too long", err);
         if (rc == 0)
-            rc = remote_of(m, name, kinds[i].top, kinds[i].below, out, err);
+            rc = remote_of(m, name, kind->top, kind->below, out, err);
         if (rc == 0)
             rc = take_args(m, pattern, out, err);
         out->config = cay__strdup(b.data);

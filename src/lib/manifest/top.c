@@ -48,9 +48,8 @@ int cay__reference_check(const cay_manifest *m, const char *entry, const char *s
         return cay__bad(err, "manifest_invalid", entry, "untrusted_reference",
                         "a manifest that is not your own may not refer to variables, files, "
                         "commands or secrets of the host");
-    for (size_t i = 0; i < CAY_LEN(kinds); i++)
-        if (cay__str_starts(source, kinds[i]) && source[strlen(kinds[i])] &&
-            !strpbrk(source, "\r\n"))
+    CAY_EACH(kind, kinds)
+        if (cay__str_starts(source, *kind) && source[strlen(*kind)] && !strpbrk(source, "\r\n"))
             return 0;
     return cay__bad(err, "manifest_invalid", entry, "reference",
                     "\"%.40s\" is not env:VARIABLE, file:/PATH, cmd:NAME or store:NAME", source);
@@ -219,22 +218,9 @@ int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
     return fail_invalid(err, "too_many", "groups", "at most 1000");
 }
 
-static int read_users(cay_manifest *m, const json_t *j, cay_err *err)
+static int read_user(cay_manifest *m, const json_t *j, cay_err *err)
 {
-    for (size_t i = 0; i < json_array_size(j); i++)
-        CAY_TRY(cay__user_add(m, name_of(json_array_get(j, i)), err));
-    if (json_is_array(j))
-        return 0;
-    return fail_invalid(err, "field_type", "users", "it is a list");
-}
-
-static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
-{
-    for (size_t i = 0; i < json_array_size(j); i++)
-        CAY_TRY(cay__group_read(m, json_array_get(j, i), err));
-    if (json_is_array(j))
-        return 0;
-    return fail_invalid(err, "field_type", "groups", "it is a list");
+    return cay__user_add(m, name_of(j), err);
 }
 
 static const cay__entry_field grant_fields[] = {
@@ -274,15 +260,6 @@ int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
     if (m->ngrants <= 64)
         return 0;
     return fail_invalid(err, "too_many", "extra_path_grants", "at most 64");
-}
-
-static int read_grants(cay_manifest *m, const json_t *j, cay_err *err)
-{
-    for (size_t i = 0; i < json_array_size(j); i++)
-        CAY_TRY(cay__grant_read(m, json_array_get(j, i), err));
-    if (json_is_array(j))
-        return 0;
-    return fail_invalid(err, "field_type", "extra_path_grants", "it is a list");
 }
 
 static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list,
@@ -496,14 +473,15 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
 static const struct {
     const char *name;
     int (*read)(cay_manifest *m, const json_t *j, cay_err *err);
+    bool list; /* of which read() takes one */
 } tops[] = {
     { "version", read_version },
     { "root", read_root },
     { "environment", read_env },
-    { "users", read_users },
-    { "groups", read_groups },
+    { "users", read_user, true },
+    { "groups", cay__group_read, true },
     { "run_as", read_run_as },
-    { "extra_path_grants", read_grants },
+    { "extra_path_grants", cay__grant_read, true },
     { "policy", read_policy },
     { "concurrency_limits", read_limits },
     { "remote_mount_command_allowlist", read_allow },
@@ -538,9 +516,17 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
                 "groups, "
                 "run_as, extra_path_grants, extra_persisted_roots, policy, services, sudo, …");
     }
-    for (size_t i = 0; i < CAY_LEN(tops); i++)
-        if ((v = json_object_get(o, tops[i].name)) && !json_is_null(v))
-            CAY_TRY(tops[i].read(m, v, err));
+    CAY_EACH(top, tops) {
+        v = json_object_get(o, top->name);
+        if (!v || json_is_null(v))
+            continue;
+        if (!top->list)
+            CAY_TRY(top->read(m, v, err));
+        for (size_t i = 0; top->list && i < json_array_size(v); i++)
+            CAY_TRY(top->read(m, json_array_get(v, i), err));
+        if (top->list && !json_is_array(v))
+            return fail_invalid(err, "field_type", top->name, "it is a list");
+    }
     return 0;
 }
 
@@ -556,19 +542,19 @@ static bool known_group(const cay_manifest *m, const char *name)
 static int check_files(const cay_manifest *m, const cay__entry *e, cay_err *err)
 {
     static const char *const keys[] = { "service_account_file", "box_config_file" };
-    for (size_t k = 0; k < CAY_LEN(keys); k++) {
-        const char *file = cay__member(e->fields, keys[k]);
+    CAY_EACH(key, keys) {
+        const char *file = cay__member(e->fields, *key);
         if (file && cay__path_below(file, m->root) && strlen(file) > strlen(m->root) &&
             cay__entry_find(m, file + strlen(m->root) + 1))
             return cay__bad(err, "mount_config_invalid", e->path, "credentials",
-                            "%s is an entry of the manifest; keep it out of the sandbox", keys[k]);
+                            "%s is an entry of the manifest; keep it out of the sandbox", *key);
     }
     return 0;
 }
 
 static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     for (size_t i = 0; i < m->n; i++) {
         const char *at;
         if (!cay__is_mount(&m->entries[i]))
