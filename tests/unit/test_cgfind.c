@@ -221,7 +221,7 @@ static void put(const char *name, const char *value, mode_t mode)
 static uint32_t discover(const char *own)
 {
     char mi[256], cg[128];
-    int status = 0;
+    int status;
     snprintf(mi, sizeof mi, "26 23 0:23 / %s rw - cgroup2 none rw,nsdelegate\n", top);
     snprintf(cg, sizeof cg, "0::%s\n", own);
     pid_t pid = fork();

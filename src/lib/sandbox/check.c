@@ -191,10 +191,9 @@ static int check_target(const char *target, cay_err *err)
     if (!target || !is_inside_path(target))
         return fail_spec("mount target", CAY_OR(target, ""),
                          "give an absolute path inside, without . or ..", err);
-    for (size_t k = 0; k < CAY_LEN(taken); k++) {
-        size_t n = strlen(taken[k]);
-        if (!strcmp(target, taken[k]) ||
-            (n > 1 && !strncmp(target, taken[k], n) && target[n] == '/'))
+    CAY_EACH(one, taken) {
+        size_t n = strlen(*one);
+        if (!strcmp(target, *one) || (n > 1 && !strncmp(target, *one, n) && target[n] == '/'))
             return fail_spec("mount target", target,
                              "nothing may be put over /, /proc, /sys or /dev", err);
     }

@@ -89,8 +89,8 @@ int cay__fence_spawn(const cay_sandbox *sb, const cay_call *call, cay_spawn *s, 
         return 0;
     const char *const *const lists[] = { s->fence->read, s->fence->write, s->fence->exec };
     size_t n = 0;
-    for (size_t i = 0; i < CAY_LEN(lists); i++)
-        for (const char *const *p = lists[i]; p && *p; p++)
+    CAY_EACH(list, lists)
+        for (const char *const *p = *list; p && *p; p++)
             if (**p != '/' || strlen(*p) >= PATH_MAX || ++n > CAY_FENCE_MAX)
                 return cay_fail_why(err, CAY_EINVAL, "fence_invalid",
                                     "fence path \"%.100s\": want absolute paths, at most %d", *p,

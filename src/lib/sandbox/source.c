@@ -60,8 +60,8 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
-    for (size_t i = 0; i < CAY_LEN(kernel_fs); i++)
-        if (kernel_fs[i] == (uint32_t)fs.f_type)
+    CAY_EACH(kernel_f, kernel_fs)
+        if (*kernel_f == (uint32_t)fs.f_type)
             return refuse_source(what, path, "it is a view of the kernel", err);
     if (stat("/", &root) == 0 && is_same_file(st, &root))
         return refuse_source(what, path, "it is the whole host", err);

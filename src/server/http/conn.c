@@ -2,7 +2,6 @@
 /* The life of a connection: heads come in, answers go out, one after the other. */
 #include "connection.h"
 #include <arpa/inet.h>
-#include <assert.h>
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/fault.h>
@@ -289,7 +288,6 @@ static void reject_head(cay__conn *c, cay__req *r, const cay_err *err)
 static bool body_ready(const cay__conn *c)
 {
     const cay__req *r = c->req;
-    assert(r); /* in this state there is one */
     if (r->head.body != CAY__BODY_LENGTH || r->head.length > CAY__SOON || r->head.expect_continue ||
         !r->route || (r->route->op->flags & CAY__OP_RAW))
         return true;
