@@ -8,7 +8,8 @@
 #pragma once
 #include <cay/error.h>
 
-#define cay_fail(...)     ((void)(cay_fail)(__VA_ARGS__), -1)
-#define cay_fail_sys(...) ((void)(cay_fail_sys)(__VA_ARGS__), -1)
-#define cay_fail_why(...) ((void)(cay_fail_why)(__VA_ARGS__), -1)
-#define cay_wrap(...)     ((void)(cay_wrap)(__VA_ARGS__), -1)
+#define cay_fail(...)        ((void)(cay_fail)(__VA_ARGS__), -1)
+#define cay_fail_sys(...)    ((void)(cay_fail_sys)(__VA_ARGS__), -1)
+#define cay_fail_sys_as(...) ((void)(cay_fail_sys_as)(__VA_ARGS__), -1)
+#define cay_fail_why(...)    ((void)(cay_fail_why)(__VA_ARGS__), -1)
+#define cay_wrap(...)        ((void)(cay_wrap)(__VA_ARGS__), -1)

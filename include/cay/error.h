@@ -102,11 +102,12 @@ typedef struct cay_call {
 
 CAY_API const char *cay_code_name(int code);
 
-/* Each fills *err (if any) and returns `code`. The _sys form appends the text of errno, keeps
- * errno in err->sys, and turns CAY_ESYS into the code that errno stands for. */
+/* Each fills *err (if any) and returns the code. The _sys forms append the text of errno and keep
+ * errno in err->sys; cay_fail_sys() returns the code that errno stands for. */
 CAY_API int cay_fail(cay_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-CAY_API int cay_fail_sys(cay_err *err, int code, const char *fmt, ...)
+CAY_API int cay_fail_sys(cay_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+CAY_API int cay_fail_sys_as(cay_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with a stable reason word for programs. */
 CAY_API int cay_fail_why(cay_err *err, int code, const char *reason, const char *fmt, ...)

@@ -2,11 +2,6 @@
 #include "audit.h"
 #include "trace.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/call.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 cay_audit_sink *cay_audit_sink_new(const cay_audit_sink_ops *sink, void *self, bool strict)
 {
@@ -133,7 +128,7 @@ static int file_write(void *self, const char *json, cay_err *err)
     cay__buf_fmt(&b, "%s\n", json); /* one write: lines of two programs do not mix */
     if (cay__fd_write_all(*(int *)self, b.data, b.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "audit file");
+    return cay_fail_sys(err, "audit file");
 }
 
 static void file_close(void *self)
@@ -151,7 +146,7 @@ int cay_audit_sink_file(const char *path, bool strict, cay_audit_sink **out, cay
 {
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "audit file %.200s", path);
+        return cay_fail_sys(err, "audit file %.200s", path);
     int *own = cay__alloc(sizeof *own);
     *own = CAY_STEAL_FD(fd);
     *out = cay_audit_sink_new(&file_sink, own, strict);

@@ -3,13 +3,8 @@
 #include "audit.h"
 #include <agent/model/endpoint.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/call.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 enum { SPOOL_MAX = 64 << 20, QUEUE_MAX = 8192, TRIES = 2, WAIT_MS = 10000 };
 
@@ -64,7 +59,7 @@ static int spool_own(post *p, cay_err *err)
         return cay_fail(err, CAY_ETOOBIG, "the audit's spool has too long a name");
     p->own = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
     if (p->own < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the audit's spool: %.200s", path);
+        return cay_fail_sys(err, "the audit's spool: %.200s", path);
     if (flock(p->own, LOCK_EX | LOCK_NB) < 0)
         return cay_fail_why(err, CAY_EBUSY, "ledger_spool",
                             "the audit's spool %.200s belongs to another sink that is open; give "
@@ -78,7 +73,7 @@ static int spool_open(const post *p, int flags, cay_err *err)
     int fd = open(p->spool, flags | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
     if (fd >= 0 || errno == ENOENT)
         return fd;
-    return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+    return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
 }
 
 static int spool_event(const post *p, const char *json, cay_err *err)
@@ -94,7 +89,7 @@ static int spool_event(const post *p, const char *json, cay_err *err)
     cay__buf_fmt(&b, "%s\n", json);
     if (cay__fd_write_all(fd, b.data, b.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+    return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
 }
 
 /* What was sent is taken out from its front, by a new file in its place. */
@@ -103,7 +98,7 @@ static int cut_front(const post *p, const char *rest, cay_err *err)
     char tmp[4200];
     if (!*rest) {
         if (unlink(p->spool) < 0 && errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+            return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
         return 0;
     }
     snprintf(tmp, sizeof tmp, "%.4000s.new", p->spool);
@@ -111,7 +106,7 @@ static int cut_front(const post *p, const char *rest, cay_err *err)
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, rest, strlen(rest)) || fsync(fd) < 0 ||
         rename(tmp, p->spool) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+        return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
     return 0;
 }
 
@@ -129,7 +124,7 @@ static int send_kept(post *p, cay_err *err)
     CAY_AUTOFREE char *text = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = cay__fd_read_all(fd, text, (size_t)st.st_size);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the audit's spool %.200s", p->spool);
+        return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
     text[n] = 0;
     char *at = text;
     int rc = 0;
@@ -257,7 +252,7 @@ int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_
     pthread_cond_init(&p->more, NULL);
     int rc = set_up(p, &spec, err);
     if (rc == 0 && spec.later && pthread_create(&p->thread, NULL, run_sender, p) != 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "a thread for the audit");
+        rc = cay_fail_sys(err, "a thread for the audit");
     p->later = rc == 0 && spec.later;
     if (rc < 0) {
         post_close(p);

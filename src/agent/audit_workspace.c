@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events as lines of a file in the sandbox that they are about. */
 #include "audit.h"
-#include <stdio.h>
 
 enum { EARLY_MAX = 1 << 20 };
 

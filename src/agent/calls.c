@@ -4,10 +4,6 @@
 #include "audit.h"
 #include "run.h"
 #include "trace.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 
 enum { BESIDE_MAX = 8 };
 

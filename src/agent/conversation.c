@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was said between runs: in memory, in a SQLite file, or wherever the caller keeps it. */
 #include "run.h"
-#include <base/call.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 
 struct cay_conversation {
@@ -201,7 +199,7 @@ int cay_conversation_sqlite(const char *path, const char *id, cay_conversation *
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY,
                          0600); /* before SQLite would make it readable by others */
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "conversation %.200s", path);
+        return cay_fail_sys(err, "conversation %.200s", path);
     kept *k = cay__alloc(sizeof *k);
     k->id = cay__strdup(id);
     if (sqlite3_open_v2(path, &k->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||

@@ -5,9 +5,6 @@
  * request that fails ends them. Nothing the model asks for happens before all have passed.
  */
 #include "trace.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -141,9 +138,9 @@ static int merge_cancel_fd(struct cay__guards *g, int cancel_fd, cay_err *err)
     g->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     g->either = epoll_create1(EPOLL_CLOEXEC);
     if (g->over < 0 || g->either < 0 || epoll_ctl(g->either, EPOLL_CTL_ADD, g->over, &ev) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "guards beside the model");
+        return cay_fail_sys(err, "guards beside the model");
     if (cancel_fd > 0 && epoll_ctl(g->either, EPOLL_CTL_ADD, cancel_fd, &ev) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the cancel descriptor of the run");
+        return cay_fail_sys(err, "the cancel descriptor of the run");
     g->call.cancel_fd = g->either;
     return 0;
 }
@@ -180,7 +177,7 @@ static int start_guards(struct cay__guards *g, cay_run *r, cay_err *err)
     }
     errno = e;
     if (e)
-        return cay_fail_sys(err, CAY_ESYS, "a thread for guards");
+        return cay_fail_sys(err, "a thread for guards");
     return 0;
 }
 

@@ -7,8 +7,6 @@
  */
 #include "audit.h"
 #include "run.h"
-#include <base/call.h>
-#include <stdio.h>
 
 /* What has to be there, so that it is told before a sandbox is made. Kinds that are not listed are
  * passed on. */

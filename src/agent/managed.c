@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
 #include <base/json.h>
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/client.h>
 #include <cay/managed.h>
 #include <cay/state.h>

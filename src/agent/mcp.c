@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp.h"
 #include "run.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <stdio.h>
 
 enum {
     TOOLS_MAX = 512,

@@ -8,7 +8,6 @@
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
-#include <base/call.h>
 
 enum { ASKED_MAX = 32, MESSAGES_MAX = 256, TOKENS_MAX = 32768 };
 /* In one run, those of agents used as tools included: answers of the model, and output tokens of

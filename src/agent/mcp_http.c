@@ -5,9 +5,6 @@
 #include <agent/model/endpoint.h>
 #include <net/http.h>
 #include <net/sse.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct http {
     cay_mcp *mcp;

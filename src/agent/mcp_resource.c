@@ -2,7 +2,6 @@
 /* What an MCP server lets read, for programs and, by two tools, for models. */
 #include "mcp.h"
 #include "run.h"
-#include <stdio.h>
 
 enum { URI_MAX = 8192, SHOWN_MAX = 1 << 20 };
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An MCP server that is a program: one JSON message a line, on its standard streams. */
 #include "mcp.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/wait.h>
 
 typedef struct stdio {
@@ -48,12 +43,11 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
 {
     int in[2], out[2];
     posix_spawn_file_actions_t fa;
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    CAY_TRY_SYS(pipe2(in, O_CLOEXEC), err, "pipe");
     if (pipe2(out, O_CLOEXEC) < 0) {
         close(in[0]);
         close(in[1]);
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+        return cay_fail_sys(err, "pipe");
     }
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_adddup2(&fa, in[0], 0);
@@ -68,7 +62,7 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
     if (e)
         s->pid = 0;
     if (e)
-        return cay_fail_sys(err, CAY_ESYS, "%.100s", spec->argv[0]);
+        return cay_fail_sys(err, "%.100s", spec->argv[0]);
     return 0;
 }
 
@@ -135,7 +129,7 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
     }
     if (cay__fd_write_all(s->in, b.data, b.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "write to it");
+    return cay_fail_sys(err, "write to it");
 }
 
 /* The next whole line of it, taken out of the buffer; NULL: more has to be read. */

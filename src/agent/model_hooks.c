@@ -2,7 +2,6 @@
 #include "audit.h"
 #include <base/base.h>
 #include <pthread.h>
-#include <stdio.h>
 
 enum { COMMAND_MAX = 2000 };
 

@@ -4,7 +4,6 @@
  * outer run waits with it and keeps its state; the call then goes on from there.
  */
 #include "run.h"
-#include <base/call.h>
 
 typedef struct agent_tool {
     cay_tool tool;

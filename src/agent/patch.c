@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A patch carried out in a sandbox. */
 #include "patch.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/patch.h>
-#include <stdio.h>
 
 #define PATH_MAX_ 4096
 
@@ -119,7 +114,7 @@ static int read_text(const target *t, const char *path, const char *shown, cay__
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.160s", shown);
+            return cay_fail_sys(err, "read %.160s", shown);
         cay__buf_used(b, (size_t)n);
         if (!n)
             break;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file's text after a diff whose places are told by context. */
 #include "patch.h"
-#include <base/buf.h>
 #include <cay/patch.h>
-#include <stdio.h>
 
 #define END_OF_FILE "*** End of File"
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope of a patch: from text or JSON to operations. */
 #include "patch.h"
-#include <base/buf.h>
 #include <base/json.h>
 #include <base/mutant.h>
 #include <cay/patch.h>
-#include <stdio.h>
 
 #define BEGIN  "*** Begin Patch"
 #define END    "*** End Patch"

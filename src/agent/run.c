@@ -2,10 +2,6 @@
 #include "audit.h"
 #include "run.h"
 #include "trace.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <cay/workspace.h>
 
 enum { MAX_TURNS = 10, KEPT_MS = 24 * 3600 * 1000 };

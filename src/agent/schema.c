@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of JSON Schema that tools and outputs use; what is not known is not judged. */
 #include "run.h"
-#include <stdio.h>
 
 enum { DEEP = 64, STEPS = 100000, STEP_BYTES = 4096 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/sdk.h>
-#include <string.h>
 
 enum { NO = CAY_RETRY_NO, OPEN = 0, YES = CAY_RETRY_YES }; /* OPEN: what the error itself says */
 

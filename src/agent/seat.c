@@ -4,11 +4,8 @@
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/manifest.h>
 #include <cay/state.h>
-#include <stdio.h>
 
 enum { IDLE_MS = 4 * 3600 * 1000 }; /* of a sandbox of ours, should this program be killed */
 

@@ -2,13 +2,11 @@
 /* Spans of one run: a stack on its own thread, told when they end to its tracer and to its result.
  */
 #include "trace.h"
-#include <base/str.h>
 #include <cay/trace.h>
 #include <net/traceparent.h>
 #include <assert.h>
 #include <pthread.h>
 #include <cay/sdk.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { SHEET_MAX = 4 << 20, CONTENT_MAX = 16 << 10 };

@@ -5,7 +5,6 @@
  * once, and were not answered; a sandbox must be the run's own.
  */
 #include "run.h"
-#include <base/str.h>
 
 #define VERSION "cay-1"
 

@@ -2,7 +2,6 @@
 /* The tools of an agent as a model sees them, and what they answer with. */
 #include "run.h"
 #include <ctype.h>
-#include <stdio.h>
 
 enum { OUTPUT_MAX = 32 << 20 };
 #define NO_PARAMETERS "{\"type\":\"object\",\"properties\":{},\"required\":[]}"

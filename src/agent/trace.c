@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where spans go: a queue with its processors, and what takes them out of it together. */
 #include "trace.h"
-#include <base/fd.h>
-#include <base/call.h>
 #include <cay/trace.h>
-#include <fcntl.h>
 #include <pthread.h>
 
 enum { QUEUE_MAX = 8192, BATCH = 256, PAUSE_MAX = 60000 };
@@ -206,7 +203,7 @@ static int file_write(void *self, const char *const *objects, size_t n, cay_err 
         cay__buf_fmt(&b, "%s\n", objects[i]);
     if (cay__fd_write_all(*(int *)self, b.data, b.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "trace file");
+    return cay_fail_sys(err, "trace file");
 }
 
 static void file_close(void *self)
@@ -223,7 +220,7 @@ int cay_tracer_file(const char *path, cay_tracer **out, cay_err *err)
 {
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "trace file %.200s", path);
+        return cay_fail_sys(err, "trace file %.200s", path);
     int *own = cay__alloc(sizeof *own);
     *own = CAY_STEAL_FD(fd);
     *out = cay_tracer_new(&file_sink, own);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans for people: a run as a tree, once it is over. */
 #include "trace.h"
-#include <base/fd.h>
 #include <cay/trace.h>
-#include <stdio.h>
 
 enum { HELD_MAX = 8192, DEPTH_MAX = 24, TEXT_MAX = 4 << 20 };
 
@@ -67,7 +65,7 @@ static int print_spans(console *c, cay_err *err)
     json_array_clear(c->held);
     if (!b.len || cay__fd_write_all(c->fd, b.data, b.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "trace");
+    return cay_fail_sys(err, "trace");
 }
 
 static int console_write(void *self, const char *const *objects, size_t n, cay_err *err)

@@ -2,12 +2,8 @@
 /* Spans to a collector over HTTP: OTLP/HTTP JSON, or the form that the Agents SDK's backend takes.
  */
 #include "trace.h"
-#include <base/fd.h>
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/trace.h>
 #include <net/http.h>
-#include <stdio.h>
 
 enum { BODY_MAX = 64 << 20, TRIES = 3, WAIT_MS = 10000 };
 

@@ -3,7 +3,6 @@
  * word. */
 #include "run.h"
 #include "trace.h"
-#include <stdio.h>
 
 static int on_model_event(const char *type, const char *data, void *arg)
 {

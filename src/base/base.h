@@ -2,7 +2,10 @@
 /*
  * base/base.h - manners every file shares: who owns what, and passing errors up.
  *
+ * It brings the everyday headers of the C library, texts and descriptors with it.
+ *
  *   CAY_TRY(call)      return its code when it fails
+ *   CAY_TRY_SYS(call, err, ...)  the same for a system call: says what failed, and why
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
@@ -10,10 +13,17 @@
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
 #include <cay/reason.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CAY_TRY(call)                                                                              \
@@ -21,6 +31,12 @@
         int rc_ = (call);                                                                          \
         if (rc_ < 0)                                                                               \
             return rc_;                                                                            \
+    } while (0)
+
+#define CAY_TRY_SYS(call, err, ...)                                                                \
+    do {                                                                                           \
+        if ((call) < 0)                                                                            \
+            return cay_fail_sys(err, __VA_ARGS__);                                                 \
     } while (0)
 
 #define CAY_LEN(a) (sizeof(a) / sizeof *(a))

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buf.h"
 #include "base.h"
-#include "str.h"
-#include <stddef.h>
-#include <stdio.h>
 
 void cay__buf_clear(cay__buf *b)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call.h"
 #include "base.h"
-#include "fd.h"
 #include <limits.h>
 #include <poll.h>
 #include <time.h>
@@ -79,7 +78,7 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
         int left = cay__call_left(call);
         int n = poll(p, 2, left);
         if (n < 0 && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "%s: poll", what);
+            return cay_fail_sys(err, "%s: poll", what);
         if (n > 0 && p[1].revents)
             return fail_canceled(what, err);
         if (n > 0)

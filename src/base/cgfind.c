@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cgfind.h"
 #include "base.h"
-#include "str.h"
 
 static const char *const v1_names[CG_V1_COUNT] = { "memory", "pids", "cpu", "blkio" };
 

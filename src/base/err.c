@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base.h"
-#include <stdio.h>
 
 static const char *const names[] = {
     "OK",        "EINVAL",  "EAUTH",      "EPERM",     "ENOENT",  "EEXIST",   "ETYPE",
@@ -67,14 +66,23 @@ int cay_fail_why(cay_err *err, int code, const char *reason, const char *fmt, ..
     return code;
 }
 
-int cay_fail_sys(cay_err *err, int code, const char *fmt, ...)
+int cay_fail_sys(cay_err *err, const char *fmt, ...)
 {
     int e = errno;
     va_list ap;
-    if (code == CAY_ESYS)
-        code = cay_code_of_errno(e);
     va_start(ap, fmt);
-    fill_error(err, code, e, NULL, fmt, ap);
+    int code = fill_error(err, cay_code_of_errno(e), e, NULL, fmt, ap);
+    va_end(ap);
+    errno = e;
+    return code;
+}
+
+int cay_fail_sys_as(cay_err *err, int code, const char *fmt, ...)
+{
+    int e = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    code = fill_error(err, code == CAY_ESYS ? cay_code_of_errno(e) : code, e, NULL, fmt, ap);
     va_end(ap);
     errno = e;
     return code;

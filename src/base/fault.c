@@ -2,8 +2,6 @@
 #include "fault.h"
 #ifdef CAY_FAULTS
 #include "base.h"
-#include "str.h"
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fd.h"
 #include "base.h"
 #include "fault.h"
 #include "mutant.h"
-#include "str.h"
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -2,11 +2,7 @@
 #include "fsop.h"
 #include "mutant.h"
 #include "base.h"
-#include "fd.h"
-#include "str.h"
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <sys/xattr.h>
 
 static int fail_errno(int e)

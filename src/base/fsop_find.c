@@ -4,10 +4,7 @@
  * and a double star, only ever go back to the last one.
  */
 #include "base.h"
-#include "fd.h"
 #include "fsop.h"
-#include "str.h"
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <regex.h>
 #include <strings.h>

@@ -6,9 +6,7 @@
  * come and go meanwhile: each is seen once or not at all.
  */
 #include "base.h"
-#include "fd.h"
 #include "fsop.h"
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>

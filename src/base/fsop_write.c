@@ -4,12 +4,8 @@
  * bytes or the new ones and a writer that dies leaves the old ones.
  */
 #include "base.h"
-#include "fd.h"
 #include "fsop.h"
-#include "str.h"
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 
 #ifndef RENAME_NOREPLACE

@@ -9,13 +9,10 @@
 #include "base.h"
 #include "mutant.h"
 #include "sanitize.h"
-#include "str.h"
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -156,6 +153,6 @@ int cay__harden(cay_err *err)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     if (!drop_rights() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         !(refused || refuse_calls()))
-        return cay_fail_sys(err, CAY_ESYS, "give up rights over the machine");
+        return cay_fail_sys(err, "give up rights over the machine");
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one table of reason phrases (RFC 9110, section 15; 499 is the proxies' own). */
 #include "base.h"
-#include "str.h"
 
 static const struct {
     int status;

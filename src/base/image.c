@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image.h"
 #include "base.h"
-#include "fd.h"
-#include "str.h"
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/loop.h>
 #include <linux/mount.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define TRIES 64 /* another program takes the free device that we were told of */

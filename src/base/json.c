@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json.h"
-#include "str.h"
-#include <stdio.h>
 
 #define LARGE                                                                                      \
     16384 /* where a second reader, which may leave it to the first after all, is worth it */

@@ -6,7 +6,6 @@
  * Not for the static programs.
  */
 #pragma once
-#include <cay/error.h>
 #include "base.h"
 #include "buf.h"
 #include <jansson.h>

@@ -2,8 +2,6 @@
 #include "json_scan.h"
 #include "base.h"
 #include "mutant.h"
-#include "str.h"
-#include <stdint.h>
 
 enum { DEPTH_MAX = 64 };
 

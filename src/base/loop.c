@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop.h"
 #include "base.h"
-#include "fd.h"
 
 bool cay__loop_open(cay__loop *l)
 {

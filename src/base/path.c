@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 #include "base.h"
-#include "fd.h"
 #include "guarded.h"
-#include "str.h"
 #include <endian.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 /* SQLite's shared memory, flock(2) and a keeper that is one per directory all need one kernel. */
@@ -68,8 +64,7 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
         } else {
             if (!getcwd(cwd, sizeof cwd))
                 return cay_fail_sys(
-                    err, CAY_ESYS,
-                    "state directory %s is relative and the current directory is unknown", p);
+                    err, "state directory %s is relative and the current directory is unknown", p);
             whole = cay__str_join(buf, cap, cwd, "/", p, NULL);
         }
     } else if (geteuid() == 0) {
@@ -103,9 +98,8 @@ static int make_path(const char *path, cay_err *err)
             struct stat st;
             if (stat(part, &st) < 0) { /* EROFS and EACCES come even for what exists */
                 errno = e;
-                return cay_fail_sys(err, CAY_ESYS,
-                                    "make the state directory %s (set CAY_HOME to use another)",
-                                    part);
+                return cay_fail_sys(
+                    err, "make the state directory %s (set CAY_HOME to use another)", part);
             }
         }
         if (!was)
@@ -137,8 +131,7 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
         return cay_fail_why(err, CAY_ETYPE, "home_not_directory",
                             "state directory %s is not a directory; set CAY_HOME to one", home);
     if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-        return cay_fail_sys(err, CAY_ESYS,
-                            "open the state directory %s (set CAY_HOME to use another)", home);
+        return cay_fail_sys(err, "open the state directory %s (set CAY_HOME to use another)", home);
     if (st.st_uid != geteuid())
         return cay_fail_why(err, CAY_EPERM, "home_not_owned",
                             "state directory %s belongs to uid %u and you are uid %u; set CAY_HOME "
@@ -165,8 +158,7 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
                 err, CAY_EEXIST, "home_not_empty",
                 "state directory %s holds something else; set CAY_HOME to a new or empty directory",
                 home);
-        if (fchmod(fd, 0700) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "chmod 700 %s", home);
+        CAY_TRY_SYS(fchmod(fd, 0700), err, "chmod 700 %s", home);
     }
     *dirfd = CAY_STEAL_FD(fd);
     return 0;
@@ -177,11 +169,11 @@ static int private_dir(const char *path, bool make, cay_err *err)
 {
     struct stat st;
     if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make the runtime directory %s", path);
+        return cay_fail_sys(err, "make the runtime directory %s", path);
     if (lstat(path, &st) < 0) {
         if (errno == ENOENT && !make)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "runtime directory %s", path);
+        return cay_fail_sys(err, "runtime directory %s", path);
     }
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
         return cay_fail_why(err, CAY_EPERM, "run_not_private",
@@ -218,8 +210,7 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
 {
     char base[CAY__RUN_MAX], hex[9];
     struct stat st;
-    if (fstat(home_fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "stat the state directory");
+    CAY_TRY_SYS(fstat(home_fd, &st), err, "stat the state directory");
     uint64_t who[2] = { st.st_dev, st.st_ino };
     uint32_t h = cay__hash(who, sizeof who);
     cay__hex_put(hex, &(uint32_t){ htobe32(h) }, sizeof h);

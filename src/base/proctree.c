@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proctree.h"
 #include "base.h"
-#include "fd.h"
-#include "str.h"
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 
 bool cay__tree_look(pid_t pid, tree_proc *out)

@@ -5,7 +5,6 @@
  * searched from its beginning.
  */
 #include "base.h"
-#include <cay/reason.h>
 
 #define NAME_WORD(NAME, word) [CAY_REASON_##NAME] = word,
 static const char *const words[] = {

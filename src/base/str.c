@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "str.h"
 #include "base.h"
 #include <sys/random.h>
 

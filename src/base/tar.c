@@ -2,10 +2,7 @@
 #include "tar.h"
 #include "base.h"
 #include "mutant.h"
-#include "str.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { BLOCK = CAY__TAR_BLOCK, RECORDS_MAX = 64 << 10, MEMBERS_OF_ONE = 16 };
 

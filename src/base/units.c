@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and times as people write them; not linked by the keeper. */
 #include "base.h"
-#include "str.h"
 
 /* digits[.digits] in thousandths, and what follows it */
 static bool parse_milli(const char *s, uint64_t *out, const char **rest)

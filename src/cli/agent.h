@@ -13,7 +13,6 @@
 #include "opt.h"
 #include "out.h"
 #include "parse.h"
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/agent.h>
 #include <cay/audit_sink.h>

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 
 enum { VALUE_BYTES = 4096, VALUE_LINES = 60, ARGUMENTS = 32, STATE_MOST = 256 << 20 };

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 
 enum { FIELDS_MAX = 32, TRIES = 3, TEXT_MAX = 8192 };
 

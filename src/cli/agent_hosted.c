@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 const opt_def agent_model_defs[] = {
     OPT_STR("model", 0, "NAME",
@@ -111,7 +108,7 @@ int agent_dir(const char *option, const char *path, cay_err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0)
-        return cay_fail_sys(err, CAY_ENOENT, "%s %.200s", option, path);
+        return cay_fail_sys_as(err, CAY_ENOENT, "%s %.200s", option, path);
     if (S_ISDIR(st.st_mode))
         return 0;
     return cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);

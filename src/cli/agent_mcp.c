@@ -3,7 +3,6 @@
 #include "out.h"
 #include <base/base.h>
 #include <pthread.h>
-#include <stdio.h>
 
 struct renamed_tool {
     cay_tool tool;

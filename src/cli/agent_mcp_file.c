@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 #include "out.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/policy.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { FILE_MAX = 256 << 10 };
 
@@ -191,7 +186,7 @@ static int read_file(mcp_servers *s, const char *path, cay_err *err)
     const char *name;
     ssize_t n = cay__fd_read_file(AT_FDCWD, path, text, FILE_MAX);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--mcp %.200s", path);
+        return cay_fail_sys(err, "--mcp %.200s", path);
     CAY_TRY(cay__json_object(path, text, &doc, err));
     json_array_append_new(s->docs, doc);
     const json_t *servers = json_object_get(doc, "mcpServers");

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 #include "cli.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <stdio.h>
 
 enum { SHOWN_LINES = 8, SHOWN_WIDTH = 160 };
 

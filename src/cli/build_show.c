@@ -3,9 +3,7 @@
 #include "out.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { SILENT_MS = 1000, TICK_MS = 250 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "show.h"
 #include <base/base.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 static out_style style_of(char kind)
 {

@@ -2,11 +2,7 @@
 #include "cli.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 
 cli_globals cli;
 const cli_backend *cli_boxes;

@@ -8,7 +8,6 @@
 #include <base/path.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 
 static cay_client *opened;

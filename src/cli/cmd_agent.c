@@ -4,15 +4,10 @@
 #include "sandbox_options.h"
 #include "main.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/agent.h>
 #include <cay/sys/capability.h>
 #include <cay/trace.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
@@ -134,13 +129,13 @@ static int read_text(const char *what, const char *path, char **out, cay_err *er
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+        return cay_fail_sys(err, "%s %s", what, path);
     if (st.st_size > TEXT_MOST)
         return cay_fail(err, CAY_ETOOBIG, "%s %s is larger than 64 MiB", what, path);
     CAY_AUTOFREE char *text = cay__alloc((size_t)TEXT_MOST + 1);
     ssize_t n = cay__fd_read_all(fd, text, TEXT_MOST);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+        return cay_fail_sys(err, "%s %s", what, path);
     if (strlen(text) != (size_t)n)
         return cay_fail(err, CAY_EINVAL, "%s %s has a NUL byte", what, path);
     *out = cay__strdup(text);
@@ -157,7 +152,7 @@ static int save_state(const char *what, const char *path, const char *text, cay_
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 ||
         rename(tmp, path) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+        int rc = cay_fail_sys(err, "%s %s", what, path);
         unlink(tmp);
         return rc;
     }

@@ -4,7 +4,6 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <stdio.h>
 
 typedef struct apply_args {
     bool yes, dry, force;
@@ -112,7 +111,7 @@ static int apply_changes(cli_call *c, cay_err *err)
     if (a->to)
         to = realpath(a->to, NULL);
     if (a->to && !to) {
-        return cay_fail_sys(err, CAY_ESYS, "--to %s", a->to);
+        return cay_fail_sys(err, "--to %s", a->to);
     }
     cay_apply spec = { .size = sizeof spec,
                        .dir = to,

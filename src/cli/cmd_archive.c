@@ -4,11 +4,7 @@
 #include "progress.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
@@ -157,7 +153,7 @@ static int import_run(cli_call *c, cay_err *err)
         fd = open(c->argv[0], O_RDONLY | O_CLOEXEC);
     int rc;
     if (fd < 0 && !in)
-        rc = cay_fail_sys(err, CAY_ESYS, "open %.150s", c->argv[0]);
+        rc = cay_fail_sys(err, "open %.150s", c->argv[0]);
     else
         rc = cli_client(&c->client, err);
     progress_begin(&bar, c->argv[0], 0);

@@ -3,10 +3,8 @@
 #include "main.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/audit.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 void cli_audit(const char *action, const char *tenant, const char *object)
 {

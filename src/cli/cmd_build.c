@@ -4,14 +4,11 @@
 #include "main.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/build.h>
 #include <cay/policy.h>
 #include <cay/template.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 
 typedef struct build_args {
@@ -145,7 +142,7 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
                             "--secret id=%.60s: it has more than %d bytes", id, CLI_SECRET_MAX);
     errno = e;
     if (n < 0 && src)
-        return cay_fail_sys(err, CAY_ESYS, "--secret id=%.60s: read %.150s", id, src);
+        return cay_fail_sys(err, "--secret id=%.60s: read %.150s", id, src);
     if (n < 0)
         return cay_fail_why(err, CAY_EINVAL, "build_secret",
                             "--secret id=%.60s: there is no variable %.60s; name a file by src=",

@@ -5,9 +5,6 @@
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 typedef struct cp_args {
     bool parents;

@@ -4,7 +4,6 @@
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <sys/utsname.h>
 
 typedef struct doctor_args {

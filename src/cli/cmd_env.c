@@ -6,10 +6,7 @@
 #include "parse.h"
 #include <arpa/inet.h>
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct env_args {
     const char *url, *listen, *tenant;

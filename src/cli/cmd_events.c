@@ -3,7 +3,6 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/policy.h>
 
 typedef struct events_args {

@@ -4,8 +4,6 @@
 #include "show.h"
 #include "parse.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <inttypes.h>
 
 const char *file_type_word(cay_file_type t)
@@ -209,8 +207,7 @@ static int files_cat(cli_call *c, cay_err *err)
     for (int i = 1; i < c->argc; i++) {
         CAY_AUTOFD fd = -1;
         CAY_TRY(cay_file_open_read(c->sb, NULL, c->argv[i], &spec, &fd, err));
-        if (copy_to_stdout(fd) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %s", c->argv[i]);
+        CAY_TRY_SYS(copy_to_stdout(fd), err, "read %s", c->argv[i]);
     }
     return CLI_OK;
 }
@@ -266,7 +263,7 @@ static int put_stream(cay_sandbox *sb, const char *path, int fd, const put_args 
             if ((k = write(cay_upload_fd(up), buf + at, (size_t)(n - at))) < 0)
                 n = -1;
         if (n < 0) {
-            int rc = cay_fail_sys(err, CAY_ESYS, "write %s", path);
+            int rc = cay_fail_sys(err, "write %s", path);
             cay_upload_abort(up);
             return rc;
         }
@@ -279,7 +276,7 @@ static int files_put(cli_call *c, cay_err *err)
     if (c->argc > 2 && strcmp(c->argv[2], "-")) {
         file = open(c->argv[2], O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (file < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%s", c->argv[2]);
+            return cay_fail_sys(err, "%s", c->argv[2]);
     }
     return put_stream(c->sb, c->argv[1], CAY_MAX(file, 0), c->opts, err);
 }

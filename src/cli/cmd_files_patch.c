@@ -3,9 +3,7 @@
 #include "files.h"
 #include "main.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/patch.h>
-#include <fcntl.h>
 
 typedef struct patch_args {
     bool dry, exclusive;
@@ -27,7 +25,7 @@ static int read_patch(const char *path, char **out, cay_err *err)
         fd = own;
     cay__buf b = CAY__BUF(CAY_PATCH_MAX);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+        return cay_fail_sys(err, "%s", path);
     for (ssize_t n = 1; n > 0;) {
         char *room = cay__buf_room(&b, 65536);
         if (room)
@@ -39,7 +37,7 @@ static int read_patch(const char *path, char **out, cay_err *err)
         else if (n < 0) {
             int rc;
             if (room)
-                rc = cay_fail_sys(err, CAY_ESYS, "%s", path);
+                rc = cay_fail_sys(err, "%s", path);
             else
                 rc = cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
             cay__buf_clear(&b);

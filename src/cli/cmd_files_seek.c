@@ -3,7 +3,6 @@
 #include "files.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <inttypes.h>
 
 typedef struct grep_args {

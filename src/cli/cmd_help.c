@@ -3,7 +3,6 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 
 static void print_overview(const char *family)

@@ -4,7 +4,6 @@
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/access.h>
 
 typedef struct create_args {

@@ -7,10 +7,8 @@
 #include "sandbox_options.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/build.h>
 #include <cay/snapshot.h>
-#include <base/fd.h>
 #include <signal.h>
 
 static int print_created(cay_sandbox *sb, cay_err *err)

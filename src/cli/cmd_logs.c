@@ -4,7 +4,6 @@
 #include "out.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/str.h>
 
 typedef struct logs_args {
     bool follow, out, err, now;

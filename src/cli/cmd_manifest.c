@@ -6,7 +6,6 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/manifest.h>
 #include <jansson.h>
 

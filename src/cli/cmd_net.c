@@ -4,7 +4,6 @@
 #include "show.h"
 #include "parse.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)

@@ -3,11 +3,8 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 typedef struct net_log_args {
     uint64_t count;

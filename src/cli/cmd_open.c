@@ -3,13 +3,9 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <strings.h>
 #include <sys/wait.h>
 

@@ -5,11 +5,9 @@
 #include "show.h"
 #include <arpa/inet.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -118,11 +116,11 @@ static int listen_on(const char *address, uint16_t port, uint16_t *got, cay_err 
         return cay_fail(err, CAY_EINVAL, "--listen \"%s\": want an IPv4 address", address);
     CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket");
+        return cay_fail_sys(err, "socket");
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
     if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 64) < 0 ||
         getsockname(fd, (struct sockaddr *)&a, &len) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "listen on %s:%u", address, port);
+        return cay_fail_sys(err, "listen on %s:%u", address, port);
     *got = ntohs(a.sin_port);
     return CAY_STEAL_FD(fd);
 }

@@ -6,7 +6,6 @@
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/str.h>
 
 static void endpoint_json(out_json *j, const cay_endpoint *e)
 {

@@ -4,7 +4,6 @@
 #include "show.h"
 #include "parse.h"
 #include <base/base.h>
-#include <stdio.h>
 
 typedef struct expose_args {
     uint64_t expires_ms;

@@ -4,12 +4,10 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>
 #include <cay/volume.h>
-#include <stdio.h>
 
 typedef struct purge_args {
     bool yes, dry, force;

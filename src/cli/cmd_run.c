@@ -5,9 +5,6 @@
 #include "out.h"
 #include "process_options.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 typedef struct run_args {
     box_opts box;
@@ -30,7 +27,7 @@ static int write_id(const char *path, const char *id, cay_err *err)
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     int n = snprintf(line, sizeof line, "%s\n", id);
     if (fd < 0 || !cay__fd_write_all(fd, line, (size_t)n))
-        return cay_fail_sys(err, CAY_ESYS, "--id-file %s", path);
+        return cay_fail_sys(err, "--id-file %s", path);
     return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "show.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/policy.h>
 
 /* One line that is typed, unseen; or all of a pipe, of which a last newline is not part. */
@@ -31,7 +30,7 @@ static int set_secret(cli_call *c, cay_err *err)
     ssize_t n = cli_read_secret("value", value);
     int rc;
     if (n < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "read the value");
+        rc = cay_fail_sys(err, "read the value");
     else
         rc = cli_client(&c->client, err);
     if (rc == 0)

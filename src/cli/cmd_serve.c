@@ -4,7 +4,6 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
-#include <stdio.h>
 
 typedef struct serve_args {
     opt_list listen, dialect, as, hosts, origins;
@@ -172,7 +171,7 @@ static int exec_server(cli_call *c, cay_err *err)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;
     execv(a->root_keeper ? hand : program, (char *const *)w.v);
-    return cay_fail_sys(err, CAY_ESYS, "run %s", a->root_keeper ? hand : program);
+    return cay_fail_sys(err, "run %s", a->root_keeper ? hand : program);
 }
 
 const cli_verb cli_serve = {

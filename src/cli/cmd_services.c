@@ -4,8 +4,6 @@
 #include "out.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/services.h>
 
 static void service_json(out_json *j, const cay_service_info *u)

@@ -4,7 +4,6 @@
 #include "out.h"
 #include "process_options.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/shell.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -68,7 +67,7 @@ static int read_line(int argc, char **argv, cay__buf *b, cay_err *err)
         char *room = cay__buf_room(b, CAY_SHELL_LINE_MAX + 1);
         ssize_t n = cay__fd_read_all(0, room, CAY_SHELL_LINE_MAX + 1);
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read standard input");
+            return cay_fail_sys(err, "read standard input");
         if (memchr(room, 0, (size_t)n))
             return cay_fail(err, CAY_EINVAL, "standard input has a zero byte; a command is text");
         cay__buf_used(b, (size_t)n);

@@ -5,10 +5,7 @@
 #include "out.h"
 #include "progress.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/state.h>
-#include <fcntl.h>
 
 enum { MANIFEST_MAX = 64 << 20 };
 
@@ -104,7 +101,7 @@ static int read_file(const char *option, const char *path, size_t most, char **o
     if (!in)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %s", option, path);
+        return cay_fail_sys(err, "%s %s", option, path);
     CAY_AUTOBUF b = CAY__BUF(most + 1);
     char chunk[65536];
     ssize_t n;
@@ -112,7 +109,7 @@ static int read_file(const char *option, const char *path, size_t most, char **o
         cay__buf_add(&b, chunk, (size_t)n);
     int rc = 0;
     if (n < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "%s %s", option, path);
+        rc = cay_fail_sys(err, "%s %s", option, path);
     if (!in)
         close(fd);
     if (rc == 0 && (b.full || b.len > most))

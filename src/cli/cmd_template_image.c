@@ -5,9 +5,7 @@
 #include "progress.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/template.h>
-#include <stdio.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 

@@ -3,9 +3,7 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <cay/tools.h>
-#include <stdio.h>
 
 typedef struct tools_args {
     const char *form;

@@ -5,8 +5,6 @@
 #include "show.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <inttypes.h>
 #include <poll.h>
 
@@ -198,7 +196,7 @@ static int show_live(cay_client *client, int argc, char **argv, uint64_t delay, 
 {
     int rc = 0;
     if (!term_raw(0))
-        return cay_fail_sys(err, CAY_ESYS, "terminal");
+        return cay_fail_sys(err, "terminal");
     out_str("\033[?1049h\033[?25l"); /* the other screen, no cursor */
     for (;;) {
         sample *t = a;

@@ -3,11 +3,8 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 150 };
 

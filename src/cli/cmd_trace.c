@@ -7,7 +7,6 @@
 #include <base/base.h>
 #include <cay/policy.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 typedef struct trace_args {
     bool list;

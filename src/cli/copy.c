@@ -2,12 +2,7 @@
 #include "files.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { CHUNK = 256 << 10, DEPTH = 128 };
 
@@ -32,7 +27,7 @@ static int move_bytes(int from, int to, const char *what, cli_progress *bar, cay
         if (n == 0)
             return 0;
         if (n < 0 || (!splicing && !cay__fd_write_all(to, buf, (size_t)n)))
-            return cay_fail_sys(err, CAY_ESYS, "copy %s", what);
+            return cay_fail_sys(err, "copy %s", what);
         progress_add(bar, (uint64_t)n);
     }
 }
@@ -97,7 +92,7 @@ static int dir_in(cay_sandbox *sb, int fd, const struct stat *st, const char *to
     int rc = 0;
     if (!d) {
         close(fd);
-        return cay_fail_sys(err, CAY_ESYS, "read %s", to);
+        return cay_fail_sys(err, "read %s", to);
     }
     rc = cay_file_mkdir(sb, NULL, to, (uint32_t)st->st_mode & 0777, o->parents, err);
     if (rc == CAY_EEXIST)
@@ -119,7 +114,7 @@ static int link_in(cay_sandbox *sb, int dir, const char *name, const char *to, c
     char target[4096];
     ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read link %s", name);
+        return cay_fail_sys(err, "read link %s", name);
     target[n] = 0;
     int rc = cay_file_symlink(sb, NULL, target, to, err);
     if (rc == CAY_EEXIST) {
@@ -134,8 +129,7 @@ static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, 
 {
     struct stat st;
     /* The first name is the user's own word and may be a link; below, links are copied as links. */
-    if (fstatat(dir, name, &st, depth ? AT_SYMLINK_NOFOLLOW : 0) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s", name);
+    CAY_TRY_SYS(fstatat(dir, name, &st, depth ? AT_SYMLINK_NOFOLLOW : 0), err, "%s", name);
     if (S_ISLNK(st.st_mode))
         return link_in(sb, dir, name, to, err);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
@@ -148,7 +142,7 @@ static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, 
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (depth ? O_NOFOLLOW : 0);
     CAY_AUTOFD fd = openat(dir, name, flags | (S_ISDIR(st.st_mode) ? O_DIRECTORY : 0));
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s", name);
+        return cay_fail_sys(err, "%s", name);
     if (S_ISDIR(st.st_mode))
         return dir_in(sb, CAY_STEAL_FD(fd), &st, to, depth, o, err);
     o->bar->files++;
@@ -247,13 +241,13 @@ static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir,
     snprintf(temp, sizeof temp, ".cay-%s", id);
     dst = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (dst < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write %s", name);
+        return cay_fail_sys(err, "write %s", name);
     /* Neither set-id bits nor more than our umask allows leave the sandbox. */
     mode_t mask = umask(0);
     umask(mask);
     int rc = move_bytes(src, dst, from, o->bar, err);
     if (rc >= 0 && (fchmod(dst, is->mode & 0777 & ~mask) < 0 || renameat(dir, temp, dir, name) < 0))
-        rc = cay_fail_sys(err, CAY_ESYS, "write %s", name);
+        rc = cay_fail_sys(err, "write %s", name);
     if (rc < 0)
         unlinkat(dir, temp, 0);
     else
@@ -268,7 +262,7 @@ static int link_out(const thing *is, int dir, const char *name, cay_err *err)
         return 0;
     struct stat have;
     if (fstatat(dir, name, &have, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(have.st_mode))
-        return cay_fail_sys(err, CAY_ESYS, "make link %s", name);
+        return cay_fail_sys(err, "make link %s", name);
     return 0;
 }
 
@@ -296,11 +290,11 @@ static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, 
     if (depth > DEPTH)
         return cay_fail(err, CAY_ETOOBIG, "%.100s: more than %d directories deep", from, DEPTH);
     if (mkdirat(dir, name, (is->mode & 0777) | 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make directory %s", name);
+        return cay_fail_sys(err, "make directory %s", name);
     CAY_AUTOFD fd =
         openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", name);
+        return cay_fail_sys(err, "open %s", name);
     int rc = cay_dir_list(sb, NULL, from, 1, on_entry, &l, err);
     if (rc == CAY_EINVAL && err && !err->msg[0])
         cay_fail(err, rc, "%.100s lists a name that is none", from);
@@ -325,7 +319,7 @@ int copy_tree_out(cay_sandbox *sb, const char *from, const char *to, copy_opts *
         parent[slash == to ? 1 : slash - to] = 0;
     CAY_AUTOFD dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", parent);
+        return cay_fail_sys(err, "open %s", parent);
     if (st.type == CAY_FILE)
         o->bar->total = st.size;
     return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir,

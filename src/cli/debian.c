@@ -3,11 +3,7 @@
  * it. Its scripts run in a user namespace of its own. */
 #include "main.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -54,10 +50,10 @@ static int run_mmdebstrap(char *const *argv, int to, int *code, cay_err *err)
         return cay_fail_why(err, CAY_ENOTSUP, "debian_tool",
                             "mmdebstrap is not installed: apt-get install mmdebstrap");
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start mmdebstrap");
+        return cay_fail_sys(err, "start mmdebstrap");
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "wait for mmdebstrap");
+            return cay_fail_sys(err, "wait for mmdebstrap");
     if (WIFEXITED(status))
         *code = WEXITSTATUS(status);
     else
@@ -85,7 +81,7 @@ int cli_debian(const cli_debian_ask *ask, int *out, cay_err *err)
     CAY_TRY(include_text(ask->packages, &include, err));
     CAY_AUTOFD fd = open(cay__text_or(tmp, "/var/tmp"), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the root filesystem in %.150s",
+        return cay_fail_sys(err, "a file for the root filesystem in %.150s",
                             cay__text_or(tmp, "/var/tmp"));
     const char *const words[] = { "mmdebstrap",
                                   "--quiet",

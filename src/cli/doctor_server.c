@@ -2,16 +2,12 @@
 #include "main.h"
 #include "cli.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/audit.h>
 #include <cay/jobs.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>

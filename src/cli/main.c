@@ -3,7 +3,6 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/path.h>
 #include <signal.h>
 
@@ -242,7 +241,7 @@ static int hand_over(const char *program)
     char path[4096];
     if (cay__libexec_find(NULL, program, path, sizeof path, &err) == 0) {
         execv(path, words_given);
-        cay_fail_sys(&err, CAY_ESYS, "%s", path);
+        cay_fail_sys(&err, "%s", path);
     }
     return cli_fail(&err, CLI_CANNOT);
 }

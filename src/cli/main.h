@@ -6,9 +6,7 @@
 #include "cli.h"
 #include "opt.h"
 #include <cay/client.h>
-#include <cay/error.h>
 #include <cay/sandbox.h>
-#include <sys/types.h>
 
 /* A row per verb; one without operands is a heading. */
 extern const cli_verb *const cli_verbs[];

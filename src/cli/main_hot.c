@@ -8,7 +8,6 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/sys/direct.h>
 #include <signal.h>
 
@@ -25,7 +24,7 @@ static void step_aside(void)
     sigprocmask(SIG_SETMASK, &none, NULL); /* blocked ones would stay so */
     if (cay__libexec_find(NULL, "cay-full", path, sizeof path, &err) == 0) {
         execv(path, whole_argv);
-        cay_fail_sys(&err, CAY_ESYS, "start %s", path);
+        cay_fail_sys(&err, "start %s", path);
     }
     _exit(cli_fail(&err, CLI_BEFORE));
 }

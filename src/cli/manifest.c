@@ -2,12 +2,8 @@
 #include "sandbox_options.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/fd.h>
 #include <cay/manifest.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 
 static int read_text(const char *name, int fd, cli_manifest *out, cay_err *err)
 {
@@ -20,7 +16,7 @@ static int read_text(const char *name, int fd, cli_manifest *out, cay_err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "manifest %s", name);
+            return cay_fail_sys(err, "manifest %s", name);
         if (!room || b.len + (size_t)n > CAY_MANIFEST_BYTES)
             return cay_fail(
                 err, CAY_ETOOBIG,
@@ -45,7 +41,7 @@ int cli_manifest_read(const char *file, cli_manifest *out, cay_err *err)
     CAY_AUTOFD fd = in ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || !realpath(in ? "." : file, real))
-        return cay_fail_sys(err, CAY_ESYS, "manifest %s", file);
+        return cay_fail_sys(err, "manifest %s", file);
     if (S_ISDIR(st.st_mode))
         return cay_fail(err, CAY_ETYPE, "manifest %s is a directory; give a file of JSON", file);
     CAY_TRY(read_text(in ? "on standard input" : file, fd, out, err));

@@ -2,7 +2,6 @@
 #include "opt.h"
 #include "parse.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <inttypes.h>
 
 /* How many letters to add, drop, change or swap; words longer than a row are far from everything.

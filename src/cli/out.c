@@ -2,9 +2,6 @@
 #include "out.h"
 #include "cli.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <time.h>
 
 static bool broken;

@@ -2,7 +2,6 @@
 #include "parse.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <limits.h>
 #include <signal.h>
 #include <strings.h>
@@ -54,7 +53,7 @@ static int default_target(const char *source, char *target, size_t cap, cay_err 
     if (real)
         base = strrchr(real, '/');
     if (!real)
-        return cay_fail_sys(err, CAY_ESYS, "--mount %s", source);
+        return cay_fail_sys(err, "--mount %s", source);
     if (!base[1])
         return cay_fail(err, CAY_EINVAL, "--mount %s: give a target, as in %s:/mnt", source,
                         source);

@@ -5,7 +5,6 @@
 #include "parse.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/snapshot.h>
 
 enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
@@ -156,7 +155,7 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
         input = cay__alloc(JSON_INPUT);
         n = cay__fd_read_all(0, input, JSON_INPUT);
         if (n < 0)
-            return cay_fail_sys(&err, CAY_ESYS, "read standard input"), cli_fail(&err, CLI_BEFORE);
+            return cay_fail_sys(&err, "read standard input"), cli_fail(&err, CLI_BEFORE);
     }
     if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0) {
         if (!input) /* what was read cannot be read again */

@@ -4,9 +4,6 @@
 #include "out.h"
 #include "pump.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <stdio.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 

@@ -4,9 +4,6 @@
 #include "out.h"
 #include <base/mutant.h>
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -347,7 +344,7 @@ static int pump_open(pump *u, cay_err *err)
     else
         u->stop = -1;
     if (u->signals < 0 || (u->spec->input && u->stop < 0))
-        return cay_fail_sys(err, CAY_ESYS, "descriptors for signals");
+        return cay_fail_sys(err, "descriptors for signals");
     char *last = NULL;
     if (u->spec->newline)
         last = &u->last;

@@ -4,12 +4,8 @@
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/guarded.h>
-#include <base/str.h>
 #include <cay/policy.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #define MOST_BYTES (1ull << 60)
 const opt_def box_opt_defs[] = {
@@ -147,12 +143,12 @@ static int add_file(cli_pairs *p, const char *path, cay_err *err)
     enum { MOST = 1 << 20 };
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+        return cay_fail_sys(err, "--env-file %s", path);
     char *text = cay__alloc(MOST + 1);
     add_owned(p, text);
     ssize_t n = cay__fd_read_all(fd, text, MOST);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+        return cay_fail_sys(err, "--env-file %s", path);
     if (n == MOST)
         return cay_fail(err, CAY_ETOOBIG, "--env-file %s is larger than 1 MiB", path);
     if (strlen(text) != (size_t)n)
@@ -215,8 +211,7 @@ static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
         struct cli_mount *m = &s->mounts[i];
         struct stat st;
         CAY_TRY(cli_parse_mount(o->mounts.v[i], m, err));
-        if (stat(m->source, &st) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "--mount %s", m->source);
+        CAY_TRY_SYS(stat(m->source, &st), err, "--mount %s", m->source);
         if (!S_ISDIR(st.st_mode))
             return cay_fail(err, CAY_ETYPE, "--mount %s is not a directory", m->source);
         s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
@@ -252,7 +247,7 @@ static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
         real = realpath(o->dockerfile, NULL);
     if (!real) {
         if (o->dockerfile)
-            return cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile);
+            return cay_fail_sys(err, "--dockerfile %s", o->dockerfile);
         return cay_fail(err, CAY_EINVAL,
                         "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
     }
@@ -309,7 +304,7 @@ static int make_on(const box_opts *o, box_spec *s, cay_err *err)
         return 0;
     s->on = realpath(o->on, NULL);
     if (!s->on || stat(s->on, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--on %s", o->on);
+        return cay_fail_sys(err, "--on %s", o->on);
     if (!S_ISDIR(st.st_mode))
         return cay_fail(err, CAY_ETYPE, "--on %s is not a directory", o->on);
     s->create.from.directory = s->on;
@@ -324,7 +319,7 @@ static int make_root(const box_opts *o, box_spec *s, cay_err *err)
         return 0;
     s->root = realpath(o->root, NULL);
     if (!s->root)
-        return cay_fail_sys(err, CAY_ESYS, "--root %s", o->root);
+        return cay_fail_sys(err, "--root %s", o->root);
     s->create.from.root = s->root;
     return 0;
 }
@@ -396,7 +391,7 @@ int secret_take(char *text, char **path, cay_secret *out, cay_err *err)
         char cwd[4096];
         size_t n = strlen(out->source) + sizeof cwd + 2;
         if (!getcwd(cwd, sizeof cwd))
-            return cay_fail_sys(err, CAY_ESYS, "--secret %s", text);
+            return cay_fail_sys(err, "--secret %s", text);
         *path = cay__alloc(n);
         cay__str_join(*path, n, "file:", cwd, "/", out->source + 5, NULL);
         out->source = *path;

@@ -8,15 +8,10 @@
 #include "cli.h"
 #include "out.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/sanitize.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* A directory that is that user's alone; one that is somebody else's is not taken. */
@@ -25,10 +20,10 @@ static int own_dir(const char *path, const struct passwd *pw, cay_err *err)
     struct stat st;
     bool made = mkdir(path, 0700) == 0;
     if (!made && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);
+        return cay_fail_sys(err, "make %.200s", path);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || (made && fchown(fd, pw->pw_uid, pw->pw_gid) < 0) || fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     if (st.st_uid != pw->pw_uid)
         return cay_fail_why(err, CAY_EPERM, "home_owner",
                             "%.200s is not %.60s's (uid %u): another directory is named by --home",
@@ -77,7 +72,7 @@ static int leave_behind(const opt_list *listen, cay_err *err)
     if (environ)
         environ[n] = NULL;
     if (chdir("/") < 0 || syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "leave what root has open");
+        return cay_fail_sys(err, "leave what root has open");
     for (size_t i = 0; i < listen->n; i++) {
         uint64_t fd;
         if (cay__str_starts(listen->v[i], "fd:") && cay__str_to_u64(listen->v[i] + 3, &fd) &&
@@ -113,14 +108,14 @@ int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err
     CAY_TRY(own_dir(given, pw, err));
     CAY_TRY(own_dir(run, pw, err));
     if (!realpath(given, home))
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", given);
+        return cay_fail_sys(err, "%.200s", given);
     CAY_TRY(leave_behind(listen, err));
     setenv("CAY_HOME", home, 1);
     setenv("XDG_RUNTIME_DIR", run, 1);
     setenv("HOME", home, 1);
     cli.home = home;
     if (!root_keeper && !give_up(pw))
-        return cay_fail_sys(err, CAY_ESYS, "become %.60s", name);
+        return cay_fail_sys(err, "become %.60s", name);
     out_note("cay: as %s; a key: setpriv --reuid=%s --regid=%u --init-groups env CAY_HOME=%s "
              "XDG_RUNTIME_DIR=%s cay key create --scope admin",
              name, name, (unsigned)pw->pw_gid, home, run);

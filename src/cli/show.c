@@ -2,7 +2,6 @@
 #include "show.h"
 #include "cli.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <inttypes.h>
 
 out_style show_state_style(cay_state s)

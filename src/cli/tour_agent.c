@@ -2,9 +2,7 @@
 /* An agent at work, for the tour: its model is a script, what it does in the sandbox is real. */
 #include "main.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/agent.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 /* Each turn says what it wants to have been told: a script that does not fit ends the run. */
@@ -50,7 +48,7 @@ int tour_agent(cay_sandbox *sb, char *said, size_t cap, cay_err *err)
     seen s = { 0 };
     CAY_AUTOFD fd = memfd_create("script", MFD_CLOEXEC);
     if (fd < 0 || !cay__fd_write_all(fd, script, sizeof script - 1))
-        return cay_fail_sys(err, CAY_ESYS, "a script for the agent");
+        return cay_fail_sys(err, "a script for the agent");
     snprintf(name, sizeof name, "scripted:/proc/self/fd/%d", fd);
     const cay_model_open_spec m = { .size = sizeof m, .model = name };
     CAY_TRY(put_files(sb, err));

@@ -2,8 +2,6 @@
 #include "trace.h"
 #include <base/base.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { SPANS_MAX = 20000, TRACES_MAX = 100000, LINE_MAX_BYTES = 1 << 20, DEEP = 64 };
@@ -62,7 +60,7 @@ static int each_line(const char *path, int (*fn)(void *arg, const line *l), void
     size_t cap = 0;
     int rc = 0;
     if (!f)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     for (ssize_t n; rc == 0 && (n = getline(&text, &cap, f)) > 0;) {
         line l = { 0 };
         if (n > LINE_MAX_BYTES || !read_line(text, &l))
@@ -71,7 +69,7 @@ static int each_line(const char *path, int (*fn)(void *arg, const line *l), void
         json_decref(l.j);
     }
     if (ferror(f) && rc == 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        rc = cay_fail_sys(err, "%.200s", path);
     fclose(f);
     return rc;
 }

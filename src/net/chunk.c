@@ -2,7 +2,6 @@
 #include "chunk.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 enum { SIZE = 0, EXT, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF, LAST_LF };
 

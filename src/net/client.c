@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/socket.h>
 
 enum {
@@ -172,7 +168,7 @@ static int send_fd(int fd, const cay_call *call, const cay__ask *ask, cay_err *e
             continue;
         if (n <= 0) {
             if (n < 0)
-                rc = cay_fail_sys(err, CAY_ESYS, "read what is sent");
+                rc = cay_fail_sys(err, "read what is sent");
             else
                 rc = cay_fail_why(err, CAY_EINVAL, "body_short",
                                   "what is sent became shorter meanwhile");

@@ -2,10 +2,7 @@
 /* libcay-net.so: requests by libcurl. With curl_dial.c the one place that includes it. */
 #include "http.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 #include <curl/curl.h>
 #include <limits.h>

@@ -3,13 +3,10 @@
  * from a socket pair. */
 #include "http.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <curl/curl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 
 enum { ROOM = 65536, CONNECT_MS = 30000 };
@@ -118,7 +115,7 @@ static int start_thread(tunnel *t, cay_err *err)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+        return cay_fail_sys(err, "start a thread");
     return 0;
 }
 
@@ -143,7 +140,7 @@ static int use_certs(tunnel *t, const char *certs, cay_err *err)
         if (access(path, R_OK) == 0)
             curl_easy_setopt(t->easy, files[i].option, path);
         else if (errno != ENOENT)
-            return cay_fail_sys(err, CAY_EPERM, "read %.160s", path);
+            return cay_fail_sys_as(err, CAY_EPERM, "read %.160s", path);
     }
     curl_easy_setopt(t->easy, CURLOPT_CAPATH, NULL); /* its own roots and nobody else's */
     return 0;
@@ -193,7 +190,7 @@ int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int
     else
         rc = cay_fail(err, CAY_ESYS, "libcurl cannot be started");
     if (rc == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
+        rc = cay_fail_sys(err, "socketpair");
     t->local = pair[1];
     if (rc == 0)
         rc = start_thread(t, err);

@@ -2,13 +2,9 @@
 #include "dial.h"
 #include "http.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -111,7 +107,7 @@ static int connect_to(const struct sockaddr *sa, socklen_t len, const cay_call *
     socklen_t n = sizeof *e;
     CAY_AUTOFD fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket");
+        return cay_fail_sys(err, "socket");
     if (connect(fd, sa, len) < 0)
         *e = errno;
     else

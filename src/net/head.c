@@ -2,7 +2,6 @@
 #include "head.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <strings.h>
 
 enum { METHOD_MAX = 32 };

@@ -3,7 +3,6 @@
 #include <base/base.h>
 #include <base/path.h>
 #include <dlfcn.h>
-#include <stdio.h>
 #include <strings.h>
 
 struct cay__http {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "multipart.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/mutant.h>
-#include <stdio.h>
 #include <strings.h>
 
 #define BOUNDARY_MAX 70 /* RFC 2046, 5.1.1 */

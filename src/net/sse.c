@@ -2,8 +2,6 @@
 #include "sse.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <string.h>
 
 static int too_big(const cay__sse *s, cay_err *err)
 {

@@ -3,7 +3,6 @@
 #include <base/base.h>
 #include <base/base64.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 enum { CONTROL_MAX = 125 };
 

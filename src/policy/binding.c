@@ -2,8 +2,6 @@
 /* Bindings from text and back, and those that cannot stand beside each other. */
 #include "binding.h"
 #include <base/mutant.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 
 static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };

@@ -20,7 +20,6 @@
  */
 #pragma once
 #include "policy.h"
-#include <base/buf.h>
 
 #define CAY__BINDINGS_MAX 64u
 #define CAY__SECRET_MAX   65536u /* bytes of a value */

@@ -3,8 +3,6 @@
 #include "binding.h"
 #include <base/base64.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <stdio.h>
 
 const char *cay__binding_header(const cay__binding *b)
 {

@@ -33,7 +33,6 @@
  */
 #pragma once
 #include <base/base.h>
-#include <cay/error.h>
 
 #define CAY__POLICY_MAX       (256u << 10) /* bytes of text */
 #define CAY__RULES_MAX        4096u

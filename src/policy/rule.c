@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rule: from text, and back. */
 #include "policy.h"
-#include <base/buf.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 
 typedef struct parse {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A whole policy as lines of text, the operator's file too; and the words of the command line. */
 #include "binding.h"
-#include <base/buf.h>
-#include <base/str.h>
-#include <stdio.h>
 
 #define LINE_MAX_ 1024
 #define HEAD      "cay-net 1"

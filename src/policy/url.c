@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "url.h"
-#include <base/buf.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 
 static int fail_url(const char *url, const char *why, cay_err *err)

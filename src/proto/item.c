@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "item.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 
 enum { OUT_BYTES = 256 << 10, IN_BYTES = 256 << 10, MAGIC = 0x31796163 };
@@ -128,7 +127,7 @@ static int ensure_bytes(cay__items_in *in, size_t n, cay_err *err)
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read what cay-unpack says");
+            return cay_fail_sys(err, "read what cay-unpack says");
         if (k == 0)
             return cut_short(err);
         in->len += (size_t)k;

@@ -8,9 +8,6 @@
  */
 #include "item_sink.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -71,8 +68,7 @@ static int hide_lower(cay__sink_work *s, int fd, const char *path, cay_err *err)
 {
     char name[64];
     opaque_name(s->o->overlay, name);
-    if (fsetxattr(fd, name, "y", 1, 0) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path);
+    CAY_TRY_SYS(fsetxattr(fd, name, "y", 1, 0), err, "%.150s: hide the lower directory", path);
     return 0;
 }
 
@@ -147,9 +143,8 @@ static int take_link(cay__sink_work *s, const cay__item *it, cay_err *err)
     if (o->owners && uid <= 65535 && gid <= 65535 &&
         fchownat(up, leaf, o->uid_base + uid, o->uid_base + gid, AT_SYMLINK_NOFOLLOW) < 0 &&
         !(errno == EINVAL && !o->uid_base))
-        return cay_fail_sys(err, CAY_ESYS, "%.150s: owner", it->path);
-    if (utimensat(up, leaf, t, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.150s: time", it->path);
+        return cay_fail_sys(err, "%.150s: owner", it->path);
+    CAY_TRY_SYS(utimensat(up, leaf, t, AT_SYMLINK_NOFOLLOW), err, "%.150s: time", it->path);
     return 0;
 }
 
@@ -394,7 +389,7 @@ int cay__sink_run(cay__sink *o, int fd, cay_err *err)
     cay__sink_start(s);
     int rc = 0;
     if (s->root < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "open the directory for the archive");
+        rc = cay_fail_sys(err, "open the directory for the archive");
     if (rc == 0)
         rc = read_items(s, err);
     close_sink(s);

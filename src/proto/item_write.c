@@ -5,11 +5,8 @@
  */
 #include "item_sink.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 enum { BATCH = 1 << 20, BIG = 256 << 10, HOLE = 4096 };
@@ -51,7 +48,7 @@ int cay__sink_attrs(cay__sink_work *s, int fd, const cay__item *it, cay_err *err
         if (s->o->image && !strcmp(name, "security.capability")) {
             if (it->type == CAY__ITEM_FILE && set_capability(s, fd, value, len) < 0 &&
                 errno != ENOTSUP && errno != EINVAL)
-                return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
+                return cay_fail_sys(err, "%.150s: attribute %.60s", it->path, name);
             continue;
         }
         if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) ||
@@ -60,7 +57,7 @@ int cay__sink_attrs(cay__sink_work *s, int fd, const cay__item *it, cay_err *err
                                 "%.120s: attribute %.60s is none that an archive may set", it->path,
                                 name);
         if (fsetxattr(fd, name, value, len, 0) < 0 && errno != ENOTSUP)
-            return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
+            return cay_fail_sys(err, "%.150s: attribute %.60s", it->path, name);
     }
     if (at > it->extra_len)
         return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "%.150s: attributes are cut",
@@ -90,7 +87,7 @@ static int set_owner(cay__sink_work *s, int fd, const cay__item *it, cay_err *er
                             "%.150s: owner %u:%u is beyond 65535", it->path, uid, gid);
     if (fchown(fd, o->uid_base + uid, o->uid_base + gid) < 0 &&
         !(errno == EINVAL && !o->uid_base)) /* one id is all there is */
-        return cay_fail_sys(err, CAY_ESYS, "%.150s: owner %u:%u", it->path, uid, gid);
+        return cay_fail_sys(err, "%.150s: owner %u:%u", it->path, uid, gid);
     return 0;
 }
 
@@ -101,7 +98,7 @@ int cay__sink_finish(cay__sink_work *s, int fd, const cay__item *it, cay_err *er
     if (it->type != CAY__ITEM_FILE)
         CAY_TRY(set_owner(s, fd, it, err));
     if (fchmod(fd, it->mode & 07777) < 0 || futimens(fd, t) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.150s: mode and time", it->path);
+        return cay_fail_sys(err, "%.150s: mode and time", it->path);
     return 0;
 }
 
@@ -112,7 +109,7 @@ int cay__sink_refuse(cay_err *err, const char *path)
     if (errno == ELOOP || errno == EXDEV || errno == ENOTDIR)
         return cay_fail_why(err, CAY_EINVAL, "archive_link",
                             "%.150s: is below something that is no directory", path);
-    return cay_fail_sys(err, CAY_ESYS, "make %.150s", path);
+    return cay_fail_sys(err, "make %.150s", path);
 }
 
 static int create_file(cay__sink_work *s, const cay__item *it, int *fd, cay_err *err)
@@ -129,7 +126,7 @@ static int write_small(cay__sink_work *s, const small *f, const char *data, cay_
     CAY_AUTOFD fd = -1;
     CAY_TRY(create_file(s, &f->it, &fd, err));
     if (!cay__fd_write_all(fd, data, f->data_len))
-        return cay_fail_sys(err, CAY_ESYS, "write %.150s", f->it.path);
+        return cay_fail_sys(err, "write %.150s", f->it.path);
     CAY_TRY(set_owner(s, fd, &f->it, err)); /* first: it takes capabilities away */
     CAY_TRY(cay__sink_attrs(s, fd, &f->it, err));
     return cay__sink_finish(s, fd, &f->it, err);
@@ -251,7 +248,7 @@ static int big_file(cay__sink_work *s, const cay__item *it, const char *have, si
     while (n) {
         size += n;
         if (!write_run(fd, p, n, &hole))
-            return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
+            return cay_fail_sys(err, "write %.150s", it->path);
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
         CAY_TRY(cay__sink_count(s, n, err));
         if (s->o->seen && n)
@@ -260,7 +257,7 @@ static int big_file(cay__sink_work *s, const cay__item *it, const char *have, si
             CAY_TRY(s->o->check(s->o->items, s->o->bytes, s->o->arg, err));
     }
     if (hole && ftruncate(fd, (off_t)size) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
+        return cay_fail_sys(err, "write %.150s", it->path);
     CAY_TRY(set_owner(s, fd, it, err));
     CAY_TRY(cay__sink_attrs(s, fd, it, err));
     return cay__sink_finish(s, fd, it, err);

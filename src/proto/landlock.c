@@ -3,12 +3,7 @@
 #include "landlock_abi.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* The rights a rule on something that is not a directory may carry. */
 #define OF_FILE                                                                                    \

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "local_record.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 static const char magic[8] = "caylocal";
 enum { VERSION = 2 };
@@ -36,7 +31,7 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     if (at >= 0 && fstat(at, &st) == 0 && S_ISREG(st.st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (at < 0 || (fd < 0 && S_ISREG(st.st_mode)))
-        return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
+        return cay_fail_sys(err, "record of the sandbox");
     bool whole = false;
     for (int i = 0; fd >= 0 && !whole && i < 20;
          i++) { /* it may be written in its place just now */
@@ -135,7 +130,7 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
         errno = EINVAL;
     }
     if (fd < 0 || !cay__fd_write_all(fd, m, sizeof *m) || renameat(dir, tmp, dir, "meta") < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "write the record of the sandbox");
+        int rc = cay_fail_sys(err, "write the record of the sandbox");
         unlinkat(dir, tmp, 0);
         return rc;
     }

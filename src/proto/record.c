@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "record.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -2,13 +2,11 @@
 #include "background.h"
 #include <server/dialect/e2b/builder.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 /* Three for all, one more than a tenant gets: however long its builds take, those of others go on.
@@ -147,7 +145,7 @@ int cay__builders_start(cay_client *client, cay__builders **out, cay_err *err)
     if (e) {
         cay__builders_stop(b);
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start the builders");
+        return cay_fail_sys(err, "start the builders");
     }
     *out = b;
     return 0;

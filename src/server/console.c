@@ -4,9 +4,6 @@
 #include "console.h"
 #include <server/http/connection.h>
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { NONCE_BYTES = 16, PLAIN_MAX = 8 << 20 };

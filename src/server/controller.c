@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "background.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/access.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
@@ -9,7 +8,6 @@
 #include <cay/pool.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 enum {
@@ -210,7 +208,7 @@ int cay__controller_start(cay_client *client, cay__controller **out, cay_err *er
         cay__close_fd(&c->stop);
         free(c);
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start the controller");
+        return cay_fail_sys(err, "start the controller");
     }
     *out = c;
     return 0;

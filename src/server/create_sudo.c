@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox for clients of hosted services, whose images have a sudo that asks for nothing. */
 #include <server/http/server.h>
-#include <string.h>
 
 int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err)
 {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event_hub.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/snapshot.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 enum {
@@ -335,14 +332,14 @@ static int start_hub(struct cay__hub *h, cay_err *err)
         return 0;
     cay_events_close(h->events);
     h->events = NULL;
-    return cay_fail_sys(err, CAY_ESYS, "listen to events");
+    return cay_fail_sys(err, "listen to events");
 }
 
 int cay__hub_join(struct cay__hub *h, cay__ear *ear, cay_err *err)
 {
     ear->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ear->bell < 0)
-        return cay_fail_sys(err, CAY_ESYS, "listen to events");
+        return cay_fail_sys(err, "listen to events");
     pthread_mutex_lock(&h->lock);
     int rc = 0;
     if (!h->started)

@@ -3,8 +3,6 @@
 #include "events.h"
 #include "event_hub.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 
 enum { BEAT_MS = 15000, TURN = 64 << 10, SEEN = 1024, KINDS = 12 };
 

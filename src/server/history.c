@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "history.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { GAP_MS = 60000 /* with more between them two moments tell nothing about each other */ };
 #define PREFIX "use."

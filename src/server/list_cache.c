@@ -2,10 +2,7 @@
 #include "list_cache.h"
 #include <server/http/connection.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { SLOTS = 32, BODY_MAX = 256 << 10, ALL_MAX = 1 << 20, SKEW_MS = 50 };
 

@@ -5,14 +5,10 @@
 #include <server/preview/preview.h>
 #include <server/http/ticket.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <openssl/crypto.h>
-#include <stdio.h>
 #include <strings.h>
-#include <unistd.h>
 
 enum { SESSION_S = 7 * 86400, CSRF_LEN = 32 };
 

@@ -10,14 +10,10 @@
 #include "console.h"
 #include <server/http/ticket.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 
 enum {
@@ -238,7 +234,7 @@ static int open_log(cay__server *s, cay_err *err)
     else
         s->log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
     if (s->log_fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log);
+        return cay_fail_sys(err, "--log %s", s->conf.log);
     return 0;
 }
 

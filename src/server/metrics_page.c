@@ -3,11 +3,9 @@
 #include <server/http/connection.h>
 #include "telemetry.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/jobs.h>
 #include <cay/pool.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 static int on_info(const cay_info *i, void *arg)
 {

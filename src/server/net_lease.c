@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "background.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/json.h>
 #include <cay/policy.h>
-#include <string.h>
 
 /* What holds, as an object with mode, rules and the rest. */
 static int read_policy(cay_sandbox *sb, const cay_call *call, json_t **out, cay_err *err)

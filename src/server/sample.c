@@ -4,11 +4,8 @@
 #include <server/http/connection.h>
 #include "console.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 enum { BOXES = 2000 };
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread behind history.h. */
 #include "history.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #define BELOW "history"
 
@@ -25,10 +20,10 @@ int cay__history_dir(cay_client *client, int *fd, cay_err *err)
 {
     CAY_AUTOFD home = open(cay_client_home(client), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
-        return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
+        return cay_fail_sys(err, "the directory of figures");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
+        return cay_fail_sys(err, "the directory of figures");
     return 0;
 }
 
@@ -137,7 +132,7 @@ int cay__history_start(cay_client *client, struct cay__history **out, cay_err *e
     cay__close_fd(&h->stop);
     free(h);
     errno = e;
-    return cay_fail_sys(err, CAY_ESYS, "start to keep figures");
+    return cay_fail_sys(err, "start to keep figures");
 }
 
 void cay__history_stop(struct cay__history *h)

@@ -2,12 +2,9 @@
 #include "telemetry.h"
 #include <server/http/connection.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/trace.h>
 #include <inttypes.h>
 #include <net/traceparent.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { QUEUE = 8192, SEND_MS = 1000, SPAN_MAX = 8192, HEADERS = 16 };
@@ -166,7 +163,7 @@ int cay__tracing_open(const cay__conf *conf, struct cay__tracing **out, cay_err 
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->some, NULL);
     if (rc == 0 && t->nto && (errno = pthread_create(&t->thread, NULL, run_exporter, t)))
-        rc = cay_fail_sys(err, CAY_ESYS, "a thread for spans");
+        rc = cay_fail_sys(err, "a thread for spans");
     if (rc == 0 && t->nto) {
         *out = t;
         return 0;

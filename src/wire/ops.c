@@ -2,9 +2,7 @@
 /* Every operation of the native API, in the order in which paths are matched and documented. */
 #include "shapes.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <ctype.h>
-#include <string.h>
 
 /* By the bits of cay__operation.fails. */
 const int cay__operation_fails[CAY__FAILS_MAX] = { 400, 403, 404, 409, 413, 416,

@@ -5,11 +5,9 @@
 #include <base/base.h>
 #include <base/base64.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/client.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <strings.h>
 
 enum { STR_MAX = 131071, STRS_MAX = 10000, TEXT_MAX = 64 << 20 };

@@ -18,7 +18,6 @@
  * a field outside of it is neither sent nor taken.
  */
 #pragma once
-#include <base/buf.h>
 #include <base/json.h>
 
 typedef enum cay__field_kind {

@@ -5,7 +5,6 @@
 #include <base/base64.h>
 #include <cay/client.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 bool cay__utf8(const char *s, size_t n)
 {

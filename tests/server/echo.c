@@ -43,7 +43,7 @@ static int on_pipe(cay__req *r, cay_err *err)
     static const char zeros[65536];
     CAY_TRY(cay__req_number(r, "n", 10, sizeof zeros, &n, err));
     if (pipe2(p, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+        return cay_fail_sys(err, "pipe");
     (void)!write(p[1], zeros, n);
     close(p[1]);
     return cay__reply_fd(r, 200, "application/octet-stream", p[0],
@@ -78,7 +78,7 @@ static int on_fault(cay__req *r, cay_err *err)
 {
     (void)r;
     errno = EIO;
-    return cay_fail_sys(err, CAY_ESYS, "open /secret/path/of/the/host");
+    return cay_fail_sys(err, "open /secret/path/of/the/host");
 }
 
 typedef struct counter {
@@ -245,7 +245,7 @@ static int on_wait(cay__req *r, cay_err *err)
 {
     int p[2];
     if (pipe2(p, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+        return cay_fail_sys(err, "pipe");
     int rc = cay__call_wait(&r->call, p[0], POLLIN, "waiting", err);
     canceled += rc == CAY_ECANCELED;
     close(p[0]);

@@ -270,7 +270,7 @@ static int proc_output(void *proc, const cay_call *call, cay_stream which, uint6
     pthread_t t;
     (void)call;
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+        return cay_fail_sys(err, "pipe");
     pump *k = cay__alloc(sizeof *k);
     *k = (pump){ .p = p,
                  .at = offset == CAY_FROM_NOW ? p->out_len : offset,
@@ -396,7 +396,7 @@ static int mem_open(const cay_provider_conf *conf, void **self, cay_err *err)
     int rc = memory_layers_open(m, conf ? conf->home : NULL);
     if (rc < 0) {
         free(m);
-        return cay_fail_sys(err, CAY_ESYS, "open the state directory");
+        return cay_fail_sys(err, "open the state directory");
     }
     *self = m;
     return 0;

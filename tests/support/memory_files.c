@@ -133,7 +133,7 @@ void memory_files_drop(mfile *files)
 static int refused(cay_err *err, const char *path, int sys)
 {
     errno = sys;
-    return cay_fail_sys(err, CAY_ESYS, "%s", path);
+    return cay_fail_sys(err, "%s", path);
 }
 
 /* The directory above must be one; with parents it is made. */
@@ -197,7 +197,7 @@ static int read_it(mbox *b, const char *path, const cay_read *r, int *fd, cay_er
         n = CAY_MIN(n, (size_t)r->length);
     CAY_AUTOFD m = memfd_create("memory", MFD_CLOEXEC);
     if (m < 0 || !cay__fd_write_all(m, f->data + from, n) || lseek(m, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "memfd");
+        return cay_fail_sys(err, "memfd");
     *fd = CAY_STEAL_FD(m);
     return 0;
 }

@@ -263,7 +263,7 @@ static int fake_events(void *self, const char *id, int *fd, cay_err *err)
     (void)self, (void)id;
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+        return cay_fail_sys(err, "socketpair");
     fake.event_fd = pair[1];
     *fd = pair[0];
     return 0;

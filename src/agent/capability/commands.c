@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 #define LABEL "cay.session"
 enum { CHUNK = 16384 };

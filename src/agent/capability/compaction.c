@@ -3,10 +3,8 @@
  * summary is made here. */
 #include <agent/run.h>
 #include <base/json.h>
-#include <base/call.h>
 #include <cay/sys/capability.h>
 #include <ctype.h>
-#include <stdio.h>
 
 enum { STATIC_THRESHOLD = 240000, KEEP_BYTES = 40000, ITEM_BYTES = 8000 };
 

@@ -2,14 +2,10 @@
 /* apply_patch and view_image. */
 #include "memory.h"
 #include <agent/trace.h>
-#include <base/buf.h>
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/patch.h>
 #include <ctype.h>
 #include <poll.h>
-#include <stdio.h>
 #include <strings.h>
 
 enum { IMAGE_MAX = 10 << 20 };
@@ -188,7 +184,7 @@ static int read_image(const bound *b, const cay_call *call, const char *path, ca
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             n = 1;
         else if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read");
+            return cay_fail_sys(err, "read");
         else if (room)
             cay__buf_used(data, (size_t)n);
     }

@@ -2,11 +2,8 @@
 /* Allow-lists of an agent: exec, read, write and network; who holds them, and what that cannot
  * stop. */
 #include <agent/run.h>
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum { LIST_MAX = 256, DEEP = 4 };
 

@@ -4,9 +4,6 @@
 #include "memory.h"
 #include "output.h"
 #include <agent/trace.h>
-#include <base/call.h>
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct bound {
     cay__memory *m;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of memory in one SQLite file, by their names. */
 #include "memory.h"
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
 static int sql_fail(sqlite3 *db, const char *what, cay_err *err)
 {
@@ -86,7 +84,7 @@ int cay__memory_db(const char *path, void **self, cay_err *err)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
                   0600); /* so that its mode is ours from the first byte on */
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the database of memories %.200s", path);
+        return cay_fail_sys(err, "the database of memories %.200s", path);
     close(fd);
     int rc = 0;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL) !=

@@ -2,8 +2,6 @@
 /* Memories that are made while the program goes on: one thread for a capability, which ends when
  * there is nothing more to do. */
 #include "memory.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>

@@ -4,8 +4,6 @@
 #include "memory.h"
 #include "output.h"
 #include <agent/trace.h>
-#include <base/str.h>
-#include <stdio.h>
 
 enum { PHASE_TWO_TURNS = 500 };
 

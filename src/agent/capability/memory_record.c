@@ -3,7 +3,6 @@
 #include "memory.h"
 #include <agent/trace.h>
 #include <base/mutant.h>
-#include <stdio.h>
 #include <time.h>
 
 void cay__memory_time(char buf[40])

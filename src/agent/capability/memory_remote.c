@@ -9,7 +9,6 @@
 #include "memory.h"
 #include <base/base64.h>
 #include <cay/snapshot.h>
-#include <stdio.h>
 
 enum { ARCHIVE_MAX = 384 << 20 };
 

@@ -5,12 +5,7 @@
  * only files, within bounds, and no link of the host is followed.
  */
 #include "memory.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { STORE_BYTES = 256 << 20, STEP_MS = 50 };
@@ -40,10 +35,10 @@ static int open_store(const char *store, const char *sub, cay_err *err)
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", store, sub);
     if ((mkdir(store, 0700) < 0 && errno != EEXIST) || (mkdir(path, 0700) < 0 && errno != EEXIST))
-        return cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path);
+        return cay_fail_sys(err, "memory store %.200s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path);
+        return cay_fail_sys(err, "memory store %.200s", path);
     return fd;
 }
 
@@ -82,7 +77,7 @@ static int fetch_dir(const cay__memory_at *at, const char *sub, const char *dir,
     if (t.rc < 0)
         return t.rc;
     if (rc < 0)
-        return cay_fail_sys(err, CAY_ESYS, "memory store");
+        return cay_fail_sys(err, "memory store");
     return 0;
 }
 
@@ -152,8 +147,7 @@ static int keep_file(const cay__memory *m, const char *sub, const char *file, co
     CAY_AUTOFD fd = open_store(m->store, sub, err);
     CAY_TRY(fd);
     const cay__fs fs = { .root = fd };
-    if (cay__fs_put(&fs, file, data, len, &w) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file);
+    CAY_TRY_SYS(cay__fs_put(&fs, file, data, len, &w), err, "memory store: %.100s", file);
     return 0;
 }
 

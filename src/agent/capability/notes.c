@@ -3,7 +3,6 @@
  * runs. */
 #include "memory.h"
 #include <agent/patch.h>
-#include <stdio.h>
 
 enum { NAMES = 2000, LINES = 500, SHOWN_BYTES = 128 << 10 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 
 void cay__printed_add(cay__printed *p, const char *bytes, size_t n)
 {

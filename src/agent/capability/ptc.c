@@ -4,11 +4,8 @@
 #include "ptc.h"
 #include "output.h"
 #include <agent/mcp.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <base/sha256.h>
-#include <stdio.h>
 
 enum { TIMEOUT_S = 300, CALLS = 1000, TOKENS = 16000, RETRIES = 2, MODULES = 64, PIP_MS = 600000 };
 

@@ -6,7 +6,6 @@
  */
 #pragma once
 #include <agent/run.h>
-#include <base/buf.h>
 
 typedef struct cay__py_tool {
     const char *name, *about;

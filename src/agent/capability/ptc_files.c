@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which files are new or another after code ran: two listings are compared. */
 #include "ptc.h"
-#include <base/str.h>
 
 enum { FILES_MAX = 50000, TOLD_MAX = 1000 };
 

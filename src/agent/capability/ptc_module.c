@@ -7,7 +7,6 @@
 #include "ptc.h"
 #include <base/mutant.h>
 #include <ctype.h>
-#include <stdio.h>
 
 enum { DEEP = 6, CHOICES = 24, ARGUMENTS = 64 };
 

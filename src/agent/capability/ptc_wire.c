@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptc.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum { CALL_MAX = 8 << 20, START_MS = 30000 };
 

@@ -3,13 +3,10 @@
  */
 #include "commands.h"
 #include <agent/trace.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/json.h>
 #include <cay/sys/capability.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 typedef struct shell {
     cay_shell_options o;

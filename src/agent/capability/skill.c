@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "skill.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/fd.h>
 #include <base/fsop.h>
 #include <base/mutant.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 static void copy_value(char *dst, size_t cap, const char *s, size_t n)
 {
@@ -87,7 +83,7 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
     CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     CAY_AUTOBUF b = CAY__BUF(CAY__SKILL_BYTES);
     if (fd < 0)
-        return cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path);
+        return cay_fail_sys(c->err, "skill file %.100s", e->path);
     for (ssize_t n = 1; n > 0;) {
         char *room = cay__buf_room(&b, 65536);
         if (room)
@@ -96,7 +92,7 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
             n = -1;
         if (n < 0) {
             if (room)
-                return cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path);
+                return cay_fail_sys(c->err, "skill file %.100s", e->path);
             return cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s is too large", e->path);
         }
         cay__buf_used(&b, (size_t)n);
@@ -135,12 +131,12 @@ int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *
     int fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "skill %.100s", name);
+        return cay_fail_sys(err, "skill %.100s", name);
     cay__fs_walk w = { .fn = copy_entry, .arg = &c, .flags = CAY__FS_STRICT };
     int rc = cay__fs_walk_fd(fd, &w);
     if (c.rc < 0)
         return c.rc;
     if (rc < 0)
-        return cay_fail_sys(err, CAY_ESYS, "skill %.100s", name);
+        return cay_fail_sys(err, "skill %.100s", name);
     return 0;
 }

@@ -2,15 +2,10 @@
 /* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of
  * that kind. */
 #include "skill.h"
-#include <base/buf.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/call.h>
 #include <cay/manifest.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 enum { INDEX_MAX = 256 };
 #define NO_DESCRIPTION "No description; read its SKILL.md to find out."

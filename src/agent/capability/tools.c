@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set of cay/tools.h as a capability. */
 #include <agent/tool/toolset.h>
-#include <base/call.h>
 
 typedef struct toolbox {
     cay_tools_options o;

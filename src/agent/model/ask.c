@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One question to an endpoint: tries, waits in between, and what its errors say. */
 #include "endpoint.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <net/sse.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum { EVENT_MAX = 32 << 20, ANSWER_MAX = 64 << 20, ERROR_MAX = 1 << 20, WAIT_MAX = 60000 };
 

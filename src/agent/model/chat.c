@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chat Completions, as OpenAI-compatible servers speak it: vLLM, llama.cpp, Ollama, LiteLLM. */
 #include "endpoint.h"
-#include <base/str.h>
-#include <stdio.h>
 
 enum { BODY_MAX = 256 << 20, CALLS_MAX = 128, TEXT_MAX = 64 << 20 };
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endpoint.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define DEFAULT_BASE "https://api.openai.com/v1"
 enum { KEY_MAX = 4096, CONFIG_MAX = 1 << 20 };
@@ -47,13 +42,13 @@ static int read_config(json_t **out, cay_err *err)
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+        return cay_fail_sys(err, "%s", path);
     }
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
     if (n < 0 || n == CONFIG_MAX) {
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%s", path);
+            return cay_fail_sys(err, "%s", path);
         return cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
     }
     CAY_AUTOJSON *j = NULL;

@@ -2,7 +2,6 @@
 /* What goes with every request: the key, and more headers of the configuration, $CAY_MODEL_HEADERS
  * and the caller. A later one of a name counts. */
 #include "endpoint.h"
-#include <stdio.h>
 #include <strings.h>
 
 #define TOKEN "!#$%&'*+-.^_`|~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

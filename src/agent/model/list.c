@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which models an endpoint has: GET /models, which all compatible servers know. */
 #include "endpoint.h"
-#include <base/call.h>
-#include <stdio.h>
 
 enum { LIST_MAX = 4 << 20, NAMES_MAX = 2000 };
 

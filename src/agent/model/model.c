@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endpoint.h"
-#include <base/call.h>
-#include <base/str.h>
 
 struct cay_model {
     cay_model_ops ops; /* a copy: those of its maker may be shorter than we know */

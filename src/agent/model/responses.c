@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Responses API: our own items, sent and received as they are. */
 #include "endpoint.h"
-#include <stdio.h>
 #include <strings.h>
 
 enum { BODY_MAX = 256 << 20, ITEMS_MAX = 4096 };

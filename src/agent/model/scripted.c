@@ -10,10 +10,6 @@
  * "{{url}}" for the last address of this machine (file:///, http://127.0.0.1:).
  */
 #include "endpoint.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 enum { SCRIPT_MAX = 16 << 20 };
 
@@ -269,12 +265,12 @@ int cay__model_scripted(const char *path, cay_model **out, cay_err *err)
 {
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "script %s", path);
+        return cay_fail_sys(err, "script %s", path);
     CAY_AUTOFREE char *text = cay__alloc(SCRIPT_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, SCRIPT_MAX);
     if (n < 0 || n == SCRIPT_MAX) {
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "script %s", path);
+            return cay_fail_sys(err, "script %s", path);
         return cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
     }
     CAY_AUTOJSON *j = NULL;

@@ -5,8 +5,6 @@
  * once it has, nothing is asked twice.
  */
 #include "endpoint.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <net/ws.h>
 #include <limits.h>
 #include <poll.h>

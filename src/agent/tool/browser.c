@@ -2,10 +2,7 @@
 /* browser_open, browser_read, browser_click, browser_type, browser_screenshot: one page, as a
  * person would see it. */
 #include "toolset.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum { LOAD_MS = 20000, TEXT_MAX = 40000, SHOT_MAX = 14 << 20 };
 

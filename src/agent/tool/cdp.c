@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toolset.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum { MESSAGE_MAX = 64 << 20, TIMEOUT_MS = 30000 };
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file_read, file_write, file_edit, file_delete, file_list, file_search, file_find, grep. */
 #include "toolset.h"
-#include <base/call.h>
 #include <regex.h>
-#include <stdio.h>
 
 enum { LIST_MAX = 2000, FIND_MAX = 1000, GREP_MAX = 50, EDIT_MAX = 16 << 20 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* git_clone, git_status, git_commit, git_push. */
 #include "toolset.h"
-#include <stdio.h>
 
 enum { GIT_S = 600, WORDS = 24 };
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* python_exec in one interpreter that stays; pip_install; javascript_execute. */
 #include "toolset.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum { CODE_S = 30, PIP_S = 900, GRACE_MS = 2000, LINE_MAX_ = 24 << 20 };
 

@@ -3,7 +3,6 @@
  * own. */
 #include "toolset.h"
 #include <signal.h>
-#include <stdio.h>
 
 enum { TIMEOUT_S = 120 };
 

@@ -2,7 +2,6 @@
 /* http_request, env_get, env_set, process_list, workspace_info. */
 #include "toolset.h"
 #include <ctype.h>
-#include <stdio.h>
 
 enum { HTTP_S = 30, HEADERS_MAX = 64 };
 

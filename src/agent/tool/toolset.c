@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toolset.h"
 #include <agent/patch.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call,
                      cay_err *err)
@@ -196,7 +192,7 @@ int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *pat
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             n = 1;
         else if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
+            return cay_fail_sys(err, "read %.200s", path);
         else
             cay__buf_used(out, (size_t)n);
     }

@@ -8,7 +8,6 @@
 #include <agent/run.h>
 #include <cay/shell.h>
 #include <cay/tools.h>
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/sandbox.h>
 

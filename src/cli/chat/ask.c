@@ -2,10 +2,8 @@
 /* May it? All of a call is in sight before somebody says yes. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cli/agent.h>
 #include <cli/pump.h>
-#include <stdio.h>
 
 enum { WIDE = 60 }; /* columns that the long question wants */
 

@@ -2,11 +2,9 @@
 /* !cmd on this machine, after a yes that has seen it; !!cmd in the sandbox. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/sandbox.h>
 #include <cli/pump.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 
 static bool confirm_command(chat *c, const char *cmd)

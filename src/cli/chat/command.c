@@ -2,12 +2,9 @@
 /* /help and the others. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/workspace.h>
 #include <cli/show.h>
 #include <cli/opt.h>
-#include <stdio.h>
 
 enum { WORDS = 16, PATCH_LINES = 2000, HELP_WORD = 24, MODELS_SHOWN = 60 };
 

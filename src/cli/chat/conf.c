@@ -2,9 +2,6 @@
 /* ~/.config/cay/config.json: "model" is read by the library, "models" and "chat" by us. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 enum { CONFIG_MAX = 1 << 20 };
 
@@ -66,13 +63,13 @@ int conf_read(json_t **out, cay_err *err)
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+        return cay_fail_sys(err, "%s", path);
     }
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
     if (n < 0 || n == CONFIG_MAX) {
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%s", path);
+            return cay_fail_sys(err, "%s", path);
         return cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
     }
     CAY_AUTOJSON *j = NULL;

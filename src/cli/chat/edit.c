@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cli/out.h>
 #include <cli/pump.h>
-#include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <wchar.h>

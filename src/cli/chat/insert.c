@@ -4,9 +4,7 @@
 #include "chat.h"
 #include <base/base.h>
 #include <base/base64.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
-#include <stdio.h>
 
 enum { FILE_MOST = 256 << 10, IMAGE_MOST = 10 << 20, FILES = 20 };
 

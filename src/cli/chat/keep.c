@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keep.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
 #include <cay/snapshot.h>
 #include <cay/workspace.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { FILE_MOST = 8 << 20, CHANGES = 100000 };
 
@@ -336,7 +331,7 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     __attribute__((cleanup(entries_clear))) entries now = { 0 }, then = { 0 };
     CAY_AUTOFD dir = open(k->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", k->dir);
+        return cay_fail_sys(err, "%.200s", k->dir);
     CAY_TRY(list_changes(k, &now, err));
     CAY_TRY(load_point(k, point, &then, err));
     for (size_t i = 0; i < now.n;

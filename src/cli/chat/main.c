@@ -5,7 +5,6 @@
 #include <base/base.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
 
 static int default_dir(chat *c, cay_err *err)
 {

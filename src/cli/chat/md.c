@@ -3,7 +3,6 @@
 #include <base/base.h>
 #include <base/mutant.h>
 #include <md4c.h>
-#include <stdio.h>
 #include <wchar.h>
 
 enum { BOLD = 1, ITALIC = 2, CODE = 4, LINK = 8, STRIKE = 16, HEAD = 32, DIM = 64 };

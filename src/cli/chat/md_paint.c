@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "md.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cli/out.h>
 #include <cli/pump.h>
-#include <stdio.h>
 
 enum { BLOCK_MOST = 64 << 10, TEXT_MOST = 8 << 20, EVERY_MS = 30 };
 

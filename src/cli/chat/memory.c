@@ -3,11 +3,7 @@
  * project says about itself. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/sandbox.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { MEMORY_MOST = 64 << 10, REMEMBER_MOST = 2000 };
@@ -64,7 +60,7 @@ static int write_memory(const char *path, const char *text, cay_err *err)
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 ||
         rename(tmp, path) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        int rc = cay_fail_sys(err, "%.200s", path);
         unlink(tmp);
         return rc;
     }
@@ -78,7 +74,7 @@ int memory_reset(const char *agent, const char *target, cay_err *err)
     if (!target) {
         if (unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     }
     CAY_TRY(memory_path(target, other, sizeof other, err));
     if (access(other, R_OK) < 0)

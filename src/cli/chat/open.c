@@ -2,12 +2,7 @@
 /* What a talk stands on: its session, sandbox, model and MCP servers. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { SETUP_MOST = 1 << 20, LIST_MS = 10000 };
 
@@ -17,7 +12,7 @@ int chat_db(chat *c, cay_err *err)
     CAY_TRY(cli_client(&c->client, err));
     snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_client_home(c->client));
     if (mkdir(c->dir, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", c->dir);
+        return cay_fail_sys(err, "%.200s", c->dir);
     snprintf(path, sizeof path, "%s/chat.db", c->dir);
     return store_open(path, &c->db, err);
 }
@@ -95,7 +90,7 @@ static int run_setup(chat *c, cay_err *err)
     cay_spawn spec = { .size = sizeof spec, .argv = argv };
     cay_result r = { .size = sizeof r };
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--sandbox-setup %.200s", c->a->setup);
+        return cay_fail_sys(err, "--sandbox-setup %.200s", c->a->setup);
     if (n == SETUP_MOST)
         return cay_fail(err, CAY_ETOOBIG, "--sandbox-setup %.200s is larger than 1 MiB",
                         c->a->setup);
@@ -213,7 +208,7 @@ int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
              c->dir); /* one file for all: a session is a byte of it */
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     if (fcntl(fd, F_OFD_SETLK, &range) < 0)
         return cay_fail_why(err, CAY_EBUSY, "session_busy", "session %s is open in another talk",
                             name);

@@ -2,8 +2,6 @@
 /* /session, and cay chat list. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 typedef struct listing {
     const char *current;

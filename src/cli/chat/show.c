@@ -3,10 +3,8 @@
  * before a terminal gets it. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <cli/pump.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { OUTPUT_LINES = 5, PATCH_LINES = 40, THOUGHT_LINES = 3 };
 

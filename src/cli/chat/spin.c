@@ -6,12 +6,9 @@
  */
 #include "chat.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/fd.h>
 #include <cli/pump.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { EVERY_MS = 120, HINT_MS = 2000 };

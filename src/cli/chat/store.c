@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <stdio.h>
 
 enum { ITEMS_MOST = 256 << 20, SCHEMA = 1 };
 
@@ -74,7 +69,7 @@ int store_open(const char *path, sqlite3 **out, cay_err *err)
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW,
                          0600); /* before SQLite would make it readable by others */
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     int rc;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
         sqlite3_busy_timeout(db, 10000) == SQLITE_OK &&

@@ -2,12 +2,8 @@
 /* A message to the agent, until it has answered, failed, or was interrupted. */
 #include "chat.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sys/capability.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <termios.h>
 
 enum { TURNS = 100, OUTPUT_TOKENS = 16000, CAPS = 4 };
@@ -34,8 +30,7 @@ static void on_signal(int sig)
 int chat_stop_open(cay_err *err)
 {
     static const int sigs[] = { SIGINT, SIGTERM, SIGHUP };
-    if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    CAY_TRY_SYS(pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK), err, "pipe");
     for (size_t i = 0; i < CAY_LEN(sigs); i++)
         sigaction(sigs[i], &(struct sigaction){ .sa_handler = on_signal }, NULL);
     return 0;

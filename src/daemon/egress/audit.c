@@ -9,12 +9,6 @@
  * query or header is ever written.
  */
 #include "egress.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 const char *proto_name(unsigned proto)
 {

@@ -2,13 +2,10 @@
 /* A sandbox as egress sees it: lent sockets, a policy, and the names that its synthetic addresses
  * stand for. */
 #include "egress.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -35,7 +32,7 @@ int policy_from(int fd, bool operator_, cay__policy *out, cay_err *err)
         if (n < 0 && operator_ && errno == EBADF)
             return 0;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the policy");
+            return cay_fail_sys(err, "read the policy");
         if (n == 0)
             break;
         len += (size_t)n;
@@ -95,14 +92,14 @@ static int names_load(egress_box *b, cay_err *err)
                         sizeof(cay_n_map));
     size_t fixed = offsetof(cay_n_map, name);
     if (pread(b->map, head, sizeof head, 0) != sizeof head)
-        return cay_fail_sys(err, CAY_ESYS, "lend %s: read the name map", b->id);
+        return cay_fail_sys(err, "lend %s: read the name map", b->id);
     if (head[0] == 0 && head[1] == 0)
         return 0;
     if (head[0] != CAY_N_MAP_MAGIC || head[1] > CAY_N_NAMES)
         return 0; /* damaged: as if it were empty, and the next name makes it sound */
     for (uint32_t i = 0; i < head[1]; i++) {
         if (pread(b->map, text, sizeof text, (off_t)(fixed + i * sizeof text)) != sizeof text)
-            return cay_fail_sys(err, CAY_ESYS, "lend %s: read the name map", b->id);
+            return cay_fail_sys(err, "lend %s: read the name map", b->id);
         bool good = memchr(text, 0, sizeof text) && cay__name_fold(text, strlen(text), name) &&
                     !strcmp(text, name);
         names_add(b, good ? name : "");
@@ -183,7 +180,7 @@ int check_socket(const char *id, int fd, const char *what, int type, bool listen
         return cay_fail(err, CAY_EINVAL, "lend %s: the %s is of another net namespace", id, what);
     if (cay__fd_nonblock(fd, true))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "lend %s", id);
+    return cay_fail_sys(err, "lend %s", id);
 }
 
 static void take_policy(egress_box *b, cay__policy *p, uint64_t revision)

@@ -7,7 +7,6 @@
  * that is stuck costs no memory here, and 2,000 share one buffer.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <sys/socket.h>
 

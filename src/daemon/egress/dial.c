@@ -7,9 +7,7 @@
  * time in between.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -5,7 +5,6 @@
  * through REFUSED and SERVFAIL, glibc calls them temporary.) So no question carries a byte out.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -2,7 +2,6 @@
 #include "dnsmsg.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 enum {
     HEAD = 12,

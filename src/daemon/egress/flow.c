@@ -5,10 +5,7 @@
  */
 #include "egress.h"
 #include "hello.h"
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>

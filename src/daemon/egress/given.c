@@ -5,9 +5,7 @@
  * for nothing: on every new pair it says so first, the one that we started with too.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 enum { STALE_MS = 2000 };
 

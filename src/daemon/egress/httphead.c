@@ -2,7 +2,6 @@
 #include "httphead.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <strings.h>
 
 /* What a head told. */

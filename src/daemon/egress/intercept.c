@@ -5,8 +5,6 @@
  * name; what it may do with them the policy has said before.
  */
 #include "egress.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <policy/binding.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

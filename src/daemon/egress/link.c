@@ -2,8 +2,6 @@
 /* What the keeper says. Several may be connected for a moment, when one takes over from another;
  * each may speak for every sandbox. */
 #include "egress.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

@@ -8,15 +8,11 @@
  * backlog is taken up by the next one.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <base/sanitize.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 
 enum { FD_LISTEN = 3, FD_AUDIT = 4, FD_OPERATOR = 5, FD_FIRST = 6, SWEEP_MS = 5000 };

@@ -6,7 +6,6 @@
  * all others a connection is refused. A policy that means every port cannot be had.
  */
 #include "egress.h"
-#include <base/fd.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -16,7 +15,8 @@ int ports_take(egress_box *b, int bag, cay_err *err)
     int fd[CAY_N_PORTS_MOST], n = CAY_N_PORTS_MOST, rc = 0;
     char word;
     if (cay__fd_recv(bag, &word, 1, fd, &n, MSG_PEEK | MSG_DONTWAIT) != 1)
-        return cay_fail_sys(err, CAY_EINVAL, "lend %s: there are no sockets for its ports", b->id);
+        return cay_fail_sys_as(err, CAY_EINVAL, "lend %s: there are no sockets for its ports",
+                               b->id);
     if (!sock_room(b->e, (unsigned)n))
         rc = cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit",
                           "lend %s: egress has no descriptors left", b->id);
@@ -70,7 +70,7 @@ static int listen_on_port(egress_box *b, uint16_t number, cay_err *err)
     setsockopt(p->w.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     setsockopt(p->w.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (listen(p->w.fd, CAY_N_BACKLOG) < 0 || !cay__loop_add(&b->e->loop, &p->w))
-        return cay_fail_sys(err, CAY_ESYS, "listen at port %u of %s", number, b->id);
+        return cay_fail_sys(err, "listen at port %u of %s", number, b->id);
     p->watched = true;
     return 0;
 }

@@ -6,8 +6,6 @@
  * socket with unread bytes would reset away what was just said.
  */
 #include "egress.h"
-#include <base/buf.h>
-#include <base/str.h>
 #include <sys/socket.h>
 
 enum { DRAIN_MAX = 64 << 10 };

@@ -7,12 +7,7 @@
  */
 #include "egress.h"
 #include <arpa/inet.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum { TRIES = 5, LAG_MS = 50 /* for the second family, RFC 8305, 3 */, TCP_MAX = 8192 };
 static const int64_t patience[TRIES] = { 1000, 1500, 2000, 2500, 3000 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>

@@ -2,10 +2,7 @@
 #include "child.h"
 #include <base/proctree.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -15,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

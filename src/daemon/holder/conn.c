@@ -2,17 +2,13 @@
 #include "host.h"
 #include <base/proctree.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/sys/provider.h>
 #include <proto/init.h>
 #include <daemon/init/session.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 enum { CONNS_MAX = 512 };

@@ -6,8 +6,6 @@
  * the keeper becomes an event.
  */
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <daemon/init/plan.h>
 #include <daemon/init/sudo.h>
 #include <daemon/init/services.h>

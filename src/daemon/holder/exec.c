@@ -3,11 +3,8 @@
 #include "host.h"
 #include <base/proctree.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

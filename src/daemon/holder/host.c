@@ -2,17 +2,12 @@
 #include "host.h"
 #include <base/proctree.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };

@@ -5,10 +5,8 @@
 #include <proto/landlock.h>
 #include <proto/seccomp.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #ifndef __GLIBC__

@@ -12,13 +12,8 @@
  */
 #include "host.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5 };
 

@@ -17,18 +17,13 @@
  */
 #include <proto/relay.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <daemon/init/init.h>
 #include <proto/seccomp.h>
 #include <poll.h>
 #include "host.h"
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #define CTL CAY__PID1_CTL

@@ -7,12 +7,9 @@
 #include <proto/relay.h>
 #include <proto/tunnel.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

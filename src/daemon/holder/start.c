@@ -2,12 +2,8 @@
 /* Starting one: streams, identity, environment and directory; and what is started from in here. */
 #include "host.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 

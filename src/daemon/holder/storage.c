@@ -8,13 +8,8 @@
  */
 #include <proto/relay.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #define MEMORY 0x01021994 /* TMPFS_MAGIC */

@@ -11,15 +11,12 @@
 #include "stream.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <cay/sandbox.h>
-#include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define HEADER     4096u

@@ -15,7 +15,6 @@
 #include <base/loop.h>
 #include <base/marks.h>
 #include <proto/keeper.h>
-#include <stddef.h>
 
 #define CAY__RING_DEFAULT (1u << 20)
 #define CAY__RING_MAX     (16u << 20)

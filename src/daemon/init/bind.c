@@ -8,16 +8,13 @@
 #include "init.h"
 #include <base/guarded.h>
 #include <base/sanitize.h>
-#include <fcntl.h>
 #include <daemon/keeper/overlay.h>
 #include <linux/openat2.h>
 #include <sched.h>
-#include <stdio.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <proto/mnt.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

@@ -3,7 +3,6 @@
 #include "session_ops.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <fcntl.h>
 
 static cay_ses_stat wire_stat(const struct stat *st)
 {

@@ -3,8 +3,6 @@
  * answer for each. */
 #include "session_ops.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
 
 typedef struct fill {
     cay__ses *s;

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {

@@ -18,13 +18,10 @@
 #pragma once
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include "ident.h"
 #include <proto/init.h>
 #include <sys/resource.h>
-#include <sys/types.h>
 
 /* What init holds of a command until the keeper forgets it. */
 typedef struct gproc {

@@ -4,7 +4,6 @@
 #include "init.h"
 #include "plan.h"
 #include <base/mutant.h>
-#include <sys/stat.h>
 
 #define ENV_MAX 8192 /* each is compared with those before it */
 

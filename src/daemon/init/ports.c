@@ -3,9 +3,6 @@
 #include "procfs.h"
 #include "session_ops.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <daemon/keeper/netns.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

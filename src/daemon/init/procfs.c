@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "procfs.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <sys/syscall.h>
 
 struct dent {

@@ -3,9 +3,6 @@
 #include "procfs.h"
 #include "session_ops.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 
 enum { COMMAND_MAX = 512, USER_MAX = 32 };
 

@@ -10,8 +10,6 @@
  */
 #include "session_ops.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>

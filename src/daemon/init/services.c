@@ -11,7 +11,6 @@
 #include "services.h"
 #include "plan.h"
 #include <cay/services.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>

@@ -2,9 +2,7 @@
 #include "session.h"
 #include "session_ops.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/sanitize.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>

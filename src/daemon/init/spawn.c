@@ -10,7 +10,6 @@
 #include "session.h"
 #include <base/mutant.h>
 #include <base/sanitize.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -20,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>

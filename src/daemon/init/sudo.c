@@ -9,11 +9,8 @@
 #include "sudo.h"
 #include "plan.h"
 #include "services.h"
-#include <fcntl.h>
-#include <stdio.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #define ASK_MS  5000 /* to say what it wants */

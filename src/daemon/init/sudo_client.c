@@ -2,12 +2,10 @@
 /* sudo and su: what stands on their command line, handed to init. They have no right that their
  * caller has not. */
 #include "sudo.h"
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>

@@ -4,7 +4,6 @@
  * kill: its sub-reaper collects orphans, so that nothing leaves the tree while the walk goes on.
  */
 #include "init.h"
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 

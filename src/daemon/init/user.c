@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
 #include <base/mutant.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 init_state init; /* here, because every program with users inside has this file */
 

@@ -8,9 +8,6 @@
 #include "session_ops.h"
 #include "watch_queue.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch_queue.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <sys/mman.h>
 
 enum { BYTES = 1 << 18, COUNT = 4096, RESERVE = 64, LOOK_BACK = 64 };

@@ -4,8 +4,6 @@
  * ever enters the sandbox.
  */
 #include "intercept.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>

@@ -5,8 +5,6 @@
  * counted then.
  */
 #include "intercept.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

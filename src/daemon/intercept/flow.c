@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "intercept.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <openssl/x509v3.h>
-#include <stdio.h>
 
 static void on_in(cay__watch *w, uint32_t events)
 {

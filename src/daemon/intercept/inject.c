@@ -5,7 +5,6 @@
  * made to send ours under another name.
  */
 #include "intercept.h"
-#include <base/buf.h>
 #include <base/mutant.h>
 #include <strings.h>
 

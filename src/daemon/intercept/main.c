@@ -5,16 +5,12 @@
  * keeper's listening socket, 4 the operator's file.
  */
 #include "intercept.h"
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>
-#include <base/str.h>
 #include <daemon/egress/allow.h>
-#include <fcntl.h>
 #include <proto/landlock.h>
 #include <openssl/err.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -65,7 +61,7 @@ static int take_operator(int fd, cay_err *err)
     cay__policy op;
     ssize_t n = pread(fd, text, sizeof text, 0);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the operator's file");
+        return cay_fail_sys(err, "the operator's file");
     CAY_TRY(cay__policy_read(&op, text, (size_t)n, true, err));
     SSL_CTX *up = client_side();
     if (!up || (op.roots[0] && SSL_CTX_load_verify_file(up, op.roots) != 1)) {

@@ -5,9 +5,7 @@
  * wait says for what in side.want.
  */
 #include "intercept.h"
-#include <base/fd.h>
 #include <daemon/egress/httphead.h>
-#include <stdio.h>
 
 enum { ROUNDS = 32 };
 

@@ -5,15 +5,10 @@
  * (cacerts: JKS, which every version reads).
  */
 #include "intercept.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 enum { BUNDLE_MAX = 4 << 20 };
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "intercept.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 vault *vault_find(const char *id)
 {
@@ -58,7 +54,7 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
     size_t len = (size_t)st.st_size, at = 0, n = 0;
     const char *p = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED)
-        return cay_fail_sys(err, CAY_ESYS, "the secrets cannot be mapped");
+        return cay_fail_sys(err, "the secrets cannot be mapped");
     secret *list = NULL;
     while (len - at >= sizeof(cay_i_secret)) {
         cay_i_secret e;
@@ -139,7 +135,7 @@ static int read_policy(int fd, cay__policy *out, cay_err *err)
     static char text[CAY__POLICY_MAX];
     ssize_t n = pread(fd, text, sizeof text, 0);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the policy cannot be read");
+        return cay_fail_sys(err, "the policy cannot be read");
     return cay__policy_read(out, text, (size_t)n, false, err);
 }
 

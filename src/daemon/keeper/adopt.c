@@ -5,7 +5,6 @@
  * cleared away.
  */
 #include "keeper.h"
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -9,9 +9,7 @@
 #include "keeper.h"
 #include <base/cgfind.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 static const char *const v2_on = "+memory +pids +cpu +io";

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

@@ -5,7 +5,6 @@
  */
 #include "keeper.h"
 #include <proto/mnt.h>
-#include <fcntl.h>
 
 static uint64_t cpu_mask(const keeper_box *b)
 {

@@ -6,10 +6,8 @@
  */
 #include "keeper.h"
 #include <proto/mnt.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 static bool map_single(uid_t uid, gid_t gid)

@@ -6,7 +6,6 @@
  * own group, is neither seen nor undone. It lasts until the client says so or its connection ends.
  */
 #include "keeper.h"
-#include <fcntl.h>
 #include <signal.h>
 
 #define BIRTH_MS 1000 /* a pause waits so long for commands that are being started */

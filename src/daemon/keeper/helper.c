@@ -2,7 +2,6 @@
 /* The helpers: processes from the sealed image that do for the keeper what may block. What they are
  * asked and what they answer is in job.h. */
 #include "keeper.h"
-#include <fcntl.h>
 #include <linux/memfd.h>
 #include <sched.h>
 #include <signal.h>

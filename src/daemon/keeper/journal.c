@@ -5,8 +5,6 @@
  * what is still there.
  */
 #include "keeper.h"
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #define MAGIC      0x6a796163u /* "cayj" */
 #define FILE_NAME  "keeper.log"

@@ -24,12 +24,9 @@
 #pragma once
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/loop.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <cay/client.h>
 #include <cay/sys/provider.h>
 #include <proto/init.h>

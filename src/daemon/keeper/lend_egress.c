@@ -3,10 +3,8 @@
  * it dies over it. */
 #include "lend_inside.h"
 #include <base/fault.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

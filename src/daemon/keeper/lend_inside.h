@@ -10,8 +10,6 @@
 #pragma once
 #include "lend.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <proto/egress.h>
 #include "netns.h"
 

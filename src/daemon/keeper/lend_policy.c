@@ -2,9 +2,7 @@
 /* Policies on disk, sandboxes/ID/policy: "cay-policy REVISION", spaces up to 39 bytes, newline, the
  * text. */
 #include "lend_inside.h"
-#include <fcntl.h>
 #include <linux/memfd.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 

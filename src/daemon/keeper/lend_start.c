@@ -4,19 +4,14 @@
 #include "lend.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <proto/keeper.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 

@@ -7,14 +7,12 @@
  * sandbox and client are gone, or when its state directory vanishes.
  */
 #include "keeper.h"
-#include <fcntl.h>
 #include <proto/landlock.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 

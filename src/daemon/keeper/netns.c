@@ -2,10 +2,8 @@
 #include "netns.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <proto/egress.h>
-#include <fcntl.h>
 #include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <proto/mnt.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>

@@ -3,17 +3,13 @@
 #include "root.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/sanitize.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <daemon/init/init.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* What came with GROUPS. */

@@ -10,16 +10,12 @@
 #include "overlay.h"
 #include "stack.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <proto/init.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #define KEPT 64
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directories that roots are made of; zygotes make the roots (root.c). */
 #include "keeper.h"
-#include <fcntl.h>
-#include <sys/stat.h>
 
 /* For the sandbox's ordinary user. */
 static int make_dir(int at, const char *name)

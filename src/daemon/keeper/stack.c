@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stack.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <fcntl.h>
 
 bool stack_parse(stack *s, const char *text)
 {

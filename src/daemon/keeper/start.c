@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command from its request to its first instruction. */
 #include "keeper.h"
-#include <fcntl.h>
 #include <sys/uio.h>
 
 /* Room for one more: commands that ended longest ago are forgotten. */

@@ -12,10 +12,7 @@
 #include "stack.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/sanitize.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <daemon/init/init.h>
 #include <linux/openat2.h>
 #include <linux/securebits.h>
@@ -24,9 +21,7 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define INTENT  "swap"
 #define STACK   65536

@@ -5,8 +5,6 @@
  * waits (hold.c). The old root is torn down by the sweeper, after the answer.
  */
 #include "keeper.h"
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #define STILL_MS 10   /* what an ended command leaves behind is on its way out */
 #define END_MS   5000 /* until every process that was killed is gone */

@@ -2,9 +2,6 @@
 #include "clone.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <proto/keeper.h>
 #include <poll.h>
 #include <sys/socket.h>

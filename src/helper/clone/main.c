@@ -2,16 +2,12 @@
 #include "clone.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/image.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -7,12 +7,8 @@
  */
 #include "clone.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 typedef struct look {
     inode_set *set;

@@ -9,12 +9,8 @@
 #include "clone.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/magic.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>

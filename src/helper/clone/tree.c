@@ -2,10 +2,7 @@
 #include "clone.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 
 #define DEPTH_MAX 1500 /* two descriptors each; a path of 4095 bytes has seldom more */

@@ -16,12 +16,8 @@
 #include <proto/item.h>
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <curl/curl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define HEADERS_MAX (64u << 10)
 #define NOTE_MAX    4000

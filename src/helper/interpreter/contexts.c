@@ -5,15 +5,11 @@
  * request's id first. It gets one request at a time, those behind it wait here.
  */
 #include "serve.h"
-#include <base/str.h>
 #include <base/trust.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define LINE_MAX_BYTES ((size_t)8 << 20)
@@ -134,8 +130,7 @@ static int start_kernel(context *x, cay_err *err)
                         "language %s needs %s, which this sandbox's template does not have",
                         x->l->name, x->l->program);
     CAY_TRY(find_cwd(x->cwd, cwd, sizeof cwd, err));
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start a kernel of %s", x->l->name);
+    CAY_TRY_SYS(pipe2(in, O_CLOEXEC), err, "start a kernel of %s", x->l->name);
     pid_t pid = -1;
     if (pipe2(out, O_CLOEXEC) >= 0)
         pid = fork();
@@ -148,7 +143,7 @@ static int start_kernel(context *x, cay_err *err)
         close(in[1]);
         close(out[0]);
         errno = sys;
-        return cay_fail_sys(err, CAY_ESYS, "start a kernel of %s", x->l->name);
+        return cay_fail_sys(err, "start a kernel of %s", x->l->name);
     }
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
@@ -514,7 +509,7 @@ int context_new(const char *language, const char *cwd, cay__buf *json, cay_err *
     if (!l)
         return err->code;
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return cay_fail_sys(err, CAY_ESYS, "getrandom");
+        return cay_fail_sys(err, "getrandom");
     cay__hex_put(id, random, sizeof random);
     CAY_TRY(add_context(l, id, cay__text_or(cwd, DEFAULT_CWD), &x, err));
     json_of(json, x->id, l->name, x->cwd);

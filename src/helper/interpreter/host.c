@@ -10,19 +10,11 @@
  * what it prints comes by its streams, so that it cannot be taken for a result.
  */
 #include "serve.h"
-#include <base/str.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { MARK = 34, SEEN_MS = 5000, KILL_MS = 2000 };
 

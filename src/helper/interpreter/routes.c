@@ -2,8 +2,6 @@
 /* What the interpreter is asked for: E2B's requests, and its texts where something is wrong with
  * one. */
 #include "serve.h"
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 
 /* SDKs show what an error's body says as it is. */

@@ -8,12 +8,9 @@
  * nobody else gets here.
  */
 #include "serve.h"
-#include <base/str.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <time.h>
 

@@ -14,7 +14,6 @@
 #include <net/chunk.h>
 #include <net/head.h>
 #include <poll.h>
-#include <sys/types.h>
 
 #define INTERPRETER_PORT 49999
 /* Bodies, results and backlogs have bounds of their own below this. */

@@ -3,11 +3,7 @@
  * stack below. */
 #include "account.h"
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 enum { FIRST_ID = 1001, LAST_ID = 59999, FILE_BYTES = 1 << 20 };
 
@@ -49,7 +45,7 @@ static int read_below(build *b, const char *path, char *text, cay_err *err)
                             "accounts: /%s of the template is no file that can be read", path);
     ssize_t n = cay__fd_read_all(fd, text, FILE_BYTES - 1);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "accounts: read /%s", path);
+        return cay_fail_sys(err, "accounts: read /%s", path);
     text[n] = 0;
     return 0;
 }
@@ -195,7 +191,7 @@ static int write_file(build *b, const char *name, const cay__buf *text, cay_err 
     CAY_AUTOFD fd =
         openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 || !cay__fd_write_all(fd, text->data, text->len) || fchown(fd, root, root) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "accounts: write /%s", name);
+        return cay_fail_sys(err, "accounts: write /%s", name);
     return 0;
 }
 
@@ -208,7 +204,7 @@ static int write_accounts(build *b, const texts *x, cay_err *err)
         fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 ||
         mkdirat(b->stage, "home", 0755) < 0 ||
         fchownat(b->stage, "home", base, base, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "accounts");
+        return cay_fail_sys(err, "accounts");
     for (size_t i = 0; i < b->nusers; i++) {
         char home[64];
         CAY_AUTOFD there = -1;
@@ -219,7 +215,7 @@ static int write_accounts(build *b, const texts *x, cay_err *err)
         if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 ||
                           fchownat(b->stage, home, base + b->uids[i], base + b->uids[i],
                                    AT_SYMLINK_NOFOLLOW) < 0))
-            return cay_fail_sys(err, CAY_ESYS, "accounts: make /%s", home);
+            return cay_fail_sys(err, "accounts: make /%s", home);
     }
     CAY_TRY(write_file(b, "etc/passwd", &x->new_passwd, err));
     return write_file(b, "etc/group", &x->new_group, err);

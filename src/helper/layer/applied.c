@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "applied.h"
-#include <base/fd.h>
-#include <fcntl.h>
 
 #define MARKS_MAX (8u << 20)
 
@@ -48,7 +46,7 @@ int applied_open(applied *a, int dir, cay_err *err)
     *a = (applied){ .fd = openat(dir, "applied",
                                  O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600) };
     if (a->fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the record of earlier applies");
+        return cay_fail_sys(err, "open the record of earlier applies");
     for (off_t at = 0; a->n < MARKS_MAX && pread(a->fd, &m, sizeof m, at) == sizeof m;
          at += (off_t)sizeof m)
         if (m.ino)

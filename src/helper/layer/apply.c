@@ -7,9 +7,6 @@
  * differs from the directory is in its upper.
  */
 #include "apply.h"
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
 
 #define ITEMS_MAX 1000000u
@@ -86,7 +83,7 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
     char on[64];
     CAY_AUTOFD upper = -1, base = openat(TOOL_FD, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (base < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the directory");
+        return cay_fail_sys(err, "open the directory");
     if (!a->dry && flock(TOOL_FD, LOCK_EX | LOCK_NB) < 0)
         return cay_fail_why(err, CAY_EBUSY, "apply_busy",
                             "another apply works on this directory; try again");
@@ -95,7 +92,7 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
     *strrchr(on, '/') = 0;
     CAY_AUTOFD dir = openat(t->home, on, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", on);
+        return cay_fail_sys(err, "open %s", on);
     CAY_TRY(applied_open(&a->done, dir, err));
     a->dir = TOOL_FD;
     view_open(&a->from, CAY_STEAL_FD(base), CAY_STEAL_FD(upper));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
-#include <base/fd.h>
 #include <base/path.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build LAYER ENTRIES EACH BELOW…: a manifest's plan becomes a layer, by one worker per CPU. */
 #include "build.h"
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <proto/claim.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -124,7 +120,7 @@ static int make_dir(build *b, const build_node *n, cay_err *err)
         CAY_AUTOFD there = build_below(b, n->path, O_PATH);
         mode = 0755;
         if (there < 0 && errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "root: /%.150s below it", n->path);
+            return cay_fail_sys(err, "root: /%.150s below it", n->path);
         if (there >= 0 && fstat(there, &st) == 0 && S_ISDIR(st.st_mode)) {
             mode = st.st_mode & 07777;
             uid = st.st_uid;
@@ -134,7 +130,7 @@ static int make_dir(build *b, const build_node *n, cay_err *err)
     if ((mkdirat(b->stage, n->path, 0755) < 0 && errno != EEXIST) ||
         fchownat(b->stage, n->path, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(b->stage, n->path, mode, 0) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     return 0;
 }
 
@@ -180,7 +176,7 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
                                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
                                       RESOLVE_NO_SYMLINKS | (*n->text ? RESOLVE_BENEATH : 0));
     if (from < 0 && (errno == EACCES || errno == EPERM))
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     if (from < 0 || !same_file(from, n))
         return fail_changed(n->path, err);
     struct stat st;
@@ -190,15 +186,14 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
                             "entry %.150s: a server beside a keeper of root's copies no files but "
                             "those of its own user",
                             n->path);
-    if (copy_bytes(from, to, n->size) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+    CAY_TRY_SYS(copy_bytes(from, to, n->size), err, "entry %.150s", n->path);
     CAY_FAULT("layer.build.copied");
     if (!same_file(from, n))
         return fail_changed(n->path, err);
     struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
                                  { n->mtime / 1000000000ll, (long)(n->mtime % 1000000000ll) } };
     if (times[1].tv_nsec >= 0 && futimens(to, times) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     return 0;
 }
 
@@ -248,21 +243,21 @@ static int make_node(worker *w, const build_node *n, cay_err *err)
     int dir;
     const char *name = enter_parent(w, n->path, &dir);
     if (!name)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     if (n->type == 'l') {
         if (symlinkat(n->text, dir, name) < 0 ||
             fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+            return cay_fail_sys(err, "entry %.150s", n->path);
         return 0;
     }
     CAY_AUTOFD fd =
         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, n->mode & 0777);
     if (fd < 0 || (!n->root && !cay__fd_write_all(fd, n->text, n->len)) || fchown(fd, uid, gid) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     if (n->root)
         CAY_TRY(copy_file(b, n, fd, err));
     if (n->mode & 07000 && fchmod(fd, n->mode) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
+        return cay_fail_sys(err, "entry %.150s", n->path);
     atomic_fetch_add(w->bytes, n->root ? n->size : n->len);
     return 0;
 }
@@ -376,7 +371,7 @@ static int fill_stage(build *b, const char *const *args, cay_err *err)
                        (unsigned)strtoul(args[2], NULL, 10), &bytes, err));
     CAY_FAULT("layer.build.filled");
     if (CAY_FAULT_FAILS("layer.build.fails"))
-        return cay_fail_sys(err, CAY_ESYS, "build %s", args[0]);
+        return cay_fail_sys(err, "build %s", args[0]);
     CAY_TRY(report_progress(b, b->nnodes, bytes, err));
     cay__rec_num(&b->t->out, b->nnodes);
     cay__rec_num(&b->t->out, bytes);
@@ -416,7 +411,7 @@ int build_run(tool *t, cay_err *err)
                             (unsigned)(PLAN_MAX >> 20));
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, TOOL_FD, 0);
     if (map == MAP_FAILED)
-        return cay_fail_sys(err, CAY_ESYS, "read the plan");
+        return cay_fail_sys(err, "read the plan");
     build b = {
         .t = t, .below = t->args + 3, .nbelow = t->nargs - 3, .single = !t->root && tool_one_id()
     };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compare.h"
 #include "pathmap.h"
-#include <fcntl.h>
-#include <stdio.h>
 
 #define PATH_BYTES (16u << 20)
 #define CHUNK      (64u << 10)
@@ -197,8 +195,8 @@ static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
                          full ? crawl_fd(&c->b.base) : -1 };
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (names_read(&f->l, dirs[i]) < 0)
-            return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s",
-                                CAY_OR(r->path.data, "."));
+            return cay_fail_sys_as(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s",
+                                   CAY_OR(r->path.data, "."));
     names_sort(&f->l);
     return 0;
 }
@@ -208,7 +206,7 @@ static int no_way(run *r, cay_err *err)
     if (errno == EFBIG)
         return cay_fail(err, CAY_ETOOBIG, "%.100s…: more than %d directories deep", r->path.data,
                         CRAWL_DEPTH);
-    return cay_fail_sys(err, CAY_ESYS, "enter %.150s", r->path.data);
+    return cay_fail_sys(err, "enter %.150s", r->path.data);
 }
 
 /* Down on the sides that have the directory. a_from: the name on side a, or where it was ("/…"). */
@@ -310,7 +308,7 @@ static int compare_next(run *r, cay_err *err)
         if (--r->n == 0)
             return 0;
         if (view_up(&c->a) < 0 || view_up(&c->b) < 0)
-            return cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read");
+            return cay_fail_sys_as(err, CAY_EBUSY, "directories are moved while they are read");
         return 0;
     }
     char *name = f->l.v[f->l.at++];

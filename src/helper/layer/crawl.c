@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool.h"
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <fcntl.h>
 
 enum { KEPT = 128 };
 #define NAMES_MAX  (8u << 20)
@@ -216,7 +214,7 @@ static int on_failed(const char *path, void *arg)
     walk *w = arg;
     if (errno == ENOTDIR)
         return 0;
-    return end_walk(w, cay_fail_sys(w->err, CAY_ESYS, "read %.150s", path));
+    return end_walk(w, cay_fail_sys(w->err, "read %.150s", path));
 }
 
 int walk_tree(walk *w, int root, cay_err *err)
@@ -228,8 +226,8 @@ int walk_tree(walk *w, int root, cay_err *err)
     w->rc = 0;
     int rc = cay__fs_walk_fd(root, &all);
     if (w->rc == 0 && rc < 0 && errno == EBUSY)
-        w->rc = cay_fail_sys(err, CAY_ESYS, "directories are moved while they are read");
+        w->rc = cay_fail_sys(err, "directories are moved while they are read");
     else if (w->rc == 0 && rc < 0)
-        w->rc = cay_fail_sys(err, CAY_ESYS, "read the tree");
+        w->rc = cay_fail_sys(err, "read the tree");
     return w->rc;
 }

@@ -23,10 +23,7 @@
 #include "compare.h"
 #include "patch.h"
 #include <base/image.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 
 #define CHANGES_MAX 1000000u
 
@@ -96,14 +93,14 @@ static int open_disk(tool *t, const char *id, int *fd, cay_err *err)
     if (image < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+        return cay_fail_sys(err, "open %s", path);
     }
     CAY_AUTOFD disk = cay__image_mount(image, &step);
     if (disk < 0)
-        return cay_fail_sys(err, CAY_ESYS, "disk image: %s", step);
+        return cay_fail_sys(err, "disk image: %s", step);
     *fd = openat(disk, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+        return cay_fail_sys(err, "open %s", path);
     return 0;
 }
 
@@ -137,7 +134,7 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
     }
     *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+        return cay_fail_sys(err, "open %s", path);
     return 0;
 }
 
@@ -160,11 +157,11 @@ static int open_views(tool *t, const ask *q, compare *c, cay_err *err)
     else
         CAY_TRY(stack_open(t, q->a, q->na, &a, err));
     if (a < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the directory underneath");
+        return cay_fail_sys(err, "open the directory underneath");
     if (!c->same_base)
         CAY_TRY(stack_open(t, q->b, q->nb, &b, err));
     else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open a stack");
+        return cay_fail_sys(err, "open a stack");
     CAY_TRY(tool_top_open(t, q->a_top, &a_top, err));
     CAY_TRY(tool_top_open(t, q->b_top, &b_top, err));
     view_open(&c->a, CAY_STEAL_FD(a), CAY_STEAL_FD(a_top));
@@ -278,7 +275,7 @@ static int go_under(compare *c, const char *name, cay_err *err)
         if (!e.there || !S_ISDIR(e.st.st_mode))
             view_nothing(both[i]);
         else if (view_down(c->t, both[i], name, &other) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "enter %.60s", name);
+            return cay_fail_sys(err, "enter %.60s", name);
         else if (other)
             c->same_base = false;
     }

@@ -5,10 +5,7 @@
  * they are: times, inode numbers and holes do not count.
  */
 #include "tool.h"
-#include <base/str.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <sys/xattr.h>
 
 #define CHUNK (1u << 20)
@@ -250,7 +247,7 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
         return 0;
     if (d->rc < 0)
         return d->rc;
-    return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path);
+    return cay_fail_sys(err, "read %.150s", w->path);
 }
 
 static void digest_end(digest *d)
@@ -281,7 +278,7 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
         if (d.rc < 0)
             rc = d.rc;
         else
-            rc = cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);
+            rc = cay_fail_sys(err, "read layer %s", layer);
     }
     if (rc == 0)
         rc = walk_tree(&w, root, err);

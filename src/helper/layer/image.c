@@ -5,9 +5,6 @@
  * layer has files in and does not describe.
  */
 #include "pack.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 
 #define BYTES_MAX (32ull << 30)
@@ -99,7 +96,7 @@ static int make_layer(in *i, cay_err *err)
     int rc = cay__sink_run(&i->sink, TOOL_FD, err);
     /* The root of an overlay is the sandbox's own; that of a layer only has to be passed. */
     if (rc == 0 && (fchmod(fd, 0755) < 0 || fchown(fd, i->sink.uid_base, i->sink.uid_base) < 0))
-        rc = cay_fail_sys(err, CAY_ESYS, "the root of the layer");
+        rc = cay_fail_sys(err, "the root of the layer");
     CAY_FAULT("image.made");
     if (rc == 0)
         rc = tool_publish(t, stage, t->args[0], err);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lines.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdint.h>
 
 enum { LOOK = 8000, EFFORT = 1024 };
 

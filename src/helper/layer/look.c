@@ -14,9 +14,6 @@
  * open: the file, opened to be read, has then gone through the socket at TOOL_FD. DONE: nothing.
  */
 #include "compare.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/limits.h>
 #include <sys/socket.h>
 
@@ -85,7 +82,7 @@ static int list_entries(tool *t, const view *v, cay_err *err)
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
     int rc = 0;
     if (names_read(&all, crawl_fd(&v->base)) < 0 || names_read(&all, crawl_fd(&v->top)) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "list the directory");
+        rc = cay_fail_sys(err, "list the directory");
     names_sort(&all);
     for (size_t i = 0; rc == 0 && i < CAY_MIN(all.n, (size_t)ENTRIES_MAX); i++) {
         entry e;
@@ -110,7 +107,7 @@ static int hand_over(const entry *e, const char *name, cay_err *err)
     if (S_ISREG(st.st_mode))
         in = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (S_ISREG(st.st_mode) && (in < 0 || fstat(in, &st) < 0))
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
+        return cay_fail_sys(err, "open %.200s", name);
     if (!S_ISREG(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", name);
     if (meta_foreign(&st))
@@ -119,7 +116,7 @@ static int hand_over(const entry *e, const char *name, cay_err *err)
     const int fds[] = { in };
     if (cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1)
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
+    return cay_fail_sys(err, "hand over %.200s", name);
 }
 
 /* One part of the path after the other; the last is `name` in the directory where the view is then,
@@ -145,8 +142,7 @@ static int walk_path(tool *t, view *v, char *path, const char **name, cay_err *e
                     err, CAY_ETYPE, "not_a_directory",
                     "%.200s is not a directory; links are not followed in what does not run",
                     *name);
-            if (view_down(t, v, *name, &other) < 0)
-                return cay_fail_sys(err, CAY_ESYS, "enter %.200s", *name);
+            CAY_TRY_SYS(view_down(t, v, *name, &other), err, "enter %.200s", *name);
         }
         *name = part;
     }
@@ -174,8 +170,7 @@ static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
         if (!S_ISDIR(e.st.st_mode))
             return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory",
                                 q->path);
-        if (view_down(t, v, name, &other) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "enter %.200s", name);
+        CAY_TRY_SYS(view_down(t, v, name, &other), err, "enter %.200s", name);
         return list_entries(t, v, err);
     }
     if (q->open)

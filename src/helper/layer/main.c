@@ -4,17 +4,13 @@
 #ifdef CAY_PACK
 #include "pack.h"
 #endif
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <proto/mnt.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -57,7 +53,7 @@ int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err)
     if (*fd < 0 && errno == ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "layer_missing", "there is no layer %s", name);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open layer %s", name);
+        return cay_fail_sys(err, "open layer %s", name);
     return 0;
 }
 
@@ -70,8 +66,8 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
         owner = TOOL_STORE;
     cay__id_make(id, 'l');
     cay__str_join(name, 40, ".stage-", id, NULL);
-    if (mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
+    CAY_TRY_SYS(mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700), err,
+                "make a directory in layers/");
     /* Below a directory that nobody else may enter: what has the modes of a tenant's choice could
      * be changed under our hands. Open until we end, for its lock. */
     int shut = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -80,7 +76,7 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
     if (made)
         at = openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0 || fchown(at, owner, owner) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
+        int rc = cay_fail_sys(err, "make a directory in layers/");
         if (made)
             unlinkat(shut, TREE, AT_REMOVEDIR);
         unlinkat(t->layers, name, AT_REMOVEDIR);
@@ -95,8 +91,8 @@ int tool_publish(tool *t, const char *stage, const char *layer, cay_err *err)
     CAY_TRY(tool_layer_name(layer, err));
     char made[44];
     cay__str_join(made, sizeof made, stage, "/" TREE, NULL);
-    if (renameat2(t->layers, made, t->layers, layer, RENAME_NOREPLACE) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "publish layer %s", layer);
+    CAY_TRY_SYS(renameat2(t->layers, made, t->layers, layer, RENAME_NOREPLACE), err,
+                "publish layer %s", layer);
     unlinkat(t->layers, stage, AT_REMOVEDIR);
     return 0;
 }
@@ -113,16 +109,15 @@ int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
 {
     if (cay__rec_send_buf(TOOL_SOCK, type, b))
         return 0;
-    return cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
+    return cay_fail_sys_as(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
 }
 
 /* Root of the namespace that the layers' ids belong to; a capability beyond it is never gained. */
 static int enter_user(cay_err *err)
 {
-    if (setns(TOOL_USER, CLONE_NEWUSER) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "enter the keeper's user namespace");
+    CAY_TRY_SYS(setns(TOOL_USER, CLONE_NEWUSER), err, "enter the keeper's user namespace");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "become root of the keeper's user namespace");
+        return cay_fail_sys(err, "become root of the keeper's user namespace");
     return 0;
 }
 
@@ -144,17 +139,16 @@ static int enter_state_dir(tool *t, cay_err *err)
     t->root = fcntl(TOOL_USER, F_GETFD) < 0;
     if (!t->root)
         CAY_TRY(enter_user(err));
-    if (fchdir(TOOL_HOME) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "enter the state directory");
+    CAY_TRY_SYS(fchdir(TOOL_HOME), err, "enter the state directory");
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a mount namespace");
+        return cay_fail_sys(err, "make a mount namespace");
     t->umask = umask(0);
     if (mkdir("layers", 0711) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make layers/");
+        return cay_fail_sys(err, "make layers/");
     t->home = move_fd_high(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     t->layers = move_fd_high(open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (t->home < 0 || t->layers < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open layers/");
+        return cay_fail_sys(err, "open layers/");
     return 0;
 }
 

@@ -11,9 +11,6 @@
  */
 #include "pathmap.h"
 #include "tool.h"
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -82,13 +79,12 @@ static int clear_away(merge *m, int dir, const char *name, cay_err *err)
     if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
-        return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
+        return cay_fail_sys(err, "replace %.100s", name);
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
+        return cay_fail_sys(err, "replace %.100s", name);
     CAY_TRY(remove_tree(m->t, fd, err));
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
+    CAY_TRY_SYS(unlinkat(dir, name, AT_REMOVEDIR), err, "replace %.100s", name);
     return 0;
 }
 
@@ -164,14 +160,13 @@ static int put_other(merge *m, int from, const char *name, const struct stat *st
     int to = crawl_fd(&m->at);
     CAY_TRY(clear_away(m, to, name, err));
     if (meta_whiteout(st)) {
-        if (mknodat(to, name, S_IFCHR, makedev(0, 0)) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "whiteout %.100s", name);
+        CAY_TRY_SYS(mknodat(to, name, S_IFCHR, makedev(0, 0)), err, "whiteout %.100s", name);
         return 0;
     }
     if (linkat(from, name, to, name, 0) == 0)
         return 0;
     if (errno != EMLINK || !S_ISREG(st->st_mode) || copy_file(m->t, from, to, name, st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "link %.100s", name);
+        return cay_fail_sys(err, "link %.100s", name);
     return 0;
 }
 
@@ -301,13 +296,12 @@ static int hold_all(merge *m, cay_err *err)
     for (size_t i = 0; i < m->n; i++) {
         held *h = &m->v[i];
         CAY_AUTOFD parent = -1;
-        if (trace_path(m, h->from, h->base, &parent) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "follow %.150s", h->from);
+        CAY_TRY_SYS(trace_path(m, h->from, h->base, &parent), err, "follow %.150s", h->from);
         if (parent < 0)
             continue;
         snprintf(h->name, sizeof h->name, "%zu", i);
-        if (renameat(parent, last_name(h->from), m->hold, h->name) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "move %.150s", h->from);
+        CAY_TRY_SYS(renameat(parent, last_name(h->from), m->hold, h->name), err, "move %.150s",
+                    h->from);
     }
     return 0;
 }
@@ -333,19 +327,17 @@ static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, c
         there = false;
     }
     if (h && *h->name && renameat(m->hold, h->name, to, name) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "move to %.150s", w->path);
+        return cay_fail_sys(err, "move to %.150s", w->path);
     if (!there && !(h && *h->name) && mkdirat(to, name, 0755) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %.150s", w->path);
-    if (copy_meta(m->t, from, name, to, name, st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", w->path);
+        return cay_fail_sys(err, "make %.150s", w->path);
+    CAY_TRY_SYS(copy_meta(m->t, from, name, to, name, st), err, "attributes of %.150s", w->path);
     if (h)
         mark_drop(m->t, to, name, "redirect");
     if (h && *h->base && mark_set(m->t, to, name, "redirect", h->base) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path);
+        return cay_fail_sys(err, "mark %.150s", w->path);
     if ((opaque || (h && !*h->base)) && mark_set(m->t, to, name, "opaque", "y") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path);
-    if (crawl_down(&m->at, name) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path);
+        return cay_fail_sys(err, "mark %.150s", w->path);
+    CAY_TRY_SYS(crawl_down(&m->at, name), err, "enter %.150s", w->path);
     return 0;
 }
 
@@ -364,7 +356,7 @@ static int on_leave(walk *w, const char *name, cay_err *err)
     merge *m = w->arg;
     struct stat st;
     if (crawl_up(&m->at) < 0 || fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "leave %.150s", w->path);
+        return cay_fail_sys(err, "leave %.150s", w->path);
     struct timespec times[2] = { st.st_atim, st.st_mtim };
     utimensat(crawl_fd(&m->at), name, times, AT_SYMLINK_NOFOLLOW);
     return 0;
@@ -394,7 +386,7 @@ static int merge_layer(merge *m, const char *layer, cay_err *err)
     if (rc == 0)
         rc = hold_all(m, err);
     if (rc == 0 && (fstat(fd, &st) < 0 || copy_meta(m->t, fd, ".", m->tree, ".", &st) < 0))
-        rc = cay_fail_sys(err, CAY_ESYS, "attributes of layer %s", layer);
+        rc = cay_fail_sys(err, "attributes of layer %s", layer);
     if (rc < 0) {
         close(fd);
         return rc;
@@ -440,15 +432,14 @@ static int prune_enter(walk *w, const char *name, const struct stat *st, bool *d
              (crawl_fd(&p->below) < 0 || (!p->t->bottom && fstatat(crawl_fd(&p->below), name, &low,
                                                                    AT_SYMLINK_NOFOLLOW) < 0)) &&
              unlinkat(w->dir, name, 0) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "drop a whiteout: %.100s", name);
+        return cay_fail_sys(err, "drop a whiteout: %.100s", name);
     return 0;
 }
 
 static int prune_leave(walk *w, const char *name, cay_err *err)
 {
     prune *p = w->arg;
-    if (crawl_up(&p->below) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "leave %.100s", name);
+    CAY_TRY_SYS(crawl_up(&p->below), err, "leave %.100s", name);
     return 0;
 }
 
@@ -488,7 +479,7 @@ int merge_run(tool *t, cay_err *err)
     if (rc == 0)
         rc = prune_tree(&m, t->args, below, err);
     if (rc == 0 && syncfs(m.tree) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "write the merged layer to disk");
+        rc = cay_fail_sys(err, "write the merged layer to disk");
     CAY_FAULT("layer.merge.whole");
     if (rc == 0)
         rc = tool_publish(t, stage, t->args[t->nargs - 1], err);

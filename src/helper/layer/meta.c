@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool.h"
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 

@@ -11,11 +11,7 @@
  * to know), then puts on.new in place.
  */
 #include "tool.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <helper/clone/clone.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define FRESH "on.new"
 #define UPPER "upper.new"
@@ -29,7 +25,7 @@ static int open_dir(int at, const char *name)
 
 static int fail_at(const char *what, const char *id, cay_err *err)
 {
-    return cay_fail_sys(err, CAY_ESYS, "%s of sandbox %.24s", what, id);
+    return cay_fail_sys(err, "%s of sandbox %.24s", what, id);
 }
 
 /* Out of sight by one rename, then away; what a killed one leaves under that name the keeper
@@ -42,7 +38,7 @@ static int discard_dir(tool *t, int box, const char *name, cay_err *err)
     if (renameat(box, name, t->home, gone) < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "put %s aside", name);
+        return cay_fail_sys(err, "put %s aside", name);
     }
     int fd = open_dir(t->home, gone);
     if (fd >= 0 && remove_tree(t, fd, NULL) == 0)
@@ -62,7 +58,7 @@ static int copy_tree(int from, int to, cay_err *err)
     c->mapped.all = true; /* nothing is linked with, all is copied */
     int rc = 0;
     if (!clone_tree_walk(c))
-        rc = cay_fail_sys(err, CAY_ESYS, "copy %.150s", c->path);
+        rc = cay_fail_sys(err, "copy %.150s", c->path);
     index_free(&c->next);
     return rc;
 }
@@ -74,25 +70,24 @@ static int copy_applied(int from, int to, cay_err *err)
     if (fstatat(from, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "look at what was applied");
+        return cay_fail_sys(err, "look at what was applied");
     }
     if (copy_file(from, "applied", to, &st, COPY_BYTES, &shared))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "copy what was applied");
+    return cay_fail_sys(err, "copy what was applied");
 }
 
 /* on.new, whole: the snapshot's files. applied: whose record of earlier applies goes along. */
 static int make_fresh(tool *t, int box, int layer, int applied, cay_err *err)
 {
     CAY_TRY(discard_dir(t, box, FRESH, err));
-    if (mkdirat(box, FRESH, 0711) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make " FRESH);
+    CAY_TRY_SYS(mkdirat(box, FRESH, 0711), err, "make " FRESH);
     CAY_AUTOFD at = open_dir(box, FRESH), from = open_dir(layer, "upper");
     if (from < 0 || at < 0 || mkdirat(at, "upper", 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "copy what the snapshot has");
+        return cay_fail_sys(err, "copy what the snapshot has");
     CAY_AUTOFD to = open_dir(at, "upper");
     if (to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "copy what the snapshot has");
+        return cay_fail_sys(err, "copy what the snapshot has");
     int rc = copy_tree(from, to, err);
     if (rc == 0)
         rc = copy_applied(applied, at, err);
@@ -108,12 +103,11 @@ static int put_fresh(tool *t, int box, cay_err *err)
     if (fstatat(box, FRESH, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "look at " FRESH);
+        return cay_fail_sys(err, "look at " FRESH);
     }
     CAY_TRY(discard_dir(t, box, "on", err));
     CAY_FAULT("layer.on.away");
-    if (renameat(box, FRESH, box, "on") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place");
+    CAY_TRY_SYS(renameat(box, FRESH, box, "on"), err, "put " FRESH " in place");
     return 0;
 }
 
@@ -140,7 +134,7 @@ static int new_upper(tool *t, int box, cay_err *err)
     if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) ||
         fchownat(box, UPPER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(box, UPPER, st.st_mode & 07777, 0) < 0 || renameat(box, UPPER, box, "upper") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make upper");
+        return cay_fail_sys(err, "make upper");
     return 0;
 }
 
@@ -148,7 +142,7 @@ static int restore_on(tool *t, int box, int layer, cay_err *err)
 {
     CAY_AUTOFD on = open_dir(box, "on");
     if (on < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open what was written above the directory");
+        return cay_fail_sys(err, "open what was written above the directory");
     CAY_TRY(make_fresh(
         t, box, layer, on,
         err)); /* what was applied since is in the directory, whatever is taken back here */

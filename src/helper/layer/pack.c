@@ -18,9 +18,6 @@
  */
 #include "pack.h"
 #include "compare.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 
 #define SKIPS     256
@@ -204,8 +201,7 @@ static void take_attrs(pack *p, const xattrs *x, cay__item *it)
 static int read_attrs(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
 {
     xattrs x;
-    if (xattrs_read(p->t, dir, name, &x) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", it->path);
+    CAY_TRY_SYS(xattrs_read(p->t, dir, name, &x), err, "attributes of %.150s", it->path);
     take_attrs(p, &x, it);
     xattrs_clear(&x);
     return 0;
@@ -285,11 +281,10 @@ static int write_parents(pack *p, const compare *c, const char *path, cay_err *e
                            NULL))
             return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                                 "%.100s…: a path of more than 4,000 bytes fits no archive", up);
-        if (stat_visible(c, under, &dir, &st) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
+        CAY_TRY_SYS(stat_visible(c, under, &dir, &st), err, "look at %.150s", up);
         CAY_AUTOFD at = open_around(dir, under, &name);
         if (at < 0)
-            return cay_fail_sys(err, CAY_ESYS, "enter %.150s", up);
+            return cay_fail_sys(err, "enter %.150s", up);
         cay__item it = item_of(p, CAY__ITEM_DIR, up, &st);
         CAY_TRY(read_attrs(p, at, name, &it, err));
         CAY_TRY(write_item(p, &it, err));
@@ -381,7 +376,7 @@ static int write_contents(pack *p, int fd, const cay__item *it, bool sparse, cay
         ssize_t n = pread(fd, p->chunk, (size_t)CAY_MIN(it->size - at, (uint64_t)CHUNK), (off_t)at);
         if (n <= 0) {
             if (n < 0)
-                return cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path);
+                return cay_fail_sys(err, "read %.150s", it->path);
             return cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
         }
         CAY_TRY(write_data(p, p->chunk, (size_t)n, err));
@@ -398,7 +393,7 @@ static int write_file(pack *p, const change *ch, cay_err *err)
     if (fd < 0)
         fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st))
-        return cay_fail_sys(err, CAY_ESYS, "open %.150s", ch->path);
+        return cay_fail_sys(err, "open %.150s", ch->path);
     const char *other = NULL;
     if (st.st_nlink > 1 && p->w.ops->hard_links)
         CAY_TRY(first_name(p, &st, ch->path, &other, err));
@@ -419,7 +414,7 @@ static int link_to(pack *p, const change *ch, cay_err *err)
     char target[CAY__ITEM_PATH];
     ssize_t n = readlinkat(ch->b.dir, ch->name, target, sizeof target - 1);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read %.150s", ch->path);
+        return cay_fail_sys(err, "read %.150s", ch->path);
     target[n] = 0;
     cay__item it = item_of(p, CAY__ITEM_LINK, ch->path, &ch->b.st);
     it.target = target;
@@ -510,7 +505,7 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     else if (type == CAY__ITEM_LINK) {
         ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.150s", path);
+            return cay_fail_sys(err, "read %.150s", path);
         target[n] = 0;
         it.target = target;
     } else if (type != CAY__ITEM_GONE && *path) {
@@ -557,7 +552,7 @@ static int open_views(pack *p, compare *c, cay_err *err)
     if (p->q.b_on)
         CAY_TRY(stack_host_dir(TOOL_FD + 1, &on, err));
     if (on >= 0 && fstat(on, &p->on) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "look at the directory underneath");
+        return cay_fail_sys(err, "look at the directory underneath");
     if (p->q.top)
         CAY_TRY(tool_layer_open(p->t, p->q.top, &top, err));
     CAY_TRY(stack_open(p->t, p->q.a, p->q.na, &a, err));
@@ -565,7 +560,7 @@ static int open_views(pack *p, compare *c, cay_err *err)
     if (!c->same_base)
         CAY_TRY(stack_open(p->t, p->q.b, p->q.nb, &b, err));
     else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open a stack");
+        return cay_fail_sys(err, "open a stack");
     if (p->q.a_on)
         CAY_TRY(stack_cover(p->t, a, "workspace", p->q.a_on, on, err));
     if (p->q.b_on)
@@ -593,7 +588,7 @@ static int begin_archive(pack *p, compare *c, cay_err *err)
         if (!e.there || !S_ISDIR(e.st.st_mode))
             view_nothing(both[i]);
         else if (view_down(p->t, both[i], p->q.under, &other) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "enter %.60s", p->q.under);
+            return cay_fail_sys(err, "enter %.60s", p->q.under);
         else if (other)
             c->same_base = false;
     }

@@ -3,7 +3,6 @@
  * directories; nothing else. */
 #include "pack.h"
 #include <base/base64.h>
-#include <base/fd.h>
 
 enum { FLUSH = 1 << 20, PIECE = 3 << 16 };
 
@@ -12,7 +11,7 @@ static int flush_output(writer *w, cay_err *err)
     if (w->out.full || w->dirs.full)
         return cay_fail(err, CAY_ETOOBIG, "more directories than this form has room for");
     if (!cay__fd_write_all(w->fd, w->out.data, w->out.len))
-        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+        return cay_fail_sys(err, "write the archive");
     w->out.len = 0;
     return 0;
 }
@@ -89,7 +88,7 @@ static int close_js(writer *w, const char *digest, cay_err *err)
     cay__buf_str(&w->out, "],\"directories\":[");
     CAY_TRY(flush_output(w, err));
     if (w->dirs.len && !cay__fd_write_all(w->fd, w->dirs.data, w->dirs.len))
-        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+        return cay_fail_sys(err, "write the archive");
     cay__buf_str(&w->out, "]}\n");
     return flush_output(w, err);
 }

@@ -5,10 +5,7 @@
  * layer (plain tar, names without anything before them, whiteouts: image-spec layer.md).
  */
 #include "pack.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <base/tar.h>
-#include <stdio.h>
 #include <zstd.h>
 
 enum { FULL = 256 << 10, LEVEL = 3 };
@@ -32,7 +29,7 @@ static int write_compressed(writer *w, const void *p, size_t n, ZSTD_EndDirectiv
         if (ZSTD_isError(left))
             return cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(left));
         if (out.pos && !cay__fd_write_all(w->fd, out.dst, out.pos))
-            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+            return cay_fail_sys(err, "write the archive");
     } while (in.pos < in.size || (how == ZSTD_e_end && left));
     return 0;
 }
@@ -43,7 +40,7 @@ static int write_bytes(writer *w, const void *p, size_t n, cay_err *err)
         return write_compressed(w, p, n, ZSTD_e_continue, err);
     if (cay__fd_write_all(w->fd, p, n))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return cay_fail_sys(err, "write the archive");
 }
 
 static int flush_output(writer *w, cay_err *err)

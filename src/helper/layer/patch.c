@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "patch.h"
 #include "lines.h"
-#include <fcntl.h>
 
 typedef struct side {
     bool there;

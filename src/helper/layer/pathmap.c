@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pathmap.h"
 #include <base/base.h>
-#include <base/str.h>
 
 struct pathmap_slot {
     const char *path; /* NULL: free */

@@ -6,11 +6,7 @@
  * error. A link is removed, never followed; what another filesystem is mounted on stays.
  */
 #include "tool.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <helper/clone/clone.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
 
 #define GONE ".purge"
@@ -27,14 +23,14 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
         return 0;
     }
     if (unlinkat(w->dir, name, 0) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove %.150s", w->path);
+        return cay_fail_sys(err, "remove %.150s", w->path);
     return 0;
 }
 
 static int on_leave(walk *w, const char *name, cay_err *err)
 {
     if (unlinkat(w->dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove directory %.150s", w->path);
+        return cay_fail_sys(err, "remove directory %.150s", w->path);
     return 0;
 }
 
@@ -50,13 +46,13 @@ static int remove_at(tool *t, const char *name, cay_err *err)
     if (fd < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+        return cay_fail_sys(err, "remove layer %s", name);
     }
     if (cay__str_starts(name, ".stage-"))
         subvol_destroy(fd);
     CAY_TRY(remove_tree(t, fd, err));
     if (unlinkat(t->layers, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+        return cay_fail_sys(err, "remove layer %s", name);
     return 0;
 }
 
@@ -73,7 +69,7 @@ int remove_sweep(tool *t, cay_err *err)
     name_list l = { 0 };
     int rc = 0;
     if (names_read(&l, t->layers) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "list layers/");
+        rc = cay_fail_sys(err, "list layers/");
     for (size_t i = 0; rc == 0 && i < l.n; i++) {
         if (!cay__str_starts(l.v[i], ".gone-") && !cay__str_starts(l.v[i], ".stage-"))
             continue;
@@ -94,7 +90,7 @@ int remove_run(tool *t, cay_err *err)
         cay__id_make(id, 'l');
         cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
         if (renameat(t->layers, t->args[i], t->layers, gone) < 0 && errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "remove layer %s", t->args[i]);
+            return cay_fail_sys(err, "remove layer %s", t->args[i]);
         CAY_FAULT("layer.remove.renamed");
     }
     return remove_sweep(t, err);
@@ -104,21 +100,20 @@ int purge_run(tool *t, cay_err *err)
 {
     struct stat st;
     if (mkdirat(t->home, GONE, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", GONE);
+        return cay_fail_sys(err, "make %s", GONE);
     CAY_AUTOFD gone = openat(t->home, GONE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (gone < 0 || fstat(gone, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", GONE);
+        return cay_fail_sys(err, "open %s", GONE);
     for (size_t i = 0; i < t->nargs; i++) {
         char to[24];
         cay__id_make(to, 'l'); /* one that was begun before may have left its own there */
         CAY_TRY(tool_layer_name(t->args[i], err));
         if (renameat(t->home, t->args[i], gone, to) < 0 && errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "remove %s", t->args[i]);
+            return cay_fail_sys(err, "remove %s", t->args[i]);
     }
     CAY_FAULT("layer.purge.renamed");
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &st.st_dev };
     CAY_TRY(walk_tree(&w, CAY_STEAL_FD(gone), err));
-    if (unlinkat(t->home, GONE, AT_REMOVEDIR) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "remove %s", GONE);
+    CAY_TRY_SYS(unlinkat(t->home, GONE, AT_REMOVEDIR), err, "remove %s", GONE);
     return 0;
 }

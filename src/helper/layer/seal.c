@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "seal.h"
 #include "tool.h"
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct attr {
     const char *name, *value;

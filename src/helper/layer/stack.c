@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stack as one read-only tree, shown by the kernel in our own mount namespace. */
 #include "tool.h"
-#include <base/str.h>
-#include <fcntl.h>
 #include <proto/mnt.h>
 
 /* Covered by a small file system of ours; any directory that every host has will do, since we open
@@ -28,7 +26,7 @@ static int mount_scratch(tool *t, cay_err *err)
         t->scratch = covers[i];
         return 0;
     }
-    return cay_fail_sys(err, CAY_ESYS, "mount a small file system");
+    return cay_fail_sys(err, "mount a small file system");
 }
 
 /* By mount(2): its options fit one page, where fsconfig(2) takes 256 bytes a string. Names are
@@ -79,7 +77,7 @@ int stack_host_dir(int given, int *fd, cay_err *err)
     if (len > 0)
         at = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0 || fstat(given, &want) < 0 || fstat(at, &have) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the directory underneath");
+        return cay_fail_sys(err, "open the directory underneath");
     if (want.st_dev != have.st_dev || want.st_ino != have.st_ino)
         return cay_fail(err, CAY_EBUSY, "%.150s was moved just now; try again", path);
     *fd = CAY_STEAL_FD(at);
@@ -94,18 +92,16 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
     CAY_TRY(mount_scratch(t, err));
     CAY_AUTOFD at = openat(view, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0)
-        return cay_fail_sys(err, CAY_ESYS, "enter /%s", name);
+        return cay_fail_sys(err, "enter /%s", name);
     cay__str_join(options, sizeof options,
                   t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow",
                   ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
                   cay__str_u64(n, (uint64_t)dir), NULL);
-    if (mount_overlay(t, options, &shown) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "show what is above the directory");
+    CAY_TRY_SYS(mount_overlay(t, options, &shown), err, "show what is above the directory");
     cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
     char from[32];
     cay__str_join(from, sizeof from, t->scratch, "/v", cay__str_u64(n, t->views - 1), NULL);
-    if (mount(from, to, NULL, MS_BIND, NULL) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "show /%s", name);
+    CAY_TRY_SYS(mount(from, to, NULL, MS_BIND, NULL), err, "show /%s", name);
     return 0;
 }
 
@@ -134,7 +130,6 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
     /* Nothing at the bottom: an overlay without an upper wants two layers. */
     if (!fits || !cay__str_join(options + len, sizeof options - len, t->scratch, "/empty", NULL))
         return cay_fail(err, CAY_ETOOBIG, "the names of %zu layers are too long", n);
-    if (mount_overlay(t, options, fd) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "show a stack of %zu layers", n);
+    CAY_TRY_SYS(mount_overlay(t, options, fd), err, "show a stack of %zu layers", n);
     return 0;
 }

@@ -39,9 +39,6 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <proto/record.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/stat.h>
 
 enum { TOOL_SOCK = 3, TOOL_HOME, TOOL_USER, TOOL_FD, TOOL_FDS = 8 }; /* so many of a verb's own */
 #define TOOL_STORE     0x70000000u /* as STORE_BASE of daemon/keeper/keeper.h */

@@ -5,7 +5,6 @@
  * comes last and has to be that of what passed.
  */
 #include "pack.h"
-#include <base/str.h>
 
 typedef struct in {
     tool *t;

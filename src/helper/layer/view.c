@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compare.h"
-#include <fcntl.h>
 
 #define REDIRECT_MAX 4096
 

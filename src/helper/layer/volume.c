@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* volume make|look|remove|sweep NAME: directories below volumes/ that outlive sandboxes. */
 #include "tool.h"
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
 
 #define USER 1000 /* whose they are in every sandbox */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "live.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <proto/mnt.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

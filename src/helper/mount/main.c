@@ -10,19 +10,14 @@
 #include "rclone.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <proto/mnt.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rclone.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <proto/mnt.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -12,15 +12,12 @@
  */
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <proto/mnt.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

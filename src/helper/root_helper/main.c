@@ -3,22 +3,16 @@
  * rest. One thread; what takes time is done by a child. */
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <base/harden.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { AT_WORK = 128, SAY_MS = 1000, AGAIN_MS = 500, AGAIN_MOST_MS = 30000 };
@@ -53,10 +47,10 @@ static _Noreturn void be_server(const state *s, int parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!give_up(s->pw))
-        cay_fail_sys(&err, CAY_ESYS, "become %.60s", s->pw->pw_name);
+        cay_fail_sys(&err, "become %.60s", s->pw->pw_name);
     else if (getppid() == parent && trees_link(s->home, s->tree, &err) == 0) {
         execv(s->argv[0], s->argv);
-        cay_fail_sys(&err, CAY_ESYS, "run %s", s->argv[0]);
+        cay_fail_sys(&err, "run %s", s->argv[0]);
     }
     dprintf(2, "cay: %s\n", err.msg);
     _exit(1);
@@ -210,7 +204,7 @@ static int prepare_state(state *s, char *tree, size_t cap, cay_err *err)
     s->h.gid = s->pw->pw_gid;
     struct stat st;
     if (!realpath(s->home, home) || lstat(home, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", s->home);
+        return cay_fail_sys(err, "%.200s", s->home);
     s->home = s->h.home = home;
     s->h.dev = st.st_dev;
     CAY_TRY(trees_open(home, s->h.gid, tree, cap, &fd, err));

@@ -6,13 +6,8 @@
  */
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 /* Which of them the server may list; of the others it has to know the name. */
@@ -33,11 +28,10 @@ static int make_dir(int at, const char *name, mode_t mode, gid_t gid, cay_err *e
 {
     struct stat st;
     if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s of the keeper's directory", name);
+        return cay_fail_sys(err, "make %s of the keeper's directory", name);
     if (half_made(at, name) &&
         (fchownat(at, name, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0))
-        return cay_fail_sys(err, CAY_ESYS,
-                            "give %s of the keeper's directory to the server's group", name);
+        return cay_fail_sys(err, "give %s of the keeper's directory to the server's group", name);
     if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
         st.st_gid != gid || st.st_mode & 022 ||
         (st.st_uid && strcmp(name, "net") != 0)) /* that one is cay-egress's */
@@ -58,8 +52,7 @@ static int check_way(const char *path, cay_err *err)
     for (char *slash; (slash = strrchr(part, '/'));) {
         *slash = 0;
         const char *at = cay__text_or(part, "/");
-        if (lstat(at, &st) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%.200s", at);
+        CAY_TRY_SYS(lstat(at, &st), err, "%.200s", at);
         if (st.st_uid != 0 || (st.st_mode & 022 && !(st.st_mode & S_ISVTX)))
             return cay_fail_why(err, CAY_EPERM, "apart_way",
                                 "--root-keeper: %.150s, above the state directory, is not root's "
@@ -92,10 +85,10 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
     rmdir(path); /* one without its mark yet is empty */
     bool made = mkdir(path, 0700) == 0;
     if (!made && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);
+        return cay_fail_sys(err, "make %.200s", path);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return cay_fail_sys(err, "open %.200s", path);
     if (st.st_uid != 0 || st.st_mode & 027)
         return cay_fail_why(
             err, CAY_EPERM, "apart_owner",
@@ -110,7 +103,7 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
         openat(fd, CAY__HOME_APART, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0400);
     if (mark < 0 || (half_made(fd, "") && (fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)) ||
         fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "give %.200s to the server's group", path);
+        return cay_fail_sys(err, "give %.200s to the server's group", path);
     if (st.st_gid != gid)
         return cay_fail_why(
             err, CAY_EPERM, "apart_group",
@@ -132,7 +125,7 @@ int trees_listen(int tree, gid_t gid, int *out, cay_err *err)
         if (errno == EAGAIN || errno == EACCES)
             return cay_fail_why(err, CAY_EBUSY, "apart_served",
                                 "this state directory has a server with --root-keeper already");
-        return cay_fail_sys(err, CAY_ESYS, "lock the keeper's directory");
+        return cay_fail_sys(err, "lock the keeper's directory");
     }
     snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/" HAND_SOCK, tree);
     unlinkat(tree, HAND_SOCK, 0);
@@ -140,7 +133,7 @@ int trees_listen(int tree, gid_t gid, int *out, cay_err *err)
     if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
         fchownat(tree, HAND_SOCK, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(tree, HAND_SOCK, 0660, 0) < 0 || listen(s, 128) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "listen in the keeper's directory");
+        return cay_fail_sys(err, "listen in the keeper's directory");
     *out = CAY_STEAL_FD(s);
     return 0;
 }
@@ -150,7 +143,7 @@ int trees_link(const char *home, const char *tree, cay_err *err)
     char there[PATH_MAX], want[PATH_MAX];
     CAY_AUTOFD at = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", home);
+        return cay_fail_sys(err, "open %.200s", home);
     if (faccessat(at, "egress.conf", F_OK, AT_SYMLINK_NOFOLLOW) ==
         0) /* it would not hold, being the server's to change */
         return cay_fail_why(err, CAY_EPERM, "apart_conf",
@@ -160,7 +153,7 @@ int trees_link(const char *home, const char *tree, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
         cay__str_join(want, sizeof want, tree, "/", dirs[i].name, NULL);
         if (symlinkat(want, at, dirs[i].name) < 0 && errno != EEXIST)
-            return cay_fail_sys(err, CAY_ESYS, "link %s in %.200s", dirs[i].name, home);
+            return cay_fail_sys(err, "link %s in %.200s", dirs[i].name, home);
         ssize_t n = readlinkat(at, dirs[i].name, there, sizeof there - 1);
         there[CAY_MAX(n, 0)] = 0;
         if (strcmp(there, want) != 0)

@@ -3,18 +3,13 @@
  * of a stranger. */
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <lib/provider/native/box.h>
 #include <lib/sandbox/limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -135,7 +130,7 @@ static int start_program(const hand *h, const hand_job *j, const char *program,
                               err));
     int pid = fork();
     if (pid < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", program);
+        return cay_fail_sys(err, "start %s", program);
     if (pid == 0)
         exec_program(h, path, argv, fds, n, sig != 0);
     for (int i = 0; i < j->nfds; i++) /* or the ends of the program's own would not be seen */

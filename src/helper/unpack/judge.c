@@ -2,7 +2,6 @@
 /* What may be in which archive, how much may come out of it, and how a refusal is told. */
 #include "unpack.h"
 #include <base/mutant.h>
-#include <base/str.h>
 #include <stdarg.h>
 
 static const profile profiles[] = {

@@ -4,7 +4,6 @@
 #include "unpack.h"
 #include <base/mutant.h>
 #include <base/sanitize.h>
-#include <base/str.h>
 #include <locale.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -3,7 +3,6 @@
  * in. */
 #include "unpack.h"
 #include <base/mutant.h>
-#include <base/str.h>
 
 /* SipHash-2-4: whoever makes the archive does not know the key, so no two names can be made to look
  * like one. */

@@ -5,7 +5,6 @@
  * under that name, which stays; so they are told when all is known.
  */
 #include "unpack.h"
-#include <base/str.h>
 
 #define MARK   ".wh."
 #define OPAQUE ".wh..wh..opq"

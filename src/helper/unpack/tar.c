@@ -3,10 +3,7 @@
 #include "unpack.h"
 #include <archive.h>
 #include <archive_entry.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 typedef struct feed {
     unpack *u;

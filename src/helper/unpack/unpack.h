@@ -15,7 +15,6 @@
 #include <proto/item.h>
 #include <base/base.h>
 #include <base/tar.h>
-#include <stdio.h>
 
 typedef enum links { LINKS_NONE, LINKS_INSIDE, LINKS_ANY } links;
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of this sandbox as items: what a clone has made. */
 #include "unpack.h"
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 
 static int read_contents(unpack *u, const cay__fs_entry *e)

@@ -3,8 +3,6 @@
 #include "remote.h"
 #include <lib/template/registry.h>
 #include "client.h"
-#include <base/buf.h>
-#include <base/str.h>
 
 /* Notes: TENANT/ALIAS → id, and id/TENANT/ALIAS → "" so that they go with the sandbox. */
 #define ALIAS_SPACE "alias"

@@ -2,16 +2,10 @@
 /* Adding to the audit log. */
 #include "remote.h"
 #include "audit.h"
-#include <base/buf.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define FILE_MAX ((off_t)16 << 20)
 enum { GOOD, BAD, CLASSES }; /* what was done; what was refused or failed */
@@ -52,7 +46,7 @@ static int open_auditor(cay_client *client, struct cay__auditor **out, cay_err *
         rc = cay__audit_dir(client, true, &w->dir, err);
         if (rc == 0 &&
             (w->gate = openat(w->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
-            rc = cay_fail_sys(err, CAY_ESYS, "open the lock of the audit log");
+            rc = cay_fail_sys(err, "open the lock of the audit log");
         if (rc == 0)
             client->auditor = w;
         else
@@ -70,7 +64,7 @@ static int find_head(struct cay__auditor *w, cay_err *err)
     off_t from = CAY_MAX(w->size - 4 * CAY__AUDIT_LINE, 0);
     ssize_t n = pread(w->fd, tail, (size_t)(w->size - from), from);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the audit log");
+        return cay_fail_sys(err, "read the audit log");
     for (char *end = tail + n; end > tail;) {
         if (end[-1] == '\n')
             end--;
@@ -99,7 +93,7 @@ static int open_number(struct cay__auditor *w, unsigned number, cay_err *err)
     int fd = openat(w->dir, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || fstat(fd, &st) < 0) {
         cay__close_fd(&fd);
-        return cay_fail_sys(err, CAY_ESYS, "open the audit log");
+        return cay_fail_sys(err, "open the audit log");
     }
     cay__close_fd(&w->fd);
     w->fd = fd;
@@ -168,7 +162,7 @@ static int append_line(struct cay__auditor *w, const cay_audit *a, uint64_t drop
                             "a line of the audit log would be too long");
     cay__sha256_hex(b.data, b.len, hash);
     if (w->size && pread(w->fd, &last, 1, w->size - 1) != 1)
-        return cay_fail_sys(err, CAY_ESYS, "read the audit log");
+        return cay_fail_sys(err, "read the audit log");
     /* What a crash cut is ended, so that this line is one of its own. */
     cay__buf_fmt(&line, "%s%s,\"hash\":\"%s\"}\n", last == '\n' ? "" : "\n", b.data, hash);
     ssize_t n = write(w->fd, line.data, line.len);
@@ -180,7 +174,7 @@ static int append_line(struct cay__auditor *w, const cay_audit *a, uint64_t drop
         (void)!ftruncate(w->fd,
                          w->size); /* of ours nothing stays, and nobody else adds meanwhile */
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "write the audit log");
+        return cay_fail_sys(err, "write the audit log");
     }
     w->size += n;
     w->seq++;
@@ -237,7 +231,7 @@ int cay_audit_put(cay_client *client, const cay_audit *given, cay_err *err)
         while ((rc = flock(w->gate, LOCK_EX)) < 0 && errno == EINTR)
             continue;
         if (rc < 0)
-            rc = cay_fail_sys(err, CAY_ESYS, "lock the audit log");
+            rc = cay_fail_sys(err, "lock the audit log");
         else
             rc = append_record(w, &a, err);
         flock(w->gate, LOCK_UN);

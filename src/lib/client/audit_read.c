@@ -2,14 +2,9 @@
 /* Reading the audit log, and proving it. */
 #include "remote.h"
 #include "audit.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define HASH_PART ",\"hash\":\"" /* what a line ends with: this, the hash, "} */
 #define END_LEN   (sizeof HASH_PART - 1 + 64 + 2)
@@ -22,11 +17,11 @@ void cay__audit_name(unsigned number, char out[CAY__AUDIT_NAME])
 int cay__audit_dir(cay_client *client, bool make, int *out, cay_err *err)
 {
     if (make && mkdirat(client->home_fd, CAY__AUDIT_DIR, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make the directory of the audit log");
+        return cay_fail_sys(err, "make the directory of the audit log");
     int fd =
         openat(client->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the directory of the audit log");
+        return cay_fail_sys(err, "open the directory of the audit log");
     *out = fd;
     return 0;
 }
@@ -39,7 +34,7 @@ int cay__audit_files(int dir, unsigned *first, unsigned *last, cay_err *err)
         d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
-        return cay_fail_sys(err, CAY_ESYS, "list the audit log");
+        return cay_fail_sys(err, "list the audit log");
     }
     *first = *last = 0;
     for (struct dirent *e; (e = readdir(d));) {
@@ -121,7 +116,7 @@ static int walk_file(int dir, walk *w, cay_err *err)
         errno = e;
         if (e == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "read the audit log");
+        return cay_fail_sys(err, "read the audit log");
     }
     for (w->line = 1; rc == 0 && (n = getline(&text, &cap, f)) > 0; w->line++) {
         w->ended = text[n - 1] == '\n';

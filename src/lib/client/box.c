@@ -2,7 +2,6 @@
 /* Where a record meets the provider's box. */
 #include "client.h"
 #include <base/json.h>
-#include <base/str.h>
 
 #define BOX_MAX (1u << 20)
 

@@ -3,8 +3,6 @@
 #include <lib/manifest/client_manifest.h>
 #include "client.h"
 #include <lib/snapshot/snapshot.h>
-#include <base/buf.h>
-#include <base/str.h>
 #include <jansson.h>
 #include <lib/provider/native/root_helper.h>
 #include <lib/provider/provider.h>

@@ -9,7 +9,6 @@
 #pragma once
 #include "lifecycle.h"
 #include <lib/store/row.h>
-#include <base/buf.h>
 #include <base/base.h>
 #include <base/path.h>
 #include <cay/sys/provider.h>

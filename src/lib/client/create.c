@@ -13,15 +13,10 @@
 #include <lib/template/template.h>
 #include "pool.h"
 #include <lib/snapshot/archive.h>
-#include <base/buf.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <lib/manifest/manifest.h>
 #include <lib/sandbox/limits.h>
-#include <stdio.h>
 
 #define UNDO_MS          20000
 #define META_BYTES       65536
@@ -331,7 +326,7 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(client, id, cay__spec_box(&plain), err));
     if (CAY_FAULT_FAILS("create.make"))
-        return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
+        return cay_fail_sys(err, "make the sandbox");
     if (c->from.directory && c->from.snapshot)
         CAY_TRY(cay__on_ask(client, call, "fill", id, c->from.snapshot, err));
     CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &storage, err));

@@ -4,10 +4,7 @@
 #include "events.h"
 #include "net.h"
 #include "client.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -45,8 +42,7 @@ static int subscribe_source(cay_events *ev, source *s, cay_err *err)
     }
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
     if (epoll_ctl(ev->ep, EPOLL_CTL_ADD, fd, &e) < 0) {
-        int rc =
-            cay_fail_sys(err, CAY_ESYS, "watch the events of provider %s", s->place->ops->name);
+        int rc = cay_fail_sys(err, "watch the events of provider %s", s->place->ops->name);
         close(fd);
         return rc;
     }
@@ -84,7 +80,7 @@ static int open_sources(cay_events *ev, cay_err *err)
     CAY_TRY(select_sources(ev, err));
     ev->ep = epoll_create1(EPOLL_CLOEXEC);
     if (ev->ep < 0)
-        return cay_fail_sys(err, CAY_ESYS, "watch events");
+        return cay_fail_sys(err, "watch events");
     for (size_t i = 0; i < ev->n; i++) {
         int one = subscribe_source(ev, &ev->sources[i], err);
         good += one == 0;

@@ -10,7 +10,6 @@
  */
 #pragma once
 #include "client.h"
-#include <base/buf.h>
 
 typedef struct cay__net_events cay__net_events;
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "events.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <lib/manifest/storage.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 
 typedef struct known {
     struct known *next;

@@ -4,10 +4,7 @@
 #include "remote.h"
 #include "client.h"
 #include <base/sha256.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <stdio.h>
 
 #define SPACE      "port"
 #define DAY_MS     86400000ull

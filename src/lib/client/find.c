@@ -3,9 +3,6 @@
 #include "remote.h"
 #include "client.h"
 #include <lib/snapshot/snapshot.h>
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/str.h>
 
 #define SHOWN 8
 

@@ -3,8 +3,6 @@
 #include "client.h"
 #include <base/sha256.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 #define DAY_MS   86400000
 #define KEY_MAX  255

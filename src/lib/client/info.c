@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 #include "spec.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/sandbox/limits.h>
 #include <lib/manifest/storage.h>
 #include <lib/snapshot/snapshot.h>
-#include <stdio.h>
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 enum { BOOT_ID_LEN = 36 };

@@ -3,12 +3,8 @@
  * connection to it. */
 #include "interpreter.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/interpreter.h>
 #include <cay/services.h>
-#include <stdio.h>
 #include <time.h>
 
 #define PUT "/tmp/.cay-interpreter/" /* whoever is the user of a sandbox can write there */

@@ -2,11 +2,8 @@
 /* The queue's rules: what may be put, how long to wait before another attempt. */
 #include "remote.h"
 #include "client.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/jobs.h>
-#include <stdio.h>
 
 enum {
     MOST = 4,

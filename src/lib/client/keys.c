@@ -4,10 +4,7 @@
 #include "remote.h"
 #include "client.h"
 #include <base/sha256.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <stdio.h>
 
 #define PREFIX     "e2b_"
 #define SESSION    "cays_"

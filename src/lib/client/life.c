@@ -8,10 +8,7 @@
 #include "client.h"
 #include <lib/snapshot/snapshot.h>
 #include "spec.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <lib/manifest/manifest.h>
 #include <lib/sandbox/limits.h>

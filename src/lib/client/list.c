@@ -3,9 +3,7 @@
 #include "remote.h"
 #include <lib/store/row.h>
 #include "client.h"
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
 
 enum { BATCH = 32 };
 

@@ -3,15 +3,9 @@
 #include "remote.h"
 #include "net.h"
 #include "spec.h"
-#include <base/call.h>
 #include <lib/manifest/client_mounts.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/policy.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define AUTOPOLICY __attribute__((cleanup(cay__policy_clear))) cay__policy
 #define OFF        "cay-net 1\nmode off\n"
@@ -23,7 +17,7 @@ static int read_text(int fd, char **out, size_t *len, cay_err *err)
     if (n < 0 || n > (ssize_t)CAY__POLICY_MAX) {
         free(text);
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF);
+            return cay_fail_sys(err, CAY__EGRESS_CONF);
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
                             CAY__EGRESS_CONF " is larger than %u bytes", CAY__POLICY_MAX);
     }
@@ -41,7 +35,7 @@ int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err)
     if (fd < 0 && errno == ENOENT) /* as the keeper does */
         fd = open("/etc/cay/" CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF);
+        return cay_fail_sys(err, CAY__EGRESS_CONF);
     if (fd >= 0)
         CAY_TRY(read_text(fd, &text, &len, err));
     int rc = cay__policy_read(out, CAY_OR(text, ""), len, true, err);

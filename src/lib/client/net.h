@@ -4,7 +4,6 @@
  */
 #pragma once
 #include "client.h"
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/policy.h>
 #include <policy/binding.h>

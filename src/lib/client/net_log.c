@@ -3,12 +3,8 @@
  * is passed over. */
 #include "remote.h"
 #include "net.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/policy.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define LINE_MOST 8192
 
@@ -86,7 +82,7 @@ int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), 
     if (dir < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "open the audit records");
+        return cay_fail_sys(err, "open the audit records");
     }
     __attribute__((cleanup(cay__execs_clear))) cay__execs ran = { 0 };
     cay__execs_read(sb, &ran);

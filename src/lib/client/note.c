@@ -2,7 +2,6 @@
 #include "client.h"
 #include <base/json.h>
 #include <cay/note.h>
-#include <stdio.h>
 
 #define SPACE_MAX 32
 #define KEY_MAX   200

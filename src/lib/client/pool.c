@@ -3,11 +3,8 @@
 #include "pool.h"
 #include "remote.h"
 #include <lib/template/template.h>
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/pool.h>
-#include <stdio.h>
 
 #define SPACE "warm"
 

@@ -3,15 +3,11 @@
 #include "pool.h"
 #include "spec.h"
 #include <lib/template/template.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/fault.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/jobs.h>
 #include <cay/services.h>
 #include <cay/pool.h>
-#include <stdio.h>
 
 enum { READY_MS = 40000, SPARE_MS = 10000, AGAIN_MS = 60000, ATTEMPTS = 3, BACKOFF_MS = 5000 };
 #define LABEL_OF                                                                                   \

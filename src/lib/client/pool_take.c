@@ -6,11 +6,8 @@
 #include "spec.h"
 #include <lib/template/template.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <lib/sandbox/limits.h>
-#include <stdio.h>
 
 enum { TRIES = 3, LEARN = 2, TURN_MS = 5 * 60000 };
 

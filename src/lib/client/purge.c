@@ -3,11 +3,6 @@
 #include "remote.h"
 #include <lib/store/db.h>
 #include "client.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 /* Everything that a program of ours makes there. egress.conf and secrets.conf are what an operator
  * wrote: they stay. */
@@ -111,7 +106,7 @@ static int no_mounts(const cay_client *client, cay_err *err)
         f = fopen("/proc/self/mountinfo", "re");
     int rc = 0;
     if (!f)
-        return cay_fail_sys(err, CAY_ESYS, "look for mounts below %.180s", client->home);
+        return cay_fail_sys(err, "look for mounts below %.180s", client->home);
     while (rc == 0 && getline(&line, &cap, f) > 0) {
         char *at = line;
         for (int i = 0; at && i < 4; i++) {

@@ -3,8 +3,6 @@
  * server, its keys, tenants and stored secrets stay. */
 #include "remote.h"
 #include "client.h"
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct remote_purge {
     cay_client *client;

@@ -16,13 +16,8 @@
 #include "client.h"
 #include <lib/snapshot/snapshot.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define GRACE_MS  600000 /* a maker that cannot be looked at */
 #define START_MS  60000

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a secret's value comes from. */
 #include "secret.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <policy/binding.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 void cay__value_wipe(cay__value *v)
 {

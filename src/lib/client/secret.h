@@ -5,7 +5,6 @@
  */
 #pragma once
 #include "client.h"
-#include <base/buf.h>
 #include <sys/mman.h>
 
 #define CAY__SECRETS_CONF "secrets.conf" /* the operator's commands, in the state directory */

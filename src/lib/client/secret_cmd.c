@@ -2,9 +2,6 @@
 /* Secrets that commands of the operator print: several at once, and the first that fails ends the
  * others. */
 #include "secret.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -56,7 +53,7 @@ static int spawn_cmd(cmd *c, cay_err *err)
     posix_spawn_file_actions_t acts;
     c->to = cay__memfd("cay-secret");
     if (c->to < 0 || none < 0)
-        return cay_fail_sys(err, CAY_ESYS, "secret %s", c->want->name);
+        return cay_fail_sys(err, "secret %s", c->want->name);
     posix_spawn_file_actions_init(&acts);
     posix_spawn_file_actions_adddup2(&acts, none, 0);
     posix_spawn_file_actions_adddup2(&acts, c->to, 1);
@@ -70,7 +67,7 @@ static int spawn_cmd(cmd *c, cay_err *err)
     c->until_ms = cay__now_ms() + CMD_MS;
     c->death = (int)syscall(SYS_pidfd_open, pid, 0);
     if (c->death < 0)
-        return cay_fail_sys(err, CAY_ESYS, "secret %s", c->want->name);
+        return cay_fail_sys(err, "secret %s", c->want->name);
     return 0;
 }
 

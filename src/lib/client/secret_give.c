@@ -3,17 +3,11 @@
 #include "remote.h"
 #include "secret.h"
 #include "spec.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <base/trust.h>
 #include <cay/policy.h>
-#include <fcntl.h>
 #include <policy/binding.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define AUTOPOLICY __attribute__((cleanup(cay__policy_clear))) cay__policy
 #define TRUST_MAX  (16u << 20)
@@ -146,7 +140,7 @@ int cay__secrets_collect(cay_client *client, const cay_create *c, int *out, cay_
 {
     CAY_AUTOFD fd = cay__memfd("cay-secrets");
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a memory file for secrets");
+        return cay_fail_sys(err, "a memory file for secrets");
     for (size_t i = 0; i < c->net.nsecrets; i++) {
         cay__value v = { 0 };
         if (find_secret(c, i, c->net.secrets[i].name))
@@ -156,10 +150,10 @@ int cay__secrets_collect(cay_client *client, const cay_create *c, int *out, cay_
         bool done = put_entry(fd, c->net.secrets[i].name, v.data, v.len);
         cay__value_wipe(&v);
         if (!done)
-            return cay_fail_sys(err, CAY_ESYS, "a memory file for secrets");
+            return cay_fail_sys(err, "a memory file for secrets");
     }
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "seal the secrets");
+    CAY_TRY_SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE),
+                err, "seal the secrets");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -191,7 +185,7 @@ static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *cal
     size_t size = (size_t)st.st_size;
     CAY_AUTOFREE char *all = cay__alloc(size + 1);
     if (pread(fd, all, size, 0) != (ssize_t)size)
-        return cay_fail_sys(err, CAY_ESYS, "read what the sandbox has to trust");
+        return cay_fail_sys(err, "read what the sandbox has to trust");
     for (size_t at = 0; at < size;) {
         uint32_t head[2];
         char name[32], path[64];

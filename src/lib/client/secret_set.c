@@ -4,10 +4,7 @@
 #include "net.h"
 #include "secret.h"
 #include "spec.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)

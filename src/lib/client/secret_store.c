@@ -2,17 +2,12 @@
 /* Secrets of the store: encrypted by cay-seal under a key that is not in the state directory. */
 #include "remote.h"
 #include "secret.h"
-#include <base/fd.h>
 #include <base/json.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/policy.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <policy/binding.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define KEY_BYTES 32
@@ -68,7 +63,7 @@ static int make_key(const char *path, cay_err *err)
             /* The host's is for everybody: the operator's rules are beside the key, which nobody
              * else may read. */
             if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
-                return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
+                return cay_fail_sys(err, "make %s", dir);
             *c = '/';
         }
     cay__random(key, sizeof key);
@@ -80,7 +75,7 @@ static int make_key(const char *path, cay_err *err)
     explicit_bzero(hex, sizeof hex);
     if (done || errno == EEXIST)
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "make %s", path);
+    return cay_fail_sys(err, "make %s", path);
 }
 
 static int open_key(const cay_client *client, bool make, int *out, cay_err *err)
@@ -119,7 +114,7 @@ static int run_seal(cay_client *client, const char *verb, const char *name, int 
     CAY_AUTOFD a = fcntl(in, F_DUPFD_CLOEXEC, 10), b = fcntl(out, F_DUPFD_CLOEXEC, 10),
                k = fcntl(key, F_DUPFD_CLOEXEC, 10);
     if (a < 0 || b < 0 || k < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start cay-seal");
+        return cay_fail_sys(err, "start cay-seal");
     lseek(a, 0, SEEK_SET);
     posix_spawn_file_actions_init(&acts);
     posix_spawn_file_actions_adddup2(&acts, a, 0);
@@ -128,7 +123,7 @@ static int run_seal(cay_client *client, const char *verb, const char *name, int 
     errno = posix_spawn(&pid, path, &acts, NULL, argv, env);
     posix_spawn_file_actions_destroy(&acts);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+        return cay_fail_sys(err, "start %s", path);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     switch (WIFEXITED(status) ? WEXITSTATUS(status) : -1) {
@@ -145,11 +140,11 @@ static int read_sealed(int fd, cay__value *out, cay_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size > 2 * (off_t)CAY__SECRET_MAX)
-        return cay_fail_sys(err, CAY_ESYS, "read what cay-seal wrote");
+        return cay_fail_sys(err, "read what cay-seal wrote");
     char *data = cay__alloc((size_t)st.st_size + 1);
     if (pread(fd, data, (size_t)st.st_size, 0) != st.st_size) {
         free(data);
-        return cay_fail_sys(err, CAY_ESYS, "read what cay-seal wrote");
+        return cay_fail_sys(err, "read what cay-seal wrote");
     }
     *out = (cay__value){ data, (size_t)st.st_size };
     return 0;
@@ -178,7 +173,7 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
                 err, CAY_EINVAL, "secret_invalid",
                 "secret %s: its value has a control character; it has to be one line", name);
     if (in < 0 || out < 0 || !cay__fd_write_all(in, value, len))
-        return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
+        return cay_fail_sys(err, "secret %s", name);
     CAY_TRY(open_key(client, true, &key, err));
     CAY_TRY(run_seal(client, "seal", name, key, in, out, err));
     CAY_TRY(read_sealed(out, &sealed, err));
@@ -228,7 +223,7 @@ int cay__vault_open(cay_client *client, const char *space, const char *name, cay
     size_t n = strlen(hex) / 2;
     CAY_AUTOFREE char *sealed = cay__alloc(n + 1);
     if (in < 0 || to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
+        return cay_fail_sys(err, "secret %s", name);
     if (!cay__hex_get(sealed, hex, n) || !cay__fd_write_all(in, sealed, n))
         return cay_fail_why(err, CAY_ESTATE, "secret_key",
                             "stored secret %s is damaged; set it again", name);

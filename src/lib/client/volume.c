@@ -8,17 +8,12 @@
 #include "remote.h"
 #include "client.h"
 #include <base/sha256.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <lib/sandbox/limits.h>
-#include <stdio.h>
 #include <sys/file.h>
 
 #define SPACE     "volume"
@@ -64,10 +59,10 @@ static int lock_volumes(cay_client *client, const cay_call *call, int *out, cay_
     CAY_AUTOFD fd =
         openat(client->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open volumes.lock");
+        return cay_fail_sys(err, "open volumes.lock");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "lock volumes.lock");
+            return cay_fail_sys(err, "lock volumes.lock");
         CAY_TRY(cay__call_check(call, "volumes.lock", err));
         poll(NULL, 0, STEP_MS);
     }

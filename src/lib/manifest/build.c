@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builders: each makes the JSON that a text would have had and gives it to the same reader. */
 #include "manifest.h"
-#include <base/call.h>
 #include <base/base64.h>
-#include <stdio.h>
 
 static void set_text(json_t *o, const char *key, const char *value)
 {

@@ -5,15 +5,9 @@
 #include <cay/services.h>
 #include "client_mounts.h"
 #include <lib/client/secret.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/snapshot/layer.h>
 #include <limits.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 void cay__mani_clear(cay__mani *f)
 {
@@ -192,7 +186,7 @@ static int add_bind(grants *g, const cay_mount_target *t)
     CAY_TRY(cay__json_object("mount", t->fields, &o, g->err));
     const char *source = cay__json_str(o, "source", "");
     if (g->f->base && !realpath(g->f->base, base))
-        return cay_fail_sys(g->err, CAY_ESYS, "manifest: its directory %.150s", g->f->base);
+        return cay_fail_sys(g->err, "manifest: its directory %.150s", g->f->base);
     if (*source != '/' && !g->f->base)
         return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
                         "source %.80s is relative, and the manifest has no directory", source);
@@ -379,7 +373,7 @@ static int make_layer(cay_client *client, const cay_call *call, cay__spec *s, ca
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
                             "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
     if (c->from.root && !realpath(c->from.root, template_))
-        return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->from.root);
+        return cay_fail_sys(err, "root %.150s", c->from.root);
     if (!c->from.root)
         CAY_TRY(cay__layer_template(client->home_fd, CAY_OR(c->from.template_, "host"), template_,
                                     sizeof template_, err));

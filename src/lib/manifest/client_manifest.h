@@ -11,7 +11,6 @@
 #include <lib/client/client.h>
 #include <lib/client/spec.h>
 #include <base/sha256.h>
-#include <base/buf.h>
 #include <cay/manifest.h>
 #include "plan.h"
 

@@ -2,10 +2,8 @@
 #include "client_mounts.h"
 #include <lib/client/secret.h>
 #include <base/json.h>
-#include <base/str.h>
 #include "manifest.h"
 #include <lib/sandbox/limits.h>
-#include <stdio.h>
 
 typedef cay__mount_list list;
 

@@ -2,14 +2,9 @@
 /* An entry's fields as a source; what it brings as a descriptor. */
 #include "fetch.h"
 #include "fetch_source.h"
-#include <base/buf.h>
 #include <base/fault.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <base/sha256.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 typedef struct own {
     cay__fetch_stage stage;
@@ -139,7 +134,7 @@ static int fetch_content(cay_client *client, const cay_call *call, const cay__fe
         f.fd = openat(o->stage.fd, s->kind == CAY__SOURCE_FILE ? "file" : ".",
                       O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (f.fd < 0)
-            rc = cay_fail_sys(err, CAY_ESYS, "entry %.100s: open what came", s->entry);
+            rc = cay_fail_sys(err, "entry %.100s: open what came", s->entry);
     }
     if (rc < 0) {
         free_fetched(&f);

@@ -8,17 +8,11 @@
 #include "fetch_inside.h"
 #include "fetch_source.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/fsop.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/workspace.h>
-#include <fcntl.h>
 #include <lib/client/remote.h>
 #include <lib/client/client.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { PIECE = 64 << 10, BASE_MAX = 2048 };
 #define INPUT_MOST   (2ull << 30)
@@ -65,21 +59,21 @@ static int spool_archive(const cay_client *client, const cay_call *call, int fro
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
     uint64_t sum = 0;
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
+        return cay_fail_sys(err, "a file for the archive");
     for (ssize_t n; (n = read(from, buf, PIECE)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
         CAY_TRY(cay__call_check(call, "reading the archive", err));
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the archive");
+            return cay_fail_sys(err, "read the archive");
         if ((sum += (uint64_t)n) > most)
             return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
                                 "the archive is larger than %llu bytes", (unsigned long long)most);
         if (!cay__fd_write_all(fd, buf, (size_t)n))
-            return cay_fail_sys(err, CAY_ESYS, "keep the archive");
+            return cay_fail_sys(err, "keep the archive");
     }
     if (lseek(fd, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "keep the archive");
+        return cay_fail_sys(err, "keep the archive");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -131,11 +125,11 @@ static int upload_file(placing *p, int from, const char *path, uint32_t mode, ui
             continue;
         int rc;
         if (n < 0)
-            rc = cay_fail_sys(p->err, CAY_ESYS, "read a member");
+            rc = cay_fail_sys(p->err, "read a member");
         else
             rc = cay__call_check(p->call, "extracting", p->err);
         if (rc == 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
-            rc = cay_fail_sys(p->err, CAY_ESYS, "write %.150s", path);
+            rc = cay_fail_sys(p->err, "write %.150s", path);
         if (rc < 0) {
             cay_upload_abort(up);
             return rc;
@@ -153,7 +147,7 @@ static int write_entry(placing *p, const cay__fs_entry *e, const char *path)
     }
     CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return cay_fail_sys(p->err, CAY_ESYS, "read %.150s", e->path);
+        return cay_fail_sys(p->err, "read %.150s", e->path);
     p->n.files++;
     return upload_file(p, fd, path, e->st->st_mode, &p->n.bytes);
 }
@@ -181,7 +175,7 @@ static int walk_entries(placing *p, int dir)
     if (p->rc < 0)
         return p->rc;
     if (rc < 0)
-        return cay_fail_sys(p->err, CAY_ESYS, "look through the archive");
+        return cay_fail_sys(p->err, "look through the archive");
     return 0;
 }
 
@@ -246,7 +240,7 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
     p.look = false;
     uint64_t kept = 0;
     if (lseek(in, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive again");
+        return cay_fail_sys(err, "read the archive again");
     CAY_TRY(upload_file(&p, in, x.path, 0644, &kept));
     CAY_TRY(walk_entries(&p, stage.fd));
     if (out)

@@ -7,10 +7,6 @@
  * nothing is to run. A token is put into the requests outside.
  */
 #include "fetch_inside.h"
-#include <base/buf.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 
 #define REPO     "repo" /* in the working directory of the sandbox */
 #define ARGS     40

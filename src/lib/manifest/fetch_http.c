@@ -5,19 +5,12 @@
  * taken outside. An archive is then read in another sandbox, without network.
  */
 #include "fetch_inside.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/fetch.h>
 #include <cay/policy.h>
-#include <fcntl.h>
 #include <lib/client/client.h>
 #include <base/sha256.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 enum { REDIRECTS = 5, HEADERS = 32 };
 #define FILE_BYTES    (256ull << 20)
@@ -97,7 +90,7 @@ static int header_file(const ask *a, int *out, cay_err *err)
     if (b.full)
         return cay_fail_why(err, CAY_ETOOBIG, "fetch_header", "the headers are too long");
     if (fd < 0 || !cay__fd_write_all(fd, b.data, b.len) || lseek(fd, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "headers of a request");
+        return cay_fail_sys(err, "headers of a request");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -127,7 +120,7 @@ static int take_body(const ask *a, cay__items_in *in, reply *r, int body, cay_er
                                 "%.120s is larger than %llu bytes", a->f->url,
                                 (unsigned long long)body_limit(a->f));
         if (body >= 0 && r->status == 200 && !cay__fd_write_all(body, p, n))
-            return cay_fail_sys(err, CAY_ESYS, "keep what came");
+            return cay_fail_sys(err, "keep what came");
         if (a->f->progress)
             CAY_TRY(a->f->progress(r->bytes, a->f->arg, err));
     }
@@ -267,7 +260,7 @@ static int check_digest(const cay__fetch_source *f, int fd, uint64_t size, cay__
     if (size)
         map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return cay_fail_sys(err, CAY_ESYS, "read what came");
+        return cay_fail_sys(err, "read what came");
     cay__sha256_hex(map, size, hex);
     if (map)
         munmap(map, size);
@@ -297,10 +290,10 @@ static int put_file(int from, int dir, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, "file", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make the file");
+        return cay_fail_sys(err, "make the file");
     for (ssize_t n; (n = copy_file_range(from, NULL, fd, NULL, 1 << 30, 0)) != 0;)
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "copy what came");
+            return cay_fail_sys(err, "copy what came");
     return 0;
 }
 
@@ -326,7 +319,7 @@ static int download_body(ask *a, reply *r, int *out, cay_err *err)
 {
     CAY_AUTOFD body = openat(a->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (body < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for what comes");
+        return cay_fail_sys(err, "a file for what comes");
     CAY_TRY(start_sandbox(a, err));
     CAY_TRY(follow_redirects(a, "get", r, body, err));
     cay__oneshot_close(CAY_STEAL(a->o)); /* its network is not needed any more */
@@ -334,7 +327,7 @@ static int download_body(ask *a, reply *r, int *out, cay_err *err)
         return cay_fail_why(err, r->status == 404 || r->status == 410 ? CAY_ENOENT : CAY_EUPSTREAM,
                             "fetch_status", "%.120s: the server answered %u", a->f->url, r->status);
     if (lseek(body, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read what came");
+        return cay_fail_sys(err, "read what came");
     *out = CAY_STEAL_FD(body);
     return 0;
 }

@@ -3,7 +3,6 @@
 #pragma once
 #include "fetch_source.h"
 #include "oneshot.h"
-#include <base/buf.h>
 #include <base/base.h>
 #include <policy/url.h>
 

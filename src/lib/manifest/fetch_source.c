@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What git and HTTP fetches share: whom they may reach. */
 #include "fetch_inside.h"
-#include <base/buf.h>
 #include <base/mutant.h>
 #include <cay/policy.h>
-#include <stdio.h>
 
 static void write_place(const cay__url *u, const char *scheme, char *buf, size_t cap)
 {

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fetch_source.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/client/client.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define DIR_NAME "fetch"
 
@@ -36,7 +31,7 @@ int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err)
 {
     char name[CAY__ID_LEN + 1], path[64];
     if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, client->home);
+        return cay_fail_sys(err, "make %s/" DIR_NAME, client->home);
     CAY_AUTOFD all =
         openat(client->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD gate = -1;
@@ -44,15 +39,14 @@ int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err)
         gate = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Between making one and locking it nobody may sweep. */
     if (gate < 0 || flock(gate, LOCK_EX) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, client->home);
+        return cay_fail_sys(err, "lock %s/" DIR_NAME, client->home);
     remove_stale(client->home_fd, all);
     cay__id_make(name, 'f');
     snprintf(path, sizeof path, DIR_NAME "/%s", name);
-    if (mkdirat(all, name, 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/%s", client->home, path);
+    CAY_TRY_SYS(mkdirat(all, name, 0700), err, "make %s/%s", client->home, path);
     CAY_AUTOFD fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s/%s", client->home, path);
+        return cay_fail_sys(err, "lock %s/%s", client->home, path);
     *out = (cay__fetch_stage){ .home = fcntl(client->home_fd, F_DUPFD_CLOEXEC, 3),
                                .fd = CAY_STEAL_FD(fd) };
     cay__str_copy(out->name, sizeof out->name, name);

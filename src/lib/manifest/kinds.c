@@ -2,7 +2,6 @@
 /* The kinds of entries: what each may say, and what is checked beyond the types of its fields. */
 #include "manifest.h"
 #include <base/base64.h>
-#include <base/str.h>
 #include <ctype.h>
 
 static const cay__entry_field file_fields[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a manifest holds: entries, mounts, what is not saved; and the tree for people and models. */
 #include "manifest.h"
-#include <base/str.h>
 
 #define SHOWN_MAX 5000
 

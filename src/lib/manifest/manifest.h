@@ -8,7 +8,6 @@
  * row of cay__kinds and its table of fields (kinds.c, mounts.c).
  */
 #pragma once
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/manifest.h>
 #include <cay/services.h>

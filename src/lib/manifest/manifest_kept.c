@@ -16,12 +16,7 @@
 #include <lib/snapshot/archive.h>
 #include "client_manifest.h"
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define DIR_NAME "manifests"
 
@@ -60,7 +55,7 @@ static int open_dir(const cay_client *client, int how, int *out, cay_err *err)
     CAY_AUTOFD dir =
         openat(client->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, how) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s/ in the state directory", DIR_NAME);
+        return cay_fail_sys(err, "open %s/ in the state directory", DIR_NAME);
     *out = CAY_STEAL_FD(dir);
     return 0;
 }
@@ -70,7 +65,7 @@ static int open_dir(const cay_client *client, int how, int *out, cay_err *err)
 static int take_up(cay_client *client, const char *key, int *dir, cay_err *err)
 {
     if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
+        return cay_fail_sys(err, "make %s/ in the state directory", DIR_NAME);
     CAY_TRY(open_dir(client, LOCK_SH, dir, err));
     if (client->store->note_get(client->db, CAY__NOTE_UNUSED, key, on_ignored_note, NULL, NULL) ==
         CAY_ENOENT)
@@ -82,7 +77,7 @@ static int put_file(int dir, const char *key, const char *text, size_t len, cay_
 {
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (file < 0 || !cay__fd_write_all(file, text, len))
-        return cay_fail_sys(err, CAY_ESYS, "keep the manifest's text");
+        return cay_fail_sys(err, "keep the manifest's text");
     return cay__path_put(dir, key, file, err);
 }
 

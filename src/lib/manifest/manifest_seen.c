@@ -7,10 +7,6 @@
  */
 #include "fingerprint.h"
 #include "client_manifest.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define NOTE_SEEN "manifest-seen"
 #define NOTE_KEY  "manifest-seen-key"

@@ -3,12 +3,9 @@
 #include <lib/client/remote.h>
 #include "client_mounts.h"
 #include <lib/client/client.h>
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/volume.h>
 #include <lib/sandbox/limits.h>
-#include <stdio.h>
 
 /* Places of the sandbox itself: what is put over them would be taken for it. */
 static const char *const system_places[] = { "/proc",  "/sys",    "/dev",  "/run", "/etc",

@@ -2,7 +2,6 @@
 /* Mounts: the fields of each storage, and which strategies and patterns go with it. Who performs
  * them reads cay_manifest_mounts(). */
 #include "manifest.h"
-#include <base/str.h>
 
 #define MOUNT                                                                                      \
     { "mount_path", CAY__STR, 0 }, { "read_only", CAY__BOOL, 0 },                                  \

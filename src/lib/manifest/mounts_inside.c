@@ -8,13 +8,9 @@
  * (daemon/holder/storage.c), and what mountinfo says then decides.
  */
 #include "mounts_inside.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <lib/sandbox/sandbox.h>
 #include <signal.h>
-#include <stdio.h>
 
 #define PLACE CAY__INSIDE_PLACE
 #define PROGS                                                                                      \

@@ -4,8 +4,6 @@
 #include "mounts_inside.h"
 #include <arpa/inet.h>
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 
 enum { TEXT = 16 << 10, CONFIG_MAX = 128 << 10 };
 

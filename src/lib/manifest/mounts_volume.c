@@ -7,8 +7,6 @@
 #include "client_mounts.h"
 #include <base/base.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <stdio.h>
 
 enum { OPTIONS_MAX = 1 << 20 };
 

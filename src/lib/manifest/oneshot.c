@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oneshot.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
 #include <base/path.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <lib/client/client.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 enum { CHUNK = 256 << 10, ENDS_MS = 20000, PROGRAM_MAX = 64 << 20 };
 
@@ -68,10 +63,10 @@ int cay__oneshot_bring(cay__oneshot *o, const cay_call *call, const char *progra
     CAY_TRY(cay__libexec_find(o->client->libexec, program, path, sizeof path, err));
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PROGRAM_MAX)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return cay_fail_sys(err, "open %.200s", path);
     data = cay__alloc((size_t)st.st_size);
     if (cay__fd_read_all(fd, data, (size_t)st.st_size) != st.st_size)
-        return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
+        return cay_fail_sys(err, "read %.200s", path);
     return cay_file_put(o->sb, call, program, data, (size_t)st.st_size,
                         &(cay_write){ .size = sizeof(cay_write), .mode = 0755 }, err);
 }
@@ -135,7 +130,7 @@ static int start_thread(pthread_t *t, void *(*fn)(void *), void *arg, bool *on, 
     errno = pthread_create(t, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+        return cay_fail_sys(err, "start a thread");
     *on = true;
     return 0;
 }
@@ -170,7 +165,7 @@ int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *give
     spec.attach = true;
     int rc;
     if (f->stop < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+        rc = cay_fail_sys(err, "eventfd");
     else
         rc = cay_sandbox_spawn(o->sb, call, &spec, &f->p, err);
     if (rc == 0)

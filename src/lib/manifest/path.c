@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths of entries: relative, by '/', never out; and errors that name them. */
 #include "manifest.h"
-#include <base/str.h>
-#include <stdio.h>
 
 int cay__bad(cay_err *err, const char *reason, const char *entry, const char *word, const char *fmt,
              ...)

@@ -2,7 +2,6 @@
 /* Permissions in their three spellings: {"owner":7,"group":5,"other":5}, "rwxr-xr-x", "0755" (or
  * the number itself). */
 #include "manifest.h"
-#include <base/str.h>
 
 static int fail_invalid(const char *entry, cay_err *err)
 {

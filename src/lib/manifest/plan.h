@@ -16,11 +16,9 @@
  */
 #pragma once
 #include "ignore.h"
-#include <base/buf.h>
 #include <cay/sandbox.h>
 #include "fetch.h"
 #include "manifest.h"
-#include <sys/stat.h>
 
 typedef struct cay__ident {
     uint64_t size, dev, ino;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes through the file calls of a running sandbox, in their order. */
 #include "plan.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 typedef struct apply {
     const cay__plan *p;

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries become nodes; where a local source may be is judged here. */
 #include "plan.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 static uint32_t *find_slot(const cay__plan *p, const char *path)
 {
@@ -130,7 +126,7 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
     CAY_AUTOFREE char *whole = NULL, *normal = NULL, *at = NULL;
     char real[PATH_MAX];
     if (base && !realpath(base, real))
-        return cay_fail_sys(err, CAY_ESYS, "manifest: its directory %.150s", base);
+        return cay_fail_sys(err, "manifest: its directory %.150s", base);
     if (*src != '/' && !base)
         return cay__local_bad(err, e, src, "outside_base_dir", 0);
     size_t n = strlen(src) + PATH_MAX + 2;
@@ -364,7 +360,7 @@ static int fetch_entry(cay__plan *p, size_t at, cay__fetched *f, cay_client *cli
     }
     int fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3), walk = -1;
     if (fd < 0 || fstat(fd, &st) < 0 || source_add(p, fd, &source) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.80s: what was fetched", e->path);
+        return cay_fail_sys(err, "entry %.80s: what was fetched", e->path);
     if (S_ISREG(st.st_mode)) {
         n->type = 'f'; /* its place, so that the file takes it */
         return cay__plan_file(p, e, source, "", path, &st, err);
@@ -372,7 +368,7 @@ static int fetch_entry(cay__plan *p, size_t at, cay__fetched *f, cay_client *cli
     n->type = 'd';
     walk = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (walk < 0)
-        return cay_fail_sys(err, CAY_ESYS, "entry %.80s: what was fetched", e->path);
+        return cay_fail_sys(err, "entry %.80s: what was fetched", e->path);
     return cay__plan_walk(p, e, walk, source, "", path, NULL, err);
 }
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes as bytes: for cay-layer, and for the hash that is the layer's name. */
 #include "plan.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <proto/record.h>
 #include <base/sha256.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 #define WIRE_MAX ((size_t)1 << 30)
@@ -108,7 +104,7 @@ static int write_memfd(const cay__plan *p, const cay__sha256 *begun, wire *w, ca
     else
         map = mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (map == MAP_FAILED)
-        return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
+        return cay_fail_sys(err, "manifest: write the plan");
     cay__buf b = { .data = map, .cap = cap + 2, .max = cap }; /* it never has to grow */
     write_all(p, &b, !begun);
     size_t len = b.len;
@@ -123,7 +119,7 @@ static int write_memfd(const cay__plan *p, const cay__sha256 *begun, wire *w, ca
         return too_much(err);
     if (ftruncate(to, (off_t)len) < 0 ||
         fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
+        return cay_fail_sys(err, "manifest: write the plan");
     w->fd = CAY_STEAL_FD(to);
     return 0;
 }

@@ -2,7 +2,6 @@
 /* Fields by their tables, and entries with what stands below them. */
 #include "manifest.h"
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 
 void *cay__more(void *list, size_t n, size_t one)

@@ -3,8 +3,6 @@
  * changed. */
 #include <lib/client/remote.h>
 #include "client_manifest.h"
-#include <base/call.h>
-#include <base/str.h>
 
 static int find_key(const cay_row *row, void *arg)
 {

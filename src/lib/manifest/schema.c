@@ -3,7 +3,6 @@
  * complete and mark by it. It says what a table can say; what depends on two places at once,
  * cay_manifest_parse() judges alone. */
 #include "manifest.h"
-#include <base/str.h>
 
 #define TEXT(about) "{\"type\":[\"string\",\"null\"],\"description\":\"" about "\"}"
 #define NAMES(about)                                                                               \

@@ -3,7 +3,6 @@
  * circle would wait for ever. */
 #include "manifest.h"
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/services.h>
 #include <ctype.h>
 

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "storage.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <proto/mount.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/file.h>
@@ -76,7 +69,7 @@ static int spawn_helper(const char *path, const char *home, int sock, cay_err *e
     pid_t pid;
     int status = 0, high = fcntl(sock, F_DUPFD_CLOEXEC, 10);
     if (high < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+        return cay_fail_sys(err, "start %s", path);
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawn_file_actions_init(&acts);
@@ -97,7 +90,7 @@ static int spawn_helper(const char *path, const char *home, int sock, cay_err *e
     posix_spawnattr_destroy(&attr);
     errno = rc;
     if (rc)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+        return cay_fail_sys(err, "start %s", path);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* the one that stays is its child */
         ;
     if (status)
@@ -142,7 +135,7 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
         rc = cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
                           "entry %.80s: its configuration is too long", m->entry);
     if (rc == 0 && cay__fd_send(sock, b.data, b.len, NULL, 0, 0) < 0)
-        rc = cay_fail_sys(err, CAY_EUPSTREAM, "entry %.80s: ask cay-mount", m->entry);
+        rc = cay_fail_sys_as(err, CAY_EUPSTREAM, "entry %.80s: ask cay-mount", m->entry);
     if (b.data)
         explicit_bzero(b.data, b.len);
     if (rc == 0)
@@ -169,8 +162,8 @@ int cay__storage_open(const char *home, const char *libexec, const cay_call *cal
         return 0;
     CAY_TRY(cay__storage_check(m, n, err));
     CAY_TRY(cay__libexec_find(libexec, "cay-mount", path, sizeof path, err));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start cay-mount");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), err,
+                "start cay-mount");
     CAY_AUTOFD theirs = pair[1];
     out->sock = pair[0];
     setsockopt(out->sock, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
@@ -259,7 +252,7 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
     if (dir < 0 || sock < 0 || connect(sock, (struct sockaddr *)&to, sizeof to) < 0)
         return cay_fail_why(err, CAY_ENOENT, "mount_unknown", "there is no such mount");
     if (cay__fd_send(sock, &head, sizeof head, NULL, 0, 0) < 0)
-        return cay_fail_sys(err, CAY_EUPSTREAM, "ask cay-mount");
+        return cay_fail_sys_as(err, CAY_EUPSTREAM, "ask cay-mount");
     CAY_TRY(receive_answer(sock, call, &a, &fd, err));
     cay__close_fd(&fd);
     if (a.sys)

@@ -6,9 +6,7 @@
  */
 #include "storage.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/json.h>
-#include <base/str.h>
 
 #define VALUE_MAX 65536
 static const char secret_fields[] = " access_key_id secret_access_key session_token access_id "

@@ -2,7 +2,6 @@
 /* The manifest itself: root, environment, accounts, grants, limits; and what can only be judged
  * when all of it is there. */
 #include "manifest.h"
-#include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The canonical form, as one SDK spells it; what is secret or ephemeral stays out and is marked. */
 #include "manifest.h"
-#include <base/str.h>
 
 static json_t *mode_json(uint32_t mode, bool dir)
 {

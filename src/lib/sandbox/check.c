@@ -3,8 +3,6 @@
 #include "limits.h"
 #include "sandbox.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/str.h>
 #include <cay/volume.h>
 #include <ctype.h>
 

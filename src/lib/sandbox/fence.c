@@ -3,9 +3,7 @@
  * are held to it by the kernel. */
 #include "sandbox.h"
 #include <base/path.h>
-#include <base/str.h>
 #include <linux/limits.h>
-#include <stdio.h>
 
 enum { LINKS = 40 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fetches on a sandbox's behalf: the rules against being sent somewhere else (SSRF). */
 #include "sandbox.h"
-#include <base/call.h>
 #include <cay/policy.h>
 #include <policy/url.h>
 

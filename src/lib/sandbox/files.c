@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
-#include <base/call.h>
 #include <limits.h>
 #include <poll.h>
 
@@ -41,7 +40,7 @@ static int read_whole(int fd, const cay_call *call, const char *path, size_t max
         if (k < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (k < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %s", path);
+            return cay_fail_sys(err, "read %s", path);
         if (k == 0)
             break;
         n += (size_t)k;
@@ -89,7 +88,7 @@ static int write_whole(int fd, const cay_call *call, const char *path, const cha
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "write %s", path);
+            return cay_fail_sys(err, "write %s", path);
         at += (size_t)n;
     }
     return 0;

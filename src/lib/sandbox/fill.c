@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many files at once: as one stream where the provider can, else one after the other. */
 #include "sandbox.h"
-#include <base/call.h>
-#include <base/fd.h>
 
 /* What a write through the file calls would have been asked. */
 static int check_items(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
@@ -43,7 +41,7 @@ static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item 
         return cay_upload_commit(up, call, err);
     int rc;
     if (got)
-        rc = cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path);
+        rc = cay_fail_sys(err, "copy %.120s", it->path);
     else
         rc = cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
                           "write %.120s: its source became shorter", it->path);

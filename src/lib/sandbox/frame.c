@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frame.h"
 #include <base/base.h>
-#include <base/str.h>
 
 #define RS 036
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
-#include <base/str.h>
 #include <limits.h>
 
 cay_sandbox *cay__sandbox_new(const cay_provider_ops *ops, const char *id, void *box)

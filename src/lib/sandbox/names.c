@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to names and directories rather than to bytes. */
 #include "sandbox.h"
-#include <base/call.h>
 #include <linux/limits.h>
 
 int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy as the caller fills it, as text, and back. */
 #include "sandbox.h"
-#include <base/buf.h>
 #include <cay/policy.h>
 #include <policy/binding.h>
 

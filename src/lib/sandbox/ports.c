@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
-#include <base/call.h>
-#include <stdio.h>
 
 int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_port *p, void *arg),
                   void *arg, cay_err *err)

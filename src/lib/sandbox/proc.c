@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
-#include <base/call.h>
 #include <cay/snapshot.h>
 #include <signal.h>
 

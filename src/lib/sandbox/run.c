@@ -5,8 +5,6 @@
  * write waits for the command, which may in turn wait for us to read.
  */
 #include "sandbox.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -54,7 +52,7 @@ static int feed_start(feeder *f, cay_err *err)
     sigset_t all, old;
     f->stop = eventfd(0, EFD_CLOEXEC);
     if (f->stop < 0)
-        return cay_fail_sys(err, CAY_ESYS, "eventfd");
+        return cay_fail_sys(err, "eventfd");
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 256 * 1024);
     sigfillset(&all);
@@ -64,7 +62,7 @@ static int feed_start(feeder *f, cay_err *err)
     pthread_attr_destroy(&attr);
     if (e) {
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+        return cay_fail_sys(err, "start a thread");
     }
     f->threaded = true;
     return 0;
@@ -106,7 +104,7 @@ static int sink_pull(sink *s, cay_err *err)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return 0;
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read output");
+        return cay_fail_sys(err, "read output");
     if (n == 0) {
         cay__close_fd(&s->fd);
         return 0;
@@ -121,7 +119,7 @@ static int collect_output(sink s[2], const cay_call *call, cay_err *err)
                                { .fd = s[1].fd, .events = POLLIN },
                                { .fd = cay__call_cancel(call), .events = POLLIN } };
         if (poll(p, 3, cay__call_left(call)) < 0 && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "poll");
+            return cay_fail_sys(err, "poll");
         CAY_TRY(cay__call_check(call, "run", err));
         for (int i = 0; i < 2; i++)
             if (p[i].fd >= 0 && p[i].revents)

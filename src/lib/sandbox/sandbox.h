@@ -8,7 +8,6 @@
 #pragma once
 #include <cay/sys/provider.h>
 #include <base/base.h>
-#include <base/call.h>
 #include <stdatomic.h>
 
 struct cay_sandbox {

@@ -2,8 +2,6 @@
 /* Services of a sandbox: how they do, and waiting for them. What keeps them running is the
  * provider's. */
 #include "sandbox.h"
-#include <base/call.h>
-#include <base/str.h>
 #include <cay/services.h>
 
 const char *cay_service_state_name(cay_service_state s)

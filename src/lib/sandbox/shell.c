@@ -14,16 +14,11 @@
  */
 #include "frame.h"
 #include "sandbox.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/shell.h>
 #include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum {
     NAME_MAX_LEN = 32,
@@ -475,7 +470,7 @@ static int pump_output(job *j, const cay_call *call, cay_err *err)
                                { .fd = f[1].done ? -1 : j->fd[1], .events = POLLIN },
                                { .fd = j->next ? -1 : cay__call_cancel(call), .events = POLLIN } };
         if (poll(p, 3, run_due_steps(j, call)) < 0 && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "poll");
+            return cay_fail_sys(err, "poll");
         for (int i = 0; i < 2; i++)
             if (p[i].fd >= 0 && p[i].revents)
                 CAY_TRY(pull_stream(j, i, err));

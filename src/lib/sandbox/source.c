@@ -2,10 +2,7 @@
 /* Which directories of the host may be shown inside a sandbox. */
 #include "limits.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 /* Views of the kernel: whoever can write there owns the machine, wherever they are mounted. */
@@ -58,8 +55,7 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
 {
     struct stat dev, root;
     struct statfs fs;
-    if (fstatfs(fd, &fs) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
+    CAY_TRY_SYS(fstatfs(fd, &fs), err, "%s %.120s", what, path);
     CAY_EACH(kernel_f, kernel_fs)
         if (*kernel_f == (uint32_t)fs.f_type)
             return refuse_source(what, path, "it is a view of the kernel", err);
@@ -81,7 +77,7 @@ int cay__on_dir(const char *path, int flags, int *out, cay_err *err)
                             "the directory itself back",
                             path);
     if (*out < 0)
-        return cay_fail_sys(err, CAY_ESYS, "on %.120s", path);
+        return cay_fail_sys(err, "on %.120s", path);
     return 0;
 }
 
@@ -91,7 +87,7 @@ static int open_source(const char *what, const char *path, int *fd, cay_err *err
         return cay__on_dir(path, O_PATH, fd, err);
     *fd = open(path, O_PATH | O_CLOEXEC);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
+        return cay_fail_sys(err, "%s %.120s", what, path);
     return 0;
 }
 
@@ -108,8 +104,7 @@ int cay__source_check(const char *what, const char *path, int home_fd, const cha
             return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                                 "%s %.120s: control characters are not allowed in it", what, path);
     CAY_TRY(open_source(what, path, &fd, err));
-    if (fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
+    CAY_TRY_SYS(fstat(fd, &st), err, "%s %.120s", what, path);
     if (!S_ISDIR(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%s %.120s is not a directory", what,
                             path);

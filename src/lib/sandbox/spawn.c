@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
-#include <base/call.h>
-#include <base/str.h>
 #include <limits.h>
 
 enum {

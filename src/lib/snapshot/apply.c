@@ -3,11 +3,7 @@
  * cay-layer. */
 #include "diff.h"
 #include <lib/client/remote.h>
-#include <base/call.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 typedef struct choice {
     cay_file_change c; /* its strings are ours */

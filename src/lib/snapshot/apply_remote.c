@@ -7,13 +7,8 @@
 #include "diff.h"
 #include <base/sha256.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define TEMP ".cay-apply-tmp"
 
@@ -256,7 +251,7 @@ int cay__apply_open(const char *path, bool dry, int *out, cay_err *err)
                             "which one (--to DIR)");
     CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+        return cay_fail_sys(err, "%.200s", path);
     if (!dry && flock(dir, LOCK_EX | LOCK_NB) < 0)
         return cay_fail_why(err, CAY_EBUSY, "apply_busy",
                             "another apply works on this directory; try again");

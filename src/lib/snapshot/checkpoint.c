@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot after each command, when the sandbox was asked for it; the oldest go again. */
 #include "snapshot.h"
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 typedef struct prune {
     cay__snaprow **at; /* automatic ones of this sandbox without a label, oldest first */
@@ -123,11 +119,11 @@ int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err)
     char path[64];
     cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL);
     if (mkdirat(client->home_fd, CAY__MARKS_DIR, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make " CAY__MARKS_DIR);
+        return cay_fail_sys(err, "make " CAY__MARKS_DIR);
     CAY_AUTOFD fd =
         openat(client->home_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", path);
+        return cay_fail_sys(err, "make %s", path);
     return 0;
 }
 

@@ -2,12 +2,8 @@
 /* Between two points: which layers and directories they are, and what cay-layer says about them. */
 #include <lib/client/remote.h>
 #include "diff.h"
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/sandbox/limits.h>
-#include <sys/stat.h>
 
 #define WORDS_MAX (2 * CAY_STACK_MAX + 16)
 #define TEXT_MAX_ (16u << 20)

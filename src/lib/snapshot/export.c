@@ -3,18 +3,12 @@
 #include <lib/client/remote.h>
 #include "archive.h"
 #include "diff.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/manifest.h>
-#include <fcntl.h>
 #include "layer.h"
 #include <limits.h>
 #include <proto/record.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define WORDS (2 * CAY__STACK_MAX + 300)
 
@@ -287,10 +281,10 @@ static int copy_out(int from, int to, cay_err *err)
 {
     char buf[65536];
     if (lseek(from, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     for (ssize_t n; (n = read(from, buf, sizeof buf)) != 0;)
         if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
-            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+            return cay_fail_sys(err, "write the archive");
     return 0;
 }
 
@@ -299,14 +293,14 @@ static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *e
 {
     off_t start = lseek(fd, 0, SEEK_CUR);
     if (start < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+        return cay_fail_sys(err, "write the archive");
     int rc = CAY_ENOTSUP;
     if (k->one && !formats[format].workspace)
         rc = pack_layer(k, fd, out, err);
     if (rc != CAY_ENOTSUP)
         return rc;
     if (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) != start)
-        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+        return cay_fail_sys(err, "write the archive");
     return pack_many(k, fd, out, err);
 }
 
@@ -338,7 +332,7 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     /* Nothing leaves before all of it is known to be sound. */
     CAY_AUTOFD file = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+        return cay_fail_sys(err, "a file for the archive in the state directory");
     CAY_TRY(to_file(k, format, file, out, err));
     return copy_out(file, fd, err);
 }
@@ -367,7 +361,7 @@ int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *
         return 0;
     CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+        return cay_fail_sys(err, "a file for the archive in the state directory");
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
     int rc = export_row(k, 0, file, &got, err);

@@ -2,12 +2,9 @@
 /* N sandboxes from one: all stand on the same layers, and none knows of the others. */
 #include <lib/client/remote.h>
 #include "snapshot.h"
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <sched.h>
-#include <stdio.h>
 
 #define FORKS_MOST   1000
 #define THREADS_MOST 16

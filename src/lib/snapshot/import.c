@@ -6,17 +6,13 @@
  */
 #include <lib/client/remote.h>
 #include "archive.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <lib/manifest/oneshot.h>
 #include "layer.h"
 #include <proto/record.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 
 typedef struct work {
     cay_client *client;

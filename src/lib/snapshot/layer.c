@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layer.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <lib/provider/native/root_helper.h>
@@ -15,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <string.h>
 
 enum { FD_SOCK = 3, FD_HOME, FD_USER, FD_VERB, FD_ABOVE = 40, END_MS = 5000 };
 
@@ -72,7 +67,7 @@ static int spawn_program(const char *path, const char *verb, const int *fds, siz
     posix_spawnattr_destroy(&attr);
     errno = rc;
     if (rc)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+        return cay_fail_sys(err, "start %s", path);
     return 0;
 }
 
@@ -82,8 +77,8 @@ static int send_request(int sock, const cay__layer_ask *ask, cay_err *err)
     for (size_t i = 0; sent && i < ask->nargs; i++)
         sent = cay__rec_send(sock, CAY__REC_ARG, ask->args[i], strlen(ask->args[i]));
     if (!sent || !cay__rec_send(sock, CAY__REC_GO, NULL, 0))
-        return cay_fail_sys(err, errno == EMSGSIZE ? CAY_ETOOBIG : CAY_EUPSTREAM,
-                            "ask cay-layer to %s", ask->verb);
+        return cay_fail_sys_as(err, errno == EMSGSIZE ? CAY_ETOOBIG : CAY_EUPSTREAM,
+                               "ask cay-layer to %s", ask->verb);
     return 0;
 }
 
@@ -127,8 +122,7 @@ int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__la
     CAY_TRY(cay__call_check(call, ask->verb, err));
     CAY_TRY(cay__home_find(at->home, home, sizeof home, err));
     CAY_TRY(cay__home_open(home, &home_fd, err));
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start cay-layer");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), err, "start cay-layer");
     mine = pair[0];
     theirs = pair[1];
     *out = (cay__layer_conn){ .sock = -1, .leash = -1 };
@@ -167,7 +161,7 @@ int cay__layer_next(cay__layer_conn *c, const cay_call *call, cay__rec *out, cay
                             "cay-layer ended in the middle of %s; what it began is not used",
                             c->verb);
     if (n < 0)
-        return cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: its answer", c->verb);
+        return cay_fail_sys_as(err, CAY_EUPSTREAM, "cay-layer %s: its answer", c->verb);
     if (out->type == CAY__REC_FAIL)
         return as_error(out, c->verb, err);
     return 0;
@@ -177,7 +171,7 @@ int cay__layer_send(cay__layer_conn *c, uint32_t type, cay__buf *b, cay_err *err
 {
     if (cay__rec_send_buf(c->sock, type, b))
         return 0;
-    return cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
+    return cay_fail_sys_as(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
 }
 
 void cay__layer_close(cay__layer_conn *c)

@@ -2,13 +2,7 @@
 /* Which snapshots there are. */
 #include <lib/client/remote.h>
 #include "snapshot.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <ctype.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define SHOWN 8
 

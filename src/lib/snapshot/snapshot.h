@@ -11,7 +11,6 @@
 #include <lib/client/client.h>
 #include "snapshot_row.h"
 #include <lib/client/spec.h>
-#include <base/buf.h>
 #include <cay/snapshot.h>
 
 #define CAY__LAYERS_DIR "layers"

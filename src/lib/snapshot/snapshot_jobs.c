@@ -10,18 +10,13 @@
  */
 #include <lib/template/image.h>
 #include "snapshot.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include "layer.h"
 #include <limits.h>
 #include <lib/provider/native/root_helper.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define DEEP 32 /* layers, and more are merged */
 #define LEAVE                                                                                      \
@@ -194,7 +189,7 @@ static int settle_young(settling *s)
     young y = { .boot = boot };
     int rc = s->client->store->snap_list(s->client->db, NULL, NULL, find_young, &y, s->err);
     if (rc == 0 && y.n && syncfs(s->client->home_fd) < 0)
-        rc = cay_fail_sys(s->err, CAY_ESYS, "write the state directory to the disk");
+        rc = cay_fail_sys(s->err, "write the state directory to the disk");
     CAY_FAULT("settle.synced");
     for (size_t i = 0; rc == 0 && i < y.n; i++) {
         cay_err err = CAY_ERR_INIT;
@@ -286,8 +281,7 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
     CAY_TRY(cay__layers_merged_bytes(s->client, &stack, to, err));
     /* Before the old ones may go. */
-    if (syncfs(s->client->home_fd) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk");
+    CAY_TRY_SYS(syncfs(s->client->home_fd), err, "write the state directory to the disk");
     return 0;
 }
 
@@ -392,7 +386,7 @@ int cay_client_maintain(cay_client *client, const cay_call *call, cay_err *err)
     CAY_AUTOFD lock =
         openat(client->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open settle.lock");
+        return cay_fail_sys(err, "open settle.lock");
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, and looks again before it ends */
     cay__leases_drop(client);

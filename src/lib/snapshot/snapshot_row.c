@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "snapshot_row.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 bool cay__layer_name_ok(const char *name)
 {

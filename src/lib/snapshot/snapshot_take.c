@@ -5,17 +5,10 @@
 #include "diff.h"
 #include <lib/manifest/client_manifest.h>
 #include "snapshot.h"
-#include <base/buf.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define META_BYTES 65536
 #define LOCK_STEP  2 /* ms */
@@ -32,11 +25,11 @@ int cay__box_lock(cay_client *client, const cay_call *call, const char *id, bool
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(id, strlen(id)), .l_len = 1
     };
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open stacks.lock");
+        return cay_fail_sys(err, "open stacks.lock");
     while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
         struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "lock stacks.lock");
+            return cay_fail_sys(err, "lock stacks.lock");
         if (!wait)
             return cay_fail_why(err, CAY_EBUSY, "stack_busy",
                                 "another program works on the layers of sandbox %s; try again", id);
@@ -204,7 +197,7 @@ static int make_snapshot(cay_client *client, const cay_call *call, const cay_pro
     CAY_FAULT("snapshot.recorded");
     int rc;
     if (CAY_FAULT_FAILS("snapshot.make"))
-        rc = cay_fail_sys(err, CAY_ESYS, "make the snapshot");
+        rc = cay_fail_sys(err, "make the snapshot");
     else
         rc = ops->snapshot(box, call, &want, &made, err);
     CAY_FAULT("snapshot.made");

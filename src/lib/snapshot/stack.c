@@ -3,7 +3,6 @@
 #include "snapshot.h"
 #include <base/fault.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <limits.h>
 
 static int other_template(const cay_snap_row *s, const char *given, cay_err *err)

@@ -10,7 +10,6 @@
  */
 #pragma once
 #include <lib/client/spec.h>
-#include <base/buf.h>
 #include <jansson.h>
 #include <lib/client/client.h>
 

@@ -4,9 +4,7 @@
 #include <lib/client/client.h>
 #include "snapshot.h"
 #include "state.h"
-#include <base/buf.h>
 #include <base/json.h>
-#include <base/str.h>
 #include "layer.h"
 
 typedef struct look {

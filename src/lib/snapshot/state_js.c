@@ -7,7 +7,6 @@
  */
 #include "state.h"
 #include <base/json.h>
-#include <base/str.h>
 #include <ctype.h>
 
 enum { ENVELOPE = 5, DEEP = 64 };

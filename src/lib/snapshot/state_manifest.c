@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state.h"
-#include <base/buf.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/manifest.h>
 #include <cay/state.h>
 

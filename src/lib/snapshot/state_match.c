@@ -3,8 +3,6 @@
  */
 #include "state.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/str.h>
 #include <cay/volume.h>
 #include <lib/sandbox/limits.h>
 

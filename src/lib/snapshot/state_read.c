@@ -7,11 +7,8 @@
 #include "state.h"
 #include <base/sha256.h>
 #include <lib/client/client.h>
-#include <base/buf.h>
-#include <base/fd.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/state.h>
 #include <lib/sandbox/limits.h>
 

@@ -16,9 +16,7 @@
 #include <lib/manifest/client_manifest.h>
 #include <lib/client/client.h>
 #include "state.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <cay/state.h>
 #include <lib/manifest/manifest.h>

@@ -5,9 +5,7 @@
 #include <lib/manifest/client_manifest.h>
 #include <lib/client/client.h>
 #include "state.h"
-#include <base/call.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <cay/state.h>
 

@@ -2,14 +2,7 @@
 /* What a stopped sandbox has on disk, read by cay-layer without starting it. */
 #include <lib/client/remote.h>
 #include "diff.h"
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum { WORDS = CAY_STACK_MAX + 8 };
 
@@ -171,8 +164,8 @@ int cay_sandbox_stopped_open(cay_sandbox *sb, const cay_call *call, const char *
     CAY_AUTOFD mine = -1, theirs = -1, file = -1;
     int pair[2], fd, n = 1;
     char none;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "ask for %.200s", path);
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), err, "ask for %.200s",
+                path);
     mine = pair[0];
     theirs = pair[1];
     CAY_TRY(

@@ -8,16 +8,10 @@
 #include "archive.h"
 #include <lib/client/secret.h>
 #include <proto/item.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -45,7 +39,7 @@ static int open_temp_file(cay_client *client, int *out, cay_err *err)
     else
         *out = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*out < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
+        return cay_fail_sys(err, "a file for the archive in %s",
                             client->remote ? there : client->home);
     return 0;
 }
@@ -83,7 +77,7 @@ static int spawn_program(program *p, char **env, cay_err *err)
     if (e == ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "program_missing", "%s is not installed", p->argv[0]);
     if (e)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", p->argv[0]);
+        return cay_fail_sys(err, "start %s", p->argv[0]);
     return 0;
 }
 
@@ -139,7 +133,7 @@ static int read_answer(int fd, int body, uint64_t *status, cay_err *err)
         while (rc == 0 && it.type == CAY__ITEM_FILE &&
                (rc = cay__item_bytes(&in, &p, &n, err)) == 0 && n)
             if (body >= 0 && *status == 200 && !cay__fd_write_all(body, p, n))
-                rc = cay_fail_sys(err, CAY_ESYS, "keep the archive");
+                rc = cay_fail_sys(err, "keep the archive");
     }
     cay__items_close(&in);
     return rc;
@@ -154,8 +148,7 @@ static int transfer_http(cay_client *client, const cay_call *call, const cay_tra
     CAY_AUTOFD head = -1, rd = -1, wr = -1;
     CAY_TRY(write_headers(client, t->auth, &head, err));
     CAY_TRY(cay__libexec_find(client->libexec, "cay-fetch", path, sizeof path, err));
-    if (pipe2(pipe_, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    CAY_TRY_SYS(pipe2(pipe_, O_CLOEXEC), err, "pipe");
     rd = pipe_[0];
     wr = pipe_[1];
     snprintf(max, sizeof max, "%llu", ARCHIVE_MAX);
@@ -254,7 +247,7 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
     if (slash)
         *slash = '/';
     if (*dir < 0 || !**name)
-        return cay_fail_sys(err, CAY_ESYS, "open the directory of %.150s", path);
+        return cay_fail_sys(err, "open the directory of %.150s", path);
     return 0;
 }
 
@@ -266,10 +259,10 @@ int cay__path_put(int dir, const char *name, int file, cay_err *err)
     cay__id_make(id, 'f');
     cay__str_join(temp, sizeof temp, ".", id, ".part", NULL);
     if (fsync(file) < 0 || linkat(AT_FDCWD, self, dir, temp, AT_SYMLINK_FOLLOW) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "keep %.150s", name);
+        return cay_fail_sys(err, "keep %.150s", name);
     CAY_FAULT("push.linked");
     if (renameat(dir, temp, dir, name) < 0) {
-        cay_fail_sys(err, CAY_ESYS, "keep %.150s", name);
+        cay_fail_sys(err, "keep %.150s", name);
         unlinkat(dir, temp, 0);
         return CAY_ESYS;
     }
@@ -293,7 +286,7 @@ static int push_path(cay_client *client, const cay_call *call, const cay_export 
     CAY_TRY(path_open(url, id, path, sizeof path, &dir, &name, err));
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
+        return cay_fail_sys(err, "a file in the directory of %.150s", path);
     CAY_TRY(cay_client_export(client, call, spec, file, out, err));
     CAY_FAULT("push.made");
     CAY_TRY(cay__path_put(dir, name, file, err));
@@ -325,7 +318,7 @@ int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export
     CAY_TRY(cay_client_export(client, call, spec, file, out, err));
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     if (place_of(t.url) == PLACE_HTTP)
         CAY_TRY(transfer_http(client, call, &t, true, file, err));
     else
@@ -344,7 +337,7 @@ int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC);
         if (file < 0)
-            return cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+            return cay_fail_sys(err, "open %.150s", t.url);
         return cay_client_import(client, call, spec, file, out, err);
     }
     CAY_TRY(open_temp_file(client, &file, err));
@@ -354,7 +347,7 @@ int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import
         CAY_TRY(transfer_s3(call, t.url, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     return cay_client_import(client, call, spec, file, out, err);
 }
 
@@ -370,12 +363,12 @@ int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *
         CAY_TRY(path_open(t.url, "bytes", path, sizeof path, &dir, &name, err));
         file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (file < 0)
-            return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
+            return cay_fail_sys(err, "a file in the directory of %.150s", path);
     } else {
         CAY_TRY(open_temp_file(client, &file, err));
     }
     if (!cay__fd_write_all(file, data, len) || lseek(file, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
+        return cay_fail_sys(err, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
     if (place_of(t.url) == PLACE_HTTP)
@@ -396,7 +389,7 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
             if (errno == ENOENT)
                 return cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.150s",
                                     t.url);
-            return cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+            return cay_fail_sys(err, "open %.150s", t.url);
         }
     } else {
         CAY_TRY(open_temp_file(client, &file, err));
@@ -413,7 +406,7 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
     CAY_AUTOFREE char *all = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = cay__fd_read_all(file, all, (size_t)st.st_size);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read %.150s", t.url);
+        return cay_fail_sys(err, "read %.150s", t.url);
     *len = (size_t)n;
     *data = CAY_STEAL(all);
     return 0;

@@ -4,10 +4,8 @@
 #include "diff.h"
 #include <lib/manifest/client_mounts.h>
 #include "snapshot.h"
-#include <base/call.h>
 #include <base/fault.h>
 #include <base/json.h>
-#include <base/str.h>
 
 static int fail_nothing(const cay_sandbox *sb, const char *why, cay_err *err)
 {

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive.h"
 #include <base/sha256.h>
-#include <base/buf.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <base/tar.h>
-#include <stdio.h>
 
 enum { CHUNK = 1 << 17, MOST = 500000, NAMES_MOST = 128 << 20 };
 #define BYTES_MOST (8ull << 30)
@@ -90,7 +84,7 @@ static int on_entry(const cay_dirent *e, void *arg)
 static int flush_output(saving *s)
 {
     if (s->buf.full || !cay__fd_write_all(s->out, s->buf.data, s->buf.len))
-        return cay_fail_sys(s->err, CAY_ESYS, "write the archive");
+        return cay_fail_sys(s->err, "write the archive");
     cay__sha256_add(&s->sum, s->buf.data, s->buf.len);
     s->buf.len = 0;
     return 0;
@@ -114,7 +108,7 @@ static int put_bytes(saving *s, const twig *w)
             continue;
         if (n <= 0) {
             if (n < 0)
-                return cay_fail_sys(s->err, CAY_ESYS, "read %.200s", path);
+                return cay_fail_sys(s->err, "read %.200s", path);
             return cay_fail_why(s->err, CAY_EBUSY, "workspace_changed",
                                 "%.200s was changed while it was read; try again", path);
         }
@@ -221,7 +215,7 @@ int cay__workspace_export(cay_client *client, const cay_call *call, const cay_sn
                             snap->id, snap->provider);
     CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+        return cay_fail_sys(err, "a file for the archive in the state directory");
     CAY_TRY(cay__create_own(client, call, &c, &sb, err));
     CAY_FAULT("workspace.made");
     int rc = cay__workspace_save(sb, call, root_of(snap->spec, &mem), spec, file, out, err);
@@ -230,10 +224,10 @@ int cay__workspace_export(cay_client *client, const cay_call *call, const cay_sn
     /* Nothing leaves before all of it is there. */
     char buf[65536];
     if (rc == 0 && lseek(file, 0, SEEK_SET) != 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "read the archive");
+        rc = cay_fail_sys(err, "read the archive");
     for (ssize_t n; rc == 0 && (n = read(file, buf, sizeof buf)) != 0;)
         if (n < 0 || !cay__fd_write_all(fd, buf, (size_t)n))
-            rc = cay_fail_sys(err, CAY_ESYS, "write the archive");
+            rc = cay_fail_sys(err, "write the archive");
     return rc;
 }
 
@@ -255,7 +249,7 @@ static int read_tar(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
     filling *f = arg;
     ssize_t got = pread(f->fd, buf, cap, f->at);
     if (got < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     f->at += got;
     *n = (size_t)got;
     return 0;
@@ -319,7 +313,7 @@ static int get_member(size_t i, cay_fill_item *out, void *arg, cay_err *err)
     out->fd = f->fd;
     if (lseek(f->fd, m->at, SEEK_SET) == m->at)
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    return cay_fail_sys(err, "read the archive");
 }
 
 typedef struct clearing {
@@ -387,7 +381,7 @@ int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_c
     const cay_export spec = { .size = sizeof spec, .ref = c->from.snapshot, .format = "tar" };
     CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+        return cay_fail_sys(err, "a file for the archive in the state directory");
     CAY_TRY(cay_client_export(client, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);

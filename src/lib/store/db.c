@@ -2,8 +2,6 @@
 #include "db.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 /* Every layer that somebody stands on. ?2: a sandbox that does not count, or ''. */
@@ -345,7 +343,7 @@ int cay__db_fail(cay__db *db, const char *what, cay_err *err)
         return disk_full(what, err);
     if (sys) {
         errno = sys;
-        return cay_fail_sys(err, CAY_ESYS, "%s: %s", what, text);
+        return cay_fail_sys(err, "%s: %s", what, text);
     }
     return cay_fail(err, CAY_ESYS, "%s: %s", what, text);
 }
@@ -395,7 +393,7 @@ static int commit_transaction(cay__db *db, cay_err *err)
 {
     CAY_FAULT("store.before-commit");
     if (CAY_FAULT_FAILS("store.commit"))
-        return cay_fail_sys(err, CAY_ESYS, "commit to the store");
+        return cay_fail_sys(err, "commit to the store");
     if (CAY_FAULT_FAILS("store.full"))
         return disk_full("commit to the store", err);
     int rc = run_query(db, CAY__Q_COMMIT, "commit to the store", err);

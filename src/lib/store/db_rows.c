@@ -3,7 +3,6 @@
 #include "db.h"
 #include <assert.h>
 #include <base/base.h>
-#include <base/str.h>
 
 const char *cay__db_column(sqlite3_stmt *st, int i)
 {

@@ -3,7 +3,6 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 static const char *check_object(const char *text, bool may_be_empty, const char *why)
 {

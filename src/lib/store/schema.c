@@ -3,14 +3,9 @@
 #include "db.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define APP_ID  0x63617931 /* "cay1" */
 #define WAIT_MS 10000
@@ -148,12 +143,12 @@ static int read_kind(int dir, kind *out, cay_err *err)
     unsigned char h[100];
     CAY_AUTOFD fd = openat(dir, "store.db", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "open store.db");
+        return cay_fail_sys(err, "open store.db");
     ssize_t n = 0;
     if (fd >= 0)
         n = cay__fd_read_all(fd, h, sizeof h);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read store.db");
+        return cay_fail_sys(err, "read store.db");
     *out = STORE_NEW;
     if (n == 0)
         return 0;
@@ -222,7 +217,7 @@ static int make_file(int dir, cay_err *err)
     CAY_AUTOFD fd = openat(dir, "store.db", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0 && fchmod(fd, 0600) == 0)
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "make store.db");
+    return cay_fail_sys(err, "make store.db");
 }
 
 static int connect_to(const char *where, cay__db *db, cay_err *err)
@@ -271,10 +266,10 @@ static int lock_setup(int dir, int *out, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, "store.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open store.lock");
+        return cay_fail_sys(err, "open store.lock");
     for (int64_t until = cay__now_ms() + WAIT_MS; flock(fd, LOCK_EX | LOCK_NB) < 0;) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "lock store.lock");
+            return cay_fail_sys(err, "lock store.lock");
         if (cay__now_ms() > until)
             return cay_fail_why(err, CAY_EBUSY, "store_busy",
                                 "another program is setting up the store; try again");

@@ -2,8 +2,6 @@
 /* Answers that are given again, in store.db. */
 #include "db.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 #define DAY_MS 86400000
 

@@ -5,8 +5,6 @@
 #include <lib/client/client.h>
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 static int no_task(const char *id, cay_err *err)
 {

@@ -2,8 +2,6 @@
 /* Sandboxes that are ready, in store.db. sys/store.h tells what is promised. */
 #include "db.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 typedef struct taking {
     const char *from, *name;

@@ -4,9 +4,6 @@
 #include "db.h"
 #include <lib/snapshot/snapshot_row.h>
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 
 static int no_snapshot(const char *id, cay_err *err)
 {
@@ -342,7 +339,7 @@ int cay__s_sync(void *self, cay_err *err)
     cay__db *db = self;
     CAY_AUTOFD fd = openat(db->dir, "store.db-wal", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 ? errno != ENOENT : fdatasync(fd) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write the store to the disk");
+        return cay_fail_sys(err, "write the store to the disk");
     return 0;
 }
 

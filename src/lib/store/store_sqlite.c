@@ -5,9 +5,7 @@
 #include <lib/client/lifecycle.h>
 #include "row.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
 
 static int s_open(const char *where, void **self, cay_err *err)
 {

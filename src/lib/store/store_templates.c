@@ -4,9 +4,7 @@
 #include <lib/snapshot/snapshot_row.h>
 #include <lib/template/template.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 
 enum {
     COL_ID,

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A build from its request to its template. */
 #include "build.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
 #include <cay/services.h>
-#include <fcntl.h>
 #include <lib/sandbox/sandbox.h>
-#include <stdio.h>
 
 static const char *const files[] = { "template.json", "Dockerfile", NULL };
 
@@ -38,7 +33,7 @@ static int read_dir_file(const cay_build *spec, cay__recipe *r, const char **nam
 {
     CAY_AUTOFD dir = open(spec->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", spec->dir);
+        return cay_fail_sys(err, "open the context %.150s", spec->dir);
     CAY_AUTOFREE char *text = cay__alloc(CAY__RECIPE_BYTES + 2);
     for (const char *const *f = files; *f; f++) {
         *name = CAY_OR(spec->file, *f);
@@ -46,7 +41,7 @@ static int read_dir_file(const cay_build *spec, cay__recipe *r, const char **nam
         if (n >= 0)
             return read_text(r, *name, text, (size_t)n, err);
         if (errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "read %.150s", *name);
+            return cay_fail_sys(err, "read %.150s", *name);
         if (spec->file)
             break;
     }

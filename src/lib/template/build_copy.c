@@ -2,9 +2,6 @@
 /* COPY and ADD: files from a tree into the sandbox, by the calls that everybody has, so that they
  * reach no further than its root does. */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 
 #define SMALL        (1u << 20) /* one call each */
 #define ACCOUNTS_MAX (1u << 20)
@@ -128,7 +125,7 @@ static int upload_file(const putting *p, int fd, const cay__twig *w, const char 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
-            rc = cay_fail_sys(err, CAY_ESYS, "copy %.150s", w->path);
+            rc = cay_fail_sys(err, "copy %.150s", w->path);
         else
             cay__sha256_add(&sum, buf, (size_t)n);
     }
@@ -153,7 +150,7 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
         CAY_AUTOFREE char *buf = cay__alloc((size_t)w->size + 2);
         ssize_t n = cay__fd_read_all(fd, buf, (size_t)w->size + 1);
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path);
+            return cay_fail_sys(err, "read %.150s", w->path);
         cay__sha256_hex(buf, (size_t)n, got);
         if ((uint64_t)n != w->size || (*digest && strcmp(got, digest) != 0))
             return fail_changed(w, err);
@@ -347,8 +344,7 @@ static int from_url(putting *p, cay_err *err)
     char full[4600];
     snprintf(full, sizeof full, "%s%s%s", p->dest, CAY_TEXT_IF(p->dir && strcmp(p->dest, "/"), "/"),
              file);
-    if (lseek(p->t->fetched, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "rewind what was fetched");
+    CAY_TRY_SYS(lseek(p->t->fetched, 0, SEEK_SET), err, "rewind what was fetched");
     CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, CAY_OR(p->t->mode, w.mode), err));
     return set_owner(p, &w, full, err);
 }

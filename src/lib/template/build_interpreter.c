@@ -2,7 +2,6 @@
 /* A template with `interpreter` has the code interpreter in its files, and as a service that comes
  * up with each sandbox. */
 #include "build.h"
-#include <base/str.h>
 #include <cay/interpreter.h>
 #include <lib/client/interpreter.h>
 

@@ -6,13 +6,9 @@
  * count in a tenant's bound (db.c).
  */
 #include "build.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/note.h>
 #include <lib/client/client.h>
-#include <stdio.h>
 
 #define SPACE       "build-mount"
 #define CACHES_MOST 64            /* of one tenant */

@@ -2,8 +2,6 @@
 /* RUN --mount: what each of them means here, and what of it decides the step's key: never what is
  * in a cache, nor a secret's value. */
 #include "build.h"
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct words {
     cay__mount_word fn;

@@ -7,12 +7,7 @@
  */
 #include "build.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 
 #define FILL    "/mnt" /* where a volume is filled */
 #define SECRETS "/run/secrets"
@@ -34,10 +29,10 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(at & 0x7fffffffffff), .l_len = 1
     };
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open mounts.lock");
+        return cay_fail_sys(err, "open mounts.lock");
     while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "lock mounts.lock");
+            return cay_fail_sys(err, "lock mounts.lock");
         CAY_TRY(cay__call_check(&b->call, "build", err));
         if (cay__report_canceled(&b->report))
             return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled",

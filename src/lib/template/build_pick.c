@@ -2,9 +2,7 @@
 /* What the words of COPY mean in a tree. */
 #include "build_tree.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <fnmatch.h>
-#include <stdio.h>
 
 #define LINKS 16 /* that may lead from one to another */
 

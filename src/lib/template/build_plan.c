@@ -5,8 +5,6 @@
  * which all is there already ends here.
  */
 #include "build.h"
-#include <base/str.h>
-#include <stdio.h>
 #include <sys/utsname.h>
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What COPY and ADD take, and the sum of it. */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/fetch.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define IGNORE_MAX (1u << 20)
 
@@ -20,7 +16,7 @@ int cay__plan_context(cay__builder *b, cay_err *err)
                             "there is no context to copy from: give a directory");
     int fd = open(b->spec->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", b->spec->dir);
+        return cay_fail_sys(err, "open the context %.150s", b->spec->dir);
     ignore = cay__alloc(IGNORE_MAX + 1);
     ssize_t n = cay__fd_read_file(fd, ".dockerignore", ignore, IGNORE_MAX);
     if (n > 0)
@@ -53,7 +49,7 @@ static int sum_fd(int fd, const cay_call *call, char out[CAY__SHA256_HEX], cay_e
     off_t at = 0;
     for (ssize_t n; (n = pread(fd, buf, 65536, at)) != 0; at += n) {
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read what was fetched");
+            return cay_fail_sys(err, "read what was fetched");
         cay__sha256_add(&sum, buf, (size_t)n);
     }
     cay__sha256_end(&sum, out);

@@ -2,7 +2,6 @@
 /* What steps left for later builds is forgotten: their snapshots and caches and nobody else's, and
  * none that a build at work may go on from. */
 #include "build.h"
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/note.h>
 #include <lib/sandbox/sandbox.h>

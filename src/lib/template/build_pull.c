@@ -2,8 +2,6 @@
 /* An image from its registry instead of steps: what comes is told in the log, and everything else
  * is as with a build. */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
 
 #define SAY_MS 1000
 

@@ -5,16 +5,11 @@
  * canceled. A server that ends in the middle leaves it to the next, which finds what was done.
  */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/jobs.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #define KIND         "build"
 #define FOLDER       "builds"
@@ -38,7 +33,7 @@ static int make_dir(cay_client *client, cay_err *err)
     CAY_AUTOFREE char *dir = path_of(client, "", "");
     dir[strlen(dir) - 1] = 0;
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
+        return cay_fail_sys(err, "make %s", dir);
     return 0;
 }
 
@@ -62,9 +57,9 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
         return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
     CAY_AUTOFD to = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", tmp);
+        return cay_fail_sys(err, "make %s", tmp);
     if (text && write_all(to, text, strlen(text)) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "write %s", tmp);
+        rc = cay_fail_sys(err, "write %s", tmp);
     if (!text)
         lseek(from, 0, SEEK_SET);
     for (ssize_t n; !text && rc == 0 && (n = read(from, buf, 65536)) != 0;) {
@@ -75,10 +70,10 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
             rc = cay_fail_why(err, CAY_ETOOBIG, "build_context", "it has more than %llu MiB",
                               (unsigned long long)(max >> 20));
         else if (n < 0 || write_all(to, buf, (size_t)n) < 0)
-            rc = cay_fail_sys(err, CAY_ESYS, "write %s", tmp);
+            rc = cay_fail_sys(err, "write %s", tmp);
     }
     if (rc == 0 && rename(tmp, path) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "rename %s", tmp);
+        rc = cay_fail_sys(err, "rename %s", tmp);
     if (rc < 0)
         unlink(tmp);
     return rc;
@@ -342,7 +337,7 @@ static int with_lease(cay_client *client, const cay_call *call, const cay_job *t
     pthread_attr_destroy(&small);
     if (e) {
         errno = e;
-        rc = cay_fail_sys(err, CAY_ESYS, "start a thread");
+        rc = cay_fail_sys(err, "start a thread");
     } else {
         cay_call own = { .size = sizeof own,
                          .cancel_fd = l.cancel,

@@ -2,13 +2,8 @@
 /* What a build says while it runs, and what is known of it afterwards: a log of one JSON object a
  * line, and a note in the store. */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/jobs.h>
 #include <cay/note.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define SPACE     "build"
 #define LINE_MAX_ 8192
@@ -177,7 +172,7 @@ int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, 
     if (asprintf(&dir, "%s/" DIR, cay_client_home(client)) < 0)
         abort();
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
+        return cay_fail_sys(err, "make %s", dir);
     if (!spec->id)
         forget_old(client);
     if (spec->id && cay_note_get(client, SPACE, r->id, &text, NULL) == 0)
@@ -193,7 +188,7 @@ int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, 
     CAY_AUTOFREE char *path = log_path(client, r->id);
     r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+        return cay_fail_sys(err, "open %s", path);
     return 0;
 }
 
@@ -447,7 +442,7 @@ int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
     if (!f) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "open %s", path);
+        return cay_fail_sys(err, "open %s", path);
     }
     if (fseeko(f, (off_t)*offset, SEEK_SET) == 0)
         while (rc == 0 && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n') {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RUN: one command in the sandbox, its output told line by line. */
 #include "build.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 static bool is_root(const char *user)
 {
@@ -24,7 +21,7 @@ static int listen_to(cay__builder *b, int fd[2], cay_err *err)
         CAY_TRY(cay__call_check(&b->call, "build", err));
         int n = poll(p, 3, 500);
         if (n < 0 && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "wait for output");
+            return cay_fail_sys(err, "wait for output");
         for (int i = 0; n > 0 && i < 2; i++) {
             if (fd[i] < 0 || !p[i].revents)
                 continue;

@@ -6,12 +6,9 @@
  */
 #include "build.h"
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/policy.h>
-#include <stdio.h>
 
 enum { KEY_LEN = 56 }; /* of a key in a label */
 

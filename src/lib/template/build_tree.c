@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build_tree.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <lib/manifest/ignore.h>
 #include <base/sha256.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define DEEPEST 100
 
@@ -141,7 +135,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
+        return cay_fail_sys(w->err, "look at %.200s", w->path);
     }
     cay__twig twig = { .type = letter_of(st.st_mode),
                        .mode = st.st_mode & 07777,
@@ -154,7 +148,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
     if (twig.type == 'l') {
         ssize_t n = readlinkat(fd, name, w->target, sizeof w->target - 1);
         if (n < 0)
-            return cay_fail_sys(w->err, CAY_ESYS, "read the link %.200s", w->path);
+            return cay_fail_sys(w->err, "read the link %.200s", w->path);
         w->target[n] = 0;
     }
     if (!out)
@@ -163,7 +157,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
         return 0;
     int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (sub < 0)
-        return cay_fail_sys(w->err, CAY_ESYS, "open %.200s", w->path);
+        return cay_fail_sys(w->err, "open %.200s", w->path);
     size_t was = w->len;
     w->len = strlen(w->path);
     int rc = walk_dir(w, sub, depth + 1);
@@ -178,8 +172,8 @@ static int walk_dir(walk *w, int fd, unsigned depth)
     if (rc == 0)
         d = fdopendir(fd);
     if (!d) {
-        rc = CAY_OR(rc, cay_fail_sys(w->err, CAY_ESYS, "list %.*s",
-                                     (int)CAY_MIN(w->len, (size_t)200), w->path));
+        rc = CAY_OR(rc,
+                    cay_fail_sys(w->err, "list %.*s", (int)CAY_MIN(w->len, (size_t)200), w->path));
         close(fd);
         return rc;
     }
@@ -208,7 +202,7 @@ int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_
     int top = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc;
     if (top < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "open the context");
+        rc = cay_fail_sys(err, "open the context");
     else
         rc = ignore_read(&ig, text, len, err);
     if (rc == 0) {
@@ -299,7 +293,7 @@ int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call,
                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     struct stat st;
     if (f < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", w->path);
+        return cay_fail_sys(err, "open %.200s", w->path);
     if (fstat(f, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(f);
         return cay_fail_why(err, CAY_EBUSY, "build_changed",
@@ -325,7 +319,7 @@ int cay__tree_get(const cay__tree *t, const char *path, size_t max, const cay_ca
     CAY_AUTOFREE char *buf = cay__alloc(max + 1);
     ssize_t n = cay__fd_read_all(fd, buf, max);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read %.100s", path);
+        return cay_fail_sys(err, "read %.100s", path);
     buf[n] = 0;
     *data = CAY_STEAL(buf);
     *len = (size_t)n;
@@ -344,7 +338,7 @@ int cay__tree_hash(const cay__tree *t, const cay__twig *w, const cay_call *call,
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path);
+            return cay_fail_sys(err, "read %.200s", w->path);
         CAY_TRY(cay__call_check(call, "build", err));
         cay__sha256_add(&sum, buf, (size_t)n);
     }

@@ -2,9 +2,6 @@
 /* Archives are read by tar(1) in a sandbox of their own, which has no network and nothing to lose.
  */
 #include "build.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 
 void cay__builder_throw(cay__builder *b, cay_sandbox *sb)
 {
@@ -25,7 +22,7 @@ static int upload_archive(cay_sandbox *sb, const cay_call *call, int fd, cay_err
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n)) {
-            int rc = cay_fail_sys(err, CAY_ESYS, "give the archive to the sandbox that reads it");
+            int rc = cay_fail_sys(err, "give the archive to the sandbox that reads it");
             cay_upload_abort(up);
             return rc;
         }

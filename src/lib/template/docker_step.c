@@ -2,10 +2,8 @@
 /* Instructions of a Dockerfile, each to its step. */
 #include "recipe.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/json.h>
 #include <ctype.h>
-#include <stdio.h>
 
 static int fail_invalid(cay_err *err, const cay__instruction *l, const char *why)
 {

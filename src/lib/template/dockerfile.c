@@ -3,11 +3,8 @@
  * here-documents. */
 #include "recipe.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
-#include <stdio.h>
 
 #define DOCS 16 /* here-documents of one instruction */
 

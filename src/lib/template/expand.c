@@ -2,7 +2,6 @@
 /* Words of a Dockerfile: where they end, and what they become. */
 #include "recipe.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <ctype.h>
 
 #define DEPTH 16 /* ${a:-${b:-…}} */

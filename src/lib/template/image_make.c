@@ -9,20 +9,14 @@
  */
 #include "image.h"
 #include <base/sha256.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/manifest/oneshot.h>
 #include <lib/snapshot/layer.h>
 #include <proto/record.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define HOLDERS_MOST 64 /* more tenants than that bring it each time */
 
@@ -171,7 +165,7 @@ int cay__layers_lock(cay_client *client, bool remove, int *out, cay_err *err)
     CAY_AUTOFD fd =
         openat(client->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open layers.lock");
+        return cay_fail_sys(err, "open layers.lock");
     while (flock(fd, remove ? LOCK_EX | LOCK_NB : LOCK_SH) < 0)
         if (errno != EINTR)
             return cay_fail_why(err, CAY_EBUSY, "layers_busy",

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an image's documents say. Every byte of them is a stranger's. */
 #include "image.h"
-#include <base/buf.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <sys/utsname.h>
 
 #define SIZE_MOST (16ull << 30)

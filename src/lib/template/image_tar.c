@@ -6,9 +6,7 @@
  */
 #include "image.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <base/tar.h>
-#include <sys/stat.h>
 
 #define MEMBERS_MOST 10000
 
@@ -27,8 +25,7 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
     struct stat st;
     cay__tar_block b;
     *out = (cay__members){ 0 };
-    if (fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "look at the archive");
+    CAY_TRY_SYS(fstat(fd, &st), err, "look at the archive");
     if (!S_ISREG(st.st_mode))
         return 0;
     uint64_t end = (uint64_t)st.st_size, at = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recipe.h"
 #include <base/base.h>
-#include <base/str.h>
 
 static const char *const names[] = {
     [CAY__STEP_RUN] = "RUN",     [CAY__STEP_COPY] = "COPY",

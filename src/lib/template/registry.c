@@ -3,14 +3,10 @@
 #include "image.h"
 #include <base/sha256.h>
 #include <base/base64.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 #include <policy/policy.h>
-#include <stdio.h>
 #include <strings.h>
 
 #define HOPS      5

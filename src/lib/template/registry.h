@@ -13,7 +13,6 @@
  */
 #pragma once
 #include "template.h"
-#include <base/buf.h>
 #include <net/http.h>
 #include <policy/policy.h>
 

@@ -4,7 +4,6 @@
 #include <base/base64.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 #include <strings.h>
 

@@ -8,7 +8,6 @@
 #include "registry.h"
 #include <lib/client/secret.h>
 #include <base/json.h>
-#include <base/str.h>
 
 #define SPACE "registry-login"
 enum { KEY = CAY_TENANT_MAX + 300, MOST = 64 /* of one tenant */ };

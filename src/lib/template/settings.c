@@ -3,10 +3,8 @@
  * that. */
 #include "settings.h"
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 #include <lib/sandbox/sandbox.h>
-#include <stdlib.h>
 
 enum { VALUE_LEN = 512, RENDERED = 1 << 20, FILE_MODE = 0600, RANDOM = 32 };
 

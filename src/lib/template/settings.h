@@ -5,7 +5,6 @@
  * docs/templates.md tells the form.
  */
 #pragma once
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/sandbox.h>
 #include <cay/sys/provider.h>

@@ -3,9 +3,7 @@
  * that no create finds it wrong. */
 #include "settings.h"
 #include <base/path.h>
-#include <base/str.h>
 #include <ctype.h>
-#include <stdlib.h>
 
 enum { MOST = 32, CONTENT = 64 << 10, RENDERED = 1 << 20 };
 

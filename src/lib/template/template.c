@@ -4,16 +4,10 @@
 #include "template.h"
 #include <lib/client/remote.h>
 #include "settings.h"
-#include <base/buf.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/access.h>
-#include <fcntl.h>
 #include <lib/sandbox/limits.h>
-#include <sys/stat.h>
 
 #define SHOWN      8
 #define CONFIG_MAX (256u << 10)

@@ -6,7 +6,6 @@
 #pragma once
 #include <lib/client/client.h>
 #include <lib/snapshot/snapshot.h>
-#include <base/buf.h>
 #include <cay/template.h>
 #include <jansson.h>
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* templates.conf: what the operator says about names and registries. */
 #include "registry.h"
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define FILE_MAX (256u << 10)
 #define NAME     "templates.conf"
@@ -104,7 +100,7 @@ static int read_file(int dir, const char *path, cay__tconf *out, cay_err *err)
     if (fd < 0) {
         if (errno == ENOENT)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return cay_fail_sys(err, "open %.200s", path);
     }
     ssize_t n = cay__fd_read_all(fd, text, FILE_MAX);
     if (n < 0 || (size_t)n == FILE_MAX)

@@ -9,16 +9,10 @@
 #include <lib/client/remote.h>
 #include "image.h"
 #include <base/sha256.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/snapshot/layer.h>
 #include <proto/record.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 typedef struct work {
     cay_client *client;
@@ -34,7 +28,7 @@ static int write_bytes(work *k, const void *p, size_t n, cay_err *err)
 {
     if (cay__fd_write_all(k->fd, p, n))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return cay_fail_sys(err, "write the archive");
 }
 
 static int put_buf(work *k, cay__buf *b, cay_err *err)
@@ -144,7 +138,7 @@ static int digest_blob(int fd, cay__blob *out, cay_err *err)
     for (ssize_t n; (n = pread(fd, buf, sizeof buf, (off_t)out->size)) != 0;
          out->size += (uint64_t)n) {
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the layer");
+            return cay_fail_sys(err, "read the layer");
         cay__sha256_add(&s, buf, (size_t)n);
     }
     cay__sha256_end(&s, hex);
@@ -160,7 +154,7 @@ static int write_blob(work *k, int fd, const cay__blob *b, cay_err *err)
     for (uint64_t at = 0; at < b->size;) {
         ssize_t n = pread(fd, buf, sizeof buf, (off_t)at);
         if (n <= 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the layer");
+            return cay_fail_sys(err, "read the layer");
         CAY_TRY(write_bytes(k, buf, (size_t)n, err));
         at += (uint64_t)n;
     }
@@ -172,12 +166,12 @@ static int export_layer(work *k, cay_err *err)
     cay__blob *b = &k->layers[k->at];
     CAY_AUTOFD fd = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the layer in %s", k->client->home);
+        return cay_fail_sys(err, "a file for the layer in %s", k->client->home);
     CAY_TRY(cay__call_check(k->call, "export", err));
     int rc = pack_layer(k, true, fd, err);
     if (rc == CAY_ENOTSUP) {
         if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) != 0)
-            return cay_fail_sys(err, CAY_ESYS, "begin the layer anew");
+            return cay_fail_sys(err, "begin the layer anew");
         rc = pack_layer(k, false, fd, err);
     }
     CAY_TRY(rc);
@@ -338,7 +332,7 @@ static int to_path(work *k, cay_err *err)
     if (dir >= 0)
         file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
+        return cay_fail_sys(err, "a file in the directory of %.150s", path);
     k->fd = file;
     CAY_TRY(write_image(k, err));
     CAY_FAULT("template.exported");

@@ -2,10 +2,8 @@
 /* A template file: one JSON object, of which the same steps are made as of a Dockerfile.
  * docs/template-file.md */
 #include "template_file.h"
-#include <base/buf.h>
 #include <base/mutant.h>
 #include <ctype.h>
-#include <stdio.h>
 
 int cay__tfile_bad(const cay__tfile *f, const char *fmt, ...)
 {

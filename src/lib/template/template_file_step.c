@@ -3,7 +3,6 @@
  * their own. */
 #include "template_file.h"
 #include <base/base64.h>
-#include <base/str.h>
 
 int cay__tfile_env(cay__tfile *f, const json_t *j)
 {

@@ -7,17 +7,11 @@
 #include <lib/client/remote.h>
 #include "image.h"
 #include <base/sha256.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define NAMES_MOST 16
@@ -65,7 +59,7 @@ static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_
     *at = m->at;
     *size = m->size;
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.100s", name);
+        return cay_fail_sys(err, "open %.100s", name);
     return 0;
 }
 
@@ -85,7 +79,7 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
     for (uint64_t done = 0; done < size;) {
         ssize_t n = pread(fd, p + done, (size_t)(size - done), (off_t)(at + done));
         if (n <= 0)
-            return cay_fail_sys(err, CAY_ESYS, "read %.100s", name);
+            return cay_fail_sys(err, "read %.100s", name);
         done += (uint64_t)n;
     }
     cay__buf_used(out, (size_t)size);
@@ -107,7 +101,7 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     uint64_t at, size;
     cay__sha256 sum;
     if (to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for a layer in the state directory");
+        return cay_fail_sys(err, "a file for a layer in the state directory");
     CAY_TRY(part_open(o, name, &from, &at, &size, err));
     if (*b->digest && size != b->size)
         return cay_fail_why(err, CAY_EINVAL, "image_digest",
@@ -118,7 +112,7 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
         ssize_t n =
             pread(from, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
         if (n <= 0 || !cay__fd_write_all(to, buf, (size_t)n))
-            return cay_fail_sys(err, CAY_ESYS, "copy %.100s", name);
+            return cay_fail_sys(err, "copy %.100s", name);
         cay__sha256_add(&sum, buf, (size_t)n);
         done += (uint64_t)n;
         CAY_TRY(cay__call_check(o->call, "import", err));
@@ -131,7 +125,7 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     cay__str_join(b->digest, sizeof b->digest, "sha256:", hex, NULL);
     b->size = size;
     if (lseek(to, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "rewind");
+        return cay_fail_sys(err, "rewind");
     *out = CAY_STEAL_FD(to);
     return 0;
 }
@@ -147,7 +141,7 @@ static int digest_of(int fd, uint64_t at, uint64_t size, cay__blob *out, cay_err
         ssize_t n =
             pread(fd, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
         if (n <= 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the archive");
+            return cay_fail_sys(err, "read the archive");
         cay__sha256_add(&sum, buf, (size_t)n);
         done += (uint64_t)n;
     }
@@ -346,7 +340,7 @@ static int tree_blob(void *arg, size_t i, int *fd, cay_err *err)
     origin *o = arg;
     *fd = fcntl(o->whole, F_DUPFD_CLOEXEC, 3);
     if (*fd < 0 || lseek(*fd, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     return 0;
 }
 
@@ -393,7 +387,7 @@ static int pack_dir(origin *o, const char *path, cay_err *err)
     if (e) {
         if (e == ENOENT)
             return cay_fail_why(err, CAY_ENOENT, "program_missing", "tar is not installed");
-        return cay_fail_sys(err, CAY_ESYS, "start tar");
+        return cay_fail_sys(err, "start tar");
     }
     while (waitpid(pid, &st, 0) < 0 && errno == EINTR)
         ;
@@ -407,10 +401,10 @@ static int copy_file(origin *o, cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
     if (lseek(o->file, 0, SEEK_SET) != 0 && errno != ESPIPE)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     for (ssize_t n; (n = read(o->file, buf, 256 << 10)) != 0;) {
         if ((n < 0 && errno != EINTR) || (n > 0 && !cay__fd_write_all(o->whole, buf, (size_t)n)))
-            return cay_fail_sys(err, CAY_ESYS, "copy the archive");
+            return cay_fail_sys(err, "copy the archive");
         CAY_TRY(cay__call_check(o->call, "import", err));
     }
     return 0;
@@ -420,7 +414,7 @@ static int read_tree(origin *o, cay_err *err)
 {
     o->whole = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (o->whole < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+        return cay_fail_sys(err, "a file for the archive in the state directory");
     if (o->dir >= 0)
         CAY_TRY(pack_dir(o, o->spec->path, err));
     else
@@ -468,7 +462,7 @@ static int open_path(origin *o, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "path: name a directory or a file");
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return cay_fail_sys(err, "open %.200s", path);
     if (S_ISDIR(st.st_mode)) {
         o->dir = CAY_STEAL_FD(fd);
         return 0;

@@ -2,8 +2,6 @@
 /* Names of templates and images: [HOST[:PORT]/]PATH[:TAG][@sha256:HEX], as registries spell them.
  */
 #include "template.h"
-#include <base/buf.h>
-#include <base/str.h>
 #include <ctype.h>
 
 static int fail_invalid(const char *ref, const char *why, cay_err *err)

@@ -10,18 +10,12 @@
 #include "registry.h"
 #include <lib/client/secret.h>
 #include <base/sha256.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { WORKERS = 3, TRIES = 5, TELL_MS = 200, BLOB_NAME = 100 };
@@ -73,7 +67,7 @@ static int restart_blob(blob *b, cay_err *err)
     b->have = b->from = 0;
     cay__sha256_begin(&b->sum);
     if (ftruncate(b->fd, 0) < 0 || lseek(b->fd, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "begin a blob anew");
+        return cay_fail_sys(err, "begin a blob anew");
     return 0;
 }
 
@@ -90,7 +84,7 @@ static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
             "the registry sends more than the %llu bytes that blob %.19s… should have",
             (unsigned long long)b->want->size, b->want->digest);
     if (!cay__fd_write_all(b->fd, data, n))
-        return cay_fail_sys(err, CAY_ESYS, "keep a blob");
+        return cay_fail_sys(err, "keep a blob");
     cay__sha256_add(&b->sum, data, n);
     b->have += n;
     atomic_fetch_add(&b->p->done, n);
@@ -110,7 +104,7 @@ static int resume_blob(blob *b, cay_err *err)
     }
     atomic_fetch_add(&b->p->done, b->have);
     if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read a blob");
+        return cay_fail_sys(err, "read a blob");
     if (b->have > b->want->size)
         return restart_blob(b, err);
     return 0;
@@ -143,7 +137,7 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
     part_name(p, want->digest, true, whole);
     CAY_AUTOFD fd = openat(p->blobs, part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for a blob");
+        return cay_fail_sys(err, "a file for a blob");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) { /* another program fetches the same */
         CAY_TRY(cay__call_check(p->call, "pull", err));
         if (p->stop)
@@ -171,8 +165,7 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
     }
     CAY_TRY(check_sum(&b, part, err));
     CAY_FAULT("pull.checked");
-    if (renameat(p->blobs, part, p->blobs, whole) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "keep a blob");
+    CAY_TRY_SYS(renameat(p->blobs, part, p->blobs, whole), err, "keep a blob");
     return 0;
 }
 
@@ -416,11 +409,11 @@ static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
 static int open_blobs(pulling *p, cay_err *err)
 {
     if (mkdirat(p->client->home_fd, CAY__BLOBS_DIR, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make blobs/");
+        return cay_fail_sys(err, "make blobs/");
     p->blobs =
         openat(p->client->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (p->blobs < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open blobs/");
+        return cay_fail_sys(err, "open blobs/");
     return 0;
 }
 

@@ -6,9 +6,7 @@
  */
 #include "image.h"
 #include <base/json.h>
-#include <base/str.h>
 #include <lib/snapshot/layer.h>
-#include <stdio.h>
 
 typedef struct size {
     uint64_t bytes;

@@ -5,11 +5,8 @@
 #include <lib/client/spec.h>
 #include "template.h"
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/manifest.h>
 #include <lib/sandbox/limits.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 static size_t count_pairs(const cay_pair *p)
 {

@@ -3,9 +3,6 @@
  * docs/wire/sandbox-server.md. */
 #include "sandbox_server.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <time.h>
 
 #define SPACE    "sandbox-server"

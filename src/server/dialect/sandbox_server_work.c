@@ -2,10 +2,7 @@
 /* The sandbox-server protocol: commands, files and ports of a sandbox. */
 #include "sandbox_server.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <net/multipart.h>
-#include <stdio.h>
 
 #define COMMAND_MS 180000
 #define OUTPUT_MAX (8u << 20)
@@ -167,7 +164,7 @@ static int copy_in(cay__req *r, cay_sandbox *sb, const char *path, int from, cay
         if (!cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
             break;
     if (n != 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "write %.120s", path);
+        int rc = cay_fail_sys(err, "write %.120s", path);
         cay_upload_abort(up);
         return rc;
     }
@@ -200,7 +197,7 @@ static int part_to_fd(cay__req *r, cay__multipart *m, int fd, uint64_t max, cay_
                 "the file is larger than %llu bytes; send sandbox_id and file_path before it",
                 (unsigned long long)max);
         if (!cay__fd_write_all(fd, buf, n))
-            return cay_fail_sys(err, CAY_ESYS, "write what is uploaded");
+            return cay_fail_sys(err, "write what is uploaded");
     }
 }
 
@@ -223,7 +220,7 @@ static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     if (!f->id || !f->path) { /* clients are free to send it first */
         f->spool = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (f->spool < 0)
-            return cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded");
+            return cay_fail_sys(err, "a file for what is uploaded");
         return part_to_fd(r, m, f->spool, SPOOL_MAX, err);
     }
     CAY_TRY(connect_form(r, f, err));
@@ -271,7 +268,7 @@ int cay__ss_upload(cay__req *r, cay_err *err)
         if (lseek(f.spool, 0, SEEK_SET) == 0)
             rc = copy_in(r, f.box.sb, f.path, f.spool, err);
         else
-            rc = cay_fail_sys(err, CAY_ESYS, "read what is uploaded");
+            rc = cay_fail_sys(err, "read what is uploaded");
     } else if (rc == 0 && !f.placed)
         rc = cay_fail_why(err, CAY_EINVAL, "field_missing", "file is required");
     cay__close_fd(&f.spool);

@@ -4,8 +4,6 @@
 #include <server/console.h>
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 
 static const cay__scope scopes[] = {

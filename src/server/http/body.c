@@ -3,9 +3,6 @@
 #include "connection.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <strings.h>
@@ -204,7 +201,7 @@ int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
             return cay_fail_why(err, CAY_ETOOBIG, "body_too_big",
                                 "the body has more than %" PRIu64 " bytes", max);
         if (!cay__fd_write_all(fd, buf, got))
-            return cay_fail_sys(err, CAY_ESYS, "write the body");
+            return cay_fail_sys(err, "write the body");
     }
     if (n)
         *n = all;

@@ -5,8 +5,6 @@
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

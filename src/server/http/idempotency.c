@@ -4,7 +4,6 @@
 #include <base/base.h>
 #include <base/mutant.h>
 #include <cay/access.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 const char *cay__req_once(cay__req *r)
@@ -99,7 +98,7 @@ int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
     if (len)
         all = mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0); /* nobody else has this file */
     if (all == MAP_FAILED)
-        return cay_fail_sys(err, CAY_ESYS, "look at the body");
+        return cay_fail_sys(err, "look at the body");
     cay_idempotency_hash(CAY_OR(all, ""), (size_t)len, hash);
     if (all)
         munmap(all, (size_t)len);

@@ -6,8 +6,6 @@
  */
 #include "connection.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

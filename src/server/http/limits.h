@@ -11,7 +11,6 @@
  * as Host is fine: no page can have that origin but ours.
  */
 #pragma once
-#include <cay/error.h>
 #include "server.h"
 
 typedef struct cay__gate cay__gate;

@@ -2,12 +2,8 @@
 /* Addresses that are listened on: HOST:PORT, :PORT, [V6]:PORT, PORT, unix:PATH, fd:N. */
 #include "connection.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <server/http/connection.h>
 #include <limits.h>
@@ -32,7 +28,7 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
         return 0;
     }
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a socket");
+        return cay_fail_sys(err, "a socket");
     if (!*path || !cay__str_copy(a.sun_path, sizeof a.sun_path, path))
         return cay_fail(err, CAY_EINVAL, "--listen unix:%s: want a path of at most %zu bytes", path,
                         sizeof a.sun_path - 1);
@@ -49,7 +45,7 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
     int rc = bind(fd, (struct sockaddr *)&a, sizeof a);
     umask(old);
     if (rc < 0 || listen(fd, BACKLOG) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--listen unix:%s", path);
+        return cay_fail_sys(err, "--listen unix:%s", path);
     name_unix(path, CAY_STEAL_FD(fd), l);
     return 0;
 }
@@ -68,8 +64,7 @@ static int name_tcp(const cay__server *s, int fd, cay__listener *l, cay_err *err
     char shown[64], port[8];
     struct sockaddr_storage a;
     socklen_t n = sizeof a;
-    if (getsockname(fd, (struct sockaddr *)&a, &n) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "--listen");
+    CAY_TRY_SYS(getsockname(fd, (struct sockaddr *)&a, &n), err, "--listen");
     if (a.ss_family == AF_UNIX) {
         l->local = l->plain = true;
         snprintf(l->name, sizeof l->name, "a unix socket");
@@ -154,7 +149,7 @@ static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err 
                                 "--listen %s: another program listens there; "
                                 "--listen :0 takes a free port",
                                 addr);
-        return cay_fail_sys(err, CAY_ESYS, "--listen %s", addr);
+        return cay_fail_sys(err, "--listen %s", addr);
     }
     CAY_TRY(name_tcp(s, fd, l, err));
     l->fd = CAY_STEAL_FD(fd);

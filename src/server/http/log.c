@@ -3,9 +3,7 @@
  */
 #include <server/http/connection.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <cay/audit.h>
-#include <stdio.h>
 #include "connection.h"
 #include <server/telemetry.h>
 #include <base/mutant.h>

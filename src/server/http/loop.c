@@ -2,8 +2,6 @@
 /* A lane: one loop on one thread, with the connections that it accepted. */
 #include "connection.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -92,7 +90,7 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
 {
     pthread_attr_t attr;
     if (!cay__loop_open(&l->loop))
-        return cay_fail_sys(err, CAY_ESYS, "epoll");
+        return cay_fail_sys(err, "epoll");
     l->server = s;
     pthread_mutex_init(&l->lock, NULL);
     l->spare = cay__req_new(s);
@@ -102,7 +100,7 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
                             .events = EPOLLIN,
                             .fn = on_bell };
     if (l->bell.fd < 0 || !cay__loop_add(&l->loop, &l->bell))
-        return cay_fail_sys(err, CAY_ESYS, "eventfd");
+        return cay_fail_sys(err, "eventfd");
     for (size_t i = 0; i < s->nlisteners; i++) {
         l->door[i].w = (cay__watch){ .fd = s->listeners[i].fd,
                                      .events = EPOLLIN | EPOLLEXCLUSIVE,
@@ -110,14 +108,14 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
         l->door[i].via = &s->listeners[i];
         l->door[i].lane = l;
         if (!cay__loop_add(&l->loop, &l->door[i].w))
-            return cay_fail_sys(err, CAY_ESYS, "epoll: %s", s->listeners[i].name);
+            return cay_fail_sys(err, "epoll: %s", s->listeners[i].name);
     }
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     errno = pthread_create(&l->thread, &attr, run_lane, l);
     pthread_attr_destroy(&attr);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "a thread");
+        return cay_fail_sys(err, "a thread");
     return 0;
 }
 

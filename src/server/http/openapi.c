@@ -3,7 +3,6 @@
 #include "server.h"
 #include <base/base.h>
 #include <ctype.h>
-#include <stdio.h>
 
 static void add_schema(json_t *schemas, const cay__shape *s)
 {

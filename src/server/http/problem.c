@@ -2,7 +2,6 @@
 /* Errors as answers. */
 #include "connection.h"
 #include <base/base.h>
-#include <stdio.h>
 
 static const struct {
     cay_reason reason;

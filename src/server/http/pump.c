@@ -3,7 +3,6 @@
  * likes. */
 #include "stream.h"
 #include <base/base.h>
-#include <base/fd.h>
 
 enum {
     ROUNDS = 16,

@@ -2,7 +2,6 @@
 #include "range.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 int cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len)
 {

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <pthread.h>
 #include <strings.h>
 

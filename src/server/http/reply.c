@@ -3,8 +3,6 @@
 #include "connection.h"
 #include "stream.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 #include <time.h>
 #include <zlib.h>

@@ -2,12 +2,9 @@
 /* Answers with what a descriptor yields. */
 #include "stream.h"
 #include <base/base.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include "server.h"
 
 enum { PIECE = 64 << 10, TURN = 1 << 20, CHUNK_HEAD = 8 };

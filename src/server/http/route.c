@@ -4,7 +4,6 @@
 #include <server/telemetry.h>
 #include "limits.h"
 #include <base/base.h>
-#include <stdio.h>
 #include <strings.h>
 
 cay__req *cay__req_new(cay__server *s)

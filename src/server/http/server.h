@@ -18,7 +18,6 @@
  * streams is given to the loop: a handler never stays for it.
  */
 #pragma once
-#include <base/buf.h>
 #include <base/json.h>
 #include <cay/cay.h>
 #include <net/head.h>

@@ -2,10 +2,8 @@
 #include "ticket.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
-#include <stdio.h>
 
 enum { TICKETS = 256, LEN = CAY__TICKET_LEN - 1 };
 struct cay__tickets {

@@ -2,8 +2,6 @@
 #include "limits.h"
 #include "connection.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct entry {
     struct entry *next;

@@ -4,8 +4,6 @@
 #include "preview.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <strings.h>
 
 void cay__preview_cookie(const cay__req *r, char out[32])

@@ -9,7 +9,6 @@
 #include "preview.h"
 #include <server/http/stream.h>
 #include <base/base.h>
-#include <base/fd.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

@@ -7,9 +7,7 @@
 #include "preview.h"
 #include "uplink.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <net/chunk.h>
-#include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
 

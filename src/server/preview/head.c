@@ -2,9 +2,7 @@
 #include "preview.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <strings.h>
 
 /* Of one connection only (RFC 9110, 7.6.1), or written by us instead. */

@@ -2,7 +2,6 @@
 #include "preview.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <ctype.h>
 #include <strings.h>
 

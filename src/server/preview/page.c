@@ -2,8 +2,6 @@
 /* What is shown instead of an answer: a page for people, a problem document for programs. */
 #include "preview.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 
 typedef struct page {
     cay_reason reason;

@@ -2,8 +2,6 @@
 /* A request for a preview: which port of which sandbox, may it be seen, and on its way. */
 #include "preview.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <strings.h>
 

@@ -3,7 +3,6 @@
 #include "preview.h"
 #include "uplink.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <pthread.h>
 
 enum { GRANTS = 32, GRANT_MS = 1000, RENEW_MS = 500, TOKEN_MAX = 80 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "uplink.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <sys/socket.h>
 
 enum { HOLD = 128 << 10, KEEP = 64 << 10 };

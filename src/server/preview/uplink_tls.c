@@ -2,7 +2,6 @@
 /* The encrypted kind of uplink, for programs in sandboxes that speak TLS themselves. */
 #include "uplink.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>

@@ -3,14 +3,9 @@
  * config.json, in this order, as Docker's own client does. */
 #include "docker.h"
 #include <base/base64.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -108,11 +103,11 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
         return helper_failed(name, "that is no name of a program", err);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) <
         0) /* a socket, because it may end without reading: no signal then */
-        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+        return cay_fail_sys(err, "socketpair");
     if (pipe2(from, O_CLOEXEC) < 0) {
         close(to[0]);
         close(to[1]);
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+        return cay_fail_sys(err, "pipe");
     }
     posix_spawn_file_actions_t act;
     posix_spawnattr_t attr;

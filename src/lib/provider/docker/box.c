@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox that is a container: made, found again, taken away. */
 #include "box.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 void cay__docker_release(void *box)
 {
@@ -49,7 +43,7 @@ int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
         openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) ||
         renameat(b->dir, ".container", b->dir, "container") < 0)
-        return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->base.id);
+        return cay_fail_sys(err, "note the container of %s", b->base.id);
     return 0;
 }
 
@@ -157,7 +151,7 @@ static int write_file(int dir, const char *name, const void *data, size_t len, c
 {
     CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, data, len))
-        return cay_fail_sys(err, CAY_ESYS, "write the sandbox's %s", name);
+        return cay_fail_sys(err, "write the sandbox's %s", name);
     return 0;
 }
 
@@ -183,11 +177,11 @@ static int make_dir(cay__docker *d, const char *id, const cay_box_spec *spec,
     cay__str_join(ctl, sizeof ctl, tmp, "/ctl", NULL);
     cay__fs_remove(&boxes, tmp, true);
     if (mkdirat(d->boxes, tmp, 0700) < 0 || mkdirat(d->boxes, ctl, 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+        return cay_fail_sys(err, "make sandbox %s", id);
     CAY_AUTOFD dir = openat(d->boxes, ctl, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc;
     if (dir < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+        rc = cay_fail_sys(err, "make sandbox %s", id);
     else
         rc = write_file(dir, "config", config.data, config.len, err);
     if (rc == 0)
@@ -200,7 +194,7 @@ static int make_dir(cay__docker *d, const char *id, const cay_box_spec *spec,
     if (rc == 0 && volumes)
         rc = cay__docker_volumes_mark(top, err);
     if (rc == 0 && renameat2(d->boxes, tmp, d->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
-        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+        rc = cay_fail_sys(err, "make sandbox %s", id);
     cay__fs_remove(&boxes, tmp, true);
     return rc;
 }
@@ -447,9 +441,9 @@ int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay
     /* Renamed first: whoever looks finds it whole or not at all. */
     if (renameat(d->boxes, id, d->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
         errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
+        return cay_fail_sys(err, "remove sandbox %s", id);
     unlinkat(d->boxes, up, 0);
     if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove the files of sandbox %s", id);
+        return cay_fail_sys(err, "remove the files of sandbox %s", id);
     return 0;
 }

@@ -3,14 +3,8 @@
  * tar, what the engine says comes back line by line. */
 #include "docker.h"
 #include <base/base64.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <lib/template/build_tree.h>
-#include <fcntl.h>
 #include <base/tar.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { FILE_MAX = 1 << 20, ARGS_MAX = 64 << 10, CHUNK = 1 << 17, STARTS = 64 };
 #define USUAL_FILE "Dockerfile"
@@ -96,7 +90,7 @@ static int read_args(const char *text, json_t **out, cay_err *err)
 static int flush_buffer(cay__buf *b, int fd, cay_err *err)
 {
     if (b->full || !cay__fd_write_all(fd, b->data, b->len))
-        return cay_fail_sys(err, CAY_ESYS, "write the build's context below the state directory");
+        return cay_fail_sys(err, "write the build's context below the state directory");
     b->len = 0;
     return 0;
 }
@@ -117,7 +111,7 @@ static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int ou
             n = read(fd, room, want);
         if (n <= 0) {
             if (n < 0)
-                return cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path);
+                return cay_fail_sys(err, "read %.200s", w->path);
             return cay_fail_why(err, CAY_EBUSY, "build_context",
                                 "%.200s was changed while it was read; try again", w->path);
         }
@@ -177,21 +171,21 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
     CAY_AUTOFREE char *own = cay__alloc(FILE_MAX + 1);
     int at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", s->dir);
+        return cay_fail_sys(err, "open %.200s", s->dir);
     ssize_t n = cay__fd_read_file(at, IGNORE, own, FILE_MAX);
     bool some = n > 0 && with_own(own, s, &rules) == 0;
     CAY_TRY(cay__tree_dir(&tree, at, CAY_IF(some, rules.data), some ? rules.len : 0, call, err));
     CAY_AUTOFD fd = openat(d->boxes, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     int rc;
     if (fd < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "make a file in %.200s", d->dir);
+        rc = cay_fail_sys(err, "make a file in %.200s", d->dir);
     else
         rc = put_tree(&tree, fd, call, err);
     cay__tree_clear(&tree);
     CAY_TRY(rc);
     off_t size = lseek(fd, 0, SEEK_CUR);
     if (size < 0 || lseek(fd, 0, SEEK_SET) != 0)
-        return cay_fail_sys(err, CAY_ESYS, "make the build's context");
+        return cay_fail_sys(err, "make the build's context");
     *len = (uint64_t)size;
     *out = CAY_STEAL_FD(fd);
     return 0;

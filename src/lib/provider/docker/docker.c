@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's tables, and what concerns all of its sandboxes. */
 #include "box.h"
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/provider/local/events.h>
 #include <lib/provider/provider.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 static void docker_close(void *self)
 {
@@ -60,10 +55,10 @@ int cay__docker_home(cay__docker *d, cay_err *err)
     if (d->boxes >= 0 && *d->owner)
         return 0;
     if (mkdir(d->dir, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", d->dir);
+        return cay_fail_sys(err, "make %s", d->dir);
     CAY_AUTOFD boxes = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (boxes < 0 || (mkdirat(boxes, CAY__DOCKER_UP, 0700) < 0 && errno != EEXIST))
-        return cay_fail_sys(err, CAY_ESYS, "make %s", d->dir);
+        return cay_fail_sys(err, "make %s", d->dir);
     cay__random(r, sizeof r);
     snprintf(word, sizeof word, "%016llx%016llx\n", (unsigned long long)r[0],
              (unsigned long long)r[1]);
@@ -74,7 +69,7 @@ int cay__docker_home(cay__docker *d, cay_err *err)
               (linkat(boxes, tmp, boxes, "owner", 0) == 0 || errno == EEXIST);
     unlinkat(boxes, tmp, 0);
     if (!ok)
-        return cay_fail_sys(err, CAY_ESYS, "write %s/owner", d->dir);
+        return cay_fail_sys(err, "write %s/owner", d->dir);
     if (d->boxes < 0)
         d->boxes = CAY_STEAL_FD(boxes);
     if (read_owner(d) < 0)
@@ -125,7 +120,7 @@ static int open_kind(const cay_provider_conf *conf, const cay__docker_kind *kind
     if (!realpath(conf->home, real) ||
         !cay__str_join(d->dir, sizeof d->dir, real, "/", kind->name, NULL)) {
         docker_close(d);
-        return cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
+        return cay_fail_sys(err, "state directory %s", conf->home);
     }
     d->boxes = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (d->boxes >= 0) {
@@ -285,7 +280,7 @@ static int docker_list(void *self, const cay_call *call, int (*fn)(const char *i
         return 0;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
     if (rc == -1)
-        return cay_fail_sys(err, CAY_ESYS, "list %s", d->dir);
+        return cay_fail_sys(err, "list %s", d->dir);
     return rc;
 }
 

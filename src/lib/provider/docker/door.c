@@ -8,13 +8,8 @@
  */
 #include "box.h"
 #include <proto/relay.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 enum { READY_MS = 2000 };
@@ -32,7 +27,7 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
      * one who waits. */
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 ||
         listen(fd, 8) < 0 || renameat(b->ctl, tmp, b->ctl, CAY__PID1_DOOR) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "open a door to %s", b->base.id);
+        int rc = cay_fail_sys(err, "open a door to %s", b->base.id);
         unlinkat(b->ctl, tmp, 0);
         return rc;
     }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
-#include <base/call.h>
-#include <base/str.h>
 #include <net/client.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine tells what went wrong in words; here is what they mean, and what helps. */
 #include "engine.h"
-#include <base/str.h>
 #include <strings.h>
 
 static const struct {

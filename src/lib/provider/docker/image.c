@@ -2,10 +2,8 @@
 /* The image of a request: what the engine has, or what it pulls, if it is one for this machine. */
 #include "docker.h"
 #include "box.h"
-#include <base/str.h>
 #include <cay/access.h>
 #include <fnmatch.h>
-#include <stdio.h>
 
 void cay__docker_image_clear(cay__docker_image *i)
 {

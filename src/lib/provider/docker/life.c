@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pause, stop, deadlines, waiting: the engine holds the processes, pid 1 the clock. */
 #include "box.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 
 static int post_action(cay__docker_box *b, const cay_call *call, const char *what, cay_err *err)
 {

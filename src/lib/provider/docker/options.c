@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a request may choose of an engine: name, form, and what it means is in docs/docker.md. */
 #include "docker.h"
-#include <base/str.h>
 #include <ctype.h>
 
 typedef bool form(const char *s);

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way to pid 1 of a container: a socket in a directory that both see. */
 #include "box.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 enum { UP_MS = 20000, STEP_MS = 3, DOOR_MS = 500 };
@@ -47,7 +41,7 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     CAY_AUTOFD at = openat(b->ctl, "sock", O_PATH | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket");
+        return cay_fail_sys(err, "socket");
     *pid = 0;
     if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect_socket(fd, at) < 0) {
         if (at >= 0 && errno == EAGAIN)

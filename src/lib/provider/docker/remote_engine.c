@@ -8,19 +8,13 @@
 #include "demux.h"
 #include <proto/relay.h>
 #include <proto/tunnel.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <base/tar.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum { PUT_MAX = 32 << 20, META_MAX = 256 << 10, SAID = 200, REACH_MS = 30000 };
 
@@ -65,10 +59,10 @@ static int add_file(cay__buf *tar, int dir, const char *path, const char *name, 
     struct stat st;
     CAY_AUTOFD fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PUT_MAX)
-        return cay_fail_sys(err, CAY_ESYS, "read %.120s", path);
+        return cay_fail_sys(err, "read %.120s", path);
     CAY_AUTOFREE char *data = cay__alloc((size_t)st.st_size + 1);
     if (cay__fd_read_all(fd, data, (size_t)st.st_size) != st.st_size)
-        return cay_fail_sys(err, CAY_ESYS, "read %.120s", path);
+        return cay_fail_sys(err, "read %.120s", path);
     add_member(tar, name, '0', mode, data, (size_t)st.st_size);
     return 0;
 }
@@ -183,7 +177,7 @@ static int start_tunnel(way *w, cay_err *err)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+        return cay_fail_sys(err, "start a thread");
     return 0;
 }
 
@@ -243,8 +237,8 @@ static int open_relay(cay__docker_box *b, const cay_call *asked, const char *por
     const cay_call soon = cay__call_within(asked, REACH_MS),
                    *call = &soon; /* root inside may have put a program there that never speaks */
     CAY_TRY(run_relay(b, call, port, &wire, err));
-    if (socketpair(AF_UNIX, (port ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+    CAY_TRY_SYS(socketpair(AF_UNIX, (port ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair),
+                err, "socketpair");
     int fd = CAY_STEAL_FD(wire);
     way *w = cay__alloc(sizeof *w);
     w->t = cay__tunnel_new(fd, fd, pair[1], !port, true);

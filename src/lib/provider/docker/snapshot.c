@@ -8,14 +8,8 @@
  * is gone.
  */
 #include "box.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define RECORDS ".layers"
 #define LAYERS  "/layers"
@@ -39,10 +33,10 @@ static int read_json(int dir, const char *name, json_t **out, cay_err *err)
     struct stat st;
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > RECORD_MAX)
-        return cay_fail_sys(err, CAY_ENOENT, "read %s", name);
+        return cay_fail_sys_as(err, CAY_ENOENT, "read %s", name);
     CAY_AUTOFREE char *text = cay__alloc((size_t)st.st_size + 1);
     if (cay__fd_read_all(fd, text, (size_t)st.st_size) != st.st_size)
-        return cay_fail_sys(err, CAY_ESYS, "read %s", name);
+        return cay_fail_sys(err, "read %s", name);
     return cay__json_object(name, text, out, err);
 }
 
@@ -55,7 +49,7 @@ static int write_json(int dir, const char *name, const json_t *o, cay_err *err)
     if (text)
         fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(dir, tmp, dir, name) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write %s", name);
+        return cay_fail_sys(err, "write %s", name);
     return 0;
 }
 
@@ -109,7 +103,7 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
     bool ok = to >= 0 && fd >= 0 && cay__fd_write_all(fd, image, strlen(image));
     if (ok && renameat2(d->boxes, tmp, to, layer, RENAME_NOREPLACE) == 0)
         return 0;
-    int rc = cay_fail_sys(err, CAY_ESYS, "make layer %s", layer);
+    int rc = cay_fail_sys(err, "make layer %s", layer);
     cay__fs_remove(&boxes, tmp, true);
     return rc;
 }
@@ -234,7 +228,7 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     if (layer_there(b->d, spec->layer)) /* its answer was lost */
         return 0;
     if (at < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/" RECORDS, b->d->dir);
+        return cay_fail_sys(err, "make %s/" RECORDS, b->d->dir);
     CAY_TRY(not_far(b, err));
     CAY_TRY(check_snapshot(b, call, spec, container, err));
     if (read_json(b->dir, "request", &r, NULL) < 0)
@@ -292,7 +286,7 @@ int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer
     CAY_FAULT("docker.unimaged");
     top.root = layers;
     if (layers >= 0 && cay__fs_remove(&top, layer, true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove layer %s", layer);
+        return cay_fail_sys(err, "remove layer %s", layer);
     if (at >= 0)
         unlinkat(at, layer, 0);
     return 0;
@@ -374,7 +368,7 @@ static int replace_container(cay__docker_box *b, const cay_call *call, json_t *b
     CAY_AUTOFD mark =
         openat(b->dir, "exchanged", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (mark < 0)
-        return cay_fail_sys(err, CAY_ESYS, "note the containers of %s", b->base.id);
+        return cay_fail_sys(err, "note the containers of %s", b->base.id);
     CAY_TRY(make_other(b, call, body, other, sizeof other, err));
     CAY_FAULT("docker.other");
     int rc = cay__docker_stop(b, call, err);

@@ -3,11 +3,7 @@
  * a test. */
 #include "box.h"
 #include <proto/relay.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/provider/native/native.h>
-#include <stdio.h>
 #include <sys/resource.h>
 
 #define USUAL_USER    "user"
@@ -240,7 +236,7 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
     for (size_t i = 0; i < c->files.ngrants; i++) {
         char real[4096];
         if (!realpath(c->files.grants[i].source, real))
-            return cay_fail_sys(err, CAY_ESYS, "mount %.120s", c->files.grants[i].source);
+            return cay_fail_sys(err, "mount %.120s", c->files.grants[i].source);
         json_array_append_new(list,
                               build_bind(real, c->files.grants[i].target, !c->files.grants[i].rw));
     }

@@ -6,11 +6,7 @@
  * that there are some.
  */
 #include "box.h"
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define MARK "volumes"
 enum { SHORTEST = 4 };
@@ -40,7 +36,7 @@ int cay__docker_volumes_mark(int dir, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "note the volumes of the sandbox");
+        return cay_fail_sys(err, "note the volumes of the sandbox");
     return 0;
 }
 

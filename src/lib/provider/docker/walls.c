@@ -2,10 +2,6 @@
 /* What a container's walls are worth: those of its engine, less what its request took out of them.
  */
 #include "box.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 bool cay__docker_has_quota(const cay__engine_info *i)
 {
@@ -74,7 +70,7 @@ int cay__docker_walls_save(int dir, const cay__docker_walls *w, cay_err *err)
     CAY_AUTOFD fd =
         openat(dir, "walls", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (!text || fd < 0 || !cay__fd_write_all(fd, text, strlen(text)))
-        return cay_fail_sys(err, CAY_ESYS, "write the sandbox's walls");
+        return cay_fail_sys(err, "write the sandbox's walls");
     return 0;
 }
 

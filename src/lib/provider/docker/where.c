@@ -2,10 +2,7 @@
 /* Where an engine is, as Docker's own programs read DOCKER_HOST, DOCKER_TLS_VERIFY and
  * DOCKER_CERT_PATH. */
 #include "engine.h"
-#include <base/str.h>
 #include <net/http.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 static bool is_set(const char *name)

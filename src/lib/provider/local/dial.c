@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "local.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -22,7 +16,7 @@ int cay__local_run(local *l, cay_err *err)
     CAY_TRY(cay__run_dir(l->home_fd, base, sizeof base, true, err));
     cay__str_join(run, sizeof run, base, l->kind->run, NULL);
     if (mkdir(run, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make the runtime directory %s", run);
+        return cay_fail_sys(err, "make the runtime directory %s", run);
     if (!l->run[0]) /* later it is the same, and other threads read it */
         memcpy(l->run, run, sizeof run);
     return 0;
@@ -46,7 +40,7 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
     struct sockaddr_un a;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket");
+        return cay_fail_sys(err, "socket");
     if (!build_address(b->l, b->base.id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);
@@ -54,7 +48,7 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
         if (errno == ECONNREFUSED || errno == ENOENT)
             return cay_fail_why(err, CAY_EGONE, "not_running", "cay-local of %s does not run",
                                 b->base.id);
-        return cay_fail_sys(err, CAY_ESYS, "reach cay-local of %s", b->base.id);
+        return cay_fail_sys(err, "reach cay-local of %s", b->base.id);
     }
     *sock = CAY_STEAL_FD(fd);
     return 0;
@@ -70,7 +64,7 @@ static int make_socket(local_box *b, int *out, cay_err *err)
                         b->l->run);
     unlink(a.sun_path);
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 128) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "listen on %s", a.sun_path);
+        return cay_fail_sys(err, "listen on %s", a.sun_path);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -102,7 +96,7 @@ static int spawn_local(local_box *b, int listener, int lock, cay_err *err)
         cay__close_fd(&high[i]);
     if (e) {
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start %s", prog);
+        return cay_fail_sys(err, "start %s", prog);
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
@@ -119,7 +113,7 @@ static int start_local(local_box *b, cay_err *err)
     CAY_AUTOFD listener = -1;
     local_meta m;
     if (lock < 0)
-        return cay_fail_sys(err, CAY_EGONE, "sandbox %s", b->base.id);
+        return cay_fail_sys_as(err, CAY_EGONE, "sandbox %s", b->base.id);
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 1;
     CAY_TRY(cay__local_meta_read(b->dir, &m, err));

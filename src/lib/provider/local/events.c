@@ -6,13 +6,9 @@
  * reader closes the other end.
  */
 #include "local.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 
@@ -211,7 +207,7 @@ static int start_thread(listener *t, cay_err *err)
     errno = pthread_create(&thread, &attr, listener_main, t);
     int rc = 0;
     if (errno)
-        rc = cay_fail_sys(err, CAY_ESYS, "start a thread");
+        rc = cay_fail_sys(err, "start a thread");
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return rc;
@@ -224,7 +220,7 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
     CAY_AUTOFD notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (notify < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0) {
         from->done(from->arg);
-        return cay_fail_sys(err, CAY_ESYS, "watch events");
+        return cay_fail_sys(err, "watch events");
     }
     listener *t = cay__alloc(sizeof *t);
     t->from = *from;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "local.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
 

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "local.h"
-#include <base/buf.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/provider/provider.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define OFF(n)                                                                                     \
     {                                                                                              \
@@ -49,11 +43,11 @@ int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void 
     l->boxes = -1;
     l->home_fd = open(conf->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (l->home_fd < 0 || (mkdirat(l->home_fd, kind->dir, 0700) < 0 && errno != EEXIST))
-        rc = cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
+        rc = cay_fail_sys(err, "state directory %s", conf->home);
     if (rc == 0)
         l->boxes = openat(l->home_fd, kind->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (rc == 0 && l->boxes < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "%s/%s", conf->home, kind->dir);
+        rc = cay_fail_sys(err, "%s/%s", conf->home, kind->dir);
     if (rc == 0)
         rc = cay__local_run(l, err);
     if (rc < 0) {
@@ -99,7 +93,7 @@ static int check_outside(const cay_create *s, cay_err *err)
             err, CAY_EINVAL, "spec_invalid",
             "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
     if (stat(dir, &st) < 0)
-        return cay_fail_sys(err, CAY_ENOENT, "option root_dir %.200s", dir);
+        return cay_fail_sys_as(err, CAY_ENOENT, "option root_dir %.200s", dir);
     if (S_ISDIR(st.st_mode))
         return 0;
     return cay_fail_why(err, CAY_ETYPE, "spec_invalid", "option root_dir %.200s is no directory",
@@ -163,7 +157,7 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
                             "the environment is longer than 4 MiB");
     CAY_AUTOFD fd = openat(dir, "config", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, b.data, b.len))
-        return cay_fail_sys(err, CAY_ESYS, "write the sandbox's configuration");
+        return cay_fail_sys(err, "write the sandbox's configuration");
     return 0;
 }
 
@@ -175,8 +169,7 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
     cay__fs boxes = { .root = l->boxes };
     cay__fs_remove(&boxes, tmp, true);
-    if (mkdirat(l->boxes, tmp, 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    CAY_TRY_SYS(mkdirat(l->boxes, tmp, 0700), err, "make sandbox %s", id);
     CAY_AUTOFD dir = openat(l->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__fs in = { .root = dir };
     char workdir[300];
@@ -192,13 +185,13 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     if (dir < 0 || (outside && mark < 0) || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/home", 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/tmp", 0700, true) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "make the directories of sandbox %s", id);
+        rc = cay_fail_sys(err, "make the directories of sandbox %s", id);
     if (rc == 0)
         rc = write_config(dir, s, err);
     if (rc == 0)
         rc = cay__local_meta_write(dir, &m, err);
     if (rc == 0 && renameat2(l->boxes, tmp, l->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
-        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+        rc = cay_fail_sys(err, "make sandbox %s", id);
     cay__fs_remove(&boxes, tmp, true);
     return rc;
 }
@@ -218,7 +211,7 @@ static int find_path(local_box *b, cay_err *err)
     char workdir[512];
     CAY_AUTOFD root = cay__local_root(b->dir, (int)b->l->kind->level, b->path, sizeof b->path);
     if (root < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "files of sandbox %s", b->base.id);
+        return cay_fail_sys(err, "files of sandbox %s", b->base.id);
     cay__str_join(b->shown, sizeof b->shown, b->path, workdir, NULL);
     return 0;
 }
@@ -317,9 +310,9 @@ static int remove_dir(local *l, const char *id, cay_err *err)
     cay__str_join(gone, sizeof gone, ".old-", id, NULL);
     if (renameat(l->boxes, id, l->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
         errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
+        return cay_fail_sys(err, "remove sandbox %s", id);
     if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "remove the files of sandbox %s", id);
+        return cay_fail_sys(err, "remove the files of sandbox %s", id);
     cay__local_unlink(l, id);
     return 0;
 }
@@ -372,7 +365,7 @@ int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, 
     cay__fs boxes = { .root = l->boxes };
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
     if (rc == -1)
-        return cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir);
+        return cay_fail_sys(err, "list %s/%s", l->home, l->kind->dir);
     return rc;
 }
 

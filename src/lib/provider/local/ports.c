@@ -2,17 +2,11 @@
 #include "local.h"
 #include <base/proctree.h>
 #include <arpa/inet.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum { SOCKETS_MAX = 16384, TCP_LISTENS = 0x0a };
 
@@ -150,14 +144,14 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     int e = 0;
     socklen_t n = sizeof e;
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket");
+        return cay_fail_sys(err, "socket");
     if (connect(fd, a, l.v4 ? sizeof a4 : sizeof a6) < 0 && errno != EINPROGRESS)
-        return cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
+        return cay_fail_sys(err, "connect to port %u", port);
     CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e) {
         errno = e;
-        return cay_fail_sys(err, e == ECONNREFUSED ? CAY_ENOENT : CAY_ESYS, "connect to port %u",
-                            port);
+        return cay_fail_sys_as(err, e == ECONNREFUSED ? CAY_ENOENT : CAY_ESYS, "connect to port %u",
+                               port);
     }
     cay__fd_nonblock(fd, false);
     *out = CAY_STEAL_FD(fd);

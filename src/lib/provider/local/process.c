@@ -5,14 +5,10 @@
  * by layer.
  */
 #include "local.h"
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/landlock.h>
 #include <lib/provider/provider.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -87,8 +83,7 @@ static int try_jail(const local *l, char *line, size_t cap, cay_err *err)
     posix_spawn_file_actions_t acts;
     char *argv[] = { prog, "--try", NULL }, *env[] = { NULL };
     CAY_TRY(cay__libexec_find(l->libexec, "cay-local", prog, sizeof prog, err));
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    CAY_TRY_SYS(pipe2(fds, O_CLOEXEC), err, "pipe");
     CAY_AUTOFD rd = fds[0], wr = fds[1];
     posix_spawn_file_actions_init(&acts);
     posix_spawn_file_actions_adddup2(&acts, wr, 1);
@@ -96,7 +91,7 @@ static int try_jail(const local *l, char *line, size_t cap, cay_err *err)
     posix_spawn_file_actions_destroy(&acts);
     if (e) {
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start %s", prog);
+        return cay_fail_sys(err, "start %s", prog);
     }
     cay__close_fd(&wr);
     ssize_t n = cay__fd_read_all(rd, line, cap - 1);

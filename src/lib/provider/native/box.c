@@ -3,9 +3,6 @@
 #include "box.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 
 #define SAME_US 2000 /* between attach and status of one question */
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -116,7 +113,7 @@ static int send_ask(int sock, const cay_call *call, const cay__link_ask *a, cons
         if (peer_died(errno))
             return fail_peer_died(peer, err);
         if (errno != EAGAIN && errno != ENOBUFS)
-            return cay_fail_sys(err, CAY_ESYS, "send to the %s", peer);
+            return cay_fail_sys(err, "send to the %s", peer);
         CAY_TRY(cay__call_wait(call, sock, POLLOUT, peer, err));
     }
 }
@@ -181,7 +178,7 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
         if (n == 0 || peer_died(errno))
             return fail_peer_died(peer, err);
         if (errno != EAGAIN && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "receive from the %s", peer);
+            return cay_fail_sys(err, "receive from the %s", peer);
         CAY_TRY(cay__call_wait(call, sock, POLLIN, peer, err));
     }
 }
@@ -329,8 +326,7 @@ int cay__link_session(cay__link *l, const char *box, const cay_call *call, const
 {
     int sv[2];
     cay_m_box m = { 0 };
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "session socket");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), err, "session socket");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
     cay__str_copy(m.id, sizeof m.id, box);
     CAY_TRY(cay__link_call(l, call,

@@ -4,13 +4,9 @@
 #include "root_helper.h"
 #include "native.h"
 #include <base/base.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <proto/clone.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <spawn.h>
@@ -54,7 +50,7 @@ static int spawn_clone(const char *path, const char *const argv[], const int *fd
     posix_spawnattr_destroy(&attr);
     errno = rc;
     if (rc)
-        return cay_fail_sys(err, CAY_ESYS, "start %s", path);
+        return cay_fail_sys(err, "start %s", path);
     return 0;
 }
 
@@ -83,8 +79,7 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
     int fds[2];
     cay__str_copy(ask.name, sizeof ask.name, b->base.id);
     cay__str_copy(ask.more, sizeof ask.more, spec->layer);
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
+    CAY_TRY_SYS(pipe2(fds, O_CLOEXEC), err, "start cay-clone");
     in = fds[0];
     out = fds[1];
     CAY_TRY(cay__hand_ask(b->n->home_fd, call, &ask, &out, 1, NULL, NULL, &leash, err));
@@ -108,8 +103,7 @@ static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
         return once_by_hand(b, call, spec, a, err);
     CAY_TRY(cay__native_userns(b->n->home, b->n->libexec, call, &user, err));
     CAY_TRY(b->n->link.dial(b->n->link.arg, call, &keeper, err));
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
+    CAY_TRY_SYS(pipe2(fds, O_CLOEXEC), err, "start cay-clone");
     in = fds[0];
     out = fds[1];
     CAY_TRY(spawn_clone(program, argv, (int[]){ b->n->home_fd, keeper, out, user }, 4, &pid, err));

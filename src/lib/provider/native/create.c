@@ -5,12 +5,8 @@
 #include "disk.h"
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/sandbox/limits.h>
 #include <lib/sandbox/sandbox.h>
 
@@ -99,8 +95,7 @@ static int open_dir(const cay__native *n, const char *path, const char *what, in
                     cay_err *err)
 {
     if (CAY__MUTANT("grant-race")) {
-        if ((*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+        CAY_TRY_SYS(*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), err, "%s %s", what, path);
         return 0;
     }
     return cay__source_check(what, path, n->home_fd, n->run, out, err);
@@ -141,7 +136,7 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
             if (errno == ENOENT)
                 return cay_fail_why(err, CAY_ENOENT, "volume_not_found",
                                     "volume %s has no files here", v->name);
-            return cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);
+            return cay_fail_sys(err, "volume %s", v->name);
         }
         s->fds[s->n++] = fd;
         m->grants_store |= bit;
@@ -183,8 +178,8 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_b
         uint64_t fd;
         if (cay__str_starts(source, CAY__GRANT_MOUNT) &&
             cay__str_to_u64(source + strlen(CAY__GRANT_MOUNT), &fd)) {
-            if ((s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) < 0)
-                return cay_fail_sys(err, CAY_ESYS, "mount at %s", c->files.grants[i].target);
+            CAY_TRY_SYS(s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3), err, "mount at %s",
+                        c->files.grants[i].target);
             m->grants_mount |= 1u << (on + i);
         } else {
             CAY_TRY(open_dir(n, source, "mount", &s->fds[s->n], err));

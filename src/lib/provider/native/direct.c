@@ -2,7 +2,6 @@
 /* Without a service: handles straight from the keeper. */
 #include "box.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <lib/sandbox/limits.h>
 #include <lib/sandbox/sandbox.h>
 

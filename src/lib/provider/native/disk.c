@@ -2,15 +2,10 @@
 #include "disk.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <base/fsop.h>
 #include <base/image.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -78,7 +73,7 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
     posix_spawnattr_destroy(&attr);
     errno = rc;
     if (rc)
-        return cay_fail_sys(err, CAY_ESYS, "start mkfs.ext4");
+        return cay_fail_sys(err, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (status)
@@ -94,7 +89,7 @@ static int mount_image(int image, int *mnt, cay_err *err)
     const char *step;
     int fd = cay__image_mount(image, &step);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "disk image: %s", step);
+        return cay_fail_sys(err, "disk image: %s", step);
     *mnt = fd;
     return 0;
 }
@@ -126,12 +121,10 @@ static int format_image(int image, const cay_limits *l, bool journal, int *mnt, 
             return cay_fail_why(err, CAY_ESYS, "disk_image",
                                 "disk image: its loop device does not go away");
         if (ftruncate(image, 0) < 0 || ftruncate(image, (off_t)size) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "disk image of %llu bytes",
-                                (unsigned long long)size);
+            return cay_fail_sys(err, "disk image of %llu bytes", (unsigned long long)size);
         CAY_TRY(run_mkfs(image, inodes, journal, err));
         CAY_TRY(mount_image(image, &at, err));
-        if (fstatfs(at, &st) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "look at the disk image");
+        CAY_TRY_SYS(fstatfs(at, &st), err, "look at the disk image");
         uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize,
                  off = room > l->disk ? room - l->disk : l->disk - room;
         if (off <= l->disk / 64 + 16 * BLOCK || i == TRIES - 1) {
@@ -151,7 +144,7 @@ static int set_spare(int mnt, cay_err *err)
 {
     CAY_AUTOFD spare = openat(mnt, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "disk image");
+        return cay_fail_sys(err, "disk image");
     return 0;
 }
 
@@ -180,7 +173,7 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
     else if ((dir = box_dir(home_fd, id, true)) >= 0)
         image = openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (image < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
+        return cay_fail_sys(err, "make a disk image for %s", id);
     CAY_FAULT("disk.image");
     CAY_AUTOFD at = -1;
     int rc = format_image(image, limits, !ephemeral, &at, err);
@@ -200,13 +193,13 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
     CAY_AUTOFD dir = box_dir(home_fd, id, false);
     CAY_AUTOFD image = dir < 0 ? -1 : openat(dir, NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), at = -1;
     if (image < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the disk image of %s", id);
+        return cay_fail_sys(err, "open the disk image of %s", id);
     /* Its former life may still be on the way out, and holds what is about to be removed: a full
      * disk has no other room for the next one. */
     let_go(image);
     CAY_TRY(mount_image(image, &at, err));
     if (cay__fs_remove(&(cay__fs){ .root = at }, "/work", true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, CAY_ESYS, "disk image of %s: remove its work directory", id);
+        return cay_fail_sys(err, "disk image of %s: remove its work directory", id);
     /* By a mount of its own: one that has writers cannot show other owners. */
     CAY_AUTOFD other = -1;
     CAY_TRY(mount_image(image, &other, err));
@@ -242,18 +235,18 @@ int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_
     if (cay__disk_volume_there(home_fd, name))
         return 0;
     if (mkdirat(home_fd, "volumes", 0711) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make volumes");
+        return cay_fail_sys(err, "make volumes");
     CAY_AUTOFD image = openat(home_fd, fresh, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                               0600),
                at = -1;
     if (image < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a disk image");
+        return cay_fail_sys(err, "make a disk image");
     CAY_FAULT("disk.volume.image");
     int rc = format_image(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at,
                           err);
     if (rc == 0 && (fchownat(at, "", owner, owner, AT_EMPTY_PATH) < 0 ||
                     renameat(home_fd, fresh, home_fd, path) < 0))
-        rc = cay_fail_sys(err, CAY_ESYS, "disk image");
+        rc = cay_fail_sys(err, "disk image");
     if (rc < 0)
         unlinkat(home_fd, fresh, 0);
     return rc;
@@ -267,7 +260,7 @@ int cay__disk_volume_mount(int home_fd, const char *name, int *mnt, cay_err *err
     if (image < 0) {
         if (errno == ENOENT)
             return CAY_ENOENT;
-        return cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
+        return cay_fail_sys(err, "open the disk image of volume %s", name);
     }
     return mount_image(image, mnt, err);
 }

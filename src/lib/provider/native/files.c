@@ -2,8 +2,6 @@
 /* File calls that are a question and its answer. */
 #include "session_call.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <sys/stat.h>
 
 int cay__nf_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
                   cay_err *err)

@@ -2,9 +2,6 @@
 /* cay_file_fill() as one stream to a worker: daemon/init/fill.c reads it. */
 #include "session_call.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 
 enum { PIPE_BYTES = 1 << 20, CHUNK = 1 << 16, WAYS = 2, MANY = 1000 };
 
@@ -45,7 +42,7 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
             continue;
         if (n <= 0) {
             if (n < 0)
-                return cay_fail_sys(err, CAY_ESYS, "write %s: read its source", it->path);
+                return cay_fail_sys(err, "write %s: read its source", it->path);
             return cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
                                 "write %s: its source became shorter", it->path);
         }
@@ -122,8 +119,7 @@ static int begin_stream(cay__sessions *s, const cay_call *call, stream *o, cay_e
 {
     cay_ses_rep buf = { 0 }, *rep;
     int p[2];
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "write: pipe");
+    CAY_TRY_SYS(pipe2(p, O_CLOEXEC), err, "write: pipe");
     CAY_AUTOFD rd = p[0], wr = p[1];
     fcntl(wr, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; refused where the user has many pipes */
     cay__ses_ask *ask = CAY__SES_ASK(FILL, "write", .fd = rd);

@@ -3,9 +3,6 @@
 #include "session_call.h"
 #include <arpa/inet.h>
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -129,7 +126,7 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
         n = sizeof a4;
     }
     if (!cay__fd_nonblock(fd, true))
-        return cay_fail_sys(err, CAY_ESYS, "port %u", port);
+        return cay_fail_sys(err, "port %u", port);
     if (connect(fd, sa, n) < 0) {
         int e = errno;
         if (e == EINPROGRESS) {
@@ -141,12 +138,12 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
                 return cay_fail_why(err, CAY_ENOENT, "port_not_found",
                                     "port %u: nobody listens there", port);
             errno = e;
-            return cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
+            return cay_fail_sys(err, "connect to port %u", port);
         }
     }
     if (cay__fd_nonblock(fd, false))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "port %u", port);
+    return cay_fail_sys(err, "port %u", port);
 }
 
 /* A hundred who come at once take turns with the few sessions that stay: a worker answers in less

@@ -8,16 +8,11 @@
 #include "root_helper.h"
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define STORE_BASE                                                                                 \
     0x70000000u /* as in daemon/keeper/keeper.h: owner of every file in a layer, as root           \
@@ -245,7 +240,7 @@ static int host_links(int at, cay_err *err)
         if (target[0] == '/')
             rel = target + 1;
         if (symlinkat(rel, at, names[i]) < 0 || !chown_to_store(at, names[i]))
-            return cay_fail_sys(err, CAY_ESYS, "layer link %s", path);
+            return cay_fail_sys(err, "layer link %s", path);
     }
     return 0;
 }
@@ -253,27 +248,27 @@ static int host_links(int at, cay_err *err)
 static int fill_host(int at, cay_err *err)
 {
     if (!chown_to_store(at, "."))
-        return cay_fail_sys(err, CAY_ESYS, "layer host");
+        return cay_fail_sys(err, "layer host");
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (!put_dir(at, dirs[i].path, dirs[i].mode))
-            return cay_fail_sys(err, CAY_ESYS, "layer host: %s", dirs[i].path);
+            return cay_fail_sys(err, "layer host: %s", dirs[i].path);
     /* For the sandbox's ordinary user. Without root only the keeper has the ids for it, and makes
      * them (daemon/keeper/rootfs.c). */
     static const char *const users[] = { "workspace", "home/user" };
     for (size_t i = 0; geteuid() == 0 && i < CAY_LEN(users); i++)
         if (!put_dir(at, users[i], 0755) ||
             fchownat(at, users[i], STORE_BASE + 1000, STORE_BASE + 1000, AT_SYMLINK_NOFOLLOW) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "layer host: %s", users[i]);
+            return cay_fail_sys(err, "layer host: %s", users[i]);
     CAY_TRY(host_links(at, err));
     if (symlinkat("/run", at, "var/run") < 0 || !chown_to_store(at, "var/run") ||
         symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !chown_to_store(at, "etc/mtab"))
-        return cay_fail_sys(err, CAY_ESYS, "layer host: links");
+        return cay_fail_sys(err, "layer host: links");
     for (size_t i = 0; i < CAY_LEN(made); i++)
         if (!put_file(at, made[i].path, made[i].text))
-            return cay_fail_sys(err, CAY_ESYS, "layer host: %s", made[i].path);
+            return cay_fail_sys(err, "layer host: %s", made[i].path);
     CAY_AUTOFD etc = openat(at, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (etc < 0 || !copy_etc(etc))
-        return cay_fail_sys(err, CAY_ESYS, "layer host: copy of /etc");
+        return cay_fail_sys(err, "layer host: copy of /etc");
     return 0;
 }
 
@@ -315,13 +310,13 @@ static int make_layer(int home_fd, const char *path, int (*fill_it)(int at, cay_
     char shut[64], fresh[80], id[CAY_WIRE_ID];
     struct stat st;
     if (mkdirat(home_fd, "layers", 0711) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make layers/");
+        return cay_fail_sys(err, "make layers/");
     CAY_AUTOFD gate = openat(home_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     while (gate >= 0 && flock(gate, LOCK_EX) < 0)
         if (errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "lock layers/");
+            return cay_fail_sys(err, "lock layers/");
     if (gate < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open layers/");
+        return cay_fail_sys(err, "open layers/");
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     cay__id_make(id, 'l');
@@ -329,15 +324,15 @@ static int make_layer(int home_fd, const char *path, int (*fill_it)(int at, cay_
     cay__str_join(shut, sizeof shut, "layers/.new-", id, NULL);
     cay__str_join(fresh, sizeof fresh, shut, "/t", NULL);
     if (mkdirat(home_fd, shut, 0700) < 0 || mkdirat(home_fd, fresh, 0755) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s", fresh);
+        return cay_fail_sys(err, "make %s", fresh);
     CAY_AUTOFD at = cay__fd_openat2(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (at < 0 || fstat(at, &st) < 0 || st.st_uid != geteuid())
-        return cay_fail_sys(err, CAY_ESYS, "open %s", fresh);
+        return cay_fail_sys(err, "open %s", fresh);
     cay_err why = CAY_ERR_INIT;
     int rc = fill_it(at, &why);
     if (rc == 0 && renameat(home_fd, fresh, home_fd, path) < 0)
-        rc = cay_fail_sys(&why, CAY_ESYS, "publish %s", path);
+        rc = cay_fail_sys(&why, "publish %s", path);
     cay__fs_remove(&(cay__fs){ .root = home_fd }, shut, true);
     if (rc == 0)
         return 0;
@@ -382,7 +377,7 @@ static int fill_image(int at, cay_err *err)
         ok = put_dir(at, places[i], 0755);
     if (ok)
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "layer image");
+    return cay_fail_sys(err, "layer image");
 }
 
 int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err)

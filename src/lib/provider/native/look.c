@@ -3,8 +3,6 @@
  * same. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sys/provider.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -82,8 +80,8 @@ static int ask_rest(int sock, const char *const *ids, size_t from, size_t n, cay
         if (!ids[i])
             continue;
         cay__str_copy(m.id, sizeof m.id, ids[i]);
-        if (cay__fd_sendv(sock, io, 2, NULL, 0, MSG_DONTWAIT) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "ask the keeper for %zu sandboxes", n);
+        CAY_TRY_SYS(cay__fd_sendv(sock, io, 2, NULL, 0, MSG_DONTWAIT), err,
+                    "ask the keeper for %zu sandboxes", n);
     }
     return 0;
 }

@@ -2,11 +2,7 @@
 /* What a sandbox may reach: the text goes to the keeper as it is, and comes back so. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <linux/memfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *fds, int nfds,
@@ -26,7 +22,7 @@ int cay__nbox_policy_fd(const char *text, size_t len, int *out, cay_err *err)
     CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || !cay__fd_write_all(fd, text, len) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the policy");
+        return cay_fail_sys(err, "a file for the policy");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -64,7 +60,7 @@ int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *l
     if (fd < 0)
         memcpy(copy, off, n);
     else if (pread(fd, copy, n, 0) != (ssize_t)n)
-        return cay_fail_sys(err, CAY_ESYS, "read the policy");
+        return cay_fail_sys(err, "read the policy");
     *text = CAY_STEAL(copy);
     if (len)
         *len = n;

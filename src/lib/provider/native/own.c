@@ -3,7 +3,6 @@
 #include "box.h"
 #include <base/base.h>
 #include <base/fault.h>
-#include <base/fd.h>
 #include <sys/socket.h>
 
 void cay__nbox_own(cay__nbox *b, int sock)

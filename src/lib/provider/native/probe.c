@@ -5,10 +5,6 @@
  */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define DELEGATE                                                                                   \
     "run as root, or under systemd with delegation (loginctl enable-linger, then a user session)"

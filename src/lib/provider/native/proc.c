@@ -6,11 +6,6 @@
  */
 #include "client.h"
 #include <base/base.h>
-#include <base/buf.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -197,7 +192,7 @@ static int seal_blob(const cay__buf *b, int *out, cay_err *err)
     CAY_AUTOFD fd = memfd_create("cay-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || !cay__fd_write_all(fd, b->data, b->len) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "hand over a long command");
+        return cay_fail_sys(err, "hand over a long command");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -205,8 +200,7 @@ static int seal_blob(const cay__buf *b, int *out, cay_err *err)
 static int make_reader(int *rd, int *wr, cay_err *err)
 {
     int p[2];
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    CAY_TRY_SYS(pipe2(p, O_CLOEXEC), err, "pipe");
     *rd = p[0];
     *wr = p[1];
     return 0;
@@ -479,8 +473,7 @@ static int reconnect_process(nproc *p, const cay_call *call, cay_err *err)
         return 0;
     }
     CAY_TRY(rc);
-    if (dup3(conn, p->conn, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "dup");
+    CAY_TRY_SYS(dup3(conn, p->conn, O_CLOEXEC), err, "dup");
     if (m.told)
         keep_exit(p, &m.exit);
     return 0;
@@ -529,7 +522,7 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
         if (rc <= 0)
             return rc;
         if (fd < 0)
-            return cay_fail_sys(err, CAY_ESYS, "dup");
+            return cay_fail_sys(err, "dup");
         rc = cay__call_wait(call, fd, POLLIN, "wait", err);
         close(fd);
         CAY_TRY(rc);
@@ -548,7 +541,7 @@ int cay__proc_exit_fd(void *proc, cay_err *err)
     int fd = p->conn;
     pthread_mutex_unlock(&p->lock);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "eventfd");
+        return cay_fail_sys(err, "eventfd");
     return fd;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box_ops.h"
 #include <base/base.h>
-#include <base/str.h>
 
 static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
 {

@@ -3,13 +3,9 @@
 #include "disk.h"
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <lib/provider/provider.h>
 #include <lib/sandbox/limits.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 static bool is_required(const cay_create *spec, const char *feature)
 {
@@ -115,7 +111,7 @@ static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, v
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
-        return cay_fail_sys(err, CAY_ESYS, "list sandboxes");
+        return cay_fail_sys(err, "list sandboxes");
     int rc = 0;
     for (struct dirent *e; rc == 0 && (e = cay__dir_next(d));)
         if (cay__id_valid(e->d_name, 'c') && is_ours(dirfd(d), e->d_name))

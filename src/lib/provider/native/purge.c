@@ -3,10 +3,7 @@
 #include "root_helper.h"
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/fsop.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <lib/snapshot/layer.h>
 #include <limits.h>
 #include <poll.h>
@@ -14,7 +11,6 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define LEAVE_MS 15000
@@ -41,8 +37,7 @@ static int remove_plainly(const cay__native *n, const char *const *names, cay_er
         if (fstatat(n->home_fd, *names, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         cay__str_join(path, sizeof path, "/", *names, NULL);
-        if (cay__fs_remove(&fs, path, true) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "remove %s", *names);
+        CAY_TRY_SYS(cay__fs_remove(&fs, path, true), err, "remove %s", *names);
     }
     return 0;
 }
@@ -109,7 +104,7 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
     cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
     CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock >= 0 && flock(lock, LOCK_EX) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+        return cay_fail_sys(err, "lock %s", path);
     CAY_TRY(end_keeper(n, err));
     /* It may have made some anew while it left. */
     CAY_TRY(remove_plainly(

@@ -2,10 +2,7 @@
 #include "root_helper.h"
 #include "box.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
 #include <linux/quota.h>
@@ -126,7 +123,7 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
     cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
     CAY_AUTOFD dir = openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || !give_project(dir, &project) || control_quota(dir, Q_SETQUOTA, project, &q) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "set the disk quota of %s", id);
+        return cay_fail_sys(err, "set the disk quota of %s", id);
     return 0;
 }
 
@@ -151,7 +148,7 @@ int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *er
     if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) ||
         !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
         control_quota(dir, Q_SETQUOTA, project, &q) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "set the disk quota of volume %s", name);
+        return cay_fail_sys(err, "set the disk quota of volume %s", name);
     return 0;
 }
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "root_helper.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>

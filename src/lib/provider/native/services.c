@@ -2,9 +2,6 @@
 /* Services of a native sandbox: told to init in the config, asked of the keeper. */
 #include "box_ops.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/services.h>
 #include <proto/init.h>
 #include <poll.h>
@@ -101,8 +98,8 @@ static int open_services(const cay__served *b, const cay_call *call, const char 
     int sv[2];
     cay_m_stream m = { .which = (uint32_t)op };
     CAY_TRY(cay__served_ready(b, err));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socket for services");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), err,
+                "socket for services");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
     cay__str_copy(m.id, sizeof m.id, b->id);
     cay__str_copy(m.proc, sizeof m.proc, CAY_OR(name, ""));

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session_call.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -48,7 +44,7 @@ static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
         return m->code;
     }
     errno = sys;
-    return cay_fail_sys(err, CAY_ESYS, "%s%s%s", ask->what, gap, path);
+    return cay_fail_sys(err, "%s%s%s", ask->what, gap, path);
 }
 
 static int fail_worker_gone(const cay__ses_ask *ask, cay_err *err)
@@ -158,7 +154,7 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
         if (errno == EPIPE || errno == ECONNRESET)
             return fail_worker_gone(ask, err);
         if (errno != EAGAIN && errno != ENOBUFS)
-            return cay_fail_sys(err, CAY_ESYS, "%s: send", ask->what);
+            return cay_fail_sys(err, "%s: send", ask->what);
         CAY_TRY(cay__call_wait(call, c->sock, POLLOUT, ask->what, err));
     }
 }
@@ -215,7 +211,7 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
     if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE)))
         return fail_worker_gone(ask, err);
     if (n < 0 && errno != EMSGSIZE)
-        return cay_fail_sys(err, CAY_ESYS, "%s: receive", ask->what);
+        return cay_fail_sys(err, "%s: receive", ask->what);
     cay_ses_rep *rep = buf;
     if (nfds == 0)
         got = -1;

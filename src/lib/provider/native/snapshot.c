@@ -2,10 +2,7 @@
 /* Snapshots of a box, and the layers they are. */
 #include "native.h"
 #include <base/base.h>
-#include <base/buf.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
 
 static int check_name(const char *layer, cay_err *err)
 {

@@ -3,22 +3,16 @@
 #include "native.h"
 #include "box.h"
 #include <base/base.h>
-#include <base/call.h>
 #include <base/fault.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -138,15 +132,15 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
 {
     int fds[2];
     char line[256], stack[16384] __attribute__((aligned(16)));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "start the keeper");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), err,
+                "start the keeper");
     launch l = { n, layer, fds[1], want_scope() };
     CAY_FAULT("client.keeper.launch");
     int pid = clone(launch_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
     close(fds[1]);
     if (pid < 0) {
         close(fds[0]);
-        return cay_fail_sys(err, CAY_ESYS, "start the keeper");
+        return cay_fail_sys(err, "start the keeper");
     }
     listen_to(fds[0], line, sizeof line);
     close(fds[0]);
@@ -222,7 +216,7 @@ static int dial_keeper(void *arg, const cay_call *call, int *sock, cay_err *err)
         cay__close_fd(&lock);
         lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (lock >= 0 ? flock(lock, LOCK_EX) < 0 || fstat(lock, &st) < 0 : errno != ENOENT)
-            return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+            return cay_fail_sys(err, "lock %s", path);
     }
     int died = 0;
     for (int64_t end = cay__now_ms() + START_MS;;) {
@@ -366,7 +360,7 @@ int cay__native_userns(const char *home, const char *libexec, const cay_call *ca
         rc = dial_keeper(n, call, &sock, err);
         if (rc < 0 || (rc = open_userns(sock, fd)) == 0)
             break;
-        rc = cay_fail_sys(err, CAY_ESYS, "enter the keeper's user namespace");
+        rc = cay_fail_sys(err, "enter the keeper's user namespace");
     }
     cay__native_close(n);
     return rc;

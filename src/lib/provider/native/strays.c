@@ -6,13 +6,9 @@
  */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <base/cgfind.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { DEPTH = 4, AGE_S = 3600, SOCKETS = 1 << 20 };

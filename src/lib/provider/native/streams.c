@@ -2,9 +2,6 @@
 /* Whole files as a stream, and watches: calls that keep a session to themselves. */
 #include "session_call.h"
 #include <base/base.h>
-#include <base/call.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -13,8 +10,7 @@ enum { PIPE_BYTES = 1 << 18 };
 static int make_pipe(const char *what, int *rd, int *wr, cay_err *err)
 {
     int p[2];
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s: pipe", what);
+    CAY_TRY_SYS(pipe2(p, O_CLOEXEC), err, "%s: pipe", what);
     *rd = p[0];
     *wr = p[1];
     return 0;
@@ -25,12 +21,11 @@ static int make_pipe(const char *what, int *rd, int *wr, cay_err *err)
 static int make_stream(int *rd, int *wr, cay_err *err)
 {
     int sv[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read: socketpair");
+    CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), err, "read: socketpair");
     *rd = sv[0];
     *wr = sv[1];
     if (send(sv[0], "", 1, MSG_NOSIGNAL) != 1)
-        return cay_fail_sys(err, CAY_ESYS, "read: socket");
+        return cay_fail_sys(err, "read: socket");
     return 0;
 }
 
@@ -126,7 +121,7 @@ int cay__nf_commit_write(void *up, const cay_call *call, cay_err *err)
 int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, cay_err *err)
 {
     if (!cay__fd_nonblock(fd, true))
-        return cay_fail_sys(err, CAY_ESYS, "write");
+        return cay_fail_sys(err, "write");
     for (size_t at = 0; at < len;) {
         struct pollfd p = { .fd = fd, .events = POLLOUT };
         CAY_TRY(cay__call_wait(call, fd, POLLOUT, "write", err));
@@ -135,7 +130,7 @@ int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, ca
                                 "write: the worker inside the sandbox ended");
         ssize_t n = write(fd, data + at, len - at);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "write");
+            return cay_fail_sys(err, "write");
         if (n > 0)
             at += (size_t)n;
     }

@@ -5,9 +5,6 @@
  */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 /* "36 35 0:31 /sub /mnt rw shared:1 - btrfs /dev/sda2 rw": what a descriptor's mount is of, and
@@ -58,8 +53,7 @@ int cay__throttle_disk(int home_fd, const char *home, uint64_t *dev, cay_err *er
     char type[256] = "a filesystem that has no name", source[256] = "";
     struct stat st, disk;
     dev_t whole;
-    if (fstat(home_fd, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "state directory %s", home);
+    CAY_TRY_SYS(fstat(home_fd, &st), err, "state directory %s", home);
     dev_t part = st.st_dev;
     bool known = mount_of(home_fd, type, source, sizeof type);
     if (!major(part)) { /* btrfs has numbers of its own; its mount names one of its disks */

@@ -8,7 +8,6 @@
 #include "native.h"
 #include "box.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <lib/snapshot/layer.h>
 #include <sys/vfs.h>
 
@@ -50,8 +49,7 @@ static int look_disk(const cay__native *n, cay_volume_request *ask, bool *there,
             return 0;
         return rc;
     }
-    if (fstatfs(mnt, &st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "look at the disk image");
+    CAY_TRY_SYS(fstatfs(mnt, &st), err, "look at the disk image");
     ask->used = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
     ask->inodes = CAY_MAX((uint64_t)(st.f_files - st.f_ffree), RESERVED) - RESERVED;
     ask->hard = true;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which server is meant, and the key for it. */
 #include "remote.h"
-#include <stdio.h>
-#include <sys/stat.h>
 
 #define PORT "8090"
 
@@ -61,7 +59,7 @@ static int key_of(const char *url, char **out, cay_err *err)
     if (!f) {
         if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
             return 0;
-        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return cay_fail_sys(err, "open %.200s", path);
     }
     if (fstat(fileno(f), &st) == 0 && (st.st_mode & 077)) {
         fclose(f);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of a client of a server: snapshots and templates as files. */
 #include "remote.h"
-#include <base/fd.h>
-#include <fcntl.h>
 #include <lib/snapshot/archive.h>
 #include <lib/template/template.h>
-#include <sys/stat.h>
 
 /* progress gets the bytes so far, and of how many when that is known; not 0: stop. */
 typedef struct copying {
@@ -22,7 +19,7 @@ static int copy_body(cay__answer *a, const cay_call *call, int fd, const copying
         if (!n)
             return 0;
         if (!cay__fd_write_all(fd, buf, n))
-            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+            return cay_fail_sys(err, "write the archive");
         if (c->progress(all + n, total, c->arg))
             return cay_fail_why(err, CAY_ECANCELED, "canceled", "export: stopped");
     }
@@ -87,7 +84,7 @@ int cay__remote_tmpfile(int *fd, cay_err *err)
     const char *tmp = getenv("TMPDIR");
     *fd = open(cay__text_or(tmp, "/tmp"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
+        return cay_fail_sys(err, "a file for the archive");
     return 0;
 }
 
@@ -100,7 +97,7 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
         *out = dup(fd);
         *len = (uint64_t)CAY_MAX(st.st_size - at, (off_t)0);
         if (*out < 0)
-            return cay_fail_sys(err, CAY_ESYS, "archive");
+            return cay_fail_sys(err, "archive");
         return 0;
     }
     CAY_AUTOFREE char *buf = cay__alloc(65536);
@@ -110,7 +107,7 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
-            return cay_fail_sys(err, CAY_ESYS, "read the archive");
+            return cay_fail_sys(err, "read the archive");
         *len += (uint64_t)n;
     }
     lseek(to, 0, SEEK_SET);
@@ -277,7 +274,8 @@ int cay__remote_template_import(const cay__remote *r, const cay_call *call,
     uint64_t len = 0;
     CAY_AUTOFD fd = open(s->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return cay_fail_sys(err, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, "open %.150s", s->path);
+        return cay_fail_sys_as(err, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, "open %.150s",
+                               s->path);
     if (S_ISDIR(st.st_mode)) {
         CAY_AUTOFD dir = CAY_STEAL_FD(fd);
         CAY_TRY(cay__remote_tar(dir, s->path, NULL, call, &fd, &len, err));
@@ -318,7 +316,7 @@ static int open_target(const char *path, const char **name, int *at, int *file, 
     if (*at >= 0)
         *file = openat(*at, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (*file < 0 || !**name)
-        return cay_fail_sys(err, CAY_ESYS, "make a file in %.150s", dir);
+        return cay_fail_sys(err, "make a file in %.150s", dir);
     return 0;
 }
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes on another cay server: made, found by label, ended. */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <cay/policy.h>
-#include <stdio.h>
 
 enum { WAIT_MS = 30000, SERVICE_STEP_MS = 2000 };
 

@@ -5,17 +5,12 @@
  * again where it was cut; a caller that gives up cancels the build.
  */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <lib/template/build_tree.h>
 #include <lib/template/template.h>
 #include <cay/build.h>
-#include <fcntl.h>
 #include <net/sse.h>
 #include <base/tar.h>
 #include <poll.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { IGNORE_MAX = 1 << 20, TRIES = 30, AGAIN_MS = 1000, LINE = 128 << 10 };
 
@@ -28,7 +23,7 @@ static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
-            return cay_fail_sys(err, CAY_ESYS, "pack %.150s", path);
+            return cay_fail_sys(err, "pack %.150s", path);
         left -= (uint64_t)n;
     }
     if (left)
@@ -37,7 +32,7 @@ static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err 
     cay__tar_pad(&pad, size);
     if (!pad.len || cay__fd_write_all(to, pad.data, pad.len))
         return 0;
-    return cay_fail_sys(err, CAY_ESYS, "pack %.150s", path);
+    return cay_fail_sys(err, "pack %.150s", path);
 }
 
 static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call, int to,
@@ -66,7 +61,7 @@ static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call
     if (rc == 0) {
         cay__tar_head(&head, m);
         if (head.full || !cay__fd_write_all(to, head.data, head.len))
-            rc = cay_fail_sys(err, CAY_ESYS, "pack %.150s", w->path);
+            rc = cay_fail_sys(err, "pack %.150s", w->path);
     }
     if (rc == 0 && w->type == 'f')
         rc = put_bytes(to, from, w->size, w->path, err);
@@ -92,7 +87,7 @@ static int put_file(int dir, const cay__tree *t, const char *name, int to, cay_e
         cay__tar_head(&head, m);
     free(m);
     if (!fits || head.full || !cay__fd_write_all(to, head.data, head.len))
-        return cay_fail_sys(err, CAY_ESYS, "pack %.150s", name);
+        return cay_fail_sys(err, "pack %.150s", name);
     return put_bytes(to, fd, (uint64_t)st.st_size, name, err);
 }
 
@@ -117,7 +112,7 @@ int cay__remote_tar(int dir, const char *path, const cay_build *build, const cay
     CAY_TRY(cay__remote_tmpfile(&to, err));
     int own = dup(dir);
     if (own < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open %.150s", path);
+        return cay_fail_sys(err, "open %.150s", path);
     int rc = cay__tree_dir(&t, own, ignored, (size_t)CAY_MAX(n, (ssize_t)0), call, err);
     for (size_t i = 0; rc == 0 && i < t.n; i++)
         if (*t.twigs[i].path && (rc = cay__call_check(call, "pack", err)) == 0)
@@ -129,7 +124,7 @@ int cay__remote_tar(int dir, const char *path, const cay_build *build, const cay
     cay__tree_clear(&t);
     if (rc == 0 && (!cay__fd_write_all(to, end, sizeof end) || fstat(to, &st) < 0 ||
                     lseek(to, 0, SEEK_SET) < 0))
-        rc = cay_fail_sys(err, CAY_ESYS, "pack %.150s", path);
+        rc = cay_fail_sys(err, "pack %.150s", path);
     if (rc < 0)
         return rc;
     *len = (uint64_t)st.st_size;
@@ -177,7 +172,7 @@ static int open_context(const cay_build *s, const cay_call *call, int *tar, uint
     if (s->dir) {
         CAY_AUTOFD dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir < 0)
-            return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", s->dir);
+            return cay_fail_sys(err, "open the context %.150s", s->dir);
         return cay__remote_tar(dir, s->dir, s, call, tar, len, err);
     }
     *tar = dup(s->tar);

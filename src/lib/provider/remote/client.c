@@ -2,11 +2,8 @@
 /* A client that is a server's: which sandboxes and snapshots there are is asked there, and nothing
  * of it is kept here. What is one request is where the public function is; lib/client/remote.h. */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <lib/client/net.h>
 #include <lib/snapshot/snapshot.h>
-#include <sys/stat.h>
 
 #define RUN_IDLE_MS                                                                                \
     (15 * 60000ull) /* of one that is thrown away: whoever made it may be cut off before */

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files on a server, and what changes there. */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum { SMALL = 65536 };
 
@@ -22,7 +17,7 @@ static int memory_file(int *out, cay_err *err)
 {
     *out = memfd_create("file", MFD_CLOEXEC);
     if (*out < 0)
-        return cay_fail_sys(err, CAY_ESYS, "memory for a file");
+        return cay_fail_sys(err, "memory for a file");
     return 0;
 }
 
@@ -38,7 +33,7 @@ static int small_body(cay__answer *a, const cay_call *call, int *fd, cay_err *er
         if (!n)
             break;
         if (!cay__fd_write_all(mem, buf, n))
-            return cay_fail_sys(err, CAY_ESYS, "memory for a file");
+            return cay_fail_sys(err, "memory for a file");
     }
     lseek(mem, 0, SEEK_SET);
     *fd = CAY_STEAL_FD(mem);
@@ -169,7 +164,7 @@ int cay__remote_commit_write(void *up, const cay_call *call, cay_err *err)
     struct stat st;
     int rc = 0;
     if (fstat(u->fd, &st) < 0 || lseek(u->fd, 0, SEEK_SET) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "read what was written");
+        rc = cay_fail_sys(err, "read what was written");
     if (rc == 0)
         rc = put_file(u->box, call, u->path, &u->spec,
                       (cay__request){ .from_fd = true, .fd = u->fd, .len = (size_t)st.st_size },

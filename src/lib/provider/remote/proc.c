@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes on a server. */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -258,7 +256,7 @@ int cay__remote_proc_exit_fd(void *proc, cay_err *err)
     if (fd >= 0)
         copy = dup(fd);
     if (copy < 0)
-        return cay_fail_sys(err, CAY_ESYS, "eventfd");
+        return cay_fail_sys(err, "eventfd");
     source *s = cay__alloc(sizeof *s);
     *s = source_of(p, CAY_STDOUT, false);
     s->client = cay__http_client_ref(p->box->remote->client);

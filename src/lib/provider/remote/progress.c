@@ -2,7 +2,6 @@
 /* A create with a manifest: the request has a thread, and this one hears meanwhile from the
  * server's events how far it is. */
 #include "remote.h"
-#include <base/fd.h>
 #include <cay/manifest.h>
 #include <net/sse.h>
 #include <sys/eventfd.h>

@@ -2,8 +2,6 @@
 /* Anything that streams is a descriptor: a thread moves the body of an answer into a socket until
  * one of the two ends. */
 #include "remote.h"
-#include <base/call.h>
-#include <base/fd.h>
 #include <net/sse.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,7 +24,7 @@ int cay__remote_thread(void *(*fn)(void *), void *arg, cay_err *err)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (errno)
-        return cay_fail_sys(err, CAY_ESYS, "start a thread");
+        return cay_fail_sys(err, "start a thread");
     return 0;
 }
 
@@ -130,7 +128,7 @@ int cay__remote_pump(const cay__remote *r, cay__answer *a, cay__remote_again *ag
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         cay__answer_end(a);
         free(arg);
-        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+        return cay_fail_sys(err, "socketpair");
     }
     pumping *s = cay__alloc(sizeof *s);
     *s = (pumping){ .client = cay__http_client_ref(r->client),
@@ -292,7 +290,7 @@ int cay__remote_packets(cay__answer *a, const cay_call *call, const char *ready,
                      .arg = arg,
                      .last = &l->first };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
+        rc = cay_fail_sys(err, "socketpair");
     l->local = pair[1];
     if (rc == 0)
         rc = wait_ready(l, call, err);

@@ -16,7 +16,6 @@
 #pragma once
 #include <base/base.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <lib/client/remote.h>
 #include <lib/provider/provider.h>
 #include <net/client.h>

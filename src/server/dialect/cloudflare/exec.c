@@ -2,9 +2,6 @@
 /* POST …/exec: a command, its output as events, and always an end. */
 #include "cloudflare.h"
 #include <base/base64.h>
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <time.h>
 
 #define CHUNK 32768

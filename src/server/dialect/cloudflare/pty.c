@@ -2,9 +2,6 @@
 /* GET …/pty: a terminal over a WebSocket. It lives on without its client; who comes back to the
  * same session sees what was printed. */
 #include "cloudflare.h"
-#include <base/str.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <time.h>
 
 #define CHUNK     16384

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes, files, archives, sessions and tunnels of the bridge. */
 #include "cloudflare.h"
-#include <base/fd.h>
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
 #include <server/preview/preview.h>
-#include <stdio.h>
 #include <time.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)

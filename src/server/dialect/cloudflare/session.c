@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: shells that stay, and a command in one, whose output is told as it comes. */
 #include "cloudflare.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/shell.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -226,7 +222,7 @@ static int start_thread(run *w, cay_err *err)
     if (!errno)
         return 0;
     atomic_fetch_sub(&w->refs, 1);
-    return cay_fail_sys(err, CAY_EBUSY, "a thread for the command");
+    return cay_fail_sys_as(err, CAY_EBUSY, "a thread for the command");
 }
 
 static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
@@ -305,7 +301,7 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     if (rc == 0)
         rc = cay_shell_open(sb, &r->call, &spec, &w->sh, err);
     if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC) < 0))
-        rc = cay_fail_sys(err, CAY_EBUSY, "descriptors for the command");
+        rc = cay_fail_sys_as(err, CAY_EBUSY, "descriptors for the command");
     if (rc < 0) {
         release_run(w);
         return rc;

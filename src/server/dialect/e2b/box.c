@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as E2B knows it: what was asked for at its create, and whether it still counts. */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/note.h>
 

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builder.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/policy.h>
 #include <cay/template.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { LEASE_MS = 90000, RENEW_MS = 20000, NAMES = 32, RECIPE_MAX = 64 << 20, KEEP_S = 30 * 86400 };
@@ -24,10 +19,10 @@ int e2b_build_dir(cay_client *client, int *fd, cay_err *err)
 {
     CAY_AUTOFD home = open(cay_client_home(client), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
-        return cay_fail_sys(err, CAY_ESYS, "the directory of builds");
+        return cay_fail_sys(err, "the directory of builds");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the directory of builds");
+        return cay_fail_sys(err, "the directory of builds");
     return 0;
 }
 
@@ -50,7 +45,7 @@ int e2b_recipe_save(cay_client *client, const char *build, const json_t *o, cay_
     snprintf(tmp, sizeof tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
-        cay_fail_sys(err, CAY_ESYS, "the steps of a build");
+        cay_fail_sys(err, "the steps of a build");
         unlinkat(dir, tmp, 0);
         return CAY_ESYS;
     }

@@ -9,7 +9,6 @@
 #include <jansson.h>
 #include <server/http/server.h>
 #include <base/base.h>
-#include <base/buf.h>
 #include <cay/client.h>
 
 #define E2B_BUILD_KIND "e2b-build"

@@ -4,17 +4,12 @@
 #include "builder.h"
 #include <server/background.h>
 #include "e2b.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/template.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <server/http/limits.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum {
@@ -145,7 +140,7 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
         d = fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
-        return cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+        return cay_fail_sys(err, "the files of a COPY");
     }
     snprintf(prefix, sizeof prefix, "archive.%.64s.", tenant);
     for (struct dirent *e; (e = readdir(d));) {
@@ -194,10 +189,10 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+        return cay_fail_sys(err, "the files of a COPY");
     int rc = cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err);
     if (rc == 0 && renameat(dir, tmp, dir, name) < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+        rc = cay_fail_sys(err, "the files of a COPY");
     if (rc < 0) {
         unlinkat(dir, tmp, 0);
         return rc;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane: which path leads where. Both generations of paths. */
 #include "e2b.h"
-#include <base/str.h>
 
 static int on_health(cay__req *r, cay_err *err)
 {

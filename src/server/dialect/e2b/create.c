@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox from what the SDKs ask for. */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>

@@ -3,9 +3,7 @@
  */
 #include "e2b.h"
 #include <base/base64.h>
-#include <base/str.h>
 #include <ctype.h>
-#include <stdio.h>
 #include <strings.h>
 #include <time.h>
 

@@ -5,9 +5,6 @@
  * that is one sandbox of the tenant.
  */
 #include "e2b.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <sys/file.h>
 
 #define DEBUG_ID "debug_sandbox_id"
@@ -67,7 +64,7 @@ int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     /* Many may come at once, to several servers: one of them makes it. */
     CAY_AUTOFD lock = open(cay_client_home(r->client), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the state directory");
+        return cay_fail_sys(err, "the state directory");
     CAY_TRY(find_sandbox(r, id, err));
     if (*id)
         return 0;

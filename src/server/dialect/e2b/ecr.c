@@ -2,13 +2,11 @@
 #include "builder.h"
 #include <base/base64.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
 #include <net/http.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdio.h>
 #include <time.h>
 
 #define BODY   "{}"

@@ -3,7 +3,6 @@
  * template (steps.c), accounts of a sandbox (account.c). */
 #pragma once
 #include <base/base.h>
-#include <base/buf.h>
 #include <jansson.h>
 
 #define E2B_MESSAGE_MAX ((size_t)8 << 20)

@@ -2,8 +2,6 @@
 /* What a sandbox uses, and did use. */
 #include "e2b.h"
 #include <server/history.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <time.h>
 
 /* Use is told as a rate: over a short moment. */

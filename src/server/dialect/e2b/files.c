@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /files: whole files up and down, by token or by a URL that was signed with it. */
 #include "e2b.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <net/multipart.h>
-#include <stdio.h>
 #include <zlib.h>
 
 #define METADATA_MAX 4096
@@ -94,7 +91,7 @@ static int copy_source(cay_upload *up, source *src, void *arg, cay_err *err)
         if (!n)
             return 0;
         if (!cay__fd_write_all(cay_upload_fd(up), buf, n))
-            return cay_fail_sys(err, CAY_ESYS, "write");
+            return cay_fail_sys(err, "write");
     }
 }
 
@@ -248,7 +245,7 @@ static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read");
+            return cay_fail_sys(err, "read");
         if (got > 0) {
             *n = (size_t)got;
             return 0;

@@ -2,10 +2,7 @@
 /* filesystem.Filesystem: what is there, and what changes. */
 #include "e2b.h"
 #include <base/path.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define DEPTH_MAX 64

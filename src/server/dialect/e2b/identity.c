@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 
 bool e2b_same(const char *a, const char *b)
 {

@@ -5,9 +5,7 @@
  * that is silent holds no thread; while one is written nothing more is taken from the peer.
  */
 #include "e2b.h"
-#include <base/fd.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <strings.h>
 
 enum {

@@ -6,8 +6,6 @@
  * proxy's code. Nothing is remembered here.
  */
 #include "e2b.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/interpreter.h>
 #include <server/preview/preview.h>
 

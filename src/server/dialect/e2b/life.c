@@ -2,9 +2,7 @@
 /* One sandbox: what it is, how long it lives, pause and resume, what it may reach. */
 #include "e2b.h"
 #include <server/history.h>
-#include <base/fd.h>
 #include <base/mutant.h>
-#include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
 #include <time.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sandboxes there are: pages, filters, order. */
 #include "e2b.h"
-#include <base/str.h>
 #include <ctype.h>
 #include <server/list_cache.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { LIST_MAX = 64 << 20 };

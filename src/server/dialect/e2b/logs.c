@@ -2,9 +2,7 @@
 /* A sandbox's log: what was asked of it (the audit log), its commands, and what it reached or was
  * refused (the network log), in order of time. */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/audit.h>
-#include <stdio.h>
 #include <strings.h>
 
 enum { LINES = 1000, KEPT = 20000 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How things look in the control plane. */
 #include "e2b.h"
-#include <base/str.h>
-#include <stdio.h>
 #include <time.h>
 
 void e2b_when(int64_t ms, char out[32])

@@ -2,10 +2,8 @@
 /* E2B's network options as a policy of ours. */
 #include "e2b.h"
 #include <arpa/inet.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
-#include <stdio.h>
 
 #define RULES_MAX 1000
 #define PORTS_MAX 100

@@ -2,7 +2,6 @@
 /* A file as gzip, for who asks for nothing else: the SDK's `gzip: true`. The list that every HTTP
  * client sends by itself gets the plain bytes, which cost nothing. */
 #include "e2b.h"
-#include <base/fd.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <zlib.h>
@@ -27,7 +26,7 @@ static int deflate_some(z_stream *z, int fd, int flush, cay_err *err)
         z->avail_out = sizeof out;
         deflate(z, flush);
         if (!cay__fd_write_all(fd, out, sizeof out - z->avail_out))
-            return cay_fail_sys(err, CAY_ESYS, "pack");
+            return cay_fail_sys(err, "pack");
     } while (!z->avail_out);
     return 0;
 }
@@ -41,7 +40,7 @@ static int deflate_file(z_stream *z, int from, uint64_t size, int to, cay_err *e
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read");
+            return cay_fail_sys(err, "read");
         if (n == 0)
             break;
         z->next_in = (Bytef *)in;
@@ -58,7 +57,7 @@ int e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err)
     CAY_AUTOFD in = from;
     CAY_AUTOFD to = memfd_create("cay-packed", MFD_CLOEXEC);
     if (to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pack");
+        return cay_fail_sys(err, "pack");
     if (deflateInit2(&z, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return cay_fail(err, CAY_ENOSPACE, "out of memory");
     int rc = deflate_file(&z, in, size, to, err);
@@ -66,8 +65,7 @@ int e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err)
     deflateEnd(&z);
     if (rc < 0)
         return rc;
-    if (lseek(to, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "pack");
+    CAY_TRY_SYS(lseek(to, 0, SEEK_SET), err, "pack");
     cay__reply_field(r, "Content-Encoding", "gzip");
     return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(to), len);
 }

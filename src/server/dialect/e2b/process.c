@@ -3,10 +3,7 @@
  * them. */
 #include "e2b.h"
 #include <base/base64.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 
 #define CHUNK 32768

@@ -5,10 +5,8 @@
  * there, under a name of ours and as long as the sandbox has the rule. Neither enters the sandbox.
  */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
-#include <stdio.h>
 #include <strings.h>
 
 #define SPACE     "e2b-rule" /* secret of ours → {"sandbox", "mask", "bearer"} */

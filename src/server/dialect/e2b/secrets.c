@@ -2,10 +2,8 @@
 /* Secrets: values go into the client's store and are never told; what else there is of one is a
  * note. Here a secret's id is its name. */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
-#include <stdio.h>
 #include <time.h>
 
 #define SPACE        "e2b-secret"

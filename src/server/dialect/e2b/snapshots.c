@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots and forks. */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/snapshot.h>
 
 static json_t *snapshot_json(const cay_snapshot *s)

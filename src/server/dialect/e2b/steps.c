@@ -3,7 +3,6 @@
 #include "envelope.h"
 #include <base/json.h>
 #include <base/mutant.h>
-#include <base/str.h>
 
 enum { STEPS_MAX = 1000 };
 

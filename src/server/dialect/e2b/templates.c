@@ -4,10 +4,8 @@
  * template's id is its name without a tag, so that it is known before it is built.
  */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>
-#include <stdio.h>
 #include <time.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)

@@ -2,15 +2,11 @@
 /* Tokens of sandboxes: made from a secret of the state directory, so that nothing about them is
  * kept. */
 #include "e2b.h"
-#include <base/fd.h>
-#include <base/str.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #define SECRET "e2b.secret"
 
@@ -46,7 +42,7 @@ int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err)
     if (home >= 0 && read_secret(home, key))
         return 0;
     if (home < 0 || make_secret(home, key) < 0 || !read_secret(home, key))
-        return cay_fail_sys(err, CAY_ESYS, "the secret that tokens are made from");
+        return cay_fail_sys(err, "the secret that tokens are made from");
     return 0;
 }
 

@@ -5,9 +5,7 @@
  * volume, so that links in it lead nowhere else.
  */
 #include "e2b.h"
-#include <base/str.h>
 #include <cay/volume.h>
-#include <stdio.h>
 #include <strings.h>
 
 #define ROOT      "/volume"

@@ -3,11 +3,8 @@
  * synchronous form). */
 #include "e2b.h"
 #include "watchers.h"
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/sandbox.h>
 #include <poll.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { TURN = 64 << 10, EVENTS = 1000 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watchers.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <pthread.h>
 #include <time.h>
 

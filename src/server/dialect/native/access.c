@@ -3,8 +3,6 @@
  * asked for it, with its Idempotency-Key. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/access.h>
 #include <cay/audit.h>
 

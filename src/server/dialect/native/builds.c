@@ -3,12 +3,9 @@
  * neither a client that leaves nor a server that ends loses one. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/build.h>
 #include <cay/policy.h>
 #include <server/http/limits.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define CONTEXT_MAX (4ull << 30)
 enum { LOOK_MS = 250, BEAT_MS = 15000, HOUR_MS = 3600000 };
@@ -56,7 +53,7 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
     uint64_t n;
     *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a file for the context");
+        return cay_fail_sys(err, "make a file for the context");
     bool text =
         type && (!strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16));
     CAY_TRY(cay__req_to_fd(r, *fd, text ? 1u << 20 : CONTEXT_MAX, &n, err));
@@ -71,7 +68,7 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
     }
     char *all = cay__arena_take(&r->arena, (size_t)n + 1);
     if (pread(*fd, all, (size_t)n, 0) != (ssize_t)n)
-        return cay_fail_sys(err, CAY_ESYS, "read the file");
+        return cay_fail_sys(err, "read the file");
     if (strlen(all) != n)
         return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid",
                             "there is a NUL byte in the file");

@@ -2,10 +2,8 @@
 /* What changed between two points: sandboxes as they are now, and snapshots. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <cay/workspace.h>
-#include <sys/stat.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 

@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/workspace.h>
-#include <string.h>
 
 int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, bool follow,
                     cay_err *err)

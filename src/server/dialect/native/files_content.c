@@ -2,18 +2,13 @@
 /* The bytes of files, out and in: constant memory, whatever their size. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/workspace.h>
 #include <inttypes.h>
 #include <net/multipart.h>
 #include <server/http/limits.h>
 #include <server/http/range.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { SMALL = 65536 };
 
@@ -44,8 +39,7 @@ static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_r
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_TRY(cay_sandbox_stopped_open(sb, &r->call, path, &got, err));
     CAY_AUTOFD fd = got;
-    if (lseek(fd, (off_t)spec->offset, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
+    CAY_TRY_SYS(lseek(fd, (off_t)spec->offset, SEEK_SET), err, "read %.200s", path);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -184,7 +178,7 @@ int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path,
     while ((rc = fn(arg, piece, SMALL, &n, err)) >= 0 && n) {
         *total += n;
         if (!cay__fd_write_all(cay_upload_fd(up), piece, n)) {
-            rc = cay_fail_sys(err, CAY_ESYS, "write %.200s", path);
+            rc = cay_fail_sys(err, "write %.200s", path);
             break;
         }
     }

@@ -4,10 +4,8 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/fsop.h>
-#include <base/str.h>
 #include <inttypes.h>
 #include <base/tar.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 enum {
@@ -252,7 +250,7 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
                     .close = pack_close };
     int rc;
     if (k->turn < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+        rc = cay_fail_sys(err, "eventfd");
     else
         rc = collect_entries(k, r, path, err);
     if (rc < 0) {

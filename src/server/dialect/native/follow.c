@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "follow.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -45,7 +44,7 @@ int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const ui
     f->s[0].fd = f->s[1].fd = -1;
     f->kick = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->kick < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+        rc = cay_fail_sys(err, "eventfd");
     for (int i = 0; i < 2 && rc >= 0; i++)
         rc = open_stream(f, call, i, offset[i], err);
     if (rc < 0)

@@ -2,8 +2,6 @@
 /* What is due later. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/jobs.h>
 
 typedef struct finding {

@@ -4,7 +4,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/manifest.h>
-#include <string.h>
 
 enum { TREE_DEPTH = 6 };
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)

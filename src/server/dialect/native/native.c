@@ -3,8 +3,6 @@
  * docs/wire/native.md tells it to people. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <stdio.h>
 #include <time.h>
 #include <poll.h>
 

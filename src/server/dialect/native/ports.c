@@ -2,9 +2,7 @@
 /* Who listens inside, a connection to it, and tokens that open it to others. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <server/preview/uplink.h>
-#include <stdio.h>
 #include <strings.h>
 
 #define DAY_MS 86400000ull

@@ -2,7 +2,6 @@
 /* Commands: started, listed, or run to their end in one request. */
 #include "native.h"
 #include <base/base.h>
-#include <string.h>
 
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 

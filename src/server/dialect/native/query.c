@@ -2,7 +2,6 @@
 /* What follows the question mark, by the shape of the operation. */
 #include "native.h"
 #include <base/base.h>
-#include <string.h>
 
 int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *err)
 {

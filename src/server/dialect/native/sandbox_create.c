@@ -2,12 +2,9 @@
 /* A sandbox from a request. What reaches into the host is asked for by scope admin alone. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
 #include <server/events.h>
-#include <string.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 

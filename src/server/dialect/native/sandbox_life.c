@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
-#include <stdio.h>
 #include <time.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)

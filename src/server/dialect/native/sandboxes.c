@@ -3,10 +3,8 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/json.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <server/list_cache.h>
-#include <string.h>
 
 CAY_DEFINE_AUTO(cay_info, cay_info_free)
 

@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/services.h>
-#include <string.h>
 
 CAY__ITEMS_ADD(on_unit, cay_service_info)
 

@@ -2,9 +2,7 @@
 /* Shells that stay, by name. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/shell.h>
-#include <string.h>
 
 CAY_DEFINE_AUTO(cay_shell, cay_shell_unref)
 

@@ -2,13 +2,9 @@
 /* Workspaces that are kept: taken, listed, forgotten, sent away and brought back. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/snapshot.h>
 #include <server/http/limits.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
@@ -100,7 +96,7 @@ static int open_scratch_file(cay__req *r, int *fd, cay_err *err)
 {
     *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+        return cay_fail_sys(err, "make a file for the archive");
     return 0;
 }
 
@@ -129,7 +125,7 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
     CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay_client_export(r->client, &r->call, &spec, fd, &a, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     cay__reply_field(r, "X-Cay-Digest", a.digest);
     add_number_field(r, "X-Cay-Files", a.files);
     add_number_field(r, "X-Cay-Bytes", a.bytes);
@@ -148,8 +144,7 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
     CAY_TRY(cay__once_file(r, fd, n, err));
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    CAY_TRY_SYS(lseek(fd, 0, SEEK_SET), err, "read the archive");
     CAY_TRY(cay_client_import(r->client, &r->call, &spec, fd, &s, err));
     return cay__reply_object(r, s);
 }

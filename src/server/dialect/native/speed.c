@@ -3,10 +3,8 @@
  * beside it the bare spawn of `true`, so that the figures have a yardstick. */
 #include "native.h"
 #include <base/base.h>
-#include <base/fd.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
 enum {
@@ -43,7 +41,7 @@ int cay__native_spawn_us(uint64_t *out, cay_err *err)
         int e = posix_spawnp(&pid, "true", NULL, NULL, argv, env);
         if (e) {
             errno = e;
-            return cay_fail_sys(err, CAY_ESYS, "spawn true");
+            return cay_fail_sys(err, "spawn true");
         }
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             continue;

@@ -4,10 +4,7 @@
 #include "follow.h"
 #include <base/base.h>
 #include <base/base64.h>
-#include <base/str.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 

@@ -3,12 +3,8 @@
  * never told, and pools of sandboxes that are ready, which are the operator's. */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
 #include <cay/template.h>
 #include <server/http/limits.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <cay/pool.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
@@ -150,7 +146,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+        return cay_fail_sys(err, "make a file for the archive");
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &bytes, err));
     CAY_TRY(cay__once_file(r, fd, bytes, err));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -175,13 +171,13 @@ int cay__on_template_export(cay__req *r, cay_err *err)
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+        return cay_fail_sys(err, "make a file for the archive");
     cay_template_out spec = {
         .size = sizeof spec, .ref = r->param[0], .tenant = cay__native_owner(r), .fd = fd
     };
     CAY_TRY(cay_template_export(r->client, &r->call, &spec, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        return cay_fail_sys(err, "read the archive");
     return cay__reply_fd(r, 200, "application/x-tar", CAY_STEAL_FD(fd), st.st_size);
 }
 

@@ -7,11 +7,7 @@
  */
 #include "native.h"
 #include <base/base.h>
-#include <base/str.h>
-#include <base/fd.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
 
 enum {
     LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */,

@@ -10,8 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
@@ -328,7 +326,7 @@ int cay__on_process_ws(cay__req *r, cay_err *err)
     pthread_mutex_init(&w->lock, NULL);
     int rc = 0;
     if (w->stop < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "timerfd");
+        rc = cay_fail_sys(err, "timerfd");
     if (rc < 0)
         cay_proc_unref(proc);
     else
