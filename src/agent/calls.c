@@ -256,8 +256,7 @@ static int ask_guards(cay_run *r, one_call *c, cay_err *err)
 {
     const json_t *output = c->out;
     CAY_AUTOFREE char *text = CAY_IF(c->tool->nguards, cay__json_plain(output, CAY__TEXT_MAX));
-    for (size_t i = 0; i < c->tool->nguards; i++) {
-        const cay_tool_guard *g = &c->tool->guards[i];
+    CAY_EACH_OF(g, c->tool->guards, c->tool->nguards) {
         CAY_AUTOFREE char *said = NULL;
         if (output ? !g->after : !g->before)
             continue;
@@ -355,9 +354,9 @@ static int run_calls(cay_run *r, json_t *const *items, size_t n, one_call *row, 
         run += row[i].how == FATE_DONE;
     }
     CAY_TRY(rc);
-    for (size_t i = 0; i < n; i++)
-        if (row[i].how == FATE_DONE)
-            begin_tool(r, &row[i], n > 1);
+    CAY_EACH_OF(it, row, n)
+        if (it->how == FATE_DONE)
+            begin_tool(r, it, n > 1);
     if (n > 1 && run)
         cay__beside(n, CAY_MIN(r->conf->beside, (unsigned)BESIDE_MAX), call_beside, row);
     else if (run)
@@ -395,8 +394,8 @@ static int run_row(cay_run *r, json_t *const *items, size_t n, char **stop, cay_
     int rc = run_calls(r, items, n, row, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = report_call(r, &row[i], stop, err);
-    for (size_t i = 0; i < n; i++)
-        free_call(&row[i]);
+    CAY_EACH_OF(it, row, n)
+        free_call(it);
     free(row);
     return rc;
 }

@@ -34,15 +34,15 @@ static int check_verdict(const cay_guard *g, int rc, const char *info, bool in, 
 static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in,
                     cay_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(it, list, n) {
         CAY_AUTOFREE char *info = NULL;
-        if (in && list[i].beside)
+        if (in && it->beside)
             continue;
-        cay__span *span = cay__span_begin(r, "guardrail", guard_name(&list[i]));
-        int rc = list[i].check(list[i].arg, r, text, &info, err);
+        cay__span *span = cay__span_begin(r, "guardrail", guard_name(it));
+        int rc = it->check(it->arg, r, text, &info, err);
         cay__span_data(span, "triggered", json_boolean(rc > 0));
         cay__span_end(span, NULL);
-        CAY_TRY(check_verdict(&list[i], rc, info, in, err));
+        CAY_TRY(check_verdict(it, rc, info, in, err));
     }
     return 0;
 }
@@ -126,9 +126,9 @@ static void *check_all(void *arg)
 
 static void add_guards(struct cay__guards *g, const cay_guard *list, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (list[i].beside)
-            g->v[g->n++] = (one_guard){ .g = &list[i], .own = CAY_ERR_INIT };
+    CAY_EACH_OF(it, list, n)
+        if (it->beside)
+            g->v[g->n++] = (one_guard){ .g = it, .own = CAY_ERR_INIT };
 }
 
 /* One descriptor that is readable when either is: a call has room for one. */
@@ -147,8 +147,8 @@ static int merge_cancel_fd(struct cay__guards *g, int cancel_fd, cay_err *err)
 
 static void free_guards(struct cay__guards *g)
 {
-    for (size_t i = 0; i < g->n; i++)
-        free(g->v[i].info);
+    CAY_EACH_OF(it, g->v, g->n)
+        free(it->info);
     if (g->over >= 0)
         close(g->over);
     if (g->either >= 0)
@@ -161,11 +161,11 @@ static void free_guards(struct cay__guards *g)
 static int start_guards(struct cay__guards *g, cay_run *r, cay_err *err)
 {
     sigset_t all, old;
-    for (size_t i = 0; i < g->n; i++) {
-        g->v[i].span = cay__span_begin(r, "guardrail", guard_name(g->v[i].g));
-        g->v[i].view = *r;
-        g->v[i].view.call = &g->call;
-        cay__trace_beside(g->v[i].span, &g->v[i].view);
+    CAY_EACH_OF(it, g->v, g->n) {
+        it->span = cay__span_begin(r, "guardrail", guard_name(it->g));
+        it->view = *r;
+        it->view.call = &g->call;
+        cay__trace_beside(it->span, &it->view);
     }
     sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -219,9 +219,9 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
 static int resolve_outcome(const struct cay__guards *g, int rc, cay_err *err)
 {
     size_t first = atomic_load(&g->first);
-    for (size_t i = 0; i < g->n; i++)
-        if (g->v[i].rc > 0)
-            return check_verdict(g->v[i].g, g->v[i].rc, g->v[i].info, true, err);
+    CAY_EACH_OF(it, g->v, g->n)
+        if (it->rc > 0)
+            return check_verdict(it->g, it->rc, it->info, true, err);
     if (first < g->n && err)
         *err = g->v[first].own;
     if (first < g->n)
@@ -236,10 +236,10 @@ int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
     if (rc < 0)
         signal_failure(g, g->n);
     pthread_join(g->thread, NULL);
-    for (size_t i = 0; i < g->n; i++) {
-        cay__trace_joined(&g->v[i].view);
-        cay__span_data(g->v[i].span, "triggered", json_boolean(g->v[i].rc > 0));
-        cay__span_end(g->v[i].span, NULL);
+    CAY_EACH_OF(it, g->v, g->n) {
+        cay__trace_joined(&it->view);
+        cay__span_data(it->span, "triggered", json_boolean(it->rc > 0));
+        cay__span_end(it->span, NULL);
     }
     r->call = g->before;
     rc = resolve_outcome(g, rc, err);
@@ -277,6 +277,6 @@ void cay__beside(size_t n, unsigned most, void (*fn)(void *arg, size_t i), void 
         made++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     run_jobs(&w); /* this thread is one of them, so that it works without any other as well */
-    for (size_t i = 0; i < made; i++)
-        pthread_join(threads[i], NULL);
+    CAY_EACH_OF(thread, threads, made)
+        pthread_join(*thread, NULL);
 }

@@ -58,14 +58,14 @@ int cay__hosted_add(json_t *list, const char *definition, cay_err *err)
     const char *type = cay__json_str(d, "type", "");
     if (!*type)
         return fail_hosted(err, "", "its definition has a \"type\"");
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        if (strcmp(kinds[i].type, type))
+    CAY_EACH(kind, kinds) {
+        if (strcmp(kind->type, type))
             continue;
-        if (kinds[i].instead)
-            return fail_hosted(err, type, kinds[i].instead);
+        if (kind->instead)
+            return fail_hosted(err, type, kind->instead);
         char why[80];
-        snprintf(why, sizeof why, "its definition needs \"%s\"", kinds[i].needs);
-        if (!json_object_get(d, kinds[i].needs))
+        snprintf(why, sizeof why, "its definition needs \"%s\"", kind->needs);
+        if (!json_object_get(d, kind->needs))
             return fail_hosted(err, type, why);
     }
     if (!strcmp(type, "shell") &&
@@ -92,9 +92,9 @@ int cay__hosted_fit(const json_t *list, const cay_model *m, const char *agent, c
 int cay__hosted_check(const cay_agent *a, const cay_model *m, cay_err *err)
 {
     CAY_AUTOJSON *list = json_array();
-    for (size_t i = 0; i < a->ntools; i++) {
+    CAY_EACH_OF(tool, a->tools, a->ntools) {
         cay_tool t;
-        CAY_TRY(cay__spec_take(&t, sizeof t, a->tools[i], "cay_tool", err));
+        CAY_TRY(cay__spec_take(&t, sizeof t, *tool, "cay_tool", err));
         if (t.hosted)
             CAY_TRY(cay__hosted_add(list, t.hosted, err));
     }
@@ -103,9 +103,9 @@ int cay__hosted_check(const cay_agent *a, const cay_model *m, cay_err *err)
 
 const char *cay__hosted_event(const json_t *item)
 {
-    for (size_t i = 0; i < CAY_LEN(items); i++)
-        if (cay__item_is(item, items[i].type))
-            return items[i].event;
+    CAY_EACH(it, items)
+        if (cay__item_is(item, it->type))
+            return it->event;
     return NULL;
 }
 

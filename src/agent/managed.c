@@ -30,8 +30,8 @@ struct cay_managed {
 
 static bool is_declared(const cay_managed *s, uint16_t port)
 {
-    for (size_t i = 0; i < s->nports; i++)
-        if (s->ports[i] == port)
+    CAY_EACH_OF(it, s->ports, s->nports)
+        if (*it == port)
             return true;
     return false;
 }
@@ -177,8 +177,8 @@ int cay_managed_connect(cay_managed *s, const cay_call *call, uint16_t port, int
     int rc = cay_fail_why(err, CAY_EPERM, "exposed_port_unavailable",
                           "port %u was not declared when the session was opened", port);
     CAY_AUTOJSON *list = json_array();
-    for (size_t i = 0; i < s->nports; i++)
-        json_array_append_new(list, json_integer(s->ports[i]));
+    CAY_EACH_OF(it, s->ports, s->nports)
+        json_array_append_new(list, json_integer(*it));
     CAY_AUTOJSON *detail = json_pack("{s:s, s:i, s:O}", "reason", "not_configured", "port", port,
                                      "exposed_ports", list);
     CAY_AUTOFREE char *text = cay__json_text(detail, sizeof err->detail - 1);

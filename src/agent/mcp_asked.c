@@ -155,12 +155,12 @@ static bool plain_form(const json_t *schema)
     json_object_foreach(json_object_get(schema, "properties"), key, v) {
         static const char *const types[] = { "string", "number", "integer", "boolean" };
         bool fine = false;
-        for (size_t i = 0; i < CAY_LEN(types); i++)
+        CAY_EACH(type, types)
             fine =
                 fine || !strcmp(cay__json_str(v, "type",
                                               CAY_TEXT_IF(json_is_array(json_object_get(v, "enum")),
                                                           "string")),
-                                types[i]);
+                                *type);
         if (!fine)
             return false;
     }

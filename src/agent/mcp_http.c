@@ -138,9 +138,9 @@ static void close_http(void *self)
     http *h = self;
     cay__http_close(h->client);
     cay__http_close(h->side);
-    for (size_t i = 0; i < h->n; i++) {
-        explicit_bzero(h->headers[i], strlen(h->headers[i]));
-        free(h->headers[i]);
+    CAY_EACH_OF(header, h->headers, h->n) {
+        explicit_bzero(*header, strlen(*header));
+        free(*header);
     }
     free(h->headers);
     free(h->url);
@@ -196,10 +196,10 @@ int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_
     h->mcp = m;
     h->url = cay__strdup(spec->url);
     h->headers = cay__alloc((n + CAY_LEN(ours) + 2) * sizeof *h->headers);
-    for (size_t i = 0; i < CAY_LEN(ours); i++)
-        h->headers[h->n++] = cay__strdup(ours[i]);
-    for (size_t i = 0; i < n; i++) {
-        int rc = header_of(spec->url, spec->headers[i], &h->headers[h->n], err);
+    CAY_EACH(our, ours)
+        h->headers[h->n++] = cay__strdup(*our);
+    CAY_EACH_OF(header, spec->headers, n) {
+        int rc = header_of(spec->url, *header, &h->headers[h->n], err);
         if (rc < 0) {
             close_http(h);
             return rc;

@@ -25,8 +25,8 @@ static bool is_audited(const cay_op *op)
                                          "file.rename",   "file.chmod",       "file.chown",
                                          "file.symlink",  "file.extract",     "port.connect",
                                          "port.endpoint", "sandbox.snapshot", "sandbox.undo" };
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        if (!strcmp(names[i], op->name))
+    CAY_EACH(it, names)
+        if (!strcmp(*it, op->name))
             return true;
     return !strcmp(op->name, "process.wait") && op->exit_code;
 }
@@ -45,9 +45,9 @@ static void add_detail(json_t *o, const cay_op *op)
     const struct {
         const char *key, *text;
     } rows[] = { { "path", op->path }, { "shell", op->shell }, { "user", op->user } };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].text)
-            json_object_set_new(o, rows[i].key, text_of(rows[i].text));
+    CAY_EACH(row, rows)
+        if (row->text)
+            json_object_set_new(o, row->key, text_of(row->text));
     if (!op->argv)
         return;
     json_t *argv = json_array();

@@ -244,13 +244,12 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p,
     target t = { .sb = sb, .call = call, .left = &left, .spec = &spec, .fn = fn, .arg = arg };
     char path[PATH_MAX_];
     CAY_TRY(find_root(&t, err));
-    for (size_t i = 0; i < p->n; i++) { /* before the first change */
-        CAY_TRY(resolve_path(&t, p->ops[i].path, path, err));
-        if (p->ops[i].move_to)
-            CAY_TRY(resolve_path(&t, p->ops[i].move_to, path, err));
+    CAY_EACH_OF(it, p->ops, p->n) { /* before the first change */
+        CAY_TRY(resolve_path(&t, it->path, path, err));
+        if (it->move_to)
+            CAY_TRY(resolve_path(&t, it->move_to, path, err));
     }
-    for (size_t i = 0; i < p->n; i++) {
-        const cay_patch_op *op = &p->ops[i];
+    CAY_EACH_OF(op, p->ops, p->n) {
         CAY_TRY(resolve_path(&t, op->path, path, err));
         if (op->kind == CAY_PATCH_CREATE)
             CAY_TRY(create_file(&t, op, path, err));

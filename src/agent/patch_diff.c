@@ -93,13 +93,13 @@ static size_t find_from(const work *w, const cay__lines *file, const cay__lines 
         *fuzz = 0;
         return start;
     }
-    for (size_t f = 0; f < CAY_LEN(fuzzes); f++)
+    CAY_EACH(fuzze, fuzzes)
         for (size_t i = start; i + context->n <= file->n && *w->left; i++) {
             size_t k = 0;
-            while (k < context->n && is_same_line(w, file->v[i + k], context->v[k], fuzzes[f]))
+            while (k < context->n && is_same_line(w, file->v[i + k], context->v[k], *fuzze))
                 k++;
             if (k == context->n) {
-                *fuzz = fuzzes[f];
+                *fuzz = *fuzze;
                 return i;
             }
         }
@@ -262,8 +262,7 @@ static int apply_chunks(const work *w, const char *nl, cay__buf *out, cay_err *e
         cay__buf_add(out, (l).p, (l).n);                                                           \
         any = true;                                                                                \
     } while (0)
-    for (size_t i = 0; i < w->n; i++) {
-        const chunk *c = &w->chunks[i];
+    CAY_EACH_OF(c, w->chunks, w->n) {
         if (c->at > w->file.n || c->at < at || c->ndel > w->file.n - c->at)
             return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
                                 "changes overlap at line %zu of the file", c->at + 1);

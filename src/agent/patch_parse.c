@@ -229,10 +229,10 @@ static int json_op(parsed *p, const json_t *o, cay_err *err)
     if (!json_is_object(o))
         return fail_patch(err, "operation %zu is no object", at + 1);
     const char *type = cay__json_str(o, "type", "");
-    for (size_t i = 0; i < CAY_LEN(types); i++) {
-        if (strcmp(type, types[i].type))
+    CAY_EACH(it, types) {
+        if (strcmp(type, it->type))
             continue;
-        cay_patch_op op = { .kind = types[i].kind, .diff = "" };
+        cay_patch_op op = { .kind = it->kind, .diff = "" };
         CAY_TRY(json_text(p, o, "path", NULL, true, at, &op.path, err));
         CAY_TRY(json_text(p, o, "diff", NULL, op.kind != CAY_PATCH_DELETE, at, &op.diff, err));
         CAY_TRY(json_text(p, o, "move_to", "moveTo", false, at, &op.move_to, err));

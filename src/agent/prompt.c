@@ -68,13 +68,13 @@ static void add_section(cay__buf *b, const char *heading, const char *text)
 
 static int capability_texts(cay__seat *s, cay__buf *b, cay_err *err)
 {
-    for (size_t i = 0; i < s->ncaps; i++) {
-        const cay_capability_ops *ops = s->caps[i].cap->ops;
+    CAY_EACH_OF(it, s->caps, s->ncaps) {
+        const cay_capability_ops *ops = it->cap->ops;
         CAY_AUTOFREE char *text = NULL;
-        if (s->caps[i].off)
+        if (it->off)
             continue;
         if (ops->instructions)
-            CAY_TRY(ops->instructions(s->caps[i].bound, &text, err));
+            CAY_TRY(ops->instructions(it->bound, &text, err));
         if (text && *text)
             cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, "\n\n"), text);
         else if (!ops->instructions && ops->description)

@@ -238,8 +238,8 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
     CAY_AUTOFREE char *items = NULL;
     CAY_AUTOFREE char *waits = NULL;
     for (const cay__seat *s = r->seats; s; s = s->next)
-        for (size_t i = 0; i < s->ncaps; i++) {
-            const cay_capability_ops *ops = s->caps[i].cap->ops;
+        CAY_EACH_OF(it, s->caps, s->ncaps) {
+            const cay_capability_ops *ops = it->cap->ops;
             cay_err own = CAY_ERR_INIT;
             if (!ops->finish)
                 continue;
@@ -260,7 +260,7 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
                               .reason = CAY_IF(rc < 0, err->reason),
                               .message = CAY_IF(rc < 0, err->msg),
                               .output = CAY_IF(rc == 0, r->output) };
-            if (ops->finish(s->caps[i].bound, &o, &own) < 0)
+            if (ops->finish(it->bound, &o, &own) < 0)
                 cay__run_note(r, ops->name, own.msg, NULL);
         }
 }

@@ -49,9 +49,9 @@ static bool is_type(const json_t *v, const char *t)
     if (!strcmp(t, "integer") && json_is_real(v))
         return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 &&
                (double)(int64_t)json_real_value(v) == json_real_value(v);
-    for (size_t i = 0; i < CAY_LEN(types); i++)
-        if (!strcmp(types[i].name, t))
-            return json_typeof(v) == types[i].type;
+    CAY_EACH(it, types)
+        if (!strcmp(it->name, t))
+            return json_typeof(v) == it->type;
     return true;
 }
 
@@ -116,8 +116,8 @@ static int64_t count_characters(const json_t *v)
 {
     const char *s = json_string_value(v);
     int64_t n = 0;
-    for (size_t i = 0; i < json_string_length(v); i++)
-        n += (s[i] & 0xc0) != 0x80;
+    CAY_EACH_OF(it, s, json_string_length(v))
+        n += (*it & 0xc0) != 0x80;
     return n;
 }
 
@@ -148,8 +148,8 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
     static const char *const any[] = { "anyOf", "oneOf" };
     size_t i;
     json_t *one;
-    for (size_t k = 0; k < CAY_LEN(any); k++) {
-        const json_t *list = json_object_get(s, any[k]);
+    CAY_EACH(it, any) {
+        const json_t *list = json_object_get(s, *it);
         bool fits = !json_array_size(list);
         json_array_foreach(list, i, one)
             fits = fits || check_value(p, one, v, NULL) == 0;

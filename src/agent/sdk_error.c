@@ -152,17 +152,16 @@ cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
 {
     if (cay_err_is(err, CAY_REASON_TOOL_FAILED) && err->code == CAY_ETIMEOUT)
         return make_error(err, "ToolTimeoutError", "tool_timeout", NO);
-    for (size_t i = 0; i < CAY_LEN(by_reason); i++)
-        if (cay_err_is(err, by_reason[i].reason))
-            return make_error(err, by_reason[i].name,
-                              CAY_OR(by_reason[i].code, cay_reason_word(by_reason[i].reason)),
-                              by_reason[i].retry);
+    CAY_EACH(item, by_reason)
+        if (cay_err_is(err, item->reason))
+            return make_error(err, item->name, CAY_OR(item->code, cay_reason_word(item->reason)),
+                              item->retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
             return make_error(err, by_op[i].name, by_op[i].code, by_op[i].retry);
-    for (size_t i = 0; i < CAY_LEN(by_code); i++)
-        if (by_code[i].code == err->code)
-            return make_error(err, by_code[i].name, by_code[i].word, by_code[i].retry);
+    CAY_EACH(it, by_code)
+        if (it->code == err->code)
+            return make_error(err, it->name, it->word, it->retry);
     return make_error(err, "SandboxRuntimeError", "runtime_error", OPEN);
 }
 

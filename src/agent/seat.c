@@ -251,20 +251,20 @@ static int look_around(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
 
 static bool has_capability(const cay__seat *s, const char *name)
 {
-    for (size_t i = 0; i < s->ncaps; i++)
-        if (!strcmp(s->caps[i].cap->ops->name, name))
+    CAY_EACH_OF(it, s->caps, s->ncaps)
+        if (!strcmp(it->cap->ops->name, name))
             return true;
     return false;
 }
 
 static int check_needs(const cay__seat *s, cay_err *err)
 {
-    for (size_t i = 0; i < s->ncaps; i++)
-        for (const char *const *n = s->caps[i].cap->ops->needs; n && *n; n++)
+    CAY_EACH_OF(it, s->caps, s->ncaps)
+        for (const char *const *n = it->cap->ops->needs; n && *n; n++)
             if (!has_capability(s, *n))
                 return cay_fail_why(err, CAY_EINVAL, "capability_missing",
                                     "capability %s of agent %.60s needs capability %s beside it",
-                                    s->caps[i].cap->ops->name, s->agent->name, *n);
+                                    it->cap->ops->name, s->agent->name, *n);
     return 0;
 }
 
@@ -311,10 +311,10 @@ static int add_tools(cay__seat *s, const cay_tool *const *list, size_t n, cay_er
     s->tools = realloc(s->tools, (s->ntools + n + 1) * sizeof *s->tools);
     if (!s->tools)
         abort();
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(it, list, n) {
         cay_tool *t = s->tools[s->ntools] = cay__alloc(sizeof **s->tools);
         s->ntools++;
-        CAY_TRY(cay__spec_take(t, sizeof *t, list[i], "cay_tool", err));
+        CAY_TRY(cay__spec_take(t, sizeof *t, *it, "cay_tool", err));
         if (!t->hosted)
             continue;
         if (!s->hosted)
@@ -493,8 +493,8 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);
     cay__span_end(span, NULL);
-    for (size_t i = 0; i < s->nmade; i++)
-        cay_cap_free(s->made[i]);
+    CAY_EACH_OF(it, s->made, s->nmade)
+        cay_cap_free(*it);
     if (ends) {
         cay_err err = CAY_ERR_INIT;
         span = named_span(s, cay__span_seat(r, s, "shutdown"));
@@ -510,8 +510,8 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         __atomic_store_n(&s->given->busy_, NULL, __ATOMIC_RELEASE);
     free(s->caps);
     free(s->made);
-    for (size_t i = 0; i < s->ntools; i++)
-        free(s->tools[i]);
+    CAY_EACH_OF(tool, s->tools, s->ntools)
+        free(*tool);
     free(s->tools);
     free(s->tools_json);
     json_decref(s->hosted);

@@ -79,16 +79,16 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
     else
         old = json_object_get(m, "concurrencyLimits");
     json_t *limits = json_object();
-    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+    CAY_EACH(row, rows) {
         json_t *before;
-        if (json_object_get(old, rows[i].key))
-            before = json_object_get(old, rows[i].key);
+        if (json_object_get(old, row->key))
+            before = json_object_get(old, row->key);
         else
-            before = json_object_get(old, rows[i].camel);
-        if (rows[i].n)
-            json_object_set_new(limits, rows[i].key, json_integer(rows[i].n));
+            before = json_object_get(old, row->camel);
+        if (row->n)
+            json_object_set_new(limits, row->key, json_integer(row->n));
         else if (before)
-            json_object_set(limits, rows[i].key, before);
+            json_object_set(limits, row->key, before);
     }
     json_object_del(m, "concurrencyLimits");
     json_object_set_new(m, "concurrency_limits", limits);

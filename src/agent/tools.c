@@ -42,10 +42,10 @@ static void handoff_name(const cay_handoff *h, char *buf, size_t cap)
 const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name)
 {
     char buf[96];
-    for (size_t i = 0; i < s->agent->nhandoffs; i++) {
-        handoff_name(&s->agent->handoffs[i], buf, sizeof buf);
+    CAY_EACH_OF(handoff, s->agent->handoffs, s->agent->nhandoffs) {
+        handoff_name(handoff, buf, sizeof buf);
         if (!strcmp(buf, name))
-            return &s->agent->handoffs[i];
+            return handoff;
     }
     return NULL;
 }
@@ -111,14 +111,14 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
                             s->agent->name, s->tools[i]->name);
         CAY_TRY(add_tool(list, s->tools[i], cay_model_kind(m)->custom_tools, err));
     }
-    for (size_t i = 0; i < s->agent->nhandoffs; i++) {
-        handoff_name(&s->agent->handoffs[i], name, sizeof name);
-        if (cay__tool_find(s, name) || cay__handoff_find(s, name) != &s->agent->handoffs[i])
+    CAY_EACH_OF(handoff, s->agent->handoffs, s->agent->nhandoffs) {
+        handoff_name(handoff, name, sizeof name);
+        if (cay__tool_find(s, name) || cay__handoff_find(s, name) != handoff)
             return cay_fail(
                 err, CAY_EINVAL,
                 "agent %.60s has two tools named %.64s; give the handoff a name of its own",
                 s->agent->name, name);
-        CAY_TRY(add_handoff(list, &s->agent->handoffs[i], err));
+        CAY_TRY(add_handoff(list, handoff, err));
     }
     CAY_TRY(cay__hosted_fit(s->hosted, m, s->agent->name, err));
     json_array_extend(list, s->hosted);

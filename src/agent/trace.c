@@ -57,8 +57,8 @@ static int flush_queue(cay_tracer *t, cay_err *err)
     else
         t->pause = CAY__TRACE_EVERY;
     t->until = t->sent + t->pause;
-    for (size_t i = 0; i < n; i++)
-        free(t->queue[i]);
+    CAY_EACH_OF(it, t->queue, n)
+        free(*it);
     t->n = 0;
     return rc;
 }
@@ -91,9 +91,9 @@ void cay_tracer_free(cay_tracer *t)
     cay_tracer_flush(t, NULL);
     for (cay_tracer *next; t; t = next) {
         next = t->also;
-        for (size_t i = 0; i < t->nprocessors; i++)
-            if (t->processors[i].ops.close)
-                t->processors[i].ops.close(t->processors[i].self);
+        CAY_EACH_OF(it, t->processors, t->nprocessors)
+            if (it->ops.close)
+                it->ops.close(it->self);
         if (t->sink.close)
             t->sink.close(t->self);
         free(t->processors);
@@ -160,13 +160,13 @@ void cay__tracer_start(cay_tracer *t, const json_t *object)
 {
     CAY_AUTOFREE char *text = NULL;
     for (; t; t = t->also)
-        for (size_t i = 0; i < t->nprocessors; i++) {
-            if (!t->processors[i].ops.start)
+        CAY_EACH_OF(it, t->processors, t->nprocessors) {
+            if (!it->ops.start)
                 continue;
             if (!text)
                 text = cay__json_text(object, CAY__TRACE_OBJECT);
             if (text)
-                t->processors[i].ops.start(t->processors[i].self, text);
+                it->ops.start(it->self, text);
         }
 }
 
@@ -199,8 +199,8 @@ void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self)
 static int file_write(void *self, const char *const *objects, size_t n, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(QUEUE_MAX * (size_t)CAY__TRACE_OBJECT);
-    for (size_t i = 0; i < n; i++)
-        cay__buf_fmt(&b, "%s\n", objects[i]);
+    CAY_EACH_OF(object, objects, n)
+        cay__buf_fmt(&b, "%s\n", *object);
     if (cay__fd_write_all(*(int *)self, b.data, b.len))
         return 0;
     return cay_fail_sys(err, "trace file");

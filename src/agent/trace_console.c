@@ -59,8 +59,8 @@ static int print_spans(console *c, cay_err *err)
         json_object_set(ids, cay__json_str(v[i], "id", ""), v[i]);
     }
     qsort(v, n, sizeof *v, by_start);
-    for (size_t i = 0; i < n; i++)
-        format_span(&b, v[i], depth_of(ids, v[i]));
+    CAY_EACH_OF(it, v, n)
+        format_span(&b, *it, depth_of(ids, *it));
     free(v);
     json_array_clear(c->held);
     if (!b.len || cay__fd_write_all(c->fd, b.data, b.len))
@@ -72,8 +72,8 @@ static int console_write(void *self, const char *const *objects, size_t n, cay_e
 {
     console *c = self;
     bool over = false;
-    for (size_t i = 0; i < n; i++) {
-        json_t *s = json_loads(objects[i], 0, NULL);
+    CAY_EACH_OF(object, objects, n) {
+        json_t *s = json_loads(*object, 0, NULL);
         bool span = s && !strcmp(cay__json_str(s, "object", ""), "trace.span");
         over = over || (span && !cay__json_str(s, "parent_id", NULL));
         if (span)

@@ -25,9 +25,9 @@ static void bare_id(const char *id, size_t len, char *buf)
 {
     const char *hex = strchr(id, '_');
     snprintf(buf, len + 1, "%-*.*s", (int)len, (int)len, hex ? hex + 1 : id);
-    for (size_t i = 0; i < len; i++)
-        if (buf[i] == ' ')
-            buf[i] = '0';
+    CAY_EACH_OF(it, buf, len)
+        if (*it == ' ')
+            *it = '0';
 }
 
 static json_t *make_attribute(const char *key, const char *value)
@@ -108,8 +108,8 @@ static json_t *otlp_body(const char *const *objects, size_t n)
 {
     const char *service = getenv("OTEL_SERVICE_NAME");
     json_t *spans = json_array();
-    for (size_t i = 0; i < n; i++) {
-        CAY_AUTOJSON *s = json_loads(objects[i], 0, NULL);
+    CAY_EACH_OF(object, objects, n) {
+        CAY_AUTOJSON *s = json_loads(*object, 0, NULL);
         json_t *one = NULL;
         if (s && !strcmp(cay__json_str(s, "object", ""), "trace.span"))
             one = otlp_span(s);
@@ -170,9 +170,9 @@ static void close_collector(void *self)
 {
     collector *c = self;
     cay__http_close(c->http);
-    for (size_t i = 0; i < c->n; i++) {
-        explicit_bzero(c->headers[i], strlen(c->headers[i]));
-        free(c->headers[i]);
+    CAY_EACH_OF(header, c->headers, c->n) {
+        explicit_bzero(*header, strlen(*header));
+        free(*header);
     }
     free(c->headers);
     free(c->url);

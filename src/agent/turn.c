@@ -20,8 +20,7 @@ static int on_model_event(const char *type, const char *data, void *arg)
 /* What capabilities make of the history: compaction cuts it. */
 static int rewrite_history(cay_run *r, char **text, cay_err *err)
 {
-    for (size_t i = 0; i < r->seat->ncaps; i++) {
-        const cay__bound *b = &r->seat->caps[i];
+    CAY_EACH_OF(b, r->seat->caps, r->seat->ncaps) {
         char *instead = NULL;
         if (b->off || !b->cap->ops->history)
             continue;
@@ -219,9 +218,9 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
     const char *event = "message_output_created";
     if (!json_is_object(item))
         return fail_behavior(err, "an item is no object");
-    for (size_t i = 0; i < CAY_LEN(known); i++)
-        if (cay__item_is(item, known[i].type))
-            event = known[i].event;
+    CAY_EACH(it, known)
+        if (cay__item_is(item, it->type))
+            event = it->event;
     const char *theirs = cay__hosted_event(item);
     if (theirs) {
         event = theirs;

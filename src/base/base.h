@@ -9,7 +9,7 @@
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
- *   CAY_EACH(row, table)  a loop over an array
+ *   CAY_EACH(row, table)  a loop over an array      CAY_EACH_OF(row, list, n)  over n that follow
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
@@ -40,9 +40,13 @@
     } while (0)
 
 #define CAY_LEN(a) (sizeof(a) / sizeof *(a))
-/* CAY_EACH(row, table) visits every element of an array; row points at it. */
-#define CAY_EACH(row, array)                                                                       \
-    for (__typeof__(&(array)[0]) row = (array); row < (array) + CAY_LEN(array); row++)
+/* CAY_EACH(row, table) visits every element of an array, CAY_EACH_OF(row, list, n) the first n that
+ * a pointer leads to, none when it is NULL; row points at the element. What list and n are is asked
+ * once, before the first. */
+#define CAY_EACH(row, array) CAY_EACH_OF(row, array, CAY_LEN(array))
+#define CAY_EACH_OF(row, list, n)                                                                  \
+    for (__typeof__((list)[0]) *row = (list), *row##_end = row ? row + (n) : row; row < row##_end; \
+         row++)
 #define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
 /* x, or the fallback when x is zero or NULL. x is evaluated once, the fallback only when needed. */

@@ -193,8 +193,8 @@ void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
         if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
             cay__buf_add(b, s, 1);
         } else if (k == 0 || c < 0x20 || c == 0x7f || decode_hidden(s, k)) {
-            for (size_t i = 0; i < (CAY_OR(k, 1)); i++)
-                cay__buf_fmt(b, "\\x%02x", (unsigned char)s[i]);
+            CAY_EACH_OF(it, s, CAY_OR(k, 1))
+                cay__buf_fmt(b, "\\x%02x", (unsigned char)*it);
         } else {
             cay__buf_add(b, s, k);
         }

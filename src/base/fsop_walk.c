@@ -86,10 +86,10 @@ static void batch_halve(batch *b)
     b->n = keep;
     qsort(to, keep, sizeof *to, by_place);
     b->end = b->lo;
-    for (uint32_t i = 0; i < keep; i++) {
-        size_t len = strlen(to[i] + 1) + 2;
-        memmove(b->end, to[i], len);
-        to[i] = b->end;
+    CAY_EACH_OF(it, to, keep) {
+        size_t len = strlen(*it + 1) + 2;
+        memmove(b->end, *it, len);
+        *it = b->end;
         b->end += len;
     }
 }

@@ -84,13 +84,13 @@ static bool drop_rights(void)
     struct __user_cap_data_struct d[2];
     if (syscall(SYS_capget, &h, d) < 0)
         return false;
-    for (size_t i = 0; i < CAY_LEN(rights); i++) {
-        if (prctl(PR_CAPBSET_DROP, rights[i], 0, 0, 0) < 0 && errno != EINVAL && errno != EPERM)
+    CAY_EACH(right, rights) {
+        if (prctl(PR_CAPBSET_DROP, *right, 0, 0, 0) < 0 && errno != EINVAL && errno != EPERM)
             return false;
-        uint32_t bit = 1u << (rights[i] & 31);
-        d[rights[i] >> 5].effective &= ~bit;
-        d[rights[i] >> 5].permitted &= ~bit;
-        d[rights[i] >> 5].inheritable &= ~bit;
+        uint32_t bit = 1u << (*right & 31);
+        d[*right >> 5].effective &= ~bit;
+        d[*right >> 5].permitted &= ~bit;
+        d[*right >> 5].inheritable &= ~bit;
     }
     return syscall(SYS_capset, &h, d) == 0;
 }

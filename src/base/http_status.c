@@ -52,8 +52,8 @@ static const struct {
 
 const char *cay__status_text(int status)
 {
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        if (texts[i].status == status)
-            return texts[i].text;
+    CAY_EACH(it, texts)
+        if (it->status == status)
+            return it->text;
     return "Status";
 }

@@ -216,9 +216,9 @@ static const char *check_value(const char *s, const char *end, int depth)
         return cay__scan_string(s, end, NULL, NULL);
     if (*s == '{' || *s == '[')
         return check_container(s, end, depth + 1);
-    for (size_t i = 0; i < CAY_LEN(words); i++) {
-        size_t n = strlen(words[i]);
-        if ((size_t)(end - s) >= n && !memcmp(s, words[i], n))
+    CAY_EACH(word, words) {
+        size_t n = strlen(*word);
+        if ((size_t)(end - s) >= n && !memcmp(s, *word, n))
             return s + n;
     }
     if (*s == '-' || (*s >= '0' && *s <= '9'))

@@ -24,9 +24,9 @@ static const char *const marks[] = { "store.db", "keeper.log", "sandboxes", "pro
 
 const char *cay__fs_remote(uint64_t magic)
 {
-    for (size_t i = 0; i < CAY_LEN(remote_fs); i++)
-        if (remote_fs[i].magic == (uint32_t)magic)
-            return remote_fs[i].name;
+    CAY_EACH(remote_f, remote_fs)
+        if (remote_f->magic == (uint32_t)magic)
+            return remote_f->name;
     return NULL;
 }
 
@@ -111,8 +111,8 @@ static int make_path(const char *path, cay_err *err)
 static bool is_ours_or_empty(int dir)
 {
     struct stat st;
-    for (size_t i = 0; i < CAY_LEN(marks); i++)
-        if (fstatat(dir, marks[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+    CAY_EACH(mark, marks)
+        if (fstatat(dir, *mark, &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
     CAY_AUTODIR *d = cay__dir_open(dir, NULL);
     bool empty = d;
@@ -265,8 +265,8 @@ bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap)
 {
     size_t n = 0;
     const char *parts[2] = { path[0] == '/' ? "" : base, path };
-    for (size_t k = 0; k < 2; k++)
-        for (const char *p = parts[k]; *p;) {
+    CAY_EACH_OF(part, parts, 2)
+        for (const char *p = *part; *p;) {
             size_t len = strcspn(p, "/");
             if (len == 2 && p[0] == '.' && p[1] == '.') {
                 while (n && buf[--n] != '/')
@@ -297,8 +297,8 @@ bool cay__path_guarded(const char *path)
 {
     for (const char *p = path; p; p = strchr(p, '/')) {
         p += *p == '/';
-        for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
-            if (has_prefix(p, cay__guarded[i].path))
+        CAY_EACH(it, cay__guarded)
+            if (has_prefix(p, it->path))
                 return true;
     }
     return false;

@@ -64,8 +64,7 @@ static void mark_descendants(list *l, pid_t root)
 {
     for (bool more = true; more;) {
         more = false;
-        for (size_t i = 0; i < l->len; i++) {
-            tree_proc *p = &l->at[i];
+        CAY_EACH_OF(p, l->at, l->len) {
             bool below = p->ppid == root;
             for (size_t k = 0; !below && !p->below && k < l->len; k++)
                 below = l->at[k].below && l->at[k].pid == p->ppid;

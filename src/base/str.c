@@ -81,8 +81,8 @@ void cay__id_make(char *dst, char kind)
 
 bool cay__id_valid(const char *s, char kind)
 {
-    for (size_t i = 0; i < CAY__ID_LEN; i++)
-        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '2' && s[i] <= '7')))
+    CAY_EACH_OF(it, s, CAY__ID_LEN)
+        if (!((*it >= 'a' && *it <= 'z') || (*it >= '2' && *it <= '7')))
             return false;
     return !s[CAY__ID_LEN] && s[0] >= 'a' && (!kind || s[0] == kind);
 }
@@ -145,10 +145,10 @@ void cay__uuid_make(char dst[37])
     cay__random(r, sizeof r);
     r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
     r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        cay__hex_put(dst, from, bytes[i]);
-        from += bytes[i];
-        dst += 2 * bytes[i];
+    CAY_EACH_OF(byte, bytes, sizeof bytes) {
+        cay__hex_put(dst, from, *byte);
+        from += *byte;
+        dst += 2 * *byte;
         *dst++ = '-';
     }
     dst[-1] = 0;

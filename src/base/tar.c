@@ -89,9 +89,9 @@ static uint64_t sum_block(const cay__tar_block *b, int64_t *odd)
     uint64_t sum = 0;
     *odd = 0;
     memset(copy.sum, ' ', sizeof copy.sum);
-    for (size_t i = 0; i < sizeof copy; i++) {
-        sum += p[i];
-        *odd += (int8_t)p[i];
+    CAY_EACH_OF(it, p, sizeof copy) {
+        sum += *it;
+        *odd += (int8_t)*it;
     }
     return sum;
 }

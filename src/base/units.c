@@ -69,9 +69,9 @@ bool cay__str_to_ms(const char *s, uint64_t *out)
     }
     if (!parse_milli(s, &v, &p))
         return false;
-    for (size_t i = 0; i < CAY_LEN(units); i++)
-        if (!strcmp(p, units[i].name)) {
-            unsigned __int128 n = (unsigned __int128)v * units[i].ms / 1000;
+    CAY_EACH(unit, units)
+        if (!strcmp(p, unit->name)) {
+            unsigned __int128 n = (unsigned __int128)v * unit->ms / 1000;
             *out = (uint64_t)n;
             return n < INT64_MAX;
         }

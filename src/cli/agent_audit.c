@@ -24,14 +24,14 @@ int agent_audit_check(const agent_audit *a, cay_err *err)
         size_t n;
     } rows[] = { { "--audit-spool", a->spool.n }, { "--audit-key", a->key.n } };
     size_t servers = 0;
-    for (size_t i = 0; i < a->to.n; i++)
-        servers += is_server(a->to.v[i]);
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].n && rows[i].n != servers)
+    CAY_EACH_OF(it, a->to.v, a->to.n)
+        servers += is_server(*it);
+    CAY_EACH(row, rows)
+        if (row->n && row->n != servers)
             return cay_fail(err, CAY_EINVAL,
                             "%s: %zu given, and --audit names %zu server%s: give one for each, in "
                             "their order (none: without)",
-                            rows[i].name, rows[i].n, servers, out_plural(servers, "s"));
+                            row->name, row->n, servers, out_plural(servers, "s"));
     if (servers > 1 && !a->key.n && has_usual())
         return cay_fail(err, CAY_EINVAL,
                         USUAL_KEY " is the key of one server, and --audit names %zu: say "

@@ -53,8 +53,8 @@ static json_t *by_word(const char *w)
     static const char *const plain[] = { "web_search", "web_search_preview", "image_generation",
                                          "tool_search" };
     const char *eq = strchr(w, '=');
-    for (size_t i = 0; i < CAY_LEN(plain); i++)
-        if (!strcmp(w, plain[i]))
+    CAY_EACH(it, plain)
+        if (!strcmp(w, *it))
             return json_pack("{s:s}", "type", w);
     if (!strcmp(w, "code_interpreter"))
         return json_pack("{s:s, s:{s:s}}", "type", w, "container", "type", "auto");
@@ -99,8 +99,8 @@ int agent_hosted_open(const opt_list *list, agent_hosted *h, cay_err *err)
 
 void agent_hosted_close(agent_hosted *h)
 {
-    for (size_t i = 0; i < h->n; i++)
-        free(h->text[i]);
+    CAY_EACH_OF(it, h->text, h->n)
+        free(*it);
     *h = (agent_hosted){ .n = 0 };
 }
 
@@ -119,9 +119,9 @@ static const char *find_detail(const json_t *o)
 {
     static const char *const keys[] = { "query",          "url",    "code", "arguments",
                                         "revised_prompt", "pattern" };
-    for (size_t i = 0; i < CAY_LEN(keys); i++)
-        if (json_is_string(json_object_get(o, keys[i])))
-            return json_string_value(json_object_get(o, keys[i]));
+    CAY_EACH(key, keys)
+        if (json_is_string(json_object_get(o, *key)))
+            return json_string_value(json_object_get(o, *key));
     return NULL;
 }
 

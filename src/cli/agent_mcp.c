@@ -77,9 +77,9 @@ void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
         if (!v[i].runs)
             fn(arg, i);
     }
-    for (size_t i = 0; i < n; i++)
-        if (v[i].runs)
-            pthread_join(v[i].thread, NULL);
+    CAY_EACH_OF(it, v, n)
+        if (it->runs)
+            pthread_join(it->thread, NULL);
 }
 
 typedef struct opening {
@@ -148,8 +148,8 @@ int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
 
 void agent_mcp_close(agent_mcp *m)
 {
-    for (size_t i = 0; i < m->n; i++)
-        cay_mcp_close(m->v[i]);
+    CAY_EACH_OF(it, m->v, m->n)
+        cay_mcp_close(*it);
     for (struct renamed_tool *r = m->renamed, *next; r; r = next) {
         next = r->next;
         free(r);

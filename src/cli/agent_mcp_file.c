@@ -144,13 +144,13 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
     cay__str_copy(s->name, sizeof s->name, name);
     if (!json_is_object(o))
         return fail_invalid(err, name, "it", "is no object");
-    for (size_t i = 0; i < CAY_LEN(members); i++) {
-        if (!(v = json_object_get(o, members[i].key)))
+    CAY_EACH(member, members) {
+        if (!(v = json_object_get(o, member->key)))
             continue;
-        if (members[i].read)
-            CAY_TRY(members[i].read(s, v, err));
+        if (member->read)
+            CAY_TRY(member->read(s, v, err));
         else
-            CAY_TRY(read_text(s, members[i].key, v, err));
+            CAY_TRY(read_text(s, member->key, v, err));
     }
     json_object_foreach((json_t *)o, key,
                         v) /* what is not understood may have been meant to hold it back */
@@ -233,11 +233,11 @@ static int read_word(mcp_servers *s, const char *word, cay_err *err)
 int mcp_servers_read(const opt_list *words, mcp_servers *s, cay_err *err)
 {
     *s = (mcp_servers){ .v = cay__alloc(AGENT_MCP * sizeof *s->v), .docs = json_array() };
-    for (size_t i = 0; i < words->n; i++)
-        CAY_TRY(read_word(s, words->v[i], err));
+    CAY_EACH_OF(word, words->v, words->n)
+        CAY_TRY(read_word(s, *word, err));
     for (size_t i = 0; i < s->n; i++)
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(s->v[i].name, s->v[k].name))
+        CAY_EACH_OF(it, s->v, i)
+            if (!strcmp(s->v[i].name, it->name))
                 return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                     "--mcp: two servers are named %s", s->v[i].name);
     return 0;
@@ -245,9 +245,9 @@ int mcp_servers_read(const opt_list *words, mcp_servers *s, cay_err *err)
 
 void mcp_servers_clear(mcp_servers *s)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        free(s->v[i].net);
-        for (char **h = s->v[i].headers; *h; h++)
+    CAY_EACH_OF(it, s->v, s->n) {
+        free(it->net);
+        for (char **h = it->headers; *h; h++)
             free(*h);
     }
     free(s->v);

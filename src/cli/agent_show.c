@@ -63,9 +63,9 @@ static void show_call(int fd, const char *tool, const char *arguments)
     const char *what = arguments;
     static const char *const keys[] = { "cmd",        "patch", "path", "input",
                                         "skill_name", "chars", "code", "url" };
-    for (size_t i = 0; i < CAY_LEN(keys); i++)
-        if (json_is_string(json_object_get(a, keys[i]))) {
-            what = json_string_value(json_object_get(a, keys[i]));
+    CAY_EACH(key, keys)
+        if (json_is_string(json_object_get(a, *key))) {
+            what = json_string_value(json_object_get(a, *key));
             break;
         }
     write_text(fd, out_on(fd, OUT_BOLD));
@@ -267,11 +267,11 @@ static void json_result(const cay_run_result *r, const char *state_file)
     r->sandbox ? js_str(&j, r->sandbox) : js_null(&j);
     js_key(&j, "interruptions");
     js_open(&j, '[');
-    for (size_t i = 0; i < r->ninterruptions; i++) {
+    CAY_EACH_OF(interruption, r->interruptions, r->ninterruptions) {
         js_open(&j, '{');
-        js_kstr(&j, "call_id", r->interruptions[i].call_id);
-        js_kstr(&j, "tool", r->interruptions[i].tool);
-        js_kstr(&j, "arguments", r->interruptions[i].arguments);
+        js_kstr(&j, "call_id", interruption->call_id);
+        js_kstr(&j, "tool", interruption->tool);
+        js_kstr(&j, "arguments", interruption->arguments);
         js_close(&j, '}');
     }
     js_close(&j, ']');

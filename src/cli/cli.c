@@ -249,9 +249,9 @@ static const char *hint_for(const cay_err *e)
         { CAY_REASON_STATE_CHANGED, 0, STATE_HINT },
         { CAY_REASON_OTHER, CAY_EGONE, "`cay ls` shows the sandboxes there are" },
     };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (cay_err_is(e, rows[i].reason) || (!rows[i].reason && rows[i].code == e->code))
-            return rows[i].hint;
+    CAY_EACH(row, rows)
+        if (cay_err_is(e, row->reason) || (!row->reason && row->code == e->code))
+            return row->hint;
     return NULL;
 }
 

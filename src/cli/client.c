@@ -128,10 +128,10 @@ static int find_command(const cay_create *spec, const char ***out, cay_err *err)
     CAY_TRY(cli_client(&client, err));
     CAY_TRY(cay_template_config_get(client, NULL, spec, &config, err));
     CAY_TRY(cay__json_object("config", config, &o, err));
-    for (size_t k = 0; k < CAY_LEN(lists); k++)
-        for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++, n++)
-            bytes += sizeof(char *) +
-                     json_string_length(json_array_get(json_object_get(o, lists[k]), i)) + 1;
+    CAY_EACH(it, lists)
+        for (size_t i = 0; i < json_array_size(json_object_get(o, *it)); i++, n++)
+            bytes +=
+                sizeof(char *) + json_string_length(json_array_get(json_object_get(o, *it), i)) + 1;
     if (!n)
         return cay_fail_why(err, CAY_EINVAL, "command_empty",
                             "%.100s has no command of its own; give one after --",
@@ -139,9 +139,9 @@ static int find_command(const cay_create *spec, const char ***out, cay_err *err)
     const char **words = cay__alloc(bytes);
     char *at = (char *)(words + n + 1);
     n = 0;
-    for (size_t k = 0; k < CAY_LEN(lists); k++)
-        for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++) {
-            const json_t *w = json_array_get(json_object_get(o, lists[k]), i);
+    CAY_EACH(list, lists)
+        for (size_t i = 0; i < json_array_size(json_object_get(o, *list)); i++) {
+            const json_t *w = json_array_get(json_object_get(o, *list), i);
             words[n++] = at;
             memcpy(at, json_is_string(w) ? json_string_value(w) : "", json_string_length(w) + 1);
             at += json_string_length(w) + 1;

@@ -211,8 +211,8 @@ typedef struct parts {
 
 static void parts_clear(parts *p)
 {
-    for (size_t i = 0; i < CAY_LEN(p->caps); i++)
-        cay_cap_free(p->caps[i]);
+    CAY_EACH(cap, p->caps)
+        cay_cap_free(*cap);
     agent_mcp_close(&p->mcp);
     agent_hosted_close(&p->hosted);
     free(p->tools);
@@ -464,10 +464,10 @@ static int run_task(const agent_args *a, const char *task, parts *p)
             0)
         return cli_fail(&err, CLI_FAIL);
     p->tools = cay__alloc((p->mcp.ntools + p->hosted.n + 1) * sizeof *p->tools);
-    for (size_t i = 0; i < p->mcp.ntools; i++)
-        p->tools[agent.ntools++] = p->mcp.tools[i];
-    for (size_t i = 0; i < p->hosted.n; i++)
-        p->tools[agent.ntools++] = &p->hosted.v[i];
+    CAY_EACH_OF(tool, p->mcp.tools, p->mcp.ntools)
+        p->tools[agent.ntools++] = *tool;
+    CAY_EACH_OF(it, p->hosted.v, p->hosted.n)
+        p->tools[agent.ntools++] = it;
     agent.tools = p->tools;
     agent_show_begin(&show);
     if (!a->sandbox)

@@ -207,8 +207,8 @@ static int build_template(const build_args *a, const char *dir, char kept[CAY_ID
         rc = cay_build_run(client, &call, &spec, &built, err);
     build_show_close(&view);
     forget_secrets(secrets);
-    for (size_t i = 0; i < a->args.n; i++)
-        free(texts[i]);
+    CAY_EACH_OF(text, texts, a->args.n)
+        free(*text);
     if (rc == 0 && cli.json)
         out_fmt("{\"build\":\"%s\",\"template\":\"%s\",\"steps\":%u,\"cached\":%u}\n", built.id,
                 built.template_, built.steps, built.cached);

@@ -45,9 +45,9 @@ static const char *level_text(const cay_probe *p)
 
 static bool layer_on(const cay_probe *p, const char *name)
 {
-    for (size_t i = 0; i < p->nwalls; i++)
-        if (!strcmp(p->walls[i].name, name))
-            return !strcmp(p->walls[i].state, "on");
+    CAY_EACH_OF(wall, p->walls, p->nwalls)
+        if (!strcmp(wall->name, name))
+            return !strcmp(wall->state, "on");
     return false;
 }
 
@@ -98,16 +98,16 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
 static int check_needs(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d,
                        cay_err *err)
 {
-    for (size_t i = 0; i < d->n; i++)
-        if (!strcmp(d->row[i].state, "off"))
-            return cay_fail(err, CAY_ESTATE, "%s: %s", d->row[i].name, d->row[i].why);
+    CAY_EACH_OF(item, d->row, d->n)
+        if (!strcmp(item->state, "off"))
+            return cay_fail(err, CAY_ESTATE, "%s: %s", item->name, item->why);
     if (need > (int)p->level)
         return cay_fail(err, CAY_EISOLATION,
                         "this host gives isolation %s (%d), less than the %s (%d) that is needed",
                         cay_level_name(p->level), p->level, cay_level_name((cay_level)need), need);
-    for (size_t i = 0; i < a->require.n; i++)
-        if (!layer_on(p, a->require.v[i]))
-            return cay_fail(err, CAY_EISOLATION, "%s is not on here", a->require.v[i]);
+    CAY_EACH_OF(it, a->require.v, a->require.n)
+        if (!layer_on(p, *it))
+            return cay_fail(err, CAY_EISOLATION, "%s is not on here", *it);
     return 0;
 }
 

@@ -56,9 +56,9 @@ static int url_of(const char *addr, char *url, size_t cap, cay_err *err)
                         addr);
     snprintf(name, sizeof name, "%.*s", (int)(n - 2 * bare), addr + bare);
     const char *host = name;
-    for (size_t i = 0; i < CAY_LEN(wide); i++)
-        if (!strcmp(name, wide[i].all))
-            host = wide[i].here;
+    CAY_EACH(it, wide)
+        if (!strcmp(name, it->all))
+            host = it->here;
     if (strpbrk(host, "[]:") && inet_pton(AF_INET6, host, &(struct in6_addr){ 0 }) != 1)
         return cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": %.60s is no address", addr, host);
     snprintf(url, cap, strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, port);
@@ -107,12 +107,12 @@ static int print_env_with_key(cli_call *c, const var *vars, size_t n, cay_err *e
     CAY_TRY(cay_key_create(c->client, &k, text, err));
     if (cli.json) {
         out_json j = js_begin(true, '{');
-        for (size_t i = 0; i < n; i++)
-            js_kstr(&j, vars[i].name, vars[i].key ? text : url);
+        CAY_EACH_OF(item, vars, n)
+            js_kstr(&j, item->name, item->key ? text : url);
         js_end(&j, '}');
     } else {
-        for (size_t i = 0; i < n; i++)
-            out_fmt("export %s=%s\n", vars[i].name, vars[i].key ? text : url);
+        CAY_EACH_OF(it, vars, n)
+            out_fmt("export %s=%s\n", it->name, it->key ? text : url);
         out_note("cay: a new key, shown this once; `cay key revoke %.8s` ends it", text + 4);
     }
     explicit_bzero(text, sizeof text);

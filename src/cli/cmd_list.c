@@ -61,13 +61,13 @@ static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_e
                        .provider = cli.provider,
                        .tenant = a->tenant,
                        .metadata = a->metadata };
-    for (size_t i = 0; i < a->states.n; i++) {
-        cay_state s = cay_state_parse(a->states.v[i]);
+    CAY_EACH_OF(state, a->states.v, a->states.n) {
+        cay_state s = cay_state_parse(*state);
         if (s == CAY_STATE_NONE)
             return cay_fail(
                 err, CAY_EINVAL,
                 "--state \"%s\": want creating, running, paused, stopped, deleting or damaged",
-                a->states.v[i]);
+                *state);
         f->states |= 1u << s;
     }
     CAY_TRY(pairs_labels(labels, &a->labels, err));

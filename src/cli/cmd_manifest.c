@@ -127,14 +127,14 @@ static void print_beside_json(json_t *o, out_json *j)
     visit_references(json_object_get(json_object_get(o, "environment"), "value"), "",
                      reference_json, j);
     js_close(j, ']');
-    for (size_t i = 0; i < CAY_LEN(keys); i++) {
-        json_t *v = json_object_get(o, keys[i]);
+    CAY_EACH(key, keys) {
+        json_t *v = json_object_get(o, *key);
         CAY_AUTOFREE char *text = NULL;
         if (v)
             text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
         if (!text)
             continue;
-        js_key(j, keys[i]);
+        js_key(j, *key);
         js_raw(j, text);
     }
 }

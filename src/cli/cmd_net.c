@@ -152,8 +152,8 @@ static int add_rules(cli_call *c, cay_err *err)
         rc = cli_find(c, err);
     if (rc == 0)
         rc = cay_sandbox_net_add(c->sb, NULL, rules, &revision, err);
-    for (int i = 0; i < n; i++)
-        free(owned[i]);
+    CAY_EACH_OF(it, owned, n)
+        free(*it);
     if (rc == 0)
         return print_revision(revision);
     return rc;
@@ -230,9 +230,9 @@ static const char *why_text(const cay_net_verdict *v)
         { "operator_deny", "refused by the operator" },
         { "blocked_range", "refused: addresses of that range are never reached" },
     };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (!strcmp(rows[i].reason, v->reason))
-            return rows[i].text;
+    CAY_EACH(row, rows)
+        if (!strcmp(row->reason, v->reason))
+            return row->text;
     return v->reason;
 }
 

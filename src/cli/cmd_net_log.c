@@ -154,11 +154,11 @@ static int on_refused(const cay_net_record *r, void *arg)
     bool read = !strcmp(r->event, "credential");
     if (strcmp(r->verdict, "deny") != 0 || !*host)
         return 0;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->at[i].port == r->port && p->at[i].read == read && !strcmp(p->at[i].host, host) &&
-            !strcmp(p->at[i].reason, r->reason)) {
-            p->at[i].count++;
-            p->at[i].last_ms = r->time_ms;
+    CAY_EACH_OF(it, p->at, p->n)
+        if (it->port == r->port && it->read == read && !strcmp(it->host, host) &&
+            !strcmp(it->reason, r->reason)) {
+            it->count++;
+            it->last_ms = r->time_ms;
             return 0;
         }
     if (p->n == PLACES) {
@@ -254,8 +254,7 @@ static void blocked_json(cay_sandbox *sb, const places *p)
     out_json j = OUT_JSON(true);
     char allow[400];
     js_open(&j, '[');
-    for (size_t i = 0; i < p->n; i++) {
-        const refused *r = &p->at[i];
+    CAY_EACH_OF(r, p->at, p->n) {
         js_open(&j, '{');
         js_kstr(&j, "host", r->host);
         js_ku64(&j, "port", r->port);
@@ -274,8 +273,7 @@ static void blocked_table(cay_sandbox *sb, const places *p)
     out_table t;
     char when[OUT_HUMAN], allow[400];
     out_table_open(&t, "HOST|>PORT|REASON|>TIMES|LAST|WOULD ALLOW IT");
-    for (size_t i = 0; i < p->n; i++) {
-        const refused *r = &p->at[i];
+    CAY_EACH_OF(r, p->at, p->n) {
         out_cell(&t, OUT_BOLD, r->host);
         if (r->port)
             out_cellf(&t, OUT_PLAIN, "%u", r->port);

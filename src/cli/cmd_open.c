@@ -31,9 +31,9 @@ static void own_name(char *url, size_t cap)
 {
     static const char *const shared[] = { "http://127.0.0.1", "http://localhost", "http://[::1]" };
     char rest[1024];
-    for (size_t i = 0; i < CAY_LEN(shared); i++) {
-        size_t n = strlen(shared[i]);
-        if (strncasecmp(url, shared[i], n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') ||
+    CAY_EACH(it, shared) {
+        size_t n = strlen(*it);
+        if (strncasecmp(url, *it, n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') ||
             !cay__str_copy(rest, sizeof rest, url + n))
             continue;
         cay__str_join(url, cap, "http://cay.localhost", rest, NULL);

@@ -163,10 +163,10 @@ static int exec_server(cli_call *c, cay_err *err)
     add_num(&w, 1, "--connections", a->connections);
     if (add_listeners(&w, a, err) < 0)
         return cli_usage(c->verb, err);
-    for (size_t i = 0; i < a->hosts.n; i++)
-        add_option(&w, "--allow-host", a->hosts.v[i]);
-    for (size_t i = 0; i < a->origins.n; i++)
-        add_option(&w, "--allow-origin", a->origins.v[i]);
+    CAY_EACH_OF(host, a->hosts.v, a->hosts.n)
+        add_option(&w, "--allow-host", *host);
+    CAY_EACH_OF(origin, a->origins.v, a->origins.n)
+        add_option(&w, "--allow-origin", *origin);
     if (a->insecure)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;

@@ -90,8 +90,8 @@ static int run_line(cay_shell *sh, const shell_args *a, const char *line)
     /* Ctrl-C is for the command: it is interrupted, and the shell stays. */
     sigset_t stop;
     sigemptyset(&stop);
-    for (size_t i = 0; i < CAY_LEN(signals); i++)
-        sigaddset(&stop, signals[i]);
+    CAY_EACH(signal, signals)
+        sigaddset(&stop, *signal);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     CAY_AUTOFD fd = signalfd(-1, &stop, SFD_CLOEXEC);
     cay_call call = { .size = sizeof call, .cancel_fd = fd };

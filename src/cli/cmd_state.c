@@ -180,11 +180,11 @@ static int from_state(const resume_args *a, box_spec *with)
 static int by_id(const cay_pair *env, int argc, char **argv)
 {
     int code = CLI_OK;
-    for (int i = 0; i < argc; i++) {
+    CAY_EACH_OF(it, argv, argc) {
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
         CAY_AUTOFREE char *missing = NULL;
-        if (cli_boxes->find(argv[i], &sb, &err) < 0 ||
+        if (cli_boxes->find(*it, &sb, &err) < 0 ||
             cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         else
@@ -192,7 +192,7 @@ static int by_id(const cay_pair *env, int argc, char **argv)
         if (missing)
             out_note("cay: nobody kept what is ephemeral, and it is not set now: %s; `cay resume "
                      "-e NAME=VALUE %s` gives it to a stopped one",
-                     missing, argv[i]);
+                     missing, *it);
     }
     return code;
 }

@@ -41,8 +41,8 @@ static int list_tools(cli_call *c, cay_err *err)
     out_table_open(&t, "NAME|WHAT IT DOES");
     for (size_t i = 0; (name = cay_toolset_name(i, &about)); i++) {
         bool wanted = !c->argc;
-        for (int k = 0; k < c->argc; k++)
-            wanted = wanted || !strcmp(c->argv[k], name);
+        CAY_EACH_OF(it, c->argv, c->argc)
+            wanted = wanted || !strcmp(*it, name);
         if (wanted && cli.quiet) {
             out_fmt("%s\n", name);
         } else if (wanted) {

@@ -66,8 +66,8 @@ static void compute_rate(row *r, const sample *before)
 
 static bool is_wanted(const row *r, int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++)
-        if (cay__str_starts(r->id, argv[i]) || !strcmp(r->name, argv[i]))
+    CAY_EACH_OF(it, argv, argc)
+        if (cay__str_starts(r->id, *it) || !strcmp(r->name, *it))
             return true;
     return argc == 0;
 }
@@ -79,8 +79,7 @@ static int collect_sample(cay_client *client, int argc, char **argv, const sampl
     size_t kept = 0;
     s->n = 0;
     CAY_TRY(cay_client_list(client, NULL, &f, on_info, s, err));
-    for (size_t i = 0; i < s->n; i++) {
-        row *r = &s->v[i];
+    CAY_EACH_OF(r, s->v, s->n) {
         cay_sandbox *sb = NULL;
         if (!is_wanted(r, argc, argv) || cay_client_find(client, NULL, r->id, &sb, NULL) < 0)
             continue;
@@ -102,8 +101,7 @@ static void to_table(const sample *s, out_table *t)
     char text[OUT_HUMAN];
     int64_t now = cay__clock_ms();
     out_table_open(t, "ID|NAME|STATE|WALL|>CPU|>MEMORY|>LIMIT|>PEAK|>PIDS|>DISK|>AGE");
-    for (size_t i = 0; i < s->n; i++) {
-        const row *r = &s->v[i];
+    CAY_EACH_OF(r, s->v, s->n) {
         out_cell(t, OUT_BOLD, r->id);
         out_plain(t, r->name);
         out_cell(t, show_state_style(r->state), cay_state_name(r->state));
@@ -124,8 +122,7 @@ static void to_table(const sample *s, out_table *t)
 static void to_json(const sample *s)
 {
     out_json j = js_begin(true, '[');
-    for (size_t i = 0; i < s->n; i++) {
-        const row *r = &s->v[i];
+    CAY_EACH_OF(r, s->v, s->n) {
         js_open(&j, '{');
         js_kstr(&j, "id", r->id);
         js_kstr(&j, "state", cay_state_name(r->state));

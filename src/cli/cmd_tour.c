@@ -43,9 +43,9 @@ static int line_of(tour *t, const char *line, char *out, size_t cap, cay_exit *e
 
 static bool layer_on(const tour *t, const char *name)
 {
-    for (size_t i = 0; i < t->info->nwalls; i++)
-        if (!strcmp(t->info->walls[i].name, name))
-            return !strcmp(t->info->walls[i].state, "on");
+    CAY_EACH_OF(wall, t->info->walls, t->info->nwalls)
+        if (!strcmp(wall->name, name))
+            return !strcmp(wall->state, "on");
     return false;
 }
 
@@ -54,8 +54,8 @@ static int step_doctor(tour *t, cay_err *err)
     cay_probe *p = NULL;
     size_t on = 0;
     CAY_TRY(cay_client_probe(t->client, cli_provider(), &p, err));
-    for (size_t i = 0; i < p->nwalls; i++)
-        on += !strcmp(p->walls[i].state, "on");
+    CAY_EACH_OF(wall, p->walls, p->nwalls)
+        on += !strcmp(wall->state, "on");
     format_message(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level),
                    on, p->nwalls);
     cay_probe_free(p);
@@ -264,14 +264,14 @@ static void print_step(const char *name, const char *like, const char *text, int
 
 static void run_steps(tour *t)
 {
-    for (size_t i = 0; i < CAY_LEN(steps); i++) {
+    CAY_EACH(step, steps) {
         cay_err err = CAY_ERR_INIT;
         int64_t from = cay__now_us();
-        int rc = steps[i].fn(t, &err);
+        int rc = step->fn(t, &err);
         int64_t us = cay__now_us() - from;
-        print_step(steps[i].name, steps[i].like, rc < 0 ? err.msg : t->said, us, rc >= 0);
+        print_step(step->name, step->like, rc < 0 ? err.msg : t->said, us, rc >= 0);
         t->failed += rc < 0;
-        if (!t->info && steps[i].fn == step_create)
+        if (!t->info && step->fn == step_create)
             return; /* without a sandbox there is nothing more to show */
     }
 }

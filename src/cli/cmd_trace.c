@@ -36,8 +36,7 @@ static void list_traces(const traces *t)
     out_list r;
     char buf[OUT_HUMAN];
     out_list_open(&r, "TRACE|BEGAN|>TOOK|>SPANS|>FAILED|NAME");
-    for (size_t i = 0; i < t->n; i++) {
-        const trace_one *o = &t->v[i];
+    CAY_EACH_OF(o, t->v, t->n) {
         if (cli.json) {
             js_open(&r.json, '{');
             js_kstr(&r.json, "trace", o->id);
@@ -202,8 +201,8 @@ static void print_tree(const trace_tree *t, size_t width)
 {
     char buf[OUT_HUMAN], when[OUT_HUMAN];
     size_t names = 12;
-    for (size_t i = 0; i < t->n; i++)
-        names = CAY_MAX(names, strlen(t->v[i].name) + 2 * t->v[i].depth);
+    CAY_EACH_OF(it, t->v, t->n)
+        names = CAY_MAX(names, strlen(it->name) + 2 * it->depth);
     names = CAY_MIN(names, width * 2 / 5);
     size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
     out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1),

@@ -30,8 +30,8 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_ki64(j, "created_ms", v->created_ms);
     js_key(j, "users");
     js_open(j, '[');
-    for (size_t i = 0; i < v->nusers; i++)
-        js_str(j, v->users[i]);
+    CAY_EACH_OF(user, v->users, v->nusers)
+        js_str(j, *user);
     js_close(j, ']');
     js_close(j, '}');
 }

@@ -223,9 +223,9 @@ static int on_entry(const cay_dirent *e, void *arg)
 
 static void listing_clear(listing *l)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->v[i].name);
-        free(l->v[i].is.target);
+    CAY_EACH_OF(it, l->v, l->n) {
+        free(it->name);
+        free(it->is.target);
     }
     free(l->v);
 }

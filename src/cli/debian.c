@@ -21,8 +21,8 @@ static bool word_ok(const char *s, size_t n, const char *more)
 static int include_text(const opt_list *packages, cay__buf *out, cay_err *err)
 {
     cay__buf_str(out, "--include=ca-certificates");
-    for (size_t i = 0; i < packages->n; i++)
-        for (const char *s = packages->v[i], *e; *s; s = *e ? e + 1 : e) {
+    CAY_EACH_OF(package, packages->v, packages->n)
+        for (const char *s = *package, *e; *s; s = *e ? e + 1 : e) {
             e = s + strcspn(s, ", ");
             if (e > s && !word_ok(s, (size_t)(e - s), "+.-:=~_"))
                 return cay_fail_why(err, CAY_EINVAL, "debian_package",

@@ -59,8 +59,8 @@ static int fail_unknown_option(const opt_spec *spec, const char *name, size_t le
         return cay_fail(err, CAY_EINVAL, "unknown option --%.60s", name);
     memcpy(word, name, len);
     word[len] = 0;
-    for (size_t g = 0; g < spec->ngroups; g++)
-        for (const opt_def *d = spec->groups[g].defs; d->name; d++)
+    CAY_EACH_OF(group, spec->groups, spec->ngroups)
+        for (const opt_def *d = group->defs; d->name; d++)
             if (n < MOST)
                 names[n++] = d->name;
     names[n] = NULL;
@@ -74,11 +74,11 @@ static int fail_unknown_option(const opt_spec *spec, const char *name, size_t le
 static const opt_def *find_option(const opt_spec *spec, const char *name, size_t len, char brief,
                                   void **base)
 {
-    for (size_t g = 0; g < spec->ngroups; g++)
-        for (const opt_def *d = spec->groups[g].defs; d->name; d++)
+    CAY_EACH_OF(group, spec->groups, spec->ngroups)
+        for (const opt_def *d = group->defs; d->name; d++)
             if (brief ? d->brief == brief
                       : (strlen(d->name) == len && !memcmp(d->name, name, len))) {
-                *base = spec->groups[g].base;
+                *base = group->base;
                 return d;
             }
     return NULL;

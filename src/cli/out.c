@@ -141,10 +141,9 @@ const char *out_span(char *buf, uint64_t ms)
         cay__str_copy(buf, OUT_HUMAN, "unlimited");
         return buf;
     }
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (ms < rows[i].below) {
-            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / rows[i].unit),
-                     rows[i].name);
+    CAY_EACH(row, rows)
+        if (ms < row->below) {
+            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / row->unit), row->name);
             break;
         }
     return buf;
@@ -263,8 +262,8 @@ void out_table_print(out_table *t)
 
 void out_table_close(out_table *t)
 {
-    for (size_t i = 0; i < t->nrows; i++)
-        free(t->cells[i]);
+    CAY_EACH_OF(cell, t->cells, t->nrows)
+        free(*cell);
     free(t->titles);
     free(t->cells);
     free(t->style);

@@ -13,8 +13,8 @@ int cli_check_name(const char *what, const char *text, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "%s is empty", what);
     if (n > 200)
         return cay_fail(err, CAY_EINVAL, "%s is longer than 200 bytes", what);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+    CAY_EACH_OF(it, text, n)
+        if ((unsigned char)*it < 0x20 || *it == 0x7f)
             return cay_fail(err, CAY_EINVAL, "%s \"%s\" has a newline or control character", what,
                             text);
     return 0;
@@ -142,8 +142,8 @@ int cli_parse_pair(const char *text, bool inherit, char **key, const char **valu
         return cay_fail(err, CAY_EINVAL, "\"%s\": want KEY=VALUE", text);
     if (!n)
         return cay_fail(err, CAY_EINVAL, "\"%s\" has no key before the =", text);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] <= 0x20 || text[i] == 0x7f)
+    CAY_EACH_OF(it, text, n)
+        if ((unsigned char)*it <= 0x20 || *it == 0x7f)
             return cay_fail(err, CAY_EINVAL, "\"%s\": a key has no blanks or control characters",
                             text);
     char *k = cay__alloc(n + !CAY__MUTANT("fuzz-cli_path"));
@@ -255,9 +255,9 @@ int cli_parse_signal(const char *text, int *out, cay_err *err)
         *out = (int)v;
         return 0;
     }
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        if (!strcasecmp(s, names[i].name)) {
-            *out = names[i].sig;
+    CAY_EACH(it, names)
+        if (!strcasecmp(s, it->name)) {
+            *out = it->sig;
             return 0;
         }
     return cay_fail(err, CAY_EINVAL,

@@ -43,13 +43,13 @@ const opt_def proc_env_defs[] = {
 static void add_term(cli_pairs *env)
 {
     static const char *const keys[] = { "TERM", "COLORTERM" };
-    for (size_t i = 0; i < CAY_LEN(keys); i++) {
-        const char *v = getenv(keys[i]);
+    CAY_EACH(item, keys) {
+        const char *v = getenv(*item);
         bool given = false;
-        for (size_t k = 0; k < env->n; k++)
-            given |= !strcmp(env->v[k].key, keys[i]);
-        if (!given && v && *v && strlen(v) < 64 && !cli_check_name(keys[i], v, NULL))
-            pairs_add(env, keys[i], v);
+        CAY_EACH_OF(it, env->v, env->n)
+            given |= !strcmp(it->key, *item);
+        if (!given && v && *v && strlen(v) < 64 && !cli_check_name(*item, v, NULL))
+            pairs_add(env, *item, v);
     }
 }
 

@@ -45,8 +45,8 @@ static sigset_t signal_set(void)
 {
     sigset_t s;
     sigemptyset(&s);
-    for (size_t i = 0; i < CAY_LEN(forwarded); i++)
-        sigaddset(&s, forwarded[i]);
+    CAY_EACH(it, forwarded)
+        sigaddset(&s, *it);
     return s;
 }
 
@@ -61,10 +61,10 @@ void pump_block_signals(void)
 static bool detach_seen(char *buf, size_t *n, bool *held)
 {
     enum { CTRL_P = 16, CTRL_Q = 17 };
-    for (size_t i = 0; i < *n; i++) {
-        if (*held && buf[i] == CTRL_Q)
+    CAY_EACH_OF(it, buf, *n) {
+        if (*held && *it == CTRL_Q)
             return true;
-        *held = buf[i] == CTRL_P;
+        *held = *it == CTRL_P;
     }
     return false;
 }
@@ -396,9 +396,9 @@ void pump_tell(const cay_exit *ex)
         { "lost", "the sandbox ended before the command did" },
         { "killed", "the sandbox was killed" },
     };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (!strcmp(rows[i].reason, ex->reason))
-            out_note("cay: %s", rows[i].text);
+    CAY_EACH(row, rows)
+        if (!strcmp(row->reason, ex->reason))
+            out_note("cay: %s", row->text);
     if (ex->lost_out || ex->lost_err)
         out_note("cay: %llu bytes of output were lost: nobody read them in time",
                  (unsigned long long)(ex->lost_out + ex->lost_err));

@@ -169,10 +169,10 @@ static int add_file(cli_pairs *p, const char *path, cay_err *err)
 
 int pairs_env(cli_pairs *p, const opt_list *env, const opt_list *files, cay_err *err)
 {
-    for (size_t i = 0; i < files->n; i++)
-        CAY_TRY(add_file(p, files->v[i], err));
-    for (size_t i = 0; i < env->n; i++) {
-        int rc = add_text(p, env->v[i], true, err);
+    CAY_EACH_OF(file, files->v, files->n)
+        CAY_TRY(add_file(p, *file, err));
+    CAY_EACH_OF(it, env->v, env->n) {
+        int rc = add_text(p, *it, true, err);
         if (rc < 0)
             return cay_wrap(err, rc, "--env");
     }
@@ -181,10 +181,10 @@ int pairs_env(cli_pairs *p, const opt_list *env, const opt_list *files, cay_err 
 
 int pairs_labels(cli_pairs *p, const opt_list *labels, cay_err *err)
 {
-    for (size_t i = 0; i < labels->n; i++) {
-        int rc = add_text(p, labels->v[i], false, err);
+    CAY_EACH_OF(label, labels->v, labels->n) {
+        int rc = add_text(p, *label, false, err);
         if (rc >= 0)
-            rc = cli_check_name("label", labels->v[i], err);
+            rc = cli_check_name("label", *label, err);
         if (rc < 0)
             return cay_wrap(err, rc, "--label");
     }
@@ -193,8 +193,8 @@ int pairs_labels(cli_pairs *p, const opt_list *labels, cay_err *err)
 
 void pairs_clear(cli_pairs *p)
 {
-    for (size_t i = 0; i < p->nowned; i++)
-        free(p->owned[i]);
+    CAY_EACH_OF(it, p->owned, p->nowned)
+        free(*it);
     free(p->owned);
     free(p->v);
     memset(p, 0, sizeof *p);
@@ -253,10 +253,10 @@ static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
     }
     add_owned(&s->options, real);
     pairs_add(&s->options, "dockerfile", real);
-    for (size_t i = 0; i < o->build_args.n; i++) {
+    CAY_EACH_OF(build_arg, o->build_args.v, o->build_args.n) {
         char *key = NULL;
         const char *value = NULL;
-        CAY_TRY(cli_parse_pair(o->build_args.v[i], true, &key, &value, err));
+        CAY_TRY(cli_parse_pair(*build_arg, true, &key, &value, err));
         add_owned(&s->options, key);
         if (value && strchr(value, '\n'))
             return cay_fail(err, CAY_EINVAL, "--build-arg %s: a value has one line", key);
@@ -277,8 +277,8 @@ static int make_options(const box_opts *o, box_spec *s, cay_err *err)
         pairs_add(&s->options, "image", o->image);
     if (o->dockerfile || o->build_args.n)
         CAY_TRY(make_dockerfile(o, s, err));
-    for (size_t i = 0; i < o->options.n; i++) {
-        int rc = add_text(&s->options, o->options.v[i], false, err);
+    CAY_EACH_OF(option, o->options.v, o->options.n) {
+        int rc = add_text(&s->options, *option, false, err);
         if (rc < 0)
             return cay_wrap(err, rc, "--option");
     }
@@ -288,8 +288,8 @@ static int make_options(const box_opts *o, box_spec *s, cay_err *err)
 
 static int make_settings(const box_opts *o, box_spec *s, cay_err *err)
 {
-    for (size_t i = 0; i < o->settings.n; i++) {
-        int rc = add_text(&s->settings, o->settings.v[i], false, err);
+    CAY_EACH_OF(setting, o->settings.v, o->settings.n) {
+        int rc = add_text(&s->settings, *setting, false, err);
         if (rc < 0)
             return cay_wrap(err, rc, "--set");
     }
@@ -425,9 +425,9 @@ static int check_texts(const box_opts *o, cay_err *err)
     const struct {
         const char *what, *text;
     } rows[] = { { "--name", o->name }, { "--hostname", o->hostname }, { "--user", o->user } };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].text)
-            CAY_TRY(cli_check_name(rows[i].what, rows[i].text, err));
+    CAY_EACH(row, rows)
+        if (row->text)
+            CAY_TRY(cli_check_name(row->what, row->text, err));
     if (o->workdir && o->workdir[0] != '/')
         return cay_fail(err, CAY_EINVAL, "--workdir \"%s\": want an absolute path", o->workdir);
     if (o->template_ && o->root)
@@ -544,10 +544,9 @@ void box_spec_tell(box_spec *s)
         s->had = NULL;
     if (s->create.provider && !strcmp(s->create.provider, "local"))
         out_note("cay: isolation none: commands run as you, with all your rights");
-    for (size_t i = 0; i < s->create.files.ngrants; i++)
-        if (s->grants[i].rw)
-            out_note("cay: %s is writable from inside at %s", s->grants[i].source,
-                     s->grants[i].target);
+    CAY_EACH_OF(grant, s->grants, s->create.files.ngrants)
+        if (grant->rw)
+            out_note("cay: %s is writable from inside at %s", grant->source, grant->target);
     for (size_t i = 0; i < s->create.files.ngrants; i++) {
         if (s->grants[i].rw)
             s->had[i] = guarded_there(s->grants[i].source);
@@ -569,10 +568,10 @@ void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n)
         { "--io-read", "io-limit", asked->io_read },
         { "--io-write", "io-limit", asked->io_write },
     };
-    for (size_t r = 0; r < CAY_LEN(rows); r++)
-        for (size_t i = 0; i < n && rows[r].value && rows[r].value != CAY_UNLIMITED; i++)
-            if (!strcmp(layers[i].name, rows[r].layer) && strcmp(layers[i].state, "on"))
-                out_note("cay: %s %s: %s", rows[r].option,
+    CAY_EACH(row, rows)
+        for (size_t i = 0; i < n && row->value && row->value != CAY_UNLIMITED; i++)
+            if (!strcmp(layers[i].name, row->layer) && strcmp(layers[i].state, "on"))
+                out_note("cay: %s %s: %s", row->option,
                          !strcmp(layers[i].state, "off") ? "does not hold here" : "is soft here",
                          layers[i].why);
 }

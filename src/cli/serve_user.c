@@ -53,11 +53,11 @@ static bool is_kept_variable(const char *var)
         "HTTP_PROXY",     "HTTPS_PROXY",    "NO_PROXY",
         "CURL_CA_BUNDLE", "CONTAINER_HOST", "CREDENTIALS_DIRECTORY"
     };
-    for (size_t i = 0; i < CAY_LEN(begin); i++)
-        if (cay__str_starts(var, begin[i]))
+    CAY_EACH(item, begin)
+        if (cay__str_starts(var, *item))
             return true;
-    for (size_t i = 0; i < CAY_LEN(whole); i++)
-        if (cay__str_starts(var, whole[i]) && var[strlen(whole[i])] == '=')
+    CAY_EACH(it, whole)
+        if (cay__str_starts(var, *it) && var[strlen(*it)] == '=')
             return true;
     return CAY__SANITIZED && strstr(var, "SAN_OPTIONS=");
 }
@@ -73,10 +73,9 @@ static int leave_behind(const opt_list *listen, cay_err *err)
         environ[n] = NULL;
     if (chdir("/") < 0 || syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
         return cay_fail_sys(err, "leave what root has open");
-    for (size_t i = 0; i < listen->n; i++) {
+    CAY_EACH_OF(it, listen->v, listen->n) {
         uint64_t fd;
-        if (cay__str_starts(listen->v[i], "fd:") && cay__str_to_u64(listen->v[i] + 3, &fd) &&
-            fd >= 3 && fd < 1024)
+        if (cay__str_starts(*it, "fd:") && cay__str_to_u64(*it + 3, &fd) && fd >= 3 && fd < 1024)
             fcntl((int)fd, F_SETFD, 0); /* if it is none, the server says so */
     }
     return 0;

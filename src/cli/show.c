@@ -19,12 +19,11 @@ void show_walls(const cay_wall *layers, size_t n)
 {
     int room = 0;
     const char *said = ""; /* one remedy for many layers is told once */
-    for (size_t i = 0; i < n; i++) {
-        int w = (int)strlen(layers[i].name);
+    CAY_EACH_OF(layer, layers, n) {
+        int w = (int)strlen(layer->name);
         room = CAY_MAX(room, w);
     }
-    for (size_t i = 0; i < n; i++) {
-        const cay_wall *l = &layers[i];
+    CAY_EACH_OF(l, layers, n) {
         bool on = !strcmp(l->state, "on");
         out_style style;
         if (on)
@@ -55,8 +54,8 @@ void show_walls(const cay_wall *layers, size_t n)
 void show_walls_json(out_json *j, const cay_wall *layers, size_t n)
 {
     js_open(j, '[');
-    for (size_t i = 0; i < n; i++)
-        show_object(j, &cay__wall_shape, &layers[i]);
+    CAY_EACH_OF(layer, layers, n)
+        show_object(j, &cay__wall_shape, layer);
     js_close(j, ']');
 }
 
@@ -75,9 +74,9 @@ static void write_members(out_json *j, json_t *o)
 /* A member that is JSON of its own, such as a template's configuration, stays on one line. */
 static bool is_json_field(const cay__shape *s, const char *name)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        if (!strcmp(s->fields[i].name, name))
-            return s->fields[i].kind == CAY__F_JSON;
+    CAY_EACH_OF(field, s->fields, s->n) {
+        if (!strcmp(field->name, name))
+            return field->kind == CAY__F_JSON;
     }
     return false;
 }
@@ -170,11 +169,11 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     } rest[] = { { "net", more ? more->net : NULL },
                  { "services", more ? more->services : NULL },
                  { "endpoints", more ? more->endpoints : NULL } };
-    for (size_t k = 0; k < CAY_LEN(rest); k++) {
-        if (!rest[k].text)
+    CAY_EACH(it, rest) {
+        if (!it->text)
             continue;
-        js_key(j, rest[k].key);
-        js_raw(j, rest[k].text);
+        js_key(j, it->key);
+        js_raw(j, it->text);
     }
     js_close(j, '}');
 }

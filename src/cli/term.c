@@ -43,8 +43,8 @@ static bool enter_mode(int fd, void (*change)(struct termios *))
     if (!armed) {
         armed = true;
         atexit(term_restore);
-        for (size_t i = 0; i < CAY_LEN(deaths); i++)
-            sigaction(deaths[i],
+        CAY_EACH(death, deaths)
+            sigaction(*death,
                       &(struct sigaction){ .sa_handler = on_death, .sa_flags = (int)SA_RESETHAND },
                       NULL);
     }

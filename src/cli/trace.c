@@ -145,8 +145,8 @@ int traces_read(const char *path, traces *out, cay_err *err)
 
 void traces_free(traces *t)
 {
-    for (size_t i = 0; i < t->n; i++)
-        free(t->v[i].name);
+    CAY_EACH_OF(it, t->v, t->n)
+        free(it->name);
     free(t->v);
 }
 
@@ -304,8 +304,8 @@ static void order_spans(trace_tree *t)
             roots[k] = roots[k - 1];
             roots[k - 1] = r;
         }
-    for (size_t i = 0; i < nroots; i++)
-        place_span(&o, roots[i], 0);
+    CAY_EACH_OF(it, roots, nroots)
+        place_span(&o, *it, 0);
     for (size_t i = 0; i < o.n; i++)
         place_span(&o, i, 0);
     free(roots);
@@ -323,10 +323,10 @@ int trace_tree_read(const char *path, const char *id, trace_tree *out, cay_err *
 
 void trace_tree_free(trace_tree *t)
 {
-    for (size_t i = 0; i < t->n; i++) {
-        free(t->v[i].name);
-        free(t->v[i].type);
-        free(t->v[i].error);
+    CAY_EACH_OF(it, t->v, t->n) {
+        free(it->name);
+        free(it->type);
+        free(it->error);
     }
     free(t->v);
 }

@@ -72,8 +72,8 @@ void cay__http_client_unref(cay__http_client *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
         return;
-    for (size_t i = 0; i < c->nkept; i++)
-        close(c->kept[i].fd);
+    CAY_EACH_OF(it, c->kept, c->nkept)
+        close(it->fd);
     pthread_mutex_destroy(&c->lock);
     if (c->auth)
         explicit_bzero(c->auth, strlen(c->auth));

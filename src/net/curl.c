@@ -167,9 +167,9 @@ static int fail_transfer(const trip *t, CURLcode code, const char *said)
     int ours = CAY_EUPSTREAM;
     const char *reason = "net_cut", *url = t->req->url;
     bool again = true;
-    for (size_t i = 0; i < CAY_LEN(faults); i++)
-        if (faults[i].code == code)
-            ours = faults[i].ours, reason = faults[i].reason, again = faults[i].again;
+    CAY_EACH(fault, faults)
+        if (fault->code == code)
+            ours = fault->ours, reason = fault->reason, again = fault->again;
     int rc = cay_fail_why(t->err, ours, reason, "%.*s: %.140s",
                           (int)CAY_MIN(strcspn(url, "?#"), (size_t)80), url,
                           *said ? said : curl_easy_strerror(code));

@@ -135,10 +135,10 @@ static int use_certs(tunnel *t, const char *certs, cay_err *err)
                   { "cert.pem", CURLOPT_SSLCERT },
                   { "key.pem", CURLOPT_SSLKEY } };
     char path[600];
-    for (size_t i = 0; i < CAY_LEN(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", certs, files[i].name);
+    CAY_EACH(file, files) {
+        snprintf(path, sizeof path, "%s/%s", certs, file->name);
         if (access(path, R_OK) == 0)
-            curl_easy_setopt(t->easy, files[i].option, path);
+            curl_easy_setopt(t->easy, file->option, path);
         else if (errno != ENOENT)
             return cay_fail_sys_as(err, CAY_EPERM, "read %.160s", path);
     }

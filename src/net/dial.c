@@ -29,8 +29,8 @@ static int parse_unix(const char *url, cay__origin *o, cay_err *err)
 static bool parse_port(const char *text, size_t n, uint16_t *out)
 {
     unsigned v = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || (v = v * 10 + (unsigned)(text[i] - '0')) > 65535)
+    CAY_EACH_OF(it, text, n) {
+        if (*it < '0' || *it > '9' || (v = v * 10 + (unsigned)(*it - '0')) > 65535)
             return false;
     }
     *out = (uint16_t)v;

@@ -90,9 +90,9 @@ static const char *find_only_field(const cay__head *h, const char *name, unsigne
 {
     const char *v = NULL;
     *n = 0;
-    for (size_t i = 0; i < h->nfields; i++)
-        if (!strcmp(h->fields[i].name, name)) {
-            v = h->fields[i].value;
+    CAY_EACH_OF(field, h->fields, h->nfields)
+        if (!strcmp(field->name, name)) {
+            v = field->value;
             ++*n;
         }
     return v;
@@ -307,19 +307,19 @@ void cay__head_clear(cay__head *h)
 
 const char *cay__head_field(const cay__head *h, const char *lower_name)
 {
-    for (size_t i = 0; i < h->nfields; i++)
-        if (!strcmp(h->fields[i].name, lower_name))
-            return h->fields[i].value;
+    CAY_EACH_OF(field, h->fields, h->nfields)
+        if (!strcmp(field->name, lower_name))
+            return field->value;
     return NULL;
 }
 
 bool cay__head_list(const cay__head *h, const char *lower_name, const char *word)
 {
     size_t n = strlen(word);
-    for (size_t i = 0; i < h->nfields; i++) {
-        if (strcmp(h->fields[i].name, lower_name))
+    CAY_EACH_OF(field, h->fields, h->nfields) {
+        if (strcmp(field->name, lower_name))
             continue;
-        for (const char *p = h->fields[i].value; *p;) {
+        for (const char *p = field->value; *p;) {
             p += strspn(p, " \t,");
             size_t len = strcspn(p, ","), word_len = len;
             while (word_len && (p[word_len - 1] == ' ' || p[word_len - 1] == '\t'))

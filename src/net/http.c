@@ -107,13 +107,13 @@ bool cay__http_is_loopback(const char *url)
         return false;
     host += 3;
     size_t end = strcspn(host, "/?#");
-    for (size_t i = 0; i < end; i++)
-        if (host[i] == '@') /* user:password@: the host is what follows */
+    CAY_EACH_OF(it, host, end)
+        if (*it == '@') /* user:password@: the host is what follows */
             return false;
     static const char *const names[] = { "localhost", "[::1]" };
-    for (size_t i = 0; i < CAY_LEN(names); i++) {
-        size_t n = strlen(names[i]);
-        if (end >= n && !strncasecmp(host, names[i], n) && (n == end || host[n] == ':'))
+    CAY_EACH(name, names) {
+        size_t n = strlen(*name);
+        if (end >= n && !strncasecmp(host, *name, n) && (n == end || host[n] == ':'))
             return true;
     }
     unsigned b, c, d;

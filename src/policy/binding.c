@@ -89,18 +89,18 @@ static int take_methods(const char *name, const char *s, cay__binding *b, cay_er
 
 static int take_kind(const char *name, const char *s, cay__binding *b, bool *known, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        const char *arg = s + strlen(kinds[i].word);
-        bool takes = kinds[i].kind != CAY__BIND_BEARER;
-        if (!cay__str_starts(s, kinds[i].word) || (!takes && *arg))
+    CAY_EACH(it, kinds) {
+        const char *arg = s + strlen(it->word);
+        bool takes = it->kind != CAY__BIND_BEARER;
+        if (!cay__str_starts(s, it->word) || (!takes && *arg))
             continue;
         *known = true;
         if (b->kind)
             return fail_secret(name, err, "its kind is given twice");
-        b->kind = kinds[i].kind;
+        b->kind = it->kind;
         if (takes && (!*arg || !cay__str_copy(b->arg, sizeof b->arg, arg)))
             return fail_secret(name, err, "%s needs a name of at most %zu bytes behind it",
-                               kinds[i].word, sizeof b->arg - 1);
+                               it->word, sizeof b->arg - 1);
         for (const char *c = arg; *c; c++)
             if (b->kind == CAY__BIND_BASIC
                     ? *c <= 0x20 || *c >= 0x7f || *c == ':'
@@ -281,12 +281,12 @@ int cay__bindings_check(const cay__policy *p, cay_err *err)
                                 "the rule %s://%.80s:%d",
                                 b->name, b->tls ? "https" : "http", b->host, (int)b->port,
                                 b->tls ? "tls" : "http", b->host, (int)b->port);
-        for (size_t k = 0; k < i; k++)
-            if (has_overlap(b, &p->bindings[k]))
+        CAY_EACH_OF(binding, p->bindings, i)
+            if (has_overlap(b, binding))
                 return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
                                     "secrets %s and %s both fit requests to %.80s:%d in one place; "
                                     "tell them apart by path, method or header",
-                                    p->bindings[k].name, b->name, b->host, (int)b->port);
+                                    binding->name, b->name, b->host, (int)b->port);
     }
     return 0;
 }
@@ -311,8 +311,8 @@ size_t cay__binding_fits(const cay__binding *b, bool tls, const char *host, uint
 size_t cay__binding_exact(const cay__policy *p, bool tls, const char *host, uint16_t port)
 {
     size_t most = 0;
-    for (size_t i = 0; i < p->nbindings; i++)
-        most = CAY_MAX(most, cay__binding_fits(&p->bindings[i], tls, host, port));
+    CAY_EACH_OF(binding, p->bindings, p->nbindings)
+        most = CAY_MAX(most, cay__binding_fits(binding, tls, host, port));
     return most;
 }
 
@@ -339,8 +339,8 @@ size_t cay__binding_find(const cay__policy *p, bool tls, const char *host, uint1
         if (strcmp(b->path, "/") != 0 && !CAY__MUTANT("secret-path") &&
             !(plain && path_holds(b->path, target, n)))
             continue;
-        for (size_t k = 0; k < found; k++)
-            if (one_place(b, use[k]))
+        CAY_EACH_OF(it, use, found)
+            if (one_place(b, *it))
                 return *many = true, 0;
         use[found++] = b;
     }

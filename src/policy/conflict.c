@@ -72,8 +72,8 @@ static bool has_proto_conflict(const cay__rule *a, const cay__rule *b)
         get_ports(b, i >> 1, &blo, &bhi);
         unsigned lo = CAY_MAX(alo, blo), hi = CAY_MIN(ahi, bhi);
         const unsigned look[] = { lo, 80, 443 };
-        for (size_t k = 0; k < CAY_LEN(look); k++) {
-            unsigned x = look[k];
+        CAY_EACH(it, look) {
+            unsigned x = *it;
             cay__net_proto pa = cay__rule_proto(a, x), pb = cay__rule_proto(b, x);
             if (x >= lo && x <= hi && pa != pb && pa != CAY__NET_TCP && pb != CAY__NET_TCP)
                 return true;

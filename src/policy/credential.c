@@ -15,8 +15,8 @@ const char *cay__binding_header(const cay__binding *b)
 
 static void add_percent(cay__buf *out, const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        char c = s[i];
+    CAY_EACH_OF(it, s, n) {
+        char c = *it;
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                      c == '-' || c == '.' || c == '_' || c == '~';
         if (plain)
@@ -30,8 +30,8 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
 {
     if (!len || len > CAY__SECRET_MAX)
         return false;
-    for (size_t i = 0; i < len; i++) /* a line's end would begin another header */
-        if (((unsigned char)value[i] < 0x20 || value[i] == 0x7f) && !CAY__MUTANT("fuzz-binding"))
+    CAY_EACH_OF(it, value, len) /* a line's end would begin another header */
+        if (((unsigned char)*it < 0x20 || *it == 0x7f) && !CAY__MUTANT("fuzz-binding"))
             return false;
     switch (b->kind) {
     case CAY__BIND_BEARER:

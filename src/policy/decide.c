@@ -46,8 +46,8 @@ static bool port_fits(const cay__rule *r, unsigned port)
 
 static int add_port(uint16_t *out, int n, int max, uint16_t port)
 {
-    for (int i = 0; i < n; i++)
-        if (out[i] == port)
+    CAY_EACH_OF(it, out, n)
+        if (*it == port)
             return n;
     if (n < 0 || n == max)
         return -1;
@@ -74,9 +74,9 @@ int cay__policy_ports(const cay__policy *p, uint16_t *out, int max)
 
 static const cay__rule *find_deny(const cay__policy *p, const ask *q)
 {
-    for (size_t i = 0; i < p->nrules; i++)
-        if (p->rules[i].deny && target_fits(&p->rules[i], q) && port_fits(&p->rules[i], q->port))
-            return &p->rules[i];
+    CAY_EACH_OF(rule, p->rules, p->nrules)
+        if (rule->deny && target_fits(rule, q) && port_fits(rule, q->port))
+            return rule;
     return NULL;
 }
 

@@ -73,9 +73,9 @@ bool cay__addr_within(const uint8_t addr[16], const uint8_t net[16], unsigned bi
 
 static const range *find_range(const uint8_t addr[16])
 {
-    for (size_t i = 0; i < CAY_LEN(ranges); i++)
-        if (cay__addr_within(addr, ranges[i].addr, ranges[i].bits))
-            return &ranges[i];
+    CAY_EACH(it, ranges)
+        if (cay__addr_within(addr, it->addr, it->bits))
+            return it;
     return NULL;
 }
 

@@ -88,14 +88,14 @@ static int take_scheme(const parse *at, const char **s, cay__rule *r, uint16_t *
     const char *sep = strstr(*s, "://");
     if (!sep)
         return 0;
-    for (size_t i = 0; i < CAY_LEN(schemes); i++)
-        if (cay__str_starts(*s, schemes[i].name)) {
+    CAY_EACH(scheme, schemes)
+        if (cay__str_starts(*s, scheme->name)) {
             if (r->deny)
                 return fail_rule(at, "a deny has no scheme: name the port instead");
-            r->proto = schemes[i].proto;
-            r->opaque = schemes[i].opaque;
-            *port = schemes[i].port;
-            *s += strlen(schemes[i].name);
+            r->proto = scheme->proto;
+            r->opaque = scheme->opaque;
+            *port = scheme->port;
+            *s += strlen(scheme->name);
             return 0;
         }
     if (cay__str_starts(*s, "https://"))
@@ -140,8 +140,8 @@ static int take_address(const parse *at, const char *s, cay__rule *r)
 
 static int no_name(const parse *at, const char *s, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)s[i] >= 0x80)
+    CAY_EACH_OF(it, s, len)
+        if ((unsigned char)*it >= 0x80)
             return fail_rule(at,
                              "names are given in A-label form (xn--…); idn2(1) tells it for a name "
                              "with other letters");
@@ -173,11 +173,11 @@ static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
     if (!cay__name_fold(s, len, r->name)) {
         char plain[16];
         size_t n = CAY_MIN(len, sizeof plain - 1), dots = 0;
-        for (size_t i = 0; i < len; i++)
-            dots += s[i] == '.';
+        CAY_EACH_OF(item, s, len)
+            dots += *item == '.';
         memcpy(plain, s, n), plain[n] = '\0';
-        for (size_t i = 0; i < n; i++)
-            plain[i] = (char)(plain[i] >= 'A' && plain[i] <= 'Z' ? plain[i] + 32 : plain[i]);
+        CAY_EACH_OF(it, plain, n)
+            *it = (char)(*it >= 'A' && *it <= 'Z' ? *it + 32 : *it);
         if (len <= n && dots <= 3 && len && s[len - 1] != '.' && cay__name_is_number(plain))
             return fail_rule(at, "that is an address in an odd spelling; write it as four decimal "
                                  "numbers, such as 192.0.2.1");
@@ -195,9 +195,9 @@ static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
 static bool four_numbers(const char *s, size_t len)
 {
     size_t dots = 0;
-    for (size_t i = 0; i < len; i++) {
-        dots += s[i] == '.';
-        if (!(s[i] >= '0' && s[i] <= '9') && s[i] != '.')
+    CAY_EACH_OF(it, s, len) {
+        dots += *it == '.';
+        if (!(*it >= '0' && *it <= '9') && *it != '.')
             return false;
     }
     return dots == 3;
@@ -308,9 +308,9 @@ void *cay__grow(void *list, size_t n, size_t each)
 
 static int append_rule(cay__policy *p, const cay__rule *r, cay_err *err)
 {
-    for (size_t i = 0; i < p->nrules; i++)
-        if (cay__rule_same(&p->rules[i], r)) {
-            p->rules[i].preset &= r->preset;
+    CAY_EACH_OF(rule, p->rules, p->nrules)
+        if (cay__rule_same(rule, r)) {
+            rule->preset &= r->preset;
             return 0;
         }
     if (p->nrules >= CAY__RULES_MAX)

@@ -141,8 +141,8 @@ static int on_service(reader *rd, char *rest)
         return fail_policy(rd, "service %.60s: it is offered under one name and one port", rest);
     memcpy(s.name, r.name, sizeof s.name);
     s.port = r.lo;
-    for (size_t i = 0; i < p->nservices; i++)
-        if (p->services[i].port == s.port && !strcmp(p->services[i].name, s.name))
+    CAY_EACH_OF(service, p->services, p->nservices)
+        if (service->port == s.port && !strcmp(service->name, s.name))
             return fail_policy(rd, "service %.60s is given twice", rest);
     CAY_TRY(take_endpoint(rd, "service", to, 0, s.to, &s.to_port));
     p->services = cay__grow(p->services, p->nservices, sizeof s);
@@ -199,16 +199,16 @@ static int read_line(reader *rd, char *s)
     char *rest = strchr(s, ' ');
     if (rest)
         *rest++ = '\0';
-    for (size_t i = 0; i < CAY_LEN(lines); i++) {
-        if (strcmp(s, lines[i].word) != 0)
+    CAY_EACH(line, lines) {
+        if (strcmp(s, line->word) != 0)
             continue;
-        if (rd->operator_ && lines[i].whose == SANDBOX)
+        if (rd->operator_ && line->whose == SANDBOX)
             return fail_policy(rd, "%s is for a sandbox's policy, not for egress.conf", s);
-        if (lines[i].whose == OPERATOR && !rd->operator_)
+        if (line->whose == OPERATOR && !rd->operator_)
             return fail_policy(rd, "%s is for the operator's egress.conf only", s);
         if (!rest || !*rest)
             return fail_policy(rd, "%s needs a value", s);
-        return lines[i].fn(rd, rest);
+        return line->fn(rd, rest);
     }
     return fail_policy(rd, "\"%.20s\" is not known", s);
 }
@@ -278,8 +278,8 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
     CAY_AUTOBUF b = CAY__BUF(CAY__POLICY_MAX);
     char one[CAY__RULE_MAX];
     cay__buf_fmt(&b, HEAD "\nmode %s\n", modes[p->mode]);
-    for (size_t i = 0; i < p->nrules; i++) {
-        cay__rule_text(&p->rules[i], one, sizeof one);
+    CAY_EACH_OF(rule, p->rules, p->nrules) {
+        cay__rule_text(rule, one, sizeof one);
         cay__buf_fmt(&b, "rule %s\n", one);
     }
     if (p->rate_up)
@@ -288,18 +288,18 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
         cay__buf_fmt(&b, "rate down %llu\n", (unsigned long long)p->rate_down);
     if (p->connections)
         cay__buf_fmt(&b, "connections %u\n", p->connections);
-    for (size_t i = 0; i < p->nbindings; i++) {
+    CAY_EACH_OF(binding, p->bindings, p->nbindings) {
         char bound[CAY__BINDING_TEXT];
-        cay__binding_text(&p->bindings[i], bound, sizeof bound);
-        cay__buf_fmt(&b, "bind %s %s\n", p->bindings[i].name, bound);
+        cay__binding_text(binding, bound, sizeof bound);
+        cay__buf_fmt(&b, "bind %s %s\n", binding->name, bound);
     }
-    for (size_t i = 0; i < p->nlifts; i++) {
-        cay__rule_text(&p->lifts[i], one, sizeof one);
+    CAY_EACH_OF(lift, p->lifts, p->nlifts) {
+        cay__rule_text(lift, one, sizeof one);
         cay__buf_fmt(&b, "lift %s\n", one);
     }
-    for (size_t i = 0; i < p->nservices; i++) {
-        cay__buf_fmt(&b, "service %s:%d ", p->services[i].name, (int)p->services[i].port);
-        add_endpoint(&b, p->services[i].to, p->services[i].to_port);
+    CAY_EACH_OF(service, p->services, p->nservices) {
+        cay__buf_fmt(&b, "service %s:%d ", service->name, (int)service->port);
+        add_endpoint(&b, service->to, service->to_port);
         cay__buf_str(&b, "\n");
     }
     if (p->resolver_port) {

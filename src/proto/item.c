@@ -162,13 +162,13 @@ static const struct {
 
 static int fail_item(const cay__item *it, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(reasons); i++) {
-        if (strcmp(reasons[i].word, it->target))
+    CAY_EACH(reason, reasons) {
+        if (strcmp(reason->word, it->target))
             continue;
         if (it->path[0])
-            return cay_fail_why(err, reasons[i].code, reasons[i].word, "%.120s: %.120s", it->path,
+            return cay_fail_why(err, reason->code, reason->word, "%.120s: %.120s", it->path,
                                 it->extra);
-        return cay_fail_why(err, reasons[i].code, reasons[i].word, "%.200s", it->extra);
+        return cay_fail_why(err, reason->code, reason->word, "%.200s", it->extra);
     }
     return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
                         "the archive could not be read: %.200s", it->extra);

@@ -312,8 +312,8 @@ void cay__sink_stop(cay__sink_work *s)
         s->failed = CAY_ECANCELED; /* the reader failed: what waits is not written any more */
     pthread_cond_broadcast(&s->more);
     pthread_mutex_unlock(&s->lock);
-    for (size_t i = 0; i < s->nthreads; i++)
-        pthread_join(s->thread[i], NULL);
+    CAY_EACH_OF(it, s->thread, s->nthreads)
+        pthread_join(*it, NULL);
     while (s->nfree)
         free(s->free[--s->nfree]);
     free(s->now);

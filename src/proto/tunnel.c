@@ -100,9 +100,9 @@ static void send_frame(cay__tunnel *t, uint32_t ch, uint32_t type, const void *p
 
 static chan *find_channel(cay__tunnel *t, uint32_t id)
 {
-    for (size_t i = 0; i < CHANS; i++)
-        if (t->c[i].live && t->c[i].id == id)
-            return &t->c[i];
+    CAY_EACH_OF(it, t->c, CHANS)
+        if (it->live && it->id == id)
+            return it;
     return NULL;
 }
 
@@ -111,8 +111,8 @@ static void close_channel(chan *c)
     while (c->kind == K_PACKETS && count_left(&c->q) >= sizeof(record)) {
         record r;
         memcpy(&r, c->q.data + c->q.at, sizeof r);
-        for (uint32_t i = 0; i < r.nfds; i++)
-            close(r.fds[i]);
+        CAY_EACH_OF(it, r.fds, r.nfds)
+            close(*it);
         c->q.at += sizeof r + r.len;
     }
     /* The byte is left where it is, and the reader learns that not all came, unless all did. */
@@ -127,8 +127,7 @@ static void close_channel(chan *c)
 
 static chan *add_channel(cay__tunnel *t, uint32_t id, kind k, int fd, int give)
 {
-    for (size_t i = 0; i < CHANS; i++) {
-        chan *c = &t->c[i];
+    CAY_EACH_OF(c, t->c, CHANS) {
         if (c->live)
             continue;
         bool both = k == K_PACKETS || k == K_BYTES;
@@ -262,12 +261,12 @@ static void read_packet(cay__tunnel *t, chan *c)
     if (!copy)
         abort();
     memcpy(copy, t->room, (size_t)n);
-    for (int i = 0; i < nfds; i++) {
+    CAY_EACH_OF(it, fds, nfds) {
         uint32_t other = 0;
         if (t->near)
-            other = open_for(t, fds[i]);
+            other = open_for(t, *it);
         if (!t->near)
-            close(fds[i]); /* none is carried this way; who expects one says so */
+            close(*it); /* none is carried this way; who expects one says so */
         if (other)
             head[1 + head[0]++] = other;
     }
@@ -293,9 +292,9 @@ static void read_bytes(cay__tunnel *t, chan *c)
      * difference between nothing and a file. */
     uint32_t id = c->id;
     bool cut = n < 0;
-    for (size_t i = 0; i < CHANS; i++)
-        if (t->c[i].live && t->c[i].kind == K_PACKETS && t->c[i].rd && t->c[i].credit > 0)
-            read_packet(t, &t->c[i]);
+    CAY_EACH_OF(it, t->c, CHANS)
+        if (it->live && it->kind == K_PACKETS && it->rd && it->credit > 0)
+            read_packet(t, it);
     send_frame(t, id, cut ? F_RESET : F_EOF, NULL, 0);
     c->rd = false;
     settle_channel(t, c);
@@ -368,8 +367,8 @@ static bool on_packet(cay__tunnel *t, chan *c, const char *p, size_t n)
         memcpy(ids, p + sizeof nfds, nfds * sizeof *ids);
     p += (1 + nfds) * sizeof nfds;
     n -= (1 + nfds) * sizeof nfds;
-    for (uint32_t i = 0; i < nfds; i++) {
-        chan *o = find_channel(t, ids[i]);
+    CAY_EACH_OF(it, ids, nfds) {
+        chan *o = find_channel(t, *it);
         if (!o || o->give < 0)
             continue; /* it could not be made: who waits for it says so */
         r.fds[r.nfds++] = CAY_STEAL_FD(o->give);
@@ -475,8 +474,7 @@ static nfds_t collect_pollfds(cay__tunnel *t, struct pollfd *p, chan **who)
     nfds_t n = 2;
     p[0] = (struct pollfd){ .fd = t->in, .events = POLLIN };
     p[1] = (struct pollfd){ .fd = count_left(&t->tx) ? t->out : -1, .events = POLLOUT };
-    for (size_t i = 0; i < CHANS; i++) {
-        chan *c = &t->c[i];
+    CAY_EACH_OF(c, t->c, CHANS) {
         bool may =
             c->rd && c->credit > 0 && count_left(&t->tx)<TX_MOST, waits = count_left(&c->q)> 0;
         if (!c->live || c->fd < 0 ||
@@ -509,8 +507,8 @@ void cay__tunnel_run(cay__tunnel *t,
         chan *who[CHANS + 2];
         nfds_t n = collect_pollfds(t, p, who);
         bool live = false;
-        for (size_t i = 0; i < CHANS; i++)
-            live |= t->c[i].live;
+        CAY_EACH_OF(it, t->c, CHANS)
+            live |= it->live;
         if (live)
             until = 0;
         else if (!until)
@@ -535,8 +533,8 @@ cay__tunnel *cay__tunnel_new(int in, int out, int root, bool packets, bool near)
     t->in = in;
     t->out = out;
     t->near = near;
-    for (size_t i = 0; i < CHANS; i++)
-        t->c[i].fd = t->c[i].give = -1;
+    CAY_EACH_OF(it, t->c, CHANS)
+        it->fd = it->give = -1;
     cay__fd_nonblock(in, true);
     cay__fd_nonblock(out, true);
     add_channel(t, 0, packets ? K_PACKETS : K_BYTES, root, -1);
@@ -545,10 +543,10 @@ cay__tunnel *cay__tunnel_new(int in, int out, int root, bool packets, bool near)
 
 void cay__tunnel_free(cay__tunnel *t)
 {
-    for (size_t i = 0; i < CHANS; i++)
-        if (t->c[i].live) {
-            t->c[i].reset = true;
-            close_channel(&t->c[i]);
+    CAY_EACH_OF(it, t->c, CHANS)
+        if (it->live) {
+            it->reset = true;
+            close_channel(it);
         }
     if (t->out != t->in)
         cay__close_fd(&t->out);

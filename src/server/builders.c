@@ -96,8 +96,8 @@ static int start_builder(cay__builders *b, builder *one)
 
 static bool all_at_work(const cay__builders *b)
 {
-    for (size_t i = 0; i < COMMON; i++)
-        if (!b->one[i].since_ms || cay__now_ms() - b->one[i].since_ms < LOOK_MS)
+    CAY_EACH_OF(it, b->one, COMMON)
+        if (!it->since_ms || cay__now_ms() - it->since_ms < LOOK_MS)
             return false;
     return true;
 }
@@ -164,9 +164,9 @@ void cay__builders_stop(cay__builders *b)
         (void)!eventfd_write(b->stop, 1);
     if (b->watching)
         pthread_join(b->watch, NULL);
-    for (size_t i = 0; i < MOST; i++)
-        if (b->one[i].there)
-            pthread_join(b->one[i].thread, NULL);
+    CAY_EACH_OF(it, b->one, MOST)
+        if (it->there)
+            pthread_join(it->thread, NULL);
     cay__close_fd(&b->stop);
     cay__close_fd(&b->bell);
     free(b);

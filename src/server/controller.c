@@ -107,9 +107,9 @@ static const struct {
 
 static int run_job(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(work); i++)
-        if (!strcmp(work[i].kind, t->kind))
-            return work[i].fn(client, call, t, err);
+    CAY_EACH(it, work)
+        if (!strcmp(it->kind, t->kind))
+            return it->fn(client, call, t, err);
     return cay_fail(err, CAY_EINVAL, "nobody knows how to do %s", t->kind);
 }
 

@@ -31,8 +31,8 @@ static bool is_event_wanted(const listener *l, const cay__hub_event *e)
         return !strcmp(e->kind, "lost") && !*e->sandbox;
     if (*l->tenant && strcmp(l->tenant, e->tenant) != 0)
         return !strcmp(e->kind, "lost") && !*e->sandbox;
-    for (size_t i = 0; i < l->nkinds; i++)
-        if (!strcmp(l->kinds[i], e->kind))
+    CAY_EACH_OF(it, l->kinds, l->nkinds)
+        if (!strcmp(*it, e->kind))
             return true;
     return !l->nkinds;
 }
@@ -200,9 +200,9 @@ static bool tell_record(const cay__hub_event *e, void *arg)
         return false;
     if (!e->net_at || !e->len || strcmp(e->sandbox, f->l.sandbox) != 0 || (f->denied && !e->denied))
         return true;
-    for (size_t i = 0; i < CAY_MIN(f->nseen, (size_t)SEEN); i++)
-        if (f->seen[i] == e->mark) {
-            f->seen[i] = 0;
+    CAY_EACH_OF(it, f->seen, CAY_MIN(f->nseen, (size_t)SEEN))
+        if (*it == e->mark) {
+            *it = 0;
             return true;
         }
     cay__sse_event(t->out, NULL, "record", e->json + e->net_at, e->len - e->net_at - 1);

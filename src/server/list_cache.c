@@ -41,17 +41,17 @@ void cay__listed_free(struct cay__listed *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < SLOTS; i++)
-        clear_slot(l, &l->slots[i]);
+    CAY_EACH_OF(it, l->slots, SLOTS)
+        clear_slot(l, it);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
 static slot *find_slot(struct cay__listed *l, const char *key)
 {
-    for (size_t i = 0; i < SLOTS; i++)
-        if (!strcmp(l->slots[i].key, key))
-            return &l->slots[i];
+    CAY_EACH_OF(it, l->slots, SLOTS)
+        if (!strcmp(it->key, key))
+            return it;
     return NULL;
 }
 
@@ -59,9 +59,9 @@ static slot *find_slot(struct cay__listed *l, const char *key)
 static slot *find_oldest_slot(struct cay__listed *l, const slot *but)
 {
     slot *s = NULL;
-    for (size_t i = 0; i < SLOTS; i++)
-        if (&l->slots[i] != but && (!s || l->slots[i].used < s->used))
-            s = &l->slots[i];
+    CAY_EACH_OF(it, l->slots, SLOTS)
+        if (it != but && (!s || it->used < s->used))
+            s = it;
     return s;
 }
 

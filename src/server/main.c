@@ -246,8 +246,8 @@ static int there_is(const cay_tenant *t, void *arg)
 /* --as of a tenant that is not there would refuse everything that comes. */
 static int mind_tenants(cay__server *s, cay_err *err)
 {
-    for (size_t i = 0; i < s->nlisteners; i++) {
-        const char *as = s->listeners[i].as;
+    CAY_EACH_OF(listener, s->listeners, s->nlisteners) {
+        const char *as = listener->as;
         int rc = 0;
         if (as)
             rc = cay_tenant_get(s->client, as, there_is, NULL, err);
@@ -313,10 +313,10 @@ static void reload_files(cay__server *s)
 static void drain_lanes(cay__server *s)
 {
     s->draining = true;
-    for (unsigned i = 0; i < s->nlanes; i++)
-        cay__lane_wake(&s->lanes[i]);
-    for (unsigned i = 0; i < s->nlanes; i++)
-        pthread_join(s->lanes[i].thread, NULL);
+    CAY_EACH_OF(it, s->lanes, s->nlanes)
+        cay__lane_wake(it);
+    CAY_EACH_OF(lane, s->lanes, s->nlanes)
+        pthread_join(lane->thread, NULL);
 }
 
 /* anew: what is listened on stays for the next program. */
@@ -329,8 +329,8 @@ static void stop_server(cay__server *s, bool anew)
         cay__worker_pool_free(s->pool);
     while (s->nparts-- > 0)
         cay__parts[s->nparts].close(s);
-    for (unsigned i = 0; i < s->nlanes; i++)
-        cay__lane_close(&s->lanes[i]);
+    CAY_EACH_OF(lane, s->lanes, s->nlanes)
+        cay__lane_close(lane);
     free(s->lanes);
     cay__gate_free(s->gate);
     cay__tls_unload(s);
@@ -372,24 +372,22 @@ static void leave_address(const cay__server *s, bool there)
         unlink(path);
         return;
     }
-    for (size_t i = 0; i < s->nlisteners; i++) {
-        if (s->listeners[i].root || !cay__str_starts(s->listeners[i].name, "http"))
+    CAY_EACH_OF(listener, s->listeners, s->nlisteners) {
+        if (listener->root || !cay__str_starts(listener->name, "http"))
             continue;
         CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (fd >= 0)
-            dprintf(fd, "%s\n", s->listeners[i].name);
+            dprintf(fd, "%s\n", listener->name);
         return;
     }
 }
 
 static void print_listeners(const cay__server *s)
 {
-    for (size_t i = 0; i < s->nlisteners; i++)
-        printf("listening on %s%s%s%s%s\n", s->listeners[i].name,
-               s->listeners[i].root ? " for " : "",
-               s->listeners[i].root ? s->listeners[i].root->name : "",
-               s->listeners[i].as ? ", without a key, as tenant " : "",
-               CAY_OR(s->listeners[i].as, ""));
+    CAY_EACH_OF(listener, s->listeners, s->nlisteners)
+        printf("listening on %s%s%s%s%s\n", listener->name, listener->root ? " for " : "",
+               listener->root ? listener->root->name : "",
+               listener->as ? ", without a key, as tenant " : "", CAY_OR(listener->as, ""));
     fflush(stdout);
 }
 

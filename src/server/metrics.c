@@ -79,8 +79,8 @@ static void write_labels(cay__buf *b, const row *x)
 static uint64_t sum_classes(const row *x)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < CLASSES; i++)
-        n += x->classes[i];
+    CAY_EACH_OF(class_, x->classes, CLASSES)
+        n += *class_;
     return n;
 }
 
@@ -106,25 +106,25 @@ void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
 {
     cay__buf_str(out, "# HELP cay_http_requests_total Requests that were answered, by route and "
                       "class of status.\n# TYPE cay_http_requests_total counter\n");
-    for (size_t i = 0; i < ROWS; i++)
+    CAY_EACH_OF(item, m->rows, ROWS)
         for (size_t k = 0; k < CLASSES; k++)
-            if (m->rows[i].classes[k]) {
+            if (item->classes[k]) {
                 cay__buf_str(out, "cay_http_requests_total{");
-                write_labels(out, &m->rows[i]);
+                write_labels(out, item);
                 cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1,
-                             (uint64_t)m->rows[i].classes[k]);
+                             (uint64_t)item->classes[k]);
             }
     cay__buf_str(out, "# HELP cay_http_response_bytes_total Bytes of bodies that were sent.\n# "
                       "TYPE cay_http_response_bytes_total counter\n");
-    for (size_t i = 0; i < ROWS; i++)
-        if (sum_classes(&m->rows[i])) {
+    CAY_EACH_OF(it, m->rows, ROWS)
+        if (sum_classes(it)) {
             cay__buf_str(out, "cay_http_response_bytes_total{");
-            write_labels(out, &m->rows[i]);
-            cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)m->rows[i].bytes);
+            write_labels(out, it);
+            cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)it->bytes);
         }
     cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its "
                       "answer.\n# TYPE cay_http_request_seconds histogram\n");
-    for (size_t i = 0; i < ROWS; i++)
-        if (sum_classes(&m->rows[i]))
-            print_times(&m->rows[i], out);
+    CAY_EACH_OF(one, m->rows, ROWS)
+        if (sum_classes(one))
+            print_times(one, out);
 }

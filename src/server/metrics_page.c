@@ -39,11 +39,11 @@ static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
 {
     cay__buf_str(b,
                  "# HELP cay_jobs Work in the store's queue, by state.\n# TYPE cay_jobs gauge\n");
-    for (size_t i = 0; i < CAY_LEN(job_states); i++) {
+    CAY_EACH(job_state, job_states) {
         uint64_t n = 0;
-        cay_job_filter f = { .size = sizeof f, .state = job_states[i] };
+        cay_job_filter f = { .size = sizeof f, .state = *job_state };
         CAY_TRY(cay_job_list(r->client, &f, on_task, &n, err));
-        cay__buf_fmt(b, "cay_jobs{state=\"%s\"} %" PRIu64 "\n", job_states[i], n);
+        cay__buf_fmt(b, "cay_jobs{state=\"%s\"} %" PRIu64 "\n", *job_state, n);
     }
     return 0;
 }

@@ -65,8 +65,8 @@ int cay__on_sample(cay__req *r, cay_err *err)
                  ",\"memory_free\":%" PRIu64 ",\"uptime_s\":%ld,\"items\":[",
                  cay__clock_ms(), sysconf(_SC_NPROCESSORS_ONLN),
                  (uint64_t)host.totalram * host.mem_unit, read_available_memory(), host.uptime);
-    for (size_t i = 0; i < l->n; i++)
-        put_box(r, l->id[i], &b);
+    CAY_EACH_OF(it, l->id, l->n)
+        put_box(r, *it, &b);
     cay__buf_str(&b, "]}");
     return cay__reply(r, 200, "application/json", b.data, b.len);
 }

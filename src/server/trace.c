@@ -48,15 +48,15 @@ static void send_all(struct cay__tracing *t)
     memcpy(batch, t->queue, n * sizeof *batch);
     t->n = 0;
     pthread_mutex_unlock(&t->lock);
-    for (size_t k = 0; k < t->nto; k++) {
-        before += cay_tracer_lost(t->to[k]);
-        for (size_t i = 0; i < n; i++)
-            cay_tracer_put(t->to[k], batch[i]);
-        cay_tracer_flush(t->to[k], &err);
-        after += cay_tracer_lost(t->to[k]);
+    CAY_EACH_OF(one, t->to, t->nto) {
+        before += cay_tracer_lost(*one);
+        CAY_EACH_OF(item, batch, n)
+            cay_tracer_put(*one, *item);
+        cay_tracer_flush(*one, &err);
+        after += cay_tracer_lost(*one);
     }
-    for (size_t i = 0; i < n; i++)
-        free(batch[i]);
+    CAY_EACH_OF(it, batch, n)
+        free(*it);
     free(batch);
     if (after > before && !t->told)
         fprintf(stderr, "cay: spans are lost: %s\n",
@@ -168,8 +168,8 @@ int cay__tracing_open(const cay__conf *conf, struct cay__tracing **out, cay_err 
         *out = t;
         return 0;
     }
-    for (size_t i = 0; i < t->nto; i++)
-        cay_tracer_free(t->to[i]);
+    CAY_EACH_OF(it, t->to, t->nto)
+        cay_tracer_free(*it);
     free(t);
     return rc;
 }
@@ -183,8 +183,8 @@ void cay__tracing_close(struct cay__tracing *t)
     pthread_cond_signal(&t->some);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    for (size_t i = 0; i < t->nto; i++)
-        cay_tracer_free(t->to[i]);
+    CAY_EACH_OF(it, t->to, t->nto)
+        cay_tracer_free(*it);
     free(t);
 }
 

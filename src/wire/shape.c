@@ -347,9 +347,9 @@ static int get_field(reader *r, const spot *at, const cay__field *f, const json_
 
 static const cay__field *row_of(const cay__shape *s, const char *name)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (!strcmp(s->fields[i].name, name))
-            return &s->fields[i];
+    CAY_EACH_OF(field, s->fields, s->n)
+        if (!strcmp(field->name, name))
+            return field;
     return NULL;
 }
 
@@ -451,10 +451,10 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
         spot at = { up, key, 0 };
         CAY_TRY(read_member(r, &at, s, value, out));
     }
-    for (size_t i = 0; i < s->n; i++) {
-        const json_t *j = json_object_get(obj, s->fields[i].name);
-        spot at = { up, s->fields[i].name, 0 };
-        if (s->fields[i].flags & CAY__F_REQUIRED && (!j || json_is_null(j)))
+    CAY_EACH_OF(field, s->fields, s->n) {
+        const json_t *j = json_object_get(obj, field->name);
+        spot at = { up, field->name, 0 };
+        if (field->flags & CAY__F_REQUIRED && (!j || json_is_null(j)))
             return fail_field(r, &at, "field_missing", "is needed");
     }
     return 0;

@@ -341,8 +341,8 @@ static bool field_utf8(const cay__field *f, const void *base)
 
 bool cay__shape_utf8(const cay__shape *s, const void *obj)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (!field_utf8(&s->fields[i], obj))
+    CAY_EACH_OF(field, s->fields, s->n)
+        if (!field_utf8(field, obj))
             return false;
     return true;
 }

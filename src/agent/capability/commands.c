@@ -11,9 +11,9 @@ void cay__cmd_drop(cay__cmd *s)
 {
     if (!s->id)
         return;
-    for (int i = 0; i < 2; i++)
-        if (s->fd[i] >= 0)
-            close(s->fd[i]);
+    CAY_EACH_OF(it, s->fd, 2)
+        if (*it >= 0)
+            close(*it);
     if (s->p)
         cay_proc_unref(s->p);
     *s = (cay__cmd){ .fd = { -1, -1 } };
@@ -21,8 +21,8 @@ void cay__cmd_drop(cay__cmd *s)
 
 void cay__cmds_drop(cay__cmds *t)
 {
-    for (size_t i = 0; i < CAY_LEN(t->v); i++)
-        cay__cmd_drop(&t->v[i]);
+    CAY_EACH(it, t->v)
+        cay__cmd_drop(it);
 }
 
 static bool has_ended(cay__cmd *s)
@@ -35,8 +35,8 @@ static bool has_ended(cay__cmd *s)
 static size_t count_newer(const cay__cmds *t, const cay__cmd *s)
 {
     size_t n = 0;
-    for (size_t i = 0; i < CAY_LEN(t->v); i++)
-        n += t->v[i].id && t->v[i].used > s->used;
+    CAY_EACH(it, t->v)
+        n += it->id && it->used > s->used;
     return n;
 }
 
@@ -45,8 +45,7 @@ static size_t count_newer(const cay__cmds *t, const cay__cmd *s)
 static cay__cmd *claim_slot(cay__cmds *t)
 {
     cay__cmd *oldest = NULL, *ended = NULL;
-    for (size_t i = 0; i < CAY_LEN(t->v); i++) {
-        cay__cmd *s = &t->v[i];
+    CAY_EACH(s, t->v) {
         if (!s->id)
             return s;
         if (s->busy || count_newer(t, s) < CAY__SESSIONS_RECENT)
@@ -70,8 +69,8 @@ static int new_id(const cay__cmds *t)
         bool taken = false;
         cay__random(&v, sizeof v);
         int id = 1000 + (int)(v % 99000);
-        for (size_t i = 0; i < CAY_LEN(t->v); i++)
-            taken = taken || t->v[i].id == id;
+        CAY_EACH(it, t->v)
+            taken = taken || it->id == id;
         if (!taken)
             return id;
     }
@@ -142,8 +141,8 @@ void cay__cmds_warn(cay__cmds *t, cay__printed *out)
     char text[160];
     size_t n = 0;
     pthread_mutex_lock(&t->lock);
-    for (size_t i = 0; i < CAY_LEN(t->v); i++)
-        n += t->v[i].id != 0;
+    CAY_EACH(it, t->v)
+        n += it->id != 0;
     pthread_mutex_unlock(&t->lock);
     if (n < CAY__SESSIONS_MANY)
         return;
@@ -174,10 +173,10 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
 {
     sought w = { .proc = "" };
     pthread_mutex_lock(&t->lock);
-    for (size_t i = 0; i < CAY_LEN(t->v); i++)
-        if (t->v[i].id && t->v[i].id == id) {
-            t->v[i].used = ++t->clock;
-            *out = &t->v[i];
+    CAY_EACH(it, t->v)
+        if (it->id && it->id == id) {
+            it->used = ++t->clock;
+            *out = it;
             pthread_mutex_unlock(&t->lock);
             return 0;
         }

@@ -44,10 +44,9 @@ static uint64_t window_of(const char *model)
     key[n] = 0;
     if (n > 10 && !strcmp(key + n - 10, "chatlatest"))
         return 128000;
-    for (size_t i = 0; i < CAY_LEN(windows); i++)
-        if (windows[i].whole ? !strcmp(key, windows[i].family)
-                             : !strncmp(key, windows[i].family, strlen(windows[i].family)))
-            return windows[i].window;
+    CAY_EACH(it, windows)
+        if (it->whole ? !strcmp(key, it->family) : !strncmp(key, it->family, strlen(it->family)))
+            return it->window;
     return 0;
 }
 
@@ -74,8 +73,8 @@ static size_t cut_at(const json_t *items, size_t keep)
         sum += measure_item(json_array_get(items, --at));
     for (bool answer = true; answer && at < n; at += answer) {
         answer = false;
-        for (size_t i = 0; i < CAY_LEN(answers); i++)
-            answer = answer || is_type(json_array_get(items, at), answers[i]);
+        CAY_EACH(it, answers)
+            answer = answer || is_type(json_array_get(items, at), *it);
     }
     return at;
 }

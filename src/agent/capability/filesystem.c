@@ -158,9 +158,9 @@ static const char *media_type(const char *d, size_t n, const char *path)
         { "II*\0", 4, "image/tiff" },
         { "MM\0*", 4, "image/tiff" },
     };
-    for (size_t i = 0; i < CAY_LEN(kinds); i++)
-        if (n >= kinds[i].len && !memcmp(d, kinds[i].magic, kinds[i].len))
-            return kinds[i].type;
+    CAY_EACH(kind, kinds)
+        if (n >= kind->len && !memcmp(d, kind->magic, kind->len))
+            return kind->type;
     if (n >= 12 && !memcmp(d, "RIFF", 4) && !memcmp(d + 8, "WEBP", 4))
         return "image/webp";
     if (is_svg(d, n, path))

@@ -15,8 +15,8 @@ typedef struct list {
 static void list_free(void *self)
 {
     list *l = self;
-    for (size_t i = 0; i < l->n; i++)
-        free(l->v[i]);
+    CAY_EACH_OF(it, l->v, l->n)
+        free(*it);
     free(l->v);
     free(l);
 }
@@ -169,12 +169,12 @@ static bool find_program(cay_run *r, cay__seat *s, const char *name, char *path,
 {
     cay_stat st = { .size_of = sizeof st };
     bool named = strchr(name, '/');
-    for (size_t i = 0; i < (named ? 1 : CAY_LEN(places)); i++) {
+    CAY_EACH_OF(place, places, named ? 1 : CAY_LEN(places)) {
         const char *dir;
         if (named)
             dir = s->workdir;
         else
-            dir = places[i];
+            dir = *place;
         if ((size_t)snprintf(path, cap, "%s%s%s", CAY_TEXT_IF(*name != '/', dir),
                              CAY_TEXT_IF(*name != '/', "/"), name) < cap &&
             cay_file_stat(s->sb, r->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE)
@@ -230,12 +230,12 @@ static int add_program(cay_run *r, cay__seat *s, list *l, const char *name, int 
 static int resolve_programs(cay_run *r, cay__seat *s, const list *from, list *to, cay_err *err)
 {
     static const char *const shells[] = { "sh", "bash" };
-    for (size_t i = 0; i < from->n; i++)
-        CAY_TRY(add_program(r, s, to, from->v[i], 0, err));
-    for (size_t i = 0; i < CAY_LEN(shells); i++)
-        CAY_TRY(add_program(r, s, to, shells[i], 1, err));
-    for (size_t i = 0; i < CAY_LEN(loaders); i++)
-        list_add(to, loaders[i]);
+    CAY_EACH_OF(it, from->v, from->n)
+        CAY_TRY(add_program(r, s, to, *it, 0, err));
+    CAY_EACH(shell, shells)
+        CAY_TRY(add_program(r, s, to, *shell, 1, err));
+    CAY_EACH(loader, loaders)
+        list_add(to, *loader);
     return 0;
 }
 
@@ -278,8 +278,8 @@ static json_t *describe_limit(cay_run *r, const cay__seat *s, size_t kind, const
                   !strcmp(info->provider, "native");
     if (info)
         cay_info_free(info);
-    for (size_t i = 0; i < l->n; i++)
-        json_array_append_new(allows, json_string(l->v[i]));
+    CAY_EACH_OF(it, l->v, l->n)
+        json_array_append_new(allows, json_string(*it));
     for (const char *const *w = kinds[kind].cannot_stop; *w; w++)
         json_array_append_new(not, json_string(*w));
     return json_pack("{s:s, s:o, s:s, s:s, s:o}", "capability", kinds[kind].name, "allows", allows,
@@ -347,9 +347,9 @@ void cay__limits_free(struct cay__limits *l)
 {
     if (!l)
         return;
-    for (size_t k = 0; k < CAY_LEN(kinds); k++)
-        if (l->lists[k])
-            list_free(l->lists[k]);
+    CAY_EACH_OF(it, l->lists, CAY_LEN(kinds))
+        if (*it)
+            list_free(*it);
     free(l->report);
     free(l);
 }

@@ -64,10 +64,10 @@ static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *ot
                        void *arg)
 {
     for (const cay__seat *s = b->run->seats; s; s = s->next)
-        for (size_t i = 0; i < s->ncaps; i++) {
-            const bound *other = s->caps[i].bound;
+        CAY_EACH_OF(it, s->caps, s->ncaps) {
+            const bound *other = it->bound;
             int rc = 0;
-            if (other && s->caps[i].cap->ops->close == close_memory &&
+            if (other && it->cap->ops->close == close_memory &&
                 !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb)))
                 rc = fn(b, other, arg);
             if (rc)

@@ -178,11 +178,11 @@ static int load_raws(work *w, raws *l, cay_err *err)
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/raw_memories", w->at.root, w->m->memories);
     CAY_TRY(cay_dir_list(w->at.sb, w->at.call, path, 1, add_raw, l, err));
-    for (size_t i = 0; i < l->n; i++) {
-        snprintf(path, sizeof path, "raw_memories/%s.md", l->v[i].name);
-        if (cay__memory_read(&w->at, w->m->memories, path, &l->v[i].text, &l->v[i].len, NULL) < 0)
-            l->v[i].text = cay__strdup("");
-        head_value(l->v[i].text, "updated_at", l->v[i].updated, sizeof l->v[i].updated);
+    CAY_EACH_OF(it, l->v, l->n) {
+        snprintf(path, sizeof path, "raw_memories/%s.md", it->name);
+        if (cay__memory_read(&w->at, w->m->memories, path, &it->text, &it->len, NULL) < 0)
+            it->text = cay__strdup("");
+        head_value(it->text, "updated_at", it->updated, sizeof it->updated);
     }
     qsort(l->v, l->n, sizeof *l->v, newest_first);
     return 0;
@@ -202,24 +202,24 @@ static void list_changes(const json_t *old, const raws *l, size_t picked, cay__b
 {
     size_t i;
     json_t *v;
-    for (size_t k = 0; k < picked; k++) {
-        cay__buf *b = &out[was_selected(old, l->v[k].name) ? 1 : 0];
-        cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, ", "), l->v[k].name);
+    CAY_EACH_OF(one, l->v, picked) {
+        cay__buf *b = &out[was_selected(old, one->name) ? 1 : 0];
+        cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, ", "), one->name);
     }
     json_array_foreach(json_object_get(old, "selected"), i, v) {
         const char *id = cay__json_str(v, "rollout_id", "");
         bool there = false;
-        for (size_t k = 0; k < picked; k++)
-            there = there || !strcmp(l->v[k].name, id);
+        CAY_EACH_OF(item, l->v, picked)
+            there = there || !strcmp(item->name, id);
         if (!there)
             cay__buf_fmt(&out[2], "%s%.128s", CAY_TEXT_IF(out[2].len, ", "), id);
     }
     for (size_t k = picked; k < l->n; k++) /* beyond the limit: not selected any more, or never */
         if (!was_selected(old, l->v[k].name))
             cay__buf_fmt(&out[2], "%s%s", CAY_TEXT_IF(out[2].len, ", "), l->v[k].name);
-    for (size_t k = 0; k < 3; k++)
-        if (!out[k].len)
-            cay__buf_str(&out[k], "none");
+    CAY_EACH_OF(it, out, 3)
+        if (!it->len)
+            cay__buf_str(it, "none");
 }
 
 /* A link in its place would lead the notes, and who keeps them, to somewhere else. */
@@ -279,8 +279,8 @@ static int consolidate_memories(work *w, bool first, cay__buf changes[3], cay_er
         account_usage(w, r, NULL);
         cay_run_result_free(r);
     }
-    for (size_t i = 0; i < CAY_LEN(caps); i++)
-        cay_cap_free(caps[i]);
+    CAY_EACH(cap, caps)
+        cay_cap_free(*cap);
     return rc;
 }
 
@@ -289,13 +289,13 @@ static int save_selection(work *w, const raws *l, size_t picked, cay_err *err)
     char when[40], path[300], summary[300], state[32];
     CAY_AUTOJSON *list = json_array();
     cay__memory_time(when);
-    for (size_t i = 0; i < picked; i++) {
-        head_value(l->v[i].text, "rollout_path", path, sizeof path);
-        head_value(l->v[i].text, "rollout_summary_file", summary, sizeof summary);
-        head_value(l->v[i].text, "terminal_state", state, sizeof state);
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s}", "rollout_id", l->v[i].name,
-                                "updated_at", l->v[i].updated, "rollout_path", path,
-                                "rollout_summary_file", summary, "terminal_state", state);
+    CAY_EACH_OF(it, l->v, picked) {
+        head_value(it->text, "rollout_path", path, sizeof path);
+        head_value(it->text, "rollout_summary_file", summary, sizeof summary);
+        head_value(it->text, "terminal_state", state, sizeof state);
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s}", "rollout_id", it->name, "updated_at",
+                                it->updated, "rollout_path", path, "rollout_summary_file", summary,
+                                "terminal_state", state);
         if (one)
             json_array_append_new(list, one);
     }
@@ -331,10 +331,10 @@ static int phase_two(work *w, cay_err *err)
     if (rc == 0)
         rc = save_selection(w, &l, picked, err);
     json_decref(old);
-    for (size_t i = 0; i < 3; i++)
-        cay__buf_clear(&changes[i]);
-    for (size_t i = 0; i < l.n; i++)
-        free(l.v[i].text);
+    CAY_EACH_OF(change, changes, 3)
+        cay__buf_clear(change);
+    CAY_EACH_OF(it, l.v, l.n)
+        free(it->text);
     free(l.v);
     return rc;
 }

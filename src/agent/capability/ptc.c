@@ -59,9 +59,9 @@ static module *module_of(module *v, size_t *n, const char *server)
     char name[64];
     if (!cay__py_name(server, name, sizeof name - 8) || !strcmp(name, "docs"))
         snprintf(name, sizeof name, "server");
-    for (size_t i = 0; i < *n; i++)
-        if (!strcmp(v[i].name, name))
-            return &v[i];
+    CAY_EACH_OF(it, v, *n)
+        if (!strcmp(it->name, name))
+            return it;
     if (*n == MODULES)
         return &v[MODULES - 1];
     module *m = &v[(*n)++];
@@ -103,17 +103,17 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
             CAY_TRY(write_tool(b, call, s->tools[i], v, n, err));
     cay__buf_str(&init,
                  "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
-    for (size_t i = 0; i < *n; i++) {
-        snprintf(path, sizeof path, "tools/%s.py", v[i].name);
-        CAY_TRY(write_file(b, call, path, v[i].text.data, false, err));
-        cay__buf_fmt(&init, "from .%s import *\n", v[i].name);
+    CAY_EACH_OF(item, v, *n) {
+        snprintf(path, sizeof path, "tools/%s.py", item->name);
+        CAY_TRY(write_file(b, call, path, item->text.data, false, err));
+        cay__buf_fmt(&init, "from .%s import *\n", item->name);
     }
     CAY_TRY(write_file(b, call, "tools/_client.py", cay__py_client, false, err));
     CAY_TRY(write_file(b, call, "tools/__init__.py", init.data, false, err));
     static const char *const dirs[] = { "results", "data", "code" };
-    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
+    CAY_EACH(it, dirs) {
         CAY_AUTOBUF whole = CAY__BUF(4096);
-        cay__buf_fmt(&whole, "%s/%s", b->dir, dirs[i]);
+        cay__buf_fmt(&whole, "%s/%s", b->dir, *it);
         CAY_TRY(cay_file_mkdir(b->sb, call, whole.data, 0755, true, err));
     }
     return 0;
@@ -130,8 +130,8 @@ static int write_modules(bound *b, const cay_call *outer, cay_err *err)
     if (!b->written)
         rc = write_all(b, call, v, &n, err);
     b->written = rc == 0;
-    for (size_t i = 0; i < n; i++)
-        cay__buf_clear(&v[i].text);
+    CAY_EACH_OF(it, v, n)
+        cay__buf_clear(&it->text);
     free(v);
     return rc;
 }
@@ -280,8 +280,8 @@ static int watch_execution(bound *b, const cay_call *call, execution *x, cay_err
 
 static void end_process(execution *x)
 {
-    for (int i = 0; i < 2; i++)
-        cay__close_fd(&x->fd[i]);
+    CAY_EACH_OF(it, x->fd, 2)
+        cay__close_fd(it);
     if (x->p)
         cay_proc_unref(CAY_STEAL(x->p));
 }
@@ -290,9 +290,9 @@ static int run_once(bound *b, const cay_call *call, execution *x, cay_err *err)
 {
     int64_t began = cay__now_us();
     x->exit = (cay_exit){ .size = sizeof x->exit };
-    for (int i = 0; i < 2; i++) {
-        cay__buf_clear(&x->text[i].b);
-        x->text[i] = (cay__printed)CAY__PRINTED;
+    CAY_EACH_OF(it, x->text, 2) {
+        cay__buf_clear(&it->b);
+        *it = (cay__printed)CAY__PRINTED;
     }
     int rc = 0;
     if (!b->relay.p || !cay__relay_alive(&b->relay)) {
@@ -431,8 +431,8 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
                       cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err);
     else
         rc = cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
-    for (int i = 0; i < 2; i++)
-        cay__buf_clear(&x.text[i].b);
+    CAY_EACH_OF(it, x.text, 2)
+        cay__buf_clear(&it->b);
     json_decref(x.installed);
     return rc;
 }

@@ -22,8 +22,8 @@ static bool is_ignored(const char *path)
     static const char *const names[] = { ".git", "__pycache__", "node_modules", ".venv" };
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
-        for (size_t i = 0; i < CAY_LEN(names); i++)
-            if (strlen(names[i]) == n && !memcmp(names[i], p, n))
+        CAY_EACH(name, names)
+            if (strlen(*name) == n && !memcmp(*name, p, n))
                 return true;
         p += n + (p[n] == '/');
     }
@@ -103,8 +103,8 @@ void cay__seen_free(cay__seen *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->n; i++)
-        free(s->v[i].path);
+    CAY_EACH_OF(it, s->v, s->n)
+        free(it->path);
     free(s->v);
     free(s);
 }

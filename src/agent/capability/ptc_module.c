@@ -60,8 +60,8 @@ static bool is_keyword(const char *s)
         "lambda",  "nonlocal", "not",      "or",     "pass",   "raise",  "return", "try",
         "while",   "with",     "yield",    "call",   "Result", "Any",    "Literal"
     };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (!strcmp(words[i], s))
+    CAY_EACH(word, words)
+        if (!strcmp(*word, s))
             return true;
     return false;
 }
@@ -209,8 +209,8 @@ static bool collect_arguments(const json_t *schema, argument *v, size_t *n)
             *a = (argument){ .key = key, .schema = s, .required = !round };
             if (strlen(key) > 64 || !cay__py_name(key, a->name, sizeof a->name))
                 return false;
-            for (size_t i = 0; i < *n; i++)
-                if (!strcmp(v[i].name, a->name))
+            CAY_EACH_OF(it, v, *n)
+                if (!strcmp(it->name, a->name))
                     return false;
             ++*n;
         }
@@ -239,15 +239,15 @@ static void write_example(const char *fn, const argument *v, size_t n, cay__buf 
                                               { "object", "{}" },    { "null", "None" } };
     bool first = true;
     cay__buf_fmt(b, "%s(", fn);
-    for (size_t i = 0; i < n; i++) {
-        const char *type = cay__json_str(v[i].schema, "type", "string"), *value = "\"...\"";
-        if (!v[i].required)
+    CAY_EACH_OF(it, v, n) {
+        const char *type = cay__json_str(it->schema, "type", "string"), *value = "\"...\"";
+        if (!it->required)
             continue;
         for (size_t k = 0; k < CAY_LEN(samples); k++) {
             if (!strcmp(samples[k][0], type))
                 value = samples[k][1];
         }
-        cay__buf_fmt(b, "%s%s=%s", CAY_TEXT_IF(!first, ", "), v[i].name, value);
+        cay__buf_fmt(b, "%s%s=%s", CAY_TEXT_IF(!first, ", "), it->name, value);
         first = false;
     }
     cay__buf_str(b, ")");
@@ -258,11 +258,11 @@ static void write_docstring(const cay__py_tool *t, const char *fn, const argumen
 {
     cay__buf_str(b, cay__text_or(t->about, t->name));
     cay__buf_str(b, CAY_TEXT_IF(n, "\n\nArgs:"));
-    for (size_t i = 0; i < n; i++) {
-        cay__buf_fmt(b, "\n    %s: %s", v[i].name,
-                     cay__json_str(v[i].schema, "description", v[i].required ? "" : "(optional)"));
-        if (strcmp(v[i].name, v[i].key))
-            cay__buf_fmt(b, " (\"%s\")", v[i].key);
+    CAY_EACH_OF(it, v, n) {
+        cay__buf_fmt(b, "\n    %s: %s", it->name,
+                     cay__json_str(it->schema, "description", it->required ? "" : "(optional)"));
+        if (strcmp(it->name, it->key))
+            cay__buf_fmt(b, " (\"%s\")", it->key);
     }
     cay__buf_str(b, "\n\nExample:\n    ");
     write_example(fn, v, n, b);
@@ -273,11 +273,11 @@ static void write_pairs(const argument *v, size_t n, bool required, cay__buf *b)
 {
     bool first = true;
     cay__buf_str(b, "{");
-    for (size_t i = 0; i < n; i++)
-        if (v[i].required == required) {
+    CAY_EACH_OF(it, v, n)
+        if (it->required == required) {
             cay__buf_str(b, CAY_TEXT_IF(!first, ", "));
-            write_literal(b, v[i].key);
-            cay__buf_fmt(b, ": %s", v[i].name);
+            write_literal(b, it->key);
+            cay__buf_fmt(b, ": %s", it->name);
             first = false;
         }
     cay__buf_str(b, "}");

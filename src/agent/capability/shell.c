@@ -281,8 +281,8 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     pthread_mutex_init(&b->sessions.lock, NULL);
     b->cwd = cay__strdup(scope->cwd);
     b->user = CAY_IF(scope->user, cay__strdup(scope->user));
-    for (size_t i = 0; i < CAY_LEN(b->sessions.v); i++)
-        b->sessions.v[i].fd[0] = b->sessions.v[i].fd[1] = -1;
+    CAY_EACH(session, b->sessions.v)
+        session->fd[0] = session->fd[1] = -1;
     b->exec =
         (cay_tool){ .size = sizeof b->exec,
                     .name = "exec_command",

@@ -76,13 +76,12 @@ static int each_file(const skills *s,
                      void *arg, cay_err *err)
 {
     char path[2048];
-    for (size_t i = 0; i < s->n; i++) {
-        CAY_AUTOFREE char *text = skill_text(&s->v[i]);
-        snprintf(path, sizeof path, "%s/%s/SKILL.md", s->path, s->v[i].name);
+    CAY_EACH_OF(it, s->v, s->n) {
+        CAY_AUTOFREE char *text = skill_text(it);
+        snprintf(path, sizeof path, "%s/%s/SKILL.md", s->path, it->name);
         CAY_TRY(fn(path, text, strlen(text), false, arg, err));
-        for (size_t k = 0; k < s->v[i].nfiles; k++) {
-            const cay_skill_file *f = &s->v[i].files[k];
-            snprintf(path, sizeof path, "%s/%s/%s", s->path, s->v[i].name, f->path);
+        CAY_EACH_OF(f, it->files, it->nfiles) {
+            snprintf(path, sizeof path, "%s/%s/%s", s->path, it->name, f->path);
             CAY_TRY(fn(path, f->data, f->len, !strncmp(f->path, "scripts/", 8), arg, err));
         }
     }
@@ -247,12 +246,12 @@ static int list_inside(bound *b, cay_err *err)
     if (rc == CAY_ENOENT)
         return 0;
     CAY_TRY(rc);
-    for (size_t i = 0; i < f->n; i++) {
+    CAY_EACH_OF(it, f->dir, f->n) {
         CAY_AUTOFREE char *text = NULL;
         size_t len = 0;
-        snprintf(path, sizeof path, "%s/%s/%s/SKILL.md", b->root, b->s->path, f->dir[i]);
+        snprintf(path, sizeof path, "%s/%s/%s/SKILL.md", b->root, b->s->path, *it);
         if (cay_file_get(b->sb, call, path, CAY__SKILL_HEAD, &text, &len, NULL) == 0)
-            add_listed(b, f->dir[i], text, len);
+            add_listed(b, *it, text, len);
     }
     return 0;
 }
@@ -266,9 +265,9 @@ static int write_instructions(void *arg, char **out, cay_err *err)
     cay__buf_str(
         &t,
         "## Skills\nA skill is a directory with instructions in its SKILL.md. These are there:\n");
-    for (size_t i = 0; i < b->n; i++)
-        cay__buf_fmt(&t, "- %s: %s (file: %s/%s/SKILL.md)\n", b->v[i].front.name,
-                     b->v[i].front.description, b->s->path, b->v[i].dir);
+    CAY_EACH_OF(it, b->v, b->n)
+        cay__buf_fmt(&t, "- %s: %s (file: %s/%s/SKILL.md)\n", it->front.name, it->front.description,
+                     b->s->path, it->dir);
     cay__buf_str(
         &t,
         "- Use a skill when the user names it or the task clearly fits its description; not for "
@@ -303,9 +302,9 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
     const char *name = cay__json_str(a, "skill_name", "");
-    for (size_t i = 0; i < b->n; i++)
-        if (!strcmp(b->v[i].front.name, name) || !strcmp(b->v[i].dir, name)) {
-            hit = &b->v[i];
+    CAY_EACH_OF(it, b->v, b->n)
+        if (!strcmp(it->front.name, name) || !strcmp(it->dir, name)) {
+            hit = it;
             hits++;
             cay__buf_fmt(&dirs, "%s%s", CAY_TEXT_IF(dirs.len, ", "), hit->dir);
         }
@@ -399,15 +398,15 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
              strncmp(f->path, "assets/", 7)))
             return fail_skills(err, "a file is below scripts/, references/ or assets/",
                                CAY_OR(f->path, ""));
-        for (size_t j = 0; j < i; j++)
-            if (!strcmp(files[j].path, f->path))
+        CAY_EACH_OF(file, files, i)
+            if (!strcmp(file->path, f->path))
                 return fail_skills(err, "a file is given twice", f->path);
         char *data = cay__arena_take(&s->arena, f->len + 1);
         memcpy(data, f->data, f->len);
         files[i] = (cay_skill_file){ cay__arena_str(&s->arena, f->path), data, f->len };
     }
-    for (size_t i = 0; i < s->n; i++)
-        if (!strcmp(s->v[i].name, k->name))
+    CAY_EACH_OF(it, s->v, s->n)
+        if (!strcmp(it->name, k->name))
             return fail_skills(err, "a name is given twice", k->name);
     *out = (cay_skill){ cay__arena_str(&s->arena, k->name),
                         CAY_IF(k->description, cay__arena_str(&s->arena, k->description)),

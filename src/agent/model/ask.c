@@ -236,8 +236,8 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_a
 
 static void begin_member(cay__body *b, const char *key)
 {
-    for (size_t i = 0; i < b->n; i++)
-        if (!strcmp(b->keys[i], key) && !b->twice)
+    CAY_EACH_OF(it, b->keys, b->n)
+        if (!strcmp(*it, key) && !b->twice)
             b->twice = cay__strdup(key);
     if (b->n < CAY_LEN(b->keys))
         b->keys[b->n++] = key;

@@ -314,10 +314,10 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
 
 static void answer_free(answer *a)
 {
-    for (size_t i = 0; i < a->ncalls; i++) {
-        cay__buf_clear(&a->calls[i].id);
-        cay__buf_clear(&a->calls[i].name);
-        cay__buf_clear(&a->calls[i].arguments);
+    CAY_EACH_OF(call, a->calls, a->ncalls) {
+        cay__buf_clear(&call->id);
+        cay__buf_clear(&call->name);
+        cay__buf_clear(&call->arguments);
     }
     cay__buf_clear(&a->text);
     cay__buf_clear(&a->refusal);

@@ -152,9 +152,9 @@ json_t *cay__chat_tools(const json_t *tools)
     json_array_foreach(tools, i, t) {
         json_t *f = json_object();
         static const char *const keys[] = { "name", "description", "parameters", "strict" };
-        for (size_t k = 0; k < CAY_LEN(keys); k++)
-            if (json_object_get(t, keys[k]))
-                json_object_set(f, keys[k], json_object_get(t, keys[k]));
+        CAY_EACH(key, keys)
+            if (json_object_get(t, *key))
+                json_object_set(f, *key, json_object_get(t, *key));
         json_array_append_new(list, json_pack("{s:s, s:o}", "type", "function", "function", f));
     }
     return list;

@@ -10,11 +10,11 @@ static int take_config(const char *path, const json_t *j, json_t **out, cay_err 
 {
     static const char *const inner[] = { "base_url", "api", "key", "headers", "context_window" };
     json_t *m = json_object_get(j, "model");
-    for (size_t i = 0; i < CAY_LEN(inner); i++)
-        if (json_object_get(j, inner[i]))
+    CAY_EACH(it, inner)
+        if (json_object_get(j, *it))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                 "%s: \"%s\" belongs into \"model\": {\"name\": …, \"%s\": …}", path,
-                                inner[i], inner[i]);
+                                *it, *it);
     if (m && !json_is_object(m) && !json_is_string(m))
         return cay_fail_why(
             err, CAY_EINVAL, "config_invalid",

@@ -21,10 +21,10 @@ static void set_header(cay__endpoint *e, const char *name, size_t n, const char 
     size_t room = n + strlen(lead) + strlen(value) + 3;
     char *h = cay__alloc(room);
     snprintf(h, room, "%.*s: %s%s", (int)n, name, lead, value);
-    for (size_t i = 0; i < e->nheaders; i++)
-        if (!strncasecmp(e->headers[i], h, n + 1)) {
-            wipe_string(e->headers[i]);
-            e->headers[i] = h;
+    CAY_EACH_OF(header, e->headers, e->nheaders)
+        if (!strncasecmp(*header, h, n + 1)) {
+            wipe_string(*header);
+            *header = h;
             return;
         }
     e->headers = realloc(e->headers, (e->nheaders + 2) * sizeof *e->headers);
@@ -110,8 +110,8 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
 
 void cay__headers_clear(cay__endpoint *e)
 {
-    for (size_t i = 0; i < e->nheaders; i++)
-        wipe_string(e->headers[i]);
+    CAY_EACH_OF(header, e->headers, e->nheaders)
+        wipe_string(*header);
     free(e->headers);
     e->headers = NULL;
     e->nheaders = 0;

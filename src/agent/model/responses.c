@@ -72,8 +72,8 @@ static json_t *named_choice(const char *choice, const char *tools)
 static void add_choice(cay__body *b, const char *choice, const char *tools)
 {
     static const char *const words[] = { "auto", "required", "none" };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (!strcmp(choice, words[i])) {
+    CAY_EACH(word, words)
+        if (!strcmp(choice, *word)) {
             cay__body_str(b, "tool_choice", choice);
             return;
         }

@@ -120,23 +120,22 @@ static const char *told_last(const char *input, const char *const begins[2], boo
 /* Takes text. */
 static char *fill_in(char *text, const char *input)
 {
-    for (size_t i = 0; i < CAY_LEN(marks); i++) {
+    CAY_EACH(it, marks) {
         const char *said = NULL;
-        if (strstr(text, marks[i].mark))
-            said = told_last(input, marks[i].begins, marks[i].whole);
+        if (strstr(text, it->mark))
+            said = told_last(input, it->begins, it->whole);
         if (!said)
             continue;
         size_t n;
-        if (marks[i].set)
-            n = strspn(said, marks[i].set);
+        if (it->set)
+            n = strspn(said, it->set);
         else
-            n = strcspn(said, marks[i].not_set);
+            n = strcspn(said, it->not_set);
         CAY_AUTOBUF b = CAY__BUF(SCRIPT_MAX);
         const char *p = text;
-        for (const char *mark; (mark = strstr(p, marks[i].mark));) {
-            const char *from = mark, *to = mark + strlen(marks[i].mark);
-            if (marks[i].set && from > text && from[-1] == '"' &&
-                *to == '"') /* a number, not a text */
+        for (const char *mark; (mark = strstr(p, it->mark));) {
+            const char *from = mark, *to = mark + strlen(it->mark);
+            if (it->set && from > text && from[-1] == '"' && *to == '"') /* a number, not a text */
                 from--, to++;
             cay__buf_add(&b, p, (size_t)(from - p));
             cay__buf_add(&b, said, n);

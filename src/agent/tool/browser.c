@@ -114,8 +114,8 @@ int cay__tool_browser_open(cay_toolset *ts, const cay_call *call, const json_t *
     const char *url = cay__json_str(args, "url", "");
     bool known = false;
     CAY_AUTOJSON *r = NULL;
-    for (size_t i = 0; i < CAY_LEN(schemes); i++)
-        known = known || !strncmp(url, schemes[i], strlen(schemes[i]));
+    CAY_EACH(scheme, schemes)
+        known = known || !strncmp(url, *scheme, strlen(*scheme));
     if (!known)
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\": want http://, https:// or file://", url);
     CAY_TRY(open_browser(ts, call, err));

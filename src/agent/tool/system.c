@@ -47,8 +47,8 @@ typedef struct request {
 
 static void request_clear(request *q)
 {
-    for (size_t i = 0; i < q->nheads; i++)
-        cay__buf_clear(&q->heads[i]);
+    CAY_EACH_OF(head, q->heads, q->nheads)
+        cay__buf_clear(head);
 }
 
 static int send_request(cay_toolset *ts, const cay_call *call, const request *q, bool curl,
@@ -59,22 +59,22 @@ static int send_request(cay_toolset *ts, const cay_call *call, const request *q,
     if (curl) {
         const char *const head[] = { "curl", "-sS",     "-i",          "-L",         "--max-redirs",
                                      "5",    "--proto", "=http,https", "--max-time", q->seconds };
-        for (size_t i = 0; i < CAY_LEN(head); i++)
-            argv[n++] = head[i];
+        CAY_EACH(one, head)
+            argv[n++] = *one;
         if (!strcmp(q->method, "HEAD"))
             argv[n++] = "-I";
         else
             argv[n++] = "-X", argv[n++] = q->method;
-        for (size_t i = 0; i < q->nheads; i++)
-            argv[n++] = "-H", argv[n++] = q->heads[i].data;
+        CAY_EACH_OF(item, q->heads, q->nheads)
+            argv[n++] = "-H", argv[n++] = item->data;
         if (q->body)
             argv[n++] = "--data-binary", argv[n++] = "@-";
         argv[n++] = "--", argv[n++] = q->url;
     } else {
         argv[n++] = "python3", argv[n++] = "-c", argv[n++] = by_python, argv[n++] = q->method,
         argv[n++] = q->url, argv[n++] = q->seconds;
-        for (size_t i = 0; i < q->nheads; i++)
-            argv[n++] = q->heads[i].data;
+        CAY_EACH_OF(it, q->heads, q->nheads)
+            argv[n++] = it->data;
     }
     argv[n] = NULL;
     cay__tool_cmd cmd = { .argv = argv,

@@ -134,9 +134,9 @@ const cay__tool_row *cay__tool_row_at(size_t i)
 
 const cay__tool_row *cay__tool_row_find(const char *name)
 {
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (!strcmp(rows[i].name, name))
-            return &rows[i];
+    CAY_EACH(row, rows)
+        if (!strcmp(row->name, name))
+            return row;
     return NULL;
 }
 
@@ -149,8 +149,8 @@ int cay__tool_rows(const char *const *names, const cay__tool_row ***out, size_t 
     for (size_t i = 0; names && names[i]; i++) {
         const cay__tool_row *row = cay__tool_row_find(names[i]);
         bool twice = false;
-        for (size_t k = 0; k < *n; k++)
-            twice = twice || list[k] == row;
+        CAY_EACH_OF(it, list, *n)
+            twice = twice || *it == row;
         if (!row || twice) {
             free(list);
             if (row)
@@ -200,8 +200,8 @@ int cay_toolset_json(const char *const *names, cay_tools_form form, char **out, 
     CAY_AUTOFREE const cay__tool_row **chosen = NULL;
     size_t n;
     CAY_TRY(cay__tool_rows(names, &chosen, &n, err));
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, define_tool(chosen[i], form));
+    CAY_EACH_OF(it, chosen, n)
+        json_array_append_new(list, define_tool(*it, form));
     *out = cay__json_text(list, CAY__TEXT_MAX);
     if (*out)
         return 0;

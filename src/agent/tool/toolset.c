@@ -33,8 +33,8 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
     ts->env = json_object();
     ts->keep = spec->session != NULL;
     cay__id_make(id, 'x');
-    for (size_t i = 0; i < CAY_LEN(ts->cmds.v); i++)
-        ts->cmds.v[i].fd[0] = ts->cmds.v[i].fd[1] = -1;
+    CAY_EACH(cmd, ts->cmds.v)
+        cmd->fd[0] = cmd->fd[1] = -1;
     int rc = 0;
     if ((size_t)snprintf(ts->shell_name, 33, "tools-%s", CAY_OR(spec->session, id)) > 32)
         rc = cay_fail(err, CAY_EINVAL,

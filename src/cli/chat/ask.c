@@ -20,8 +20,8 @@ void chat_toggle(void *arg)
 
 static bool is_always_allowed(const chat *c, const char *tool)
 {
-    for (size_t i = 0; i < c->nalways; i++)
-        if (!strcmp(c->always[i], tool))
+    CAY_EACH_OF(alway, c->always, c->nalways)
+        if (!strcmp(*alway, tool))
             return true;
     return false;
 }

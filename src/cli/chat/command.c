@@ -364,15 +364,14 @@ static const struct {
 
 static void show_help(chat *c, int argc, char **argv)
 {
-    for (size_t i = 0; i < CAY_LEN(commands); i++) {
+    CAY_EACH(command, commands) {
         char word[128];
-        snprintf(word, sizeof word, "/%s %s", commands[i].name, commands[i].operands);
+        snprintf(word, sizeof word, "/%s %s", command->name, command->operands);
         size_t wide = md_columns(word, strlen(word));
         if (wide <= HELP_WORD)
-            chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "",
-                      commands[i].what);
+            chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "", command->what);
         else /* what it does stands below */
-            chat_text(c, OUT_PLAIN, "%s\n      %s", word, commands[i].what);
+            chat_text(c, OUT_PLAIN, "%s\n      %s", word, command->what);
     }
     chat_text(c, OUT_PLAIN,
               "%-*s  send a file along (Tab completes)\n"
@@ -408,9 +407,9 @@ void chat_command(chat *c, const char *line)
 
 void chat_command_names(const char *word, void (*add)(void *to, const char *word), void *to)
 {
-    for (size_t i = 0; i < CAY_LEN(commands); i++) {
+    CAY_EACH(command, commands) {
         char name[32] = "/";
-        cay__str_copy(name + 1, sizeof name - 1, commands[i].name);
+        cay__str_copy(name + 1, sizeof name - 1, command->name);
         if (!strncmp(name, word, strlen(word)))
             add(to, name);
     }
@@ -434,14 +433,14 @@ void chat_complete_argument(chat *c, const char *line, const char *word,
                             void (*add)(void *to, const char *word), void *to)
 {
     size_t len = strcspn(line + 1, " \t");
-    for (size_t i = 0; i < CAY_LEN(commands); i++) {
-        if (strlen(commands[i].name) != len || strncmp(commands[i].name, line + 1, len))
+    CAY_EACH(command, commands) {
+        if (strlen(command->name) != len || strncmp(command->name, line + 1, len))
             continue;
-        for (const char *const *w = commands[i].words; *w; w++)
+        for (const char *const *w = command->words; *w; w++)
             if (!strncmp(*w, word, strlen(word)))
                 add(to, *w);
         naming n = { word, add, to };
-        if (commands[i].fn == chat_session &&
+        if (command->fn == chat_session &&
             (strstr(line, "connect ") || strstr(line, "load ") || strstr(line, "delete ")))
             store_list(c->db, on_session, &n, NULL);
     }

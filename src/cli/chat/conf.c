@@ -40,9 +40,9 @@ static int check_conf(const char *path, const json_t *conf, cay_err *err)
                             "%.200s: \"chat\" is an object and \"models\" a list", path);
     json_object_foreach((json_t *)own, key, v) {
         const known *k = NULL;
-        for (size_t i = 0; i < CAY_LEN(keys); i++) {
-            if (!strcmp(keys[i].key, key))
-                k = &keys[i];
+        CAY_EACH(it, keys) {
+            if (!strcmp(it->key, key))
+                k = it;
         }
         if (!k || !(k->type == json_typeof(v) || (k->type == JSON_TRUE && json_is_boolean(v))))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",

@@ -164,8 +164,8 @@ static void print_offers(const offers *o)
     size_t wide = 1, at = 0;
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     term_size(1, &cols, &rows);
-    for (size_t i = 0; i < o->n; i++)
-        wide = CAY_MAX(wide, strlen(o->word[i]) + 2);
+    CAY_EACH_OF(it, o->word, o->n)
+        wide = CAY_MAX(wide, strlen(*it) + 2);
     cay__buf_str(&b, "\n");
     for (size_t i = 0; i < o->n; i++) {
         size_t start = b.len;
@@ -211,8 +211,8 @@ static unsigned char on_tab(EditLine *el, int c)
         print_offers(&o);
         rc = CC_REDISPLAY;
     }
-    for (size_t i = 0; i < o.n; i++)
-        free(o.word[i]);
+    CAY_EACH_OF(it, o.word, o.n)
+        free(*it);
     return rc;
 }
 

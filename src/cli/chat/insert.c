@@ -37,9 +37,9 @@ static const char *image_type(const char *s, size_t n)
     } known[] = { { "\x89PNG\r\n\x1a\n", 8, "image/png" },
                   { "\xff\xd8\xff", 3, "image/jpeg" },
                   { "GIF8", 4, "image/gif" } };
-    for (size_t i = 0; i < CAY_LEN(known); i++)
-        if (n > known[i].len && !memcmp(s, known[i].head, known[i].len))
-            return known[i].type;
+    CAY_EACH(it, known)
+        if (n > it->len && !memcmp(s, it->head, it->len))
+            return it->type;
     if (n > 12 && !memcmp(s, "RIFF", 4) && !memcmp(s + 8, "WEBP", 4))
         return "image/webp";
     return NULL;

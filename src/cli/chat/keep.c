@@ -23,8 +23,8 @@ typedef struct entries {
 
 static void entries_clear(entries *e)
 {
-    for (size_t i = 0; i < e->n; i++)
-        free(e->v[i].path);
+    CAY_EACH_OF(it, e->v, e->n)
+        free(it->path);
     free(e->v);
     *e = (entries){ 0 };
 }
@@ -349,10 +349,10 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
             ok = put_original(k, dir, e->path);
         ok ? (void)done->files++ : could_not(done, e->path);
     }
-    for (size_t i = 0; i < then.n; i++) {
+    CAY_EACH_OF(it, then.v, then.n) {
         bool same = false;
-        if (!put_kept(k, &then.v[i], &same))
-            could_not(done, then.v[i].path);
+        if (!put_kept(k, it, &same))
+            could_not(done, it->path);
         else
             done->files += !same;
     }

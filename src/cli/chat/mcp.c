@@ -78,11 +78,11 @@ static char *first_of(chat *c, size_t only, const char *name, const char *argume
     search s = { .c = c, .only = only, .name = name, .arguments = arguments };
     char *found = NULL;
     agent_mcp_each(c->mcp.n, query_server, &s);
-    for (size_t i = 0; i < c->mcp.n; i++)
+    CAY_EACH_OF(it, s.v, c->mcp.n)
         if (!found)
-            found = s.v[i].found;
+            found = it->found;
         else
-            free(s.v[i].found);
+            free(it->found);
     for (size_t i = c->mcp.n; i-- > 0 && !found;)
         if (s.v[i].err.code) {
             chat_text(c, OUT_BAD, "cay: %s", s.v[i].err.msg);
@@ -95,14 +95,14 @@ static char *first_of(chat *c, size_t only, const char *name, const char *argume
 static char *arguments_of(chat *c, int n, char **words)
 {
     CAY_AUTOJSON *j = json_object();
-    for (int i = 0; i < n; i++) {
-        char *eq = strchr(words[i], '=');
-        if (!eq || eq == words[i]) {
-            chat_text(c, OUT_WARN, "\"%s\": want KEY=VALUE", words[i]);
+    CAY_EACH_OF(word, words, n) {
+        char *eq = strchr(*word, '=');
+        if (!eq || eq == *word) {
+            chat_text(c, OUT_WARN, "\"%s\": want KEY=VALUE", *word);
             return NULL;
         }
         *eq = 0;
-        json_object_set_new(j, words[i], json_string(eq + 1));
+        json_object_set_new(j, *word, json_string(eq + 1));
     }
     return json_dumps(j, 0);
 }

@@ -87,8 +87,8 @@ static void add_line(md_doc *d, char *line)
 
 void md_clear(md_doc *d)
 {
-    for (size_t i = 0; i < d->n; i++)
-        free(d->line[i]);
+    CAY_EACH_OF(it, d->line, d->n)
+        free(*it);
     free(d->line);
     *d = (md_doc){ 0 };
 }
@@ -103,9 +103,9 @@ static void put_sgr(cay__buf *b, const layout *l, unsigned style)
     if (!l->colour)
         return;
     cay__buf_str(b, "\033[0");
-    for (size_t i = 0; i < CAY_LEN(codes); i++)
-        if (style & codes[i].bit)
-            cay__buf_str(b, codes[i].code);
+    CAY_EACH(it, codes)
+        if (style & it->bit)
+            cay__buf_str(b, it->code);
     cay__buf_str(b, "m");
 }
 
@@ -124,8 +124,8 @@ static void begin_line(layout *l, cay__buf *b)
 static size_t lead_cols(const layout *l)
 {
     size_t n = 0;
-    for (size_t i = 0; i < l->depth; i++)
-        n += md_columns(l->lead[i], strlen(l->lead[i]));
+    CAY_EACH_OF(it, l->lead, l->depth)
+        n += md_columns(*it, strlen(*it));
     return n;
 }
 
@@ -280,11 +280,11 @@ static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
 {
     size_t at[COLUMNS] = { 0 };
     unsigned style[COLUMNS];
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(it, style, n) {
         if (row)
-            style[i] = 0;
+            *it = 0;
         else
-            style[i] = BOLD;
+            *it = BOLD;
     }
     for (bool more = true; more;) {
         CAY_AUTOBUF b = CAY__BUF(TEXT);
@@ -327,8 +327,8 @@ static void put_table(layout *l)
         if (row == 0 && fits)
             flush_text(l);
     }
-    for (size_t i = 0; i < l->ncells; i++)
-        free(l->cells[i].text);
+    CAY_EACH_OF(it, l->cells, l->ncells)
+        free(it->text);
     free(l->cells);
     l->cells = NULL;
     l->ncells = 0;
@@ -550,8 +550,8 @@ void md_lines(const char *s, size_t n, size_t width, bool colour, md_doc *out)
                                       .text = on_text };
     md_parse(s, (MD_SIZE)CAY_MIN(n, (size_t)UINT32_MAX / 2), &parser, &l);
     flush_text(&l);
-    for (size_t i = 0; i < l.ncells; i++)
-        free(l.cells[i].text);
+    CAY_EACH_OF(it, l.cells, l.ncells)
+        free(it->text);
     free(l.cells);
     cay__buf_clear(&l.text);
 }

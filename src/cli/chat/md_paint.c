@@ -30,9 +30,8 @@ static size_t count_columns(const char *s)
 static void take_back(md_paint *p, uint16_t cols, uint16_t rows, cay__buf *b)
 {
     size_t up = 0;
-    for (size_t i = 0; i < p->shown.n; i++)
-        up += CAY_MAX((count_columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1),
-                      (size_t)1);
+    CAY_EACH_OF(it, p->shown.line, p->shown.n)
+        up += CAY_MAX((count_columns(*it) + cols - 1) / CAY_MAX(cols, (uint16_t)1), (size_t)1);
     if (up && up < rows)
         cay__buf_fmt(b, "\033[%zuA\r\033[J", up);
     p->again = up && up < rows; /* no empty line before it: that one is there still */

@@ -434,8 +434,8 @@ void chat_close(chat *c)
         store_close(c->db);
     json_decref(c->conf);
     chat_calls_clear(c);
-    for (size_t i = 0; i < c->nalways; i++)
-        free(c->always[i]);
+    CAY_EACH_OF(alway, c->always, c->nalways)
+        free(*alway);
     md_paint_end(&c->paint);
     free(c->output);
     box_spec_clear(&c->box);

@@ -130,18 +130,18 @@ void chat_text(chat *c, out_style style, const char *fmt, ...)
 
 static chat_call *find_call(chat *c, const char *id)
 {
-    for (size_t i = 0; i < c->ncalls; i++)
-        if (!strcmp(c->calls[i].id, id))
-            return &c->calls[i];
+    CAY_EACH_OF(call, c->calls, c->ncalls)
+        if (!strcmp(call->id, id))
+            return call;
     return NULL;
 }
 
 void chat_calls_clear(chat *c)
 {
-    for (size_t i = 0; i < c->ncalls; i++) {
-        free(c->calls[i].id);
-        free(c->calls[i].tool);
-        free(c->calls[i].arguments);
+    CAY_EACH_OF(call, c->calls, c->ncalls) {
+        free(call->id);
+        free(call->tool);
+        free(call->arguments);
     }
     free(c->calls);
     c->calls = NULL;
@@ -207,10 +207,10 @@ static void call_line(chat *c, const char *tool, const char *what)
     chat_quiet_lines(c);
     write_blank_line(c);
     cay__buf_fmt(&b, "%.120s %.2000s", tool, what);
-    for (size_t i = 0; i < b.len; i++) /* one line each */
+    CAY_EACH_OF(it, b.data, b.len) /* one line each */
     {
-        if (b.data[i] == '\n')
-            b.data[i] = ' ';
+        if (*it == '\n')
+            *it = ' ';
     }
     write_line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
     c->apart = true;

@@ -31,8 +31,8 @@ int chat_stop_open(cay_err *err)
 {
     static const int sigs[] = { SIGINT, SIGTERM, SIGHUP };
     CAY_TRY_SYS(pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK), err, "pipe");
-    for (size_t i = 0; i < CAY_LEN(sigs); i++)
-        sigaction(sigs[i], &(struct sigaction){ .sa_handler = on_signal }, NULL);
+    CAY_EACH(sig, sigs)
+        sigaction(*sig, &(struct sigaction){ .sa_handler = on_signal }, NULL);
     return 0;
 }
 
@@ -140,17 +140,17 @@ static int make_equipment(chat *c, equipment *q, cay_err *err)
         CAY_TRY(cay_cap_skills(&skills, &q->caps[q->ncaps++], err));
     q->tools = cay__alloc((c->mcp.ntools + c->hosted.n + 1) * sizeof *q->tools);
     q->tools[q->ntools++] = memory_tool(c);
-    for (size_t i = 0; i < c->mcp.ntools; i++)
-        q->tools[q->ntools++] = c->mcp.tools[i];
-    for (size_t i = 0; i < c->hosted.n; i++)
-        q->tools[q->ntools++] = &c->hosted.v[i];
+    CAY_EACH_OF(tool, c->mcp.tools, c->mcp.ntools)
+        q->tools[q->ntools++] = *tool;
+    CAY_EACH_OF(it, c->hosted.v, c->hosted.n)
+        q->tools[q->ntools++] = it;
     return 0;
 }
 
 static void equipment_clear(equipment *q)
 {
-    for (size_t i = 0; i < q->ncaps; i++)
-        cay_cap_free(q->caps[i]);
+    CAY_EACH_OF(cap, q->caps, q->ncaps)
+        cay_cap_free(*cap);
     free(q->tools);
 }
 

@@ -221,10 +221,10 @@ int box_policy(egress_box *b, uint64_t revision, int fd, cay_err *err)
 
 static void box_free(egress_box *b)
 {
-    for (uint32_t i = 0; i < b->nnames; i++)
-        free(b->names[i]);
-    for (int i = 0; i < CACHE; i++)
-        free(b->cache[i]);
+    CAY_EACH_OF(name, b->names, b->nnames)
+        free(*name);
+    CAY_EACH_OF(it, b->cache, CACHE)
+        free(*it);
     free(b->names);
     free(b->index);
     cay__policy_clear(&b->policy);
@@ -238,8 +238,8 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
         if (m->revision > old->revision)
             CAY_TRY(box_policy(old, m->revision, fds[4], err));
         old->lender = lender;
-        for (int i = 0; i < 4; i++)
-            close(fds[i]);
+        CAY_EACH_OF(it, fds, 4)
+            close(*it);
         return 0;
     }
     bool bag = m->flags & CAY_N_PORTS;

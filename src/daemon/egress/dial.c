@@ -98,8 +98,8 @@ static void try_shut(try_ *t)
 
 void dial_cancel(dial *d)
 {
-    for (int i = 0; i < AT_ONCE; i++)
-        try_shut(&d->tries[i]);
+    CAY_EACH_OF(trie, d->tries, AT_ONCE)
+        try_shut(trie);
     if (d->look_up)
         resolve_cancel(d->look_up);
     later_stop(&d->late);
@@ -306,8 +306,8 @@ bool dial_start(dial **out, egress *e, egress_box *b, const char *name, uint32_t
         .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg
     };
     d->deadline = cay__boot_ms() + DIAL_MS;
-    for (int i = 0; i < AT_ONCE; i++)
-        d->tries[i] = (try_){ .w.fd = -1, .d = d };
+    CAY_EACH_OF(trie, d->tries, AT_ONCE)
+        *trie = (try_){ .w.fd = -1, .d = d };
     if (addr) {
         memcpy(d->addr[0], addr, 16);
         d->n = 1;

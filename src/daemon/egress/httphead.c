@@ -132,8 +132,8 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
     if (!target.n || !(is_word(version, "HTTP/1.1") || is_word(version, "HTTP/1.0")) ||
         version.p[0] != 'H')
         return HTTP_BAD;
-    for (size_t i = 0; i < target.n; i++)
-        if ((unsigned char)target.p[i] <= ' ' || target.p[i] == 0x7f)
+    CAY_EACH_OF(it, target.p, target.n)
+        if ((unsigned char)*it <= ' ' || *it == 0x7f)
             return HTTP_BAD;
     *old = version.p[7] == '0';
     host[0] = 0;
@@ -156,10 +156,10 @@ static bool read_length(span v, uint64_t *out)
     *out = 0;
     if (!v.n || v.n > 18)
         return false;
-    for (size_t i = 0; i < v.n; i++) {
-        if (v.p[i] < '0' || v.p[i] > '9')
+    CAY_EACH_OF(it, v.p, v.n) {
+        if (*it < '0' || *it > '9')
             return false;
-        *out = *out * 10 + (uint64_t)(v.p[i] - '0');
+        *out = *out * 10 + (uint64_t)(*it - '0');
     }
     return true;
 }

@@ -357,9 +357,9 @@ static void on_link(cay__watch *w, uint32_t events)
     k->busy = false;
     if (k->dead)
         free(k);
-    for (int i = 0; i < n; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    CAY_EACH_OF(it, fds, n)
+        if (*it >= 0)
+            close(*it);
 }
 
 void on_listen(cay__watch *w, uint32_t events)

@@ -87,8 +87,8 @@ int ports_serve(egress_box *b, const cay__policy *p, cay_err *err)
             "this host has no nftables: a policy can name %d ports at most, one by one "
             "(any:443,any:80 instead of all); `cay doctor` says more (egress-policy)",
             CAY_N_PORTS_MOST);
-    for (int i = 0; i < n; i++)
-        CAY_TRY(listen_on_port(b, want[i], err));
+    CAY_EACH_OF(it, want, n)
+        CAY_TRY(listen_on_port(b, *it, err));
     return 0;
 }
 

@@ -165,10 +165,9 @@ static void on_udp(cay__watch *w, uint32_t events)
         }
         return;
     }
-    for (int i = 0; i < 2; i++)
-        if (!r->ask[i].done &&
-            dns_read_reply(in, (size_t)n, r->ask[i].id, r->name, r->ask[i].type, &f)) {
-            process_answer(r, &r->ask[i], &f, false);
+    CAY_EACH_OF(it, r->ask, 2)
+        if (!it->done && dns_read_reply(in, (size_t)n, it->id, r->name, it->type, &f)) {
+            process_answer(r, it, &f, false);
             return;
         }
 }

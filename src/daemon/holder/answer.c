@@ -37,9 +37,9 @@ void cay__answer_proc(int to, const cay_m_proc *m, const char *tag, const char *
     char tail[512 + CAY_LABELS_MAX];
     const char *const text[] = { tag, command, "" }; /* no user: what runs inside knows it */
     size_t n = 0;
-    for (size_t i = 0; i < CAY_LEN(text); i++) {
-        size_t k = strlen(text[i]) + 1;
-        memcpy(tail + n, text[i], k);
+    CAY_EACH(it, text) {
+        size_t k = strlen(*it) + 1;
+        memcpy(tail + n, *it, k);
         n += k;
     }
     if (nlabels)

@@ -243,9 +243,9 @@ void cay__child_close_others(const int *keep, size_t n)
 {
     for (int last = 2;;) {
         int next = INT_MAX;
-        for (size_t i = 0; i < n; i++)
-            if (keep[i] > last && keep[i] < next)
-                next = keep[i];
+        CAY_EACH_OF(it, keep, n)
+            if (*it > last && *it < next)
+                next = *it;
         if (last + 1 < next)
             syscall(SYS_close_range, (unsigned)last + 1, next == INT_MAX ? ~0u : (unsigned)next - 1,
                     0);
@@ -274,8 +274,8 @@ static _Noreturn void reaper_start(const child_spec *s, int ctl)
         _exit(1);
     start_command(&r, s);
     int done[] = { s->cwd, s->in, s->out, s->err, s->ctty - 1 };
-    for (size_t i = 0; i < CAY_LEN(done); i++)
-        cay__close_fd(&done[i]);
+    CAY_EACH(it, done)
+        cay__close_fd(it);
     reaper_main(&r, sigfd);
 }
 

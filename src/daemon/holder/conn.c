@@ -181,8 +181,8 @@ static void on_events(request *r)
 static bool is_whole_blob(const char *blob, size_t len, uint64_t strings)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += blob[i] == 0;
+    CAY_EACH_OF(it, blob, len)
+        n += *it == 0;
     return len > 0 && blob[len - 1] == 0 && n == strings;
 }
 
@@ -413,8 +413,8 @@ static void on_conn(cay__watch *w, uint32_t events)
     }
     request r = { .c = c, .fds = fds, .nfds = nfds };
     dispatch_request(&r, buf, (size_t)n);
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
 }
 
 /* The directory of the socket keeps others out; this does so even if it should not. In a container

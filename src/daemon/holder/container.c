@@ -122,18 +122,18 @@ static gproc all[CAY_SERVICES_MAX];
 
 static gproc *service_proc_new(const char *id)
 {
-    for (size_t i = 0; i < CAY_LEN(all); i++)
-        if (!all[i].used) {
-            all[i] = (gproc){ .used = true, .fds = { -1, -1, -1, -1, -1 } };
-            return &all[i];
+    CAY_EACH(it, all)
+        if (!it->used) {
+            *it = (gproc){ .used = true, .fds = { -1, -1, -1, -1, -1 } };
+            return it;
         }
     return NULL;
 }
 
 static void service_proc_drop(gproc *g)
 {
-    for (size_t i = 0; i < CAY_LEN(g->fds); i++)
-        cay__close_fd(&g->fds[i]);
+    CAY_EACH(it, g->fds)
+        cay__close_fd(it);
     g->used = false;
 }
 
@@ -229,8 +229,8 @@ void cay__inside_open(host *h, const char *services, size_t len)
     if (flags & CAY_GUF_SUDO) {
         init.buf = cay__alloc(CAY_MSG_MAX);
         static const char *const former[] = { SUDO_BIN "/sudo", SUDO_BIN "/su", SUDO_SOCKET };
-        for (size_t i = 0; i < CAY_LEN(former); i++)
-            unlink(former[i]);
+        CAY_EACH(it, former)
+            unlink(*it);
         sudo_open();
     }
     h->turn = run_loop_step;

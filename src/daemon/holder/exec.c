@@ -112,8 +112,8 @@ static void finish_proc(holder_proc *p)
         return;
     p->ended = true;
     cay__timer_cancel(&p->linger);
-    for (int i = 0; i < 2; i++)
-        cay__stream_end(&p->out[i]);
+    CAY_EACH_OF(it, p->out, 2)
+        cay__stream_end(it);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
     feeds_fail(p);

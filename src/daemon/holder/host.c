@@ -162,8 +162,8 @@ static void on_look(cay__timer *t)
         cay__boot_ms() - h->used_ms > EPHEMERAL_MS)
         cay__host_stop(h, "ephemeral");
     for (holder_proc *p = h->procs; p; p = p->next)
-        for (int i = 0; i < 2; i++)
-            cay__stream_resume(&p->out[i]); /* a reader may have waited too long */
+        CAY_EACH_OF(it, p->out, 2)
+            cay__stream_resume(it); /* a reader may have waited too long */
     cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
 }
 

@@ -32,8 +32,8 @@ const char *cay__jail_limits(const jail *j)
         { RLIMIT_DATA, j->memory },   { RLIMIT_FSIZE, j->disk },       { RLIMIT_NPROC, j->tasks },
         { RLIMIT_MEMLOCK, 8u << 20 }, { RLIMIT_MSGQUEUE, 800u << 10 }, { RLIMIT_SIGPENDING, 4096 },
     };
-    for (size_t i = 0; i < CAY_LEN(rows); i++)
-        if (rows[i].to && !lower_limit(rows[i].what, rows[i].to))
+    CAY_EACH(row, rows)
+        if (row->to && !lower_limit(row->what, row->to))
             return "limits";
     /* Not 0: at 1, and only there, a host whose cores go to a program starts none (core(5)). */
     if (lower_limit(RLIMIT_CORE, 1))

@@ -24,8 +24,8 @@ static void plan_close(child_plan *k)
     int *all[] = {
         &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd
     };
-    for (size_t i = 0; i < CAY_LEN(all); i++)
-        cay__close_fd(all[i]);
+    CAY_EACH(it, all)
+        cay__close_fd(*it);
     free(k->argv);
     free((void *)k->s.env);
 }
@@ -101,9 +101,9 @@ bool cay__exec_user(holder_conn *c, const char *user, ident *out)
 static const char *find_shell(void)
 {
     static const char *const shells[] = { "/bin/bash", "/usr/bin/bash" };
-    for (size_t i = 0; i < CAY_LEN(shells); i++)
-        if (access(shells[i], X_OK) == 0)
-            return shells[i];
+    CAY_EACH(shell, shells)
+        if (access(*shell, X_OK) == 0)
+            return *shell;
     return "/bin/sh";
 }
 
@@ -164,8 +164,8 @@ static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const ch
         snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
         snprintf(own[2], sizeof own[2], "USER=%s", name);
         snprintf(own[3], sizeof own[3], "LOGNAME=%s", name);
-        for (int i = 0; i < 4; i++)
-            env_put(env, &n, own[i]);
+        CAY_EACH_OF(it, own, 4)
+            env_put(env, &n, *it);
         env_put(env, &n, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         env_put(env, &n, "LANG=C.UTF-8");
         env_put(env, &n, m->flags & CAY_SPAWN_TTY ? "TERM=xterm-256color" : "TERM=dumb");
@@ -369,8 +369,8 @@ static int first_word(int ctl, const char **step)
 static bool is_whole_blob(const exec_own *o, const char *blob, size_t len)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += blob[i] == 0;
+    CAY_EACH_OF(it, blob, len)
+        n += *it == 0;
     return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX &&
            n == 3 + (uint64_t)o->argc + o->envc;
 }

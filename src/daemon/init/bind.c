@@ -87,12 +87,12 @@ const char *root_enter(int root, const char *at, const char *base, bool usr)
         return "root";
     init.root_dev = st.st_dev;
     init.root_ino = st.st_ino;
-    for (size_t i = 0; i < CAY_LEN(trees) - !usr; i++) {
+    CAY_EACH_OF(tree, trees, CAY_LEN(trees) - !usr) {
         char from[16];
-        cay__str_join(from, sizeof from, base, trees[i], NULL);
-        CAY_AUTOFD dir = root_dir(root, trees[i]);
+        cay__str_join(from, sizeof from, base, *tree, NULL);
+        CAY_AUTOFD dir = root_dir(root, *tree);
         if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
-            return trees[i];
+            return *tree;
     }
     return NULL;
 }
@@ -264,8 +264,8 @@ static int binder_main(void *arg)
         _exit(n == 0 ? 2 : 1); /* the keeper ended before anything was bound */
     CAY_FAULT("init.bind.start");
     bool ok = bind_root(m, (const char *)(m + 1), (size_t)n - sizeof *h - sizeof *m, fds, nfds);
-    for (int i = 0; i < nfds; i++)
-        close(fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        close(*it);
     CAY_FAULT("init.bind.done");
     _exit(ok ? 0 : 3);
 }

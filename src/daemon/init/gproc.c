@@ -51,8 +51,8 @@ gproc *gproc_new(const char *id)
     if (!p)
         return NULL;
     memset(p, 0, sizeof *p);
-    for (size_t f = 0; f < CAY_LEN(p->fds); f++)
-        p->fds[f] = -1;
+    CAY_EACH(it, p->fds)
+        *it = -1;
     p->used = true;
     init.keys[p - init.procs] = key_of(id);
     return p;
@@ -61,8 +61,8 @@ gproc *gproc_new(const char *id)
 void gproc_drop(gproc *p)
 {
     size_t i = (size_t)(p - init.procs);
-    for (size_t k = 0; k < CAY_LEN(p->fds); k++)
-        cay__close_fd(&p->fds[k]);
+    CAY_EACH(it, p->fds)
+        cay__close_fd(it);
     init.nheld -= init.held[i];
     init.nshims -= p->shim != 0;
     init.nlate -= p->late;
@@ -202,9 +202,9 @@ void reap(void)
     while (read(init.sig, si, sizeof si) == sizeof si)
         ;
     while ((pid = (int)wait4(-1, &status, WNOHANG, &ru)) > 0) {
-        for (size_t i = 0; i < CAY_LEN(init.workers); i++)
-            if (init.workers[i] == pid)
-                init.workers[i] = 0;
+        CAY_EACH(worker, init.workers)
+            if (*worker == pid)
+                *worker = 0;
         for (size_t i = 0; i < GPROCS; i++)
             if (init.pids[i] == pid)
                 record_child_exit(i, status, &ru);

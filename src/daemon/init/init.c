@@ -38,8 +38,8 @@ static void on_ctl(void)
         return;
     }
     init_packet(init.buf, (size_t)n, fds, nfds);
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
     if (n > 8192) /* a rare large packet does not stay in memory */
         madvise(init.buf, CAY_MSG_MAX, MADV_DONTNEED);
 }
@@ -143,8 +143,8 @@ static void warm_up(void)
     struct stat st;
     ident id;
     user_find("user", &id);
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        stat(names[i], &st);
+    CAY_EACH(name, names)
+        stat(*name, &st);
 }
 
 const init_ops init_own_ops = {

@@ -27,9 +27,9 @@ static bool same_key(const char *a, const char *b)
 
 static size_t env_put(char **envp, size_t n, const char *kv)
 {
-    for (size_t i = 0; i < n; i++)
-        if (same_key(kv, envp[i])) {
-            envp[i] = (char *)kv;
+    CAY_EACH_OF(it, envp, n)
+        if (same_key(kv, *it)) {
+            *it = (char *)kv;
             return n;
         }
     envp[n] = (char *)kv;
@@ -90,8 +90,8 @@ static const char *resolve_cwd(const plan *p, const char *asked, char *room, siz
 size_t config_env_count(void)
 {
     size_t n = 0;
-    for (size_t i = 0; i < init.config_len; i++)
-        n += init.config[i] == 0;
+    CAY_EACH_OF(it, init.config, init.config_len)
+        n += *it == 0;
     return n;
 }
 
@@ -143,9 +143,9 @@ int lay_out(plan *p, layout_names *nm, char *room, size_t cap, const char *blob,
         p->nfence = (size_t)(end - s);
     }
     p->path = "/usr/local/bin:/usr/bin:/bin";
-    for (size_t i = 0; i < e; i++)
-        if (!strncmp(p->envp[i], "PATH=", 5))
-            p->path = p->envp[i] + 5;
+    CAY_EACH_OF(it, p->envp, e)
+        if (!strncmp(*it, "PATH=", 5))
+            p->path = *it + 5;
     if (p->argv[0] && *p->argv[0])
         return 0;
     return EINVAL;

@@ -42,9 +42,9 @@ static void on_signal(const cay_g_proc *m)
     if (!m->proc[0] &&
         (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
         kill(-1, (int)m->a);
-        for (size_t i = 0; i < CAY_LEN(init.workers); i++)
-            if (init.workers[i])
-                kill(init.workers[i], SIGCONT);
+        CAY_EACH(worker, init.workers)
+            if (*worker)
+                kill(*worker, SIGCONT);
         return;
     }
     gproc *p = gproc_find(m->proc);
@@ -88,9 +88,9 @@ static void on_quiet(const cay_g_proc *m)
         kill(-1, SIGSTOP);
         tree_tenants(SIGKILL);
     }
-    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
-        if (init.workers[i])
-            kill(init.workers[i], SIGCONT); /* some process of its user may have stopped it, over a
+    CAY_EACH(worker, init.workers)
+        if (*worker)
+            kill(*worker, SIGCONT); /* some process of its user may have stopped it, over a
                                             request and with its lock */
     reap();
     if (init.lock < 0 && worker_lock() < 0)
@@ -108,9 +108,9 @@ static void on_quiet(const cay_g_proc *m)
 static void on_swapped(void)
 {
     services_release();
-    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
-        if (init.workers[i])
-            kill(init.workers[i], SIGUSR1);
+    CAY_EACH(worker, init.workers)
+        if (*worker)
+            kill(*worker, SIGUSR1);
 }
 
 /* A new keeper asks what is here. */
@@ -145,9 +145,9 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
     size_t need = 0;
     if (n < sizeof *h)
         return;
-    for (size_t i = 0; i < CAY_LEN(sizes); i++)
-        if (sizes[i].type == h->type)
-            need = sizes[i].body;
+    CAY_EACH(size, sizes)
+        if (size->type == h->type)
+            need = size->body;
     if (n < sizeof *h + need || !need || h->magic != CAY_MSG_MAGIC)
         return;
     const char *tail = body + need;

@@ -128,8 +128,8 @@ int cay__ses_ports(cay__ses *s)
         return -1;
     if (all->n)
         cay__proc_each(look_at, all);
-    for (size_t i = 0; i < all->n; i++)
-        if (cay__ses_record(s, (cay__ses_part[]){ { &all->l[i].p, sizeof all->l[i].p } }, 1) < 0)
+    CAY_EACH_OF(it, all->l, all->n)
+        if (cay__ses_record(s, (cay__ses_part[]){ { &it->p, sizeof it->p } }, 1) < 0)
             return -1;
     return 0;
 }
@@ -158,13 +158,13 @@ static int best_family(uint64_t port)
     int best = 0, family = 0;
     if (!all)
         return -1;
-    for (size_t i = 0; i < all->n; i++) {
+    CAY_EACH_OF(it, all->l, all->n) {
         int r = 0;
-        if (all->l[i].p.port == port)
-            r = rank_listener(&all->l[i].p);
+        if (it->p.port == port)
+            r = rank_listener(&it->p);
         if (r > best) {
             best = r;
-            family = all->l[i].p.family;
+            family = it->p.family;
         }
     }
     return family;

@@ -64,9 +64,9 @@ static bool send_state(int fd, const cay_g_told *t)
 
 static void broadcast_state(service *u)
 {
-    for (int i = 0; i < ASKERS; i++)
-        if (services.askers[i] >= 0 && !send_state(services.askers[i], &u->t))
-            cay__close_fd(&services.askers[i]);
+    CAY_EACH_OF(asker, services.askers, ASKERS)
+        if (*asker >= 0 && !send_state(*asker, &u->t))
+            cay__close_fd(asker);
 }
 
 /* One more that listens; the oldest makes room. */
@@ -142,8 +142,8 @@ static bool open_streams(service *u)
 /* It is not going to be started again by itself: readers of its output come to an end. */
 static void close_streams(service *u, int status)
 {
-    for (int i = 0; i < 2; i++)
-        cay__close_fd(&u->io[i]);
+    CAY_EACH_OF(it, u->io, 2)
+        cay__close_fd(it);
     if (!u->g)
         return;
     gproc *g = u->g;
@@ -578,8 +578,8 @@ uint32_t services_config(const char *at, size_t len)
     at = mem + size;
     while (services.n < head.n && take_unit(&services.list[services.n], &at, end))
         services.n++;
-    for (int i = 0; i < ASKERS; i++)
-        services.askers[i] = -1;
+    CAY_EACH_OF(asker, services.askers, ASKERS)
+        *asker = -1;
     if (head.flags & CAY_GUF_WAIT)
         services.hold = HOLD_START;
     else

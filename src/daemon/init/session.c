@@ -75,8 +75,8 @@ int cay__ses_answer(cay__ses *s, int sys, int fd)
 int cay__ses_record(cay__ses *s, const cay__ses_part *parts, int n)
 {
     size_t room = CAY_SES_MAX - sizeof(cay_ses_rep), need = 0;
-    for (int i = 0; i < n; i++)
-        need += parts[i].n;
+    CAY_EACH_OF(it, parts, n)
+        need += it->n;
     if (need > room) {
         errno = E2BIG;
         return -1;
@@ -85,10 +85,10 @@ int cay__ses_record(cay__ses *s, const cay__ses_part *parts, int n)
     if ((old || need > room - s->len) && send_out(s, 0, CAY_SES_MORE, -1) < 0)
         return -1;
     char *at = s->out + sizeof(cay_ses_rep) + s->len;
-    for (int i = 0; i < n; i++) {
-        if (parts[i].n)
-            memcpy(at, parts[i].p, parts[i].n);
-        at += parts[i].n;
+    CAY_EACH_OF(part, parts, n) {
+        if (part->n)
+            memcpy(at, part->p, part->n);
+        at += part->n;
     }
     s->len += (uint32_t)need;
     s->count++;

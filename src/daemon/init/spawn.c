@@ -63,9 +63,9 @@ static void set_up_stdio(plan *p)
     if (p->slave >= 0) {
         if (ioctl(p->slave, TIOCSCTTY, 0) < 0)
             exit_with_error(p, "terminal");
-        for (int i = 0; i < 3; i++) {
-            if (p->io[i] < 0)
-                p->io[i] = p->slave;
+        CAY_EACH_OF(it, p->io, 3) {
+            if (*it < 0)
+                *it = p->slave;
         }
     }
     for (int i = 0; i < 3; i++)

@@ -67,8 +67,8 @@ static void link_program(const char *dir, const char *name)
 void sudo_open(void)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = SUDO_SOCKET };
-    for (int i = 0; i < SUDO_VISITS; i++)
-        sudo.v[i].fd = -1;
+    CAY_EACH_OF(it, sudo.v, SUDO_VISITS)
+        it->fd = -1;
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     umask(022);
     if (getpid() != 1) /* a test: this is not our root */
@@ -239,8 +239,8 @@ static void receive_packet(visit *v)
             kill(-v->pid, sig); /* its own session's first group, and nobody else's */
     }
     set_close_alarm(true);
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
     set_close_alarm(false);
 }
 

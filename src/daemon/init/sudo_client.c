@@ -218,13 +218,13 @@ static bool is_kept_var(const wish *w, const char *kv)
     static const char *const always[] = {
         "TERM", "LANG", "LANGUAGE", "COLORTERM", "DISPLAY", "TZ"
     };
-    for (size_t i = 0; i < CAY_LEN(never); i++)
-        if (is_named(kv, never[i]))
+    CAY_EACH(it, never)
+        if (is_named(kv, *it))
             return false;
     if (is_named(kv, "HOME"))
         return w->keep && !w->home && !w->login;
-    for (size_t i = 0; i < CAY_LEN(always); i++)
-        if (is_named(kv, always[i]))
+    CAY_EACH(alway, always)
+        if (is_named(kv, *alway))
             return true;
     return !strncmp(kv, "LC_", 3) || (w->keep && !w->login && strchr(kv, '=') && *kv != '=');
 }
@@ -339,8 +339,8 @@ static int open_signalfd(void)
     static const int relayed[] = { SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
                                    SIGUSR2, SIGALRM, SIGWINCH, SIGCONT };
     sigemptyset(&s);
-    for (size_t i = 0; i < CAY_LEN(relayed); i++)
-        sigaddset(&s, relayed[i]);
+    CAY_EACH(it, relayed)
+        sigaddset(&s, *it);
     sigprocmask(SIG_BLOCK, &s, NULL);
     return signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
 }

@@ -83,8 +83,8 @@ bool tree_empty(int pid)
 
 static bool is_worker(int pid)
 {
-    for (size_t i = 0; i < CAY_LEN(init.workers); i++)
-        if (init.workers[i] == pid)
+    CAY_EACH(worker, init.workers)
+        if (*worker == pid)
             return true;
     return false;
 }

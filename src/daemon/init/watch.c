@@ -61,9 +61,9 @@ static node *find_node(watcher *w, int wd)
 
 static node *find_child(watcher *w, int parent, const char *name)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if (w->nodes[i].parent == parent && !strcmp(w->nodes[i].name, name))
-            return &w->nodes[i];
+    CAY_EACH_OF(it, w->nodes, w->n)
+        if (it->parent == parent && !strcmp(it->name, name))
+            return it;
     return NULL;
 }
 
@@ -130,9 +130,9 @@ static void forget_tree(watcher *w, int wd)
         }
     }
     size_t left = 0;
-    for (size_t i = 0; i < w->n; i++)
-        if (w->nodes[i].name)
-            w->nodes[left++] = w->nodes[i];
+    CAY_EACH_OF(it, w->nodes, w->n)
+        if (it->name)
+            w->nodes[left++] = *it;
     w->n = left;
 }
 
@@ -450,8 +450,8 @@ static bool send_changes(watcher *w)
 
 static void forget_all(watcher *w)
 {
-    for (size_t i = 0; i < w->n; i++)
-        free(w->nodes[i].name);
+    CAY_EACH_OF(it, w->nodes, w->n)
+        free(it->name);
     w->n = 0;
     cay__close_fd(&w->in);
 }

@@ -84,8 +84,7 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
 {
     CAY_AUTOBUF now = CAY__BUF(HEAD_MAX), next = CAY__BUF(HEAD_MAX);
     cay__buf_add(&now, r->query.p, r->query.n);
-    for (size_t i = 0; i < v->policy.nbindings; i++) {
-        const cay__binding *b = &v->policy.bindings[i];
+    CAY_EACH_OF(b, v->policy.bindings, v->policy.nbindings) {
         if (b->kind != CAY__BIND_QUERY || !is_bound_at(b, at) || !now.len)
             continue;
         cay__query_without(now.data, now.len, b->arg, &next);
@@ -129,8 +128,7 @@ static bool is_dropped_field(const vault *v, const place *at, span key, span val
                                          "X-Original-URL",
                                          "X-Rewrite-URL",
                                          "HTTP2-Settings" };
-    for (size_t i = 0; i < v->policy.nbindings; i++) {
-        const cay__binding *b = &v->policy.bindings[i];
+    CAY_EACH_OF(b, v->policy.bindings, v->policy.nbindings) {
         const char *h = NULL;
         if (is_bound_at(b, at))
             h = cay__binding_header(b);
@@ -138,8 +136,8 @@ static bool is_dropped_field(const vault *v, const place *at, span key, span val
                                              : is_word(key, h)))
             return true;
     }
-    for (size_t i = 0; i < CAY_LEN(never); i++)
-        if (is_word(key, never[i]))
+    CAY_EACH(it, never)
+        if (is_word(key, *it))
             return true;
     while (value.n && (*value.p == ' ' || *value.p == '\t'))
         value = (span){ value.p + 1, value.n - 1 };
@@ -201,8 +199,8 @@ void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask 
 /* A line for each that goes into a header; and all of them into the mask. */
 static void add_values(cay__buf *head, const vault *v, const injected *in)
 {
-    for (size_t i = 0; i < in->n; i++) {
-        const cay__binding *b = in->use[i];
+    CAY_EACH_OF(it, in->use, in->n) {
+        const cay__binding *b = *it;
         cay__buf value = CAY__BUF(HEAD_MAX);
         if (!render_value(v, b, &value))
             head->full = true;

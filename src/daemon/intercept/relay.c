@@ -39,8 +39,8 @@ static bool take_head(intercept_flow *f, size_t n)
         flow_say(f, 403, err.reason, err.msg);
         return false;
     }
-    for (size_t i = 0; i < got.n; i++)
-        note(f, got.use[i], true, "added");
+    CAY_EACH_OF(it, got.use, got.n)
+        note(f, *it, true, "added");
     r->head = got.head;
     r->head_len = got.len;
     r->head_at = 0;

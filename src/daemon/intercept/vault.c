@@ -12,21 +12,21 @@ vault *vault_find(const char *id)
 
 const secret *vault_secret(const vault *v, const char *name)
 {
-    for (size_t i = 0; i < v->nsecrets; i++)
-        if (!strcmp(v->secrets[i].name, name))
-            return &v->secrets[i];
+    CAY_EACH_OF(it, v->secrets, v->nsecrets)
+        if (!strcmp(it->name, name))
+            return it;
     return NULL;
 }
 
 static void free_secrets(secret *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (s[i].value) {
-            explicit_bzero(s[i].value, s[i].len);
-            munlock(s[i].value, s[i].len + 1);
+    CAY_EACH_OF(it, s, n) {
+        if (it->value) {
+            explicit_bzero(it->value, it->len);
+            munlock(it->value, it->len + 1);
         }
-        free(s[i].value);
-        free(s[i].name);
+        free(it->value);
+        free(it->name);
     }
     free(s);
 }
@@ -85,17 +85,16 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
 /* A value goes into a line of a head: nothing in it may end that line. */
 static int check_secrets(const cay__policy *p, const secret *s, size_t n, cay_err *err)
 {
-    for (size_t i = 0; i < p->nbindings; i++) {
+    CAY_EACH_OF(binding, p->bindings, p->nbindings) {
         const secret *found = NULL;
-        for (size_t k = 0; k < n; k++)
-            if (!strcmp(s[k].name, p->bindings[i].name))
-                found = &s[k];
+        CAY_EACH_OF(item, s, n)
+            if (!strcmp(item->name, binding->name))
+                found = item;
         if (!found)
             return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
-                                "the policy binds secret %s, which was not given",
-                                p->bindings[i].name);
-        for (size_t k = 0; k < found->len; k++)
-            if ((unsigned char)found->value[k] < ' ' || found->value[k] == 0x7f)
+                                "the policy binds secret %s, which was not given", binding->name);
+        CAY_EACH_OF(it, found->value, found->len)
+            if ((unsigned char)*it < ' ' || *it == 0x7f)
                 return cay_fail_why(
                     err, CAY_EINVAL, "secret_control",
                     "secret %s has a control character in it: it cannot be sent in a header",

@@ -42,9 +42,9 @@ void boot_id(char out[CAY_WIRE_ID])
 
 static jkept *find_entry(const char *name, bool make)
 {
-    for (size_t i = 0; i < adoption.n; i++)
-        if (!strcmp(adoption.live[i].r.box, name))
-            return &adoption.live[i];
+    CAY_EACH_OF(it, adoption.live, adoption.n)
+        if (!strcmp(it->r.box, name))
+            return it;
     if (!make)
         return NULL;
     if (adoption.n == adoption.cap &&
@@ -111,14 +111,14 @@ int adopt_plan(void)
         adoption.n = 0;
     size_t all = CAY_MIN(adoption.nexits, (size_t)EXITS);
     adoption.nexits = 0;
-    for (size_t i = 0; i < all; i++)
-        if (find_entry(adoption.exits[i].box, false))
-            adoption.exits[adoption.nexits++] = adoption.exits[i];
-    for (size_t i = 0; i < adoption.n; i++) {
-        if (!is_alive(&adoption.live[i].r) || geteuid() == 0)
+    CAY_EACH_OF(exit, adoption.exits, all)
+        if (find_entry(exit->box, false))
+            adoption.exits[adoption.nexits++] = *exit;
+    CAY_EACH_OF(it, adoption.live, adoption.n) {
+        if (!is_alive(&it->r) || geteuid() == 0)
             continue;
-        cay__str_join(path, sizeof path, "/proc/",
-                      cay__str_u64(n, (uint64_t)adoption.live[i].r.pid), "/ns/user", NULL);
+        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)it->r.pid), "/ns/user",
+                      NULL);
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = -1;
         if (own >= 0)
@@ -176,11 +176,11 @@ void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds, int 
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
     cgroup_exec_adopt(p, s->spawn.group);
-    for (size_t i = 0; i < adoption.nexits; i++)
-        if (!strcmp(adoption.exits[i].id, id)) {
-            p->killing = !strcmp(adoption.exits[i].reason, "time");
+    CAY_EACH_OF(it, adoption.exits, adoption.nexits)
+        if (!strcmp(it->id, id)) {
+            p->killing = !strcmp(it->reason, "time");
             if (s->ended)
-                memcpy(p->exit.reason, adoption.exits[i].reason, sizeof p->exit.reason);
+                memcpy(p->exit.reason, it->reason, sizeof p->exit.reason);
         }
     if (s->ended)
         proc_exited(b, &s->exit);
@@ -362,15 +362,15 @@ void adopt_run(void)
      * Nor does one after us, of what only the keeper before us knew. */
     journal_start(now, adoption.live, adoption.n, adoption.exits, adoption.nexits);
     CAY_FAULT("keeper.adopt.start");
-    for (size_t i = 0; i < adoption.n; i++)
-        if (adoption.live[i].r.op == J_LIVE && is_alive(&adoption.live[i].r)) {
-            take_over(&adoption.live[i]);
-            adoption.live[i].r.op = 0;
+    CAY_EACH_OF(item, adoption.live, adoption.n)
+        if (item->r.op == J_LIVE && is_alive(&item->r)) {
+            take_over(item);
+            item->r.op = 0;
         }
     CAY_FAULT("keeper.adopt.taken");
-    for (size_t i = 0; i < adoption.n; i++)
-        if (adoption.live[i].r.op)
-            clear_away(&adoption.live[i].r);
+    CAY_EACH_OF(it, adoption.live, adoption.n)
+        if (it->r.op)
+            clear_away(&it->r);
     CAY_FAULT("keeper.adopt.cleared");
     sweep_dirs(true);
     CAY_FAULT("keeper.adopt.swept");

@@ -122,8 +122,8 @@ void box_free(keeper_box *b)
         nets_drop();
     if (b->net_fd[CAY__NET_DNS_UDP] >= 0)
         keeper.nets[keeper.nnets++] = CAY_STEAL_FD(b->net_fd[CAY__NET_DNS_UDP]);
-    for (size_t i = 0; i < CAY_LEN(fds); i++)
-        cay__close_fd(fds[i]);
+    CAY_EACH(it, fds)
+        cay__close_fd(*it);
     CAY_FAULT("keeper.free.groups");
     cgroup_box_remove(b);
     if (b->pooled) {

@@ -127,8 +127,8 @@ void cgroup_use(char *mountinfo, char *own)
     static cgfind f;
     cgroups *g = &keeper.cg;
     g->v2_fd = -1;
-    for (int i = 0; i < CG_V1_COUNT; i++)
-        g->v1_fd[i] = -1;
+    CAY_EACH_OF(it, g->v1_fd, CG_V1_COUNT)
+        *it = -1;
     cgfind_parse(mountinfo, own, &f);
     if (f.v2[0])
         find_v2(&f);
@@ -172,8 +172,8 @@ int cgroup_box_open(keeper_box *b)
 bool cgroup_box_make(keeper_box *b)
 {
     char p[64];
-    for (int i = 0; i < CG_IO; i++) /* that one only for who asks for its limits */
-        if (keeper.cg.v1_fd[i] >= 0 && mkdirat(keeper.cg.v1_fd[i], b->name, 0755) < 0)
+    CAY_EACH_OF(it, keeper.cg.v1_fd, CG_IO) /* that one only for who asks for its limits */
+        if (*it >= 0 && mkdirat(*it, b->name, 0755) < 0)
             return false;
     CAY_FAULT("keeper.groups.v1");
     if (!keeper.cg.v2)
@@ -205,13 +205,13 @@ int cgroup_join_files(keeper_box *b, int *fds, keeper_job *j)
         fds[n++] = open_dir(keeper.cg.v2_fd, b->name);
     if (keeper.cg.leaf)
         fds[n++] = open_dir(b->cg_fd, "init");
-    for (int i = 0; i < CG_IO; i++)
-        if (keeper.cg.v1_fd[i] >= 0)
-            fds[n++] = openat(keeper.cg.v1_fd[i], join_path(p, sizeof p, b->name, "/tasks"),
-                              O_WRONLY | O_CLOEXEC);
+    CAY_EACH_OF(item, keeper.cg.v1_fd, CG_IO)
+        if (*item >= 0)
+            fds[n++] =
+                openat(*item, join_path(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
     j->nv1 = (uint32_t)n - j->cg2;
-    for (int i = 0; i < n; i++)
-        if (fds[i] < 0)
+    CAY_EACH_OF(it, fds, n)
+        if (*it < 0)
             return -1;
     return n;
 }
@@ -256,9 +256,9 @@ static bool remove_name(const char *name)
             remove_dir(keeper.cg.v2_fd, join_path(p, sizeof p, name, "/init"));
         ok &= remove_dir(keeper.cg.v2_fd, name);
     }
-    for (int i = 0; i < CG_V1_COUNT; i++)
-        if (keeper.cg.v1_fd[i] >= 0)
-            ok &= remove_dir(keeper.cg.v1_fd[i], name);
+    CAY_EACH_OF(it, keeper.cg.v1_fd, CG_V1_COUNT)
+        if (*it >= 0)
+            ok &= remove_dir(*it, name);
     return ok;
 }
 
@@ -296,8 +296,8 @@ static bool reap_dir(int at)
 bool cgroup_reap_strays(void)
 {
     bool all = !keeper.cg.v2 || reap_dir(keeper.cg.v2_fd);
-    for (int i = 0; i < CG_V1_COUNT; i++)
-        all &= keeper.cg.v1_fd[i] < 0 || reap_dir(keeper.cg.v1_fd[i]);
+    CAY_EACH_OF(it, keeper.cg.v1_fd, CG_V1_COUNT)
+        all &= *it < 0 || reap_dir(*it);
     return all;
 }
 
@@ -309,10 +309,10 @@ void cgroup_leave(void)
                          keeper.cg.v1_fd[2], keeper.cg.v1_fd[3] };
     name_of(name, sizeof name);
     cgroup_reap_strays();
-    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
+    CAY_EACH(dir, dirs) {
         CAY_AUTOFD up = -1;
-        if (dirs[i] >= 0)
-            up = openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (*dir >= 0)
+            up = openat(*dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (up >= 0)
             unlinkat(up, name, AT_REMOVEDIR);
     }

@@ -385,21 +385,21 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
         !reply_error(c, CAY_ENOTSUP, 0, "version",
                      "the keeper speaks another version; end its sandboxes and try again", NULL))
         return;
-    for (size_t i = 0; i < CAY_LEN(table); i++) {
-        if (table[i].type != h->type)
+    CAY_EACH(it, table) {
+        if (it->type != h->type)
             continue;
-        size_t fixed = sizeof *h + table[i].body;
+        size_t fixed = sizeof *h + it->body;
         const char *body = buf + sizeof *h;
         if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) ||
-            (table[i].need && !memchr(body, 0, CAY_WIRE_ID)) ||
-            (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
+            (it->need && !memchr(body, 0, CAY_WIRE_ID)) ||
+            (it->ref && !memchr(body + CAY_WIRE_ID, 0, it->ref)))
             break;
-        if (table[i].need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
+        if (it->need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
             return;
         request r = { c, h->type, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        if (find_target(&r, table[i].need) &&
-            !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
-            table[i].fn(&r);
+        if (find_target(&r, it->need) &&
+            !(r.b && hold(c, r.b, it->need == TOLD, buf, n, fds, nfds)))
+            it->fn(&r);
         return;
     }
     reply_error(c, CAY_EINVAL, 0, "bad_request", "unknown or malformed request", NULL);
@@ -446,8 +446,8 @@ static void on_client(cay__watch *w, uint32_t ev)
     }
     keeper.last_request_us = cay__now_us();
     client_packet(c, buf, (size_t)n, fds, nfds);
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
 }
 
 void client_accept(cay__watch *w, uint32_t ev)

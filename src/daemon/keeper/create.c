@@ -147,10 +147,10 @@ static void enqueue_pending(pending *p)
 void pending_free(pending *p)
 {
     hold_created(p);
-    for (int i = 0; i < p->nfds; i++)
-        cay__close_fd(&p->fds[i]);
-    for (int i = 0; i < p->nmounts; i++)
-        cay__close_fd(&p->mounts[i]);
+    CAY_EACH_OF(it, p->fds, p->nfds)
+        cay__close_fd(it);
+    CAY_EACH_OF(mount, p->mounts, p->nmounts)
+        cay__close_fd(mount);
     cay__close_fd(&p->disk);
     cay__close_fd(&p->policy);
     free(p->config);
@@ -262,11 +262,11 @@ static bool take_targets(pending *p, const char *tail, size_t len)
     const char *s = tail, *end = tail + len;
     cay__str_join(p->stack, sizeof p->stack, p->m.flags & CAY_CREATE_ROOT_FD ? "/" : p->m.layer,
                   "\n", NULL);
-    for (uint32_t i = 0; i < p->m.ngrants; i++) {
+    CAY_EACH_OF(target, p->targets, p->m.ngrants) {
         size_t n = strnlen(s, (size_t)(end - s));
-        if (s + n >= end || n >= sizeof p->targets[i] || s[0] != '/')
+        if (s + n >= end || n >= sizeof *target || s[0] != '/')
             return false;
-        memcpy(p->targets[i], s, n + 1);
+        memcpy(*target, s, n + 1);
         s += n + 1;
     }
     if (!(s = names_take(s, end, p->m.nlayers, p->stack)))
@@ -276,8 +276,8 @@ static bool take_targets(pending *p, const char *tail, size_t len)
     memcpy(p->config, s, p->config_len);
     /* user, workdir, hostname and shell must be there: init looks them up by place */
     unsigned nul = 0;
-    for (size_t i = 0; i < p->config_len; i++)
-        nul += p->config[i] == 0;
+    CAY_EACH_OF(it, p->config, p->config_len)
+        nul += *it == 0;
     return nul >= 4 && p->config[p->config_len - 1] == 0;
 }
 
@@ -352,8 +352,8 @@ void box_create(const request *r)
         pending_free(p);
         return;
     }
-    for (int i = 0; i < nfds; i++)
-        p->fds[p->nfds++] = CAY_STEAL_FD(r->fds[i]);
+    CAY_EACH_OF(it, r->fds, nfds)
+        p->fds[p->nfds++] = CAY_STEAL_FD(*it);
     CAY_FAULT("keeper.create.start");
     c->creating = p;
     clone_next(p);

@@ -89,8 +89,8 @@ static void on_ctl(cay__watch *w, uint32_t ev)
     }
     if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
         on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
-    for (int k = 0; k < nfds; k++)
-        cay__close_fd(&fds[k]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
 }
 
 /* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we

@@ -96,15 +96,15 @@ static int make_dev(int host_dev)
     if (mount("tmpfs", "/d", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k") < 0 ||
         mkdir("/d/pts", 0755) < 0 || mkdir("/d/shm", 01777) < 0)
         return -1;
-    for (size_t i = 0; i < CAY_LEN(nodes); i++) {
-        cay__str_join(path, sizeof path, "/d/", nodes[i].name, NULL);
+    CAY_EACH(it, nodes) {
+        cay__str_join(path, sizeof path, "/d/", it->name, NULL);
         if (keeper.mode == CAY_MODE_ROOT) {
-            if (mknod(path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
+            if (mknod(path, S_IFCHR | 0666, makedev(it->major, it->minor)) < 0 ||
                 chmod(path, 0666) < 0)
                 return -1;
             continue;
         }
-        CAY_AUTOFD node = mnt_open_tree(host_dev, nodes[i].name, OPEN_TREE_CLONE);
+        CAY_AUTOFD node = mnt_open_tree(host_dev, it->name, OPEN_TREE_CLONE);
         CAY_AUTOFD at = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
         if (node < 0 || at < 0 ||
             mnt_setattr(node, "", AT_EMPTY_PATH,
@@ -145,8 +145,8 @@ int enter_tree(const char *home, const char *run)
     if (mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k") < 0 ||
         chdir(run) < 0)
         return -1;
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
-        if (mkdir(dirs[i], 0755) < 0)
+    CAY_EACH(dir, dirs)
+        if (mkdir(*dir, 0755) < 0)
             return -1;
     for (size_t i = 0; i < CAY_LEN(links); i++)
         if (symlink(links[i][0], links[i][1]) < 0)

@@ -167,8 +167,8 @@ static void helper_on(cay__watch *w, uint32_t ev)
             free(j);
             break;
         }
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it);
     if (keeper.trash && !keeper.sweeper.busy)
         sweep_dirs(false);
 }

@@ -48,8 +48,8 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 
 static void held_free(held *h)
 {
-    for (int i = 0; i < h->nfds; i++)
-        cay__close_fd(&h->fds[i]);
+    CAY_EACH_OF(it, h->fds, h->nfds)
+        cay__close_fd(it);
     free(h);
 }
 

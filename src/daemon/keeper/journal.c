@@ -112,13 +112,13 @@ bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, s
                            O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !write_rec(fd, &open))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        jkept k = live[i];
+    CAY_EACH_OF(it, live, n) {
+        jkept k = *it;
         if (!write_rec(fd, &k.r) || (k.more.op && !write_rec(fd, &k.more)))
             return false;
     }
-    for (size_t i = 0; i < nexits; i++)
-        if (!write_rec(fd, &exits[i]))
+    CAY_EACH_OF(exit, exits, nexits)
+        if (!write_rec(fd, exit))
             return false;
     CAY_FAULT("keeper.journal.written");
     if (renameat(keeper.home_fd, FILE_NAME ".new", keeper.home_fd, FILE_NAME) < 0)

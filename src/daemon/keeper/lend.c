@@ -206,7 +206,7 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
             stop_lender();
         job.net.id[sizeof job.net.id - 1] = job.net.name[sizeof job.net.name - 1] = 0;
         on_job(fds, nfds);
-        for (int i = 0; i < nfds; i++)
-            cay__close_fd(&fds[i]);
+        CAY_EACH_OF(it, fds, nfds)
+            cay__close_fd(it);
     }
 }

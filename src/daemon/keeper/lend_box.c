@@ -65,8 +65,8 @@ void lent_forget(lent *l)
             *p = l->next;
             break;
         }
-    for (int i = 0; i < CAY__NET_FDS; i++)
-        cay__close_fd(&l->fd[i]);
+    CAY_EACH_OF(it, l->fd, CAY__NET_FDS)
+        cay__close_fd(it);
     cay__close_fd(&l->policy);
     free(lender.old);
     lender.old = l;

@@ -334,8 +334,8 @@ void egress_read(void)
     } else if (n == (ssize_t)sizeof m && m.a.code) {
         dprintf(2, "network: %s\n", m.a.msg); /* the operator's file */
     }
-    for (int i = 0; i < nfds; i++)
-        close(fds[i]);
+    CAY_EACH_OF(it, fds, nfds)
+        close(*it);
     if (a)
         ask_drop(a);
 }

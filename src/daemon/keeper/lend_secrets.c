@@ -61,8 +61,8 @@ static void forget_held(held *h)
         at = &(*at)->next;
     if (*at)
         *at = h->next;
-    for (int i = 0; i < 3; i++)
-        cay__close_fd(&h->fd[i]);
+    CAY_EACH_OF(it, h->fd, 3)
+        cay__close_fd(it);
     free(h);
 }
 

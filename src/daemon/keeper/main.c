@@ -148,8 +148,8 @@ static void on_sweep_timer(cay__timer *t)
             net_restore(b);
         n += b->phase == BOX_LIVE;
         for (keeper_proc *p = b->procs; p; p = p->next)
-            for (int k = 0; k < 2; k++)
-                cay__stream_resume(&p->out[k]);
+            CAY_EACH_OF(it, p->out, 2)
+                cay__stream_resume(it);
     }
     for (keeper_box *b = keeper.boxes; b && keeper.sweeper.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)

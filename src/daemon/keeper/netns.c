@@ -233,8 +233,8 @@ static const char *make_sockets(netns *n)
     n->fd[CAY__NET_DNS_TCP] = any_socket(SOCK_STREAM, 53);
     n->fd[CAY__NET_DNS_UDP] = any_socket(SOCK_DGRAM, 53);
     n->fd[CAY__NET_MAP] = make_map();
-    for (int i = 0; i < CAY__NET_FDS; i++)
-        if (n->fd[i] < 0)
+    CAY_EACH_OF(it, n->fd, CAY__NET_FDS)
+        if (*it < 0)
             return "network sockets";
     if (getsockopt(n->fd[CAY__NET_DNS_TCP], SOL_SOCKET, SO_NETNS_COOKIE, &n->cookie, &len) < 0)
         n->cookie = 0; /* before Linux 5.14 */
@@ -270,7 +270,7 @@ const char *netns_make(netns *out)
 void netns_close(netns *n)
 {
     int e = errno;
-    for (int i = 0; i < CAY__NET_FDS; i++)
-        cay__close_fd(&n->fd[i]);
+    CAY_EACH_OF(it, n->fd, CAY__NET_FDS)
+        cay__close_fd(it);
     errno = e;
 }

@@ -133,8 +133,8 @@ static bool build_stage(int ctl, int go, const keeper_job *job)
     if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") <
         0)
         exit_with_error(ctl, "stage");
-    for (size_t i = 0; i < n; i++)
-        if (mkdir(dirs[i], 0755) < 0)
+    CAY_EACH_OF(dir, dirs, n)
+        if (mkdir(*dir, 0755) < 0)
             exit_with_error(ctl, "stage");
     if (CAY__MUTANT("own-proc")
             ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
@@ -436,10 +436,10 @@ fail:;
     if (step && b->pid > 0)
         kill(b->pid, SIGKILL);
     int *const ours[] = { &b->ctl[0], &b->ctl[1], &b->go[0], &b->go[1], &b->pidfd };
-    for (size_t i = 0; i < CAY_LEN(ours); i++)
-        cay__close_fd(ours[i]);
-    for (int i = 0; i < g.nfds; i++)
-        close(g.fds[i]);
+    CAY_EACH(our, ours)
+        cay__close_fd(*our);
+    CAY_EACH_OF(it, g.fds, g.nfds)
+        close(*it);
     errno = e;
     return step;
 }

@@ -35,9 +35,8 @@ bool pool_start(void)
     cay__random(&keeper.block_first, sizeof keeper.block_first); /* another state directory's keeper
                                                                     hands out of the same range */
     keeper.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(keeper.zygotes));
-    for (unsigned i = 0; i < keeper.nzygotes; i++)
-        if (!helper_start(&keeper.zygotes[i], "zygote", "/s", 0) ||
-            !cay__loop_add(&keeper.loop, &keeper.zygotes[i].w))
+    CAY_EACH_OF(zygote, keeper.zygotes, keeper.nzygotes)
+        if (!helper_start(zygote, "zygote", "/s", 0) || !cay__loop_add(&keeper.loop, &zygote->w))
             return false;
     return cay__loop_add(&keeper.loop, &keeper.janitor.w) &&
            cay__loop_add(&keeper.loop, &keeper.sweeper.w) &&
@@ -181,8 +180,8 @@ static bool park_box(bool uid0, int root)
     cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1,
                  0); /* the zygote waits for it: there is room, or soon will be */
     CAY_FAULT("keeper.park.groups");
-    for (size_t i = 0; i < CAY_LEN(fds); i++)
-        cay__close_fd(&fds[i]); /* init holds the socket; we come back through the path */
+    CAY_EACH(it, fds)
+        cay__close_fd(it); /* init holds the socket; we come back through the path */
     return true;
 }
 

@@ -148,9 +148,9 @@ int root_usr(const keeper_job *job, int userns)
 
 static const clones *clones_of(uint32_t block)
 {
-    for (unsigned i = 0; i < KEPT; i++)
-        if (kept[i].block == block)
-            return &kept[i];
+    CAY_EACH_OF(it, kept, KEPT)
+        if (it->block == block)
+            return it;
     CAY_AUTOFD ns = store_userns(block);
     CAY_AUTOFD boxes = -1;
     if (ns >= 0)
@@ -176,8 +176,8 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
     if (n > 0)
         c = clones_of(block);
     *step = "volume: its filesystem cannot show other owners";
-    for (int i = 0; i < n; i++)
-        if (!c || mnt_setattr(mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, c->userns) < 0)
+    CAY_EACH_OF(mount, mounts, n)
+        if (!c || mnt_setattr(*mount, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, c->userns) < 0)
             return false;
     return true;
 }

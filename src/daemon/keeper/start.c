@@ -38,8 +38,8 @@ void proc_answer_starter(keeper_proc *p)
 /* One pipe for each of stdin, stdout and stderr that is to have one. */
 static void close_pipes(int io[6])
 {
-    for (int i = 0; i < 6; i++)
-        cay__close_fd(&io[i]);
+    CAY_EACH_OF(it, io, 6)
+        cay__close_fd(it);
 }
 
 static bool make_pipes(uint32_t flags, int io[6])
@@ -109,10 +109,10 @@ static bool send_spawn(keeper_proc *p, const cay_m_spawn *m, const char *tail, s
         { p->group.dir, CAY_GS_INTO },
         { blob, 0 },
     };
-    for (size_t i = 0; i < CAY_LEN(list); i++)
-        if (list[i].fd >= 0) {
-            fds[n++] = list[i].fd;
-            g->flags |= list[i].flag;
+    CAY_EACH(it, list)
+        if (it->fd >= 0) {
+            fds[n++] = it->fd;
+            g->flags |= it->flag;
         }
     if (m->timeout_ms && p->b->tenant_fd < 0)
         g->flags |= CAY_GS_REAPER;

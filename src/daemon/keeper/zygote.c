@@ -263,8 +263,8 @@ static bool remove_job_tree(void)
 static void run_rmtree_job(int *fds, int nfds)
 {
     cay_job_done d = { 0 };
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]); /* what is mounted of it goes first */
+    CAY_EACH_OF(it, fds, nfds)
+        cay__close_fd(it); /* what is mounted of it goes first */
     if (remove_job_tree())
         send_result(&d, NULL, 0);
     else
@@ -385,7 +385,7 @@ int main(int argc, char **argv)
         case KEEPER_JOB_SWEEP: run_sweep_job(); break;
         default: errno = EINVAL; send_failure("job");
         }
-        for (int i = 0; i < nfds; i++)
-            close(fds[i]);
+        CAY_EACH_OF(it, fds, nfds)
+            close(*it);
     }
 }

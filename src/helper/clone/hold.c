@@ -48,11 +48,11 @@ static int call_keeper(uint16_t type, const char *id, uint64_t flags, packet *r,
     if (n < (ssize_t)sizeof r->h || r->h.magic != CAY_MSG_MAGIC)
         return set_failure(a, CAY_EUPSTREAM, n < 0 ? errno : 0, "peer_died",
                            "the keeper died while the sandbox was to stand still");
-    for (int i = 0; i < nfds; i++)
+    CAY_EACH_OF(it, fds, nfds)
         if (fd && *fd < 0)
-            *fd = fds[i];
+            *fd = *it;
         else
-            close(fds[i]);
+            close(*it);
     if (r->h.type != CAY_MSG_ERROR)
         return 0;
     r->error.reason[sizeof r->error.reason - 1] = r->error.msg[sizeof r->error.msg - 1] = 0;

@@ -71,8 +71,8 @@ static bool read_index(clone_index *x, int fd, const struct stat *upper)
             (ssize_t)(h.n * sizeof *x->marks) ||
         cay__fd_read_all(fd, x->names, h.names) != (ssize_t)h.names || compute_checksum(x) != h.crc)
         return false;
-    for (size_t i = 0; i < x->n; i++)
-        if (x->marks[i].path >= x->names_len)
+    CAY_EACH_OF(mark, x->marks, x->n)
+        if (mark->path >= x->names_len)
             return false;
     memcpy(x->layer, h.layer, sizeof x->layer);
     make_hash(x);

@@ -286,9 +286,9 @@ static int run_job(job *j)
     size_t n = 1;
     if (j->on.upper >= 0)
         n = 2;
-    for (size_t i = 0; i < n; i++) {
-        CAY_TRY(make_stage(j, parts[i]));
-        prepare_part(j, parts[i]);
+    CAY_EACH_OF(it, parts, n) {
+        CAY_TRY(make_stage(j, *it));
+        prepare_part(j, *it);
     }
     bool can = subvol_prepare(&j->subvol, CLONE_HOME, j->layers, &j->root.st) &&
                (n == 1 || j->on.st.st_dev == j->root.st.st_dev);

@@ -179,8 +179,8 @@ static bool on_stop(int pid, void *arg)
         return true;
     sweep.seen++;
     sweep.moving |= !at_rest(pid, false, false);
-    for (size_t i = 0; i < guarded->n; i++)
-        if (guarded->at[i].pid == pid && guarded->at[i].start == start)
+    CAY_EACH_OF(it, guarded->at, guarded->n)
+        if (it->pid == pid && it->start == start)
             return true;
     sweep.fresh = true;
     if (guarded->n == PROCESSES_MAX)

@@ -32,9 +32,9 @@ static twin *twin_of(uint64_t ino)
         size_t n = twins.size;
         twins.size = CAY_MAX(n * 2, 256u);
         twins.at = cay__alloc(twins.size * sizeof *twins.at);
-        for (size_t i = 0; i < n; i++)
-            if (old[i].path)
-                *twin_slot(old[i].ino) = old[i];
+        CAY_EACH_OF(it, old, n)
+            if (it->path)
+                *twin_slot(it->ino) = *it;
         free(old);
     }
     return twin_slot(ino);
@@ -42,8 +42,8 @@ static twin *twin_of(uint64_t ino)
 
 static void twins_free(void)
 {
-    for (size_t i = 0; i < twins.size; i++)
-        free(twins.at[i].path);
+    CAY_EACH_OF(it, twins.at, twins.size)
+        free(it->path);
     free(twins.at);
     memset(&twins, 0, sizeof twins);
 }

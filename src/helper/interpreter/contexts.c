@@ -49,9 +49,9 @@ static char own[4096], dir[4096]; /* this program, and where it is */
 
 static const struct language *language_of(const char *given, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(languages); i++)
-        if (!*given || !strcmp(given, languages[i].name) || !strcmp(given, languages[i].also))
-            return &languages[i];
+    CAY_EACH(it, languages)
+        if (!*given || !strcmp(given, it->name) || !strcmp(given, it->also))
+            return it;
     /* E2B has these two, and we do not; others are nobody's. */
     bool theirs = !strcmp(given, "r") || !strcmp(given, "java");
     cay_fail(err, theirs ? CAY_ENOTSUP : CAY_EINVAL,
@@ -67,8 +67,8 @@ static const struct language *language_of(const char *given, cay_err *err)
 static bool find_program(const char *name, char path[64])
 {
     static const char *const dirs[] = { "/usr/local/bin/", "/usr/bin/", "/bin/" };
-    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
-        snprintf(path, 64, "%s%s", dirs[i], name);
+    CAY_EACH(it, dirs) {
+        snprintf(path, 64, "%s%s", *it, name);
         if (access(path, X_OK) == 0)
             return true;
     }
@@ -189,9 +189,9 @@ static size_t stop_relatives(pid_t *found, size_t n)
         bool known = false, of = false;
         if (!read_proc_stat(e->d_name, &pid, &parent, &session))
             continue;
-        for (size_t i = 0; i < n; i++) {
-            known |= found[i] == pid;
-            of |= found[i] == parent || found[0] == session;
+        CAY_EACH_OF(it, found, n) {
+            known |= *it == pid;
+            of |= *it == parent || found[0] == session;
         }
         if (of && !known && kill(pid, SIGSTOP) == 0)
             found[n++] = pid;
@@ -211,8 +211,8 @@ static void kill_tree(pid_t root)
         before = n;
         n = stop_relatives(found, n);
     } while (n > before);
-    for (size_t i = 0; i < n; i++)
-        kill(found[i], SIGKILL);
+    CAY_EACH_OF(it, found, n)
+        kill(*it, SIGKILL);
 }
 
 static void flush_requests(context *x)
@@ -519,9 +519,9 @@ int context_new(const char *language, const char *cwd, cay__buf *json, cay_err *
 /* Of a default context that nobody has used yet there is nothing. */
 static const struct language *unused_default(const char *id)
 {
-    for (size_t i = 0; i < CAY_LEN(languages); i++)
-        if (cay__str_starts(id, "default-") && !strcmp(id + 8, languages[i].name))
-            return &languages[i];
+    CAY_EACH(it, languages)
+        if (cay__str_starts(id, "default-") && !strcmp(id + 8, it->name))
+            return it;
     return NULL;
 }
 

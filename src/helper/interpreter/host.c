@@ -389,8 +389,8 @@ static void start_interpreter(const char *program, const char *script)
     host.out[0] = (output){ .fd = out[0], .name = "stdout", .held = TEXT };
     host.out[1] = (output){ .fd = err[0], .name = "stderr", .held = TEXT };
     const int all[] = { host.code, host.said, out[0], err[0] };
-    for (size_t i = 0; i < 4; i++)
-        fcntl(all[i], F_SETFL, O_NONBLOCK);
+    CAY_EACH_OF(it, all, 4)
+        fcntl(*it, F_SETFL, O_NONBLOCK);
 }
 
 /* Milliseconds until something is due; -1: nothing is. */
@@ -412,11 +412,10 @@ static void last_words(void)
     for (int k = 0;
          k < 1000 && poll(&(struct pollfd){ host.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
         k++;
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 1000 && host.out[i].fd >= 0 &&
-                        poll(&(struct pollfd){ host.out[i].fd, POLLIN, 0 }, 1, 0) > 0;
-             k++)
-            if (!take_output(&host.out[i]))
+    CAY_EACH_OF(it, host.out, 2)
+        for (int k = 0;
+             k < 1000 && it->fd >= 0 && poll(&(struct pollfd){ it->fd, POLLIN, 0 }, 1, 0) > 0; k++)
+            if (!take_output(it))
                 break;
     if (host.now && host.ended)
         finish_execution();

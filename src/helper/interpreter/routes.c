@@ -12,9 +12,9 @@ void answer_error(http_conn *c, const cay_err *err)
     } map[] = { { CAY_EINVAL, 400 },  { CAY_ENOENT, 404 },  { CAY_EPERM, 403 },
                 { CAY_ETOOBIG, 413 }, { CAY_ENOTSUP, 501 }, { CAY_EBUSY, 503 } };
     int status = 500;
-    for (size_t i = 0; i < CAY_LEN(map); i++)
-        if (map[i].code == err->code)
-            status = map[i].status;
+    CAY_EACH(it, map)
+        if (it->code == err->code)
+            status = it->status;
     answer(c, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
 }
 
@@ -170,9 +170,9 @@ static bool match_path(const char *pattern, const char *path, char *id, size_t c
 static bool called_right(const char *host)
 {
     static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
-    for (size_t i = 0; i < CAY_LEN(names); i++) {
-        size_t n = strlen(names[i]);
-        if (!strncasecmp(host, names[i], n) && (!host[n] || host[n] == ':'))
+    CAY_EACH(name, names) {
+        size_t n = strlen(*name);
+        if (!strncasecmp(host, *name, n) && (!host[n] || host[n] == ':'))
             return true;
     }
     return !*host;

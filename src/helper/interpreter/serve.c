@@ -246,8 +246,8 @@ static size_t list_fds(struct pollfd *p)
         p[n++] =
             (struct pollfd){ .fd = c->fd, .events = POLLIN | (c->sent < c->out.len ? POLLOUT : 0) };
     }
-    for (size_t i = 0; i < CAY_LEN(doors); i++)
-        p[n++] = (struct pollfd){ .fd = nconns < CONNS ? doors[i] : -1, .events = POLLIN };
+    CAY_EACH(door, doors)
+        p[n++] = (struct pollfd){ .fd = nconns < CONNS ? *door : -1, .events = POLLIN };
     return n;
 }
 

@@ -88,13 +88,12 @@ static void write_groups(build *b, texts *x)
     for (const char *s = x->group, *e; *s; s = e + (*e == '\n')) {
         e = strchrnul(s, '\n');
         cay__buf_add(&x->new_group, s, (size_t)(e - s));
-        for (size_t i = 0; i < b->ngroups; i++) {
-            size_t n = strlen(b->groups[i].name);
-            if (strncmp(s, b->groups[i].name, n) || s[n] != ':')
+        CAY_EACH_OF(it, b->groups, b->ngroups) {
+            size_t n = strlen(it->name);
+            if (strncmp(s, it->name, n) || s[n] != ':')
                 continue;
-            for (size_t k = 0; k < b->groups[i].n; k++)
-                cay__buf_fmt(&x->new_group, "%s%s", k || e[-1] != ':' ? "," : "",
-                             b->groups[i].users[k]);
+            for (size_t k = 0; k < it->n; k++)
+                cay__buf_fmt(&x->new_group, "%s%s", k || e[-1] != ':' ? "," : "", it->users[k]);
         }
         cay__buf_str(&x->new_group, "\n");
     }
@@ -103,8 +102,7 @@ static void write_groups(build *b, texts *x)
 static int add_groups(build *b, texts *x, cay_err *err)
 {
     write_groups(b, x);
-    for (size_t i = 0; i < b->ngroups; i++) {
-        build_group *g = &b->groups[i];
+    CAY_EACH_OF(g, b->groups, b->ngroups) {
         const char *line = account_find(x->group, g->name);
         if (line) {
             CAY_TRY(id_of(line, 2, g->name, &g->gid, err));
@@ -129,9 +127,9 @@ static int add_users(build *b, texts *x, cay_err *err)
             b->uids[i] = 0; /* the template's own, with a home or without */
             continue;
         }
-        for (size_t k = 0; k < b->ngroups; k++)
-            if (!strcmp(b->groups[k].name, b->users[i]))
-                gid = b->groups[k].gid;
+        CAY_EACH_OF(it, b->groups, b->ngroups)
+            if (!strcmp(it->name, b->users[i]))
+                gid = it->gid;
         const char *line = NULL;
         if (!gid)
             line = account_find(x->group, b->users[i]);
@@ -161,8 +159,7 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
         CAY_TRY(id_of(line, 2, b->owner, &uid, err));
         CAY_TRY(id_of(line, 3, b->owner, &gid, err));
     }
-    for (size_t i = 0; i < b->nnodes; i++) {
-        build_node *n = &b->nodes[i];
+    CAY_EACH_OF(n, b->nodes, b->nnodes) {
         if (n->entry)
             n->uid = uid;
         else
@@ -229,14 +226,14 @@ static bool is_name(const char *s)
 
 static bool are_names(const build *b)
 {
-    for (size_t i = 0; i < b->nusers; i++)
-        if (!is_name(b->users[i]))
+    CAY_EACH_OF(it, b->users, b->nusers)
+        if (!is_name(*it))
             return false;
-    for (size_t i = 0; i < b->ngroups; i++) {
-        if (!is_name(b->groups[i].name))
+    CAY_EACH_OF(group, b->groups, b->ngroups) {
+        if (!is_name(group->name))
             return false;
-        for (size_t k = 0; k < b->groups[i].n; k++)
-            if (!is_name(b->groups[i].users[k]))
+        CAY_EACH_OF(user, group->users, group->n)
+            if (!is_name(*user))
                 return false;
     }
     return true;

@@ -28,9 +28,9 @@ static void insert_mark(applied *a, const applied_mark *m)
         if (a->cap)
             cap = 2 * a->cap;
         applied_mark *v = cay__alloc(cap * sizeof *v);
-        for (size_t i = 0; i < a->cap; i++)
-            if (a->v[i].ino)
-                *find_slot(v, cap, &a->v[i]) = a->v[i];
+        CAY_EACH_OF(it, a->v, a->cap)
+            if (it->ino)
+                *find_slot(v, cap, it) = *it;
         free(a->v);
         a->v = v;
         a->cap = cap;

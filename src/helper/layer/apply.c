@@ -57,12 +57,12 @@ static int say_result(tool *t, const item *it, cay_err *err)
 
 static int apply_items(apply *a, items *l, cay_err *err)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        if (l->v[i].kind == 'D' || l->v[i].late)
+    CAY_EACH_OF(one, l->v, l->n) {
+        if (one->kind == 'D' || one->late)
             continue;
         CAY_TRY(tool_check(a->t, err));
-        CAY_TRY(apply_put(a, &l->v[i], err));
-        CAY_TRY(say_result(a->t, &l->v[i], err));
+        CAY_TRY(apply_put(a, one, err));
+        CAY_TRY(say_result(a->t, one, err));
     }
     for (size_t i = l->n; i-- > 0;) {
         item *it = &l->v[i];
@@ -102,8 +102,8 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
 static int parse_args(tool *t, apply *a, const char **top, cay_err *err)
 {
     uint64_t since = 0;
-    for (size_t i = 0; i < t->nargs; i++) {
-        const char *w = t->args[i];
+    CAY_EACH_OF(arg, t->args, t->nargs) {
+        const char *w = *arg;
         if (cay__str_starts(w, "top="))
             *top = w + 4;
         else if (!strcmp(w, "dry"))
@@ -133,8 +133,8 @@ int apply_run(tool *t, cay_err *err)
         view_close(&a.from);
     }
     applied_close(&a.done);
-    for (size_t i = 0; i < l.n; i++)
-        free(l.v[i].path);
+    CAY_EACH_OF(it, l.v, l.n)
+        free(it->path);
     free(l.v);
     return rc;
 }

@@ -48,8 +48,8 @@ static bool make_as(const apply *a, uid_t uid, gid_t gid)
     if (setfsuid((uid_t)-1) != (int)uid || setfsgid((gid_t)-1) != (int)gid ||
         syscall(SYS_capget, &h, c) < 0)
         return false;
-    for (size_t i = 0; i < CAY_LEN(c); i++)
-        c[i].effective = c[i].permitted;
+    CAY_EACH(it, c)
+        it->effective = it->permitted;
     return syscall(SYS_capset, &h, c) == 0;
 }
 

@@ -28,22 +28,22 @@ static void *take_list(cay__rec *r, size_t *n, size_t one, size_t least)
 static void read_heads(build *b, cay__rec *r)
 {
     b->roots = take_list(r, &b->nroots, sizeof *b->roots, 20);
-    for (size_t i = 0; i < b->nroots; i++) {
-        b->roots[i] = (build_root){ .path = cay__rec_get_str(r), .fd = -1 };
-        b->roots[i].dev = cay__rec_get_num(r);
-        b->roots[i].ino = cay__rec_get_num(r);
+    CAY_EACH_OF(root, b->roots, b->nroots) {
+        *root = (build_root){ .path = cay__rec_get_str(r), .fd = -1 };
+        root->dev = cay__rec_get_num(r);
+        root->ino = cay__rec_get_num(r);
     }
     b->groups = take_list(r, &b->ngroups, sizeof *b->groups, 13);
-    for (size_t i = 0; i < b->ngroups; i++) {
-        b->groups[i].name = cay__rec_get_str(r);
-        b->groups[i].users = take_list(r, &b->groups[i].n, sizeof *b->groups[i].users, 5);
-        for (size_t k = 0; k < b->groups[i].n; k++)
-            b->groups[i].users[k] = cay__rec_get_str(r);
+    CAY_EACH_OF(group, b->groups, b->ngroups) {
+        group->name = cay__rec_get_str(r);
+        group->users = take_list(r, &group->n, sizeof *group->users, 5);
+        CAY_EACH_OF(it, group->users, group->n)
+            *it = cay__rec_get_str(r);
     }
     b->users = take_list(r, &b->nusers, sizeof *b->users, 5);
     b->uids = cay__alloc((b->nusers + 1) * sizeof *b->uids);
-    for (size_t i = 0; i < b->nusers; i++)
-        b->users[i] = cay__rec_get_str(r);
+    CAY_EACH_OF(user, b->users, b->nusers)
+        *user = cay__rec_get_str(r);
     b->owner = cay__rec_get_str(r);
 }
 
@@ -89,8 +89,7 @@ static int fail_changed(const char *path, cay_err *err)
 
 static int open_roots(build *b, cay_err *err)
 {
-    for (size_t i = 0; i < b->nroots; i++) {
-        build_root *r = &b->roots[i];
+    CAY_EACH_OF(r, b->roots, b->nroots) {
         struct stat st;
         r->fd = cay__fd_openat2(AT_FDCWD, r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
                                 RESOLVE_NO_SYMLINKS);
@@ -380,10 +379,10 @@ static int fill_stage(build *b, const char *const *args, cay_err *err)
 
 static void clear_build(build *b)
 {
-    for (size_t i = 0; i < b->nroots; i++)
-        cay__close_fd(&b->roots[i].fd);
-    for (size_t i = 0; i < b->ngroups; i++)
-        free(b->groups[i].users);
+    CAY_EACH_OF(root, b->roots, b->nroots)
+        cay__close_fd(&root->fd);
+    CAY_EACH_OF(group, b->groups, b->ngroups)
+        free(group->users);
     free(b->roots);
     free(b->groups);
     free(b->users);

@@ -193,8 +193,8 @@ static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
     *f = (frame){ .path = r->path.len, .from = r->from.len, .full = full, .moved = is_moved };
     const int dirs[] = { crawl_fd(&c->a.top), crawl_fd(&c->b.top), full ? crawl_fd(&c->a.base) : -1,
                          full ? crawl_fd(&c->b.base) : -1 };
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
-        if (names_read(&f->l, dirs[i]) < 0)
+    CAY_EACH(dir, dirs)
+        if (names_read(&f->l, *dir) < 0)
             return cay_fail_sys_as(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s",
                                    CAY_OR(r->path.data, "."));
     names_sort(&f->l);
@@ -367,9 +367,9 @@ static void run_clear(run *r)
         free(r->f[r->n].outer);
     }
     free(r->f);
-    for (size_t i = 0; i < r->nmv; i++) {
-        free(r->mv[i].from);
-        free(r->mv[i].to);
+    CAY_EACH_OF(it, r->mv, r->nmv) {
+        free(it->from);
+        free(it->to);
     }
     free(r->mv);
     pathmap_clear(&r->by_to);

@@ -49,8 +49,8 @@ void crawl_open(crawl *c, int fd)
 
 void crawl_close(crawl *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        cay__close_fd(&c->lv[i].fd);
+    CAY_EACH_OF(it, c->lv, c->n)
+        cay__close_fd(&it->fd);
     free(c->lv);
     *c = (crawl){ 0 };
 }
@@ -158,19 +158,19 @@ void names_sort(name_list *l)
     size_t k = 0;
     if (l->n > 1)
         qsort(l->v, l->n, sizeof *l->v, by_bytes);
-    for (size_t i = 0; i < l->n; i++) {
-        if (k && !strcmp(l->v[k - 1], l->v[i]))
-            free(l->v[i]);
+    CAY_EACH_OF(it, l->v, l->n) {
+        if (k && !strcmp(l->v[k - 1], *it))
+            free(*it);
         else
-            l->v[k++] = l->v[i];
+            l->v[k++] = *it;
     }
     l->n = k;
 }
 
 void names_clear(name_list *l)
 {
-    for (size_t i = 0; i < l->n; i++)
-        free(l->v[i]);
+    CAY_EACH_OF(it, l->v, l->n)
+        free(*it);
     free(l->v);
     *l = (name_list){ 0 };
 }

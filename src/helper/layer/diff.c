@@ -43,8 +43,8 @@ typedef struct sink {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    for (size_t i = 0; i < t->nargs; i++) {
-        const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
+    CAY_EACH_OF(arg, t->args, t->nargs) {
+        const char *w = *arg, *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
         size_t n;
         if (eq)
             n = (size_t)(eq - w);
@@ -117,8 +117,8 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
     if (cay__str_starts(path, "sandboxes/") && strlen(path) > 10 + CAY__ID_LEN) {
         memcpy(id, path + 10, CAY__ID_LEN);
         id[CAY__ID_LEN] = 0;
-        for (size_t i = 0; i < CAY_LEN(tails); i++)
-            fits |= cay__id_valid(id, 'c') && !strcmp(path + 10 + CAY__ID_LEN, tails[i]);
+        CAY_EACH(tail, tails)
+            fits |= cay__id_valid(id, 'c') && !strcmp(path + 10 + CAY__ID_LEN, *tail);
     }
     if (cay__str_starts(path, "layers/o") && strlen(path) > 7 + CAY__ID_LEN) { /* of a snapshot */
         memcpy(id, path + 7, CAY__ID_LEN);
@@ -268,13 +268,13 @@ static int on_change(compare *c, const change *ch, cay_err *err)
 static int go_under(compare *c, const char *name, cay_err *err)
 {
     view *both[] = { &c->a, &c->b };
-    for (size_t i = 0; i < 2; i++) {
+    CAY_EACH_OF(it, both, 2) {
         entry e;
         bool other;
-        view_look(both[i], name, &e);
+        view_look(*it, name, &e);
         if (!e.there || !S_ISDIR(e.st.st_mode))
-            view_nothing(both[i]);
-        else if (view_down(c->t, both[i], name, &other) < 0)
+            view_nothing(*it);
+        else if (view_down(c->t, *it, name, &other) < 0)
             return cay_fail_sys(err, "enter %.60s", name);
         else if (other)
             c->same_base = false;

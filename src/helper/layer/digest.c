@@ -67,9 +67,9 @@ static void grow_table(digest *d)
     if (d->cap)
         cap = 2 * d->cap;
     first *v = cay__alloc(cap * sizeof *v);
-    for (size_t i = 0; i < d->cap; i++)
-        if (d->v[i].entry)
-            *find_slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
+    CAY_EACH_OF(it, d->v, d->cap)
+        if (it->entry)
+            *find_slot(v, cap, it->dev, it->ino) = *it;
     free(d->v);
     d->v = v;
     d->cap = cap;
@@ -175,9 +175,9 @@ static int add_file(digest *d, int fd, const struct stat *st)
 static void add_xattrs(digest *d, const xattrs *x)
 {
     add_num(d, x->n);
-    for (size_t i = 0; i < x->n; i++) {
-        add_bytes(d, x->v[i].name, strlen(x->v[i].name));
-        add_bytes(d, x->v[i].value, x->v[i].len);
+    CAY_EACH_OF(it, x->v, x->n) {
+        add_bytes(d, it->name, strlen(it->name));
+        add_bytes(d, it->value, it->len);
     }
 }
 
@@ -252,8 +252,8 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
 
 static void digest_end(digest *d)
 {
-    for (size_t i = 0; i < d->cap; i++)
-        free(d->v[i].path);
+    CAY_EACH_OF(it, d->v, d->cap)
+        free(it->path);
     free(d->v);
     free(d->chunk);
     EVP_MD_CTX_free(d->all);

@@ -117,8 +117,8 @@ int image_run(tool *t, cay_err *err)
                             "an image has files of several users: add a range for you in "
                             "/etc/subuid and /etc/subgid, or run as root");
     int rc = make_layer(&i, err);
-    for (size_t k = 0; k < i.nbelow; k++)
-        close(i.below[k]);
+    CAY_EACH_OF(it, i.below, i.nbelow)
+        close(*it);
     cay__rec_num(&t->out, i.sink.items);
     cay__rec_num(&t->out, i.sink.bytes);
     cay__rec_num(&t->out, i.opaque);

@@ -36,8 +36,8 @@ static text split_lines(const char *p, size_t n)
 {
     text t = { 0 };
     size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += p[i] == '\n';
+    CAY_EACH_OF(it, p, n)
+        count += *it == '\n';
     t.v = cay__alloc((count + 1) * sizeof *t.v);
     for (size_t at = 0; at < n;) {
         const char *nl = memchr(p + at, '\n', n - at);

@@ -28,8 +28,8 @@ typedef struct ask {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    for (size_t i = 0; i < t->nargs; i++) {
-        const char *w = t->args[i];
+    CAY_EACH_OF(arg, t->args, t->nargs) {
+        const char *w = *arg;
         if (!strncmp(w, "a=", 2) && q->n < TOOL_STACK_MAX)
             q->layers[q->n++] = w + 2;
         else if (!strncmp(w, "top=", 4))
@@ -70,8 +70,8 @@ static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, 
                                  st->st_nlink,
                                  (uint64_t)st->st_mtim.tv_sec,
                                  (uint64_t)st->st_mtim.tv_nsec };
-    for (size_t i = 0; i < CAY_LEN(numbers); i++)
-        cay__rec_num(rec, numbers[i]);
+    CAY_EACH(number, numbers)
+        cay__rec_num(rec, *number);
     cay__rec_bytes(rec, target, strlen(target));
     return tool_say(t, CAY__REC_ENTRY, rec, err);
 }

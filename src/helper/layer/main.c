@@ -169,8 +169,8 @@ static void quiet_start(void)
 static bool of_the_host(const char *arg)
 {
     static const char *const words[] = { "root=", "a-on=", "b-on=" };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (cay__str_starts(arg, words[i]))
+    CAY_EACH(word, words)
+        if (cay__str_starts(arg, *word))
             return true;
     return *arg == '/' || !strcmp(arg, "on");
 }
@@ -221,16 +221,16 @@ static int run_verb(tool *t, const char *verb, cay_err *err)
 {
     CAY_TRY(enter_state_dir(t, err));
     CAY_TRY(read_request(t, err));
-    for (size_t i = 0; i < CAY_LEN(verbs); i++)
-        if (!strcmp(verbs[i].name, verb))
-            return verbs[i].run(t, err);
+    CAY_EACH(it, verbs)
+        if (!strcmp(it->name, verb))
+            return it->run(t, err);
     return cay_fail(err, CAY_EINVAL, "cay-layer knows no verb %.40s", verb);
 }
 
 static void tool_clear(tool *t)
 {
-    for (size_t i = 0; i < t->nargs; i++)
-        free((char *)t->args[i]);
+    CAY_EACH_OF(arg, t->args, t->nargs)
+        free((char *)*arg);
     free(t->args);
     cay__buf_clear(&t->out);
     cay__close_fd(&t->home);

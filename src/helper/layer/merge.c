@@ -96,12 +96,12 @@ static int copy_acls(int from, const char *src, int to, const char *dst)
     char a[300], b[300], value[ACL_MAX];
     if (!meta_path(a, from, src) || !meta_path(b, to, dst))
         return -1;
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        ssize_t n = lgetxattr(a, kinds[i], value, sizeof value);
+    CAY_EACH(kind, kinds) {
+        ssize_t n = lgetxattr(a, *kind, value, sizeof value);
         if (n < 0 && errno != ENODATA && errno != ENOTSUP)
             return -1;
-        if (n >= 0 ? lsetxattr(b, kinds[i], value, (size_t)n, 0) < 0
-                   : lremovexattr(b, kinds[i]) < 0 && errno != ENODATA && errno != ENOTSUP)
+        if (n >= 0 ? lsetxattr(b, *kind, value, (size_t)n, 0) < 0
+                   : lremovexattr(b, *kind) < 0 && errno != ENODATA && errno != ENOTSUP)
             return -1;
     }
     return 0;
@@ -364,9 +364,9 @@ static int on_leave(walk *w, const char *name, cay_err *err)
 
 static void clear_redirects(merge *m)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        free(m->v[i].from);
-        free(m->v[i].to);
+    CAY_EACH_OF(it, m->v, m->n) {
+        free(it->from);
+        free(it->to);
     }
     m->n = 0;
     pathmap_clear(&m->by_to);

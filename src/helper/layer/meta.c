@@ -108,17 +108,17 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
 
 void xattrs_clear(xattrs *x)
 {
-    for (size_t i = 0; i < x->n; i++)
-        free(x->v[i].value);
+    CAY_EACH_OF(it, x->v, x->n)
+        free(it->value);
     free(x->v);
     *x = (xattrs){ 0 };
 }
 
 const xattr *xattrs_find(const xattrs *x, const char *name)
 {
-    for (size_t i = 0; i < x->n; i++)
-        if (!strcmp(x->v[i].name, name))
-            return &x->v[i];
+    CAY_EACH_OF(it, x->v, x->n)
+        if (!strcmp(it->name, name))
+            return it;
     return NULL;
 }
 

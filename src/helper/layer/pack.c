@@ -57,8 +57,8 @@ typedef struct pack {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    for (size_t i = 0; i < t->nargs; i++) {
-        const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
+    CAY_EACH_OF(arg, t->args, t->nargs) {
+        const char *w = *arg, *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
         size_t n = 0;
         if (eq)
             n = (size_t)(eq - w);
@@ -98,9 +98,9 @@ static int parse_args(tool *t, ask *q, cay_err *err)
 
 static bool is_skipped(const pack *p, const char *path)
 {
-    for (size_t i = 0; i < p->q.nskip; i++) {
-        size_t n = strlen(p->q.skip[i]);
-        if (!strncmp(path, p->q.skip[i], n) && (!path[n] || path[n] == '/'))
+    CAY_EACH_OF(it, p->q.skip, p->q.nskip) {
+        size_t n = strlen(*it);
+        if (!strncmp(path, *it, n) && (!path[n] || path[n] == '/'))
             return true;
     }
     return false;
@@ -176,22 +176,22 @@ static size_t plain_capability(uint32_t *v, size_t len)
 static void take_attrs(pack *p, const xattrs *x, cay__item *it)
 {
     size_t len = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
-        bool capability = p->w.ops->image && !strcmp(x->v[i].name, "security.capability");
+    CAY_EACH_OF(item, x->v, x->n) {
+        uint16_t a = (uint16_t)(strlen(item->name) + 1);
+        bool capability = p->w.ops->image && !strcmp(item->name, "security.capability");
         uint32_t b =
-            (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len)
-                                  : x->v[i].len);
-        bool ours = capability || (cay__str_starts(x->v[i].name, "user.") &&
-                                   !cay__str_starts(x->v[i].name, "user.overlay."));
-        if (!ours || strchr(x->v[i].name, '=') ||
+            (uint32_t)(capability ? plain_capability((uint32_t *)(void *)item->value, item->len)
+                                  : item->len);
+        bool ours = capability || (cay__str_starts(item->name, "user.") &&
+                                   !cay__str_starts(item->name, "user.overlay."));
+        if (!ours || strchr(item->name, '=') ||
             len + sizeof a + sizeof b + a + b >
                 CAY__ITEM_EXTRA) /* a tar's record ends its name with "=" */
             continue;
         memcpy(p->extra + len, &a, sizeof a);
         memcpy(p->extra + len + sizeof a, &b, sizeof b);
-        memcpy(p->extra + len + sizeof a + sizeof b, x->v[i].name, a);
-        memcpy(p->extra + len + sizeof a + sizeof b + a, x->v[i].value, b);
+        memcpy(p->extra + len + sizeof a + sizeof b, item->name, a);
+        memcpy(p->extra + len + sizeof a + sizeof b + a, item->value, b);
         len += sizeof a + sizeof b + a + b;
     }
     it->extra = p->extra;
@@ -310,9 +310,9 @@ static int first_name(pack *p, const struct stat *st, const char *path, const ch
         if (p->cap)
             cap = 2 * p->cap;
         first *v = cay__alloc(cap * sizeof *v);
-        for (size_t i = 0; i < p->cap; i++)
-            if (p->v[i].path)
-                *find_slot(v, cap, p->v[i].dev, p->v[i].ino) = p->v[i];
+        CAY_EACH_OF(it, p->v, p->cap)
+            if (it->path)
+                *find_slot(v, cap, it->dev, it->ino) = *it;
         free(p->v);
         p->v = v;
         p->cap = cap;
@@ -652,8 +652,8 @@ int pack_run(tool *t, cay_err *err)
     seal_close(&p->seal);
     if (p->w.ops && p->w.ops->drop)
         p->w.ops->drop(&p->w);
-    for (size_t i = 0; i < p->cap; i++)
-        free(p->v[i].path);
+    CAY_EACH_OF(it, p->v, p->cap)
+        free(it->path);
     free(p->v);
     free(p->chunk);
     free(p->extra);

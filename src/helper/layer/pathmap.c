@@ -11,8 +11,8 @@ struct pathmap_slot {
 static size_t hash_path(const pathmap *m, const char *s, size_t len)
 {
     uint64_t h = m->seed;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    CAY_EACH_OF(it, s, len)
+        h = (h ^ (unsigned char)*it) * 0x100000001b3u;
     return (size_t)(h ^ h >> 29);
 }
 
@@ -35,9 +35,9 @@ static void grow_table(pathmap *m)
     else
         m->cap = 64;
     m->v = cay__alloc(m->cap * sizeof *m->v); /* zeroed */
-    for (size_t i = 0; i < old.cap; i++)
-        if (old.v[i].path)
-            *find_slot(m, old.v[i].path, old.v[i].len) = old.v[i];
+    CAY_EACH_OF(it, old.v, old.cap)
+        if (it->path)
+            *find_slot(m, it->path, it->len) = *it;
     free(old.v);
 }
 

@@ -84,13 +84,13 @@ int remove_sweep(tool *t, cay_err *err)
 int remove_run(tool *t, cay_err *err)
 {
     char gone[40], id[24];
-    for (size_t i = 0; i < t->nargs; i++)
-        CAY_TRY(tool_layer_name(t->args[i], err));
-    for (size_t i = 0; i < t->nargs; i++) {
+    CAY_EACH_OF(it, t->args, t->nargs)
+        CAY_TRY(tool_layer_name(*it, err));
+    CAY_EACH_OF(arg, t->args, t->nargs) {
         cay__id_make(id, 'l');
         cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
-        if (renameat(t->layers, t->args[i], t->layers, gone) < 0 && errno != ENOENT)
-            return cay_fail_sys(err, "remove layer %s", t->args[i]);
+        if (renameat(t->layers, *arg, t->layers, gone) < 0 && errno != ENOENT)
+            return cay_fail_sys(err, "remove layer %s", *arg);
         CAY_FAULT("layer.remove.renamed");
     }
     return remove_sweep(t, err);
@@ -104,12 +104,12 @@ int purge_run(tool *t, cay_err *err)
     CAY_AUTOFD gone = openat(t->home, GONE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (gone < 0 || fstat(gone, &st) < 0)
         return cay_fail_sys(err, "open %s", GONE);
-    for (size_t i = 0; i < t->nargs; i++) {
+    CAY_EACH_OF(it, t->args, t->nargs) {
         char to[24];
         cay__id_make(to, 'l'); /* one that was begun before may have left its own there */
-        CAY_TRY(tool_layer_name(t->args[i], err));
-        if (renameat(t->home, t->args[i], gone, to) < 0 && errno != ENOENT)
-            return cay_fail_sys(err, "remove %s", t->args[i]);
+        CAY_TRY(tool_layer_name(*it, err));
+        if (renameat(t->home, *it, gone, to) < 0 && errno != ENOENT)
+            return cay_fail_sys(err, "remove %s", *it);
     }
     CAY_FAULT("layer.purge.renamed");
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &st.st_dev };

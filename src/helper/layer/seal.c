@@ -47,9 +47,9 @@ static void hash_attrs(seal *s, const cay__item *it)
     while (cay__item_attr(it, &at, &v[n].name, &v[n].value, &v[n].len))
         n++;
     qsort(v, n, sizeof *v, by_name);
-    for (size_t i = 0; i < n; i++) {
-        hash_text(s, v[i].name, strlen(v[i].name));
-        hash_text(s, v[i].value, v[i].len);
+    CAY_EACH_OF(item, v, n) {
+        hash_text(s, item->name, strlen(item->name));
+        hash_text(s, item->value, item->len);
     }
 }
 

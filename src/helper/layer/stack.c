@@ -11,19 +11,18 @@ static int mount_scratch(tool *t, cay_err *err)
 {
     if (t->scratch)
         return 0;
-    for (size_t i = 0; i < CAY_LEN(covers); i++) {
+    CAY_EACH(cover, covers) {
         char empty[32];
-        size_t n = strlen(covers[i]);
-        if (t->bottom && !strncmp(t->bottom, covers[i], n) &&
-            (t->bottom[n] == '/' || !t->bottom[n]))
+        size_t n = strlen(*cover);
+        if (t->bottom && !strncmp(t->bottom, *cover, n) && (t->bottom[n] == '/' || !t->bottom[n]))
             continue; /* it would be gone */
-        if (mount("tmpfs", covers[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-                  "mode=700,size=1m") < 0)
+        if (mount("tmpfs", *cover, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700,size=1m") <
+            0)
             continue;
-        cay__str_join(empty, sizeof empty, covers[i], "/empty", NULL);
+        cay__str_join(empty, sizeof empty, *cover, "/empty", NULL);
         if (mkdir(empty, 0755) < 0)
             break;
-        t->scratch = covers[i];
+        t->scratch = *cover;
         return 0;
     }
     return cay_fail_sys(err, "mount a small file system");
@@ -113,9 +112,9 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
     if (n > TOOL_STACK_MAX)
         return cay_fail(err, CAY_ETOOBIG, "a stack of %zu layers; %d are the most", n,
                         TOOL_STACK_MAX);
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(layer, layers, n) {
         CAY_AUTOFD there = -1;
-        CAY_TRY(tool_layer_open(t, layers[i], &there, err));
+        CAY_TRY(tool_layer_open(t, *layer, &there, err));
     }
     CAY_TRY(mount_scratch(t, err));
     bool fits = cay__str_join(options, sizeof options,

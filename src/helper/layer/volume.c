@@ -124,8 +124,8 @@ int volume_run(tool *t, cay_err *err)
     CAY_AUTOFD volumes = open_dir(t->home, "volumes");
     if (volumes < 0)
         return fail_at("open the directory of", t->args[1], err);
-    for (size_t i = 0; i < CAY_LEN(ops); i++)
-        if (!strcmp(ops[i].word, t->args[0]))
-            return ops[i].fn(t, volumes, t->args[1], err);
+    CAY_EACH(it, ops)
+        if (!strcmp(it->word, t->args[0]))
+            return it->fn(t, volumes, t->args[1], err);
     return cay_fail_why(err, CAY_EINVAL, "protocol", "volume knows no word %.20s", t->args[0]);
 }

@@ -316,8 +316,8 @@ static size_t build_command(const cay_mount_ask *a, const char *remote, char *co
         n += CAY_LEN(writable);
     else
         n += 1;
-    for (uint32_t i = 0; i < a->nargs; i++)
-        argv[n++] = more[i];
+    CAY_EACH_OF(it, more, a->nargs)
+        argv[n++] = *it;
     argv[n++] = (char *)"--";
     argv[n++] = (char *)remote;
     argv[n++] = (char *)at;
@@ -397,13 +397,13 @@ static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answ
  * program ends. */
 static void give_up(void)
 {
-    for (size_t i = 0; i < mounter.n; i++) {
-        if (!mounter.rclone[i])
+    CAY_EACH_OF(it, mounter.rclone, mounter.n) {
+        if (!*it)
             continue;
-        kill(mounter.rclone[i], SIGTERM);
-        for (int ms = 0; waitpid(mounter.rclone[i], NULL, WNOHANG) == 0; ms += STEP_MS) {
+        kill(*it, SIGTERM);
+        for (int ms = 0; waitpid(*it, NULL, WNOHANG) == 0; ms += STEP_MS) {
             if (ms > FLUSH_MS)
-                kill(mounter.rclone[i], SIGKILL);
+                kill(*it, SIGKILL);
             poll(NULL, 0, STEP_MS);
         }
     }

@@ -39,8 +39,8 @@ static bool drop_rights(void)
 {
     for (int c = 0; c <= 63; c++) {
         bool keep = false;
-        for (size_t i = 0; i < CAY_LEN(rights); i++)
-            keep |= rights[i] == c;
+        CAY_EACH(right, rights)
+            keep |= *right == c;
         if (!keep && prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
             prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
             return false;
@@ -89,15 +89,15 @@ static bool place_libraries(void)
     CAY_AUTOFD cache = tree_of("", "/etc/ld.so.cache", 0);
     char path[16], target[256];
     struct stat st;
-    for (size_t i = 0; i < CAY_LEN(names); i++) {
-        cay__str_join(path, sizeof path, "/", names[i], NULL);
+    CAY_EACH(name, names) {
+        cay__str_join(path, sizeof path, "/", *name, NULL);
         if (lstat(path, &st) < 0)
             continue;
         ssize_t n = readlink(path, target, sizeof target - 1);
         target[CAY_MAX(n, 0)] = 0;
-        if (n > 0 ? symlink(target, names[i]) < 0
-                  : mkdir(names[i], 0755) < 0 ||
-                        !place_tree(tree_of("", path, AT_RECURSIVE), names[i],
+        if (n > 0 ? symlink(target, *name) < 0
+                  : mkdir(*name, 0755) < 0 ||
+                        !place_tree(tree_of("", path, AT_RECURSIVE), *name,
                                     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV))
             return false;
     }
@@ -130,8 +130,8 @@ static bool build_jail_root(const hand *h, bool looks_at_processes)
     if (mount("cay-hand", h->n->home, "tmpfs", NOSUID | NODEV, "mode=755,size=1m") < 0 ||
         chdir(h->n->home) < 0)
         return false;
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
-        if (mkdir(dirs[i], 0755) < 0)
+    CAY_EACH(dir, dirs)
+        if (mkdir(*dir, 0755) < 0)
             return false;
     if (!place_tree(CAY_STEAL_FD(layers), "t/layers", data) ||
         !place_tree(CAY_STEAL_FD(boxes), "t/sandboxes",

@@ -138,8 +138,8 @@ static void on_ask(state *s)
         hand_answer_send(conn, 0, NULL, NULL, keeper);
     else if (n == sizeof j.ask)
         by_child(s, &j);
-    for (int i = 0; i < j.nfds; i++)
-        close(j.fds[i]);
+    CAY_EACH_OF(it, j.fds, j.nfds)
+        close(*it);
 }
 
 /* True: that was all, with this code. */
@@ -149,9 +149,9 @@ static bool on_signal(state *s, int sfd, int *code)
     int status, pid;
     if (read(sfd, &i, sizeof i) != sizeof i)
         return false;
-    for (size_t k = 0; k < CAY_LEN(passed_on); k++)
-        if ((int)i.ssi_signo == passed_on[k] && s->server > 0)
-            kill(s->server, passed_on[k]);
+    CAY_EACH(it, passed_on)
+        if ((int)i.ssi_signo == *it && s->server > 0)
+            kill(s->server, *it);
     s->asked_to_end |= i.ssi_signo == SIGTERM || i.ssi_signo == SIGINT;
     if (s->asked_to_end && s->server <= 0)
         return true;
@@ -169,8 +169,8 @@ static int serve_requests(state *s)
     int code = 0;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < CAY_LEN(passed_on); i++)
-        sigaddset(&set, passed_on[i]);
+    CAY_EACH(it, passed_on)
+        sigaddset(&set, *it);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     int sfd = signalfd(-1, &set, SFD_CLOEXEC);

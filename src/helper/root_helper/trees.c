@@ -109,8 +109,8 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
             err, CAY_EPERM, "apart_group",
             "%.150s is of group %u, and the server's is %u: it was made for another user", path,
             (unsigned)st.st_gid, (unsigned)gid);
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
-        CAY_TRY(make_dir(fd, dirs[i].name, dirs[i].mode, gid, err));
+    CAY_EACH(dir, dirs)
+        CAY_TRY(make_dir(fd, dir->name, dir->mode, gid, err));
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -150,17 +150,17 @@ int trees_link(const char *home, const char *tree, cay_err *err)
                             "%.120s/egress.conf is the server's to change, and does not hold: move "
                             "it to %.120s/egress.conf or /etc/cay/egress.conf",
                             home, tree);
-    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
-        cay__str_join(want, sizeof want, tree, "/", dirs[i].name, NULL);
-        if (symlinkat(want, at, dirs[i].name) < 0 && errno != EEXIST)
-            return cay_fail_sys(err, "link %s in %.200s", dirs[i].name, home);
-        ssize_t n = readlinkat(at, dirs[i].name, there, sizeof there - 1);
+    CAY_EACH(dir, dirs) {
+        cay__str_join(want, sizeof want, tree, "/", dir->name, NULL);
+        if (symlinkat(want, at, dir->name) < 0 && errno != EEXIST)
+            return cay_fail_sys(err, "link %s in %.200s", dir->name, home);
+        ssize_t n = readlinkat(at, dir->name, there, sizeof there - 1);
         there[CAY_MAX(n, 0)] = 0;
         if (strcmp(there, want) != 0)
             return cay_fail_why(err, CAY_EEXIST, "apart_home",
                                 "%.150s has %s of its own: it was used without --root-keeper; name "
                                 "another directory by --home",
-                                home, dirs[i].name);
+                                home, dir->name);
     }
     return 0;
 }

@@ -86,15 +86,15 @@ static _Noreturn void exec_program(const hand *h, const char *path, const char *
         _exit(126);
     }
     exe = fcntl(exe, F_DUPFD_CLOEXEC, 2 * ABOVE);
-    for (int i = 0; i < n; i++) {
-        if (fds[i] == TREE)
-            fds[i] = tree;
+    CAY_EACH_OF(item, fds, n) {
+        if (*item == TREE)
+            *item = tree;
     }
-    for (int i = 0; i < n; i++) {
-        if (fds[i] < 0)
-            fds[i] = -1;
+    CAY_EACH_OF(it, fds, n) {
+        if (*it < 0)
+            *it = -1;
         else
-            fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+            *it = fcntl(*it, F_DUPFD_CLOEXEC, ABOVE);
     }
     for (int i = 0; i < n; i++)
         if (fds[i] < 0 ? (close(FIRST + i), false) : dup2(fds[i], FIRST + i) < 0)
@@ -133,8 +133,8 @@ static int start_program(const hand *h, const hand_job *j, const char *program,
         return cay_fail_sys(err, "start %s", program);
     if (pid == 0)
         exec_program(h, path, argv, fds, n, sig != 0);
-    for (int i = 0; i < j->nfds; i++) /* or the ends of the program's own would not be seen */
-        close(j->fds[i]);
+    CAY_EACH_OF(it, j->fds, j->nfds) /* or the ends of the program's own would not be seen */
+        close(*it);
     hand_answer_send(j->conn, 0, NULL, NULL, -1);
     await_program(pid, j->conn, sig);
     return 1;
@@ -149,8 +149,8 @@ static int run_tool(const hand *h, hand_job *j, cay_err *err)
 {
     char who[32];
     bool known = false;
-    for (size_t i = 0; i < CAY_LEN(verbs); i++)
-        known |= !strcmp(verbs[i], j->ask.name);
+    CAY_EACH(verb, verbs)
+        known |= !strcmp(*verb, j->ask.name);
     if (!known)
         return cay_fail_why(err, CAY_EPERM, "apart_refused",
                             "a server beside a keeper of root's does not %.20s: root does that, or "
@@ -158,8 +158,8 @@ static int run_tool(const hand *h, hand_job *j, cay_err *err)
                             j->ask.name);
     if (j->nfds < 1)
         return cay_fail(err, CAY_EINVAL, "a tool without its socket");
-    for (int i = 0; i < j->nfds; i++)
-        if (!is_harmless_fd(h, j->fds[i]))
+    CAY_EACH_OF(it, j->fds, j->nfds)
+        if (!is_harmless_fd(h, *it))
             return cay_fail_why(
                 err, CAY_EPERM, "apart_refused",
                 "a server beside a keeper of root's hands over files, pipes and sockets alone");

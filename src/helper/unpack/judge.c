@@ -52,9 +52,9 @@ int grow(unpack *u, const char *member, uint64_t n)
 
 const profile *profile_find(const char *name)
 {
-    for (size_t i = 0; i < CAY_LEN(profiles); i++)
-        if (!strcmp(profiles[i].name, name))
-            return &profiles[i];
+    CAY_EACH(it, profiles)
+        if (!strcmp(it->name, name))
+            return it;
     return NULL;
 }
 

@@ -87,9 +87,9 @@ static void insert_name(unpack *u, const char *path, size_t n, char kind)
     if (4 * (u->nnames + 1) > 3 * u->cap) {
         size_t cap = 2 * u->cap;
         seen *v = cay__alloc(cap * sizeof *v);
-        for (size_t i = 0; i < u->cap; i++)
-            if (u->names[i].kind)
-                *find_slot(v, cap, u->names[i].a, u->names[i].b) = u->names[i];
+        CAY_EACH_OF(name, u->names, u->cap)
+            if (name->kind)
+                *find_slot(v, cap, name->a, name->b) = *name;
         free(u->names);
         u->names = v;
         u->cap = cap;

@@ -54,10 +54,10 @@ static bool check_record(tarcheck *t, const cay__pax_record *r)
     if (!size)
         return true;
     uint64_t v = 0;
-    for (size_t i = 0; i < r->value_len; i++) {
-        if (r->value[i] < '0' || r->value[i] > '9' || v > UINT64_MAX / 16)
+    CAY_EACH_OF(it, r->value, r->value_len) {
+        if (*it < '0' || *it > '9' || v > UINT64_MAX / 16)
             return refuse_archive(t, "archive_corrupt", "a size that is no number");
-        v = 10 * v + (uint64_t)(r->value[i] - '0');
+        v = 10 * v + (uint64_t)(*it - '0');
     }
     t->pax_size = v;
     t->has_size = true;

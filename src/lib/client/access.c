@@ -131,8 +131,8 @@ int cay_tenant_get(cay_client *client, const char *name, int (*fn)(const cay_ten
 static bool alias_key(const char *tenant, const char *alias, char *out, size_t cap)
 {
     size_t n = strlen(alias);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)alias[i] < 0x21 || (unsigned char)alias[i] > 0x7e)
+    CAY_EACH_OF(alia, alias, n)
+        if ((unsigned char)*alia < 0x21 || (unsigned char)*alia > 0x7e)
             return false;
     return n && n <= ALIAS_MAX && cay__str_join(out, cap, tenant, "/", alias, NULL);
 }

@@ -76,10 +76,10 @@ void cay__client_unref(cay_client *client)
 {
     if (atomic_fetch_sub(&client->refs, 1) > 1)
         return;
-    for (size_t i = 0; i < client->nplaces; i++) {
-        void *self = atomic_load(&client->places[i].self);
+    CAY_EACH_OF(place, client->places, client->nplaces) {
+        void *self = atomic_load(&place->self);
         if (self)
-            client->places[i].ops->close(self);
+            place->ops->close(self);
     }
     if (client->remote)
         cay__remote_close(client->remote);
@@ -207,8 +207,7 @@ int cay__client_sweep(cay_client *client, const cay_call *call, bool all, size_t
                       cay_err *err)
 {
     size_t sum = 0;
-    for (size_t i = 0; i < client->nplaces; i++) {
-        cay__place *p = &client->places[i];
+    CAY_EACH_OF(p, client->places, client->nplaces) {
         size_t n = 0;
         void *self;
         if (!p->ops->gc || (!all && !atomic_load(&p->self)))

@@ -25,9 +25,9 @@
 
 static const cay_wall *find_layer(const cay_probe *p, const char *name)
 {
-    for (size_t i = 0; i < p->nwalls; i++)
-        if (!strcmp(p->walls[i].name, name))
-            return &p->walls[i];
+    CAY_EACH_OF(wall, p->walls, p->nwalls)
+        if (!strcmp(wall->name, name))
+            return wall;
     return NULL;
 }
 

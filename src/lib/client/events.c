@@ -64,10 +64,10 @@ static int select_sources(cay_events *ev, cay_err *err)
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
     }
-    for (size_t i = 0; i < client->nplaces; i++) {
-        const cay_provider_ops *ops = client->places[i].ops;
+    CAY_EACH_OF(place, client->places, client->nplaces) {
+        const cay_provider_ops *ops = place->ops;
         if (ops->events && (!row || !strcmp(ops->name, row->row.provider)))
-            ev->sources[ev->n++] = (source){ &client->places[i], -1 };
+            ev->sources[ev->n++] = (source){ place, -1 };
     }
     if (!ev->n)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "no provider here tells events");
@@ -162,8 +162,8 @@ static int source_ended(cay_events *ev, source *s, cay_event *out)
 
 static bool all_ended(const cay_events *ev)
 {
-    for (size_t i = 0; i < ev->n; i++)
-        if (ev->sources[i].fd >= 0)
+    CAY_EACH_OF(it, ev->sources, ev->n)
+        if (it->fd >= 0)
             return false;
     return true;
 }
@@ -231,8 +231,8 @@ void cay_events_close(cay_events *ev)
 {
     if (!ev)
         return;
-    for (size_t i = 0; i < ev->n; i++)
-        cay__close_fd(&ev->sources[i].fd);
+    CAY_EACH_OF(it, ev->sources, ev->n)
+        cay__close_fd(&it->fd);
     cay__net_events_close(ev->net);
     cay__mount_events_close(ev->mounts);
     json_decref(ev->json);

@@ -292,8 +292,8 @@ static int check_name(const char *name, cay_err *err)
     size_t n = 0;
     if (name)
         n = strlen(name);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+    CAY_EACH_OF(it, name, n)
+        if ((unsigned char)*it < 0x20 || *it == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "key_spec",
                                 "the name of the key has a control character");
     if (n > NAME_BYTES)

@@ -87,8 +87,8 @@ static int flush_batch(lister *l, int rc)
     for (size_t i = 0; rc == 0 && i < l->n; i++)
         if ((rc = cay__call_check(l->call, "list", l->err)) == 0)
             rc = report_row(l, i);
-    for (size_t i = 0; i < l->n; i++)
-        free(l->rows[i]);
+    CAY_EACH_OF(row, l->rows, l->n)
+        free(*row);
     l->n = 0;
     return rc;
 }

@@ -210,9 +210,9 @@ static void drop_rule(cay__policy *p, size_t i)
 static int not_denied(const cay__policy *p, const cay__rule *r, const char *text, cay_err *err)
 {
     char deny[CAY__RULE_MAX];
-    for (size_t i = 0; i < p->nrules; i++)
-        if (p->rules[i].deny && !r->preset && cay__rule_covers(&p->rules[i], r)) {
-            cay__rule_text(&p->rules[i], deny, sizeof deny);
+    CAY_EACH_OF(rule, p->rules, p->nrules)
+        if (rule->deny && !r->preset && cay__rule_covers(rule, r)) {
+            cay__rule_text(rule, deny, sizeof deny);
             return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
                                 "rules %.70s and %.70s contradict each other: a deny comes before "
                                 "any allow; set the policy without it",
@@ -230,8 +230,7 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
     if (add.mode != CAY__NET_RULES || !add.nrules)
         return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
                             "\"%.40s\": give rules here; off and all are set as a whole", words);
-    for (size_t k = 0; k < add.nrules; k++) {
-        const cay__rule *r = &add.rules[k];
+    CAY_EACH_OF(r, add.rules, add.nrules) {
         for (size_t i = p->nrules; i-- > 0;)
             if (p->rules[i].deny != r->deny && (r->deny ? cay__rule_covers(r, &p->rules[i])
                                                         : cay__rule_same_target(r, &p->rules[i]) &&

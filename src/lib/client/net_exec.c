@@ -38,8 +38,8 @@ void cay__execs_read(cay_sandbox *sb, cay__execs *out)
     if (out->n < KEPT)
         return;
     out->since_ms = INT64_MAX;
-    for (size_t i = 0; i < out->n; i++)
-        out->since_ms = CAY_MIN(out->since_ms, out->v[i].from_ms);
+    CAY_EACH_OF(it, out->v, out->n)
+        out->since_ms = CAY_MIN(out->since_ms, it->from_ms);
 }
 
 void cay__execs_clear(cay__execs *e)
@@ -64,10 +64,10 @@ void cay__execs_link(const cay__execs *e, const json_t *o, cay_net_record *r, co
     size_t len = strlen(line);
     if (e->blind || !program || at < e->since_ms || len < 2)
         return;
-    for (size_t i = 0; i < e->n; i++) {
-        if (at < e->v[i].from_ms || at > e->v[i].to_ms)
+    CAY_EACH_OF(it, e->v, e->n) {
+        if (at < it->from_ms || at > it->to_ms)
             continue;
-        one = e->v[i].id;
+        one = it->id;
         n++;
     }
     if (!n)

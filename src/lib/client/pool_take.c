@@ -82,8 +82,8 @@ static bool is_within_template(const cay__spec *s)
     cay_limits asked = s->create.limits, most;
     cay__limits_fill(&asked);
     cay__template_limits(s->template_config, &most);
-    for (size_t i = 0; i < CAY__LIMITS; i++) {
-        size_t at = cay__limit_table[i].at;
+    CAY_EACH_OF(it, cay__limit_table, CAY__LIMITS) {
+        size_t at = it->at;
         if (*(const uint64_t *)((const char *)&asked + at) >
             *(const uint64_t *)((const char *)&most + at))
             return false;

@@ -141,8 +141,8 @@ static int remove_all(purge *p, cay_err *err)
     CAY_TRY(cay_client_list(p->client, p->call, NULL, on_box, p, err));
     for (size_t i = 0; i < p->n; i++)
         CAY_TRY(remove_box(p, p->ids[i], err));
-    for (size_t i = 0; i < p->client->nplaces; i++) {
-        place = &p->client->places[i];
+    CAY_EACH_OF(it, p->client->places, p->client->nplaces) {
+        place = it;
         if (CAY__HAS(place->ops, purge)) {
             CAY_TRY(cay__client_self(p->client, place, &self, err));
             CAY_TRY(place->ops->purge(self, p->call, ours, err));

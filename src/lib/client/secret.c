@@ -143,8 +143,8 @@ int cay__secret_source_check(const char *name, const char *source, cay_err *err)
 int cay__secret_sound(const char *name, cay__value *v, cay_err *err)
 {
     bool sound = v->len > 0;
-    for (size_t k = 0; k < v->len; k++)
-        sound &= (unsigned char)v->data[k] >= 0x20 && v->data[k] != 0x7f;
+    CAY_EACH_OF(it, v->data, v->len)
+        sound &= (unsigned char)*it >= 0x20 && *it != 0x7f;
     if (sound)
         return 0;
     cay__value_wipe(v);

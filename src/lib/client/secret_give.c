@@ -30,9 +30,9 @@ static int write_net(const cay__policy *p, cay__arena *mem, const char **out, ca
 
 static const cay_secret *find_secret(const cay_create *c, size_t n, const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(c->net.secrets[i].name, name))
-            return &c->net.secrets[i];
+    CAY_EACH_OF(secret, c->net.secrets, n)
+        if (!strcmp(secret->name, name))
+            return secret;
     return NULL;
 }
 
@@ -73,8 +73,8 @@ static void add_env(cay_create *c, cay__arena *mem)
             snprintf(text, sizeof text, "%s", getenv(c->net.secrets[i].name));
         env[n++] = (cay_pair){ c->net.secrets[i].name, cay__arena_str(mem, text) };
     }
-    for (size_t i = 0; i < old; i++) /* what the caller says comes last, and wins */
-        env[n++] = c->process.env[i];
+    CAY_EACH_OF(it, c->process.env, old) /* what the caller says comes last, and wins */
+        env[n++] = *it;
     c->process.env = env;
 }
 
@@ -92,12 +92,12 @@ int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err)
             CAY_TRY(
                 cay__binding_add(&p, c->net.secrets[i].name, c->net.secrets[i].destination, err));
     }
-    for (size_t i = 0; i < p.nbindings; i++)
-        if (!find_secret(c, c->net.nsecrets, p.bindings[i].name))
+    CAY_EACH_OF(binding, p.bindings, p.nbindings)
+        if (!find_secret(c, c->net.nsecrets, binding->name))
             return cay_fail_why(
                 err, CAY_ENOENT, "secret_unknown",
                 "the policy binds secret %s, and nothing says where its value comes from",
-                p.bindings[i].name);
+                binding->name);
     CAY_TRY(cay__policy_check(&p, err));
     if (!c->net.nsecrets)
         return 0;
@@ -124,10 +124,9 @@ static bool put_entry(int fd, const char *name, const char *value, size_t len)
 int cay__secrets_tenant(const cay_create *c, cay_err *err)
 {
     bool stored = false;
-    for (size_t i = 0; i < c->net.nsecrets; i++)
-        stored |=
-            c->net.secrets[i].source && (cay__str_starts(c->net.secrets[i].source, "store:") ||
-                                         cay__str_starts(c->net.secrets[i].source, "fill:"));
+    CAY_EACH_OF(secret, c->net.secrets, c->net.nsecrets)
+        stored |= secret->source && (cay__str_starts(secret->source, "store:") ||
+                                     cay__str_starts(secret->source, "fill:"));
     if (!stored || !c->tenant || !strcmp(c->tenant, CAY_TENANT_DEFAULT))
         return 0;
     return cay_fail_why(

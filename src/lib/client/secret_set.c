@@ -28,13 +28,13 @@ static void without_former(cay_create *c, cay__arena *mem)
     while (c->process.env && c->process.env[all].key)
         all++;
     cay_pair *env = cay__arena_take(mem, (all + 1) * sizeof *env);
-    for (size_t i = 0; i < all; i++) {
-        const char *value = CAY_OR(c->process.env[i].value, "");
+    CAY_EACH_OF(it, c->process.env, all) {
+        const char *value = CAY_OR(it->value, "");
         bool ours = cay__str_starts(value, "cay-secret-");
         for (const cay_pair *t = cay_secret_env(); t->key; t++)
-            ours |= !strcmp(t->key, c->process.env[i].key) && !strcmp(t->value, value);
+            ours |= !strcmp(t->key, it->key) && !strcmp(t->value, value);
         if (!ours)
-            env[n++] = c->process.env[i];
+            env[n++] = *it;
     }
     c->process.env = env;
 }

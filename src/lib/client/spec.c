@@ -38,12 +38,12 @@ char *cay__pairs_text(const cay_pair *pairs)
 static size_t copy_named_once(const cay_secret *from, size_t n, cay_secret *to)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(it, from, n) {
         size_t k = 0;
-        while (k < kept && strcmp(to[k].name, from[i].name) != 0)
+        while (k < kept && strcmp(to[k].name, it->name) != 0)
             k++;
         if (k == kept)
-            to[kept++] = from[i];
+            to[kept++] = *it;
     }
     return kept;
 }

@@ -37,8 +37,8 @@ int cay__volumes_tenant(const cay_create *c, cay_err *err)
     if (!c->files.nvolumes)
         return 0;
     cay__sha256_hex(tenant, strlen(tenant), sum);
-    for (size_t i = 0; i < c->files.nvolumes; i++) {
-        const char *name = CAY_OR(c->files.volumes[i].name, "");
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes) {
+        const char *name = CAY_OR(volume->name, "");
         size_t n = strlen(CAY__VOLUME_BUILD);
         bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
         /* Names that all share would be a way from one to the other. */
@@ -138,8 +138,8 @@ typedef struct uses {
 
 static void uses_clear(uses *u)
 {
-    for (size_t i = 0; i < u->n; i++)
-        free(u->ids[i]);
+    CAY_EACH_OF(it, u->ids, u->n)
+        free(*it);
     free(u->ids);
 }
 
@@ -224,19 +224,19 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
         return 0;
     cay__creator_text(creator, sizeof creator);
     CAY_TRY(lock_volumes(client, call, &lock, err));
-    for (size_t i = 0; i < c->files.nvolumes; i++) {
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes) {
         note n;
-        CAY_TRY(get_note(client, c->files.volumes[i].name, &n, err));
+        CAY_TRY(get_note(client, volume->name, &n, err));
         if (!n.ready)
             return cay_fail_why(err, CAY_ESTATE, "volume_unfinished",
                                 "volume %s was not finished; try: cay volume create %s",
-                                c->files.volumes[i].name, c->files.volumes[i].name);
+                                volume->name, volume->name);
         if (strcmp(n.provider, c->provider) != 0)
             return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
-                                "volume %s is of provider %s, not %s", c->files.volumes[i].name,
-                                n.provider, c->provider);
-        CAY_TRY(check_quota_held(client, call, c->files.volumes[i].name, &n, err));
-        use_key(id, c->files.volumes[i].name, key);
+                                "volume %s is of provider %s, not %s", volume->name, n.provider,
+                                c->provider);
+        CAY_TRY(check_quota_held(client, call, volume->name, &n, err));
+        use_key(id, volume->name, key);
         CAY_TRY(client->store->note_put(client->db, SPACE_USE, key, creator, err));
     }
     return 0;
@@ -490,7 +490,7 @@ void cay__volumes_tenant_gone(cay_client *client, const char *tenant)
     cay__sha256_hex(tenant, strlen(tenant), sum);
     snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
     client->store->note_list(client->db, SPACE, prefix, on_name, &l, NULL);
-    for (size_t i = 0; i < l.n; i++)
-        cay_volume_remove(client, NULL, l.v[i], NULL);
+    CAY_EACH_OF(it, l.v, l.n)
+        cay_volume_remove(client, NULL, *it, NULL);
     free(l.v);
 }

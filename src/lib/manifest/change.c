@@ -35,9 +35,9 @@ static bool same_json(json_t *a, json_t *b)
 
 static const cay__env *find_env(const cay_manifest *m, const char *name)
 {
-    for (size_t i = 0; i < m->nenv; i++)
-        if (!strcmp(m->env[i].name, name))
-            return &m->env[i];
+    CAY_EACH_OF(it, m->env, m->nenv)
+        if (!strcmp(it->name, name))
+            return it;
     return NULL;
 }
 
@@ -48,8 +48,8 @@ static bool same_text(const char *a, const char *b)
 
 static int compare_env(walk *w)
 {
-    for (size_t i = 0; i < w->new_->nenv; i++) {
-        const cay__env *n = &w->new_->env[i], *o = find_env(w->old, n->name);
+    CAY_EACH_OF(item, w->new_->env, w->new_->nenv) {
+        const cay__env *n = item, *o = find_env(w->old, n->name);
         /* A value that was not kept cannot be compared; whoever gives it again may. */
         if (o && same_text(o->source, n->source) &&
             (same_text(o->value, n->value) || (o->ephemeral && !o->value) ||
@@ -60,9 +60,9 @@ static int compare_env(walk *w)
         if (rc)
             return rc;
     }
-    for (size_t i = 0; i < w->old->nenv; i++)
-        if (!find_env(w->new_, w->old->env[i].name)) {
-            int rc = report_delta(w, "environment", w->old->env[i].name, "remove",
+    CAY_EACH_OF(it, w->old->env, w->old->nenv)
+        if (!find_env(w->new_, it->name)) {
+            int rc = report_delta(w, "environment", it->name, "remove",
                                   "its processes have their environment already");
             if (rc)
                 return rc;
@@ -129,24 +129,22 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
         rc = report_delta(&w, "root", new_->root, "replace", "the root of a sandbox stays");
     if (rc || (rc = compare_env(&w)) || (rc = compare_accounts(&w)))
         return rc;
-    for (size_t i = 0; i < new_->n; i++)
-        if ((rc = compare_entry(&w, &new_->entries[i])))
+    CAY_EACH_OF(item, new_->entries, new_->n)
+        if ((rc = compare_entry(&w, item)))
             return rc;
-    for (size_t i = 0; i < old->n; i++)
-        if (!cay__entry_find(new_, old->entries[i].path) &&
-            (rc = report_delta(&w, cay__is_mount(&old->entries[i]) ? "mount" : "entry",
-                               old->entries[i].path, "remove",
+    CAY_EACH_OF(entry, old->entries, old->n)
+        if (!cay__entry_find(new_, entry->path) &&
+            (rc = report_delta(&w, cay__is_mount(entry) ? "mount" : "entry", entry->path, "remove",
                                "what a process may be using is not taken away")))
             return rc;
-    for (size_t i = 0; i < new_->ngrants; i++) {
+    CAY_EACH_OF(it, new_->grants, new_->ngrants) {
         bool known = false;
-        for (size_t k = 0; k < old->ngrants; k++)
-            known |= !strcmp(old->grants[k].path, new_->grants[i].path) &&
-                     old->grants[k].read_only == new_->grants[i].read_only &&
-                     same_text(old->grants[k].host_path, new_->grants[i].host_path);
-        if (!known && (rc = report_delta(&w, "grants", new_->grants[i].path, "adopt",
-                                         CAY_IF(new_->grants[i].host_path,
-                                                "host directories are shown from the start"))))
+        CAY_EACH_OF(grant, old->grants, old->ngrants)
+            known |= !strcmp(grant->path, it->path) && grant->read_only == it->read_only &&
+                     same_text(grant->host_path, it->host_path);
+        if (!known &&
+            (rc = report_delta(&w, "grants", it->path, "adopt",
+                               CAY_IF(it->host_path, "host directories are shown from the start"))))
             return rc;
     }
     if (!same_text(old->policy, new_->policy) &&

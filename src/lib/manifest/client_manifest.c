@@ -41,12 +41,12 @@ static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
 {
     size_t n = 0, own = count_env(c->process.env);
     cay_pair *list = cay__arena_take(mem, (m->nenv + own + 1) * sizeof *list);
-    for (size_t i = 0; i < m->nenv; i++)
-        if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->process.env, m->env[i].name))
-            list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name),
-                                    cay__arena_str(mem, m->env[i].value) };
-    for (size_t i = 0; i < own; i++)
-        list[n++] = c->process.env[i];
+    CAY_EACH_OF(item, m->env, m->nenv)
+        if (item->value && !item->ephemeral && !has_env(c->process.env, item->name))
+            list[n++] =
+                (cay_pair){ cay__arena_str(mem, item->name), cay__arena_str(mem, item->value) };
+    CAY_EACH_OF(it, c->process.env, own)
+        list[n++] = *it;
     if (n)
         c->process.env = list;
 }
@@ -222,10 +222,9 @@ static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *er
                  .list = (cay_grant *)c->files.grants,
                  .n = c->files.ngrants,
                  .err = err };
-    for (size_t i = 0; i < f->m->ngrants; i++)
-        if (f->m->grants[i].host_path)
-            add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path,
-                      !f->m->grants[i].read_only);
+    CAY_EACH_OF(grant, f->m->grants, f->m->ngrants)
+        if (grant->host_path)
+            add_grant(&g, grant->host_path, grant->path, !grant->read_only);
     CAY_TRY(cay_manifest_mounts(f->m, on_mount, &g));
     c->files.grants = g.list;
     c->files.ngrants = g.n;

@@ -9,8 +9,8 @@ typedef cay__mount_list list;
 
 void cay__mounts_clear(cay__mount_list *l)
 {
-    for (size_t i = 0; i < l->n; i++)
-        json_decref(l->m[i].fields);
+    CAY_EACH_OF(it, l->m, l->n)
+        json_decref(it->fields);
 }
 
 bool cay__mounts_by_container(const char *provider)
@@ -137,8 +137,8 @@ int cay__mounts_read(cay__mount_list *l)
 
 static bool is_acknowledged(const cay_manifest *m, const char *path)
 {
-    for (size_t i = 0; i < m->nacks; i++)
-        if (!strcmp(m->acks[i], path))
+    CAY_EACH_OF(ack, m->acks, m->nacks)
+        if (!strcmp(*ack, path))
             return true;
     return false;
 }
@@ -157,11 +157,10 @@ const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
                                         "access_token",      "token",
                                         "client_secret",     "service_account_credentials",
                                         "config_credentials" };
-    for (size_t i = 0; i < l->n; i++)
-        for (size_t k = 0; k < CAY_LEN(keys) && !cay__mounts_by_engine(&l->m[i]); k++)
-            if (json_object_get(l->m[i].fields, keys[k]) &&
-                !is_acknowledged(l->f->m, l->m[i].target)) {
-                *entry = l->m[i].entry;
+    CAY_EACH_OF(it, l->m, l->n)
+        for (size_t k = 0; k < CAY_LEN(keys) && !cay__mounts_by_engine(it); k++)
+            if (json_object_get(it->fields, keys[k]) && !is_acknowledged(l->f->m, it->target)) {
+                *entry = it->entry;
                 return keys[k];
             }
     return NULL;
@@ -182,8 +181,8 @@ static int check_keys(const list *l, const cay__spec *s, cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
     bool root = s->create.isolation.sudo || cay__mounts_is_root(s->create.process.user);
-    for (size_t i = 0; i < s->box.nservices; i++)
-        root |= cay__mounts_is_root(s->box.services[i].user);
+    CAY_EACH_OF(service, s->box.services, s->box.nservices)
+        root |= cay__mounts_is_root(service->user);
     if (key && root)
         return cay__mounts_refuse(entry, key, err);
     return 0;
@@ -237,16 +236,16 @@ static int ask_engine(const list *l, const char *id, cay__spec *s, cay_err *err)
     CAY_TRY(check_keys(l, s, err));
     for (; c->options && c->options[n].key; n++)
         net |= !strcmp(c->options[n].key, "network") && strcmp(c->options[n].value, "none") != 0;
-    for (size_t i = 0; i < l->n; i++) {
-        CAY_TRY(check_target(&l->m[i], err));
-        if (cay__mounts_by_engine(&l->m[i]))
+    CAY_EACH_OF(it, l->m, l->n) {
+        CAY_TRY(check_target(it, err));
+        if (cay__mounts_by_engine(it))
             continue;
         if (!net)
-            CAY_TRY(check_network(&l->m[i], err));
+            CAY_TRY(check_network(it, err));
         if (needs && !strcmp(needs, "fuse"))
             needs = needs;
         else
-            needs = needs_of(&l->m[i]);
+            needs = needs_of(it);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));
     cay_pair *all = cay__arena_take(s->mem, (n + 3) * sizeof *all);
@@ -277,14 +276,14 @@ int cay__mounts_open(cay_client *client, const cay_call *call, const char *id, c
     if (provider && strcmp(provider, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
                             "provider %.40s cannot show storage; use provider native", provider);
-    for (size_t i = 0; i < l.n; i++)
+    CAY_EACH_OF(it, l.m, l.n)
         if (json_object_get(
-                json_object_get(json_object_get(l.m[i].fields, "mount_strategy"), "pattern"),
+                json_object_get(json_object_get(it->fields, "mount_strategy"), "pattern"),
                 "config_file_path"))
             return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
                                 "entry %.60s: config_file_path is a file of an image, for "
                                 "providers docker and podman; give its fields here",
-                                l.m[i].entry);
+                                it->entry);
     CAY_TRY(cay__storage_open(client->home, client->libexec, call, id, l.m, l.n, st, err));
     add_grants(&l, st, &s->create, s->mem);
     return 0;

@@ -25,8 +25,7 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
 int cay_manifest_entries(const cay_manifest *m, int (*fn)(const cay_entry_info *e, void *arg),
                          void *arg)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        const cay__entry *e = &m->entries[i];
+    CAY_EACH_OF(e, m->entries, m->n) {
         char source[512];
         cay_entry_info info = {
             .size = sizeof info,
@@ -160,16 +159,16 @@ static branch *build_tree(cay__arena *mem, const cay_manifest *m, unsigned depth
 {
     branch *root = cay__arena_take(mem, sizeof *root);
     root->path = cay__arena_str(mem, m->root);
-    for (size_t i = 0; i < m->n; i++) {
+    CAY_EACH_OF(it, m->entries, m->n) {
         branch *at = root;
-        const char *s = m->entries[i].path, *e = s;
+        const char *s = it->path, *e = s;
         for (unsigned d = 0; d < depth && *s; d++, s = e + (*e == '/')) {
             e = s + strcspn(s, "/");
             at = child_of(mem, at, s, (size_t)(e - s));
         }
         if (!*e || !*s) {
-            if (at->path && !strcmp(at->path + strlen(m->root) + 1, m->entries[i].path))
-                at->entry = &m->entries[i];
+            if (at->path && !strcmp(at->path + strlen(m->root) + 1, it->path))
+                at->entry = it;
         }
     }
     return root;

@@ -17,12 +17,12 @@ bool cay__mani_text_alone(const cay_manifest *m)
 {
     if (m->nusers || m->ngroups || m->run_as || strchr(m->root + 1, '/'))
         return false;
-    for (size_t i = 0; i < m->n; i++)
-        if ((m->entries[i].kind->id != CAY__FILE && m->entries[i].kind->id != CAY__DIR) ||
-            m->entries[i].ephemeral || m->entries[i].redacted)
+    CAY_EACH_OF(entry, m->entries, m->n)
+        if ((entry->kind->id != CAY__FILE && entry->kind->id != CAY__DIR) || entry->ephemeral ||
+            entry->redacted)
             return false;
-    for (size_t i = 0; i < m->nenv; i++)
-        if (m->env[i].ephemeral)
+    CAY_EACH_OF(it, m->env, m->nenv)
+        if (it->ephemeral)
             return false;
     return true;
 }
@@ -112,8 +112,8 @@ static void add_key(keys *k, const char *key)
 
 static bool has_key(const keys *k, const char *key)
 {
-    for (size_t i = 0; i < k->n; i++)
-        if (!strcmp(k->v[i], key))
+    CAY_EACH_OF(it, k->v, k->n)
+        if (!strcmp(*it, key))
             return true;
     return false;
 }

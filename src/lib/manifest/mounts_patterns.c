@@ -180,8 +180,8 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     }
     add_words(h, first);
     add_words(h, always);
-    for (size_t i = 0; i < plan.nargs; i++)
-        add_word(h, cay__arena_str(in->mem, plan.args[i]));
+    CAY_EACH_OF(arg, plan.args, plan.nargs)
+        add_word(h, cay__arena_str(in->mem, *arg));
     /* What was written is brought away at once, and not kept for longer: the cache is on the
      * container's disk. */
     const char *const writes[] = { "--vfs-cache-mode",

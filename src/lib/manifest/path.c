@@ -165,10 +165,10 @@ int cay_manifest_resolve(const cay_manifest *m, const char *path, bool for_write
     if (!cay__path_normal(whole, &normal))
         return cay__bad(err, "invalid_manifest_path", path, "escape_root",
                         "it leaves the workspace");
-    for (size_t i = 0; i < m->ngrants; i++)
-        if (cay__path_below(normal, m->grants[i].path) &&
-            (!best || strlen(m->grants[i].path) > strlen(best->path)))
-            best = &m->grants[i];
+    CAY_EACH_OF(grant, m->grants, m->ngrants)
+        if (cay__path_below(normal, grant->path) &&
+            (!best || strlen(grant->path) > strlen(best->path)))
+            best = grant;
     bool inside = cay__path_below(normal, m->root);
     if (!best && !inside)
         return cay__bad(err, "invalid_manifest_path", path,

@@ -58,10 +58,10 @@ static bool from_octal(const char *s, uint32_t *mode)
     if (s[0] == '0' && (s[1] == 'o' || s[1] == 'O'))
         s += 2;
     size_t n = strlen(s);
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] < '0' || s[i] > '7')
+    CAY_EACH_OF(it, s, n) {
+        if (*it < '0' || *it > '7')
             return false;
-        m = m * 8 + (uint32_t)(s[i] - '0');
+        m = m * 8 + (uint32_t)(*it - '0');
     }
     *mode = m;
     return n >= 3 && n <= 5 && m <= 07777;
@@ -125,10 +125,9 @@ int cay__persist_check(const cay_manifest *m, cay_err *err)
         if (!cay__is_mount(&m->entries[i]))
             continue;
         CAY_TRY(cay__mount_path(m, &mem, &m->entries[i], &at, err));
-        for (size_t k = 0; k < m->npersist; k++)
-            if (!strcmp(m->persist[k], at) || cay__path_below(m->persist[k], at))
-                return fail_root(err, m->persist[k],
-                                 "it is in a mount, whose content is never saved");
+        CAY_EACH_OF(it, m->persist, m->npersist)
+            if (!strcmp(*it, at) || cay__path_below(*it, at))
+                return fail_root(err, *it, "it is in a mount, whose content is never saved");
     }
     return 0;
 }

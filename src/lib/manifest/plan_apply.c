@@ -96,9 +96,9 @@ int cay__plan_apply(const cay__plan *p, cay_sandbox *sb, const cay_call *call, b
 {
     apply a = { .p = p, .sb = sb, .call = call, .nodes = cay__alloc((p->n + 1) * sizeof *a.nodes) };
     cay_fill f = { .size = sizeof f, .get = get_node, .done = done_node, .arg = &a };
-    for (size_t i = 0; i < p->n; i++)
-        if (!only_ephemeral || p->nodes[i].ephemeral)
-            a.nodes[f.n++] = &p->nodes[i];
+    CAY_EACH_OF(node, p->nodes, p->n)
+        if (!only_ephemeral || node->ephemeral)
+            a.nodes[f.n++] = node;
     int rc = cay_file_fill(sb, call, &f, err);
     free(a.nodes);
     free(a.groups);

@@ -140,8 +140,8 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
     *dir = NULL;
     if (base && cay__path_below(normal, real))
         *dir = cay__arena_str(&p->mem, real);
-    for (size_t i = 0; i < p->m->ngrants; i++) {
-        const char *g = CAY_OR(p->m->grants[i].host_path, p->m->grants[i].path);
+    CAY_EACH_OF(grant, p->m->grants, p->m->ngrants) {
+        const char *g = CAY_OR(grant->host_path, grant->path);
         if (cay__path_below(normal, g) && (!*dir || strlen(g) > strlen(*dir)))
             *dir = g;
     }
@@ -383,10 +383,10 @@ int cay__plan_fetch(cay__plan *p, cay_client *client, const cay_call *call, cay_
 
 void cay__plan_clear(cay__plan *p)
 {
-    for (size_t i = 0; i < p->nsources; i++)
-        cay__close_fd(&p->sources[i].fd);
-    for (size_t i = 0; i < p->nfetched; i++)
-        cay__fetched_clear(&p->fetched[i]);
+    CAY_EACH_OF(source, p->sources, p->nsources)
+        cay__close_fd(&source->fd);
+    CAY_EACH_OF(it, p->fetched, p->nfetched)
+        cay__fetched_clear(it);
     free(p->nodes);
     free(p->sources);
     free(p->fetched);
@@ -412,8 +412,7 @@ int cay_manifest_measure(const cay_manifest *m, const char *base, cay_manifest_t
                                   .files = p.files,
                                   .bytes = p.bytes,
                                   .skipped = p.skipped };
-    for (size_t i = 0; i < m->n; i++) {
-        const cay__entry *e = &m->entries[i];
+    CAY_EACH_OF(e, m->entries, m->n) {
         out->mounts += cay__is_mount(e);
         out->ephemeral += !cay__is_mount(e) && e->ephemeral;
         out->fetched += e->kind->id >= CAY__GIT && !cay__is_mount(e);

@@ -239,10 +239,10 @@ static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_
         return cay__local_bad(err, w->e, rel, "unreadable", e);
     }
     int rc = read_names(w, fd, rel, &names, &n, err);
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(name, names, n) {
         if (rc == 0)
-            rc = on_name(w, dir, rel, names[i], depth, err);
-        free(names[i]);
+            rc = on_name(w, dir, rel, *name, depth, err);
+        free(*name);
     }
     free(names);
     return rc;

@@ -22,15 +22,15 @@ static void write_heads(const cay__plan *p, cay__buf *b, bool places)
         cay__rec_num(b, p->sources[i].ino);
     }
     cay__rec_num(b, m->ngroups);
-    for (size_t i = 0; i < m->ngroups; i++) {
-        cay__rec_str(b, m->groups[i].name);
-        cay__rec_num(b, m->groups[i].n);
-        for (size_t k = 0; k < m->groups[i].n; k++)
-            cay__rec_str(b, m->groups[i].users[k]);
+    CAY_EACH_OF(group, m->groups, m->ngroups) {
+        cay__rec_str(b, group->name);
+        cay__rec_num(b, group->n);
+        CAY_EACH_OF(it, group->users, group->n)
+            cay__rec_str(b, *it);
     }
     cay__rec_num(b, m->nusers);
-    for (size_t i = 0; i < m->nusers; i++)
-        cay__rec_str(b, m->users[i]);
+    CAY_EACH_OF(user, m->users, m->nusers)
+        cay__rec_str(b, *user);
     cay__rec_str(b, m->run_as);
 }
 
@@ -58,30 +58,30 @@ static void write_node(const cay__node *n, cay__buf *b, bool places)
 static void write_all(const cay__plan *p, cay__buf *b, bool places)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->n; i++)
-        n += !p->nodes[i].ephemeral;
+    CAY_EACH_OF(it, p->nodes, p->n)
+        n += !it->ephemeral;
     write_heads(p, b, places);
     cay__rec_num(b, n);
-    for (size_t i = 0; i < p->n; i++)
-        if (!p->nodes[i].ephemeral)
-            write_node(&p->nodes[i], b, places);
+    CAY_EACH_OF(node, p->nodes, p->n)
+        if (!node->ephemeral)
+            write_node(node, b, places);
 }
 
 /* Room for all of it, and more. */
 static size_t estimate_size(const cay__plan *p)
 {
     size_t n = 4096;
-    for (size_t i = 0; i < p->nsources; i++)
-        n += strlen(p->sources[i].path) + 64;
-    for (size_t i = 0; i < p->m->nusers; i++)
-        n += strlen(p->m->users[i]) + 64;
-    for (size_t i = 0; i < p->m->ngroups; i++) {
-        n += strlen(p->m->groups[i].name) + 64;
-        for (size_t k = 0; k < p->m->groups[i].n; k++)
-            n += strlen(p->m->groups[i].users[k]) + 64;
+    CAY_EACH_OF(source, p->sources, p->nsources)
+        n += strlen(source->path) + 64;
+    CAY_EACH_OF(item, p->m->users, p->m->nusers)
+        n += strlen(*item) + 64;
+    CAY_EACH_OF(it, p->m->groups, p->m->ngroups) {
+        n += strlen(it->name) + 64;
+        CAY_EACH_OF(user, it->users, it->n)
+            n += strlen(*user) + 64;
     }
-    for (size_t i = 0; i < p->n; i++)
-        n += p->nodes[i].len + strlen(p->nodes[i].path) + strlen(p->nodes[i].group) + 128;
+    CAY_EACH_OF(node, p->nodes, p->n)
+        n += node->len + strlen(node->path) + strlen(node->group) + 128;
     return n + strlen(CAY_OR(p->m->run_as, ""));
 }
 

@@ -133,8 +133,8 @@ static int on_delta(const cay_manifest_delta *d, void *arg)
 static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
 {
     const changed *x = arg;
-    for (size_t i = 0; i < x->n; i++)
-        if (!strcmp(x->paths[i], e->path))
+    CAY_EACH_OF(it, x->paths, x->n)
+        if (!strcmp(*it, e->path))
             return true;
     return false;
 }

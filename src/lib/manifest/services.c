@@ -261,8 +261,8 @@ static int read_unit(cay_services *u, const char *name, const json_t *j, cay_err
         return fail_invalid(
             err, CAY_OR(name, ""), "name",
             "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
-    for (size_t i = 0; i < u->n; i++)
-        if (!strcmp(u->list[i].name, name))
+    CAY_EACH_OF(it, u->list, u->n)
+        if (!strcmp(it->name, name))
             return fail_invalid(err, name, "duplicate", "it is given twice");
     if (u->n == CAY_SERVICES_MAX)
         return fail_invalid(err, name, "too_many", "a sandbox has at most 32 services");
@@ -452,8 +452,8 @@ static json_t *service_json(const cay_service *one)
 json_t *cay__services_tell(const cay_services *u)
 {
     json_t *o = json_object();
-    for (size_t i = 0; i < u->n; i++)
-        set_field(o, u->list[i].name, service_json(&u->list[i]));
+    CAY_EACH_OF(it, u->list, u->n)
+        set_field(o, it->name, service_json(it));
     return o;
 }
 

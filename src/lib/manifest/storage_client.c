@@ -39,23 +39,22 @@ int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err)
     if (n > CAY__STORAGE_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu storage mounts: at most %d",
                             n, CAY__STORAGE_MOST);
-    for (size_t i = 0; i < n; i++) {
-        bool kernel = !strcmp(m[i].type, "s3_files_mount");
+    CAY_EACH_OF(it, m, n) {
+        bool kernel = !strcmp(it->type, "s3_files_mount");
         if (geteuid() != 0)
             return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
                                 "entry %.80s: storage is mounted by root only; run cay as root, or "
                                 "copy the files in",
-                                m[i].entry);
+                                it->entry);
         if (kernel && access("/sbin/mount.s3files", X_OK) < 0 &&
             access("/usr/sbin/mount.s3files", X_OK) < 0)
-            return fail_missing_tool(&m[i], "mount.s3files is not installed",
+            return fail_missing_tool(it, "mount.s3files is not installed",
                                      "install the S3 Files client of AWS", err);
         if (!kernel && (stat("/dev/fuse", &st) < 0 || !S_ISCHR(st.st_mode)))
-            return fail_missing_tool(&m[i], "this host has no /dev/fuse",
+            return fail_missing_tool(it, "this host has no /dev/fuse",
                                      "load the kernel's fuse module", err);
         if (!kernel && !in_path("rclone"))
-            return fail_missing_tool(&m[i], "rclone is not installed", "apt-get install rclone",
-                                     err);
+            return fail_missing_tool(it, "rclone is not installed", "apt-get install rclone", err);
     }
     return 0;
 }
@@ -128,8 +127,8 @@ static int request_mount(int sock, const cay_call *call, const cay__storage_moun
     const char *texts[] = { p->config, p->file, p->remote, CAY_OR(m->target, "") };
     CAY_EACH(text, texts)
         cay__buf_add(&b, *text, strlen(*text) + 1);
-    for (size_t i = 0; i < p->nargs; i++)
-        cay__buf_add(&b, p->args[i], strlen(p->args[i]) + 1);
+    CAY_EACH_OF(arg, p->args, p->nargs)
+        cay__buf_add(&b, *arg, strlen(*arg) + 1);
     int rc = 0;
     if (b.full)
         rc = cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
@@ -204,8 +203,8 @@ int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
 
 void cay__storage_close(cay__storage *s)
 {
-    for (size_t i = 0; i < s->n; i++)
-        cay__close_fd(&s->mounts[i]);
+    CAY_EACH_OF(mount, s->mounts, s->n)
+        cay__close_fd(mount);
     s->n = 0;
     cay__close_fd(&s->sock);
 }

@@ -224,8 +224,8 @@ static int plan_s3files(const cay__storage_mount *m, cay__storage_plan *out, cay
     }
     extra[0] = json_object_get(m->fields, "extra_options");
     extra[1] = json_object_get(pattern, "extra_options");
-    for (size_t i = 0; i < 2; i++)
-        json_object_foreach((json_t *)extra[i], key, v) {
+    CAY_EACH_OF(it, extra, 2)
+        json_object_foreach((json_t *)*it, key, v) {
             const char *s = json_string_value(v);
             if (!option_ok(key) || (s && *s && !option_ok(s)) || !strcmp(key, "suid") ||
                 !strcmp(key, "dev") || !strcmp(key, "rw"))
@@ -339,8 +339,8 @@ void cay__storage_plan_clear(cay__storage_plan *p)
     free_secret(p->config);
     free_secret(p->file);
     free(p->remote);
-    for (size_t i = 0; i < p->nargs; i++)
-        free(p->args[i]);
+    CAY_EACH_OF(arg, p->args, p->nargs)
+        free(*arg);
     free(p->args);
     *p = (cay__storage_plan){ 0 };
 }

@@ -109,8 +109,8 @@ int cay__env_read(cay_manifest *m, const char *name, const json_t *j, cay_err *e
     if (!variable_name(name))
         return fail_invalid(err, "environment", name,
                             "a variable has letters, digits and '_', and begins with no digit");
-    for (size_t i = 0; i < m->nenv; i++)
-        if (!strcmp(m->env[i].name, name))
+    CAY_EACH_OF(it, m->env, m->nenv)
+        if (!strcmp(it->name, name))
             return fail_invalid(err, "environment", name, "it is given twice");
     bool whole = json_is_object(j) && !json_object_get(j, "type");
     if (whole) {
@@ -166,8 +166,8 @@ static const char *name_of(const json_t *j)
 
 static bool known_user(const cay_manifest *m, const char *name)
 {
-    for (size_t i = 0; i < m->nusers; i++)
-        if (!strcmp(m->users[i], name))
+    CAY_EACH_OF(user, m->users, m->nusers)
+        if (!strcmp(*user, name))
             return true;
     return false;
 }
@@ -200,8 +200,8 @@ int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
         return fail_invalid(
             err, "account", CAY_OR(name, "groups"),
             "a name of a group has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
-    for (size_t i = 0; i < m->ngroups; i++)
-        if (!strcmp(m->groups[i].name, name))
+    CAY_EACH_OF(group, m->groups, m->ngroups)
+        if (!strcmp(group->name, name))
             return fail_invalid(err, "account", name, "this group is given twice");
     if (users && !json_is_null(users) && !json_is_array(users))
         return fail_invalid(err, "field_type", name, "users of a group are a list");
@@ -531,8 +531,8 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
 
 static bool known_group(const cay_manifest *m, const char *name)
 {
-    for (size_t i = 0; i < m->ngroups; i++)
-        if (!strcmp(m->groups[i].name, name))
+    CAY_EACH_OF(group, m->groups, m->ngroups)
+        if (!strcmp(group->name, name))
             return true;
     return known_user(m, name) || !strcmp(name, "user") || !strcmp(name, "root");
 }
@@ -554,11 +554,11 @@ static int check_files(const cay_manifest *m, const cay__entry *e, cay_err *err)
 static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
 {
     CAY__AUTOARENA mem = { 0 };
-    for (size_t i = 0; i < m->n; i++) {
+    CAY_EACH_OF(entry, m->entries, m->n) {
         const char *at;
-        if (!cay__is_mount(&m->entries[i]))
+        if (!cay__is_mount(entry))
             continue;
-        CAY_TRY(cay__mount_path(m, &mem, &m->entries[i], &at, err));
+        CAY_TRY(cay__mount_path(m, &mem, entry, &at, err));
         if (!strcmp(at, path))
             return 0;
     }
@@ -570,8 +570,7 @@ static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
 int cay_manifest_check(const cay_manifest *m, cay_err *err)
 {
     cay__dir known = { 0 };
-    for (size_t i = 0; i < m->n; i++) {
-        const cay__entry *e = &m->entries[i];
+    CAY_EACH_OF(e, m->entries, m->n) {
         if (e->group && !known_group(m, e->group))
             return cay__bad(err, "manifest_invalid", e->path, "group",
                             "group %.40s is neither among groups nor users", e->group);
@@ -618,8 +617,8 @@ void cay_manifest_free(cay_manifest *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < m->n; i++)
-        json_decref(m->entries[i].fields);
+    CAY_EACH_OF(entry, m->entries, m->n)
+        json_decref(entry->fields);
     free(m->entries);
     free(m->index);
     free(m->env);

@@ -114,16 +114,16 @@ static json_t *env_json(const cay__env *v, bool secrets)
 static json_t *names_json(const char *const *names, size_t n)
 {
     json_t *a = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("{s:s}", "name", names[i]));
+    CAY_EACH_OF(name, names, n)
+        json_array_append_new(a, json_pack("{s:s}", "name", *name));
     return a;
 }
 
 static json_t *texts_json(const char *const *list, size_t n)
 {
     json_t *a = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(a, json_string(list[i]));
+    CAY_EACH_OF(it, list, n)
+        json_array_append_new(a, json_string(*it));
     return a;
 }
 
@@ -133,9 +133,9 @@ static void write_accounts(json_t *o, const cay_manifest *m)
         json_object_set_new(o, "users", names_json(m->users, m->nusers));
     if (m->ngroups) {
         json_t *a = json_array();
-        for (size_t i = 0; i < m->ngroups; i++)
-            json_array_append_new(a, json_pack("{s:s,s:o}", "name", m->groups[i].name, "users",
-                                               names_json(m->groups[i].users, m->groups[i].n)));
+        CAY_EACH_OF(group, m->groups, m->ngroups)
+            json_array_append_new(a, json_pack("{s:s,s:o}", "name", group->name, "users",
+                                               names_json(group->users, group->n)));
         json_object_set_new(o, "groups", a);
     }
     if (m->run_as)
@@ -147,8 +147,7 @@ static void write_grants(json_t *o, const cay_manifest *m)
     json_t *a = NULL;
     if (m->ngrants)
         a = json_array();
-    for (size_t i = 0; i < m->ngrants; i++) {
-        const cay__mgrant *g = &m->grants[i];
+    CAY_EACH_OF(g, m->grants, m->ngrants) {
         json_t *one = json_pack("{s:s,s:b}", "path", g->path, "read_only", g->read_only);
         if (g->host_path)
             json_object_set_new(one, "host_path", json_string(g->host_path));
@@ -181,8 +180,8 @@ static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
         if (m->entries[i].up == SIZE_MAX)
             json_object_set_new(entries, m->entries[i].path, cay__entry_json(m, i, secrets));
     json_object_set_new(o, "entries", entries);
-    for (size_t i = 0; i < m->nenv; i++)
-        json_object_set_new(env, m->env[i].name, env_json(&m->env[i], secrets));
+    CAY_EACH_OF(it, m->env, m->nenv)
+        json_object_set_new(env, it->name, env_json(it, secrets));
     json_object_set_new(o, "environment", json_pack("{s:o}", "value", env));
     write_accounts(o, m);
     write_grants(o, m);

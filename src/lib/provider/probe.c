@@ -18,9 +18,9 @@ static size_t measure_string(const char *s)
 cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_wall *layers, size_t n)
 {
     size_t need = sizeof(cay_probe) + n * sizeof(cay_wall) + measure_string(mode);
-    for (size_t i = 0; i < n; i++)
-        need += measure_string(layers[i].name) + measure_string(layers[i].state) +
-                measure_string(layers[i].why) + measure_string(layers[i].remedy);
+    CAY_EACH_OF(layer, layers, n)
+        need += measure_string(layer->name) + measure_string(layer->state) +
+                measure_string(layer->why) + measure_string(layer->remedy);
     cay_probe *p = cay__alloc(need);
     cay_wall *to = (cay_wall *)(p + 1);
     char *at = (char *)(to + n);

@@ -26,10 +26,10 @@ const cay__limit cay__limit_table[CAY__LIMITS] = {
 
 void cay__limits_fill(cay_limits *l)
 {
-    for (size_t i = 0; i < CAY__LIMITS; i++) {
-        uint64_t *v = (uint64_t *)(void *)((char *)l + cay__limit_table[i].at);
+    CAY_EACH_OF(it, cay__limit_table, CAY__LIMITS) {
+        uint64_t *v = (uint64_t *)(void *)((char *)l + it->at);
         if (*v == 0)
-            *v = cay__limit_table[i].normal;
+            *v = it->normal;
     }
 }
 
@@ -156,8 +156,7 @@ static int check_labels(const cay_create *c, cay_err *err)
 
 static int check_limits(const cay_create *c, cay_err *err)
 {
-    for (size_t i = 0; i < CAY__LIMITS; i++) {
-        const cay__limit *l = &cay__limit_table[i];
+    CAY_EACH_OF(l, cay__limit_table, CAY__LIMITS) {
         uint64_t v = *(const uint64_t *)(const void *)((const char *)&c->limits + l->at);
         if (v != 0 && v != CAY_UNLIMITED && (v < l->least || v > l->most))
             return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
@@ -211,11 +210,11 @@ static int check_volumes(const cay_create *c, cay_err *err)
                 "volume", CAY_OR(v->name, ""),
                 "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
         CAY_TRY(check_target(v->target, err));
-        for (size_t k = 0; k < c->files.ngrants; k++)
-            if (!strcmp(v->target, c->files.grants[k].target))
+        CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
+            if (!strcmp(v->target, grant->target))
                 return fail_spec("mount target", v->target, "given twice", err);
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(v->target, c->files.volumes[k].target))
+        CAY_EACH_OF(volume, c->files.volumes, i)
+            if (!strcmp(v->target, volume->target))
                 return fail_spec("mount target", v->target, "given twice", err);
     }
     return 0;
@@ -230,8 +229,8 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
     for (size_t i = 0; i < c->files.ngrants; i++) {
         const cay_grant *g = &c->files.grants[i];
         CAY_TRY(check_target(g->target, err));
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(g->target, c->files.grants[k].target))
+        CAY_EACH_OF(grant, c->files.grants, i)
+            if (!strcmp(g->target, grant->target))
                 return fail_spec("mount target", g->target, "given twice", err);
         if (!g->source || !*g->source)
             return fail_spec("mount", "", "give the directory to show", err);
@@ -245,12 +244,12 @@ static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *
 {
     if (!c->from.directory)
         return 0;
-    for (size_t i = 0; i < c->files.ngrants; i++)
-        if (!strcmp(c->files.grants[i].target, "/workspace"))
+    CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
+        if (!strcmp(grant->target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused",
                                 "on and a mount on /workspace are both given; use one of them");
-    for (size_t i = 0; i < c->files.nvolumes; i++)
-        if (!strcmp(c->files.volumes[i].target, "/workspace"))
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes)
+        if (!strcmp(volume->target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused",
                                 "on and a volume on /workspace are both given; use one of them");
     return cay__source_check(CAY__SOURCE_ON, c->from.directory, home_fd, run, NULL, err);

@@ -19,8 +19,8 @@ static int take_rules(const cay_policy *c, cay__policy *p, cay_err *err)
                             (int)c->mode);
     }
     bool allows = p->mode != CAY__NET_RULES || c->mode == CAY_NET_RULES;
-    for (size_t i = 0; i < p->nrules; i++)
-        allows |= !p->rules[i].deny;
+    CAY_EACH_OF(rule, p->rules, p->nrules)
+        allows |= !rule->deny;
     if (!allows)
         return cay_fail_why(
             err, CAY_EINVAL, "policy_conflict",

@@ -148,8 +148,8 @@ static int catch_up(cay_proc *p, cay_stream which, const cay_call *call, sink *s
 static int run_process(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2],
                        cay_exit *e, cay_err *err)
 {
-    for (int i = 0; i < 2; i++)
-        CAY_TRY(sink_store(&s[i], "", 0, err));
+    CAY_EACH_OF(it, s, 2)
+        CAY_TRY(sink_store(it, "", 0, err));
     CAY_TRY(cay_proc_output(p, call, CAY_STDOUT, CAY_FROM_START, &s[0].fd, err));
     if (!tty)
         CAY_TRY(cay_proc_output(p, call, CAY_STDERR, CAY_FROM_START, &s[1].fd, err));
@@ -184,8 +184,8 @@ int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec
     feeder f = { .p = p, .data = input_len ? input : NULL, .len = input_len };
     int rc = run_process(p, sp.tty, call, &f, s, &r.exit, err);
     feed_end(&f);
-    for (int i = 0; i < 2; i++)
-        cay__close_fd(&s[i].fd);
+    CAY_EACH_OF(it, s, 2)
+        cay__close_fd(&it->fd);
     if (rc < 0) {
         /* Nobody else has a handle on it: what could not be finished does not stay behind. */
         cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);

@@ -547,8 +547,8 @@ int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec
     cay__close_fd(&j.fd[1]);
     if (rc == 0) {
         cay__op_exit(&op_, r.exit.code);
-        for (int i = 0; i < 2; i++)
-            cay__buf_add(&j.g[i].b, "", 0);
+        CAY_EACH_OF(it, j.g, 2)
+            cay__buf_add(&it->b, "", 0);
         r.out = j.g[0].b.data;
         r.out_len = j.g[0].b.len;
         r.errout = j.g[1].b.data;

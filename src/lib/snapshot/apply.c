@@ -42,8 +42,8 @@ static bool is_below(const applying *a, const char *path)
 
 static bool is_named(const applying *a, const char *path)
 {
-    for (size_t i = 0; i < a->spec->npaths; i++)
-        if (!strcmp(path, a->paths[i]))
+    CAY_EACH_OF(it, a->paths, a->spec->npaths)
+        if (!strcmp(path, *it))
             return true;
     return false;
 }
@@ -53,8 +53,8 @@ static bool is_guarded(const applying *a, const char *path)
 {
     if (!cay__path_guarded(path))
         return false;
-    for (size_t i = 0; i < a->spec->npaths; i++)
-        if (cay__path_guarded(a->paths[i]) && cay__path_within(path, a->paths[i]))
+    CAY_EACH_OF(it, a->paths, a->spec->npaths)
+        if (cay__path_guarded(*it) && cay__path_within(path, *it))
             return false;
     return true;
 }
@@ -88,10 +88,10 @@ static int on_file_change(const cay_file_change *c, void *arg)
 
 static void clear_choices(applying *a)
 {
-    for (size_t i = 0; i < a->n; i++) {
-        free((char *)a->v[i].c.path);
-        free((char *)a->v[i].c.text);
-        free((char *)a->v[i].c.old_digest);
+    CAY_EACH_OF(it, a->v, a->n) {
+        free((char *)it->c.path);
+        free((char *)it->c.text);
+        free((char *)it->c.old_digest);
     }
     free(a->v);
     free(a->by_path);
@@ -123,8 +123,7 @@ static int every_path_changed(const applying *a, cay_err *err)
 
 static int choose_all(applying *a, cay_err *err)
 {
-    for (size_t i = 0; i < a->n; i++) {
-        choice *x = &a->v[i];
+    CAY_EACH_OF(x, a->v, a->n) {
         if (is_guarded(a, x->c.path)) {
             report_result(a, x, CAY_APPLY_GUARDED,
                           "tools obey it without being asked; name it to have it");

@@ -10,8 +10,8 @@ typedef struct prune {
 
 static void prune_free(prune *p)
 {
-    for (size_t i = 0; i < p->n; i++)
-        free(p->at[i]);
+    CAY_EACH_OF(it, p->at, p->n)
+        free(*it);
     free(p->at);
 }
 

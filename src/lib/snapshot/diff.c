@@ -38,10 +38,10 @@ static int from_box(cay_client *client, const char *id, cay__point *out, cay_err
         out->created_ms = row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
     size_t used = 0;
-    for (size_t i = 0; i < c->files.ngrants; i++)
-        add_mount(out, &used, c->files.grants[i].target);
-    for (size_t i = 0; i < c->files.nvolumes; i++)
-        add_mount(out, &used, c->files.volumes[i].target);
+    CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
+        add_mount(out, &used, grant->target);
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes)
+        add_mount(out, &used, volume->target);
     cay__spec_free(spec);
     cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
                   NULL); /* in a disk image, or put aside, the other is not to be seen */
@@ -128,9 +128,9 @@ static int start_of(cay_client *client, const cay__point *now, cay__point *out, 
         return 0;
     CAY_TRY(rc);
     CAY_TRY(cay__stack_read(text, &out->stack, err));
-    for (size_t i = 0; i < out->stack.n; i++) {
+    CAY_EACH_OF(it, out->stack.name, out->stack.n) {
         char path[CAY_LAYER_NAME + 8];
-        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", out->stack.name[i], NULL);
+        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", *it, NULL);
         if (faccessat(client->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_why(
                 err, CAY_EGONE, "start_gone",
@@ -159,8 +159,8 @@ static void add_stack(words *w, const char *key, const char *template_, const ca
 {
     if (!*p->root)
         add_word(w, key, template_);
-    for (size_t i = 0; i < p->stack.n; i++)
-        add_word(w, key, p->stack.name[i]);
+    CAY_EACH_OF(it, p->stack.name, p->stack.n)
+        add_word(w, key, *it);
 }
 
 typedef struct feed {

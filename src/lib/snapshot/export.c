@@ -119,8 +119,8 @@ static int add_stacks(work *k, cay_err *err)
                             k->since->row.id, k->snap->row.id);
     if (*template_)
         add_word(&k->w, "a=", template_);
-    for (size_t i = 0; i < k->below.n; i++)
-        add_word(&k->w, "a=", k->below.name[i]);
+    CAY_EACH_OF(item, k->below.name, k->below.n)
+        add_word(&k->w, "a=", *item);
     k->one = !*k->on && begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
     if (k->one) {
         add_word(&k->w, "top=", k->stack.name[k->stack.n - 1]);
@@ -128,8 +128,8 @@ static int add_stacks(work *k, cay_err *err)
     }
     if (*template_)
         add_word(&k->w, "b=", template_);
-    for (size_t i = 0; i < k->stack.n; i++)
-        add_word(&k->w, "b=", k->stack.name[i]);
+    CAY_EACH_OF(it, k->stack.name, k->stack.n)
+        add_word(&k->w, "b=", *it);
     return 0;
 }
 
@@ -164,8 +164,8 @@ typedef struct check {
 
 static bool in_below(const work *k, const char *layer)
 {
-    for (size_t i = 0; i < k->below.n; i++)
-        if (!strcmp(k->below.name[i], layer))
+    CAY_EACH_OF(it, k->below.name, k->below.n)
+        if (!strcmp(*it, layer))
             return true;
     return false;
 }

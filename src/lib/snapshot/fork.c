@@ -111,10 +111,10 @@ static int make_all(forking *f, cay_err *err)
         pthread_join(threads[--started], NULL);
     if (!atomic_load(&f->stop))
         return 0;
-    for (size_t i = 0; i < f->n; i++) { /* all or none */
-        if (f->made[i]) {
-            cay_sandbox_remove(f->made[i], NULL, NULL);
-            cay_sandbox_unref(CAY_STEAL(f->made[i]));
+    CAY_EACH_OF(it, f->made, f->n) { /* all or none */
+        if (*it) {
+            cay_sandbox_remove(*it, NULL, NULL);
+            cay_sandbox_unref(CAY_STEAL(*it));
         }
     }
     if (err)
@@ -234,10 +234,10 @@ int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
     int rc = fork_from(&f, snapshot, err);
     if (rc < 0 && fresh)
         client->store->snap_remove(client->db, snapshot, NULL);
-    for (size_t i = 0; i < f.n; i++) {
+    CAY_EACH_OF(it, f.made, f.n) {
         if (rc == 0 && fn)
-            rc = fn(f.made[i], arg);
-        cay_sandbox_unref(f.made[i]);
+            rc = fn(*it, arg);
+        cay_sandbox_unref(*it);
     }
     free(f.made);
     if (rc < 0)

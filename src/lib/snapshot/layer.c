@@ -250,11 +250,11 @@ int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *
 {
     const char **args = cay__alloc((nbelow + n + 2) * sizeof *args);
     size_t k = 0;
-    for (size_t i = 0; i < nbelow; i++)
-        args[k++] = below[i];
+    CAY_EACH_OF(item, below, nbelow)
+        args[k++] = *item;
     args[k++] = "--";
-    for (size_t i = 0; i < n; i++)
-        args[k++] = stack[i];
+    CAY_EACH_OF(it, stack, n)
+        args[k++] = *it;
     args[k++] = name;
     cay__layer_ask ask = { .verb = "merge", .args = args, .nargs = k };
     int rc = cay__layer_run(at, call, &ask, NULL, err);

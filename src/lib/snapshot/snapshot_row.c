@@ -36,8 +36,8 @@ int cay__stack_of(const char *const *names, size_t n, cay__stack *out, cay_err *
 {
     out->n = 0;
     out->name[0] = NULL;
-    for (size_t i = 0; i < n; i++)
-        CAY_TRY(cay__stack_push(out, names[i], err));
+    CAY_EACH_OF(it, names, n)
+        CAY_TRY(cay__stack_push(out, *it, err));
     return 0;
 }
 
@@ -96,8 +96,8 @@ static cay__snaprow *pack_row(const cay__snap_cols *c)
 {
     const char *at[CAY__SNAP_TEXTS];
     size_t need = 0;
-    for (size_t i = 0; i < CAY_LEN(c->text); i++)
-        need += c->len[i] + 1;
+    CAY_EACH_OF(it, c->len, CAY_LEN(c->text))
+        need += *it + 1;
     cay__snaprow *r = cay__alloc(sizeof *r + need);
     char *p = r->text;
     for (size_t i = 0; i < CAY_LEN(c->text); i++) {

@@ -115,8 +115,8 @@ static int put_lease(cay_client *client, const char *id, const cay_box_spec *b, 
     CAY_AUTOJSON *o = NULL;
     char creator[160];
     json_t *list = json_array();
-    for (size_t i = 0; i < b->nlayers; i++)
-        json_array_append_new(list, json_string(b->layers[i]));
+    CAY_EACH_OF(layer, b->layers, b->nlayers)
+        json_array_append_new(list, json_string(*layer));
     cay__creator_now(client, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
@@ -211,8 +211,8 @@ void cay__leases_drop(cay_client *client)
 {
     leases l = { .client = client };
     client->store->note_list(client->db, CAY__NOTE_LEASE, "", judge_lease, &l, NULL);
-    for (size_t i = 0; i < l.n; i++)
-        cay__stack_release(client, l.dead[i]);
+    CAY_EACH_OF(it, l.dead, l.n)
+        cay__stack_release(client, *it);
     free(l.dead);
 }
 
@@ -227,8 +227,8 @@ static int shorten_stack(const cay_layer_job *job, void *arg)
     if (cay__stack_of(s->name + lower.n, s->n - lower.n, &upper, NULL) < 0 ||
         cay__stack_of((const char *const[]){ job->subject }, 1, s, NULL) < 0)
         return 0;
-    for (size_t i = 0; i < upper.n; i++)
-        cay__stack_push(s, upper.name[i], NULL);
+    CAY_EACH_OF(it, upper.name, upper.n)
+        cay__stack_push(s, *it, NULL);
     return 0;
 }
 

@@ -90,11 +90,11 @@ bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__
         return false;
     look l = { .s = s, .root = find_workspace(s, &w.mem) };
     add_word(&w, "a=", below);
-    for (size_t i = 0; i < stack.n; i++)
-        add_word(&w, "a=", stack.name[i]);
+    CAY_EACH_OF(it, stack.name, stack.n)
+        add_word(&w, "a=", *it);
     add_word(&w, "b=", below);
-    for (size_t i = 0; i < spec->box.nlayers; i++)
-        add_word(&w, "b=", spec->box.layers[i]);
+    CAY_EACH_OF(layer, spec->box.layers, spec->box.nlayers)
+        add_word(&w, "b=", *layer);
     cay__spec_free(spec);
     cay__upper_path(upper, sizeof upper, s->id);
     add_word(&w, "b-top=", upper);

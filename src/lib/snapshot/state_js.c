@@ -63,8 +63,8 @@ static json_t *entry_js(const json_t *e, int deep)
         return NULL;
     CAY_AUTOJSON *own = json_copy((json_t *)e);
     static const char *const here[] = { "children", "content_base64", "encoding", "redacted" };
-    for (size_t i = 0; i < CAY_LEN(here); i++)
-        json_object_del(own, here[i]);
+    CAY_EACH(it, here)
+        json_object_del(own, *it);
     json_t *to = convert_names(own, false, deep);
     if (coded)
         json_object_set_new(to, "content",
@@ -138,8 +138,8 @@ int cay__state_from_js(const json_t *envelope, json_t **out, cay_err *err)
                *id = cay__json_str(own, "sandboxId", "");
     int64_t version = cay__json_int(envelope, "version", 0);
     bool known = false;
-    for (size_t i = 0; i < CAY_LEN(served); i++)
-        known |= !strcmp(backend, served[i]);
+    CAY_EACH(it, served)
+        known |= !strcmp(backend, *it);
     if (version < 1 || version > ENVELOPE)
         return fail_invalid(
             "this version of the JavaScript SDK's form is not known; there are 1 to 5", err);

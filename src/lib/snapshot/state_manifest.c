@@ -164,9 +164,9 @@ static int same_entry(const json_t *a, const json_t *b, const char *path, unsign
     const json_t *sa = a, *sb = b;
     if (strcmp(cay__json_str(a, "type", ""), cay__json_str(b, "type", "")) != 0)
         return fail_differs(path, "has another type", err);
-    for (size_t i = 0; i < CAY_LEN(words); i++) {
-        sa = json_object_get(sa, words[i]);
-        sb = json_object_get(sb, words[i]);
+    CAY_EACH(word, words) {
+        sa = json_object_get(sa, *word);
+        sb = json_object_get(sb, *word);
         if (strcmp(cay__json_str(sa, "type", ""), cay__json_str(sb, "type", "")) != 0)
             return fail_differs(path, "has another mount strategy", err);
     }

@@ -27,25 +27,19 @@ static void add_missing(list *l, const char *a, const char *b, const char *c, co
 static void match_grants(const cay__state *s, const cay_create *w, const cay__state_manifest *m,
                          list *l)
 {
-    for (size_t i = 0; i < s->ngrants; i++) {
-        bool found = m && (cay__state_has(m->targets, s->grants[i].target) ||
-                           cay__state_has(m->grant_paths, s->grants[i].target));
-        for (size_t k = 0; k < w->files.ngrants; k++)
-            found |= w->files.grants[k].target &&
-                     !strcmp(w->files.grants[k].target, s->grants[i].target) &&
-                     (w->files.grants[k].rw || !s->grants[i].rw);
+    CAY_EACH_OF(it, s->grants, s->ngrants) {
+        bool found = m && (cay__state_has(m->targets, it->target) ||
+                           cay__state_has(m->grant_paths, it->target));
+        CAY_EACH_OF(grant, w->files.grants, w->files.ngrants)
+            found |= grant->target && !strcmp(grant->target, it->target) && (grant->rw || !it->rw);
         if (!found)
-            add_missing(l, "--mount DIR:", s->grants[i].target, CAY_TEXT_IF(s->grants[i].rw, ":rw"),
-                        "");
+            add_missing(l, "--mount DIR:", it->target, CAY_TEXT_IF(it->rw, ":rw"), "");
     }
-    for (size_t i = 0; i < s->nvolumes; i++) {
-        const cay__state_thing *v = &s->volumes[i];
+    CAY_EACH_OF(v, s->volumes, s->nvolumes) {
         bool found = false;
-        for (size_t k = 0; k < w->files.nvolumes; k++)
-            found |= w->files.volumes[k].name && w->files.volumes[k].target &&
-                     !strcmp(w->files.volumes[k].name, v->name) &&
-                     !strcmp(w->files.volumes[k].target, v->target) &&
-                     (w->files.volumes[k].rw || !v->rw);
+        CAY_EACH_OF(volume, w->files.volumes, w->files.nvolumes)
+            found |= volume->name && volume->target && !strcmp(volume->name, v->name) &&
+                     !strcmp(volume->target, v->target) && (volume->rw || !v->rw);
         if (!found)
             add_missing(l, "--volume ", v->name, ":", v->target);
     }
@@ -55,8 +49,8 @@ static void match_names(const cay__state *s, const cay_create *w, list *l)
 {
     for (const char *const *p = s->secrets; *p; p++) {
         bool found = false;
-        for (size_t k = 0; k < w->net.nsecrets; k++)
-            found |= w->net.secrets[k].name && !strcmp(w->net.secrets[k].name, *p);
+        CAY_EACH_OF(secret, w->net.secrets, w->net.nsecrets)
+            found |= secret->name && !strcmp(secret->name, *p);
         if (!found)
             add_missing(l, "--secret ", *p, "=SOURCE@DESTINATION", "");
     }
@@ -74,8 +68,7 @@ static void match_names(const cay__state *s, const cay_create *w, list *l)
 /* A state asks for no more than anybody gets unasked. */
 static void match_limits(const cay__state *s, const cay_create *w, list *l)
 {
-    for (size_t i = 0; i < CAY__LIMITS; i++) {
-        const cay__limit *t = &cay__limit_table[i];
+    CAY_EACH_OF(t, cay__limit_table, CAY__LIMITS) {
         uint64_t asked =
             *(const uint64_t *)(const void *)((const char *)&s->spec->create.limits + t->at);
         uint64_t given = *(const uint64_t *)(const void *)((const char *)&w->limits + t->at);

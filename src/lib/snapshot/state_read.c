@@ -142,10 +142,10 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
                  *meta = json_object_get(v, "metadata");
     if (!json_is_object(v))
         return fail_invalid("sandbox", "is missing", err);
-    for (size_t i = 0; i < CAY_LEN(rights); i++) {
-        const json_t *r = json_object_get(v, rights[i].key);
+    CAY_EACH(right, rights) {
+        const json_t *r = json_object_get(v, right->key);
         if (r && !json_is_null(r) && !(json_is_array(r) && !json_array_size(r)))
-            return fail_refused(rights[i].what, err);
+            return fail_refused(right->what, err);
     }
     CAY_AUTOFREE char *spec = cay__json_text(v, CAY__SPEC_MAX),
                       *lab = labels ? cay__json_text(labels, CAY__SPEC_MAX) : cay__strdup("{}"),

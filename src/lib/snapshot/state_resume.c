@@ -86,8 +86,8 @@ static const cay_pair *collect_values(const way *w, cay__arena *mem, cay_manifes
                            CAY_MANIFEST_TRUSTED, m, NULL) < 0)
         *m = NULL;
     cay_pair *list = cay__arena_take(mem, (own + (*m ? (*m)->nenv : 0) + 1) * sizeof *list);
-    for (size_t i = 0; i < own; i++)
-        list[n++] = w->with->process.env[i];
+    CAY_EACH_OF(it, w->with->process.env, own)
+        list[n++] = *it;
     for (size_t i = 0; *m && i < (*m)->nenv; i++)
         if ((*m)->env[i].value && (*m)->env[i].ephemeral)
             list[n++] = (cay_pair){ (*m)->env[i].name, (*m)->env[i].value };

@@ -31,8 +31,8 @@ static void put_list(json_t *o, const char *key, json_t *list)
 
 static bool has_secret(const cay_create *c, const char *name)
 {
-    for (size_t i = 0; i < c->net.nsecrets; i++)
-        if (!strcmp(c->net.secrets[i].name, name))
+    CAY_EACH_OF(secret, c->net.secrets, c->net.nsecrets)
+        if (!strcmp(secret->name, name))
             return true;
     return false;
 }
@@ -42,18 +42,15 @@ static json_t *redacted_json(const cay_create *c, const cay__state_manifest *m)
 {
     json_t *o = json_object(), *grants = json_array(), *volumes = json_array(),
            *secrets = json_array();
-    for (size_t i = 0; i < c->files.ngrants; i++)
+    CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
         if (!cay__state_has(m->targets,
-                            c->files.grants[i].target)) /* a mount of the manifest comes by the
+                            grant->target)) /* a mount of the manifest comes by the
                                                      manifest again, and would be there twice */
-            json_array_append_new(
-                grants, mount_json(NULL, c->files.grants[i].target, c->files.grants[i].rw));
-    for (size_t i = 0; i < c->files.nvolumes; i++)
-        json_array_append_new(volumes,
-                              mount_json(c->files.volumes[i].name, c->files.volumes[i].target,
-                                         c->files.volumes[i].rw));
-    for (size_t i = 0; i < c->net.nsecrets; i++)
-        json_array_append_new(secrets, json_string(c->net.secrets[i].name));
+            json_array_append_new(grants, mount_json(NULL, grant->target, grant->rw));
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes)
+        json_array_append_new(volumes, mount_json(volume->name, volume->target, volume->rw));
+    CAY_EACH_OF(secret, c->net.secrets, c->net.nsecrets)
+        json_array_append_new(secrets, json_string(secret->name));
     put_list(o, "grants", grants);
     put_list(o, "volumes", volumes);
     put_list(o, "secrets", secrets);

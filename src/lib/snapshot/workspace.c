@@ -338,12 +338,12 @@ static int clear_workspace(cay_sandbox *sb, const cay_call *call, const char *ro
     clearing c = { .root = root };
     cay_err own = CAY_ERR_INIT;
     int rc = cay_dir_list(sb, call, root, 1, on_old, &c, &own);
-    for (size_t i = 0; i < c.n; i++) {
+    CAY_EACH_OF(path, c.paths, c.n) {
         if (rc == 0)
-            rc = cay_file_remove(sb, call, c.paths[i], true, &own);
+            rc = cay_file_remove(sb, call, *path, true, &own);
         if (rc < 0 && own.sys == EBUSY)
             rc = 0;
-        free(c.paths[i]);
+        free(*path);
     }
     free(c.paths);
     if (rc < 0 && rc != CAY_ENOENT && err)

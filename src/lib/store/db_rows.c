@@ -103,8 +103,8 @@ void cay__db_rows_add(cay__db_rows *r, void *row)
 
 void cay__db_rows_free(cay__db_rows *r)
 {
-    for (size_t i = 0; i < r->n; i++)
-        free(r->at[i]);
+    CAY_EACH_OF(it, r->at, r->n)
+        free(*it);
     free(r->at);
 }
 

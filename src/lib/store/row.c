@@ -46,8 +46,8 @@ static cay__row *pack_row(const cay__cols *c)
 {
     const char *at[CAY_LEN(c->text)];
     size_t need = 0;
-    for (size_t i = 0; i < CAY_LEN(c->text); i++)
-        need += c->len[i] + !CAY__MUTANT("fuzz-row");
+    CAY_EACH_OF(it, c->len, CAY_LEN(c->text))
+        need += *it + !CAY__MUTANT("fuzz-row");
     cay__row *r = cay__alloc(sizeof *r + need);
     char *p = r->text;
     for (size_t i = 0; i < CAY_LEN(c->text); i++) {

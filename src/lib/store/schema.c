@@ -345,8 +345,8 @@ int cay__db_open(const char *where, int dir, cay__db **out, cay_err *err)
 
 void cay__db_close(cay__db *db)
 {
-    for (size_t i = 0; i < CAY__Q_COUNT; i++)
-        sqlite3_finalize(db->stmt[i]);
+    CAY_EACH_OF(it, db->stmt, CAY__Q_COUNT)
+        sqlite3_finalize(*it);
     sqlite3_close(db->sql);
     close(db->dir);
     pthread_mutex_destroy(&db->lock);

@@ -67,13 +67,13 @@ int cay_build_check(const cay_build *given, char **json, cay_err *err)
     if (json) {
         CAY_AUTOJSON *o = json_object();
         json_t *stages = json_array();
-        for (size_t i = 0; i < r.nstages; i++) {
+        CAY_EACH_OF(stage, r.stages, r.nstages) {
             json_t *steps = json_array();
-            for (size_t k = r.stages[i].first; k < r.stages[i].first + r.stages[i].n; k++)
+            for (size_t k = stage->first; k < stage->first + stage->n; k++)
                 json_array_append_new(steps, json_pack("{s:i, s:s}", "line", (int)r.steps[k].line,
                                                        "text", r.steps[k].text));
-            json_array_append_new(stages, json_pack("{s:s, s:s*, s:o}", "from", r.stages[i].from,
-                                                    "name", r.stages[i].name, "steps", steps));
+            json_array_append_new(stages, json_pack("{s:s, s:s*, s:o}", "from", stage->from, "name",
+                                                    stage->name, "steps", steps));
         }
         json_object_set_new(o, "file", json_string(name));
         json_object_set_new(o, "stages", stages);
@@ -390,12 +390,12 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
                                       on_template, &s, err),
                     0));
     if (*s.id) { /* it is there, and all of its steps in it */
-        for (size_t i = 0; i < b->nstages; i++)
-            for (size_t k = 0; b->stages[i].wanted && k < b->stages[i].ntasks; k++)
-                if (b->stages[i].tasks[k].no) {
-                    b->report.step = b->at = b->stages[i].tasks[k].no;
+        CAY_EACH_OF(stage, b->stages, b->nstages)
+            for (size_t k = 0; stage->wanted && k < stage->ntasks; k++)
+                if (stage->tasks[k].no) {
+                    b->report.step = b->at = stage->tasks[k].no;
                     cay__report_say(&b->report, CAY_BUILD_STEP, true, "%s",
-                                    b->stages[i].tasks[k].step->text);
+                                    stage->tasks[k].step->text);
                 }
         cay__str_copy(id, CAY_ID_LEN + 1, s.id);
         CAY_TRY(name_it(b, names, id, err));
@@ -403,8 +403,8 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
         CAY_TRY(cay__bstage_make(b, b->target, err));
         CAY_TRY(publish_template(b, names, source, st->config, id, err));
     }
-    for (size_t i = 0; i < nbefore; i++)
-        drop_nameless(b, before[i], id);
+    CAY_EACH_OF(it, before, nbefore)
+        drop_nameless(b, *it, id);
     return 0;
 }
 
@@ -438,9 +438,9 @@ static void sweep_of(cay_client *client, const char *build)
     CAY_AUTOFREE dead *boxes = cay__alloc(sizeof *boxes);
     cay_client_list(client, NULL, &(cay_filter){ .size = sizeof(cay_filter), .labels = labels },
                     on_box, boxes, NULL);
-    for (size_t i = 0; i < boxes->n; i++) {
+    CAY_EACH_OF(it, boxes->ids, boxes->n) {
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
-        if (cay_client_find(client, NULL, boxes->ids[i], &sb, NULL) == 0)
+        if (cay_client_find(client, NULL, *it, &sb, NULL) == 0)
             cay_sandbox_remove(sb, NULL, NULL);
     }
 }
@@ -450,16 +450,16 @@ void cay__build_sweep(cay_client *client)
     CAY_AUTOFREE dead *d = cay__alloc(sizeof *d);
     if (cay_note_list(client, "build", "", on_record, d, NULL) < 0)
         return;
-    for (size_t i = 0; i < d->n; i++) {
+    CAY_EACH_OF(it, d->ids, d->n) {
         CAY_AUTOFREE char *text = NULL, *changed = NULL;
         CAY_AUTOJSON *o = NULL;
-        sweep_of(client, d->ids[i]);
-        if (cay_note_get(client, "build", d->ids[i], &text, NULL) < 0 ||
+        sweep_of(client, *it);
+        if (cay_note_get(client, "build", *it, &text, NULL) < 0 ||
             cay__json_object("record", text, &o, NULL) < 0)
             continue;
         json_object_set_new(o, "state", json_string("lost"));
         changed = cay__json_text(o, 60000);
-        cay_note_put(client, "build", d->ids[i], changed, NULL);
+        cay_note_put(client, "build", *it, changed, NULL);
     }
 }
 
@@ -471,19 +471,18 @@ static void close_all(cay__builder *b)
         cay__tree_clear(&o->tree);
         cay__builder_throw(b, o->sb);
     }
-    for (size_t i = 0; i < b->nloose; i++)
-        cay_snapshot_remove(b->client, NULL, b->loose[i], NULL, NULL);
+    CAY_EACH_OF(it, b->loose, b->nloose)
+        cay_snapshot_remove(b->client, NULL, *it, NULL, NULL);
     for (size_t i = 0; i < b->nstages && b->stages; i++) {
         json_decref(b->stages[i].config);
-        for (size_t k = 0; k < b->stages[i].ntasks; k++) {
-            for (size_t m = 0; m < b->stages[i].tasks[k].nmounts; m++) {
-                cay__bmount *lent = &b->stages[i].tasks[k].mounts[m];
+        CAY_EACH_OF(task, b->stages[i].tasks, b->stages[i].ntasks) {
+            CAY_EACH_OF(lent, task->mounts, task->nmounts) {
                 cay__close_fd(&lent->lock); /* of a step whose sandbox is kept */
                 if (lent->copy)
                     cay__pick_clear(&lent->copy->pick);
             }
-            cay__pick_clear(&b->stages[i].tasks[k].pick);
-            cay__close_fd(&b->stages[i].tasks[k].fetched);
+            cay__pick_clear(&task->pick);
+            cay__close_fd(&task->fetched);
         }
     }
     cay__recipe_clear(&b->recipe);

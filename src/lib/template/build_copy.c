@@ -219,13 +219,13 @@ static int put_leaf(const putting *p, const cay__leaf *l, cay_err *err)
 static int put_all(putting *p, const cay__pick *pick, cay_err *err)
 {
     bool below = false;
-    for (size_t i = 0; i < pick->n; i++)
-        below |= pick->leaves[i].twig && !pick->leaves[i].file;
+    CAY_EACH_OF(it, pick->leaves, pick->n)
+        below |= it->twig && !it->file;
     if (p->dir || below || !pick->n)
         CAY_TRY(put_dir(p, NULL, p->dest, err));
-    for (size_t i = 0; i < pick->n; i++)
-        if (pick->leaves[i].twig)
-            CAY_TRY(put_leaf(p, &pick->leaves[i], err));
+    CAY_EACH_OF(leave, pick->leaves, pick->n)
+        if (leave->twig)
+            CAY_TRY(put_leaf(p, leave, err));
     return 0;
 }
 
@@ -404,8 +404,8 @@ int cay__task_put(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
     case CAY__FROM_CONTEXT: break;
     }
     bool tars = t->tars && t->tars[0], others = false;
-    for (size_t i = 0; i < t->pick.n; i++)
-        others |= t->pick.leaves[i].twig != NULL;
+    CAY_EACH_OF(leave, t->pick.leaves, t->pick.n)
+        others |= leave->twig != NULL;
     if (others || !tars)
         CAY_TRY(put_all(p, &t->pick, err));
     if (tars)

@@ -12,25 +12,25 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
     if (!*r->interpreter)
         return 0;
     cay__interpreter_files(files);
-    for (size_t i = 0; i < CAY_LEN(files); i++) {
+    CAY_EACH(file, files) {
         cay__step *s = cay__recipe_step(r, CAY__STEP_FILE, 0);
         char path[64], line[80];
         if (!s)
             return cay_fail_why(err, CAY_EINVAL, "template_file_invalid",
                                 "interpreter: there are more than %d steps", CAY__RECIPE_STEPS);
-        cay__str_join(path, sizeof path, CAY__INTERPRETER_BUILT, files[i].name, NULL);
+        cay__str_join(path, sizeof path, CAY__INTERPRETER_BUILT, file->name, NULL);
         const char **words = cay__arena_take(&r->mem, 2 * sizeof *words);
         words[0] = cay__arena_str(&r->mem, path);
         words[1] = NULL;
         s->words = words;
         s->nwords = 1;
         s->literal = true;
-        if (files[i].mode == 0755)
+        if (file->mode == 0755)
             s->chmod = "0755";
         else
             s->chmod = "0644";
-        s->data = files[i].data;
-        s->len = files[i].len;
+        s->data = file->data;
+        s->len = file->len;
         cay__str_join(line, sizeof line, cay__step_name(s->kind), " ", path, NULL);
         s->text = cay__arena_str(&r->mem, line);
     }

@@ -75,9 +75,9 @@ void cay__lent_sweep(cay_client *client)
 {
     keeping k = { 0 };
     cay_note_list(client, SPACE, "", on_note, &k, NULL);
-    for (size_t i = 0; i < k.n; i++)
-        if (!at_work(client, &k.v[i]))
-            cay__mount_forget(client, k.v[i].volume);
+    CAY_EACH_OF(it, k.v, k.n)
+        if (!at_work(client, it))
+            cay__mount_forget(client, it->volume);
     free(k.v);
 }
 
@@ -173,8 +173,8 @@ void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy,
     keeping k = { .tenant = tenant, .busy = busy, .caches = true };
     cay__lent_sweep(client);
     cay_note_list(client, SPACE, "", on_note, &k, NULL);
-    for (size_t i = 0; i < k.n; i++)
-        *n += cay__mount_forget(client, k.v[i].volume);
+    CAY_EACH_OF(it, k.v, k.n)
+        *n += cay__mount_forget(client, it->volume);
     free(k.v);
 }
 

@@ -181,16 +181,15 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
     }
     by_depth(t->mounts, t->nmounts);
     bool secret = false;
-    for (size_t i = 0; i < t->nmounts; i++)
-        secret |= t->mounts[i].type == 's' && t->mounts[i].target;
+    CAY_EACH_OF(it, t->mounts, t->nmounts)
+        secret |= it->type == 's' && it->target;
     for (size_t i = 0; secret && i < t->nmounts; i++)
         if (t->mounts[i].type != 's' && holds_secrets(t->mounts[i].target))
             return fail_invalid(err, "a step with a secret has nothing else at",
                                 t->mounts[i].target);
     for (size_t i = 1; i < t->nmounts; i++)
-        for (size_t k = 0; k < i; k++)
-            if (t->mounts[i].target && t->mounts[k].target &&
-                !strcmp(t->mounts[i].target, t->mounts[k].target))
+        CAY_EACH_OF(mount, t->mounts, i)
+            if (t->mounts[i].target && mount->target && !strcmp(t->mounts[i].target, mount->target))
                 return fail_invalid(err, "two of them have the target", t->mounts[i].target);
     return 0;
 }

@@ -58,8 +58,7 @@ static int lock_caches(cay__builder *b, const cay__task *t, cay_err *err)
 {
     for (const char *last = "";;) {
         cay__bmount *next = NULL;
-        for (size_t i = 0; i < t->nmounts; i++) {
-            cay__bmount *m = &t->mounts[i];
+        CAY_EACH_OF(m, t->mounts, t->nmounts) {
             if (m->locked && strcmp(m->volume, last) > 0 &&
                 (!next || strcmp(m->volume, next->volume) < 0))
                 next = m;
@@ -139,8 +138,7 @@ static int fill_volume(cay__builder *b, const cay__task *t, const cay__bmount *m
 
 int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
 {
-    for (size_t i = 0; i < t->nmounts; i++) {
-        cay__bmount *m = &t->mounts[i];
+    CAY_EACH_OF(m, t->mounts, t->nmounts) {
         if (m->type == 'b')
             CAY_TRY(stat_source(b, m, err));
         if (m->type == 's' || (m->type == 'b' && !m->dir))
@@ -148,11 +146,11 @@ int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
         CAY_TRY(cay__mount_volume(b, m, m->volume, err));
     }
     CAY_TRY(lock_caches(b, t, err));
-    for (size_t i = 0; i < t->nmounts; i++)
-        if (t->mounts[i].type == 'b' && t->mounts[i].dir) {
-            int rc = fill_volume(b, t, &t->mounts[i], err);
+    CAY_EACH_OF(mount, t->mounts, t->nmounts)
+        if (mount->type == 'b' && mount->dir) {
+            int rc = fill_volume(b, t, mount, err);
             if (rc < 0)
-                return cay_wrap(err, rc, "--mount %.60s", t->mounts[i].target);
+                return cay_wrap(err, rc, "--mount %.60s", mount->target);
         }
     return 0;
 }
@@ -169,8 +167,7 @@ size_t cay__lent_volumes(const cay__task *t, cay_volume_use *out)
 
 void cay__lent_close(cay__builder *b, const cay__task *t)
 {
-    for (size_t i = 0; i < t->nmounts; i++) {
-        cay__bmount *m = &t->mounts[i];
+    CAY_EACH_OF(m, t->mounts, t->nmounts) {
         if (*m->volume && m->type != 'c')
             cay__mount_forget(b->client, m->volume);
         else if (*m->volume)
@@ -262,8 +259,7 @@ static int own_cache(cay__builder *b, cay_sandbox *sb, const cay__bmount *m, cay
 
 int cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
-    for (size_t i = 0; i < t->nmounts; i++) {
-        cay__bmount *m = &t->mounts[i];
+    CAY_EACH_OF(m, t->mounts, t->nmounts) {
         int rc = 0;
         if (m->type == 's')
             rc = place_secret(b, sb, m, err);

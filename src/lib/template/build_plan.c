@@ -215,11 +215,11 @@ static int on_expose(pass *p, const cay__step *s, cay_err *err)
         ports = json_array();
         json_object_set_new(p->st->config, "ports", ports);
     }
-    for (size_t i = 0; i < s->nwords; i++) {
+    CAY_EACH_OF(word, s->words, s->nwords) {
         const char *text;
         unsigned a, z;
         bool udp;
-        CAY_TRY(expand_word(p, s, s->words[i], &text, err));
+        CAY_TRY(expand_word(p, s, *word, &text, err));
         if (!cay__recipe_port(text, &a, &z, &udp) || z - a > 1000)
             return cay_fail_why(err, CAY_EINVAL, "build_step", "%.60s is no port", text);
         for (; a <= z; a++) {
@@ -250,8 +250,8 @@ static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
     json_t *list = json_array();
     for (size_t i = 0; !s->exec && p->shell[i]; i++)
         json_array_append_new(list, json_string(p->shell[i]));
-    for (size_t i = 0; i < s->nwords; i++)
-        if (json_array_append_new(list, json_string(s->words[i])) < 0) {
+    CAY_EACH_OF(word, s->words, s->nwords)
+        if (json_array_append_new(list, json_string(*word)) < 0) {
             json_decref(list);
             return cay_fail_why(err, CAY_EINVAL, "build_step", "it is no UTF-8");
         }
@@ -304,8 +304,8 @@ static int work_key(pass *p, cay__task *t, cay_err *err)
     snprintf(num, sizeof num, "%d %d %d %o %zu", (int)s->kind, s->exec, s->offline, t->mode,
              s->nwords);
     cay__plan_sum(&sum, num);
-    for (size_t i = 0; i < s->nwords; i++)
-        cay__plan_sum(&sum, t->words[i]);
+    CAY_EACH_OF(word, t->words, s->nwords)
+        cay__plan_sum(&sum, *word);
     cay__plan_sum(&sum, t->chown);
     cay__plan_sum(&sum, t->cwd);
     if (s->kind == CAY__STEP_RUN) {
@@ -454,8 +454,8 @@ static void want_stage(cay__builder *b, size_t i)
     for (size_t k = st->first; k < st->first + st->n; k++) {
         const cay__step *s = &b->recipe.steps[k];
         want_from(b, i, s->from);
-        for (size_t m = 0; m < s->nmounts; m++)
-            want_from(b, i, s->mounts[m].from);
+        CAY_EACH_OF(mount, s->mounts, s->nmounts)
+            want_from(b, i, mount->from);
     }
 }
 
@@ -533,11 +533,11 @@ static int from_bad(const cay__builder *b, size_t i, int rc, cay_err *err)
 static int plan_all(pass *p, cay_err *err)
 {
     cay__builder *b = p->b;
-    for (size_t i = 0; i < b->recipe.nglobals; i++) {
+    CAY_EACH_OF(global, b->recipe.globals, b->recipe.nglobals) {
         p->st = NULL;
-        int rc = take_args(p, &b->recipe.globals[i], err);
+        int rc = take_args(p, global, err);
         if (rc < 0)
-            return cay__plan_bad(b, &b->recipe.globals[i], rc, err);
+            return cay__plan_bad(b, global, rc, err);
     }
     json_object_update(p->globals, p->args);
     for (size_t i = 0; i < b->nstages; i++) {
@@ -568,12 +568,12 @@ int cay__plan_stages(cay__builder *b, cay_err *err)
     b->stages = cay__arena_take(&b->mem, b->nstages * sizeof *b->stages);
     for (size_t i = 0; i < b->nstages; i++)
         b->stages[i] = (cay__bstage){ .st = &b->recipe.stages[i], .base = -1 };
-    for (size_t i = 0; i < b->recipe.nsteps; i++) {
-        if (b->recipe.steps[i].kind == CAY__STEP_ARG)
-            most += b->recipe.steps[i].nwords;
+    CAY_EACH_OF(step, b->recipe.steps, b->recipe.nsteps) {
+        if (step->kind == CAY__STEP_ARG)
+            most += step->nwords;
     }
-    for (size_t i = 0; i < b->recipe.nglobals; i++)
-        most += b->recipe.globals[i].nwords;
+    CAY_EACH_OF(global, b->recipe.globals, b->recipe.nglobals)
+        most += global->nwords;
     b->used = cay__arena_take(&b->mem, (most + 1) * sizeof *b->used);
     CAY_TRY(plan_all(&(pass){ .b = b, .args = args, .globals = globals }, err));
     for (const cay_pair *a = b->spec->args; a && a->key; a++) {

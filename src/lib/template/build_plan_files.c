@@ -145,13 +145,13 @@ static bool is_tar(const cay__tree *tree, const cay__twig *w, const cay_call *ca
     size_t len = strlen(w->path);
     char head[512] = "";
     CAY_AUTOFD fd = -1;
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        size_t n = strlen(kinds[i].end);
-        if (len < n || strcasecmp(w->path + len - n, kinds[i].end) != 0)
+    CAY_EACH(kind, kinds) {
+        size_t n = strlen(kind->end);
+        if (len < n || strcasecmp(w->path + len - n, kind->end) != 0)
             continue;
         return cay__tree_open(tree, w, call, &fd, NULL) == 0 &&
-               cay__fd_read_all(fd, head, sizeof head) > (ssize_t)(kinds[i].at + kinds[i].n) &&
-               !memcmp(head + kinds[i].at, kinds[i].magic, kinds[i].n);
+               cay__fd_read_all(fd, head, sizeof head) > (ssize_t)(kind->at + kind->n) &&
+               !memcmp(head + kind->at, kind->magic, kind->n);
     }
     return false;
 }
@@ -165,8 +165,7 @@ static int take_context(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
         CAY_TRY(cay__tree_pick(&b->context, t->words[i], &t->pick, err));
     if (s->kind == CAY__STEP_ADD)
         t->tars = cay__arena_take(&b->mem, (t->pick.n + 1) * sizeof *t->tars);
-    for (size_t i = 0; i < t->pick.n; i++) {
-        cay__leaf *l = &t->pick.leaves[i];
+    CAY_EACH_OF(l, t->pick.leaves, t->pick.n) {
         char head[80];
         snprintf(head, sizeof head, "%c %o %d", l->twig->type, l->twig->mode, l->file);
         cay__plan_sum(sum, head);

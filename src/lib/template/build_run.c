@@ -122,22 +122,22 @@ static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, c
 static const cay_pair *env_of(cay__builder *b, const cay__task *t)
 {
     size_t n = 0, more = 0;
-    for (size_t i = 0; i < t->nmounts; i++)
-        more += t->mounts[i].env && cay__mount_secret(b, &t->mounts[i]);
+    CAY_EACH_OF(it, t->mounts, t->nmounts)
+        more += it->env && cay__mount_secret(b, it);
     if (!more)
         return t->env;
     while (t->env[n].key)
         n++;
     cay_pair *out = cay__arena_take(&b->mem, (n + more + 1) * sizeof *out);
     memcpy(out, t->env, n * sizeof *out);
-    for (size_t i = 0; i < t->nmounts; i++) {
+    CAY_EACH_OF(mount, t->mounts, t->nmounts) {
         const cay_build_secret *s = NULL;
-        if (t->mounts[i].env)
-            s = cay__mount_secret(b, &t->mounts[i]);
+        if (mount->env)
+            s = cay__mount_secret(b, mount);
         if (s) {
             char *v = cay__arena_take(&b->mem, s->len + 1);
             memcpy(v, s->value, s->len);
-            out[n++] = (cay_pair){ t->mounts[i].env, v };
+            out[n++] = (cay_pair){ mount->env, v };
         }
     }
     return out;
@@ -153,8 +153,8 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
     const char **argv = cay__arena_take(&b->mem, (nshell + t->step->nwords + 1) * sizeof *argv);
     for (; n < nshell; n++)
         argv[n] = t->shell[n];
-    for (size_t i = 0; i < t->step->nwords; i++)
-        argv[n++] = t->words[i];
+    CAY_EACH_OF(word, t->words, t->step->nwords)
+        argv[n++] = *word;
     cay_spawn s = { .size = sizeof s,
                     .argv = argv,
                     .env = env_of(b, t),

@@ -241,8 +241,8 @@ static int make_sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *
     for (size_t i = from; i < st->ntasks; i++) {
         if (st->tasks[i].origin == CAY__FROM_STAGE)
             CAY_TRY(cay__bstage_make(b, st->tasks[i].stage, err));
-        for (size_t k = 0; k < st->tasks[i].nmounts; k++) {
-            const cay__task *copy = st->tasks[i].mounts[k].copy;
+        CAY_EACH_OF(mount, st->tasks[i].mounts, st->tasks[i].nmounts) {
+            const cay__task *copy = mount->copy;
             if (copy && copy->origin == CAY__FROM_STAGE)
                 CAY_TRY(cay__bstage_make(b, copy->stage, err));
         }
@@ -263,8 +263,8 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
                      find_cached(b, st->tasks[from - 1].key, below, sizeof below)))
         from--;
     CAY_TRY(make_sources(b, st, from, err));
-    for (size_t i = 0; i < from; i++)
-        say_step(b, &st->tasks[i], true);
+    CAY_EACH_OF(task, st->tasks, from)
+        say_step(b, task, true);
     if (from && from == st->ntasks) {
         cay__str_copy(st->done, sizeof st->done, below);
         return 0;

@@ -365,8 +365,8 @@ static int on_copy(cay__recipe *r, const cay__instruction *l, cay_err *err)
 
 static bool name_ok(const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+    CAY_EACH_OF(it, s, n)
+        if (!isalnum((unsigned char)*it) && *it != '_')
             return false;
     return n && n < 128 && !isdigit((unsigned char)*s);
 }
@@ -487,15 +487,15 @@ static const struct {
 
 int cay__dockerfile_step(cay__recipe *r, const cay__instruction *l, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(table); i++) {
-        if (strcmp(table[i].name, l->name))
+    CAY_EACH(it, table) {
+        if (strcmp(it->name, l->name))
             continue;
-        if (!table[i].on)
+        if (!it->on)
             return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
-                                       "this instruction is not understood: %s", table[i].remedy);
-        if (!r->nstages && table[i].on != on_from && table[i].on != on_arg)
+                                       "this instruction is not understood: %s", it->remedy);
+        if (!r->nstages && it->on != on_from && it->on != on_arg)
             return fail_invalid(err, l, "before the first FROM there may be only ARG");
-        return table[i].on(r, l, err);
+        return it->on(r, l, err);
     }
     return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
                                "no such instruction; known are FROM RUN COPY ADD ENV LABEL ARG "

@@ -48,8 +48,8 @@ bool cay__heredoc_word(const char *w, size_t len, cay__heredoc *out)
     size_t n = (size_t)(end - w);
     if (w >= end || n >= sizeof out->name)
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)w[i]) && w[i] != '_' && w[i] != '.' && w[i] != '-')
+    CAY_EACH_OF(it, w, n)
+        if (!isalnum((unsigned char)*it) && *it != '_' && *it != '.' && *it != '-')
             return false;
     memcpy(out->name, w, n);
     return true;

@@ -337,8 +337,8 @@ static int write_lease(work *k, cay_err *err)
     CAY_AUTOJSON *o = NULL;
     char creator[160];
     json_t *list = json_array();
-    for (size_t i = 0; i < k->im->n; i++)
-        json_array_append_new(list, json_string(k->name[i]));
+    CAY_EACH_OF(it, k->name, k->im->n)
+        json_array_append_new(list, json_string(*it));
     cay__creator_text(creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     if (rc == 0)

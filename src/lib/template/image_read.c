@@ -123,8 +123,8 @@ static int pick_platform(const json_t *list, const char *platform, cay__image *o
 
 static bool known_layer(const char *type)
 {
-    for (size_t i = 0; i < CAY_LEN(layer_types); i++)
-        if (!strcmp(type, layer_types[i]))
+    CAY_EACH(layer_type, layer_types)
+        if (!strcmp(type, *layer_type))
             return true;
     return false;
 }

@@ -52,9 +52,9 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
 
 const cay__image_member *cay__members_find(const cay__members *m, const char *name)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (!strcmp(m->v[i].name, name))
-            return &m->v[i];
+    CAY_EACH_OF(it, m->v, m->n)
+        if (!strcmp(it->name, name))
+            return it;
     return NULL;
 }
 

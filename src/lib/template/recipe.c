@@ -72,10 +72,10 @@ static bool parse_port(const char *s, size_t n, unsigned *out)
     unsigned v = 0;
     if (!n || n > 5)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] < '0' || s[i] > '9')
+    CAY_EACH_OF(it, s, n) {
+        if (*it < '0' || *it > '9')
             return false;
-        v = v * 10 + (unsigned)(s[i] - '0');
+        v = v * 10 + (unsigned)(*it - '0');
     }
     *out = v;
     return v && v <= 65535;

@@ -71,9 +71,9 @@ static bool host_of(const char *url, bool *tls, char out[300])
 
 static bool conf_private(const cay__tconf *c, const char *host)
 {
-    for (size_t i = 0; i < c->nregistries; i++)
-        if (!strcmp(c->registries[i].host, host))
-            return c->registries[i].lan;
+    CAY_EACH_OF(registrie, c->registries, c->nregistries)
+        if (!strcmp(registrie->host, host))
+            return registrie->lan;
     return false;
 }
 
@@ -421,10 +421,10 @@ int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tnam
     cay__str_copy(r->host, sizeof r->host,
                   strcmp(name->host, "docker.io") ? name->host : "registry-1.docker.io");
     r->plain = is_loopback(r->host);
-    for (size_t i = 0; i < conf->nregistries; i++)
-        if (!strcmp(conf->registries[i].host, r->host)) {
-            r->plain = conf->registries[i].plain;
-            r->lan = conf->registries[i].lan;
+    CAY_EACH_OF(registrie, conf->registries, conf->nregistries)
+        if (!strcmp(registrie->host, r->host)) {
+            r->plain = registrie->plain;
+            r->lan = registrie->lan;
         }
     snprintf(r->base, sizeof r->base, "%s://%s", r->plain ? "http" : "https", r->host);
     r->login = CAY_IF(login, cay__strdup(login));

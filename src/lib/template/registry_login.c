@@ -27,8 +27,8 @@ static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *
                             "\"%.60s\" is no registry: HOST or HOST:PORT as images name it, such "
                             "as docker.io or registry.lan:5000",
                             CAY_OR(host, ""));
-    for (size_t i = 0; i < CAY_LEN(same); i++)
-        if (!strcmp(n.host, same[i]))
+    CAY_EACH(it, same)
+        if (!strcmp(n.host, *it))
             cay__str_copy(n.host, sizeof n.host, "docker.io");
     cay__str_join(out, KEY, tenant, "/", n.host, NULL);
     return 0;

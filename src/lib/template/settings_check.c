@@ -94,8 +94,8 @@ static bool path_ok(const char *path)
     if (*path != '/' || !path[1] || !cay__path_clean("/", path, clean, sizeof clean) ||
         strcmp(clean, path) != 0)
         return false;
-    for (size_t i = 0; i < CAY_LEN(own); i++)
-        if (cay__str_starts(path, own[i]) && (!path[strlen(own[i])] || path[strlen(own[i])] == '/'))
+    CAY_EACH(it, own)
+        if (cay__str_starts(path, *it) && (!path[strlen(*it)] || path[strlen(*it)] == '/'))
             return false;
     return true;
 }

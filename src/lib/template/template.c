@@ -324,8 +324,8 @@ static bool limits_ok(const json_t *j)
         return false;
     json_object_foreach((json_t *)j, key, v) {
         bool known = false;
-        for (size_t i = 0; i < CAY__LIMITS; i++)
-            known |= !strcmp(key, cay__limit_table[i].name);
+        CAY_EACH_OF(it, cay__limit_table, CAY__LIMITS)
+            known |= !strcmp(key, it->name);
         if (!known || !json_is_integer(v) || json_integer_value(v) <= 0)
             return false;
     }
@@ -361,11 +361,11 @@ int cay_template_config_check(const char *text, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "template_config", "config is longer than %u bytes",
                             CONFIG_MAX);
     CAY_TRY(cay__json_object("config", text, &o, err));
-    for (size_t i = 0; i < CAY_LEN(members); i++) {
-        const json_t *v = json_object_get(o, members[i].name);
-        if (v && !members[i].ok(v))
+    CAY_EACH(member, members) {
+        const json_t *v = json_object_get(o, member->name);
+        if (v && !member->ok(v))
             return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s must be %s",
-                                members[i].name, members[i].want);
+                                member->name, member->want);
     }
     return cay__settings_check(o, err);
 }
@@ -391,13 +391,13 @@ static int layers_there(const cay_client *client, const char *layers, cay_err *e
 {
     cay__stack s;
     CAY_TRY(cay__stack_read(layers, &s, err));
-    for (size_t i = 0; i < s.n; i++) {
+    CAY_EACH_OF(it, s.name, s.n) {
         char path[64];
         struct stat st;
-        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s.name[i], NULL);
+        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", *it, NULL);
         if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_why(err, CAY_EBUSY, "layers_gone",
-                                "layer %s was removed meanwhile; try again", s.name[i]);
+                                "layer %s was removed meanwhile; try again", *it);
     }
     return 0;
 }

@@ -141,8 +141,8 @@ const char *cay__tconf_alias(const cay__tconf *c, const char *ref)
     char clean[CAY_TEMPLATE_NAME + 1];
     if (cay__tname_clean(ref, clean, NULL) < 0)
         return ref;
-    for (size_t i = 0; i < c->naliases; i++)
-        if (!strcmp(c->aliases[i].name, clean))
-            return c->aliases[i].ref;
+    CAY_EACH_OF(alias, c->aliases, c->naliases)
+        if (!strcmp(alias->name, clean))
+            return alias->ref;
     return ref;
 }

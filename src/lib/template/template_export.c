@@ -176,8 +176,8 @@ static int export_layer(work *k, cay_err *err)
     }
     CAY_TRY(rc);
     CAY_TRY(digest_blob(fd, b, err));
-    for (size_t i = 0; i < k->at; i++)
-        if (!strcmp(k->layers[i].digest, b->digest))
+    CAY_EACH_OF(layer, k->layers, k->at)
+        if (!strcmp(layer->digest, b->digest))
             return 0; /* it is there already */
     return write_blob(k, fd, b, err);
 }
@@ -228,13 +228,13 @@ static json_t *config_of(const work *k, const json_t *c)
     json_t *in = json_object(), *ids = json_array(), *o = json_object();
     const json_t *platform = json_object_get(c, "platform");
     cay__image_platform(mine, sizeof mine);
-    for (size_t i = 0; i < CAY_LEN(rows); i++) {
-        json_t *v = json_object_get(c, rows[i].ours);
+    CAY_EACH(row, rows) {
+        json_t *v = json_object_get(c, row->ours);
         if (v)
-            json_object_set_new(in, rows[i].theirs, rows[i].how ? rows[i].how(v) : json_incref(v));
+            json_object_set_new(in, row->theirs, row->how ? row->how(v) : json_incref(v));
     }
-    for (size_t i = 0; i < k->t->nlayers; i++)
-        json_array_append_new(ids, json_string(k->layers[i].digest));
+    CAY_EACH_OF(layer, k->layers, k->t->nlayers)
+        json_array_append_new(ids, json_string(layer->digest));
     if (json_is_object(platform))
         json_object_update(o, (json_t *)(uintptr_t)platform);
     if (!json_object_get(o, "os"))
@@ -271,9 +271,8 @@ static int write_documents(work *k, cay_err *err)
     CAY_AUTOJSON *m = json_pack("{s:i,s:s}", "schemaVersion", 2, "mediaType",
                                 "application/vnd.oci.image.manifest.v1+json");
     json_t *list = json_array();
-    for (size_t i = 0; i < k->t->nlayers; i++)
-        json_array_append_new(
-            list, describe_blob(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
+    CAY_EACH_OF(layer, k->layers, k->t->nlayers)
+        json_array_append_new(list, describe_blob(layer, "application/vnd.oci.image.layer.v1.tar"));
     json_object_set_new(m, "config",
                         describe_blob(&config, "application/vnd.oci.image.config.v1+json"));
     json_object_set_new(m, "layers", list);

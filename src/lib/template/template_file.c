@@ -318,10 +318,10 @@ static int read_fields(cay__tfile *f, const json_t *top)
         if (i == CAY_LEN(fields))
             return cay__tfile_bad(f, "no such field; docs/template-file.md lists them");
     }
-    for (size_t i = 0; i < CAY_LEN(fields); i++)
-        if ((v = json_object_get(top, fields[i].name))) {
-            cay__tfile_at(f, "%s", fields[i].name);
-            CAY_TRY(fields[i].on(f, v));
+    CAY_EACH(field, fields)
+        if ((v = json_object_get(top, field->name))) {
+            cay__tfile_at(f, "%s", field->name);
+            CAY_TRY(field->on(f, v));
         }
     cay__tfile_at(f, "from");
     if (*f->r->stages[0].from)

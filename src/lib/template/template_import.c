@@ -270,8 +270,8 @@ static bool is_compressed(const uint8_t *p, size_t n)
                   { 6, { 0xfd, '7', 'z', 'X', 'Z', 0 } },
                   { 4, { 0x28, 0xb5, 0x2f, 0xfd } },
                   { 3, { 0x5d, 0, 0 } } };
-    for (size_t i = 0; i < CAY_LEN(marks); i++)
-        if (n >= marks[i].n && !memcmp(p, marks[i].is, marks[i].n))
+    CAY_EACH(mark, marks)
+        if (n >= mark->n && !memcmp(p, mark->is, mark->n))
             return true;
     return false;
 }

@@ -72,9 +72,9 @@ static bool digest_ok(const char *d)
 static bool host_ok(const char *p, size_t n)
 {
     bool mark = n == 9 && !memcmp(p, "localhost", 9);
-    for (size_t i = 0; i < n; i++) {
-        mark |= p[i] == '.' || p[i] == ':';
-        if ((unsigned char)p[i] > 0x7e || !(isalnum((unsigned char)p[i]) || strchr(".-:[]", p[i])))
+    CAY_EACH_OF(it, p, n) {
+        mark |= *it == '.' || *it == ':';
+        if ((unsigned char)*it > 0x7e || !(isalnum((unsigned char)*it) || strchr(".-:[]", *it)))
             return false;
     }
     return mark && n && n < 200 && (isalnum((unsigned char)*p) || *p == '[') &&

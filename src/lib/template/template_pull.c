@@ -277,8 +277,8 @@ static void fetch_end(pulling *p)
     pthread_mutex_lock(&p->lock);
     p->stop = true;
     pthread_mutex_unlock(&p->lock);
-    for (size_t i = 0; i < p->nthreads; i++)
-        pthread_join(p->threads[i], NULL);
+    CAY_EACH_OF(thread, p->threads, p->nthreads)
+        pthread_join(*thread, NULL);
     p->nthreads = 0;
 }
 
@@ -383,8 +383,8 @@ static int look_for(pulling *p, const char *ref, cay_err *err)
     if (n.named_host || !p->conf.nsearch)
         return look_in(p, ref, err);
     int rc = CAY_ENOENT;
-    for (size_t i = 0; i < p->conf.nsearch; i++) {
-        if (!cay__str_join(place, sizeof place, p->conf.search[i], "/", ref, NULL))
+    CAY_EACH_OF(it, p->conf.search, p->conf.nsearch) {
+        if (!cay__str_join(place, sizeof place, *it, "/", ref, NULL))
             return cay_fail_why(err, CAY_EINVAL, "template_name", "%.100s is too long a name", ref);
         rc = look_in(p, place, err);
         if (rc != CAY_ENOENT && rc != CAY_EAUTH)

@@ -82,13 +82,13 @@ int cay__template_measure(cay_client *client, const cay_call *call, const char *
     if (!most) /* nobody asks, and walking a tree is work */
         return 0;
     CAY_TRY(cay__stack_read(layers, &s, err));
-    for (size_t i = 0; i < s.n; i++) {
+    CAY_EACH_OF(it, s.name, s.n) {
         char hex[65];
         uint64_t bytes = 0, files;
-        if (size_of(client, s.name[i]).known)
+        if (size_of(client, *it).known)
             continue;
-        CAY_TRY(cay__layer_digest(&at, call, s.name[i], hex, &bytes, &files, err));
-        CAY_TRY(save_size(client, s.name[i], bytes, err));
+        CAY_TRY(cay__layer_digest(&at, call, *it, hex, &bytes, &files, err));
+        CAY_TRY(save_size(client, *it, bytes, err));
     }
     return 0;
 }
@@ -96,8 +96,8 @@ int cay__template_measure(cay_client *client, const cay_call *call, const char *
 int cay__layers_merged_bytes(cay_client *client, const cay__stack *s, const char *to, cay_err *err)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < s->n; i++)
-        sum += size_of(client, s->name[i]).bytes;
+    CAY_EACH_OF(it, s->name, s->n)
+        sum += size_of(client, *it).bytes;
     if (sum)
         return save_size(client, to, sum, err);
     return 0;

@@ -37,16 +37,16 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
         if (json_is_string(v) && !has_key(c->process.env, key))
             all[n++] =
                 (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
-    for (size_t i = 0; i < own; i++)
-        all[n++] = c->process.env[i];
+    CAY_EACH_OF(it, c->process.env, own)
+        all[n++] = *it;
     c->process.env = all;
 }
 
 static void take_limits(const json_t *limits, cay_limits *l)
 {
-    for (size_t i = 0; i < CAY__LIMITS; i++) {
-        uint64_t *at = (uint64_t *)((char *)l + cay__limit_table[i].at);
-        json_int_t v = json_integer_value(json_object_get(limits, cay__limit_table[i].name));
+    CAY_EACH_OF(it, cay__limit_table, CAY__LIMITS) {
+        uint64_t *at = (uint64_t *)((char *)l + it->at);
+        json_int_t v = json_integer_value(json_object_get(limits, it->name));
         if (!*at && v > 0)
             *at = (uint64_t)v;
     }
@@ -230,11 +230,11 @@ int cay__template_root_check(const cay_client *client, const char *base, const c
     if (strcmp(base, CAY__BASE_IMAGE) != 0)
         return 0;
     CAY_TRY(cay__stack_read(layers, &s, err));
-    for (size_t i = 0; i < CAY_LEN(needed); i++)
-        if (find_topmost(client, &s, needed[i], &kind) && kind != S_IFDIR)
+    CAY_EACH(it, needed)
+        if (find_topmost(client, &s, *it, &kind) && kind != S_IFDIR)
             return cay_fail_why(err, CAY_EINVAL, "image_root",
                                 "its /%s is %s, and a sandbox needs a directory there or nothing: "
                                 "make the image with one",
-                                needed[i], kind == S_IFLNK ? "a symbolic link" : "no directory");
+                                *it, kind == S_IFLNK ? "a symbolic link" : "no directory");
     return 0;
 }

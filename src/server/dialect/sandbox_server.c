@@ -359,9 +359,9 @@ static const struct {
 static int reply_error(cay__req *r, const cay_err *err)
 {
     int status = 500;
-    for (size_t i = 0; i < CAY_LEN(statuses); i++)
-        if (statuses[i].code == err->code)
-            status = statuses[i].status;
+    CAY_EACH(it, statuses)
+        if (it->code == err->code)
+            status = it->status;
     if (cay_err_is(err, CAY_REASON_FETCH_REFUSED) ||
         cay_err_is(err, CAY_REASON_REDIRECT_REFUSED)) /* the URL was bad input */
         status = 400;

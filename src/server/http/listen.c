@@ -181,10 +181,10 @@ int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, cons
 
 void cay__listen_close(cay__server *s)
 {
-    for (size_t i = 0; i < s->nlisteners; i++) {
-        cay__close_fd(&s->listeners[i].fd);
-        if (cay__str_starts(s->listeners[i].name, "unix:"))
-            unlink(s->listeners[i].name + 5);
+    CAY_EACH_OF(listener, s->listeners, s->nlisteners) {
+        cay__close_fd(&listener->fd);
+        if (cay__str_starts(listener->name, "unix:"))
+            unlink(listener->name + 5);
     }
 }
 

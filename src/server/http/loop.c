@@ -69,8 +69,8 @@ static void begin_drain(cay__lane *l)
 {
     l->draining = true;
     l->drain_until = cay__now_ms() + CAY__DRAIN_MS;
-    for (size_t i = 0; i < l->server->nlisteners; i++)
-        cay__loop_del(&l->loop, &l->door[i].w);
+    CAY_EACH_OF(it, l->door, l->server->nlisteners)
+        cay__loop_del(&l->loop, &it->w);
     cay__timer_cancel(&l->sweep);
     on_sweep(&l->sweep);
 }

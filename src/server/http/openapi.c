@@ -9,10 +9,10 @@ static void add_schema(json_t *schemas, const cay__shape *s)
     if (!s || json_object_get(schemas, s->name))
         return;
     json_object_set_new(schemas, s->name, cay__shape_schema(s));
-    for (size_t i = 0; i < s->n; i++)
-        if (s->fields[i].kind == CAY__F_OBJECT || s->fields[i].kind == CAY__F_POINT ||
-            s->fields[i].kind == CAY__F_LIST)
-            add_schema(schemas, s->fields[i].more);
+    CAY_EACH_OF(field, s->fields, s->n)
+        if (field->kind == CAY__F_OBJECT || field->kind == CAY__F_POINT ||
+            field->kind == CAY__F_LIST)
+            add_schema(schemas, field->more);
 }
 
 static json_t *reference_schema(json_t *schemas, const cay__shape *s)
@@ -47,9 +47,9 @@ static json_t *describe_answer(json_t *schemas, const cay__op_answer *a)
                   { 416, "beyond the end" },
                   { 422, "the host cannot give that isolation" } };
     const char *text = "error";
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        if (names[i].status == a->status)
-            text = names[i].text;
+    CAY_EACH(name, names)
+        if (name->status == a->status)
+            text = name->text;
     json_t *j = json_pack("{s:s}", "description", text);
     if (a->status >= 400)
         json_object_set_new(j, "content",
@@ -165,8 +165,8 @@ static void plain_path(char *dst, size_t cap, const char *src)
 json_t *cay__openapi(const cay__dialect *d, const char *title)
 {
     json_t *paths = json_object(), *schemas = json_object();
-    for (size_t i = 0; i < d->nroutes; i++) {
-        const cay__operation *op = d->routes[i].op;
+    CAY_EACH_OF(route, d->routes, d->nroutes) {
+        const cay__operation *op = route->op;
         char path[200], method[8] = "";
         if (!op->id)
             continue;

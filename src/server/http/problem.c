@@ -53,9 +53,9 @@ static size_t row_of(const cay_err *err)
 
 int cay__status_of(const cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(by_reason); i++)
-        if (cay_err_is(err, by_reason[i].reason))
-            return by_reason[i].status;
+    CAY_EACH(it, by_reason)
+        if (cay_err_is(err, it->reason))
+            return it->status;
     return by_code[row_of(err)].status;
 }
 

@@ -49,13 +49,13 @@ static void free_list(char **list)
 static bool is_name(const char *s, size_t n)
 {
     bool edge = true; /* where no '-' may be, and no dot */
-    for (size_t i = 0; i < n; i++) {
-        bool inner = s[i] == '-' || s[i] == '.';
-        if (!(inner || (s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'z') ||
-              (s[i] >= 'A' && s[i] <= 'Z')) ||
+    CAY_EACH_OF(it, s, n) {
+        bool inner = *it == '-' || *it == '.';
+        if (!(inner || (*it >= '0' && *it <= '9') || (*it >= 'a' && *it <= 'z') ||
+              (*it >= 'A' && *it <= 'Z')) ||
             (edge && inner))
             return false;
-        edge = s[i] == '.';
+        edge = *it == '.';
     }
     return n && n <= HOST_MAX && !edge && s[n - 1] != '-';
 }
@@ -109,8 +109,8 @@ cay__gate *cay__gate_new(const cay__gate_conf *c)
     g->origins = copy_list(c->origins);
     g->step_us_1024 = (int64_t)1024 * 1000000 / rate;
     g->depth_us = burst * 1000000 / rate;
-    for (size_t i = 0; i < SLOTS; i++)
-        pthread_mutex_init(&g->slot[i].lock, NULL);
+    CAY_EACH_OF(it, g->slot, SLOTS)
+        pthread_mutex_init(&it->lock, NULL);
     return g;
 }
 
@@ -118,12 +118,12 @@ void cay__gate_free(cay__gate *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < SLOTS; i++) {
-        for (bucket *b = g->slot[i].first, *next; b; b = next) {
+    CAY_EACH_OF(it, g->slot, SLOTS) {
+        for (bucket *b = it->first, *next; b; b = next) {
             next = b->next;
             free(b);
         }
-        pthread_mutex_destroy(&g->slot[i].lock);
+        pthread_mutex_destroy(&it->lock);
     }
     free_list(g->hosts);
     free_list(g->origins);

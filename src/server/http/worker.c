@@ -191,7 +191,7 @@ void cay__worker_pool_free(struct cay__worker_pool *p)
     while (p->threads)
         pthread_cond_wait(&p->none, &p->lock);
     pthread_mutex_unlock(&p->lock);
-    for (unsigned i = 0; i < p->max; i++)
-        cay__close_fd(&p->workers[i].cancel);
+    CAY_EACH_OF(worker, p->workers, p->max)
+        cay__close_fd(&worker->cancel);
     free(p);
 }

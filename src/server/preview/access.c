@@ -21,8 +21,8 @@ static const char *find_secret(const cay__head *h, const char *kind)
 {
     static const char *const fields[] = { CAY__PREVIEW_HEADER, "e2b-traffic-access-token",
                                           "x-api-key" };
-    for (size_t i = 0; i < CAY_LEN(fields); i++) {
-        const char *v = cay__head_field(h, fields[i]);
+    CAY_EACH(field, fields) {
+        const char *v = cay__head_field(h, *field);
         if (v && cay__str_starts(v, kind))
             return v;
     }

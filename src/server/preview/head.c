@@ -51,17 +51,17 @@ static bool is_same_name(const char *name, const char *row, size_t n)
 static bool in_table(const char *name, const char *const *rows, size_t n)
 {
     size_t len = strlen(name);
-    for (size_t i = 0; i < n; i++)
-        if (len == strlen(rows[i]) && is_same_name(name, rows[i], len))
+    CAY_EACH_OF(row, rows, n)
+        if (len == strlen(*row) && is_same_name(name, *row, len))
             return true;
     return false;
 }
 
 static bool begins_in(const char *name)
 {
-    for (size_t i = 0; i < CAY_LEN(ask_prefixes); i++)
-        if (strlen(name) >= strlen(ask_prefixes[i]) &&
-            is_same_name(name, ask_prefixes[i], strlen(ask_prefixes[i])))
+    CAY_EACH(ask_prefixe, ask_prefixes)
+        if (strlen(name) >= strlen(*ask_prefixe) &&
+            is_same_name(name, *ask_prefixe, strlen(*ask_prefixe)))
             return true;
     return false;
 }
@@ -146,8 +146,8 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
     cay__buf_str(out, " HTTP/1.1\r\nhost: ");
     told_host(a, out);
     cay__buf_str(out, "\r\n");
-    for (size_t i = 0; i < h->nfields; i++)
-        ask_field(a, &h->fields[i], out);
+    CAY_EACH_OF(field, h->fields, h->nfields)
+        ask_field(a, field, out);
     if (a->trace)
         write_field(out, "traceparent", a->trace);
     write_field(out, "x-forwarded-for", a->peer);
@@ -179,9 +179,9 @@ static const char *skip_own_origin(const char *value, uint16_t port, bool tls)
         return NULL;
     value += strlen(scheme);
     snprintf(text, sizeof text, ":%u", port);
-    for (size_t i = 0; i < CAY_LEN(hosts); i++) {
-        size_t n = strlen(hosts[i]), m = strlen(text);
-        if (strncasecmp(value, hosts[i], n) != 0)
+    CAY_EACH(host, hosts) {
+        size_t n = strlen(*host), m = strlen(text);
+        if (strncasecmp(value, *host, n) != 0)
             continue;
         const char *rest = value + n;
         if (!strncmp(rest, text, m))

@@ -11,10 +11,10 @@ static bool port_of(const char *s, size_t n, uint16_t *out)
     unsigned v = 0;
     if (!n || n > 5 || *s == '0')
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] < '0' || s[i] > '9')
+    CAY_EACH_OF(it, s, n) {
+        if (*it < '0' || *it > '9')
             return false;
-        v = v * 10 + (unsigned)(s[i] - '0');
+        v = v * 10 + (unsigned)(*it - '0');
     }
     *out = (uint16_t)v;
     return v <= 65535;

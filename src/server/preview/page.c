@@ -43,12 +43,12 @@ static const page *page_of(const cay_err *err)
 {
     static const page other = { CAY_REASON_OTHER, 0, 500, "Something went wrong",
                                 "The server's log tells more." };
-    for (size_t i = 0; i < CAY_LEN(pages); i++)
-        if (cay_err_is(err, pages[i].reason))
-            return &pages[i];
-    for (size_t i = 0; i < CAY_LEN(pages); i++)
-        if (pages[i].code == err->code)
-            return &pages[i];
+    CAY_EACH(item, pages)
+        if (cay_err_is(err, item->reason))
+            return item;
+    CAY_EACH(it, pages)
+        if (it->code == err->code)
+            return it;
     return &other;
 }
 

@@ -69,9 +69,9 @@ static int judge_path(const cay__req *r, cay_err *err)
                                         "object", "embed", "xslt" };
     bool bad = has_field_value(r, "sec-fetch-dest", "serviceworker") ||
                has_field_value(r, "service-worker", "script");
-    for (size_t i = 0; i < CAY_LEN(code); i++)
+    CAY_EACH(it, code)
         bad |= has_field_value(r, "sec-fetch-site", "same-origin") &&
-               has_field_value(r, "sec-fetch-dest", code[i]);
+               has_field_value(r, "sec-fetch-dest", *it);
     if (bad)
         return cay_fail_why(err, CAY_EPERM, "preview_foreign_page",
                             "by path a preview is for programs; open it by its host name");

@@ -36,8 +36,7 @@ bool cay__previews_sweep(struct cay__previews *p)
     pthread_mutex_lock(&p->lock);
     cay_sandbox *old[GRANTS];
     size_t n = 0;
-    for (size_t i = 0; i < GRANTS; i++) {
-        grant *g = &p->grants[i];
+    CAY_EACH_OF(g, p->grants, GRANTS) {
         if (g->sb && g->until_ms + GRANT_MS <= now) {
             old[n++] = g->sb;
             explicit_bzero(g, sizeof *g);
@@ -93,10 +92,9 @@ void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, con
     g.sb = cay_sandbox_ref(sb);
     pthread_mutex_lock(&p->lock);
     grant *place = &p->grants[p->next_grant++ % GRANTS];
-    for (size_t i = 0; i < GRANTS; i++)
-        if (p->grants[i].sb && p->grants[i].port == g.port && !strcmp(p->grants[i].id, g.id) &&
-            !strcmp(p->grants[i].token, g.token))
-            place = &p->grants[i];
+    CAY_EACH_OF(it, p->grants, GRANTS)
+        if (it->sb && it->port == g.port && !strcmp(it->id, g.id) && !strcmp(it->token, g.token))
+            place = it;
     cay_sandbox *old = place->sb;
     *place = g;
     pthread_mutex_unlock(&p->lock);
@@ -106,9 +104,9 @@ void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, con
 
 void cay__previews_free(struct cay__previews *p)
 {
-    for (size_t i = 0; i < GRANTS; i++)
-        if (p->grants[i].sb)
-            cay_sandbox_unref(p->grants[i].sb);
+    CAY_EACH_OF(it, p->grants, GRANTS)
+        if (it->sb)
+            cay_sandbox_unref(it->sb);
     explicit_bzero(p->grants, sizeof p->grants);
     cay__uplink_tls_free(p->tls);
     pthread_mutex_destroy(&p->lock);

@@ -128,8 +128,7 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
     static const char end[1024];
     CAY_AUTOBUF b = CAY__BUF(4u << 20);
     CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
-    for (size_t i = 0; i < t->n; i++) {
-        const cay__twig *w = &t->twigs[i];
+    CAY_EACH_OF(w, t->twigs, t->n) {
         if (!*w->path)
             continue;
         *m = (cay__member){ .type = '2', .mode = w->mode };

@@ -77,10 +77,9 @@ int cay__engine_error(int status, const char *said, cay_err *err)
         if ((!known[i].status || known[i].status == status) && strcasestr(said, known[i].words))
             return cay_fail_why(err, known[i].code, known[i].reason, "the engine says: %s; %s",
                                 safe, known[i].remedy);
-    for (size_t i = 0; i < CAY_LEN(statuses); i++)
-        if (statuses[i].status == status)
-            return cay_fail_why(err, statuses[i].code, statuses[i].reason, "the engine says: %s",
-                                safe);
+    CAY_EACH(it, statuses)
+        if (it->status == status)
+            return cay_fail_why(err, it->code, it->reason, "the engine says: %s", safe);
     return cay_fail_why(err, CAY_EUPSTREAM, "engine_failed", "the engine says (status %d): %s",
                         status, safe);
 }

@@ -233,12 +233,11 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
                             "mount %.120s: the engine does not see this machine's files; put them "
                             "in by a manifest, or use option volumes",
                             c->files.grants[0].source);
-    for (size_t i = 0; i < c->files.ngrants; i++) {
+    CAY_EACH_OF(grant, c->files.grants, c->files.ngrants) {
         char real[4096];
-        if (!realpath(c->files.grants[i].source, real))
-            return cay_fail_sys(err, "mount %.120s", c->files.grants[i].source);
-        json_array_append_new(list,
-                              build_bind(real, c->files.grants[i].target, !c->files.grants[i].rw));
+        if (!realpath(grant->source, real))
+            return cay_fail_sys(err, "mount %.120s", grant->source);
+        json_array_append_new(list, build_bind(real, grant->target, !grant->rw));
     }
     cay__docker_volumes_show(list, o->storage, at->id);
     return add_volumes(list, o->volumes, err);
@@ -251,8 +250,8 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
     json_object_set_new(host, "CapDrop", json_pack("[s]", "ALL"));
     json_object_set_new(host, "CapAdd", add);
     json_object_set_new(host, "SecurityOpt", opt);
-    for (size_t i = 0; i < CAY_LEN(caps); i++)
-        json_array_append_new(add, json_string(caps[i]));
+    CAY_EACH(cap, caps)
+        json_array_append_new(add, json_string(*cap));
     for (const char *list = o->cap_add; list && next_item(&list, one, sizeof one);) {
         if (strspn(one, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != strlen(one) || !strcmp(one, "ALL") ||
             !strcmp(one, "SYS_ADMIN") || !strcmp(one, "SYS_MODULE") || !strcmp(one, "SYS_PTRACE"))

@@ -16,8 +16,8 @@ static bool is_usual(const char *cap)
         "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",   "MKNOD",
         "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",      "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"
     };
-    for (size_t i = 0; i < CAY_LEN(usual); i++)
-        if (!strcmp(usual[i], cap))
+    CAY_EACH(it, usual)
+        if (!strcmp(*it, cap))
             return true;
     return false;
 }

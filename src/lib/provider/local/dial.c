@@ -92,8 +92,8 @@ static int spawn_local(local_box *b, int listener, int lock, cay_err *err)
     if (!e)
         e = posix_spawn(&pid, prog, &acts, NULL, argv, env);
     posix_spawn_file_actions_destroy(&acts);
-    for (int i = 0; i < 3; i++)
-        cay__close_fd(&high[i]);
+    CAY_EACH_OF(it, high, 3)
+        cay__close_fd(it);
     if (e) {
         errno = e;
         return cay_fail_sys(err, "start %s", prog);

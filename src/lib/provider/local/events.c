@@ -53,9 +53,9 @@ static void send_event(listener *t, cay_event_wire *e)
 
 static source *find_source(listener *t, const char *id)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (strcmp(t->at[i].id, id) == 0)
-            return &t->at[i];
+    CAY_EACH_OF(it, t->at, t->n)
+        if (strcmp(it->id, id) == 0)
+            return it;
     if (t->n == BOXES_MAX)
         return NULL;
     source *s = &t->at[t->n++];
@@ -143,8 +143,8 @@ static void read_inotify(listener *t)
 
 static void listener_free(listener *t)
 {
-    for (size_t i = 0; i < t->n; i++)
-        cay__close_fd(&t->at[i].sock);
+    CAY_EACH_OF(it, t->at, t->n)
+        cay__close_fd(&it->sock);
     close(t->out);
     close(t->notify);
     t->from.done(t->from.arg);

@@ -49,9 +49,9 @@ static int add_sockets(const tree_proc *p, void *arg)
 
 static pid_t find_owner_pid(const sockets *s, uint64_t inode)
 {
-    for (size_t i = 0; i < s->len; i++)
-        if (s->at[i].inode == inode)
-            return s->at[i].pid;
+    CAY_EACH_OF(it, s->at, s->len)
+        if (it->inode == inode)
+            return it->pid;
     return 0;
 }
 
@@ -288,8 +288,8 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
     for (size_t i = 0; rc == 0 && i < r.len; i++)
         if (r.at[i].k.p.ended)
             rc = show_ended(&r, &r.at[i], call);
-    for (size_t i = 0; i < r.len; i++)
-        free(r.at[i].k.labels);
+    CAY_EACH_OF(it, r.at, r.len)
+        free(it->k.labels);
     free(r.at);
     return rc;
 }

@@ -124,10 +124,10 @@ static int check_jail(const local *l, cay_wall *out, cay_err *err)
         return 0;
     *out = other;
     size_t n = strcspn(line, ":");
-    for (size_t i = 0; i < CAY_LEN(causes); i++)
-        if (strlen(causes[i].step) == n && !strncmp(line, causes[i].step, n))
-            *out = (cay_wall){ strcmp(causes[i].step, "root") ? causes[i].step : "own-ids", "off",
-                               causes[i].why, causes[i].remedy };
+    CAY_EACH(cause, causes)
+        if (strlen(cause->step) == n && !strncmp(line, cause->step, n))
+            *out = (cay_wall){ strcmp(cause->step, "root") ? cause->step : "own-ids", "off",
+                               cause->why, cause->remedy };
     return cay_fail_why(err, CAY_EISOLATION, "level_missing",
                         "level 1 (process) cannot be had here: %s (%s)%s%s", out->why, line,
                         *out->remedy ? "; " : "", out->remedy);
@@ -169,9 +169,9 @@ static int check_features(const char *const *require, cay_err *err)
     const cay_wall *all = list_layers(&n);
     for (; require && *require; require++) {
         const cay_wall *hit = NULL;
-        for (size_t i = 0; i < n; i++)
-            if (!strcmp(all[i].name, *require))
-                hit = &all[i];
+        CAY_EACH_OF(it, all, n)
+            if (!strcmp(it->name, *require))
+                hit = it;
         if (!hit || strcmp(hit->state, "on") != 0)
             return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
                                 "level 1 (process) lacks %.60s: %s; %s", *require,

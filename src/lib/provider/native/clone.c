@@ -44,8 +44,8 @@ static int spawn_clone(const char *path, const char *const argv[], const int *fd
     }
     if (rc == 0)
         rc = posix_spawn(pid, path, &acts, &attr, (char *const *)argv, environ);
-    for (size_t i = 0; i < CAY_LEN(high); i++)
-        cay__close_fd(&high[i]);
+    CAY_EACH(it, high)
+        cay__close_fd(it);
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
     errno = rc;

@@ -45,17 +45,16 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
     size_t names = 0;
     if (c->from.directory) /* before what may be shown below it */
         CAY_TRY(add_target(b, "/workspace", err));
-    for (size_t i = 0; i < c->files.ngrants; i++)
-        CAY_TRY(add_target(b, c->files.grants[i].target, err));
-    for (size_t i = 0; i < c->files.nvolumes; i++)
-        CAY_TRY(add_target(b, c->files.volumes[i].target, err));
-    for (size_t i = 0; i < spec->nlayers; i++) {
-        if (!cay__layer_valid(spec->layers[i]))
+    CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
+        CAY_TRY(add_target(b, grant->target, err));
+    CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes)
+        CAY_TRY(add_target(b, volume->target, err));
+    CAY_EACH_OF(layer, spec->layers, spec->nlayers) {
+        if (!cay__layer_valid(*layer))
             return cay_fail_why(err, CAY_EINVAL, "layer_name",
-                                "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -",
-                                spec->layers[i]);
-        names += strlen(spec->layers[i]) + 1;
-        cay__buf_add(b, spec->layers[i], strlen(spec->layers[i]) + 1);
+                                "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", *layer);
+        names += strlen(*layer) + 1;
+        cay__buf_add(b, *layer, strlen(*layer) + 1);
     }
     if (spec->nlayers >= CAY_STACK_MAX || names > LAYER_NAMES_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_full",
@@ -69,8 +68,8 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
     const char *fields[] = { c->process.group ? who : user,
                              CAY_OR(c->process.workdir, "/workspace"), CAY_OR(c->hostname, ""),
                              "" };
-    for (size_t i = 0; i < CAY_LEN(fields); i++)
-        cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
+    CAY_EACH(field, fields)
+        cay__buf_add(b, *field, strlen(*field) + 1);
     for (const cay_pair *e = c->process.env; e && e->key; e++) {
         if (!*e->key || strchr(e->key, '='))
             return cay_fail_why(
@@ -107,8 +106,8 @@ typedef struct fdset {
 
 static void fdset_close(fdset *s)
 {
-    for (int i = 0; i < s->n; i++)
-        close(s->fds[i]);
+    CAY_EACH_OF(it, s->fds, s->n)
+        close(*it);
 }
 
 /* Grants come first, so the bits go on behind theirs. */
@@ -218,8 +217,8 @@ static const char *default_user(const cay__native *n, const cay_create *spec)
     }
     if (spec->from.directory && n->hello.mode == CAY_MODE_RANGE)
         return "root";
-    for (size_t i = 0; i < spec->files.ngrants; i++)
-        if (spec->files.grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
+    CAY_EACH_OF(grant, spec->files.grants, spec->files.ngrants)
+        if (grant->rw && n->hello.mode == CAY_MODE_RANGE)
             return "root";
     return "user";
 }

@@ -17,9 +17,9 @@ enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3, GONE_MS = 5000 };
 static const char *find_mkfs(void)
 {
     static const char *const at[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
-    for (size_t i = 0; i < CAY_LEN(at); i++)
-        if (access(at[i], X_OK) == 0)
-            return at[i];
+    CAY_EACH(it, at)
+        if (access(*it, X_OK) == 0)
+            return *it;
     return NULL;
 }
 

@@ -93,8 +93,8 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
         CAY_TRY(rc);
         CAY_TRY(done);
     }
-    for (size_t w = 0; w < ways; w++)
-        CAY_TRY(flush_stream(&o[w], err));
+    CAY_EACH_OF(item, o, ways)
+        CAY_TRY(flush_stream(item, err));
     return 0;
 }
 
@@ -171,8 +171,8 @@ int cay__nf_fill(void *box, const cay_call *call, const cay_fill *f, cay_err *er
     CAY_AUTOFREE uint32_t *places = cay__alloc((f->n + 1) * sizeof *places);
     uint64_t at;
     int rc = 0;
-    for (size_t w = 0; w < ways; w++)
-        o[w].fd = -1;
+    CAY_EACH_OF(item, o, ways)
+        item->fd = -1;
     while (rc == 0 && begun < ways)
         rc = begin_stream(box, call, &o[begun++], err);
     if (rc == 0)
@@ -182,7 +182,7 @@ int cay__nf_fill(void *box, const cay_call *call, const cay_fill *f, cay_err *er
         if (rc < 0)
             rc = name_it(f, places, w, at, rc, err);
     }
-    for (size_t w = 0; w < ways; w++)
-        give_up(&o[w]);
+    CAY_EACH_OF(it, o, ways)
+        give_up(it);
     return rc;
 }

@@ -224,9 +224,9 @@ static int host_links(int at, cay_err *err)
 {
     static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
     char path[16], target[64];
-    for (size_t i = 0; i < CAY_LEN(names); i++) {
+    CAY_EACH(name, names) {
         struct stat st;
-        cay__str_join(path, sizeof path, "/", names[i], NULL);
+        cay__str_join(path, sizeof path, "/", *name, NULL);
         if (lstat(path, &st) < 0)
             continue;
         ssize_t n = readlink(path, target, sizeof target - 1);
@@ -239,7 +239,7 @@ static int host_links(int at, cay_err *err)
         const char *rel = target;
         if (target[0] == '/')
             rel = target + 1;
-        if (symlinkat(rel, at, names[i]) < 0 || !chown_to_store(at, names[i]))
+        if (symlinkat(rel, at, *name) < 0 || !chown_to_store(at, *name))
             return cay_fail_sys(err, "layer link %s", path);
     }
     return 0;
@@ -249,9 +249,9 @@ static int fill_host(int at, cay_err *err)
 {
     if (!chown_to_store(at, "."))
         return cay_fail_sys(err, "layer host");
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
-        if (!put_dir(at, dirs[i].path, dirs[i].mode))
-            return cay_fail_sys(err, "layer host: %s", dirs[i].path);
+    CAY_EACH(dir, dirs)
+        if (!put_dir(at, dir->path, dir->mode))
+            return cay_fail_sys(err, "layer host: %s", dir->path);
     /* For the sandbox's ordinary user. Without root only the keeper has the ids for it, and makes
      * them (daemon/keeper/rootfs.c). */
     static const char *const users[] = { "workspace", "home/user" };
@@ -263,9 +263,9 @@ static int fill_host(int at, cay_err *err)
     if (symlinkat("/run", at, "var/run") < 0 || !chown_to_store(at, "var/run") ||
         symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !chown_to_store(at, "etc/mtab"))
         return cay_fail_sys(err, "layer host: links");
-    for (size_t i = 0; i < CAY_LEN(made); i++)
-        if (!put_file(at, made[i].path, made[i].text))
-            return cay_fail_sys(err, "layer host: %s", made[i].path);
+    CAY_EACH(it, made)
+        if (!put_file(at, it->path, it->text))
+            return cay_fail_sys(err, "layer host: %s", it->path);
     CAY_AUTOFD etc = openat(at, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (etc < 0 || !copy_etc(etc))
         return cay_fail_sys(err, "layer host: copy of /etc");

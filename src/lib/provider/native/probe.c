@@ -112,9 +112,9 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
                                                        : "run as root with cgroup controllers");
     for (; require && *require; require++) {
         const cay_wall *hit = NULL;
-        for (size_t i = 0; i < n; i++)
-            if (!strcmp(l[i].name, *require))
-                hit = &l[i];
+        CAY_EACH_OF(it, l, n)
+            if (!strcmp(it->name, *require))
+                hit = it;
         if (hit && !strcmp(hit->state, "on"))
             continue;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s (%s)", CAY_TEXT_IF(at, ", "),

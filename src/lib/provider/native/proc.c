@@ -162,8 +162,8 @@ void cay__labels_add(cay__buf *b, const cay_pair *labels)
 cay_pair *cay__labels_make(const char *text, size_t n)
 {
     size_t strings = 0, at = 0;
-    for (size_t i = 0; i < n; i++)
-        strings += !text[i];
+    CAY_EACH_OF(it, text, n)
+        strings += !*it;
     cay_pair *v = cay__alloc((strings / 2 + 1) * sizeof *v + n);
     char *s = (char *)(v + strings / 2 + 1);
     if (n)
@@ -241,8 +241,8 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
                              CAY__LINK_ASK(CAY_MSG_SPAWN, *m, .tail = blob->data,
                                            .tail_len = blob->len, .fds = fds, .nfds = n),
                              &r, &p->conn, err);
-    for (int i = 0; i < n; i++)
-        close(fds[i]);
+    CAY_EACH_OF(it, fds, n)
+        close(*it);
     if (rc == 0)
         take_answer(p, &r.proc);
     return rc;

@@ -160,8 +160,8 @@ int cay__served_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_
         rc = cay__nf_ps(b, call, on_live, &l, err);
     for (size_t i = 0; rc == 0 && i < l.n; i++)
         rc = show_ended(&l.v[i], &l);
-    for (size_t i = 0; i < l.n; i++)
-        free((void *)l.v[i].info.labels);
+    CAY_EACH_OF(it, l.v, l.n)
+        free((void *)it->info.labels);
     free(l.v);
     return rc;
 }

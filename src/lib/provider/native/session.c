@@ -71,15 +71,15 @@ void cay__sessions_open(cay__sessions *s,
     pthread_condattr_setclock(&at, CLOCK_MONOTONIC);
     pthread_cond_init(&s->turn, &at);
     pthread_condattr_destroy(&at);
-    for (size_t i = 0; i < CAY__SESSIONS_IDLE; i++)
-        s->idle[i].sock = -1;
+    CAY_EACH_OF(it, s->idle, CAY__SESSIONS_IDLE)
+        it->sock = -1;
 }
 
 void cay__sessions_drop(cay__sessions *s)
 {
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < CAY__SESSIONS_IDLE; i++)
-        cay__close_fd(&s->idle[i].sock);
+    CAY_EACH_OF(it, s->idle, CAY__SESSIONS_IDLE)
+        cay__close_fd(&it->sock);
     pthread_mutex_unlock(&s->lock);
 }
 

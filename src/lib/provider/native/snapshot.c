@@ -19,9 +19,9 @@ static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_er
         return cay_fail_why(err, CAY_ETOOBIG, "stack_full",
                             "%zu layers: a sandbox stands on at most %d; let them be merged", n,
                             CAY_STACK_MAX - 1);
-    for (size_t i = 0; i < n; i++) {
-        CAY_TRY(check_name(layers[i], err));
-        cay__buf_add(tail, layers[i], strlen(layers[i]) + 1);
+    CAY_EACH_OF(layer, layers, n) {
+        CAY_TRY(check_name(*layer, err));
+        cay__buf_add(tail, *layer, strlen(*layer) + 1);
     }
     return 0;
 }

@@ -89,8 +89,8 @@ static void remove_groups(void)
     cgfind_parse(mounts, own, &f);
     groups_below(f.v2_top);
     groups_below(f.v2);
-    for (int i = 0; i < CG_V1_COUNT; i++)
-        groups_below(f.v1[i]);
+    CAY_EACH_OF(it, f.v1, CG_V1_COUNT)
+        groups_below(*it);
 }
 
 /* An init that waits for its next keeper listens there, under the name that the directory had for

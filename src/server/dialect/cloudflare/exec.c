@@ -155,8 +155,8 @@ static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
         close_watcher(&pump);
         return rc;
     }
-    for (int i = 0; i < 2; i++)
-        fcntl(pump.fd[i], F_SETFL, fcntl(pump.fd[i], F_GETFL) | O_NONBLOCK);
+    CAY_EACH_OF(it, pump.fd, 2)
+        fcntl(*it, F_SETFL, fcntl(*it, F_GETFL) | O_NONBLOCK);
     cay__reply_field(r, "Cache-Control", "no-cache");
     return cay__reply_pump(r, 200, "text/event-stream", &pump);
 }

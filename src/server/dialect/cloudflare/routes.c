@@ -348,10 +348,10 @@ static int reply_error(cay__req *r, const cay_err *err)
 {
     int status = 502;
     const char *word = "exec_transport_error";
-    for (size_t i = 0; i < CAY_LEN(errors); i++)
-        if (errors[i].code == err->code) {
-            status = errors[i].status;
-            word = errors[i].word;
+    CAY_EACH(error, errors)
+        if (error->code == err->code) {
+            status = error->status;
+            word = error->word;
         }
     static const cay_reason own[] = { CAY_REASON_WORKSPACE_READ_NOT_FOUND,
                                       CAY_REASON_WORKSPACE_ARCHIVE_READ_ERROR,
@@ -361,9 +361,9 @@ static int reply_error(cay__req *r, const cay_err *err)
                                       CAY_REASON_SESSION_ERROR,
                                       CAY_REASON_TUNNEL_ERROR,
                                       CAY_REASON_PAYLOAD_TOO_LARGE };
-    for (size_t i = 0; i < CAY_LEN(own); i++)
-        if (cay_err_is(err, own[i]))
-            word = cay_reason_word(own[i]);
+    CAY_EACH(it, own)
+        if (cay_err_is(err, *it))
+            word = cay_reason_word(*it);
     return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", word));
 }
 
@@ -384,8 +384,8 @@ static const char *read_query_key(cay__req *r)
 static bool is_own_path(cay__req *r)
 {
     static const char *const begins[] = { "/v1/sandbox/", "/v1/pool/", "/v1/openapi" };
-    for (size_t i = 0; i < CAY_LEN(begins); i++)
-        if (cay__str_starts(r->head.path, begins[i]))
+    CAY_EACH(begin, begins)
+        if (cay__str_starts(r->head.path, *begin))
             return true;
     return !strcmp(r->head.path, "/v1/sandbox");
 }

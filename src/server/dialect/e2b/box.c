@@ -41,12 +41,12 @@ static json_t *changed_network(cay__req *r, const char *id)
 static void keep_ports(json_t *now, const json_t *first)
 {
     static const char *const fields[] = { "allowPublicTraffic", "maskRequestHost", "httpsPorts" };
-    for (size_t i = 0; i < CAY_LEN(fields); i++) {
-        json_t *v = json_object_get(first, fields[i]);
+    CAY_EACH(field, fields) {
+        json_t *v = json_object_get(first, *field);
         if (v)
-            json_object_set(now, fields[i], v);
+            json_object_set(now, *field, v);
         else
-            json_object_del(now, fields[i]);
+            json_object_del(now, *field);
     }
 }
 

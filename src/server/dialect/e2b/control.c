@@ -109,9 +109,9 @@ static bool is_own_path(cay__req *r)
     static const char *const paths[] = { "/sandboxes",    "/v2/sandboxes", "/templates",
                                          "/v2/templates", "/v3/templates", "/snapshots",
                                          "/volumes",      "/secrets",      "/teams" };
-    for (size_t i = 0; i < CAY_LEN(paths); i++) {
-        size_t n = strlen(paths[i]);
-        if (!strncmp(r->head.path, paths[i], n) && (!r->head.path[n] || r->head.path[n] == '/'))
+    CAY_EACH(it, paths) {
+        size_t n = strlen(*it);
+        if (!strncmp(r->head.path, *it, n) && (!r->head.path[n] || r->head.path[n] == '/'))
             return r->as || cay__req_key(r);
     }
     return false;

@@ -81,11 +81,11 @@ static int reject_unsupported(const json_t *in, cay_err *err)
         const char *name;
         bool even_empty;
     } not_here[] = { { "mcp", true /* it asks for a gateway all the same */ }, { "iam", false } };
-    for (size_t i = 0; i < CAY_LEN(not_here); i++) {
-        const json_t *v = json_object_get(in, not_here[i].name);
-        if (v && !json_is_null(v) && (not_here[i].even_empty || json_object_size(v)))
+    CAY_EACH(it, not_here) {
+        const json_t *v = json_object_get(in, it->name);
+        if (v && !json_is_null(v) && (it->even_empty || json_object_size(v)))
             return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
-                                "%s is not supported by this server", not_here[i].name);
+                                "%s is not supported by this server", it->name);
     }
     return 0;
 }
@@ -113,11 +113,11 @@ int e2b_check_types(const json_t *in, cay_err *err)
         { "secure", "true or false", JSON_TRUE },
         { "memory", "true or false", JSON_TRUE },
     };
-    for (size_t i = 0; i < CAY_LEN(known); i++) {
-        const json_t *v = json_object_get(in, known[i].name);
-        if (v && !json_is_null(v) && json_typeof(v) != known[i].type &&
-            !(known[i].type == JSON_TRUE && json_is_false(v)))
-            return cay_fail(err, CAY_EINVAL, "%s is %s", known[i].name, known[i].what);
+    CAY_EACH(it, known) {
+        const json_t *v = json_object_get(in, it->name);
+        if (v && !json_is_null(v) && json_typeof(v) != it->type &&
+            !(it->type == JSON_TRUE && json_is_false(v)))
+            return cay_fail(err, CAY_EINVAL, "%s is %s", it->name, it->what);
     }
     const json_t *on = json_object_get(json_object_get(in, "autoResume"), "enabled");
     if (on && !json_is_boolean(on))

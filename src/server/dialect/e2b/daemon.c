@@ -423,9 +423,9 @@ static int reply_error(cay__req *r, const cay_err *fault)
                     { "unimplemented", 501 } };
         const char *word = e2b_rpc_code(err);
         int status = 500;
-        for (size_t i = 0; i < CAY_LEN(map); i++)
-            if (!strcmp(map[i].word, word))
-                status = map[i].status;
+        CAY_EACH(it, map)
+            if (!strcmp(it->word, word))
+                status = it->status;
         return cay__reply_json(r, status,
                                json_pack("{s:s,s:s}", "code", word, "message", err->msg));
     }

@@ -243,9 +243,9 @@ int e2b_registry_login(cay_client *client, const cay_call *call, const json_t *r
     } types[] = { { "registry", get_plain_login },
                   { "aws", get_aws_login },
                   { "gcp", get_gcp_login } };
-    for (size_t i = 0; i < CAY_LEN(types); i++)
-        if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
-            return types[i].fn(client, call, registry, out, err);
+    CAY_EACH(it, types)
+        if (!strcmp(it->type, cay__json_str(registry, "type", "")))
+            return it->fn(client, call, registry, out, err);
     return cay_fail(err, CAY_EINVAL,
                     "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"",
                     cay__json_str(registry, "type", ""));

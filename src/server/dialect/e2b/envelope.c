@@ -20,9 +20,9 @@ static const struct {
 
 const char *e2b_rpc_code(const cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (words[i].code == err->code)
-            return words[i].word;
+    CAY_EACH(it, words)
+        if (it->code == err->code)
+            return it->word;
     return "internal";
 }
 

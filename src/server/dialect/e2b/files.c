@@ -100,8 +100,7 @@ static int copy_source(cay_upload *up, source *src, void *arg, cay_err *err)
 static int read_metadata(cay__req *r, json_t *out, cay_err *err)
 {
     size_t total = 0;
-    for (size_t i = 0; i < r->head.nfields; i++) {
-        const cay__field_line *f = &r->head.fields[i];
+    CAY_EACH_OF(f, r->head.fields, r->head.nfields) {
         if (!cay__str_starts(f->name, "x-metadata-"))
             continue;
         const char *key = f->name + 11;

@@ -20,8 +20,8 @@ void e2b_signature(const char *path, const char *op, const char *user, const cha
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     const char *part[] = { path, ":", op, ":", user, ":", token, exp ? ":" : "", CAY_OR(exp, "") };
     EVP_DigestInit_ex(c, EVP_sha256(), NULL);
-    for (size_t i = 0; i < CAY_LEN(part); i++)
-        EVP_DigestUpdate(c, part[i], strlen(part[i]));
+    CAY_EACH(it, part)
+        EVP_DigestUpdate(c, *it, strlen(*it));
     EVP_DigestFinal_ex(c, md, NULL);
     EVP_MD_CTX_free(c);
     int n = EVP_EncodeBlock((unsigned char *)text, md, sizeof md);

@@ -15,12 +15,12 @@ static void keep_secrets(cay__head *h)
     static const char *const ours[] = { "x-access-token", "authorization", "x-api-key", "cookie",
                                         "origin" };
     size_t n = 0;
-    for (size_t i = 0; i < h->nfields; i++) {
-        bool drop = cay__str_starts(h->fields[i].name, "e2b-");
+    CAY_EACH_OF(field, h->fields, h->nfields) {
+        bool drop = cay__str_starts(field->name, "e2b-");
         for (size_t k = 0; k < CAY_LEN(ours) && !drop; k++)
-            drop = !strcmp(h->fields[i].name, ours[k]);
+            drop = !strcmp(field->name, ours[k]);
         if (!drop)
-            h->fields[n++] = h->fields[i];
+            h->fields[n++] = *field;
     }
     h->nfields = n;
 }

@@ -142,15 +142,15 @@ static int check_fields(const json_t *network, cay_err *err)
     json_t *v;
     json_object_foreach((json_t *)network, key, v) {
         bool known = false;
-        for (size_t i = 0; i < CAY_LEN(fields); i++)
-            known |= !strcmp(key, fields[i]);
-        for (size_t i = 0; i < CAY_LEN(not_yet); i++)
-            if (!strcmp(key, not_yet[i]) && !json_is_null(v) &&
+        CAY_EACH(field, fields)
+            known |= !strcmp(key, *field);
+        CAY_EACH(it, not_yet)
+            if (!strcmp(key, *it) && !json_is_null(v) &&
                 (json_is_string(v) || json_object_size(v) || json_array_size(v)))
                 return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                                     "network.%s is not supported by this server", key);
             else
-                known |= !strcmp(key, not_yet[i]);
+                known |= !strcmp(key, *it);
         if (!known)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
@@ -195,10 +195,10 @@ static bool add_without(list *l, const net *deny, const net *allow, size_t nallo
 {
     char host[INET6_ADDRSTRLEN], text[64];
     bool inside = false;
-    for (size_t i = 0; i < nallow; i++) {
-        if (has_subnet(&allow[i], deny))
+    CAY_EACH_OF(it, allow, nallow) {
+        if (has_subnet(it, deny))
             return true;
-        inside |= has_subnet(deny, &allow[i]);
+        inside |= has_subnet(deny, it);
     }
     if (inside) {
         net half = *deny;

@@ -126,9 +126,9 @@ int e2b_stream_last(cay__pump *p, cay__buf *out)
 static void close_watcher(cay__pump *pump)
 {
     watcher *w = pump->self;
-    for (int i = 0; i < 2; i++)
-        if (pump->fd[i] >= 0)
-            close(pump->fd[i]);
+    CAY_EACH_OF(it, pump->fd, 2)
+        if (*it >= 0)
+            close(*it);
     cay_proc_unref(w->p);
     cay_sandbox_unref(w->sb);
     free(w);
@@ -158,9 +158,9 @@ static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, u
         close_watcher(&pump);
         return rc;
     }
-    for (int i = 0; i < 2; i++)
-        if (pump.fd[i] >= 0)
-            fcntl(pump.fd[i], F_SETFL, fcntl(pump.fd[i], F_GETFL) | O_NONBLOCK);
+    CAY_EACH_OF(it, pump.fd, 2)
+        if (*it >= 0)
+            fcntl(*it, F_SETFL, fcntl(*it, F_GETFL) | O_NONBLOCK);
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 

@@ -292,18 +292,18 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
 
 void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox)
 {
-    for (size_t i = 0; i < n; i++) {
+    CAY_EACH_OF(it, v, n) {
         char mask[E2B_TOKEN_LEN + 8] = "";
-        if (!v[i].own || v[i].kept)
+        if (!it->own || it->kept)
             continue;
-        mask_of(r, v[i].text, mask, NULL);
+        mask_of(r, it->text, mask, NULL);
         CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", CAY_OR(sandbox, ""), "mask",
-                                       mask, "bearer", v[i].bearer);
+                                       mask, "bearer", it->bearer);
         CAY_AUTOFREE char *text = cay__json_text(note, 1000);
         if (!sandbox)
-            cay_secret_remove(r->client, v[i].own, NULL);
+            cay_secret_remove(r->client, it->own, NULL);
         else
-            cay_note_put(r->client, SPACE, v[i].own, text, NULL);
+            cay_note_put(r->client, SPACE, it->own, text, NULL);
     }
 }
 
@@ -330,8 +330,8 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
         return;
     json_object_foreach(all, key, of) {
         bool used = strcmp(json_string_value(of), sandbox) != 0;
-        for (size_t i = 0; i < n; i++)
-            used |= v[i].own && !strcmp(v[i].own, key);
+        CAY_EACH_OF(it, v, n)
+            used |= it->own && !strcmp(it->own, key);
         if (!used)
             remove_secret(r, key);
     }

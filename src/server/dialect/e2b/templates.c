@@ -16,8 +16,8 @@ static const char *const bases[] = { "base", "code-interpreter-v1", "host" };
 bool e2b_is_base(const char *name)
 {
     size_t n = strcspn(name, ":");
-    for (size_t i = 0; i < CAY_LEN(bases); i++)
-        if (strlen(bases[i]) == n && !strncmp(bases[i], name, n))
+    CAY_EACH(base, bases)
+        if (strlen(*base) == n && !strncmp(*base, name, n))
             return true;
     return false;
 }

@@ -32,12 +32,12 @@ static const struct {
 static void add_event(const e2b_watched *y, e2b_names *names, cay_change change, const char *name,
                       json_t *list)
 {
-    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
-        if (kinds[i].change != change)
+    CAY_EACH(kind, kinds) {
+        if (kind->change != change)
             continue;
-        json_t *o = json_pack("{s:o,s:s}", "name", cay__json_bytes(name), "type", kinds[i].word);
+        json_t *o = json_pack("{s:o,s:s}", "name", cay__json_bytes(name), "type", kind->word);
         cay_stat st = { .size_of = sizeof st };
-        if (y->entries && kinds[i].entry) {
+        if (y->entries && kind->entry) {
             size_t n = strlen(y->path) + strlen(name) + 2;
             CAY_AUTOFREE char *full = cay__alloc(n);
             cay__str_join(full, n, y->path, "/", name, NULL);

@@ -34,7 +34,7 @@ int cay__native_spawn_us(uint64_t *out, cay_err *err)
         (char *)"PATH=/usr/bin:/bin", NULL
     };
     uint64_t us[TRIES];
-    for (int i = 0; i < TRIES; i++) {
+    CAY_EACH_OF(it, us, TRIES) {
         pid_t pid;
         int status;
         int64_t began = cay__now_us();
@@ -45,7 +45,7 @@ int cay__native_spawn_us(uint64_t *out, cay_err *err)
         }
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             continue;
-        us[i] = (uint64_t)(cay__now_us() - began);
+        *it = (uint64_t)(cay__now_us() - began);
     }
     *out = compute_median(us);
     return 0;
@@ -76,11 +76,11 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
     static const char *const argv[] = { "true", NULL };
     const cay_spawn spec = { .size = sizeof spec, .argv = argv };
     uint64_t us[TRIES];
-    for (int i = 0; i < TRIES; i++) {
+    CAY_EACH_OF(it, us, TRIES) {
         cay_result res = { .size = sizeof res };
         int64_t began = cay__now_us();
         CAY_TRY(cay_sandbox_run(sb, call, &spec, NULL, 0, 4096, &res, err));
-        us[i] = (uint64_t)(cay__now_us() - began);
+        *it = (uint64_t)(cay__now_us() - began);
         cay_result_clear(&res);
     }
     *out = compute_median(us);

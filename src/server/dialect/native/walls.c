@@ -105,16 +105,14 @@ static const struct {
 
 static int try_inside(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
-    for (size_t i = 0; i < CAY_LEN(inside); i++) {
-        const cay_spawn spec = { .size = sizeof spec,
-                                 .shell = inside[i].shell,
-                                 .timeout_ms = TRY_MS };
+    CAY_EACH(it, inside) {
+        const cay_spawn spec = { .size = sizeof spec, .shell = it->shell, .timeout_ms = TRY_MS };
         tried t = { .sb = sb, .call = call, .res.size = sizeof t.res, .to = &w->at[w->n] };
         int64_t began = cay__now_us();
         CAY_TRY(cay_sandbox_run(sb, call, &spec, NULL, 0, 4096, &t.res, err));
         t.to->took_us = (uint64_t)(cay__now_us() - began);
-        t.to->name = inside[i].name;
-        inside[i].judge(&t, inside[i].kind);
+        t.to->name = it->name;
+        it->judge(&t, it->kind);
         cay_result_clear(&t.res);
         w->n++;
     }
@@ -124,9 +122,9 @@ static int try_inside(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call
 /* What the sandbox says of a layer of its own. */
 static bool is_wall_on(const cay_info *info, const char *name)
 {
-    for (size_t i = 0; i < info->nwalls; i++)
-        if (!strcmp(info->walls[i].name, name))
-            return info->walls[i].state && !strcmp(info->walls[i].state, "on");
+    CAY_EACH_OF(wall, info->walls, info->nwalls)
+        if (!strcmp(wall->name, name))
+            return wall->state && !strcmp(wall->state, "on");
     return false;
 }
 
@@ -165,13 +163,13 @@ static int try_counts(cay__walls_tried *w, cay_sandbox *sb, const cay_info *info
                    { "pids-limit", "processes and threads", u.pids, 1 },
                    { "cpu-limit", "ms", u.cpu_us, 1000 },
                    { "disk-quota", "KiB", u.disk, 1024 } };
-    for (size_t i = 0; i < CAY_LEN(counts); i++) {
+    CAY_EACH(count, counts) {
         cay__wall_tried *to = &w->at[w->n++];
-        *to = (cay__wall_tried){ .name = counts[i].name,
-                                 .ok = is_wall_on(info, counts[i].name),
+        *to = (cay__wall_tried){ .name = count->name,
+                                 .ok = is_wall_on(info, count->name),
                                  .took_us = took };
-        snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", counts[i].v / counts[i].per,
-                 counts[i].unit, to->ok ? "" : ", and the kernel holds none to it");
+        snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", count->v / count->per, count->unit,
+                 to->ok ? "" : ", and the kernel holds none to it");
     }
     return 0;
 }

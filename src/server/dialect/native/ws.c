@@ -265,8 +265,7 @@ static int ws_push(cay__pump *p, int kind, const char *data, size_t len, cay__bu
 static void apply_orders(ws *w)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
-    for (size_t i = 0; i < w->norders; i++) {
-        const order *o = &w->orders[i];
+    CAY_EACH_OF(o, w->orders, w->norders) {
         if (o->what == RESIZE)
             cay_proc_resize(w->f.p, &call, o->size.cols, o->size.rows, NULL);
         else
