@@ -10,6 +10,8 @@
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
  *   CAY_EACH(row, table)  a loop over an array      CAY_EACH_OF(row, list, n)  over n that follow
+ *   CAY_EACH_LINK(x, list)  over a list linked by `next`, CAY_EACH_LINK_SAFE() when x may go
+ *   CAY_UNLINK(list, x)  takes x out of it          CAY_APPEND(list, x)  puts x at its end
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
@@ -47,6 +49,28 @@
 #define CAY_EACH_OF(row, list, n)                                                                  \
     for (__typeof__((list)[0]) *row = (list), *row##_end = row ? row + (n) : row; row < row##_end; \
          row++)
+/* CAY_EACH_LINK(x, list) visits every node of a list that is linked by `next`. In the safe form the
+ * body may take x out and free it, but not the node behind it. */
+#define CAY_EACH_LINK(x, list) for (__typeof__(*(list)) *x = (list); x; x = x->next)
+#define CAY_EACH_LINK_SAFE(x, list)                                                                \
+    for (__typeof__(*(list)) *x = (list), *x##_next = CAY_IF(x, x->next); x;                       \
+         x = x##_next, x##_next = CAY_IF(x, x->next))
+/* Takes a node out, when it is in the list; appends one, which has no next. */
+#define CAY_UNLINK(list, node)                                                                     \
+    do {                                                                                           \
+        __typeof__(*(list)) **at_ = &(list);                                                       \
+        while (*at_ && *at_ != (node))                                                             \
+            at_ = &(*at_)->next;                                                                   \
+        if (*at_)                                                                                  \
+            *at_ = (node)->next;                                                                   \
+    } while (0)
+#define CAY_APPEND(list, node)                                                                     \
+    do {                                                                                           \
+        __typeof__(*(list)) **at_ = &(list);                                                       \
+        while (*at_)                                                                               \
+            at_ = &(*at_)->next;                                                                   \
+        *at_ = (node);                                                                             \
+    } while (0)
 #define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
 /* x, or the fallback when x is zero or NULL. x is evaluated once, the fallback only when needed. */
