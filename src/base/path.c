@@ -24,9 +24,9 @@ static const char *const marks[] = { "store.db", "keeper.log", "sandboxes", "pro
 
 const char *cay__fs_remote(uint64_t magic)
 {
-    CAY_EACH(remote_f, remote_fs)
-        if (remote_f->magic == (uint32_t)magic)
-            return remote_f->name;
+    CAY_EACH(it, remote_fs)
+        if (it->magic == (uint32_t)magic)
+            return it->name;
     return NULL;
 }
 

@@ -56,8 +56,8 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
     struct stat dev, root;
     struct statfs fs;
     CAY_TRY_SYS(fstatfs(fd, &fs), err, "%s %.120s", what, path);
-    CAY_EACH(kernel_f, kernel_fs)
-        if (*kernel_f == (uint32_t)fs.f_type)
+    CAY_EACH(it, kernel_fs)
+        if (*it == (uint32_t)fs.f_type)
             return refuse_source(what, path, "it is a view of the kernel", err);
     if (stat("/", &root) == 0 && is_same_file(st, &root))
         return refuse_source(what, path, "it is the whole host", err);

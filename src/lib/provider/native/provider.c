@@ -107,7 +107,8 @@ static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, v
                    void *arg, cay_err *err)
 {
     cay__native *n = self;
-    CAY_AUTODIR *d = cay__dir_open(n->home_fd, "sandboxes");
+    /* With --root-keeper it is a link to where root keeps them. */
+    CAY_AUTODIR *d = cay__dir_open(n->home_fd, "sandboxes/.");
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
