@@ -3,28 +3,27 @@
 #include <base/base.h>
 
 const opt_def agent_model_defs[] = {
-    OPT_STR("model", 0, "NAME",
+    OPT_STR("--model NAME",
             "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)",
             agent_model, name),
-    OPT_STR("base-url", 0, "URL",
-            "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", agent_model,
-            base_url),
-    OPT_STR("api", 0, "responses|websocket|chat", "what is spoken there (default responses)",
+    OPT_STR("--base-url URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)",
+            agent_model, base_url),
+    OPT_STR("--api responses|websocket|chat", "what is spoken there (default responses)",
             agent_model, api),
-    OPT_STR("key", 0, "SOURCE",
+    OPT_STR("--key SOURCE",
             "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)",
             agent_model, key),
-    OPT_LIST("header", 0, "NAME: VALUE",
+    OPT_LIST("--header NAME: VALUE",
              "send this header too; a value env:NAME or file:PATH is read there (also "
              "$CAY_MODEL_HEADERS, "
              "one a line)",
              agent_model, headers),
-    OPT_NUM("context-window", 0, "TOKENS",
+    OPT_NUM("--context-window TOKENS",
             "what the model can see at once: at 9 tenths of it the history is compacted (default "
             "by its "
             "name)",
             agent_model, window, 1024, 1000000000),
-    OPT_STR("effort", 0, "WORD", "how hard it thinks: low, medium, high", agent_model, effort),
+    OPT_STR("--effort WORD", "how hard it thinks: low, medium, high", agent_model, effort),
     OPT_END
 };
 

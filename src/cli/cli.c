@@ -8,21 +8,21 @@ cli_globals cli;
 const cli_backend *cli_boxes;
 
 const opt_def cli_global_opts[] = {
-    OPT_STR("home", 0, "DIR",
+    OPT_STR("--home DIR",
             "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)",
             cli_globals, home),
-    OPT_STR("provider", 0, "NAME",
+    OPT_STR("--provider NAME",
             "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, "
             "podman or "
             "cay",
             cli_globals, provider),
-    OPT_STR("host", 0, "URL",
+    OPT_STR("--host URL",
             "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is "
             "$CAY_API_KEY",
             cli_globals, host),
-    OPT_FLAG("json", 0, "answer in JSON", cli_globals, json),
-    OPT_FLAG("quiet", 'q', "say less: no notes; lists give ids only", cli_globals, quiet),
-    OPT_FLAG("help", 'h', "explain this command", cli_globals, help),
+    OPT_FLAG("--json", "answer in JSON", cli_globals, json),
+    OPT_FLAG("-q, --quiet", "say less: no notes; lists give ids only", cli_globals, quiet),
+    OPT_FLAG("-h, --help", "explain this command", cli_globals, help),
     OPT_END
 };
 
@@ -117,7 +117,7 @@ int cli_find(cli_call *c, cay_err *err)
 }
 
 const opt_def cli_force_defs[] = {
-    OPT_FLAG("force", 'f', "one that is not there is no error", cli_force, force), OPT_END
+    OPT_FLAG("-f, --force", "one that is not there is no error", cli_force, force), OPT_END
 };
 
 int cli_forgive(const cli_call *c, int rc)

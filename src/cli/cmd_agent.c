@@ -23,75 +23,75 @@ typedef struct agent_args {
 } agent_args;
 
 static const opt_def defs[] = {
-    OPT_STR("instructions", 0, "FILE", "what the agent is told besides its task", agent_args,
+    OPT_STR("--instructions FILE", "what the agent is told besides its task", agent_args,
             instructions),
     OPT_STR(
-        "approve", 0, "auto|ask|never",
+        "--approve auto|ask|never",
         "commands and patches: run them (default), ask first (default of --resume), or refuse them",
         agent_args, approve),
-    OPT_NUM("max-turns", 0, "N", "most times the model is asked (default 100)", agent_args,
-            max_turns, 1, 100000),
-    OPT_STR("state", 0, "FILE", "where a run that waits for approval is saved", agent_args, state),
-    OPT_STR("resume", 0, "FILE", "go on with a run that was saved", agent_args, resume),
-    OPT_STR("session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it",
+    OPT_NUM("--max-turns N", "most times the model is asked (default 100)", agent_args, max_turns,
+            1, 100000),
+    OPT_STR("--state FILE", "where a run that waits for approval is saved", agent_args, state),
+    OPT_STR("--resume FILE", "go on with a run that was saved", agent_args, resume),
+    OPT_STR("--session FILE[:NAME]", "remember the conversation there, and go on with it",
             agent_args, session),
-    OPT_STR("skills", 0, "DIR", "directories with a SKILL.md that it may load", agent_args, skills),
-    OPT_STR("tools", 0, "all|NAME,…",
+    OPT_STR("--skills DIR", "directories with a SKILL.md that it may load", agent_args, skills),
+    OPT_STR("--tools all|NAME,…",
             "file_read … process_list too, all or some (cay tools lists them)", agent_args, tools),
-    OPT_FLAG("ptc", 0, "let it write Python that calls its tools", agent_args, ptc),
-    OPT_LIST("mcp", 0, "COMMAND|URL|FILE",
+    OPT_FLAG("--ptc", "let it write Python that calls its tools", agent_args, ptc),
+    OPT_LIST("--mcp COMMAND|URL|FILE",
              "tools of an MCP server: a command in a sandbox of its own, or an address; or of "
              "those that "
              "a mcp.json lists",
              agent_args, mcp),
-    OPT_LIST("hosted", 0, "TOOL",
+    OPT_LIST("--hosted TOOL",
              "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
              "file_search:STORE, mcp:LABEL=URL, or JSON",
              agent_args, hosted),
-    OPT_FLAG("browser", 0, "give it a browser: a headless Chromium in the sandbox", agent_args,
+    OPT_FLAG("--browser", "give it a browser: a headless Chromium in the sandbox", agent_args,
              browser),
-    OPT_LIST("audit", 0, "FILE|URL|workspace:",
+    OPT_LIST("--audit FILE|URL|workspace:",
              "append what it was let do there, a JSON object a line, or POST it; workspace: is a "
              "file in "
              "the sandbox. May be given again",
              agent_args, audit.to),
     OPT_LIST(
-        "audit-spool", 0, "FILE",
+        "--audit-spool FILE",
         "where events wait that the server of --audit did not take; one for each server, in their "
         "order, or none",
         agent_args, audit.spool),
-    OPT_LIST("audit-key", 0, "SOURCE",
+    OPT_LIST("--audit-key SOURCE",
              "where the key of that server is: env:NAME, file:PATH or none; one for each, in their "
              "order "
              "(default env:CAY_AUDIT_KEY for a single one)",
              agent_args, audit.key),
-    OPT_FLAG("audit-detail", 0, "with commands and paths, which may hold what the model was told",
+    OPT_FLAG("--audit-detail", "with commands and paths, which may hold what the model was told",
              agent_args, audit.detail),
-    OPT_FLAG("audit-output", 0, "with what tools answered: what commands printed, what files hold",
+    OPT_FLAG("--audit-output", "with what tools answered: what commands printed, what files hold",
              agent_args, audit.output),
-    OPT_STR("memory", 0, "DIR|URL",
+    OPT_STR("--memory DIR|URL",
             "learn from run to run: what was learnt is kept there, in files or as one archive at "
             "https:// or s3://BUCKET/KEY",
             agent_args, memory),
-    OPT_STR("sandbox", 0, "ID", "work in this sandbox, and leave it there", agent_args, sandbox),
-    OPT_STR("cwd", 0, "DIR", "begin in this directory below the workspace", agent_args, cwd),
-    OPT_FLAG("keep", 0, "keep the sandbox afterwards, and tell its id", agent_args, keep),
+    OPT_STR("--sandbox ID", "work in this sandbox, and leave it there", agent_args, sandbox),
+    OPT_STR("--cwd DIR", "begin in this directory below the workspace", agent_args, cwd),
+    OPT_FLAG("--keep", "keep the sandbox afterwards, and tell its id", agent_args, keep),
     OPT_STR(
-        "sandbox-state", 0, "FILE",
+        "--sandbox-state FILE",
         "come back to the sandbox that it tells of, if there is such a file; saved there again at "
         "the end",
         agent_args, sandbox_state),
-    OPT_STR("trace", 0, "FILE",
+    OPT_STR("--trace FILE",
             "append spans of the run there, for `cay trace`; - shows them on standard error",
             agent_args, trace),
-    OPT_STR("otlp", 0, "URL",
+    OPT_STR("--otlp URL",
             "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
             "http://127.0.0.1:4318/v1/traces",
             agent_args, otlp),
-    OPT_FLAG("trace-content", 0,
+    OPT_FLAG("--trace-content",
              "spans tell what was said: input and output of the model and of tools", agent_args,
              trace_content),
-    OPT_FLAG("no-stream", 0, "ask for whole answers instead of pieces", agent_args, no_stream),
+    OPT_FLAG("--no-stream", "ask for whole answers instead of pieces", agent_args, no_stream),
     OPT_END
 };
 

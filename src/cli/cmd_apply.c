@@ -11,13 +11,12 @@ typedef struct apply_args {
 } apply_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("yes", 'y', "take everything over without asking", apply_args, yes),
-    OPT_FLAG("dry-run", 'n', "say what would be done, and write nothing", apply_args, dry),
-    OPT_FLAG("force", 0, "also where the directory changed since the sandbox was made", apply_args,
+    OPT_FLAG("-y, --yes", "take everything over without asking", apply_args, yes),
+    OPT_FLAG("-n, --dry-run", "say what would be done, and write nothing", apply_args, dry),
+    OPT_FLAG("--force", "also where the directory changed since the sandbox was made", apply_args,
              force),
-    OPT_STR("to", 0, "DIR", "into this directory instead of the one it was made on", apply_args,
-            to),
-    OPT_STR("since", 0, "SNAPSHOT", "with --host: what changed since then, not since it was made",
+    OPT_STR("--to DIR", "into this directory instead of the one it was made on", apply_args, to),
+    OPT_STR("--since SNAPSHOT", "with --host: what changed since then, not since it was made",
             apply_args, since),
     OPT_END
 };

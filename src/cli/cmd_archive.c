@@ -35,11 +35,11 @@ typedef struct export_args {
 } export_args;
 
 static const opt_def export_defs[] = {
-    OPT_STR("output", 'o', "FILE",
+    OPT_STR("-o, --output FILE",
             "into this file, which appears when it is whole; - is standard output", export_args,
             output),
-    OPT_STR("since", 0, "SNAPSHOT", "only what changed after this one", export_args, since),
-    OPT_STR("format", 0, "FORMAT",
+    OPT_STR("--since SNAPSHOT", "only what changed after this one", export_args, since),
+    OPT_STR("--format FORMAT",
             "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)",
             export_args, format),
     OPT_END
@@ -126,11 +126,10 @@ typedef struct import_args {
 } import_args;
 
 static const opt_def import_defs[] = {
-    OPT_STR("label", 'l', "LABEL", "a name for it, which no other snapshot has", import_args,
-            label),
-    OPT_STR("meta", 0, "JSON", "one JSON object kept with it, instead of the archive's",
-            import_args, metadata),
-    OPT_STR("root", 0, "DIR",
+    OPT_STR("-l, --label LABEL", "a name for it, which no other snapshot has", import_args, label),
+    OPT_STR("--meta JSON", "one JSON object kept with it, instead of the archive's", import_args,
+            metadata),
+    OPT_STR("--root DIR",
             "the directory of this host that it may stand on, if it was made with --root",
             import_args, root),
     OPT_END
@@ -181,9 +180,9 @@ const cli_verb cli_snapshot_import = {
 };
 
 static const opt_def push_defs[] = {
-    OPT_STR("since", 0, "SNAPSHOT", "only what changed after this one", export_args, since),
+    OPT_STR("--since SNAPSHOT", "only what changed after this one", export_args, since),
     OPT_STR(
-        "auth", 0, "SOURCE",
+        "--auth SOURCE",
         "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
         export_args, auth),
     OPT_END
@@ -227,13 +226,12 @@ const cli_verb cli_snapshot_push = {
 };
 
 static const opt_def pull_defs[] = {
-    OPT_STR("label", 'l', "LABEL", "a name for it, which no other snapshot has", import_args,
-            label),
+    OPT_STR("-l, --label LABEL", "a name for it, which no other snapshot has", import_args, label),
     OPT_STR(
-        "auth", 0, "SOURCE",
+        "--auth SOURCE",
         "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
         import_args, auth),
-    OPT_STR("root", 0, "DIR",
+    OPT_STR("--root DIR",
             "the directory of this host that it may stand on, if it was made with --root",
             import_args, root),
     OPT_END

@@ -28,11 +28,11 @@ typedef struct audit_ls_args {
 } audit_ls_args;
 
 static const opt_def ls_defs[] = {
-    OPT_STR("tenant", 0, "NAME", "only of one tenant", audit_ls_args, tenant),
-    OPT_STR("object", 0, "ID", "only what was done to it", audit_ls_args, object),
-    OPT_STR("action", 0, "TEXT", "only what begins so: \"POST /\", key.", audit_ls_args, action),
-    OPT_MS("since", 0, "TIME", "only of the last 1h, 2d, …", audit_ls_args, since_ms, 1),
-    OPT_NUM("last", 'n', "N", "only the newest; default 1000", audit_ls_args, last, 1),
+    OPT_STR("--tenant NAME", "only of one tenant", audit_ls_args, tenant),
+    OPT_STR("--object ID", "only what was done to it", audit_ls_args, object),
+    OPT_STR("--action TEXT", "only what begins so: \"POST /\", key.", audit_ls_args, action),
+    OPT_MS("--since TIME", "only of the last 1h, 2d, …", audit_ls_args, since_ms, 1),
+    OPT_NUM("-n, --last N", "only the newest; default 1000", audit_ls_args, last, 1),
     OPT_END
 };
 
@@ -85,8 +85,8 @@ typedef struct verify_args {
 } verify_args;
 
 static const opt_def verify_defs[] = {
-    OPT_STR("head", 0, "SEQ:HASH", "what an earlier proof told: it has to be there still",
-            verify_args, head),
+    OPT_STR("--head SEQ:HASH", "what an earlier proof told: it has to be there still", verify_args,
+            head),
     OPT_END
 };
 

@@ -19,31 +19,30 @@ typedef struct build_args {
 } build_args;
 
 static const opt_def build_defs[] = {
-    OPT_LIST("tag", 't', "NAME[:TAG]",
+    OPT_LIST("-t, --tag NAME[:TAG]",
              "name of the template; may be given again (default: what the file says)", build_args,
              names),
-    OPT_STR("file", 'f', "FILE", "in the directory (default: template.json, else Dockerfile)",
+    OPT_STR("-f, --file FILE", "in the directory (default: template.json, else Dockerfile)",
             build_args, file),
-    OPT_LIST("build-arg", 0, "NAME=VALUE", "for an ARG of the file; may be given again", build_args,
+    OPT_LIST("--build-arg NAME=VALUE", "for an ARG of the file; may be given again", build_args,
              args),
-    OPT_LIST("secret", 0, "id=ID[,src=FILE|,env=NAME]", "for RUN --mount=type=secret", build_args,
+    OPT_LIST("--secret id=ID[,src=FILE|,env=NAME]", "for RUN --mount=type=secret", build_args,
              secrets),
-    OPT_STR("target", 0, "STAGE", "build up to this stage", build_args, target),
-    OPT_LIST("net", 0, "off|all|RULE[,RULE…]",
+    OPT_STR("--target STAGE", "build up to this stage", build_args, target),
+    OPT_LIST("--net off|all|RULE[,RULE…]",
              "what steps may reach (default: what the file says, else debian,pypi,npm)", build_args,
              net),
-    OPT_FLAG("no-cache", 0, "do every step anew", build_args, no_cache),
-    OPT_FLAG("no-pull", 0, "what FROM names has to be here (default: it is pulled when it is not)",
+    OPT_FLAG("--no-cache", "do every step anew", build_args, no_cache),
+    OPT_FLAG("--no-pull", "what FROM names has to be here (default: it is pulled when it is not)",
              build_args, no_pull),
-    OPT_FLAG("keep-failed", 0, "keep the sandbox in which a step failed, and tell its id",
+    OPT_FLAG("--keep-failed", "keep the sandbox in which a step failed, and tell its id",
              build_args, keep_failed),
-    OPT_MS("timeout", 0, "TIME", "most for all of it", build_args, timeout_ms, 1),
-    OPT_MS("step-timeout", 0, "TIME", "most for one RUN (default 1h)", build_args, step_ms, 1),
-    OPT_SIZE("memory", 'm', "SIZE", "most memory of a step", build_args, memory, 1u << 20,
+    OPT_MS("--timeout TIME", "most for all of it", build_args, timeout_ms, 1),
+    OPT_MS("--step-timeout TIME", "most for one RUN (default 1h)", build_args, step_ms, 1),
+    OPT_SIZE("-m, --memory SIZE", "most memory of a step", build_args, memory, 1u << 20,
              1ull << 50),
-    OPT_SIZE("disk", 0, "SIZE", "most that a step may write", build_args, disk, 1u << 20,
-             1ull << 50),
-    OPT_CPUS("cpus", 0, "N", "CPUs of a step", build_args, cpu_milli, 1, 1000000),
+    OPT_SIZE("--disk SIZE", "most that a step may write", build_args, disk, 1u << 20, 1ull << 50),
+    OPT_CPUS("--cpus N", "CPUs of a step", build_args, cpu_milli, 1, 1000000),
     OPT_END
 };
 
@@ -261,7 +260,7 @@ typedef struct log_args {
     bool follow;
 } log_args;
 static const opt_def log_defs[] = {
-    OPT_FLAG("follow", 'f', "wait for more until the build ends", log_args, follow), OPT_END
+    OPT_FLAG("-f, --follow", "wait for more until the build ends", log_args, follow), OPT_END
 };
 
 static int on_line(const cay_build_event *e, void *arg)

@@ -11,7 +11,7 @@ typedef struct cp_args {
 } cp_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("parents", 'p', "make missing directories inside", cp_args, parents), OPT_END
+    OPT_FLAG("-p, --parents", "make missing directories inside", cp_args, parents), OPT_END
 };
 
 /* The last component, without trailing slashes; "." and "/" have none. */

@@ -11,12 +11,12 @@ typedef struct diff_args {
 } diff_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("patch", 'p', "as a patch that `git apply` takes", diff_args, patch),
-    OPT_NUM("unified", 'U', "N", "lines around each change of a patch (default 3)", diff_args,
+    OPT_FLAG("-p, --patch", "as a patch that `git apply` takes", diff_args, patch),
+    OPT_NUM("-U, --unified N", "lines around each change of a patch (default 3)", diff_args,
             context, 1, 1000),
-    OPT_FLAG("all", 'a', "the whole root, not only /workspace", diff_args, all),
-    OPT_FLAG("every", 0, "each file below deleted and renamed directories", diff_args, every),
-    OPT_FLAG("exit-code", 0, "leave with 1 when anything changed", diff_args, exit_code),
+    OPT_FLAG("-a, --all", "the whole root, not only /workspace", diff_args, all),
+    OPT_FLAG("--every", "each file below deleted and renamed directories", diff_args, every),
+    OPT_FLAG("--exit-code", "leave with 1 when anything changed", diff_args, exit_code),
     OPT_END
 };
 

@@ -13,12 +13,11 @@ typedef struct doctor_args {
 } doctor_args;
 
 static const opt_def defs[] = {
-    OPT_STR("need", 0, "LEVEL",
-            "fail unless the host gives at least this: process, rootless, root, vm", doctor_args,
-            need),
-    OPT_LIST("require", 0, "FEATURE", "fail unless this layer is on", doctor_args, require),
+    OPT_STR("--need LEVEL", "fail unless the host gives at least this: process, rootless, root, vm",
+            doctor_args, need),
+    OPT_LIST("--require FEATURE", "fail unless this layer is on", doctor_args, require),
     OPT_FLAG(
-        "server", 0,
+        "--server",
         "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail "
         "when something is off",
         doctor_args, server),

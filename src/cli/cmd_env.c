@@ -13,12 +13,12 @@ typedef struct env_args {
 } env_args;
 
 static const opt_def defs[] = {
-    OPT_STR("listen", 0, "ADDR",
+    OPT_STR("--listen ADDR",
             "which server is meant, as `cay serve --listen` was given it: HOST:PORT, :PORT or PORT",
             env_args, listen),
-    OPT_STR("url", 0, "URL", "where the server is; that of --host, else http://127.0.0.1:8090",
+    OPT_STR("--url URL", "where the server is; that of --host, else http://127.0.0.1:8090",
             env_args, url),
-    OPT_STR("tenant", 0, "NAME", "whose key it is; default: default", env_args, tenant), OPT_END
+    OPT_STR("--tenant NAME", "whose key it is; default: default", env_args, tenant), OPT_END
 };
 
 /* It is typed into a shell: nothing in it may mean something there. */

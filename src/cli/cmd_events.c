@@ -11,9 +11,9 @@ typedef struct events_args {
 } events_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("follow", 'f', "go on until interrupted (the default)", events_args, follow),
-    OPT_NUM("count", 'n', "N", "leave after this many", events_args, count, 1),
-    OPT_MS("for", 0, "TIME", "leave after this time", events_args, span_ms, 1), OPT_END
+    OPT_FLAG("-f, --follow", "go on until interrupted (the default)", events_args, follow),
+    OPT_NUM("-n, --count N", "leave after this many", events_args, count, 1),
+    OPT_MS("--for TIME", "leave after this time", events_args, span_ms, 1), OPT_END
 };
 
 /* dns good.test, connect good.test:443 … */

@@ -47,9 +47,9 @@ typedef struct attach_args {
 } attach_args;
 
 static const opt_def attach_defs[] = {
-    OPT_FLAG("interactive", 'i', "forward your standard input", attach_args, input),
-    OPT_FLAG("tty", 't', "it was started with a terminal: join it", attach_args, tty),
-    OPT_FLAG("now", 0, "only what it prints from now on", attach_args, now), OPT_END
+    OPT_FLAG("-i, --interactive", "forward your standard input", attach_args, input),
+    OPT_FLAG("-t, --tty", "it was started with a terminal: join it", attach_args, tty),
+    OPT_FLAG("--now", "only what it prints from now on", attach_args, now), OPT_END
 };
 
 static int attach_process(cli_call *c, cay_err *err)

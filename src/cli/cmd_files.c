@@ -112,10 +112,10 @@ typedef struct files_ls_args {
 } files_ls_args;
 
 static const opt_def ls_defs[] = {
-    OPT_FLAG("long", 'l', "mode, owner, size and time too", files_ls_args, wide),
-    OPT_FLAG("recursive", 'R', "all the way down", files_ls_args, recursive),
-    OPT_NUM("depth", 0, "N", "this many levels down", files_ls_args, depth, 1, 1000),
-    OPT_FLAG("null", '0', "names as they are, each ended by a NUL byte", files_ls_args, zero),
+    OPT_FLAG("-l, --long", "mode, owner, size and time too", files_ls_args, wide),
+    OPT_FLAG("-R, --recursive", "all the way down", files_ls_args, recursive),
+    OPT_NUM("--depth N", "this many levels down", files_ls_args, depth, 1, 1000),
+    OPT_FLAG("-0, --null", "names as they are, each ended by a NUL byte", files_ls_args, zero),
     OPT_END
 };
 
@@ -146,8 +146,8 @@ const cli_verb cli_files_ls = {
 };
 
 static const opt_def find_defs[] = {
-    OPT_FLAG("long", 'l', "mode, owner, size and time too", files_ls_args, wide),
-    OPT_FLAG("null", '0', "names as they are, each ended by a NUL byte", files_ls_args, zero),
+    OPT_FLAG("-l, --long", "mode, owner, size and time too", files_ls_args, wide),
+    OPT_FLAG("-0, --null", "names as they are, each ended by a NUL byte", files_ls_args, zero),
     OPT_END
 };
 
@@ -180,8 +180,8 @@ typedef struct cat_args {
 } cat_args;
 
 static const opt_def cat_defs[] = {
-    OPT_SIZE("offset", 0, "BYTES", "where to begin", cat_args, offset),
-    OPT_SIZE("length", 0, "BYTES", "how much (default to the end)", cat_args, length, 1), OPT_END
+    OPT_SIZE("--offset BYTES", "where to begin", cat_args, offset),
+    OPT_SIZE("--length BYTES", "how much (default to the end)", cat_args, length, 1), OPT_END
 };
 
 static int copy_to_stdout(int fd)
@@ -234,11 +234,11 @@ typedef struct put_args {
 } put_args;
 
 static const opt_def put_defs[] = {
-    OPT_MODE("mode", 'm', "MODE", "octal permission bits", put_args, mode),
-    OPT_FLAG("parents", 'p', "make missing directories", put_args, parents),
-    OPT_FLAG("append", 'a', "add to the end", put_args, append),
-    OPT_FLAG("exclusive", 'x', "fail when it is there", put_args, exclusive),
-    OPT_STR("user", 'u', "USER", "with whose rights", put_args, user),
+    OPT_MODE("-m, --mode MODE", "octal permission bits", put_args, mode),
+    OPT_FLAG("-p, --parents", "make missing directories", put_args, parents),
+    OPT_FLAG("-a, --append", "add to the end", put_args, append),
+    OPT_FLAG("-x, --exclusive", "fail when it is there", put_args, exclusive),
+    OPT_STR("-u, --user USER", "with whose rights", put_args, user),
     OPT_END
 };
 
@@ -301,7 +301,7 @@ typedef struct stat_args {
 } stat_args;
 
 static const opt_def stat_defs[] = {
-    OPT_FLAG("follow", 'L', "look at what a link points to", stat_args, follow), OPT_END
+    OPT_FLAG("-L, --follow", "look at what a link points to", stat_args, follow), OPT_END
 };
 
 static void print_stat(const char *path, const cay_stat *st)

@@ -18,9 +18,9 @@ typedef struct mkdir_args {
 } mkdir_args;
 
 static const opt_def mkdir_defs[] = {
-    OPT_FLAG("parents", 'p', "missing ones above too; there already is no error", mkdir_args,
+    OPT_FLAG("-p, --parents", "missing ones above too; there already is no error", mkdir_args,
              parents),
-    OPT_MODE("mode", 'm', "MODE", "octal permission bits (default 755)", mkdir_args, mode), OPT_END
+    OPT_MODE("-m, --mode MODE", "octal permission bits (default 755)", mkdir_args, mode), OPT_END
 };
 
 static int files_mkdir(cli_call *c, cay_err *err)
@@ -50,8 +50,8 @@ typedef struct rm_args {
 } rm_args;
 
 static const opt_def rm_defs[] = {
-    OPT_FLAG("recursive", 'r', "directories with all that is in them", rm_args, recursive),
-    OPT_FLAG("force", 'f', "not there is no error", rm_args, force), OPT_END
+    OPT_FLAG("-r, --recursive", "directories with all that is in them", rm_args, recursive),
+    OPT_FLAG("-f, --force", "not there is no error", rm_args, force), OPT_END
 };
 
 static int files_rm(cli_call *c, cay_err *err)
@@ -149,7 +149,7 @@ typedef struct xattr_args {
 } xattr_args;
 
 static const opt_def xattr_defs[] = {
-    OPT_FLAG("remove", 'r', "take the attribute away", xattr_args, remove), OPT_END
+    OPT_FLAG("-r, --remove", "take the attribute away", xattr_args, remove), OPT_END
 };
 
 static int on_name(const char *name, void *arg)

@@ -10,8 +10,8 @@ typedef struct patch_args {
 } patch_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("dry-run", 'n', "only tell whether it would apply", patch_args, dry),
-    OPT_FLAG("exclusive", 0, "an added file may not be there already", patch_args, exclusive),
+    OPT_FLAG("-n, --dry-run", "only tell whether it would apply", patch_args, dry),
+    OPT_FLAG("--exclusive", "an added file may not be there already", patch_args, exclusive),
     OPT_END
 };
 

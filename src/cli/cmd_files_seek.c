@@ -14,11 +14,11 @@ typedef struct grep_args {
 } grep_args;
 
 static const opt_def grep_defs[] = {
-    OPT_FLAG("fixed", 'F', "the pattern is plain text", grep_args, plain),
-    OPT_FLAG("ignore-case", 'i', "small and capital letters are the same", grep_args, ignore_case),
-    OPT_FLAG("names", 'n', "only names of files with a match", grep_args, names),
-    OPT_STR("include", 0, "PATTERN", "only files whose name fits", grep_args, include),
-    OPT_NUM("max", 0, "N", "stop after this many (default 10000)", grep_args, max, 1),
+    OPT_FLAG("-F, --fixed", "the pattern is plain text", grep_args, plain),
+    OPT_FLAG("-i, --ignore-case", "small and capital letters are the same", grep_args, ignore_case),
+    OPT_FLAG("-n, --names", "only names of files with a match", grep_args, names),
+    OPT_STR("--include PATTERN", "only files whose name fits", grep_args, include),
+    OPT_NUM("--max N", "stop after this many (default 10000)", grep_args, max, 1),
     OPT_END
 };
 
@@ -90,8 +90,8 @@ typedef struct watch_args {
 } watch_args;
 
 static const opt_def watch_defs[] = {
-    OPT_FLAG("flat", 0, "not below its directories", watch_args, flat),
-    OPT_NUM("count", 'n', "N", "leave after this many changes", watch_args, count, 1), OPT_END
+    OPT_FLAG("--flat", "not below its directories", watch_args, flat),
+    OPT_NUM("-n, --count N", "leave after this many changes", watch_args, count, 1), OPT_END
 };
 
 static const char *change_word(cay_change c)

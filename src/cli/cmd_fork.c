@@ -23,11 +23,11 @@ typedef struct fork_args {
 } fork_args;
 
 static const opt_def fork_defs[] = {
-    OPT_NUM("count", 'n', "N", "how many (default 1)", fork_args, n, 1, 1000),
-    OPT_STR("name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", fork_args,
+    OPT_NUM("-n, --count N", "how many (default 1)", fork_args, n, 1, 1000),
+    OPT_STR("--name NAME", "a name; with several, the others get NAME-2, NAME-3, …", fork_args,
             name),
-    OPT_LIST("label", 'l', "KEY=VALUE", "labels instead of those it has", fork_args, labels),
-    OPT_MS("ttl", 0, "TIME", "end them after this time", fork_args, ttl_ms, 1), OPT_END
+    OPT_LIST("-l, --label KEY=VALUE", "labels instead of those it has", fork_args, labels),
+    OPT_MS("--ttl TIME", "end them after this time", fork_args, ttl_ms, 1), OPT_END
 };
 
 static int on_fork(cay_sandbox *sb, void *arg)
@@ -104,7 +104,7 @@ typedef struct undo_args {
 } undo_args;
 
 static const opt_def undo_defs[] = {
-    OPT_STR("to", 0, "SNAPSHOT",
+    OPT_STR("--to SNAPSHOT",
             "back to this one (default: the last; with --checkpoint, before the last command)",
             undo_args, to),
     OPT_END

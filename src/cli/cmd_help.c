@@ -100,10 +100,11 @@ const cli_verb cli_version = {
 
 static void print_options(const opt_def *d)
 {
-    for (; d->name; d++) {
-        out_fmt("--%s%s\t%s\n", d->name, d->arg ? "=" : "", d->help);
-        if (d->brief)
-            out_fmt("-%c\t%s\n", d->brief, d->help);
+    for (; d->form; d++) {
+        opt_name name = opt_name_of(d);
+        out_fmt("--%s%s\t%s\n", name.word, name.arg ? "=" : "", d->help);
+        if (name.brief)
+            out_fmt("-%c\t%s\n", name.brief, d->help);
     }
 }
 

@@ -12,10 +12,10 @@ typedef struct jobs_ls_args {
 } jobs_ls_args;
 
 static const opt_def ls_defs[] = {
-    OPT_STR("state", 's', "STATE", "waiting, running, done, dead or canceled", jobs_ls_args, state),
-    OPT_STR("kind", 'k', "KIND", "pause, kill, …", jobs_ls_args, kind),
-    OPT_STR("tenant", 0, "NAME", "only those of one tenant", jobs_ls_args, tenant),
-    OPT_NUM("limit", 'n', "N", "at most this many", jobs_ls_args, limit, 1), OPT_END
+    OPT_STR("-s, --state STATE", "waiting, running, done, dead or canceled", jobs_ls_args, state),
+    OPT_STR("-k, --kind KIND", "pause, kill, …", jobs_ls_args, kind),
+    OPT_STR("--tenant NAME", "only those of one tenant", jobs_ls_args, tenant),
+    OPT_NUM("-n, --limit N", "at most this many", jobs_ls_args, limit, 1), OPT_END
 };
 
 static void job_json(out_json *j, const cay_job *t)

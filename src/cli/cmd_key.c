@@ -12,16 +12,15 @@ typedef struct create_args {
 } create_args;
 
 static const opt_def create_defs[] = {
-    OPT_STR("scope", 0, "SCOPE", "admin, tenant (default), sandbox, port or file", create_args,
-            scope),
-    OPT_STR("tenant", 0, "NAME", "whose key it is; default: default", create_args, tenant),
-    OPT_STR("name", 'n', "TEXT", "what people call it", create_args, name),
-    OPT_STR("sandbox", 0, "ID", "with sandbox, port and file: the only one it opens", create_args,
+    OPT_STR("--scope SCOPE", "admin, tenant (default), sandbox, port or file", create_args, scope),
+    OPT_STR("--tenant NAME", "whose key it is; default: default", create_args, tenant),
+    OPT_STR("-n, --name TEXT", "what people call it", create_args, name),
+    OPT_STR("--sandbox ID", "with sandbox, port and file: the only one it opens", create_args,
             sandbox),
-    OPT_NUM("port", 'p', "PORT", "with port: the only one it opens", create_args, port, 1, 65535),
-    OPT_STR("path", 0, "PATH", "with file: what it opens, and what is below", create_args, path),
-    OPT_MS("ttl", 0, "TIME", "until it expires; default: never, for port and file 7 days",
-           create_args, ttl_ms, 1000),
+    OPT_NUM("-p, --port PORT", "with port: the only one it opens", create_args, port, 1, 65535),
+    OPT_STR("--path PATH", "with file: what it opens, and what is below", create_args, path),
+    OPT_MS("--ttl TIME", "until it expires; default: never, for port and file 7 days", create_args,
+           ttl_ms, 1000),
     OPT_END
 };
 
@@ -75,7 +74,7 @@ typedef struct key_ls_args {
 } key_ls_args;
 
 static const opt_def ls_defs[] = {
-    OPT_STR("tenant", 0, "NAME", "only those of one", key_ls_args, tenant), OPT_END
+    OPT_STR("--tenant NAME", "only those of one", key_ls_args, tenant), OPT_END
 };
 
 static const char *state_of(const cay_key *k, int64_t now)

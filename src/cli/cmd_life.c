@@ -88,10 +88,10 @@ typedef struct extend_args {
 } extend_args;
 
 static const opt_def extend_defs[] = {
-    OPT_MS("ttl", 0, "TIME", "time left from now; unlimited takes the end away", extend_args,
-           ttl_ms, 1),
-    OPT_MS("idle", 0, "TIME", "time it may go unused; unlimited takes it away", extend_args,
-           idle_ms, 1),
+    OPT_MS("--ttl TIME", "time left from now; unlimited takes the end away", extend_args, ttl_ms,
+           1),
+    OPT_MS("--idle TIME", "time it may go unused; unlimited takes it away", extend_args, idle_ms,
+           1),
     OPT_END
 };
 
@@ -137,7 +137,7 @@ const cli_verb cli_kill = {
     .fn = kill_sandbox,
 };
 
-static const opt_def rm_defs[] = { OPT_FLAG("force", 'f',
+static const opt_def rm_defs[] = { OPT_FLAG("-f, --force",
                                             "running ones too; an id that is not there is no error",
                                             cli_force, force),
                                    OPT_END };
@@ -185,7 +185,7 @@ typedef struct wait_args {
 } wait_args;
 
 static const opt_def wait_defs[] = {
-    OPT_MS("timeout", 0, "TIME", "give up after this time", wait_args, timeout_ms, 1), OPT_END
+    OPT_MS("--timeout TIME", "give up after this time", wait_args, timeout_ms, 1), OPT_END
 };
 
 static int wait_for_sandbox(cli_call *c, cay_err *err)
@@ -218,9 +218,9 @@ typedef struct signal_args {
 } signal_args;
 
 static const opt_def signal_defs[] = {
-    OPT_STR("signal", 's', "SIGNAL", "a name or number (default TERM)", signal_args, signal),
-    OPT_STR("scope", 0, "one|group|tree|below",
-            "whom it reaches (default tree: it and all it started)", signal_args, scope),
+    OPT_STR("-s, --signal SIGNAL", "a name or number (default TERM)", signal_args, signal),
+    OPT_STR("--scope one|group|tree|below", "whom it reaches (default tree: it and all it started)",
+            signal_args, scope),
     OPT_END
 };
 
@@ -274,7 +274,7 @@ typedef struct gc_args {
 } gc_args;
 
 static const opt_def gc_defs[] = {
-    OPT_FLAG("settle", 0,
+    OPT_FLAG("--settle",
              "only what snapshots left for later: to the disk, digests, merging deep stacks",
              gc_args, settle),
     OPT_END

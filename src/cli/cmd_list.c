@@ -15,12 +15,12 @@ typedef struct ls_args {
 } ls_args;
 
 static const opt_def ls_defs[] = {
-    OPT_LIST("state", 's', "STATE", "running, paused, stopped, …", ls_args, states),
-    OPT_LIST("label", 'l', "KEY=VALUE", "only those that carry it", ls_args, labels),
-    OPT_STR("metadata", 0, "JSON", "only those whose metadata has all that this object has",
-            ls_args, metadata),
-    OPT_STR("tenant", 0, "NAME", "only those of one tenant", ls_args, tenant),
-    OPT_NUM("limit", 'n', "N", "at most this many", ls_args, limit, 1),
+    OPT_LIST("-s, --state STATE", "running, paused, stopped, …", ls_args, states),
+    OPT_LIST("-l, --label KEY=VALUE", "only those that carry it", ls_args, labels),
+    OPT_STR("--metadata JSON", "only those whose metadata has all that this object has", ls_args,
+            metadata),
+    OPT_STR("--tenant NAME", "only those of one tenant", ls_args, tenant),
+    OPT_NUM("-n, --limit N", "at most this many", ls_args, limit, 1),
     OPT_END
 };
 
@@ -109,7 +109,7 @@ typedef struct inspect_args {
 } inspect_args;
 
 static const opt_def inspect_defs[] = {
-    OPT_FLAG("text", 0, "for people instead of JSON", inspect_args, text), OPT_END
+    OPT_FLAG("--text", "for people instead of JSON", inspect_args, text), OPT_END
 };
 
 static int inspect_sandbox(cay_sandbox *sb, const inspect_args *a, out_json *j, cay_err *err)

@@ -12,12 +12,12 @@ typedef struct logs_args {
 } logs_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("follow", 'f', "go on until the command ends", logs_args, follow),
-    OPT_NUM("tail", 'n', "LINES", "only the last lines", logs_args, tail, 1, 1000000),
-    OPT_FLAG("now", 0, "with -f: nothing of the past", logs_args, now),
-    OPT_STR("service", 0, "NAME", "of this service, through all its restarts", logs_args, service),
-    OPT_FLAG("stdout", 0, "standard output alone", logs_args, out),
-    OPT_FLAG("stderr", 0, "standard error alone", logs_args, err),
+    OPT_FLAG("-f, --follow", "go on until the command ends", logs_args, follow),
+    OPT_NUM("-n, --tail LINES", "only the last lines", logs_args, tail, 1, 1000000),
+    OPT_FLAG("--now", "with -f: nothing of the past", logs_args, now),
+    OPT_STR("--service NAME", "of this service, through all its restarts", logs_args, service),
+    OPT_FLAG("--stdout", "standard output alone", logs_args, out),
+    OPT_FLAG("--stderr", "standard error alone", logs_args, err),
     OPT_END
 };
 

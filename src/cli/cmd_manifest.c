@@ -261,9 +261,9 @@ typedef struct manifest_apply_args {
 } manifest_apply_args;
 
 static const opt_def apply_defs[] = {
-    OPT_FLAG("replace", 0, "entries that are there may get other content and permissions",
+    OPT_FLAG("--replace", "entries that are there may get other content and permissions",
              manifest_apply_args, replace),
-    OPT_FLAG("dry-run", 'n', "tell what would be done, and do nothing", manifest_apply_args, dry),
+    OPT_FLAG("-n, --dry-run", "tell what would be done, and do nothing", manifest_apply_args, dry),
     OPT_END
 };
 

@@ -12,9 +12,9 @@ typedef struct net_log_args {
 } net_log_args;
 
 static const opt_def log_defs[] = {
-    OPT_NUM("count", 'n', "N", "only the last N", net_log_args, count, 1),
-    OPT_FLAG("denied", 0, "only what was refused", net_log_args, denied),
-    OPT_FLAG("follow", 'f', "go on with what comes, until interrupted", net_log_args, follow),
+    OPT_NUM("-n, --count N", "only the last N", net_log_args, count, 1),
+    OPT_FLAG("--denied", "only what was refused", net_log_args, denied),
+    OPT_FLAG("-f, --follow", "go on with what comes, until interrupted", net_log_args, follow),
     OPT_END
 };
 

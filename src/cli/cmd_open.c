@@ -18,8 +18,8 @@ typedef struct open_args {
 } open_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("print", 'p', "print the link and open nothing", open_args, print),
-    OPT_STR("url", 0, "URL", "where the server is, when it is not the one of this state directory",
+    OPT_FLAG("-p, --print", "print the link and open nothing", open_args, print),
+    OPT_STR("--url URL", "where the server is, when it is not the one of this state directory",
             open_args, url),
     OPT_END
 };

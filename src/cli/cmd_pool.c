@@ -11,11 +11,11 @@ typedef struct set_args {
 } set_args;
 
 static const opt_def set_defs[] = {
-    OPT_NUM("low", 0, "N", "with fewer ready, more are made; default: 1", set_args, low, 1,
+    OPT_NUM("--low N", "with fewer ready, more are made; default: 1", set_args, low, 1,
             CAY_POOL_MAX),
-    OPT_NUM("high", 0, "N", "until so many are; default: that of --low, or 2", set_args, high, 1,
+    OPT_NUM("--high N", "until so many are; default: that of --low, or 2", set_args, high, 1,
             CAY_POOL_MAX),
-    OPT_STR("tenant", 0, "NAME", "who looks the template up; default: default", set_args, tenant),
+    OPT_STR("--tenant NAME", "who looks the template up; default: default", set_args, tenant),
     OPT_END
 };
 
@@ -85,8 +85,7 @@ typedef struct pool_rm_args {
 } pool_rm_args;
 
 static const opt_def rm_defs[] = {
-    OPT_STR("tenant", 0, "NAME", "whose pool it is; default: default", pool_rm_args, tenant),
-    OPT_END
+    OPT_STR("--tenant NAME", "whose pool it is; default: default", pool_rm_args, tenant), OPT_END
 };
 
 static int remove_pool(cli_call *c, cay_err *err)

@@ -156,8 +156,7 @@ typedef struct forward_args {
 } forward_args;
 
 static const opt_def forward_defs[] = {
-    OPT_STR("listen", 0, "ADDRESS", "local address (default 127.0.0.1)", forward_args, listen),
-    OPT_END
+    OPT_STR("--listen ADDRESS", "local address (default 127.0.0.1)", forward_args, listen), OPT_END
 };
 
 static int port_forward(cli_call *c, cay_err *err)

@@ -9,7 +9,7 @@ typedef struct expose_args {
     uint64_t expires_ms;
 } expose_args;
 
-static const opt_def expose_defs[] = { OPT_MS("expires", 0, "TIME",
+static const opt_def expose_defs[] = { OPT_MS("--expires TIME",
                                               "how long the token holds (default 1d, at most 7d)",
                                               expose_args, expires_ms, 1000, 7 * 86400000ull),
                                        OPT_END };

@@ -11,8 +11,8 @@ typedef struct ps_args {
 } ps_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("all", 'a', "also those that ended and are still known", ps_args, all),
-    OPT_LIST("label", 'l', "KEY=VALUE", "only those that carry it", ps_args, labels), OPT_END
+    OPT_FLAG("-a, --all", "also those that ended and are still known", ps_args, all),
+    OPT_LIST("-l, --label KEY=VALUE", "only those that carry it", ps_args, labels), OPT_END
 };
 
 typedef struct ps_view {

@@ -14,10 +14,10 @@ typedef struct purge_args {
 } purge_args;
 
 static const opt_def purge_defs[] = {
-    OPT_FLAG("yes", 'y', "do not ask", purge_args, yes),
-    OPT_FLAG("dry-run", 'n', "only tell what would go", purge_args, dry),
+    OPT_FLAG("-y, --yes", "do not ask", purge_args, yes),
+    OPT_FLAG("-n, --dry-run", "only tell what would go", purge_args, dry),
     OPT_FLAG(
-        "force", 'f',
+        "-f, --force",
         "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is "
         "forgotten",
         purge_args, force),

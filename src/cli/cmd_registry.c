@@ -10,8 +10,8 @@ typedef struct login_args {
 } login_args;
 
 static const opt_def login_defs[] = {
-    OPT_STR("user", 'u', "NAME", "who logs in", login_args, user),
-    OPT_STR("tenant", 0, "NAME", "for whose pulls (default: default)", login_args, tenant), OPT_END
+    OPT_STR("-u, --user NAME", "who logs in", login_args, user),
+    OPT_STR("--tenant NAME", "for whose pulls (default: default)", login_args, tenant), OPT_END
 };
 
 static int login_registry(cli_call *c, cay_err *err)
@@ -56,7 +56,7 @@ typedef struct tenant_args {
     const char *tenant;
 } tenant_args;
 
-static const opt_def tenant_defs[] = { OPT_STR("tenant", 0, "NAME", "whose", tenant_args, tenant),
+static const opt_def tenant_defs[] = { OPT_STR("--tenant NAME", "whose", tenant_args, tenant),
                                        OPT_END };
 
 static int logout_registry(cli_call *c, cay_err *err)

@@ -14,8 +14,8 @@ typedef struct run_args {
 } run_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("keep", 0, "keep the sandbox afterwards, and tell its id", run_args, keep),
-    OPT_STR("id-file", 0, "FILE",
+    OPT_FLAG("--keep", "keep the sandbox afterwards, and tell its id", run_args, keep),
+    OPT_STR("--id-file FILE",
             "write the id of a sandbox that is kept into this file, before the command starts",
             run_args, id_file),
     OPT_END

@@ -14,48 +14,47 @@ typedef struct serve_args {
 
 static const opt_def defs[] = {
     OPT_LIST(
-        "listen", 0, "ADDR",
+        "--listen ADDR",
         "HOST:PORT, :PORT (this machine alone) or unix:PATH; 127.0.0.1:8090 unless told; may be "
         "given again",
         serve_args, listen),
-    OPT_STR("domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", serve_args,
+    OPT_STR("--domain NAME", "previews are at PORT-ID.NAME; localhost unless told", serve_args,
             domain),
-    OPT_STR("tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again",
-            serve_args, tls),
-    OPT_STR("user", 0, "NAME",
+    OPT_STR("--tls CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", serve_args,
+            tls),
+    OPT_STR("--user NAME",
             "as root: be this user instead, with keeper and sandboxes (level 2); state in "
             "/var/lib/cay-NAME unless --home says otherwise",
             serve_args, user),
-    OPT_FLAG("root-keeper", 0,
+    OPT_FLAG("--root-keeper",
              "with --user: only the server is that user; a small process of root's keeps sandboxes "
              "(level "
              "3), and refuses directories of the host",
              serve_args, root_keeper),
-    OPT_FLAG("insecure", 0, "allow plain HTTP beyond this machine", serve_args, insecure),
+    OPT_FLAG("--insecure", "allow plain HTTP beyond this machine", serve_args, insecure),
     OPT_LIST(
-        "allow-host", 0, "NAME",
+        "--allow-host NAME",
         "a name of this server's besides localhost, addresses and --domain; may be given again",
         serve_args, hosts),
-    OPT_LIST("allow-origin", 0, "URL", "pages from there may ask, too; may be given again",
-             serve_args, origins),
-    OPT_STR("log", 0, "FILE", "write a JSON line for every request; - is standard error",
-            serve_args, log),
-    OPT_STR("otlp", 0, "URL",
+    OPT_LIST("--allow-origin URL", "pages from there may ask, too; may be given again", serve_args,
+             origins),
+    OPT_STR("--log FILE", "write a JSON line for every request; - is standard error", serve_args,
+            log),
+    OPT_STR("--otlp URL",
             "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
             "http://127.0.0.1:4318/v1/traces",
             serve_args, otlp),
-    OPT_STR("trace", 0, "FILE", "append spans to a file, which `cay trace` shows", serve_args,
-            trace),
-    OPT_NUM("workers", 0, "N", "at most so many requests at work at once; 64 unless told",
-            serve_args, workers, 1, 1024),
-    OPT_NUM("connections", 0, "N", "at most so many connections; 20000 unless told", serve_args,
+    OPT_STR("--trace FILE", "append spans to a file, which `cay trace` shows", serve_args, trace),
+    OPT_NUM("--workers N", "at most so many requests at work at once; 64 unless told", serve_args,
+            workers, 1, 1024),
+    OPT_NUM("--connections N", "at most so many connections; 20000 unless told", serve_args,
             connections, 1, 1000000),
     OPT_LIST(
-        "dialect", 0, "NAME",
+        "--dialect NAME",
         "the last --listen speaks this protocol alone, at its root; as often as --listen: each its "
         "own",
         serve_args, dialect),
-    OPT_LIST("as", 0, "TENANT",
+    OPT_LIST("--as TENANT",
              "and needs no key: who comes there is this tenant; loopback and unix sockets alone",
              serve_args, as),
     OPT_END

@@ -105,14 +105,13 @@ typedef struct act_args {
     bool wait;
 } act_args;
 
-static const opt_def act_defs[] = {
-    OPT_FLAG("wait", 0, "until they are ready", act_args, wait),
-    OPT_MS("timeout", 0, "TIME", "wait at most this long (default 30s)", act_args, timeout_ms, 1),
-    OPT_END
+static const opt_def act_defs[] = { OPT_FLAG("--wait", "until they are ready", act_args, wait),
+                                    OPT_MS("--timeout TIME", "wait at most this long (default 30s)",
+                                           act_args, timeout_ms, 1),
+                                    OPT_END };
+static const opt_def wait_defs[] = {
+    OPT_MS("--timeout TIME", "at most this long (default 30s)", act_args, timeout_ms, 1), OPT_END
 };
-static const opt_def wait_defs[] = { OPT_MS("timeout", 0, "TIME", "at most this long (default 30s)",
-                                            act_args, timeout_ms, 1),
-                                     OPT_END };
 
 /* The verb's arg is the operation, 0: nothing but wait. No name: all. */
 static int control_services(cli_call *c, cay_err *err)

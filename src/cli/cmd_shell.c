@@ -15,21 +15,20 @@ typedef struct shell_args {
 } shell_args;
 
 static const opt_def defs[] = {
-    OPT_LIST("env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", shell_args,
+    OPT_LIST("-e, --env KEY=VALUE", "environment; a bare KEY passes your own value", shell_args,
              proc.env),
-    OPT_LIST("env-file", 0, "FILE", "environment from lines of KEY=VALUE", shell_args,
-             proc.env_files),
-    OPT_STR("user", 'u', "USER", "name or uid inside", shell_args, proc.user),
-    OPT_STR("workdir", 'w', "DIR", "directory to start in", shell_args, proc.workdir),
-    OPT_STR("profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+    OPT_LIST("--env-file FILE", "environment from lines of KEY=VALUE", shell_args, proc.env_files),
+    OPT_STR("-u, --user USER", "name or uid inside", shell_args, proc.user),
+    OPT_STR("-w, --workdir DIR", "directory to start in", shell_args, proc.workdir),
+    OPT_STR("--profile NAME", "default, or root: uid 0 with the rights package managers need",
             shell_args, proc.profile),
-    OPT_STR("tag", 0, "NAME", "a name to find the shell by", shell_args, proc.tag),
-    OPT_STR("name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none",
+    OPT_STR("--tag NAME", "a name to find the shell by", shell_args, proc.tag),
+    OPT_STR("-n, --name NAME", "a shell that stays: run LINE in it; started when there is none",
             shell_args, name),
-    OPT_FLAG("login", 0, "with --name: start it as a login shell", shell_args, proc.login),
-    OPT_MS("timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell",
+    OPT_FLAG("--login", "with --name: start it as a login shell", shell_args, proc.login),
+    OPT_MS("--timeout TIME", "with --name: interrupt LINE after this time, and keep the shell",
            shell_args, proc.timeout_ms, 1),
-    OPT_FLAG("end", 0, "with --name: end the shell and what it started", shell_args, end),
+    OPT_FLAG("--end", "with --name: end the shell and what it started", shell_args, end),
     OPT_END
 };
 

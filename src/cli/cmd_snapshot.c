@@ -23,10 +23,10 @@ typedef struct take_args {
 } take_args;
 
 static const opt_def take_defs[] = {
-    OPT_STR("label", 'l', "LABEL", "a name for it, which no other snapshot has", take_args, label),
-    OPT_STR("meta", 0, "JSON", "one JSON object kept with it", take_args, metadata),
-    OPT_FLAG("quiet", 0, "refuse while a process of the sandbox is running", take_args, quiet),
-    OPT_FLAG("stop", 0, "where processes cannot be frozen, stop them by signals for the moment",
+    OPT_STR("-l, --label LABEL", "a name for it, which no other snapshot has", take_args, label),
+    OPT_STR("--meta JSON", "one JSON object kept with it", take_args, metadata),
+    OPT_FLAG("--quiet", "refuse while a process of the sandbox is running", take_args, quiet),
+    OPT_FLAG("--stop", "where processes cannot be frozen, stop them by signals for the moment",
              take_args, stop),
     OPT_END
 };

@@ -143,11 +143,11 @@ typedef struct save_args {
 } save_args;
 
 static const opt_def save_defs[] = {
-    OPT_STR("config", 0, "JSON",
+    OPT_STR("--config JSON",
             "what it tells its sandboxes: env, user, workdir, …; "
             "without it what the sandbox had from its own template",
             save_args, config),
-    OPT_FLAG("hidden", 0, "not for other tenants", save_args, hidden), OPT_END
+    OPT_FLAG("--hidden", "not for other tenants", save_args, hidden), OPT_END
 };
 
 static int save_template(cli_call *c, cay_err *err)

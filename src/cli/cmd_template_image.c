@@ -43,24 +43,24 @@ typedef struct template_import_args {
 } template_import_args;
 
 static const opt_def import_defs[] = {
-    OPT_STR("image", 0, "NAME", "which image of an archive that has several", template_import_args,
+    OPT_STR("--image NAME", "which image of an archive that has several", template_import_args,
             image),
-    OPT_STR("platform", 0, "OS/ARCH", "of an image for several (default: this machine's)",
+    OPT_STR("--platform OS/ARCH", "of an image for several (default: this machine's)",
             template_import_args, platform),
     OPT_STR(
-        "config", 0, "JSON",
+        "--config JSON",
         "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir",
         template_import_args, config),
-    OPT_STR("debian", 0, "SUITE",
+    OPT_STR("--debian SUITE",
             "instead of PATH: a release of Debian, made here by mmdebstrap with your rights",
             template_import_args, debian),
-    OPT_LIST("packages", 0, "NAME[,NAME…]",
+    OPT_LIST("--packages NAME[,NAME…]",
              "of --debian: what is installed beside what every Debian has", template_import_args,
              packages),
-    OPT_STR("mirror", 0, "URL",
+    OPT_STR("--mirror URL",
             "of --debian: that one alone (default: deb.debian.org, with updates and security)",
             template_import_args, mirror),
-    OPT_FLAG("hidden", 0, "not for other tenants", template_import_args, hidden),
+    OPT_FLAG("--hidden", "not for other tenants", template_import_args, hidden),
     OPT_END
 };
 
@@ -185,20 +185,20 @@ typedef struct pull_args {
 } pull_args;
 
 static const opt_def pull_defs[] = {
-    OPT_STR("as", 0, "NAME", "another name than the image has", pull_args, name),
-    OPT_STR("platform", 0, "OS/ARCH", "of an image for several (default: this machine's)",
-            pull_args, platform),
+    OPT_STR("--as NAME", "another name than the image has", pull_args, name),
+    OPT_STR("--platform OS/ARCH", "of an image for several (default: this machine's)", pull_args,
+            platform),
     OPT_STR(
-        "auth", 0, "SOURCE",
+        "--auth SOURCE",
         "where USER:PASSWORD is: env:VARIABLE, file:PATH, cmd:NAME or store:NAME (default: what "
         "`docker login` kept)",
         pull_args, auth),
-    OPT_STR("login", 0, "USER",
+    OPT_STR("--login USER",
             "log in: the password is asked for, or read from a pipe, and kept for this registry "
             "once the "
             "pull is done",
             pull_args, login),
-    OPT_FLAG("hidden", 0, "not for other tenants", pull_args, hidden),
+    OPT_FLAG("--hidden", "not for other tenants", pull_args, hidden),
     OPT_END
 };
 

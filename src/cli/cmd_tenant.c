@@ -10,12 +10,12 @@ typedef struct quota_args {
 } quota_args;
 
 static const opt_def quota_defs[] = {
-    OPT_NUM("sandboxes", 0, "N", "sandboxes that exist", quota_args, sandboxes, 1),
-    OPT_CPUS("cpus", 0, "N", "CPUs of those that run, together", quota_args, cpu_milli),
-    OPT_SIZE("memory", 'm', "SIZE", "memory of those that run, together", quota_args, memory),
-    OPT_SIZE("disk", 0, "SIZE", "disk of all, together", quota_args, disk),
-    OPT_NUM("creates", 0, "N", "new sandboxes a minute", quota_args, creates, 1, 1000000),
-    OPT_SIZE("templates", 0, "SIZE", "layers of its templates and caches of its builds, together",
+    OPT_NUM("--sandboxes N", "sandboxes that exist", quota_args, sandboxes, 1),
+    OPT_CPUS("--cpus N", "CPUs of those that run, together", quota_args, cpu_milli),
+    OPT_SIZE("-m, --memory SIZE", "memory of those that run, together", quota_args, memory),
+    OPT_SIZE("--disk SIZE", "disk of all, together", quota_args, disk),
+    OPT_NUM("--creates N", "new sandboxes a minute", quota_args, creates, 1, 1000000),
+    OPT_SIZE("--templates SIZE", "layers of its templates and caches of its builds, together",
              quota_args, templates),
     OPT_END
 };

@@ -10,7 +10,7 @@ typedef struct tools_args {
 } tools_args;
 
 static const opt_def tools_defs[] = { OPT_STR(
-                                          "form", 0, "plain|openai|chat|mcp",
+                                          "--form plain|openai|chat|mcp",
                                           "whose definitions: with parameters (default), of the "
                                           "Responses API, of Chat Completions, of MCP",
                                           tools_args, form),

@@ -16,9 +16,9 @@ typedef struct top_args {
 } top_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("once", '1', "print once and leave (the default when not on a terminal)", top_args,
+    OPT_FLAG("-1, --once", "print once and leave (the default when not on a terminal)", top_args,
              once),
-    OPT_MS("delay", 'd', "TIME", "time between two looks (default 1s)", top_args, delay_ms, 100,
+    OPT_MS("-d, --delay TIME", "time between two looks (default 1s)", top_args, delay_ms, 100,
            3600000),
     OPT_END
 };

@@ -14,8 +14,8 @@ typedef struct trace_args {
 } trace_args;
 
 static const opt_def defs[] = {
-    OPT_FLAG("list", 'l', "list the traces of the file instead", trace_args, list),
-    OPT_NUM("width", 'w', "N", "columns; those of the terminal unless told", trace_args, width, 40,
+    OPT_FLAG("-l, --list", "list the traces of the file instead", trace_args, list),
+    OPT_NUM("-w, --width N", "columns; those of the terminal unless told", trace_args, width, 40,
             1000),
     OPT_END
 };

@@ -11,10 +11,9 @@ typedef struct volume_args {
 } volume_args;
 
 static const opt_def create_defs[] = {
-    OPT_SIZE("size", 0, "SIZE", "most it may hold (default: no limit)", volume_args, size, 1u << 20,
+    OPT_SIZE("--size SIZE", "most it may hold (default: no limit)", volume_args, size, 1u << 20,
              1ull << 60),
-    OPT_FLAG("hard", 0, "the kernel has to hold --size; refused where it cannot", volume_args,
-             hard),
+    OPT_FLAG("--hard", "the kernel has to hold --size; refused where it cannot", volume_args, hard),
     OPT_END
 };
 

@@ -49,9 +49,21 @@ const char *opt_nearest(const char *word, const char *const *names)
     return best;
 }
 
+opt_name opt_name_of(const opt_def *d)
+{
+    const char *word = strstr(d->form, "--") + 2;
+    size_t n = strcspn(word, " [");
+    opt_name name = { .arg = CAY_IF(word[n], word + n + 1) };
+    if (d->form[1] != '-')
+        name.brief = d->form[1];
+    memcpy(name.word, word, CAY_MIN(n, sizeof name.word - 1));
+    return name;
+}
+
 static int fail_unknown_option(const opt_spec *spec, const char *name, size_t len, cay_err *err)
 {
     enum { MOST = 160 };
+    opt_name known[MOST];
     const char *names[MOST + 1];
     size_t n = 0;
     char word[40];
@@ -60,9 +72,11 @@ static int fail_unknown_option(const opt_spec *spec, const char *name, size_t le
     memcpy(word, name, len);
     word[len] = 0;
     CAY_EACH_OF(group, spec->groups, spec->ngroups)
-        for (const opt_def *d = group->defs; d->name; d++)
-            if (n < MOST)
-                names[n++] = d->name;
+        for (const opt_def *d = group->defs; d->form && n < MOST; d++) {
+            known[n] = opt_name_of(d);
+            names[n] = known[n].word;
+            n++;
+        }
     names[n] = NULL;
     const char *near = opt_nearest(word, names);
     if (near)
@@ -75,12 +89,14 @@ static const opt_def *find_option(const opt_spec *spec, const char *name, size_t
                                   void **base)
 {
     CAY_EACH_OF(group, spec->groups, spec->ngroups)
-        for (const opt_def *d = group->defs; d->name; d++)
-            if (brief ? d->brief == brief
-                      : (strlen(d->name) == len && !memcmp(d->name, name, len))) {
+        for (const opt_def *d = group->defs; d->form; d++) {
+            opt_name has = opt_name_of(d);
+            if (brief ? has.brief == brief
+                      : (strlen(has.word) == len && !memcmp(has.word, name, len))) {
                 *base = group->base;
                 return d;
             }
+        }
     return NULL;
 }
 
@@ -95,20 +111,21 @@ static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_
         [OPT_KIND_MS] = { cay__str_to_ms, "a time such as 90s, 5m or 250ms", " ms" },
     };
     const char *unit = kinds[d->kind].unit;
+    opt_name name = opt_name_of(d);
     uint64_t v = 0;
     bool unlimited = d->kind == OPT_KIND_NUM && d->max == CAY_UNLIMITED;
     if (unlimited && !strcmp(value, "unlimited"))
         v = CAY_UNLIMITED;
     else if (!kinds[d->kind].parse(value, &v))
-        return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value,
+        return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", name.word, value,
                         kinds[d->kind].form);
     if (v < d->min)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
-                            "--%s %s is too little; the least is %" PRIu64 "%s", d->name, value,
+                            "--%s %s is too little; the least is %" PRIu64 "%s", name.word, value,
                             d->min, unit);
     if (d->max && v > d->max && v != CAY_UNLIMITED)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
-                            "--%s %s is too much; the most is %" PRIu64 "%s", d->name, value,
+                            "--%s %s is too much; the most is %" PRIu64 "%s", name.word, value,
                             d->max, unit);
     *out = v;
     return 0;
@@ -124,7 +141,7 @@ static int store_value(const opt_def *d, void *base, const char *value, cay_err 
     case OPT_KIND_STR: *(const char **)at = value; break;
     case OPT_KIND_LIST:
         if (list->n == OPT_LIST_MAX)
-            return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", d->name,
+            return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", opt_name_of(d).word,
                             OPT_LIST_MAX);
         list->v[list->n++] = value;
         break;
@@ -135,7 +152,7 @@ static int store_value(const opt_def *d, void *base, const char *value, cay_err 
     case OPT_KIND_MODE: rc = cli_parse_mode(value, at, err); break;
     }
     if (rc < 0)
-        return cay_wrap(err, rc, "--%s", d->name);
+        return cay_wrap(err, rc, "--%s", opt_name_of(d).word);
     return 0;
 }
 
@@ -149,12 +166,13 @@ static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_e
     if (!d)
         return fail_unknown_option(spec, name, len, err);
     if (d->kind == OPT_KIND_FLAG && value)
-        return cay_fail(err, CAY_EINVAL, "--%s takes no value", d->name);
+        return cay_fail(err, CAY_EINVAL, "--%s takes no value", opt_name_of(d).word);
     if (!value && d->bare)
         value = d->bare;
     if (d->kind != OPT_KIND_FLAG && !value) {
         if (*at + 1 >= argc)
-            return cay_fail(err, CAY_EINVAL, "--%s wants %s", d->name, d->arg);
+            return cay_fail(err, CAY_EINVAL, "--%s wants %s", opt_name_of(d).word,
+                            opt_name_of(d).arg);
         value = argv[++*at];
     }
     return store_value(d, base, value, err);
@@ -177,7 +195,8 @@ static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_
             value = p + 1;
         if (!value) {
             if (*at + 1 >= argc)
-                return cay_fail(err, CAY_EINVAL, "-%c (--%s) wants %s", *p, d->name, d->arg);
+                return cay_fail(err, CAY_EINVAL, "-%c (--%s) wants %s", *p, opt_name_of(d).word,
+                                opt_name_of(d).arg);
             value = argv[++*at];
         }
         return store_value(d, base, value, err);
@@ -214,14 +233,9 @@ int opt_parse(const opt_spec *spec, int argc, char **argv, int *nargs, int *dash
 void opt_help(const opt_def *defs, cay__buf *out)
 {
     enum { COLUMN = 28 };
-    for (const opt_def *d = defs; d->name; d++) {
+    for (const opt_def *d = defs; d->form; d++) {
         size_t from = out->len;
-        if (d->brief)
-            cay__buf_fmt(out, "  -%c, --%s", d->brief, d->name);
-        else
-            cay__buf_fmt(out, "      --%s", d->name);
-        if (d->arg)
-            cay__buf_fmt(out, d->bare ? "[=%s]" : " %s", d->arg);
+        cay__buf_fmt(out, d->form[1] == '-' ? "      %s" : "  %s", d->form);
         size_t used = out->len - from;
         if (used + 2 > COLUMN) {
             cay__buf_str(out, "\n");

@@ -3,7 +3,7 @@
  * cli/opt.h - options as tables: parsed, explained and completed from the same rows.
  *
  *   static const opt_def opts[] = {
- *       OPT_SIZE("memory", 'm', "SIZE", "most memory it may use", args, memory),
+ *       OPT_SIZE("-m, --memory SIZE", "most memory it may use", args, memory),
  *       OPT_END
  *   };
  *
@@ -25,35 +25,42 @@ typedef enum opt_kind {
 } opt_kind;
 
 typedef struct opt_def {
-    const char *name; /* long form without dashes; NULL ends the table */
-    char brief;       /* short form or 0 */
-    const char *arg;  /* what the value is called in help, or NULL for a flag */
+    const char *form; /* as help shows it: "-m, --memory SIZE", "--all"; NULL ends the table */
     const char *help;
     opt_kind kind;
     size_t offset;     /* into the struct that the table fills */
     uint64_t min, max; /* of numbers, sizes and times; max 0 means no ceiling */
     const char *bare;  /* not NULL: the value may be left out, which means this one, and is given by
-                          --name=VALUE only */
+                          --name=VALUE only; its form is "--name[=VALUE]" */
 } opt_def;
+
+/* What the form of an option is made of. */
+typedef struct opt_name {
+    char brief;      /* 0: none */
+    char word[32];   /* without dashes */
+    const char *arg; /* what the value is called; NULL: a flag */
+} opt_name;
+opt_name opt_name_of(const opt_def *d);
+
 /* Rows of a table. The compiler refuses a field that is not of the option's type. What follows the
  * field are min, max and others. */
 #define OPT_AT(type, field, want)                                                                  \
     (offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)NULL)->field, want : 1)]))
-#define OPT_ROW(kind, want, name, brief, arg, help, type, field, ...)                              \
+#define OPT_ROW(kind, want, form, help, type, field, ...)                                          \
     {                                                                                              \
-        name, brief, arg, help, kind, OPT_AT(type, field, want), __VA_ARGS__                       \
+        form, help, kind, OPT_AT(type, field, want), __VA_ARGS__                                   \
     }
-#define OPT_FLAG(name, brief, ...) OPT_ROW(OPT_KIND_FLAG, bool, name, brief, NULL, __VA_ARGS__, )
-#define OPT_STR(...)               OPT_ROW(OPT_KIND_STR, const char *, __VA_ARGS__, )
-#define OPT_LIST(...)              OPT_ROW(OPT_KIND_LIST, opt_list, __VA_ARGS__, )
-#define OPT_NUM(...)               OPT_ROW(OPT_KIND_NUM, uint64_t, __VA_ARGS__, )
-#define OPT_SIZE(...)              OPT_ROW(OPT_KIND_SIZE, uint64_t, __VA_ARGS__, )
-#define OPT_MS(...)                OPT_ROW(OPT_KIND_MS, uint64_t, __VA_ARGS__, )
-#define OPT_CPUS(...)              OPT_ROW(OPT_KIND_CPUS, uint64_t, __VA_ARGS__, )
-#define OPT_MODE(...)              OPT_ROW(OPT_KIND_MODE, uint32_t, __VA_ARGS__, )
+#define OPT_FLAG(...) OPT_ROW(OPT_KIND_FLAG, bool, __VA_ARGS__, )
+#define OPT_STR(...)  OPT_ROW(OPT_KIND_STR, const char *, __VA_ARGS__, )
+#define OPT_LIST(...) OPT_ROW(OPT_KIND_LIST, opt_list, __VA_ARGS__, )
+#define OPT_NUM(...)  OPT_ROW(OPT_KIND_NUM, uint64_t, __VA_ARGS__, )
+#define OPT_SIZE(...) OPT_ROW(OPT_KIND_SIZE, uint64_t, __VA_ARGS__, )
+#define OPT_MS(...)   OPT_ROW(OPT_KIND_MS, uint64_t, __VA_ARGS__, )
+#define OPT_CPUS(...) OPT_ROW(OPT_KIND_CPUS, uint64_t, __VA_ARGS__, )
+#define OPT_MODE(...) OPT_ROW(OPT_KIND_MODE, uint32_t, __VA_ARGS__, )
 #define OPT_END                                                                                    \
     {                                                                                              \
-        .name = NULL                                                                               \
+        .form = NULL                                                                               \
     }
 
 #define OPT_LIST_MAX 256

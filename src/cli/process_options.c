@@ -10,31 +10,30 @@
 enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
 
 const opt_def proc_opt_defs[] = {
-    OPT_FLAG("interactive", 'i', "forward your standard input", proc_opts, input),
-    OPT_FLAG("tty", 't', "give it a terminal; with -i yours becomes its own", proc_opts, tty),
-    OPT_MS("timeout", 0, "TIME", "end it and all it started after this time", proc_opts, timeout_ms,
-           1),
-    OPT_STR("shell", 0, "LINE", "a line for the shell instead of a command and its words",
-            proc_opts, shell),
-    OPT_FLAG("login", 0, "with --shell: a login shell", proc_opts, login),
-    OPT_STR("profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+    OPT_FLAG("-i, --interactive", "forward your standard input", proc_opts, input),
+    OPT_FLAG("-t, --tty", "give it a terminal; with -i yours becomes its own", proc_opts, tty),
+    OPT_MS("--timeout TIME", "end it and all it started after this time", proc_opts, timeout_ms, 1),
+    OPT_STR("--shell LINE", "a line for the shell instead of a command and its words", proc_opts,
+            shell),
+    OPT_FLAG("--login", "with --shell: a login shell", proc_opts, login),
+    OPT_STR("--profile NAME", "default, or root: uid 0 with the rights package managers need",
             proc_opts, profile),
-    OPT_STR("tag", 0, "NAME", "a name to find the command by", proc_opts, tag),
-    OPT_SIZE("kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)",
-             proc_opts, kept, 4096, 16 << 20),
+    OPT_STR("--tag NAME", "a name to find the command by", proc_opts, tag),
+    OPT_SIZE("--kept SIZE", "most output kept of each stream, 4k to 16m (default 1m)", proc_opts,
+             kept, 4096, 16 << 20),
     OPT_END
 };
 
 const opt_def proc_env_defs[] = {
-    OPT_FLAG("detach", 'd', "do not wait: print its process id", proc_opts, detach),
-    OPT_LIST("env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", proc_opts,
+    OPT_FLAG("-d, --detach", "do not wait: print its process id", proc_opts, detach),
+    OPT_LIST("-e, --env KEY=VALUE", "environment; a bare KEY passes your own value", proc_opts,
              env),
-    OPT_LIST("env-file", 0, "FILE", "environment from lines of KEY=VALUE", proc_opts, env_files),
-    OPT_FLAG("env-only", 0, "exactly this environment, nothing of the sandbox's", proc_opts,
+    OPT_LIST("--env-file FILE", "environment from lines of KEY=VALUE", proc_opts, env_files),
+    OPT_FLAG("--env-only", "exactly this environment, nothing of the sandbox's", proc_opts,
              env_only),
-    OPT_STR("user", 'u', "USER", "name or uid inside", proc_opts, user),
-    OPT_STR("workdir", 'w', "DIR", "directory to start in", proc_opts, workdir),
-    OPT_LIST("label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it",
+    OPT_STR("-u, --user USER", "name or uid inside", proc_opts, user),
+    OPT_STR("-w, --workdir DIR", "directory to start in", proc_opts, workdir),
+    OPT_LIST("-l, --label KEY=VALUE", "a label of the command; `cay ps --label` filters by it",
              proc_opts, labels),
     OPT_END
 };

@@ -14,19 +14,18 @@ typedef struct args {
     opt_list env;
 } args;
 
-static const opt_def defs[] = {
-    OPT_FLAG("interactive", 'i', "input", args, input),
-    OPT_FLAG("tty", 't', "terminal", args, tty),
-    OPT_STR("name", 'n', "NAME", "a name", args, name),
-    OPT_SIZE("memory", 'm', "SIZE", "memory", args, memory, 1u << 20, 1ull << 40),
-    OPT_NUM("pids", 0, "N", "processes", args, pids, 1, CAY_UNLIMITED),
-    OPT_MS("ttl", 0, "TIME", "time", args, ttl, 1),
-    OPT_CPUS("cpus", 0, "N", "cpus", args, cpus),
-    OPT_MODE("mode", 0, "MODE", "mode", args, mode),
-    OPT_NUM("keep", 0, "N", "how many", args, keep, 1, 100, .bare = "20"),
-    OPT_LIST("env", 'e', "KEY=VALUE", "environment", args, env),
-    OPT_END
-};
+static const opt_def defs[] = { OPT_FLAG("-i, --interactive", "input", args, input),
+                                OPT_FLAG("-t, --tty", "terminal", args, tty),
+                                OPT_STR("-n, --name NAME", "a name", args, name),
+                                OPT_SIZE("-m, --memory SIZE", "memory", args, memory, 1u << 20,
+                                         1ull << 40),
+                                OPT_NUM("--pids N", "processes", args, pids, 1, CAY_UNLIMITED),
+                                OPT_MS("--ttl TIME", "time", args, ttl, 1),
+                                OPT_CPUS("--cpus N", "cpus", args, cpus),
+                                OPT_MODE("--mode MODE", "mode", args, mode),
+                                OPT_NUM("--keep[=N]", "how many", args, keep, 1, 100, .bare = "20"),
+                                OPT_LIST("-e, --env KEY=VALUE", "environment", args, env),
+                                OPT_END };
 
 static int parse(args *a, size_t stop_after, char **words, int *n, cay_err *err)
 {

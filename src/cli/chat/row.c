@@ -4,37 +4,36 @@
 #include "chat.h"
 
 static const opt_def defs[] = {
-    OPT_STR("session", 0, "NAME", "go on with this session, or begin one of that name", chat_args,
+    OPT_STR("--session NAME", "go on with this session, or begin one of that name", chat_args,
             session),
-    OPT_STR("agent", 0, "NAME", "whose memory it has (default \"default\")", chat_args, agent),
-    OPT_FLAG("auto-approve", 0, "run commands and patches without asking", chat_args, auto_approve),
-    OPT_STR("sandbox", 0, "PROVIDER",
+    OPT_STR("--agent NAME", "whose memory it has (default \"default\")", chat_args, agent),
+    OPT_FLAG("--auto-approve", "run commands and patches without asking", chat_args, auto_approve),
+    OPT_STR("--sandbox PROVIDER",
             "where it works: native (default), docker, podman, process, or none for no wall at all",
             chat_args, sandbox),
-    OPT_STR("sandbox-id", 0, "ID", "work in this sandbox, and leave it there", chat_args,
-            sandbox_id),
-    OPT_STR("sandbox-setup", 0, "FILE", "a shell script that is run in a new sandbox first",
-            chat_args, setup),
-    OPT_FLAG("empty", 0, "begin with an empty workspace instead of the current directory",
-             chat_args, empty),
-    OPT_STR("skills", 0, "DIR", "directories with a SKILL.md that it may load", chat_args, skills),
-    OPT_LIST("mcp", 0, "COMMAND|URL|FILE",
+    OPT_STR("--sandbox-id ID", "work in this sandbox, and leave it there", chat_args, sandbox_id),
+    OPT_STR("--sandbox-setup FILE", "a shell script that is run in a new sandbox first", chat_args,
+            setup),
+    OPT_FLAG("--empty", "begin with an empty workspace instead of the current directory", chat_args,
+             empty),
+    OPT_STR("--skills DIR", "directories with a SKILL.md that it may load", chat_args, skills),
+    OPT_LIST("--mcp COMMAND|URL|FILE",
              "tools of an MCP server: a command in a sandbox of its own, or an address; or of "
              "those that "
              "a mcp.json lists",
              chat_args, mcp),
-    OPT_LIST("hosted", 0, "TOOL",
+    OPT_LIST("--hosted TOOL",
              "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
              "file_search:STORE, mcp:LABEL=URL, or JSON",
              chat_args, hosted),
-    OPT_NUM("max-turns", 0, "N", "most times the model is asked for one message (default 100)",
+    OPT_NUM("--max-turns N", "most times the model is asked for one message (default 100)",
             chat_args, max_turns, 1, 100000),
-    OPT_FLAG("no-splash", 0, "begin without a greeting", chat_args, no_splash),
+    OPT_FLAG("--no-splash", "begin without a greeting", chat_args, no_splash),
     OPT_END
 };
 static const opt_def reset_defs[] = {
-    OPT_STR("agent", 0, "NAME", "whose memory is emptied", chat_args, agent),
-    OPT_STR("target", 0, "OTHER", "give it a copy of this one's memory instead", chat_args, target),
+    OPT_STR("--agent NAME", "whose memory is emptied", chat_args, agent),
+    OPT_STR("--target OTHER", "give it a copy of this one's memory instead", chat_args, target),
     OPT_END
 };
 
