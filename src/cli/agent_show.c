@@ -216,13 +216,8 @@ static void json_line(const cay_run_event *ev)
                                          [CAY_RUN_AGENT] = "agent",
                                          [CAY_RUN_ITEM] = "item",
                                          [CAY_RUN_NOTE] = "note" };
-    out_json j = js_begin(false, '{');
-    js_kstr(&j, "event", kinds[ev->kind]);
-    js_kstr(&j, "name", ev->name);
-    js_kstr(&j, "agent", ev->agent ? ev->agent->name : "");
-    js_key(&j, "data");
-    js_raw(&j, ev->json);
-    js_end(&j, '}');
+    out_object(false, "event:%s, name:%s, agent:%s, data=%s", kinds[ev->kind], ev->name,
+               ev->agent ? ev->agent->name : "", ev->json);
 }
 
 int agent_show_event(void *arg, const cay_run_event *ev)
@@ -244,39 +239,17 @@ int agent_show_event(void *arg, const cay_run_event *ev)
 static void json_result(const cay_run_result *r, const char *state_file)
 {
     out_json j = js_begin(false, '{');
-    js_kstr(&j, "event", r->output ? "result" : "interrupted");
-    js_key(&j, "output");
-    r->output ? js_str(&j, r->output) : js_null(&j);
-    js_kstr(&j, "agent", r->agent);
-    js_ku64(&j, "turns", r->turns);
-    js_key(&j, "usage");
-    js_open(&j, '{');
-    js_ku64(&j, "requests", r->usage.requests);
-    js_ku64(&j, "input_tokens", r->usage.input);
-    js_ku64(&j, "cached_tokens", r->usage.cached);
-    js_ku64(&j, "output_tokens", r->usage.output);
-    js_ku64(&j, "total_tokens", r->usage.total);
-    js_key(&j, "entries");
-    js_raw(&j, r->requests);
-    js_close(&j, '}');
-    js_key(&j, "trace");
-    r->trace ? js_raw(&j, r->trace) : js_null(&j);
-    js_key(&j, "session_state");
-    r->sandbox_state ? js_raw(&j, r->sandbox_state) : js_null(&j);
-    js_key(&j, "sandbox");
-    r->sandbox ? js_str(&j, r->sandbox) : js_null(&j);
-    js_key(&j, "interruptions");
-    js_open(&j, '[');
-    CAY_EACH_OF(interruption, r->interruptions, r->ninterruptions) {
-        js_open(&j, '{');
-        js_kstr(&j, "call_id", interruption->call_id);
-        js_kstr(&j, "tool", interruption->tool);
-        js_kstr(&j, "arguments", interruption->arguments);
-        js_close(&j, '}');
-    }
+    js_put(&j,
+           "event:%s, output:%s, agent:%s, turns:%u, usage:{requests:%ju, input_tokens:%ju, "
+           "cached_tokens:%ju, output_tokens:%ju, total_tokens:%ju, entries=%s}, trace=%s, "
+           "session_state=%s, sandbox:%s, interruptions:[",
+           r->output ? "result" : "interrupted", r->output, r->agent, r->turns, r->usage.requests,
+           r->usage.input, r->usage.cached, r->usage.output, r->usage.total, r->requests, r->trace,
+           r->sandbox_state, r->sandbox);
+    CAY_EACH_OF(it, r->interruptions, r->ninterruptions)
+        js_object(&j, "call_id:%s, tool:%s, arguments:%s", it->call_id, it->tool, it->arguments);
     js_close(&j, ']');
-    js_key(&j, "state_file");
-    state_file && !r->output ? js_str(&j, state_file) : js_null(&j);
+    js_put(&j, "state_file:%s", CAY_IF(!r->output, state_file));
     js_end(&j, '}');
 }
 

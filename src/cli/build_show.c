@@ -8,16 +8,17 @@
 
 enum { SILENT_MS = 1000, TICK_MS = 250 };
 
-const char *build_took(char *buf, int64_t ms)
+out_text build_took(int64_t ms)
 {
+    out_text text;
     if (ms < 1000)
-        snprintf(buf, OUT_HUMAN, "%d ms", (int)CAY_MAX(ms, 0));
+        snprintf(text.s, sizeof text.s, "%d ms", (int)CAY_MAX(ms, 0));
     else if (ms < 60000)
-        snprintf(buf, OUT_HUMAN, "%.1f s", (double)ms / 1000);
+        snprintf(text.s, sizeof text.s, "%.1f s", (double)ms / 1000);
     else
-        snprintf(buf, OUT_HUMAN, "%lld min %d s", (long long)CAY_MIN(ms / 60000, 9999999),
+        snprintf(text.s, sizeof text.s, "%jd min %d s", CAY_MIN(ms / 60000, 9999999),
                  (int)(ms / 1000 % 60));
-    return buf;
+    return text;
 }
 
 static void erase_line(build_show *v)
@@ -30,12 +31,11 @@ static void erase_line(build_show *v)
 static void draw_status(build_show *v, int64_t now)
 {
     CAY_AUTOBUF b = CAY__BUF(2048);
-    char span[OUT_HUMAN];
     uint16_t cols, rows;
     term_size(v->fd, &cols, &rows);
-    size_t head = (size_t)snprintf(NULL, 0, "  %s  ", build_took(span, now - v->since_ms)),
-           room = cols > head + 4 ? cols - head - 2 : 0;
-    cay__buf_fmt(&b, "\r\033[K%s  %s  ", out_on(v->fd, OUT_DIM), span);
+    out_text span = build_took(now - v->since_ms);
+    size_t head = strlen(span.s) + 4, room = cols > head + 4 ? cols - head - 2 : 0;
+    cay__buf_fmt(&b, "\r\033[K%s  %s  ", out_on(v->fd, OUT_DIM), span.s);
     /* Cut in bytes: what is not ASCII takes no more columns than it has bytes. */
     size_t n = CAY_MIN(strlen(v->title), room);
     while (n && (v->title[n] & 0xc0) == 0x80)
@@ -83,11 +83,11 @@ static void write_line(const build_show *v, out_style style, const char *before,
 
 static void step_over(build_show *v, int64_t now)
 {
-    char text[96], span[OUT_HUMAN];
+    char text[96];
     if (!v->step)
         return;
     int n = snprintf(text, sizeof text, "[%u/%u] done in %s", v->step, v->steps,
-                     build_took(span, now - v->since_ms));
+                     build_took(now - v->since_ms).s);
     write_line(v, OUT_DIM, "", text, (size_t)n);
     v->step = 0;
 }
@@ -163,12 +163,10 @@ void build_show_close(build_show *v)
 void build_show_json(const cay_build_event *e)
 {
     out_json j = js_begin(false, '{');
-    js_ki64(&j, "time_ms", e->time_ms);
-    js_kstr(&j, "kind", cay_build_event_name(e->kind));
-    js_ku64(&j, "step", e->step);
-    js_ku64(&j, "steps", e->steps);
+    js_put(&j, "time_ms:%jd, kind:%s, step:%u, steps:%u", e->time_ms, cay_build_event_name(e->kind),
+           e->step, e->steps);
     if (e->kind == CAY_BUILD_STEP)
-        js_kbool(&j, "cached", e->cached);
+        js_put(&j, "cached?%d", e->cached);
     js_key(&j, "text");
     js_bytes(&j, e->text, e->len);
     js_end(&j, '}');

@@ -56,52 +56,44 @@ static bool is_utf8(const char *s)
 /* A name that is no text is told a second time, so that it can be found. */
 static void path_json(out_json *j, const char *key, const char *path)
 {
-    js_kstr(j, key, path);
+    js_member(j, key, path);
     if (is_utf8(path))
         return;
     CAY_AUTOBUF hex = CAY__BUF(2u << 20);
     cay__buf_hex(&hex, path, strlen(path));
     CAY_AUTOBUF name = CAY__BUF(64);
     cay__buf_fmt(&name, "%s_hex", key);
-    js_kstr(j, name.data, hex.data);
+    js_member(j, name.data, hex.data);
 }
 
 static void side_json(out_json *j, const char *key, uint32_t mode, uint64_t size)
 {
     char text[16];
     js_key(j, key);
-    if (!mode) {
-        js_null(j);
-        return;
-    }
     snprintf(text, sizeof text, "%04o", mode & 07777);
-    js_open(j, '{');
-    js_kstr(j, "type", type_of(mode));
-    js_kstr(j, "mode", text);
-    js_ku64(j, "size", size);
-    js_close(j, '}');
+    if (mode)
+        js_object(j, "type:%s, mode:%s, size:%ju", type_of(mode), text, size);
+    else
+        js_raw(j, "null");
 }
 
 void change_json(out_json *j, const cay_file_change *c, bool patch, const char *result)
 {
     char kind[2] = { c->kind, 0 };
     js_open(j, '{');
-    js_kstr(j, "kind", kind);
+    js_put(j, "kind:%s", kind);
     path_json(j, "path", c->path);
     if (*c->from)
         path_json(j, "from", c->from);
     side_json(j, "old", c->old_mode, c->old_size);
     side_json(j, "new", c->new_mode, c->new_size);
     if (c->kind == 'M') {
-        js_kbool(j, "content", c->content);
-        js_kbool(j, "mode", c->mode);
-        js_kbool(j, "owner", c->owner);
+        js_put(j, "content?%d, mode?%d, owner?%d", c->content, c->mode, c->owner);
     }
     if (patch && c->text) {
         js_key(j, "patch");
         js_bytes(j, c->text, c->text_len);
     }
-    if (result)
-        js_kstr(j, "result", result);
+    js_put(j, "+result:%s", result);
     js_close(j, '}');
 }

@@ -279,18 +279,9 @@ static void write_line(const char *text, size_t n)
 static void error_json(const cay_err *err)
 {
     out_json j = js_begin(false, '{');
-    js_key(&j, "error");
-    js_open(&j, '{');
-    js_kstr(&j, "code", cay_code_name(err->code));
-    js_kstr(&j, "reason", err->reason);
-    js_kstr(&j, "message", err->msg);
-    if (err->sys)
-        js_ki64(&j, "errno", err->sys);
-    if (err->detail[0] == '{') {
-        js_key(&j, "detail");
-        js_raw(&j, err->detail);
-    }
-    js_close(&j, '}');
+    js_put(&j, "error:{code:%s, reason:%s, message:%s, +errno:%d, +detail=%s}",
+           cay_code_name(err->code), err->reason, err->msg, err->sys,
+           CAY_IF(err->detail[0] == '{', err->detail));
     js_close(&j, '}');
     cay__buf_str(&j.b, "\n");
     cay__fd_write_all(2, j.b.data, j.b.len);

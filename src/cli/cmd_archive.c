@@ -19,12 +19,8 @@ static int on_progress(uint64_t files, uint64_t bytes, void *arg)
 static void print_archived(const char *where, const cay_archived *a)
 {
     if (cli.json) {
-        out_json j = js_begin(true, '{');
-        js_kstr(&j, "archive", where);
-        js_kstr(&j, "digest", a->digest);
-        js_ku64(&j, "files", a->files);
-        js_ku64(&j, "bytes", a->bytes);
-        js_end(&j, '}');
+        out_object(true, "archive:%s, digest:%s, files:%ju, bytes:%ju", where, a->digest, a->files,
+                   a->bytes);
     } else if (!cli.quiet) {
         out_fmt("%s\n", where);
     }

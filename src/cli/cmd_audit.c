@@ -39,18 +39,12 @@ static const opt_def ls_defs[] = {
 static int on_line(const cay_audit *a, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
-    char when[OUT_HUMAN];
     char seq[24];
     snprintf(seq, sizeof seq, "%" PRIu64, a->seq);
     if (!show_item(r, &cay__audit_shape, a, seq)) {
-        out_cell(t, OUT_DIM, seq);
-        out_plain(t, out_time(when, a->time_ms));
-        out_plain(t, a->actor);
-        out_plain(t, cay__text_or(a->tenant, "-"));
-        out_cell(t, OUT_BOLD, a->action);
-        out_plain(t, cay__text_or(a->object, "-"));
-        out_cell(t, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN, a->verdict);
+        out_row(&r->table, "~%s|%s|%s|-%s|*%s|-%s|%c%s", seq, out_time(a->time_ms).s, a->actor,
+                a->tenant, a->action, a->object, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN,
+                a->verdict);
     }
     return out_broken();
 }

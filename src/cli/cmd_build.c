@@ -65,19 +65,18 @@ static void on_event(void *arg, const cay_build_event *e)
 static void print_built(cay_client *client, const cay_built *b, int64_t ms)
 {
     cay_template *t = NULL;
-    char span[OUT_HUMAN], size[OUT_HUMAN];
     if (cay_template_find(client, NULL, NULL, b->template_, &t, NULL) < 0)
         return;
     const char *name = CAY_OR(t->names[0], t->id);
-    build_took(span, ms);
+    out_text span = build_took(ms);
     if (!b->steps)
-        out_note("cay: %s is made, in %s", name, span);
+        out_note("cay: %s is made, in %s", name, span.s);
     else if (b->steps == b->cached)
-        out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span);
+        out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span.s);
     else
         out_note(t->bytes ? "cay: built %s in %s: %u steps, %u cached, %s"
                           : "cay: built %s in %s: %u steps, %u cached",
-                 name, span, b->steps, b->cached, out_size(size, t->bytes));
+                 name, span.s, b->steps, b->cached, out_size(t->bytes).s);
     out_note("cay: use it: cay run --template %s%s", name,
              t->names[0] ? "" : "   (a name is given by -t)");
     cay_template_free(t);
@@ -323,8 +322,6 @@ const cli_verb cli_template_log = {
 static int on_build(const cay_build_info *b, void *arg)
 {
     out_list *r = arg;
-    out_table *table = &r->table;
-    char t[OUT_HUMAN], s[OUT_HUMAN];
     if (show_item(r, &cay__build_shape, b, b->id))
         return 0;
     out_style style = OUT_WARN;
@@ -332,12 +329,9 @@ static int on_build(const cay_build_info *b, void *arg)
         style = OUT_GOOD;
     else if (!strcmp(b->state, "failed") || !strcmp(b->state, "lost"))
         style = OUT_BAD;
-    out_cell(table, OUT_BOLD, b->id);
-    out_cell(table, style, b->state);
-    out_plain(table, cay__text_or(b->names, "-"));
-    out_cellf(table, OUT_PLAIN, "%u/%u", b->step, b->steps);
-    out_plain(table, b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
-    out_cell(table, OUT_DIM, out_time(t, b->started_ms));
+    out_row(&r->table, "*%s|%c%s|-%s|%u/%u|%s|~%s", b->id, style, b->state, b->names, b->step,
+            b->steps, b->ended_ms ? out_age(b->ended_ms - b->started_ms).s : "-",
+            out_time(b->started_ms).s);
     return 0;
 }
 
@@ -359,15 +353,10 @@ const cli_verb cli_template_builds = {
 static int on_cache(const cay_build_cache *c, void *arg)
 {
     out_list *r = arg;
-    out_table *table = &r->table;
-    char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
     if (show_item(r, &cay__build_cache_shape, c, c->volume))
         return 0;
-    out_cell(table, OUT_BOLD, cay__text_or(c->id, "-"));
-    out_plain(table, c->tenant);
-    out_plain(table, out_size(size, c->bytes));
-    out_cell(table, OUT_DIM, out_size(most, c->limit));
-    out_cell(table, OUT_DIM, c->used_ms ? out_time(t, c->used_ms) : "-");
+    out_row(&r->table, "*-%s|%s|%s|~%s|~-%s", c->id, c->tenant, out_size(c->bytes).s,
+            out_size(c->limit).s, out_when(c->used_ms).s);
     return 0;
 }
 

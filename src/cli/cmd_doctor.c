@@ -56,14 +56,9 @@ static void print_json(const cay_probe *p, const char *home, const doctor_rows *
     out_json j = OUT_JSON(true);
     uname(&u);
     js_open(&j, '{');
-    js_kstr(&j, "version", CAY_VERSION);
-    js_kstr(&j, "kernel", u.release);
-    js_kstr(&j, "machine", u.machine);
-    js_kstr(&j, "home", home);
-    js_ki64(&j, "level", p->level);
-    js_kstr(&j, "isolation", cay_level_name(p->level));
-    js_kstr(&j, "mode", p->mode);
-    js_kbool(&j, "ok", ok);
+    js_put(&j, "version:%s, kernel:%s, machine:%s, home:%s, level:%d, isolation:%s, mode:%s, ok?%d",
+           CAY_VERSION, u.release, u.machine, home, p->level, cay_level_name(p->level), p->mode,
+           ok);
     js_key(&j, "layers");
     show_walls_json(&j, p->walls, p->nwalls);
     if (d->n) {

@@ -108,7 +108,7 @@ static int print_env_with_key(cli_call *c, const var *vars, size_t n, cay_err *e
     if (cli.json) {
         out_json j = js_begin(true, '{');
         CAY_EACH_OF(item, vars, n)
-            js_kstr(&j, item->name, item->key ? text : url);
+            js_member(&j, item->name, item->key ? text : url);
         js_end(&j, '}');
     } else {
         CAY_EACH_OF(it, vars, n)

@@ -31,25 +31,15 @@ static void print_net(const cay_net_record *r)
 
 static void print_event(const cay_event *e)
 {
-    char when[OUT_HUMAN];
     if (cli.json) {
-        out_json j = js_begin(false, '{');
-        js_ki64(&j, "time_ms", e->time_ms);
-        js_ku64(&j, "seq", e->seq);
-        js_kstr(&j, "sandbox", e->sandbox);
-        js_kstr(&j, "kind", e->kind);
-        js_kstr(&j, "reason", e->reason);
-        js_kstr(&j, "process", e->process);
-        js_ki64(&j, "code", e->code);
-        if (e->net) {
-            js_key(&j, "net");
-            js_raw(&j, e->net->json);
-        }
-        js_end(&j, '}');
+        out_object(false,
+                   "time_ms:%jd, seq:%ju, sandbox:%s, kind:%s, reason:%s, process:%s, code:%d, "
+                   "+net=%s",
+                   e->time_ms, e->seq, e->sandbox, e->kind, e->reason, e->process, e->code,
+                   CAY_IF(e->net, e->net->json));
         return;
     }
-    out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(when, e->time_ms), out_off(1),
-            e->sandbox);
+    out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(e->time_ms).s, out_off(1), e->sandbox);
     out_safe(e->kind);
     if (e->process && *e->process) {
         out_str(" ");

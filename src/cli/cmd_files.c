@@ -55,11 +55,9 @@ typedef struct files_view {
 
 static void add_wide(out_table *t, const cay_dirent *e)
 {
-    char mode[12], size[OUT_HUMAN], when[OUT_HUMAN];
-    out_plain(t, file_mode_text(mode, &e->st));
-    out_cellf(t, OUT_PLAIN, "%u:%u", e->st.uid, e->st.gid);
-    out_plain(t, out_size(size, e->st.size));
-    out_plain(t, out_time(when, e->st.mtime_ns / 1000000));
+    char mode[12];
+    out_row(t, "%s|%u:%u|%s|%s", file_mode_text(mode, &e->st), e->st.uid, e->st.gid,
+            out_size(e->st.size).s, out_time(e->st.mtime_ns / 1000000).s);
     if (e->st.type == CAY_LINK)
         out_cellf(t, OUT_PLAIN, "%s -> %s", e->path, e->st.target);
     else
@@ -306,7 +304,7 @@ static const opt_def stat_defs[] = {
 
 static void print_stat(const char *path, const cay_stat *st)
 {
-    char mode[12], size[OUT_HUMAN], when[OUT_HUMAN];
+    char mode[12];
     out_safe(path);
     if (st->type == CAY_LINK) {
         out_str(" -> ");
@@ -315,7 +313,7 @@ static void print_stat(const char *path, const cay_stat *st)
     out_fmt("\n  %s, mode %s (%04o), owner %u:%u\n  size %" PRIu64
             " (%s), changed %s\n  inode %" PRIu64 ", links %u\n",
             file_type_word(st->type), file_mode_text(mode, st), st->mode & 07777, st->uid, st->gid,
-            st->size, out_size(size, st->size), out_time(when, st->mtime_ns / 1000000), st->inode,
+            st->size, out_size(st->size).s, out_time(st->mtime_ns / 1000000).s, st->inode,
             st->nlink);
 }
 

@@ -18,32 +18,19 @@ static const opt_def ls_defs[] = {
     OPT_NUM("-n, --limit N", "at most this many", jobs_ls_args, limit, 1), OPT_END
 };
 
-static void job_json(out_json *j, const cay_job *t)
-{
-    show_object(j, &cay__job_shape, t);
-}
-
 static int on_job(const cay_job *t, void *arg)
 {
     out_list *r = arg;
-    out_table *table = &r->table;
-    char span[OUT_HUMAN];
-    if (cli.json) {
-        job_json(&r->json, t);
-    } else if (!out_list_name(t->id)) {
+    if (!show_item(r, &cay__job_shape, t, t->id)) {
         bool waits = !strcmp(t->state, "waiting") && t->due_ms > r->now;
-        out_cell(table, OUT_BOLD, t->id);
-        out_plain(table, t->kind);
-        out_plain(table, cay__text_or(t->subject, "-"));
         out_style style = OUT_PLAIN;
         if (!strcmp(t->state, "dead"))
             style = OUT_BAD;
         else if (!strcmp(t->state, "running"))
             style = OUT_GOOD;
-        out_cell(table, style, t->state);
-        out_plain(table, waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
-        out_cellf(table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
-        out_cell(table, OUT_DIM, cay__text_or(t->error, "-"));
+        out_row(&r->table, "*%s|%s|-%s|%c%s|%s|%u of %u|~-%s", t->id, t->kind, t->subject, style,
+                t->state, waits ? out_span((uint64_t)(t->due_ms - r->now)).s : "-", t->attempts,
+                t->most, t->error);
     }
     return out_broken();
 }

@@ -45,10 +45,7 @@ static int create_key(cli_call *c, cay_err *err)
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("key.create", CAY_OR(a->tenant, CAY_TENANT_DEFAULT), id);
     if (cli.json) {
-        out_json j = js_begin(true, '{');
-        js_kstr(&j, "id", id);
-        js_kstr(&j, "key", text);
-        js_end(&j, '}');
+        out_object(true, "id:%s, key:%s", id, text);
     } else {
         out_fmt("%s\n", text);
         out_note("cay: this is the only time the key is shown; its id is %s", id);
@@ -90,28 +87,21 @@ static void key_json(out_json *j, const cay_key *k, int64_t now)
 {
     js_open(j, '{');
     show_members(j, &cay__key_shape, k);
-    js_kstr(j, "state", state_of(k, now));
+    js_put(j, "state:%s", state_of(k, now));
     js_close(j, '}');
 }
 
 static int on_key(const cay_key *k, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
-    char when[OUT_HUMAN];
     const char *state = state_of(k, r->now);
     if (cli.json) {
         key_json(&r->json, k, r->now);
     } else if (!out_list_name(k->id)) {
-        out_cell(t, OUT_BOLD, k->id);
-        out_plain(t, k->tenant);
-        out_plain(t, cay_key_scope_name(k->scope));
-        out_cell(t, *state == 'g' ? OUT_GOOD : OUT_DIM, state);
-        out_plain(t, cay__text_or(k->sandbox, "-"));
-        out_plain(t, out_time(when, k->created_ms));
-        out_plain(t, k->expires_ms ? out_time(when, k->expires_ms) : "-");
-        out_plain(t, k->used_ms ? out_time(when, k->used_ms) : "never");
-        out_plain(t, cay__text_or(k->name, "-"));
+        out_row(&r->table, "*%s|%s|%s|%c%s|-%s|%s|-%s|%s|-%s", k->id, k->tenant,
+                cay_key_scope_name(k->scope), *state == 'g' ? OUT_GOOD : OUT_DIM, state, k->sandbox,
+                out_time(k->created_ms).s, out_when(k->expires_ms).s,
+                k->used_ms ? out_time(k->used_ms).s : "never", k->name);
     }
     return 0;
 }

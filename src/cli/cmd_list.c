@@ -26,21 +26,17 @@ static const opt_def ls_defs[] = {
 
 static void add_row(out_list *v, const cay_info *i)
 {
-    char text[OUT_HUMAN];
     out_table *t = &v->table;
     out_cell(t, OUT_BOLD, i->id);
     if (strcmp(i->tenant, CAY_TENANT_DEFAULT) != 0) /* shown where it is not everybody's */
-        out_cellf(t, OUT_PLAIN, "%s/%s", i->tenant, cay__text_or(i->name, "-"));
+        out_row(t, "%s/%s", i->tenant, cay__text_or(i->name, "-"));
     else
-        out_plain(t, cay__text_or(i->name, "-"));
-    out_cell(t, show_state_style(i->state), cay_state_name(i->state));
+        out_row(t, "-%s", i->name);
     const char *wall = show_wall(i);
-    out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, CAY_OR(wall, "-"));
-    out_plain(t, i->provider);
-    out_plain(t, out_age(text, v->now - i->created_ms));
-    out_plain(t,
-              i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
-    out_cell(t, OUT_DIM, cay__text_or(i->reason, "-"));
+    bool open = wall && i->level == CAY_LEVEL_NONE;
+    out_row(t, "%c%s|%c-%s|%s|%s|%s|~-%s", show_state_style(i->state), cay_state_name(i->state),
+            open ? OUT_BAD : OUT_PLAIN, wall, i->provider, out_age(v->now - i->created_ms).s,
+            i->deadline_ms ? out_age(i->deadline_ms - v->now).s : "-", i->reason);
     out_list_labels(v, i->labels);
 }
 

@@ -15,14 +15,10 @@ static int entry_json(const cay_entry_info *e, void *arg)
 {
     out_json *j = arg;
     js_open(j, '{');
-    js_kstr(j, "path", e->path);
-    js_kstr(j, "type", e->type);
-    if (*e->source)
-        js_kstr(j, "source", e->source);
-    js_ku64(j, "mode", e->mode);
-    js_kbool(j, "ephemeral", e->ephemeral);
+    js_put(j, "path:%s, type:%s, +source:%s, mode:%u, ephemeral?%d", e->path, e->type, e->source,
+           e->mode, e->ephemeral);
     if (!e->is_dir)
-        js_ku64(j, "bytes", e->bytes);
+        js_put(j, "bytes:%ju", e->bytes);
     js_close(j, '}');
     return 0;
 }
@@ -57,10 +53,7 @@ static void visit_references(const json_t *at, const char *where,
 static void reference_json(const char *where, const char *source, void *arg)
 {
     out_json *j = arg;
-    js_open(j, '{');
-    js_kstr(j, "where", where);
-    js_kstr(j, "source", source);
-    js_close(j, '}');
+    js_object(j, "where:%s, source:%s", where, source);
 }
 
 static void say_line(const char *what, const char *text)
@@ -121,8 +114,7 @@ static void print_beside_json(json_t *o, out_json *j)
         "extra_path_grants",    "policy", "run_as", "users", "groups", "environment",
         "extra_persisted_roots"
     };
-    js_key(j, "references");
-    js_open(j, '[');
+    js_put(j, "references:[");
     visit_references(json_object_get(o, "entries"), "", reference_json, j);
     visit_references(json_object_get(json_object_get(o, "environment"), "value"), "",
                      reference_json, j);
@@ -143,15 +135,11 @@ static int print_json(const cay_manifest *m, const cay_manifest_totals *s)
 {
     CAY_AUTOJSON *o = manifest_to_json(m);
     out_json j = js_begin(true, '{');
-    js_kstr(&j, "root", cay_manifest_root(m));
-    js_ku64(&j, "files", s->files);
-    js_ku64(&j, "bytes", s->bytes);
-    js_ku64(&j, "ephemeral", s->ephemeral);
-    js_ku64(&j, "mounts", s->mounts);
-    js_ku64(&j, "fetched", s->fetched);
-    js_ku64(&j, "skipped", s->skipped);
-    js_key(&j, "entries");
-    js_open(&j, '[');
+    js_put(&j,
+           "root:%s, files:%ju, bytes:%ju, ephemeral:%ju, mounts:%ju, fetched:%ju, skipped:%ju, "
+           "entries:[",
+           cay_manifest_root(m), s->files, s->bytes, s->ephemeral, s->mounts, s->fetched,
+           s->skipped);
     cay_manifest_entries(m, entry_json, &j);
     js_close(&j, ']');
     print_beside_json(o, &j);
@@ -163,7 +151,6 @@ static int print_text(const cay_manifest *m, const cay_manifest_totals *s)
 {
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, 3);
     CAY_AUTOJSON *o = manifest_to_json(m);
-    char bytes[OUT_HUMAN];
     for (const char *line = tree;
          *line;) { /* line by line, so that no name can drive the terminal */
         size_t n = strcspn(line, "\n");
@@ -175,7 +162,7 @@ static int print_text(const cay_manifest *m, const cay_manifest_totals *s)
     out_str("\n");
     print_beside(o);
     out_fmt("%llu entries: %llu files, %s", (unsigned long long)s->entries,
-            (unsigned long long)s->files, out_size(bytes, s->bytes));
+            (unsigned long long)s->files, out_size(s->bytes).s);
     if (s->fetched)
         out_fmt("; %llu to be fetched", (unsigned long long)s->fetched);
     if (s->ephemeral)
@@ -271,13 +258,8 @@ static int say_delta(const cay_manifest_delta *d, void *arg)
 {
     out_json *j = arg;
     if (cli.json) {
-        js_open(j, '{');
-        js_kstr(j, "what", d->what);
-        js_kstr(j, "name", d->name);
-        js_kstr(j, "action", d->action);
-        if (d->why)
-            js_kstr(j, "refused", d->why);
-        js_close(j, '}');
+        js_object(j, "what:%s, name:%s, action:%s, +refused:%s", d->what, d->name, d->action,
+                  d->why);
     } else if (!cli.quiet) {
         out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1),
                 d->what);

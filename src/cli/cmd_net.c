@@ -12,7 +12,6 @@ static const char *const mode_names[] = { "off", "off", "all", "rules" };
 
 static void show_policy(const cay_policy *p)
 {
-    char n[OUT_HUMAN];
     out_fmt("%s%s%s\n", out_on(1, OUT_BOLD), mode_names[p->mode], out_off(1));
     for (const char *const *r = p->rules; *r; r++) {
         if (**r == '!')
@@ -23,9 +22,9 @@ static void show_policy(const cay_policy *p)
     for (const cay_bind *b = p->bindings; b->name; b++)
         out_fmt("  secret %s → %s\n", b->name, b->destination);
     if (p->rate_up)
-        out_fmt("  up %s/s\n", out_size(n, p->rate_up));
+        out_fmt("  up %s/s\n", out_size(p->rate_up).s);
     if (p->rate_down)
-        out_fmt("  down %s/s\n", out_size(n, p->rate_down));
+        out_fmt("  down %s/s\n", out_size(p->rate_down).s);
     if (p->connections)
         out_fmt("  at most %u connections\n", p->connections);
 }

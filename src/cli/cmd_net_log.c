@@ -26,7 +26,6 @@ typedef struct walk {
 
 static void print_record(const cay_net_record *r)
 {
-    char when[OUT_HUMAN], a[OUT_HUMAN], b[OUT_HUMAN];
     bool allow = !strcmp(r->verdict, "allow"), end = !strcmp(r->event, "end");
     bool plain = allow || !strcmp(r->verdict, "closed");
     out_style style = OUT_PLAIN;
@@ -34,7 +33,7 @@ static void print_record(const cay_net_record *r)
         style = OUT_GOOD;
     else if (!strcmp(r->verdict, "deny"))
         style = OUT_BAD;
-    out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(when, r->time_ms), out_off(1),
+    out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(r->time_ms).s, out_off(1),
             out_on(1, style), cay__text_or(r->verdict, "-"), out_off(1));
     out_safe(r->event);
     if (*r->name || *r->address) {
@@ -67,7 +66,7 @@ static void print_record(const cay_net_record *r)
         out_safe(r->seen);
     }
     if (end)
-        out_fmt(", up %s, down %s", out_size(a, r->up), out_size(b, r->down));
+        out_fmt(", up %s, down %s", out_size(r->up).s, out_size(r->down).s);
     if (r->count)
         out_fmt(" %" PRIu64 " records", r->count);
     if (*r->exec)
@@ -251,19 +250,12 @@ static void find_remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap
 
 static void blocked_json(cay_sandbox *sb, const places *p)
 {
-    out_json j = OUT_JSON(true);
+    out_json j = js_begin(true, '[');
     char allow[400];
-    js_open(&j, '[');
     CAY_EACH_OF(r, p->at, p->n) {
-        js_open(&j, '{');
-        js_kstr(&j, "host", r->host);
-        js_ku64(&j, "port", r->port);
-        js_kstr(&j, "reason", r->reason);
-        js_ku64(&j, "count", r->count);
-        js_ki64(&j, "last_ms", r->last_ms);
         find_remedy(sb, r, allow, sizeof allow);
-        js_kstr(&j, "allow", allow);
-        js_close(&j, '}');
+        js_object(&j, "host:%s, port:%u, reason:%s, count:%ju, last_ms:%jd, allow:%s", r->host,
+                  r->port, r->reason, r->count, r->last_ms, allow);
     }
     js_end(&j, ']');
 }
@@ -271,19 +263,12 @@ static void blocked_json(cay_sandbox *sb, const places *p)
 static void blocked_table(cay_sandbox *sb, const places *p)
 {
     out_table t;
-    char when[OUT_HUMAN], allow[400];
+    char allow[400];
     out_table_open(&t, "HOST|>PORT|REASON|>TIMES|LAST|WOULD ALLOW IT");
     CAY_EACH_OF(r, p->at, p->n) {
-        out_cell(&t, OUT_BOLD, r->host);
-        if (r->port)
-            out_cellf(&t, OUT_PLAIN, "%u", r->port);
-        else
-            out_plain(&t, "-");
-        out_plain(&t, r->reason);
-        out_cellf(&t, OUT_PLAIN, "%" PRIu64, r->count);
-        out_cell(&t, OUT_DIM, out_time(when, r->last_ms));
         find_remedy(sb, r, allow, sizeof allow);
-        out_plain(&t, allow);
+        out_row(&t, "*%s|-%u|%s|%ju|~%s|%s", r->host, r->port, r->reason, r->count,
+                out_time(r->last_ms).s, allow);
     }
     out_table_print(&t);
 }

@@ -52,15 +52,9 @@ const cli_verb cli_pool_set = {
 static int on_pool(const cay_pool *w, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
     if (!show_item(r, &cay__pool_shape, w, w->template_)) {
-        out_cell(t, OUT_BOLD, w->template_);
-        out_plain(t, w->tenant);
-        out_cellf(t, OUT_PLAIN, "%u", w->low);
-        out_cellf(t, OUT_PLAIN, "%u", w->high);
-        out_cellf(t, OUT_PLAIN, "%u", w->ready);
-        out_cellf(t, OUT_PLAIN, "%u", w->making);
-        out_cell(t, *w->error ? OUT_BOLD : OUT_PLAIN, cay__text_or(w->error, "-"));
+        out_row(&r->table, "*%s|%s|%u|%u|%u|%u|%c-%s", w->template_, w->tenant, w->low, w->high,
+                w->ready, w->making, *w->error ? OUT_BOLD : OUT_PLAIN, w->error);
     }
     return 0;
 }

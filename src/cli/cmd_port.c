@@ -16,13 +16,10 @@ enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 static int on_port(const cay_port *p, void *arg)
 {
     out_list *v = arg;
-    out_table *t = &v->table;
     char port[8];
     snprintf(port, sizeof port, "%u", p->port);
     if (!show_item(v, &cay__port_shape, p, port)) {
-        out_cell(t, OUT_BOLD, port);
-        out_plain(t, p->address);
-        out_cellf(t, OUT_PLAIN, p->pid ? "%d" : "-", p->pid);
+        out_row(&v->table, "*%s|%s|-%d", port, p->address, p->pid);
     }
     return 0;
 }

@@ -13,7 +13,7 @@ static void endpoint_json(out_json *j, const cay_endpoint *e)
     cay_endpoint_url(e, url, sizeof url);
     js_open(j, '{');
     show_members(j, &cay__endpoint_shape, e);
-    js_kstr(j, "url", url);
+    js_put(j, "url:%s", url);
     js_close(j, '}');
 }
 
@@ -66,8 +66,7 @@ static int on_row(const cay_endpoint *e, void *arg)
     } else if (cli.quiet) {
         out_fmt("%u\n", e->port);
     } else {
-        out_cellf(&v->table, OUT_BOLD, "%u", e->port);
-        out_plain(&v->table, b.data);
+        out_row(&v->table, "*%u|%s", e->port, b.data);
     }
     return 0;
 }

@@ -19,7 +19,6 @@ static int expose_port(cli_call *c, cay_err *err)
     const expose_args *a = c->opts;
     cay_exposed e = { .size = sizeof e };
     uint16_t port;
-    char when[OUT_HUMAN];
     if (cli_parse_port(c->argv[1], &port, err) < 0)
         return cli_usage(c->verb, err);
     CAY_TRY(cli_find(c, err));
@@ -31,7 +30,7 @@ static int expose_port(cli_call *c, cay_err *err)
     } else {
         out_fmt("%s\n", e.token);
         out_note("cay: opens port %u of %s until %s; it is not shown again", port,
-                 cay_sandbox_id(c->sb), out_time(when, e.expires_ms));
+                 cay_sandbox_id(c->sb), out_time(e.expires_ms).s);
     }
     explicit_bzero(&e, sizeof e);
     return CLI_OK;
@@ -71,13 +70,11 @@ const cli_verb cli_port_unexpose = {
 static int on_exposed(const cay_exposed *e, void *arg)
 {
     out_list *r = arg;
-    char when[OUT_HUMAN];
     char port[8];
     const cay__exposed_told told = { .e = *e };
     snprintf(port, sizeof port, "%u", e->port);
     if (!show_item(r, &cay__exposed_shape, &told, port)) {
-        out_cell(&r->table, OUT_BOLD, port);
-        out_plain(&r->table, out_time(when, e->expires_ms));
+        out_row(&r->table, "*%s|%s", port, out_time(e->expires_ms).s);
     }
     return 0;
 }

@@ -36,51 +36,33 @@ static const char *state_word(char s)
 
 static void add_row(ps_view *v, const cay_proc_info *p)
 {
-    char text[OUT_HUMAN];
     out_table *t = &v->list->table;
-    out_cellf(t, OUT_PLAIN, "%d", p->pid);
-    out_cellf(t, OUT_PLAIN, "%d", p->ppid);
-    out_plain(t, p->user);
+    out_row(t, "%d|%d|%s", p->pid, p->ppid, p->user);
     if (p->state == 'X')
-        out_cellf(t, p->exit.code ? OUT_BAD : OUT_DIM, "%s %d", p->exit.reason, p->exit.code);
+        out_row(t, "%c%s %d", p->exit.code ? OUT_BAD : OUT_DIM, p->exit.reason, p->exit.code);
     else
         out_cell(t, p->state == 'R' ? OUT_GOOD : OUT_PLAIN, state_word(p->state));
-    out_plain(t, out_span(text, p->cpu_us / 1000));
-    out_plain(t, out_size(text, p->rss));
-    out_plain(t, p->started_ms ? out_age(text, v->list->now - p->started_ms) : "-");
-    out_cell(t, OUT_DIM, cay__text_or(p->id, "-"));
-    out_plain(t, cay__text_or(p->tag, "-"));
+    out_row(t, "%s|%s|%s|~-%s|-%s", out_span(p->cpu_us / 1000).s, out_size(p->rss).s,
+            p->started_ms ? out_age(v->list->now - p->started_ms).s : "-", p->id, p->tag);
     out_list_labels(v->list, p->labels);
-    out_plain(t, p->command);
+    out_cell(t, OUT_PLAIN, p->command);
 }
 
 static void add_json(ps_view *v, const cay_proc_info *p)
 {
     out_json *j = &v->list->json;
     js_open(j, '{');
-    js_kstr(j, "id", p->id);
-    js_kstr(j, "tag", p->tag);
-    js_ki64(j, "pid", p->pid);
-    js_ki64(j, "ppid", p->ppid);
-    js_kstr(j, "user", p->user);
-    js_kstr(j, "state", state_word(p->state));
-    js_kbool(j, "tty", p->tty);
-    js_ku64(j, "cpu_us", p->cpu_us);
-    js_ku64(j, "rss", p->rss);
-    js_ki64(j, "started_ms", p->started_ms);
-    js_kstr(j, "command", p->command);
-    js_key(j, "labels");
-    js_open(j, '{');
+    js_put(j,
+           "id:%s, tag:%s, pid:%d, ppid:%d, user:%s, state:%s, tty?%d, cpu_us:%ju, rss:%ju, "
+           "started_ms:%jd, command:%s, labels:{",
+           p->id, p->tag, p->pid, p->ppid, p->user, state_word(p->state), p->tty, p->cpu_us, p->rss,
+           p->started_ms, p->command);
     for (const cay_pair *l = p->labels; l->key; l++)
-        js_kstr(j, l->key, l->value);
+        js_member(j, l->key, l->value);
     js_close(j, '}');
     if (p->state == 'X') {
-        js_key(j, "exit");
-        js_open(j, '{');
-        js_ki64(j, "code", p->exit.code);
-        js_ki64(j, "signal", p->exit.signal);
-        js_kstr(j, "reason", p->exit.reason);
-        js_close(j, '}');
+        js_put(j, "exit:{code:%d, signal:%d, reason:%s}", p->exit.code, p->exit.signal,
+               p->exit.reason);
     }
     js_close(j, '}');
 }

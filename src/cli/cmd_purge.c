@@ -91,7 +91,7 @@ static int collect_items(cay_client *client, purge_view *v, cay_err *err)
     static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
     int rc = 0;
     js_open(&v->json, '{');
-    js_kstr(&v->json, cli_host() ? "host" : "home", get_location(client));
+    js_put(&v->json, cli_host() ? "host:%s" : "home:%s", get_location(client));
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++) {
         size_t at = v->text.len;
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
@@ -165,15 +165,14 @@ static int purge_store(cay_client *client, const purge_args *a, purge_view *v, c
     CAY_TRY(collect_items(client, v, err));
     if (!cli.json && !cli.quiet && !a->yes)
         print_summary(get_location(client), v);
-    js_key(&v->json, "left");
-    js_open(&v->json, '[');
+    js_put(&v->json, "left:[");
     bool sure = !a->dry && (a->yes || confirm_removal());
     if (!sure && !a->dry)
         return cay_fail(err, CAY_ECANCELED, "nothing was removed");
     if (sure)
         CAY_TRY(cay_client_purge(client, NULL, a->force, on_left, v, err));
     js_close(&v->json, ']');
-    js_kbool(&v->json, "removed", sure);
+    js_put(&v->json, "removed?%d", sure);
     js_close(&v->json, '}');
     if (cli.json)
         js_flush(&v->json);

@@ -81,13 +81,9 @@ const cli_verb cli_template_logout = {
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
-    char when[OUT_HUMAN];
     const cay__registry_told told = { host, tenant, changed_ms };
     if (!show_item(r, &cay__registry_shape, &told, host)) {
-        out_cell(t, OUT_BOLD, host);
-        out_plain(t, tenant);
-        out_plain(t, out_time(when, changed_ms));
+        out_row(&r->table, "*%s|%s|%s", host, tenant, out_time(changed_ms).s);
     }
     return 0;
 }

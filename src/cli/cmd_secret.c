@@ -59,11 +59,9 @@ const cli_verb cli_secret_set = {
 static int on_secret(const char *name, int64_t changed_ms, void *arg)
 {
     out_list *r = arg;
-    char when[OUT_HUMAN];
     const cay__secret_told told = { name, changed_ms };
     if (!show_item(r, &cay__secret_shape, &told, name)) {
-        out_cell(&r->table, OUT_BOLD, name);
-        out_plain(&r->table, out_time(when, changed_ms));
+        out_row(&r->table, "*%s|%s", name, out_time(changed_ms).s);
     }
     return 0;
 }

@@ -9,25 +9,15 @@
 static void service_json(out_json *j, const cay_service_info *u)
 {
     js_open(j, '{');
-    js_kstr(j, "name", u->name);
-    js_kstr(j, "state", cay_service_state_name(u->state));
-    js_kbool(j, "ready", u->ready);
-    if (u->pid)
-        js_ki64(j, "pid", u->pid);
-    if (u->port)
-        js_ku64(j, "port", u->port);
-    js_ku64(j, "restarts", u->restarts);
+    js_put(j, "name:%s, state:%s, ready?%d, +pid:%d, +port:%u, restarts:%u", u->name,
+           cay_service_state_name(u->state), u->ready, u->pid, u->port, u->restarts);
     if (u->code >= 0)
-        js_ki64(j, "code", u->code);
-    js_kstr(j, "reason", u->reason);
-    js_kstr(j, "process", u->process);
-    js_ki64(j, "since_ms", u->since_ms);
-    if (u->ready_ms) {
-        js_ki64(j, "ready_ms", u->ready_ms);
-        js_ku64(j, "ready_after_ms", u->ready_after_ms);
-    }
+        js_put(j, "code:%d", u->code);
+    js_put(j, "reason:%s, process:%s, since_ms:%jd", u->reason, u->process, u->since_ms);
+    if (u->ready_ms)
+        js_put(j, "ready_ms:%jd, ready_after_ms:%u", u->ready_ms, u->ready_after_ms);
     if (u->state == CAY_SERVICE_BACKOFF)
-        js_ku64(j, "wait_ms", u->wait_ms);
+        js_put(j, "wait_ms:%u", u->wait_ms);
     js_close(j, '}');
 }
 
@@ -65,18 +55,12 @@ static out_style style_of(const cay_service_info *u)
 static int on_service(const cay_service_info *u, void *arg)
 {
     out_list *v = arg;
-    char text[OUT_HUMAN];
     if (cli.json) {
         service_json(&v->json, u);
     } else if (!out_list_name(u->name)) {
-        out_table *t = &v->table;
-        out_cell(t, OUT_BOLD, u->name);
-        out_cell(t, style_of(u), cay_service_state_name(u->state));
-        out_plain(t, out_age(text, v->now - u->since_ms));
-        out_cellf(t, OUT_PLAIN, u->pid ? "%d" : "-", u->pid);
-        out_cellf(t, OUT_PLAIN, u->port ? "%u" : "-", u->port);
-        out_cellf(t, u->restarts ? OUT_WARN : OUT_PLAIN, "%u", u->restarts);
-        out_plain(t, u->reason);
+        out_row(&v->table, "*%s|%c%s|%s|-%d|-%u|%c%u|%s", u->name, style_of(u),
+                cay_service_state_name(u->state), out_age(v->now - u->since_ms).s, u->pid, u->port,
+                u->restarts ? OUT_WARN : OUT_PLAIN, u->restarts, u->reason);
     }
     return 0;
 }

@@ -68,31 +68,23 @@ const cli_verb cli_snapshot = {
     .fn = create_snapshot,
 };
 
-static void add_state(out_table *t, const cay_snapshot *s)
-{
-    if (s->maybe_incomplete)
-        out_cell(t, OUT_BAD, "maybe-incomplete");
-    else if (s->durable)
-        out_cell(t, OUT_GOOD, "durable");
-    else
-        out_cell(t, OUT_DIM, "settling");
-}
-
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
-    char text[OUT_HUMAN];
     if (show_item(r, &cay__snapshot_shape, s, s->id))
         return out_broken();
-    out_cell(t, OUT_BOLD, s->id);
-    out_plain(t, cay__text_or(s->label, s->automatic ? "(checkpoint)" : "-"));
-    out_plain(t, cay__text_or(s->sandbox, "-"));
-    out_plain(t, out_age(text, r->now - s->created_ms));
-    out_plain(t, s->method);
-    out_cellf(t, OUT_PLAIN, "%zu", s->depth);
-    out_cellf(t, OUT_PLAIN, "%zu", s->users);
-    add_state(t, s);
+    const char *state = "settling";
+    out_style style = OUT_DIM;
+    if (s->maybe_incomplete) {
+        state = "maybe-incomplete";
+        style = OUT_BAD;
+    } else if (s->durable) {
+        state = "durable";
+        style = OUT_GOOD;
+    }
+    out_row(&r->table, "*%s|-%s|-%s|%s|%s|%zu|%zu|%c%s", s->id,
+            cay__text_or(s->label, CAY_TEXT_IF(s->automatic, "(checkpoint)")), s->sandbox,
+            out_age(r->now - s->created_ms).s, s->method, s->depth, s->users, style, state);
     return out_broken();
 }
 
@@ -172,14 +164,6 @@ const cli_verb cli_snapshot_rename = {
     .fn = rename_snapshot,
 };
 
-static void rm_json(const char *ref, bool deferred)
-{
-    out_json j = js_begin(false, '{');
-    js_kstr(&j, "removed", ref);
-    js_kbool(&j, "deferred", deferred);
-    js_end(&j, '}');
-}
-
 static int remove_snapshot(cli_call *c, cay_err *err)
 {
     const char *ref = c->argv[0];
@@ -188,7 +172,7 @@ static int remove_snapshot(cli_call *c, cay_err *err)
     if (rc < 0)
         return cli_forgive(c, rc);
     if (cli.json)
-        rm_json(ref, deferred);
+        out_object(false, "removed:%s, deferred?%d", ref, deferred);
     else if (!cli.quiet)
         out_fmt("%s\n", ref);
     if (deferred && !cli.json)

@@ -124,10 +124,7 @@ static int read_file(const char *option, const char *path, size_t most, char **o
 static int print_resumed(cay_sandbox *sb, cay_resumed how)
 {
     if (cli.json) {
-        out_json j = js_begin(true, '{');
-        js_kstr(&j, "id", cay_sandbox_id(sb));
-        js_kstr(&j, "how", cay_resumed_name(how));
-        js_end(&j, '}');
+        out_object(true, "id:%s, how:%s", cay_sandbox_id(sb), cay_resumed_name(how));
     } else {
         static const char *const tell[] = { [CAY_RESUMED_ALIVE] = "it was alive",
                                             [CAY_RESUMED_KEPT] = "started on its files",

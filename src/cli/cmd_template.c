@@ -39,22 +39,15 @@ const char *const *cli_template_names(const char **room, int n, char **words)
 static int on_template(const cay_template *t, void *arg)
 {
     out_list *r = arg;
-    out_table *o = &r->table;
-    char text[OUT_HUMAN];
     if (cli.json)
         show_template_json(&r->json, t);
     if (cli.json || out_list_name(t->id))
         return out_broken();
     for (const char *const *p = t->names;; p++) { /* a line for each name */
-        out_cell(o, OUT_BOLD, *p ? *p : "-");
-        out_plain(o, t->id);
-        out_plain(o, t->base);
-        out_cellf(o, OUT_PLAIN, "%zu", t->nlayers);
-        out_plain(o, t->bytes || !t->nlayers ? out_size(text, t->bytes)
-                                             : "-"); /* of one that was built nobody has counted */
-        out_plain(o, out_age(text, r->now - t->created_ms));
-        out_cellf(o, OUT_PLAIN, "%zu", t->users);
-        out_cell(o, OUT_DIM, t->source);
+        bool counted = t->bytes || !t->nlayers;   /* one that was built has not been, by anybody */
+        out_row(&r->table, "*-%s|%s|%s|%zu|%s|%s|%zu|~%s", *p, t->id, t->base, t->nlayers,
+                counted ? out_size(t->bytes).s : "-", out_age(r->now - t->created_ms).s, t->users,
+                t->source);
         if (!*p || !p[1])
             return out_broken();
     }

@@ -108,17 +108,16 @@ static int on_tenant(const cay_tenant *t, void *arg)
 {
     out_list *r = arg;
     out_table *table = &r->table;
-    char a[OUT_HUMAN], b[OUT_HUMAN];
     if (!show_item(r, &cay__tenant_shape, t, t->name)) {
         out_cell(table, OUT_BOLD, t->name);
         count_cell(table, t->used.sandboxes, t->most.sandboxes, 1);
         count_cell(table, t->used.cpu_milli, t->most.cpu_milli, 1000);
-        of_cell(table, out_size(a, t->used.memory),
-                t->most.memory ? out_size(b, t->most.memory) : NULL);
-        of_cell(table, out_size(a, t->used.disk), t->most.disk ? out_size(b, t->most.disk) : NULL);
+        of_cell(table, out_size(t->used.memory).s,
+                t->most.memory ? out_size(t->most.memory).s : NULL);
+        of_cell(table, out_size(t->used.disk).s, t->most.disk ? out_size(t->most.disk).s : NULL);
         count_cell(table, t->used.creates_per_min, t->most.creates_per_min, 1);
-        of_cell(table, out_size(a, t->used.templates),
-                t->most.templates ? out_size(b, t->most.templates) : NULL);
+        of_cell(table, out_size(t->used.templates).s,
+                t->most.templates ? out_size(t->most.templates).s : NULL);
     }
     return 0;
 }

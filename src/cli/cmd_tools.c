@@ -46,8 +46,7 @@ static int list_tools(cli_call *c, cay_err *err)
         if (wanted && cli.quiet) {
             out_fmt("%s\n", name);
         } else if (wanted) {
-            out_cell(&t, OUT_BOLD, name);
-            out_plain(&t, about);
+            out_row(&t, "*%s|%s", name, about);
         }
     }
     if (!cli.quiet)

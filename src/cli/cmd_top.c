@@ -98,46 +98,30 @@ static int collect_sample(cay_client *client, int argc, char **argv, const sampl
 
 static void to_table(const sample *s, out_table *t)
 {
-    char text[OUT_HUMAN];
     int64_t now = cay__clock_ms();
     out_table_open(t, "ID|NAME|STATE|WALL|>CPU|>MEMORY|>LIMIT|>PEAK|>PIDS|>DISK|>AGE");
     CAY_EACH_OF(r, s->v, s->n) {
-        out_cell(t, OUT_BOLD, r->id);
-        out_plain(t, r->name);
-        out_cell(t, show_state_style(r->state), cay_state_name(r->state));
-        out_plain(t, cay_level_name(r->level));
-        out_cellf(t, r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, "%" PRIu64 ".%" PRIu64 "%%",
-                  r->cpu_milli / 10, r->cpu_milli % 10);
         bool tight = r->memory_limit && r->memory_limit != CAY_UNLIMITED &&
                      r->now.memory > r->memory_limit / 10 * 9;
-        out_cell(t, tight ? OUT_BAD : OUT_PLAIN, out_size(text, r->now.memory));
-        out_cell(t, OUT_DIM, out_size(text, r->memory_limit));
-        out_plain(t, out_size(text, r->now.memory_peak));
-        out_cellf(t, OUT_PLAIN, "%" PRIu64, r->now.pids);
-        out_plain(t, out_size(text, r->now.disk));
-        out_plain(t, out_age(text, now - r->created_ms));
+        out_row(t, "*%s|%s|%c%s|%s|%c%ju.%ju%s|%c%s|~%s|%s|%ju|%s|%s", r->id, r->name,
+                show_state_style(r->state), cay_state_name(r->state), cay_level_name(r->level),
+                r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, r->cpu_milli / 10, r->cpu_milli % 10,
+                "%", tight ? OUT_BAD : OUT_PLAIN, out_size(r->now.memory).s,
+                out_size(r->memory_limit).s, out_size(r->now.memory_peak).s, r->now.pids,
+                out_size(r->now.disk).s, out_age(now - r->created_ms).s);
     }
 }
 
 static void to_json(const sample *s)
 {
     out_json j = js_begin(true, '[');
-    CAY_EACH_OF(r, s->v, s->n) {
-        js_open(&j, '{');
-        js_kstr(&j, "id", r->id);
-        js_kstr(&j, "state", cay_state_name(r->state));
-        js_ku64(&j, "cpu_milli", r->cpu_milli);
-        js_ku64(&j, "cpu_us", r->now.cpu_us);
-        js_ku64(&j, "memory", r->now.memory);
-        js_ku64(&j, "memory_peak", r->now.memory_peak);
-        js_klimit(&j, "memory_limit", r->memory_limit);
-        js_ku64(&j, "pids", r->now.pids);
-        js_ku64(&j, "disk", r->now.disk);
-        js_ku64(&j, "inodes", r->now.inodes);
-        js_ku64(&j, "oom_kills", r->now.oom_kills);
-        js_ku64(&j, "pids_hits", r->now.pids_hits);
-        js_close(&j, '}');
-    }
+    CAY_EACH_OF(r, s->v, s->n)
+        js_object(&j,
+                  "id:%s, state:%s, cpu_milli:%ju, cpu_us:%ju, memory:%ju, memory_peak:%ju, "
+                  "memory_limit=%s, pids:%ju, disk:%ju, inodes:%ju, oom_kills:%ju, pids_hits:%ju",
+                  r->id, cay_state_name(r->state), r->cpu_milli, r->now.cpu_us, r->now.memory,
+                  r->now.memory_peak, js_limit(r->memory_limit).s, r->now.pids, r->now.disk,
+                  r->now.inodes, r->now.oom_kills, r->now.pids_hits);
     js_end(&j, ']');
 }
 
@@ -158,7 +142,6 @@ static void draw_screen(const sample *s)
 {
     out_table t;
     uint16_t cols, rows;
-    char when[OUT_HUMAN];
     CAY_AUTOBUF text = CAY__BUF(4u << 20);
     CAY_AUTOBUF screen = CAY__BUF(8u << 20);
     term_size(1, &cols, &rows);
@@ -166,7 +149,7 @@ static void draw_screen(const sample *s)
     out_table_text(&t, &text);
     out_table_close(&t);
     cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n",
-                 out_on(1, OUT_TITLE), out_off(1), out_time(when, cay__clock_ms()), s->n,
+                 out_on(1, OUT_TITLE), out_off(1), out_time(cay__clock_ms()).s, s->n,
                  out_plural(s->n, "es"));
     unsigned line = 1;
     for (char *p = text.data, *end; p && *p && line + 1 < rows; p = end + 1, line++) {

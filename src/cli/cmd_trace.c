@@ -20,39 +20,31 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-static const char *format_duration(char buf[OUT_HUMAN], int64_t us)
+static out_text format_duration(int64_t us)
 {
+    out_text text;
     if (us < 10000)
-        snprintf(buf, OUT_HUMAN, "%.2f ms", (double)us / 1e3);
+        snprintf(text.s, sizeof text.s, "%.2f ms", (double)us / 1e3);
     else if (us < 10000000)
-        snprintf(buf, OUT_HUMAN, "%.0f ms", (double)us / 1e3);
+        snprintf(text.s, sizeof text.s, "%.0f ms", (double)us / 1e3);
     else
-        snprintf(buf, OUT_HUMAN, "%.1f s", (double)us / 1e6);
-    return buf;
+        snprintf(text.s, sizeof text.s, "%.1f s", (double)us / 1e6);
+    return text;
 }
 
 static void list_traces(const traces *t)
 {
     out_list r;
-    char buf[OUT_HUMAN];
     out_list_open(&r, "TRACE|BEGAN|>TOOK|>SPANS|>FAILED|NAME");
     CAY_EACH_OF(o, t->v, t->n) {
         if (cli.json) {
-            js_open(&r.json, '{');
-            js_kstr(&r.json, "trace", o->id);
-            js_kstr(&r.json, "name", o->name);
-            js_ki64(&r.json, "began_us", o->from_us);
-            js_ki64(&r.json, "took_us", o->to_us - o->from_us);
-            js_ku64(&r.json, "spans", o->spans);
-            js_ku64(&r.json, "failed", o->failed);
-            js_close(&r.json, '}');
+            js_object(&r.json,
+                      "trace:%s, name:%s, began_us:%jd, took_us:%jd, spans:%ju, failed:%ju", o->id,
+                      o->name, o->from_us, o->to_us - o->from_us, o->spans, o->failed);
         } else if (!out_list_name(o->id)) {
-            out_cell(&r.table, OUT_BOLD, o->id);
-            out_plain(&r.table, out_time(buf, o->from_us / 1000));
-            out_plain(&r.table, format_duration(buf, o->to_us - o->from_us));
-            out_cellf(&r.table, OUT_PLAIN, "%zu", o->spans);
-            out_cellf(&r.table, o->failed ? OUT_BAD : OUT_DIM, "%zu", o->failed);
-            out_plain(&r.table, o->name);
+            out_row(&r.table, "*%s|%s|%s|%zu|%c%zu|%s", o->id, out_time(o->from_us / 1000).s,
+                    format_duration(o->to_us - o->from_us).s, o->spans,
+                    o->failed ? OUT_BAD : OUT_DIM, o->failed, o->name);
         }
     }
     out_list_close(&r, true);
@@ -66,21 +58,11 @@ static void print_json(const trace_tree *t)
     for (size_t i = 0; i < t->n; i++) {
         const trace_span *s = &t->v[i];
         js_open(&j, '{');
-        js_kstr(&j, "id", s->id);
-        js_ku64(&j, "depth", s->depth);
-        js_kstr(&j, "name", s->name);
-        js_kstr(&j, "type", s->type);
-        js_ki64(&j, "after_us", s->from_us - t->from_us);
-        js_ki64(&j, "took_us", s->to_us - s->from_us);
-        js_key(&j, "error");
-        if (s->error)
-            js_str(&j, s->error);
-        else
-            js_null(&j);
+        js_put(&j, "id:%s, depth:%u, name:%s, type:%s, after_us:%jd, took_us:%jd, error:%s", s->id,
+               s->depth, s->name, s->type, s->from_us - t->from_us, s->to_us - s->from_us,
+               s->error);
         if (*s->process) {
-            js_kstr(&j, "process", s->process);
-            js_key(&j, "reached");
-            js_open(&j, '[');
+            js_put(&j, "process:%s, reached:[", s->process);
             print_reached(t, s, 0, &j);
             js_close(&j, ']');
         }
@@ -125,14 +107,13 @@ static void print_bar(const trace_tree *t, const trace_span *s, size_t width)
 
 static void print_span(const trace_tree *t, const trace_span *s, size_t names, size_t bars)
 {
-    char buf[OUT_HUMAN];
     CAY_AUTOBUF name = CAY__BUF(4096);
     size_t in = CAY_MIN((size_t)s->depth * 2, names / 2), room = names - in, columns;
     cay__buf_safe(&name, s->name, strlen(s->name), false);
     const char *text = CAY_OR(name.data, "");
     size_t bytes = fit_text(text, room, &columns);
     out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "",
-            format_duration(buf, s->to_us - s->from_us));
+            format_duration(s->to_us - s->from_us).s);
     print_bar(t, s, bars);
     if (s->error) {
         out_fmt("  %s", out_on(1, OUT_BAD));
@@ -165,12 +146,8 @@ static int on_reached(const cay_net_record *r, void *arg)
         return 0;
     }
     if (x->json) {
-        js_open(x->json, '{');
-        js_kstr(x->json, "host", host);
-        js_ku64(x->json, "port", r->port);
-        js_kstr(x->json, "verdict", r->verdict);
-        js_ki64(x->json, "time_ms", r->time_ms);
-        js_close(x->json, '}');
+        js_object(x->json, "host:%s, port:%u, verdict:%s, time_ms:%jd", host, r->port, r->verdict,
+                  r->time_ms);
         return 0;
     }
     out_fmt("%*s%s→ ", (int)x->in, "", out_on(1, strcmp(r->verdict, "allow") ? OUT_BAD : OUT_DIM));
@@ -199,14 +176,13 @@ static void print_reached(const trace_tree *t, const trace_span *s, size_t in, o
 
 static void print_tree(const trace_tree *t, size_t width)
 {
-    char buf[OUT_HUMAN], when[OUT_HUMAN];
     size_t names = 12;
     CAY_EACH_OF(it, t->v, t->n)
         names = CAY_MAX(names, strlen(it->name) + 2 * it->depth);
     names = CAY_MIN(names, width * 2 / 5);
     size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
     out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1),
-            out_time(when, t->from_us / 1000), format_duration(buf, t->to_us - t->from_us), t->n);
+            out_time(t->from_us / 1000).s, format_duration(t->to_us - t->from_us).s, t->n);
     for (size_t i = 0; i < t->n && !out_broken(); i++) {
         print_span(t, &t->v[i], names, bars);
         print_reached(t, &t->v[i], CAY_MIN((size_t)t->v[i].depth * 2 + 2, names / 2), NULL);

@@ -20,15 +20,11 @@ static const opt_def create_defs[] = {
 static void volume_json(out_json *j, const cay_volume *v)
 {
     js_open(j, '{');
-    js_kstr(j, "name", v->name);
-    js_kstr(j, "provider", v->provider);
-    js_klimit(j, "limit", CAY_OR(v->limit, CAY_UNLIMITED));
-    js_kstr(j, "quota", v->quota);
-    js_ku64(j, "used", v->used);
-    js_ku64(j, "inodes", v->inodes);
-    js_ki64(j, "created_ms", v->created_ms);
-    js_key(j, "users");
-    js_open(j, '[');
+    js_put(
+        j,
+        "name:%s, provider:%s, limit=%s, quota:%s, used:%ju, inodes:%ju, created_ms:%jd, users:[",
+        v->name, v->provider, js_limit(CAY_OR(v->limit, CAY_UNLIMITED)).s, v->quota, v->used,
+        v->inodes, v->created_ms);
     CAY_EACH_OF(user, v->users, v->nusers)
         js_str(j, *user);
     js_close(j, ']');
@@ -89,17 +85,13 @@ const cli_verb cli_volume_create = {
 static int on_volume(const cay_volume *v, void *arg)
 {
     out_list *r = arg;
-    out_table *t = &r->table;
-    char a[OUT_HUMAN], b[OUT_HUMAN], c[OUT_HUMAN];
     if (cli.json) {
         volume_json(&r->json, v);
     } else if (!out_list_name(v->name)) {
-        out_cell(t, OUT_BOLD, v->name);
-        out_plain(t, out_size(a, v->used));
-        out_cellf(t, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-",
-                  !strcmp(v->quota, "soft") ? " (soft)" : "");
-        out_cellf(t, OUT_PLAIN, "%zu", v->nusers);
-        out_cell(t, OUT_DIM, out_time(c, v->created_ms));
+        out_row(&r->table, "*%s|%s|%s%s|%zu|~%s", v->name, out_size(v->used).s,
+                v->limit ? out_size(v->limit).s : "-",
+                CAY_TEXT_IF(!strcmp(v->quota, "soft"), " (soft)"), v->nusers,
+                out_time(v->created_ms).s);
     }
     return 0;
 }

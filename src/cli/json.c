@@ -2,7 +2,6 @@
 #include "cli.h"
 #include "out.h"
 #include <base/base.h>
-#include <inttypes.h>
 
 static void write_indent(out_json *j)
 {
@@ -71,61 +70,85 @@ void js_str(out_json *j, const char *s)
         js_raw(j, "null");
 }
 
-void js_u64(out_json *j, uint64_t v)
+static const char *put_member(out_json *j, const char *key, bool maybe, const char *fmt,
+                              va_list *ap)
 {
-    write_separator(j);
-    cay__buf_fmt(&j->b, "%" PRIu64, v);
-    j->comma = true;
+    char number[24], kind = fmt[-1];
+    const char *value;
+    fmt = out_argument(fmt, ap, number, &value);
+    if (maybe && (!value || !*value || (value == number && !strcmp(value, "0"))))
+        return fmt;
+    js_key(j, key);
+    if (kind == '?')
+        js_raw(j, *value == '0' ? "false" : "true");
+    else if (kind == ':' && fmt[-1] == 's')
+        js_str(j, value);
+    else
+        js_raw(j, CAY_OR(value, "null"));
+    return fmt;
 }
 
-void js_i64(out_json *j, int64_t v)
+static void put_members(out_json *j, const char *fmt, va_list *ap)
 {
-    write_separator(j);
-    cay__buf_fmt(&j->b, "%" PRId64, v);
-    j->comma = true;
+    for (; *fmt; fmt += strspn(fmt, ", ")) {
+        if (*fmt == '}' || *fmt == ']') {
+            js_close(j, *fmt++);
+            continue;
+        }
+        bool maybe = *fmt == '+';
+        char key[40] = "";
+        size_t n = strcspn(fmt, ":=?");
+        memcpy(key, fmt + maybe, CAY_MIN(n - maybe, sizeof key - 1));
+        fmt += n + 1;
+        if (*fmt != '{' && *fmt != '[') {
+            fmt = put_member(j, key, maybe, fmt, ap);
+            continue;
+        }
+        js_key(j, key);
+        js_open(j, *fmt++);
+    }
 }
 
-void js_bool(out_json *j, bool v)
-{
-    js_raw(j, v ? "true" : "false");
-}
-
-void js_null(out_json *j)
-{
-    js_raw(j, "null");
-}
-
-void js_kstr(out_json *j, const char *key, const char *s)
+void js_member(out_json *j, const char *key, const char *s)
 {
     js_key(j, key);
     js_str(j, s);
 }
 
-void js_ku64(out_json *j, const char *key, uint64_t v)
+void js_put(out_json *j, const char *fmt, ...)
 {
-    js_key(j, key);
-    js_u64(j, v);
+    va_list ap;
+    va_start(ap, fmt);
+    put_members(j, fmt, &ap);
+    va_end(ap);
 }
 
-void js_ki64(out_json *j, const char *key, int64_t v)
+void js_object(out_json *j, const char *fmt, ...)
 {
-    js_key(j, key);
-    js_i64(j, v);
+    va_list ap;
+    va_start(ap, fmt);
+    js_open(j, '{');
+    put_members(j, fmt, &ap);
+    js_close(j, '}');
+    va_end(ap);
 }
 
-void js_kbool(out_json *j, const char *key, bool v)
+void out_object(bool pretty, const char *fmt, ...)
 {
-    js_key(j, key);
-    js_bool(j, v);
+    va_list ap;
+    va_start(ap, fmt);
+    out_json j = js_begin(pretty, '{');
+    put_members(&j, fmt, &ap);
+    js_end(&j, '}');
+    va_end(ap);
 }
 
-void js_klimit(out_json *j, const char *key, uint64_t v)
+out_text js_limit(uint64_t v)
 {
-    js_key(j, key);
-    if (v == CAY_UNLIMITED)
-        js_null(j);
-    else
-        js_u64(j, v);
+    out_text text = { "null" };
+    if (v != CAY_UNLIMITED)
+        snprintf(text.s, sizeof text.s, "%ju", v);
+    return text;
 }
 
 void js_flush(out_json *j)
@@ -153,12 +176,11 @@ void js_end(out_json *j, char bracket)
 
 void out_done(const char *key, const char *value)
 {
-    out_json j = OUT_JSON(false);
-    if (!cli.json && !cli.quiet)
+    if (cli.json) {
+        out_json j = js_begin(false, '{');
+        js_member(&j, key, value);
+        js_end(&j, '}');
+    } else if (!cli.quiet) {
         out_fmt("%s\n", value);
-    if (!cli.json)
-        return;
-    js_open(&j, '{');
-    js_kstr(&j, key, value);
-    js_end(&j, '}');
+    }
 }

@@ -43,6 +43,23 @@ void out_fmt(const char *fmt, ...)
     free(text);
 }
 
+const char *out_argument(const char *fmt, va_list *ap, char number[24], const char **text)
+{
+    char size = fmt[1], kind = size;
+    *text = number;
+    if (strchr("jz", size))
+        kind = fmt[2];
+    if (kind == 's')
+        *text = va_arg(*ap, const char *);
+    else if (size == 'j')
+        snprintf(number, 24, kind == 'd' ? "%jd" : "%ju", va_arg(*ap, uintmax_t));
+    else if (size == 'z')
+        snprintf(number, 24, "%zu", va_arg(*ap, size_t));
+    else
+        snprintf(number, 24, kind == 'd' ? "%d" : "%u", va_arg(*ap, unsigned));
+    return fmt + 2 + (kind != size);
+}
+
 void out_data(int fd, const void *data, size_t len)
 {
     if (!isatty(fd)) {
@@ -107,27 +124,26 @@ const char *out_off(int fd)
     return "";
 }
 
-const char *out_size(char *buf, uint64_t v)
+out_text out_size(uint64_t v)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    out_text text = { "unlimited" };
     size_t u = 0;
     uint64_t whole = v, tenth = 0;
-    if (v == CAY_UNLIMITED) {
-        cay__str_copy(buf, OUT_HUMAN, "unlimited");
-        return buf;
-    }
+    if (v == CAY_UNLIMITED)
+        return text;
     for (; whole >= 1024; u++) {
         tenth = whole % 1024 * 10 / 1024;
         whole /= 1024;
     }
     if (whole < 10 && u && tenth)
-        snprintf(buf, OUT_HUMAN, "%u.%u %s", (unsigned)whole, (unsigned)tenth, units[u]);
+        snprintf(text.s, sizeof text.s, "%ju.%ju %s", whole, tenth, units[u]);
     else
-        snprintf(buf, OUT_HUMAN, "%u %s", (unsigned)whole, units[u]);
-    return buf;
+        snprintf(text.s, sizeof text.s, "%ju %s", whole, units[u]);
+    return text;
 }
 
-const char *out_span(char *buf, uint64_t ms)
+out_text out_span(uint64_t ms)
 {
     static const struct {
         uint64_t below, unit;
@@ -137,21 +153,18 @@ const char *out_span(char *buf, uint64_t ms)
                  { 7200000, 60000, "min" },
                  { 172800000, 3600000, "h" },
                  { UINT64_MAX, 86400000, "d" } };
-    if (ms == CAY_UNLIMITED) {
-        cay__str_copy(buf, OUT_HUMAN, "unlimited");
-        return buf;
-    }
+    out_text text = { "unlimited" };
     CAY_EACH(row, rows)
         if (ms < row->below) {
-            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / row->unit), row->name);
+            snprintf(text.s, sizeof text.s, "%ju %s", ms / row->unit, row->name);
             break;
         }
-    return buf;
+    return text;
 }
 
-const char *out_age(char *buf, int64_t ms)
+out_text out_age(int64_t ms)
 {
-    return out_span(buf, (uint64_t)CAY_MAX(ms, 0));
+    return out_span((uint64_t)CAY_MAX(ms, 0));
 }
 
 const char *out_plural(uint64_t n, const char *suffix)
@@ -161,13 +174,21 @@ const char *out_plural(uint64_t n, const char *suffix)
     return suffix;
 }
 
-const char *out_time(char *buf, int64_t wall_ms)
+out_text out_when(int64_t wall_ms)
 {
+    if (wall_ms)
+        return out_time(wall_ms);
+    return (out_text){ "" };
+}
+
+out_text out_time(int64_t wall_ms)
+{
+    out_text text = { "-" };
     time_t t = (time_t)(wall_ms / 1000);
     struct tm tm;
-    if (!localtime_r(&t, &tm) || !strftime(buf, OUT_HUMAN, "%Y-%m-%d %H:%M:%S", &tm))
-        cay__str_copy(buf, OUT_HUMAN, "-");
-    return buf;
+    if (!localtime_r(&t, &tm) || !strftime(text.s, sizeof text.s, "%Y-%m-%d %H:%M:%S", &tm))
+        cay__str_copy(text.s, sizeof text.s, "-");
+    return text;
 }
 
 void out_table_open(out_table *t, const char *titles)
@@ -195,9 +216,39 @@ void out_cell(out_table *t, out_style style, const char *text)
     t->style[t->nrows++] = style;
 }
 
-void out_plain(out_table *t, const char *text)
+static out_style read_style(const char **fmt, va_list *ap)
 {
-    out_cell(t, OUT_PLAIN, text);
+    if (**fmt == '*' || **fmt == '~')
+        return *(*fmt)++ == '*' ? OUT_BOLD : OUT_DIM;
+    if (strncmp(*fmt, "%c", 2))
+        return OUT_PLAIN;
+    *fmt += 2;
+    return (out_style)va_arg(*ap, int);
+}
+
+void out_row(out_table *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    for (; *fmt; fmt += *fmt == '|') {
+        CAY_AUTOBUF b = CAY__BUF(256u << 20);
+        out_style style = read_style(&fmt, &ap);
+        bool dash = *fmt == '-';
+        char number[24];
+        const char *text;
+        for (fmt += dash; *fmt && *fmt != '|';) {
+            size_t n = strcspn(fmt, "%|");
+            cay__buf_add(&b, fmt, n);
+            fmt += n;
+            if (*fmt != '%')
+                continue;
+            fmt = out_argument(fmt, &ap, number, &text);
+            if (text && !(dash && text == number && !strcmp(text, "0")))
+                cay__buf_str(&b, text);
+        }
+        out_cell(t, style, cay__text_or(b.data, dash ? "-" : ""));
+    }
+    va_end(ap);
 }
 
 void out_cellf(out_table *t, out_style style, const char *fmt, ...)
@@ -300,5 +351,5 @@ void out_list_labels(out_list *r, const cay_pair *labels)
     CAY_AUTOBUF text = CAY__BUF(400);
     for (; labels && labels->key; labels++)
         cay__buf_fmt(&text, "%s%s=%s", text.len ? " " : "", labels->key, labels->value);
-    out_cell(&r->table, OUT_DIM, text.len ? text.data : "-");
+    out_row(&r->table, "~-%s", text.data);
 }

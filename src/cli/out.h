@@ -9,11 +9,15 @@
 #pragma once
 #include <base/buf.h>
 #include <cay/client.h>
+#include <stdarg.h>
 
 /* Whole writes to standard output. A reader that went away is remembered, not reported. */
 void out_write(const void *data, size_t len);
 void out_str(const char *s);
 void out_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* What the directive at `fmt` (%s, %d, %u, %zu, %jd, %ju) stands for, in *text; returns what is
+ * behind it. */
+const char *out_argument(const char *fmt, va_list *ap, char number[24], const char **text);
 /* Data from a sandbox: as it is into a pipe or file, escaped on a terminal. Keeps newlines. */
 void out_data(int fd, const void *data, size_t len); /* 1 or 2 */
 /* Text of a sandbox inside a line of ours: always escaped. */
@@ -35,14 +39,17 @@ typedef enum out_style {
 const char *out_on(int fd, out_style s);
 const char *out_off(int fd);
 
-/* Each returns buf, which holds 24 bytes. */
-#define OUT_HUMAN 24
-const char *out_size(char *buf, uint64_t bytes); /* "1.5 GiB", "unlimited" */
-const char *out_span(char *buf, uint64_t ms);    /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
-const char *out_age(char *buf, int64_t ms);      /* the same; what lies ahead is 0 */
+/* A short text by value: `out_size(n).s` lives as long as the statement that it is in. */
+typedef struct out_text {
+    char s[24];
+} out_text;
+out_text out_size(uint64_t bytes);  /* "1.5 GiB", "unlimited" */
+out_text out_span(uint64_t ms);     /* "350 ms", "12 s", "5 min", "3 h", "2 d", "unlimited" */
+out_text out_age(int64_t ms);       /* the same; what lies ahead is 0 */
+out_text out_when(int64_t wall_ms); /* the same as the next, but "" for 0 */
+out_text out_time(int64_t wall_ms); /* "2026-01-31 12:00:00" */
 /* suffix, or "" for one */
 const char *out_plural(uint64_t n, const char *suffix);
-const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
 
 #define OUT_COLUMNS 12
 typedef struct out_table {
@@ -56,7 +63,10 @@ typedef struct out_table {
 /* "ID|NAME|>AGE": a title that starts with '>' is aligned to the right. */
 void out_table_open(out_table *t, const char *titles);
 void out_cell(out_table *t, out_style style, const char *text); /* the next cell; escapes text */
-void out_plain(out_table *t, const char *text);                 /* likewise, in no style */
+/* A whole row, or a part of one: "*%s|-%s|~%u of %u|%c%s". A cell that begins with * is bold, with
+ * ~ dim, with %c of the out_style given; with - what is empty or 0 is "-". Its directives are those
+ * of out_argument(). */
+void out_row(out_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void out_cellf(out_table *t, out_style style, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void out_table_text(out_table *t,
@@ -78,18 +88,18 @@ void js_close(out_json *j, char bracket);
 void js_key(out_json *j, const char *key);
 void js_str(out_json *j, const char *s);
 void js_bytes(out_json *j, const char *s, size_t n);
-void js_u64(out_json *j, uint64_t v);
-void js_i64(out_json *j, int64_t v);
-void js_bool(out_json *j, bool v);
-void js_null(out_json *j);
 void js_raw(out_json *j, const char *text); /* text is JSON already */
-/* key and value in one */
-void js_kstr(out_json *j, const char *key, const char *s);
-void js_ku64(out_json *j, const char *key, uint64_t v);
-void js_ki64(out_json *j, const char *key, int64_t v);
-void js_kbool(out_json *j, const char *key, bool v);
-/* CAY_UNLIMITED becomes null. */
-void js_klimit(out_json *j, const char *key, uint64_t v);
+void js_member(out_json *j, const char *key, const char *s);
+/* Members: "name:%s, +pid:%d, exit:{code:%d, lost?%d}, net=%s, users:[". After `:` comes a text, a
+ * number, an object or an array, after `?` a truth, after `=` a text that is JSON already; NULL is
+ * null. What begins with + is left out when it is NULL, empty or 0. Numbers are int, unsigned,
+ * size_t
+ * (%zu), int64_t (%jd) or uint64_t (%ju). */
+void js_put(out_json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same as a whole object; and as one that is printed on a line, or pretty. */
+void js_object(out_json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void out_object(bool pretty, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+out_text js_limit(uint64_t v); /* as JSON: CAY_UNLIMITED is null */
 /* Writes it with a newline and starts afresh: one value a line when streaming. */
 void js_flush(out_json *j);
 /* A whole object or array: begun, and ended and written. */

@@ -120,18 +120,13 @@ static int fail_start(cay_err *err, const cay_spawn *spec)
 void proc_print_result(const cay_result *r)
 {
     out_json j = js_begin(false, '{');
-    js_ki64(&j, "code", r->exit.code);
-    js_ki64(&j, "signal", r->exit.signal);
-    js_kstr(&j, "reason", r->exit.reason);
+    js_put(&j, "code:%d, signal:%d, reason:%s", r->exit.code, r->exit.signal, r->exit.reason);
     js_key(&j, "stdout");
     js_bytes(&j, CAY_OR(r->out, ""), r->out_len);
     js_key(&j, "stderr");
     js_bytes(&j, CAY_OR(r->errout, ""), r->errout_len);
-    js_kbool(&j, "truncated", r->truncated);
-    js_ku64(&j, "cpu_us", r->exit.cpu_us);
-    js_ku64(&j, "max_rss", r->exit.max_rss);
-    js_ku64(&j, "lost_stdout", r->exit.lost_out);
-    js_ku64(&j, "lost_stderr", r->exit.lost_err);
+    js_put(&j, "truncated?%d, cpu_us:%ju, max_rss:%ju, lost_stdout:%ju, lost_stderr:%ju",
+           r->truncated, r->exit.cpu_us, r->exit.max_rss, r->exit.lost_out, r->exit.lost_err);
     js_end(&j, '}');
 }
 

@@ -27,7 +27,6 @@ void progress_begin(cli_progress *p, const char *what, uint64_t total)
 
 static void draw_progress(cli_progress *p, int64_t now)
 {
-    char done[OUT_HUMAN], total[OUT_HUMAN], speed[OUT_HUMAN];
     uint64_t per_s = p->done * 1000 / (uint64_t)CAY_MAX(now - p->began_ms, 1);
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(&b, "\r\033[K");
@@ -36,11 +35,11 @@ static void draw_progress(cli_progress *p, int64_t now)
         if (p->done < p->total)
             full = (uint64_t)((double)p->done / (double)p->total * BAR);
         draw_bar(&b, 0, full);
-        cay__buf_fmt(&b, "%s of %s", out_size(done, p->done), out_size(total, p->total));
+        cay__buf_fmt(&b, "%s of %s", out_size(p->done).s, out_size(p->total).s);
     } else {
-        cay__buf_str(&b, out_size(done, p->done));
+        cay__buf_str(&b, out_size(p->done).s);
     }
-    cay__buf_fmt(&b, "  %s/s  ", out_size(speed, per_s));
+    cay__buf_fmt(&b, "  %s/s  ", out_size(per_s).s);
     cay__buf_safe(&b, p->what, CAY_MIN(strlen(p->what), 30), false);
     cay__fd_write_all(2, b.data, b.len);
 }

@@ -154,27 +154,13 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
 {
     js_open(j, '{');
     show_members(j, &cay__sandbox_shape, i);
-    js_key(j, "isolation");
-    if (show_wall(i))
-        js_str(j, show_wall(i));
-    else
-        js_null(j);
-    js_key(j, "level");
-    if (show_wall(i))
-        js_i64(j, i->level);
-    else
-        js_null(j);
-    const struct {
-        const char *key, *text;
-    } rest[] = { { "net", more ? more->net : NULL },
-                 { "services", more ? more->services : NULL },
-                 { "endpoints", more ? more->endpoints : NULL } };
-    CAY_EACH(it, rest) {
-        if (!it->text)
-            continue;
-        js_key(j, it->key);
-        js_raw(j, it->text);
-    }
+    const char *wall = show_wall(i);
+    char level[16];
+    snprintf(level, sizeof level, "%d", i->level);
+    js_put(j, "isolation:%s, level=%s", wall, CAY_IF(wall, level));
+    if (more)
+        js_put(j, "+net=%s, +services=%s, +endpoints=%s", more->net, more->services,
+               more->endpoints);
     js_close(j, '}');
 }
 
@@ -189,9 +175,9 @@ static void print_field(const char *name, const char *value)
 
 static void limits_text(const cay_limits *l)
 {
-    char memory[OUT_HUMAN], disk[OUT_HUMAN], text[200];
+    char text[200];
     CAY_AUTOBUF b = CAY__BUF(sizeof text);
-    cay__buf_fmt(&b, "memory %s, disk %s", out_size(memory, l->memory), out_size(disk, l->disk));
+    cay__buf_fmt(&b, "memory %s, disk %s", out_size(l->memory).s, out_size(l->disk).s);
     if (l->cpu_milli == CAY_UNLIMITED)
         cay__buf_str(&b, ", cpus unlimited");
     else
@@ -214,7 +200,6 @@ static void settings_text(const cay_pair *p)
 
 void show_info_text(const cay_info *i)
 {
-    char text[OUT_HUMAN];
     print_field("id", i->id);
     print_field("name", i->name);
     out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1),
@@ -234,11 +219,11 @@ void show_info_text(const cay_info *i)
     print_field("user", i->user);
     print_field("workdir", i->workdir);
     print_field("path", i->path);
-    print_field("created", out_time(text, i->created_ms));
+    print_field("created", out_time(i->created_ms).s);
     if (i->deadline_ms)
-        print_field("ends", out_time(text, i->deadline_ms));
+        print_field("ends", out_time(i->deadline_ms).s);
     if (i->idle_ms)
-        print_field("idle", out_span(text, i->idle_ms));
+        print_field("idle", out_span(i->idle_ms).s);
     for (const cay_pair *p = i->labels; p && p->key; p++) {
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay__buf_fmt(&b, "%s=%s", p->key, p->value);

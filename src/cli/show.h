@@ -76,6 +76,5 @@ typedef struct build_show {
 void build_show_open(build_show *v, int fd, bool live); /* live: it happens now */
 void build_show_event(build_show *v, const cay_build_event *e);
 void build_show_close(build_show *v);
-const char *build_took(char *buf,
-                       int64_t ms); /* "350 ms", "3.2 s", "2 min 5 s"; buf: OUT_HUMAN bytes */
+out_text build_took(int64_t ms);                /* "350 ms", "3.2 s", "2 min 5 s" */
 void build_show_json(const cay_build_event *e); /* one line on standard output */

@@ -6,20 +6,21 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+static const char *volatile no_text;
+
 static void sizes_and_spans_read_well(void **s)
 {
     (void)s;
-    char b[OUT_HUMAN];
-    assert_string_equal(out_size(b, 0), "0 B");
-    assert_string_equal(out_size(b, 1023), "1023 B");
-    assert_string_equal(out_size(b, 1536), "1.5 KiB");
-    assert_string_equal(out_size(b, 2ull << 30), "2 GiB");
-    assert_string_equal(out_size(b, UINT64_MAX - 1), "15 EiB");
-    assert_string_equal(out_size(b, CAY_UNLIMITED), "unlimited");
-    assert_string_equal(out_span(b, 350), "350 ms");
-    assert_string_equal(out_span(b, 90000), "90 s");
-    assert_string_equal(out_span(b, 3600000ull * 5), "5 h");
-    assert_string_equal(out_span(b, CAY_UNLIMITED), "unlimited");
+    assert_string_equal(out_size(0).s, "0 B");
+    assert_string_equal(out_size(1023).s, "1023 B");
+    assert_string_equal(out_size(1536).s, "1.5 KiB");
+    assert_string_equal(out_size(2ull << 30).s, "2 GiB");
+    assert_string_equal(out_size(UINT64_MAX - 1).s, "15 EiB");
+    assert_string_equal(out_size(CAY_UNLIMITED).s, "unlimited");
+    assert_string_equal(out_span(350).s, "350 ms");
+    assert_string_equal(out_span(90000).s, "90 s");
+    assert_string_equal(out_span(3600000ull * 5).s, "5 h");
+    assert_string_equal(out_span(CAY_UNLIMITED).s, "unlimited");
 }
 
 static void tables_align_and_escape(void **s)
@@ -27,17 +28,19 @@ static void tables_align_and_escape(void **s)
     (void)s;
     out_table t;
     out_table_open(&t, "NAME|>N|REST");
-    out_cell(&t, OUT_PLAIN, "größe");
-    out_cellf(&t, OUT_PLAIN, "%d", 7);
-    out_cell(&t, OUT_PLAIN, "x\x1b]0;t\x07");
+    out_row(&t, "%s|%d|%s", "größe", 7, "x\x1b]0;t\x07");
     out_cell(&t, OUT_BOLD, "a");
-    out_cell(&t, OUT_PLAIN, "123");
+    out_cellf(&t, OUT_PLAIN, "%.1f", 1.5);
     out_cell(&t, OUT_PLAIN, "two\nlines");
+    out_row(&t, "%c-%s|-%zu|~-%s of %jd", OUT_GOOD, "0", (size_t)0, no_text, INT64_MIN);
+    out_row(&t, "-%s|-%u|-%s", "", 12u, "a|b");
     CAY_AUTOBUF b = CAY__BUF(4096);
     out_table_text(&t, &b);
     assert_string_equal(b.data, "NAME     N  REST\n"
                                 "größe    7  x\\x1b]0;t\\x07\n"
-                                "a      123  two\\x0alines\n");
+                                "a      1.5  two\\x0alines\n"
+                                "0        -   of -9223372036854775808\n"
+                                "-       12  a|b\n");
     out_table_close(&t);
 }
 
@@ -47,19 +50,17 @@ static void json_is_valid_and_keeps_values(void **s)
     for (int pretty = 0; pretty < 2; pretty++) {
         out_json j = OUT_JSON(pretty);
         js_open(&j, '{');
-        js_kstr(&j, "text", "a\"\\\x1b\n\xff");
-        js_kstr(&j, "none", NULL);
-        js_ku64(&j, "big", UINT64_MAX >> 1);
-        js_ki64(&j, "negative", -5);
-        js_klimit(&j, "limit", CAY_UNLIMITED);
-        js_kbool(&j, "yes", true);
+        js_put(&j, "text:%s, none:%s, big:%ju, negative:%d, limit=%s, yes?%d, +left:%s, +out:%d",
+               "a\"\\\x1b\n\xff", no_text, UINT64_MAX >> 1, -5, js_limit(CAY_UNLIMITED).s, true, "",
+               0);
+        js_put(&j, "inside:{zero:%zu, +text:%s}", (size_t)0, "0");
         js_key(&j, "list");
         js_open(&j, '[');
         js_open(&j, '{');
         js_close(&j, '}');
         js_open(&j, '[');
         js_close(&j, ']');
-        js_u64(&j, 1);
+        js_raw(&j, "1");
         js_close(&j, ']');
         js_key(&j, "raw");
         js_raw(&j, "{\"k\":[1,2]}");
@@ -71,6 +72,12 @@ static void json_is_valid_and_keeps_values(void **s)
         assert_true(json_is_null(json_object_get(root, "none")) &&
                     json_is_null(json_object_get(root, "limit")));
         assert_true(json_integer_value(json_object_get(root, "negative")) == -5);
+        assert_true(json_is_true(json_object_get(root, "yes")));
+        assert_null(json_object_get(root, "left"));
+        assert_null(json_object_get(root, "out"));
+        const json_t *inside = json_object_get(root, "inside");
+        assert_true(json_is_integer(json_object_get(inside, "zero")));
+        assert_string_equal(json_string_value(json_object_get(inside, "text")), "0");
         assert_int_equal(json_array_size(json_object_get(root, "list")), 3);
         assert_int_equal(json_array_size(json_object_get(json_object_get(root, "raw"), "k")), 2);
         json_decref(root);

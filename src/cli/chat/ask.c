@@ -20,8 +20,8 @@ void chat_toggle(void *arg)
 
 static bool is_always_allowed(const chat *c, const char *tool)
 {
-    CAY_EACH_OF(alway, c->always, c->nalways)
-        if (!strcmp(*alway, tool))
+    CAY_EACH_OF(it, c->always, c->nalways)
+        if (!strcmp(*it, tool))
             return true;
     return false;
 }

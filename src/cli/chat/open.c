@@ -434,8 +434,8 @@ void chat_close(chat *c)
         store_close(c->db);
     json_decref(c->conf);
     chat_calls_clear(c);
-    CAY_EACH_OF(alway, c->always, c->nalways)
-        free(*alway);
+    CAY_EACH_OF(it, c->always, c->nalways)
+        free(*it);
     md_paint_end(&c->paint);
     free(c->output);
     box_spec_clear(&c->box);

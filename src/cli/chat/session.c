@@ -13,35 +13,21 @@ typedef struct listing {
 static int on_row(const store_session *s, void *arg)
 {
     listing *l = arg;
-    char ago[OUT_HUMAN];
     int64_t now = cay__clock_ms();
     if (l->json) {
-        js_open(&l->j, '{');
-        js_kstr(&l->j, "name", s->name);
-        js_kstr(&l->j, "agent", s->agent);
-        js_kstr(&l->j, "model", s->model);
-        js_kstr(&l->j, "dir", s->dir);
-        js_kstr(&l->j, "sandbox", s->sandbox);
-        js_ku64(&l->j, "turns", s->turns);
-        js_ku64(&l->j, "input_tokens", s->tokens.input);
-        js_ku64(&l->j, "output_tokens", s->tokens.output);
-        js_ki64(&l->j, "created_ms", s->created_ms);
-        js_ki64(&l->j, "used_ms", s->used_ms);
-        js_close(&l->j, '}');
+        js_object(&l->j,
+                  "name:%s, agent:%s, model:%s, dir:%s, sandbox:%s, turns:%ju, input_tokens:%ju, "
+                  "output_tokens:%ju, created_ms:%jd, used_ms:%jd",
+                  s->name, s->agent, s->model, s->dir, s->sandbox, s->turns, s->tokens.input,
+                  s->tokens.output, s->created_ms, s->used_ms);
         return 0;
     }
     if (out_list_name(s->name))
         return 0;
-    if (l->current && !strcmp(l->current, s->name))
-        out_cellf(&l->t, OUT_BOLD, "%s *", s->name);
-    else
-        out_plain(&l->t, s->name);
-    out_cellf(&l->t, OUT_PLAIN, "%llu", (unsigned long long)s->turns);
-    out_plain(&l->t, out_age(ago, now - s->used_ms));
-    out_plain(&l->t, s->agent);
-    out_plain(&l->t, s->model);
-    out_plain(&l->t, s->sandbox);
-    out_plain(&l->t, cay__text_or(s->dir, "-"));
+    bool here = l->current && !strcmp(l->current, s->name);
+    out_row(&l->t, "%c%s%s|%ju|%s|%s|%s|%s|-%s", here ? OUT_BOLD : OUT_PLAIN, s->name,
+            CAY_TEXT_IF(here, " *"), s->turns, out_age(now - s->used_ms).s, s->agent, s->model,
+            s->sandbox, s->dir);
     return 0;
 }
 
