@@ -15,9 +15,8 @@ static const cay__field volume_fields[] = {
     FIELD(cay_volume, created_ms, I64),
     FIELD(cay_volume, users, STRS, .about = "the sandboxes that have it"),
 };
-const cay__shape cay__volume_shape =
-    CAY__SHAPE("Volume", cay_volume, volume_fields, CAY__F_OUT | CAY__F_SIZED,
-               "a directory that outlives sandboxes");
+CAY__SHAPED(volume, "Volume", cay_volume, CAY__F_OUT | CAY__F_SIZED,
+            "a directory that outlives sandboxes");
 
 static const cay__field volume_spec_fields[] = {
     FIELD(cay_volume_spec, name, STR, CAY__F_REQUIRED, .max = CAY_VOLUME_NAME),
@@ -25,24 +24,21 @@ static const cay__field volume_spec_fields[] = {
     FIELD(cay_volume_spec, limit, U64, .max = 1ull << 60, .about = "bytes; 0: none"),
     FIELD(cay_volume_spec, hard, BOOL, .about = "the kernel has to hold the limit"),
 };
-const cay__shape cay__volume_spec_shape =
-    CAY__SHAPE("VolumeSpec", cay_volume_spec, volume_spec_fields, CAY__F_IN, "a volume to be made");
+CAY__SHAPED(volume_spec, "VolumeSpec", cay_volume_spec, CAY__F_IN, "a volume to be made");
 
 static const cay__field secret_value_fields[] = {
     FIELD(cay__secret_body, value, STR, CAY__F_SECRET, .max = 65536),
     NAMED("value_base64", cay__secret_body, base64, BASE64, CAY__F_SECRET,
           .count = offsetof(cay__secret_body, base64_len)),
 };
-const cay__shape cay__secret_value_shape =
-    CAY__SHAPE("SecretValue", cay__secret_body, secret_value_fields, CAY__F_IN, "one of the two");
+CAY__SHAPED(secret_value, "SecretValue", cay__secret_body, CAY__F_IN, "one of the two");
 
 static const cay__field secret_fields[] = {
     FIELD(cay__secret_told, name, STR),
     FIELD(cay__secret_told, changed_ms, I64),
 };
-const cay__shape cay__secret_shape =
-    CAY__SHAPE("Secret", cay__secret_told, secret_fields, CAY__F_OUT,
-               "that there is one; its value is never told");
+CAY__SHAPED(secret, "Secret", cay__secret_told, CAY__F_OUT,
+            "that there is one; its value is never told");
 
 static const cay__field secret_bind_fields[] = {
     FIELD(cay__secret_binds, secrets, LIST, CAY__F_REQUIRED,
@@ -50,8 +46,7 @@ static const cay__field secret_bind_fields[] = {
           .about = "in place of all it has"),
     FIELD(cay__secret_binds, net, JSON, .about = "a policy beside them; the rules that hold"),
 };
-const cay__shape cay__secret_bind_shape = CAY__SHAPE(
-    "SecretUses", cay__secret_binds, secret_bind_fields, CAY__F_IN, "other secrets for a sandbox");
+CAY__SHAPED(secret_bind, "SecretUses", cay__secret_binds, CAY__F_IN, "other secrets for a sandbox");
 
 static const char *const scope_words[] = { "login",  "port",  "file",    "sandbox",
                                            "tenant", "admin", "session", NULL };
@@ -74,8 +69,8 @@ static const cay__field key_fields[] = {
     FIELD(cay_key, used_ms, I64, CAY__F_MAYBE,
           .about = "when it last opened something, to the minute; left out: never yet"),
 };
-const cay__shape cay__key_shape = CAY__SHAPE("Key", cay_key, key_fields, CAY__F_OUT | CAY__F_SIZED,
-                                             "what opens something, without its secret");
+CAY__SHAPED(key, "Key", cay_key, CAY__F_OUT | CAY__F_SIZED,
+            "what opens something, without its secret");
 
 static const cay__field key_create_fields[] = {
     NAMED("tenant", cay__key_body, key.tenant, STR, .about = "another one: scope admin"),
@@ -87,15 +82,13 @@ static const cay__field key_create_fields[] = {
     NAMED("port", cay__key_body, key.port, U16, .about = "with port"),
     FIELD(cay__key_body, ttl_ms, U64, .max = 1ull << 42, .about = "until it expires; 0: never"),
 };
-const cay__shape cay__key_create_shape =
-    CAY__SHAPE("KeyCreate", cay__key_body, key_create_fields, CAY__F_IN, "a key as it is wanted");
+CAY__SHAPED(key_create, "KeyCreate", cay__key_body, CAY__F_IN, "a key as it is wanted");
 
 static const cay__field key_made_fields[] = {
     FIELD(cay__key_made, id, TEXT),
     FIELD(cay__key_made, key, TEXT, CAY__F_SECRET, .about = "told this once"),
 };
-const cay__shape cay__key_made_shape =
-    CAY__SHAPE("KeyMade", cay__key_made, key_made_fields, CAY__F_OUT, "a new key");
+CAY__SHAPED(key_made, "KeyMade", cay__key_made, CAY__F_OUT, "a new key");
 
 static const cay__field tenant_quota_fields[] = {
     FIELD(cay_quota, sandboxes, U64, CAY__F_ZERO, .about = "0: no bound"),
@@ -106,9 +99,8 @@ static const cay__field tenant_quota_fields[] = {
     FIELD(cay_quota, templates, U64, CAY__F_ZERO,
           .about = "bytes of its templates' layers, each counted once"),
 };
-const cay__shape cay__tenant_quota_shape =
-    CAY__SHAPE("TenantQuota", cay_quota, tenant_quota_fields, CAY__F_IN | CAY__F_OUT,
-               "what all sandboxes of a tenant may have, or have, together");
+CAY__SHAPED(tenant_quota, "TenantQuota", cay_quota, CAY__F_IN | CAY__F_OUT,
+            "what all sandboxes of a tenant may have, or have, together");
 
 static const cay__field tenant_fields[] = {
     FIELD(cay_tenant, name, STR),
@@ -116,22 +108,19 @@ static const cay__field tenant_fields[] = {
     FIELD(cay_tenant, used, OBJECT, .more = &cay__tenant_quota_shape),
     FIELD(cay_tenant, created_ms, I64),
 };
-const cay__shape cay__tenant_shape = CAY__SHAPE(
-    "Tenant", cay_tenant, tenant_fields, CAY__F_OUT | CAY__F_SIZED, "who shares this machine");
+CAY__SHAPED(tenant, "Tenant", cay_tenant, CAY__F_OUT | CAY__F_SIZED, "who shares this machine");
 
 static const cay__field tenant_create_fields[] = {
     FIELD(cay_tenant, name, STR, CAY__F_REQUIRED),
     FIELD(cay_tenant, most, OBJECT, .more = &cay__tenant_quota_shape),
 };
-const cay__shape cay__tenant_create_shape = CAY__SHAPE(
-    "TenantCreate", cay_tenant, tenant_create_fields, CAY__F_IN, "a tenant as it is wanted");
+CAY__SHAPED(tenant_create, "TenantCreate", cay_tenant, CAY__F_IN, "a tenant as it is wanted");
 
 static const cay__field tenant_patch_fields[] = {
     FIELD(cay_tenant, most, OBJECT, CAY__F_REQUIRED, .more = &cay__tenant_quota_shape),
 };
-const cay__shape cay__tenant_patch_shape =
-    CAY__SHAPE("TenantPatch", cay_tenant, tenant_patch_fields, CAY__F_IN,
-               "other bounds; those not named stay");
+CAY__SHAPED(tenant_patch, "TenantPatch", cay_tenant, CAY__F_IN,
+            "other bounds; those not named stay");
 
 static const cay__field job_fields[] = {
     FIELD(cay_job, id, STR),
@@ -150,8 +139,7 @@ static const cay__field job_fields[] = {
     FIELD(cay_job, fence, U64, CAY__F_SHOWN),
     FIELD(cay_job, owner, STR, CAY__F_SHOWN),
 };
-const cay__shape cay__job_shape = CAY__SHAPE("Job", cay_job, job_fields, CAY__F_OUT | CAY__F_SIZED,
-                                             "work that outlives who left it");
+CAY__SHAPED(job, "Job", cay_job, CAY__F_OUT | CAY__F_SIZED, "work that outlives who left it");
 
 static const char *const job_words[] = { "pause", "kill", "remove", NULL };
 static const cay__field job_create_fields[] = {
@@ -160,9 +148,8 @@ static const cay__field job_create_fields[] = {
     FIELD(cay__job_body, due_ms, I64, .about = "wall clock; left out: now"),
     FIELD(cay__job_body, in_ms, U64, .max = 1ull << 42, .about = "instead: so long from now"),
 };
-const cay__shape cay__job_create_shape =
-    CAY__SHAPE("JobCreate", cay__job_body, job_create_fields, CAY__F_IN,
-               "what to do to a sandbox later; takes the place of one of the same kind");
+CAY__SHAPED(job_create, "JobCreate", cay__job_body, CAY__F_IN,
+            "what to do to a sandbox later; takes the place of one of the same kind");
 
 static const cay__field audit_fields[] = {
     FIELD(cay_audit, seq, U64),
@@ -179,28 +166,26 @@ static const cay__field audit_fields[] = {
     FIELD(cay_audit, us, U64, CAY__F_MAYBE | CAY__F_FULL, .about = "how long it took"),
     FIELD(cay_audit, hash, STR),
 };
-const cay__shape cay__audit_shape =
-    CAY__SHAPE("AuditLine", cay_audit, audit_fields, CAY__F_OUT | CAY__F_SIZED,
-               "one thing that was done, or refused");
+CAY__SHAPED(audit, "AuditLine", cay_audit, CAY__F_OUT | CAY__F_SIZED,
+            "one thing that was done, or refused");
 
+#define PROOF(member, ...) NAMED(#member, cay__audit_proof_told, p.member, __VA_ARGS__)
 static const cay__field audit_proof_fields[] = {
     FIELD(cay__audit_proof_told, sound, BOOL),
-    NAMED("first", cay__audit_proof_told, p.first, U64),
-    NAMED("last", cay__audit_proof_told, p.last, U64),
-    NAMED("torn", cay__audit_proof_told, p.torn, U64, .about = "lines that a crash cut"),
-    NAMED("dropped", cay__audit_proof_told, p.dropped, U64,
-          .about = "lines that were only counted"),
-    NAMED("head", cay__audit_proof_told, p.head, TEXT),
-    NAMED("why", cay__audit_proof_told, p.why, TEXT, CAY__F_MAYBE),
+    PROOF(first, U64),
+    PROOF(last, U64),
+    PROOF(torn, U64, .about = "lines that a crash cut"),
+    PROOF(dropped, U64, .about = "lines that were only counted"),
+    PROOF(head, TEXT),
+    PROOF(why, TEXT, CAY__F_MAYBE),
 };
-const cay__shape cay__audit_proof_shape =
-    CAY__SHAPE("AuditProof", cay__audit_proof_told, audit_proof_fields, CAY__F_OUT,
-               "do all lines follow each other");
+CAY__SHAPED(audit_proof, "AuditProof", cay__audit_proof_told, CAY__F_OUT,
+            "do all lines follow each other");
 
 static const cay__field key_list_params[] = {
     { "tenant", CAY__F_STR, .flags = CAY__F_ADMIN, .about = "only of this one; to scope admin" },
 };
-const cay__shape cay__key_list_query = CAY__QUERY(const char *, key_list_params);
+CAY__ASKED(key_list, const char *);
 
 static const cay__field audit_list_params[] = {
     FIELD(cay_audit_filter, object, STR, .about = "only what was done to it"),
@@ -209,12 +194,12 @@ static const cay__field audit_list_params[] = {
     FIELD(cay_audit_filter, last, SIZE, .max = 10000, .about = "the newest: 1 to 10000; 100"),
     FIELD(cay_audit_filter, tenant, STR, CAY__F_ADMIN, .about = "only of this one; to scope admin"),
 };
-const cay__shape cay__audit_list_query = CAY__QUERY(cay_audit_filter, audit_list_params);
+CAY__ASKED(audit_list, cay_audit_filter);
 
 static const cay__field audit_proof_params[] = {
     { "head", CAY__F_STR, .about = "SEQ:HASH of an earlier proof, which has to be there still" },
 };
-const cay__shape cay__audit_proof_query = CAY__QUERY(const char *, audit_proof_params);
+CAY__ASKED(audit_proof, const char *);
 
 static const cay__field job_list_params[] = {
     FIELD(cay_job_filter, state, STR, .about = "waiting, running, done, dead or canceled"),
@@ -223,4 +208,4 @@ static const cay__field job_list_params[] = {
     FIELD(cay_job_filter, tenant, STR, CAY__F_ADMIN, .about = "only of this one; to scope admin"),
     FIELD(cay_job_filter, limit, SIZE, .max = 1000, .about = "how many at most: 1 to 1000; 100"),
 };
-const cay__shape cay__job_list_query = CAY__QUERY(cay_job_filter, job_list_params);
+CAY__ASKED(job_list, cay_job_filter);

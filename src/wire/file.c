@@ -6,20 +6,20 @@
 #define NAMED CAY__NAMED
 
 static const char *const file_words[] = { "ffile", "ddirectory", "llink", "oother", NULL };
+#define STAT(member, ...) NAMED(#member, cay_dirent, st.member, __VA_ARGS__)
 static const cay__field file_fields[] = {
     FIELD(cay_dirent, path, PATH),
-    NAMED("type", cay_dirent, st.type, LETTER, .more = file_words),
-    NAMED("size", cay_dirent, st.size, U64),
-    NAMED("mode", cay_dirent, st.mode, MODE),
-    NAMED("uid", cay_dirent, st.uid, U32),
-    NAMED("gid", cay_dirent, st.gid, U32),
-    NAMED("mtime_ns", cay_dirent, st.mtime_ns, I64),
-    NAMED("inode", cay_dirent, st.inode, U64),
-    NAMED("nlink", cay_dirent, st.nlink, U32),
-    NAMED("target", cay_dirent, st.target, PLACE, CAY__F_MAYBE, .about = "of a link"),
+    STAT(type, LETTER, .more = file_words),
+    STAT(size, U64),
+    STAT(mode, MODE),
+    STAT(uid, U32),
+    STAT(gid, U32),
+    STAT(mtime_ns, I64),
+    STAT(inode, U64),
+    STAT(nlink, U32),
+    STAT(target, PLACE, CAY__F_MAYBE, .about = "of a link"),
 };
-const cay__shape cay__file_shape =
-    CAY__SHAPE("File", cay_dirent, file_fields, CAY__F_OUT, "a file, directory or link");
+CAY__SHAPED(file, "File", cay_dirent, CAY__F_OUT, "a file, directory or link");
 
 static const cay__field grep_fields[] = {
     FIELD(cay__grep_body, path, PATH, CAY__F_REQUIRED, .about = "where to look"),
@@ -31,7 +31,7 @@ static const cay__field grep_fields[] = {
           .about = "only files whose name fits this pattern"),
     NAMED("max", cay__grep_body, g.max, U64, .max = 1000000, .about = "matches; 10000"),
 };
-const cay__shape cay__grep_shape = CAY__SHAPE("Grep", cay__grep_body, grep_fields, CAY__F_IN, NULL);
+CAY__SHAPED(grep, "Grep", cay__grep_body, CAY__F_IN, NULL);
 
 static const cay__field match_fields[] = {
     FIELD(cay_match, path, PATH),
@@ -40,7 +40,7 @@ static const cay__field match_fields[] = {
     FIELD(cay_match, text, BYTES, .count = offsetof(cay_match, text_len),
           .about = "the line, cut at 4096 bytes"),
 };
-const cay__shape cay__match_shape = CAY__SHAPE("Match", cay_match, match_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(match, "Match", cay_match, CAY__F_OUT, NULL);
 
 #define PATH_FIELD(member) FIELD(cay__edit_body, member, PATH, CAY__F_REQUIRED, .min = 1)
 static const cay__field mkdir_fields[] = {
@@ -49,42 +49,37 @@ static const cay__field mkdir_fields[] = {
     FIELD(cay__edit_body, parents, BOOL,
           .about = "make missing ones above it; one that is there is fine"),
 };
-const cay__shape cay__mkdir_shape =
-    CAY__SHAPE("Mkdir", cay__edit_body, mkdir_fields, CAY__F_IN, NULL);
+CAY__SHAPED(mkdir, "Mkdir", cay__edit_body, CAY__F_IN, NULL);
 
 static const cay__field rename_fields[] = {
     PATH_FIELD(from),
     PATH_FIELD(to),
 };
-const cay__shape cay__rename_shape =
-    CAY__SHAPE("Rename", cay__edit_body, rename_fields, CAY__F_IN, NULL);
+CAY__SHAPED(rename, "Rename", cay__edit_body, CAY__F_IN, NULL);
 
 static const cay__field symlink_fields[] = {
     PATH_FIELD(target),
     PATH_FIELD(path),
 };
-const cay__shape cay__symlink_shape =
-    CAY__SHAPE("Symlink", cay__edit_body, symlink_fields, CAY__F_IN, NULL);
+CAY__SHAPED(symlink, "Symlink", cay__edit_body, CAY__F_IN, NULL);
 
 static const cay__field chmod_fields[] = {
     PATH_FIELD(path),
     FIELD(cay__edit_body, mode, MODE, CAY__F_REQUIRED),
 };
-const cay__shape cay__chmod_shape =
-    CAY__SHAPE("Chmod", cay__edit_body, chmod_fields, CAY__F_IN, NULL);
+CAY__SHAPED(chmod, "Chmod", cay__edit_body, CAY__F_IN, NULL);
 
 static const cay__field chown_fields[] = {
     PATH_FIELD(path),
     FIELD(cay__edit_body, uid, U32, CAY__F_ZERO, .max = UINT32_MAX - 1),
     FIELD(cay__edit_body, gid, U32, CAY__F_ZERO, .max = UINT32_MAX - 1),
 };
-const cay__shape cay__chown_shape =
-    CAY__SHAPE("Chown", cay__edit_body, chown_fields, CAY__F_IN, "what is left out stays as it is");
+CAY__SHAPED(chown, "Chown", cay__edit_body, CAY__F_IN, "what is left out stays as it is");
 
 static const cay__field names_fields[] = {
     FIELD(cay__names, items, STRS),
 };
-const cay__shape cay__names_shape = CAY__SHAPE("Names", cay__names, names_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(names, "Names", cay__names, CAY__F_OUT, NULL);
 
 static const cay__field file_patch_fields[] = {
     FIELD(cay__file_patch, patch, STR, CAY__F_REQUIRED, .max = 8 << 20,
@@ -97,14 +92,12 @@ static const cay__field file_patch_fields[] = {
     NAMED("exclusive", cay__file_patch, spec.exclusive, BOOL,
           .about = "a file that is there is not made anew"),
 };
-const cay__shape cay__file_patch_shape =
-    CAY__SHAPE("Patch", cay__file_patch, file_patch_fields, CAY__F_IN, NULL);
+CAY__SHAPED(file_patch, "Patch", cay__file_patch, CAY__F_IN, NULL);
 
 static const cay__field patched_fields[] = {
     FIELD(cay__patched, lines, STRS, .about = "\"Created a\", \"Updated b\", …"),
 };
-const cay__shape cay__patched_shape =
-    CAY__SHAPE("Patched", cay__patched, patched_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(patched, "Patched", cay__patched, CAY__F_OUT, NULL);
 
 static const cay__field unpacked_fields[] = {
     FIELD(cay__unpacked, files, U64),
@@ -112,8 +105,7 @@ static const cay__field unpacked_fields[] = {
     FIELD(cay__unpacked, links, U64),
     FIELD(cay__unpacked, bytes, U64),
 };
-const cay__shape cay__unpacked_shape =
-    CAY__SHAPE("Unpacked", cay__unpacked, unpacked_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(unpacked, "Unpacked", cay__unpacked, CAY__F_OUT, NULL);
 
 static const char *const change_words[] = { "ccreate", "wwrite",    "rremove", "mrename",
                                             "pchmod",  "ooverflow", NULL };
@@ -123,91 +115,92 @@ static const cay__field watch_event_fields[] = {
     FIELD(cay_watch_event, from, PATH, CAY__F_MAYBE),
     NAMED("directory", cay_watch_event, dir, BOOL),
 };
-const cay__shape cay__watch_event_shape =
-    CAY__SHAPE("FileChange", cay_watch_event, watch_event_fields, CAY__F_OUT | CAY__F_SIZED, NULL);
+CAY__SHAPED(watch_event, "FileChange", cay_watch_event, CAY__F_OUT | CAY__F_SIZED, NULL);
+
+#define QUERY(member, ...) FIELD(cay__file_query, member, __VA_ARGS__)
+#define PATH(about_)       QUERY(path, STR, CAY__F_REQUIRED, .about = about_)
+#define USER               QUERY(user, STR, .about = "with whose rights; the sandbox's default user")
 
 static const cay__field file_stat_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, follow, BOOL, .about = "what a link leads to, instead of the link"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    PATH(""),
+    QUERY(follow, BOOL, .about = "what a link leads to, instead of the link"),
+    USER,
 };
-const cay__shape cay__file_stat_query = CAY__QUERY(cay__file_query, file_stat_params);
+CAY__ASKED(file_stat, cay__file_query);
 
 static const cay__field file_list_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = "a directory"),
-    FIELD(cay__file_query, depth, U64, .max = 4096,
-          .about = "1: the directory itself; 0: all the way down"),
-    FIELD(cay__file_query, kept, BOOL,
+    PATH("a directory"),
+    QUERY(depth, U64, .max = 4096, .about = "1: the directory itself; 0: all the way down"),
+    QUERY(kept, BOOL,
           .about = "of one that is stopped, as it was left, without starting it; depth is 1 then"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    USER,
 };
-const cay__shape cay__file_list_query = CAY__QUERY(cay__file_query, file_list_params);
+CAY__ASKED(file_list, cay__file_query);
 
 static const cay__field file_glob_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = "a directory"),
-    FIELD(cay__file_query, pattern, STR, CAY__F_REQUIRED,
+    PATH("a directory"),
+    QUERY(pattern, STR, CAY__F_REQUIRED,
           .about = "*, ?, [a-z], and ** for any number of directories"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    USER,
 };
-const cay__shape cay__file_glob_query = CAY__QUERY(cay__file_query, file_glob_params);
+CAY__ASKED(file_glob, cay__file_query);
 
 static const cay__field file_get_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights"),
-    FIELD(cay__file_query, kept, BOOL,
-          .about = "of one that is stopped, as it was left, without starting it"),
+    PATH(""),
+    QUERY(user, STR, .about = "with whose rights"),
+    QUERY(kept, BOOL, .about = "of one that is stopped, as it was left, without starting it"),
 };
-const cay__shape cay__file_get_query = CAY__QUERY(cay__file_query, file_get_params);
+CAY__ASKED(file_get, cay__file_query);
 
 static const cay__field file_put_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, mode, STR, .about = "octal; 0644, or what the replaced file had"),
-    FIELD(cay__file_query, parents, BOOL, .about = "make missing directories"),
-    FIELD(cay__file_query, append, BOOL, .about = "add to its end instead of replacing it"),
-    FIELD(cay__file_query, exclusive, BOOL, .about = "409 when it is there"),
-    FIELD(cay__file_query, user, STR, .about = "whose it becomes, and with whose rights"),
+    PATH(""),
+    QUERY(mode, STR, .about = "octal; 0644, or what the replaced file had"),
+    QUERY(parents, BOOL, .about = "make missing directories"),
+    QUERY(append, BOOL, .about = "add to its end instead of replacing it"),
+    QUERY(exclusive, BOOL, .about = "409 when it is there"),
+    QUERY(user, STR, .about = "whose it becomes, and with whose rights"),
 };
-const cay__shape cay__file_put_query = CAY__QUERY(cay__file_query, file_put_params);
+CAY__ASKED(file_put, cay__file_query);
 
 static const cay__field file_post_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = "a directory"),
-    FIELD(cay__file_query, user, STR, .about = "whose they become"),
+    PATH("a directory"),
+    QUERY(user, STR, .about = "whose they become"),
 };
-const cay__shape cay__file_post_query = CAY__QUERY(cay__file_query, file_post_params);
+CAY__ASKED(file_post, cay__file_query);
 
 static const cay__field file_user_params[] = {
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    USER,
 };
-const cay__shape cay__file_user_query = CAY__QUERY(cay__file_query, file_user_params);
+CAY__ASKED(file_user, cay__file_query);
 
 static const cay__field file_delete_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, recursive, BOOL, .about = "with all that is in it"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    PATH(""),
+    QUERY(recursive, BOOL, .about = "with all that is in it"),
+    USER,
 };
-const cay__shape cay__file_delete_query = CAY__QUERY(cay__file_query, file_delete_params);
+CAY__ASKED(file_delete, cay__file_query);
 
 static const cay__field file_path_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    PATH(""),
+    USER,
 };
-const cay__shape cay__file_path_query = CAY__QUERY(cay__file_query, file_path_params);
+CAY__ASKED(file_path, cay__file_query);
 
 static const cay__field file_xattr_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
-    FIELD(cay__file_query, name, STR, CAY__F_REQUIRED, .about = "user.…"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    PATH(""),
+    QUERY(name, STR, CAY__F_REQUIRED, .about = "user.…"),
+    USER,
 };
-const cay__shape cay__file_xattr_query = CAY__QUERY(cay__file_query, file_xattr_params);
+CAY__ASKED(file_xattr, cay__file_query);
 
 static const cay__field file_tar_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = ""),
+    PATH(""),
 };
-const cay__shape cay__file_tar_query = CAY__QUERY(cay__file_query, file_tar_params);
+CAY__ASKED(file_tar, cay__file_query);
 
 static const cay__field file_watch_params[] = {
-    FIELD(cay__file_query, path, STR, CAY__F_REQUIRED, .about = "a directory"),
-    FIELD(cay__file_query, recursive, BOOL, .about = "what is below it, too"),
-    FIELD(cay__file_query, user, STR, .about = "with whose rights; the sandbox's default user"),
+    PATH("a directory"),
+    QUERY(recursive, BOOL, .about = "what is below it, too"),
+    USER,
 };
-const cay__shape cay__file_watch_query = CAY__QUERY(cay__file_query, file_watch_params);
+CAY__ASKED(file_watch, cay__file_query);

@@ -9,8 +9,7 @@ static const cay__field version_fields[] = {
     FIELD(cay__version_told, version, STR),
     FIELD(cay__version_told, api, STR),
 };
-const cay__shape cay__version_shape =
-    CAY__SHAPE("Version", cay__version_told, version_fields, CAY__F_OUT, "who answers");
+CAY__SHAPED(version, "Version", cay__version_told, CAY__F_OUT, "who answers");
 
 static const cay__field doctor_fields[] = {
     FIELD(cay__doctor_told, version, STR),
@@ -29,9 +28,8 @@ static const cay__field doctor_fields[] = {
     FIELD(cay__doctor_told, layers, LIST, .more = &cay__wall_shape,
           .count = offsetof(cay__doctor_told, nlayers)),
 };
-const cay__shape cay__doctor_shape =
-    CAY__SHAPE("Doctor", cay__doctor_told, doctor_fields, CAY__F_OUT,
-               "how strong the wall is here, layer by layer, with remedies");
+CAY__SHAPED(doctor, "Doctor", cay__doctor_told, CAY__F_OUT,
+            "how strong the wall is here, layer by layer, with remedies");
 
 static const cay__field quota_fields[] = {
     FIELD(cay_quota, sandboxes, U64),
@@ -41,16 +39,14 @@ static const cay__field quota_fields[] = {
     FIELD(cay_quota, creates_per_min, U64),
     FIELD(cay_quota, templates, U64, .about = "bytes of its templates' layers"),
 };
-const cay__shape cay__quota_shape =
-    CAY__SHAPE("Quota", cay_quota, quota_fields, CAY__F_OUT, "0 in `most`: no bound");
+CAY__SHAPED(quota, "Quota", cay_quota, CAY__F_OUT, "0 in `most`: no bound");
 
 static const cay__field share_fields[] = {
     NAMED("tenant", cay_tenant, name, STR),
     FIELD(cay_tenant, used, OBJECT, .more = &cay__quota_shape),
     FIELD(cay_tenant, most, OBJECT, .more = &cay__quota_shape),
 };
-const cay__shape cay__share_shape =
-    CAY__SHAPE("Share", cay_tenant, share_fields, CAY__F_OUT, "what a tenant has, and may have");
+CAY__SHAPED(share, "Share", cay_tenant, CAY__F_OUT, "what a tenant has, and may have");
 
 static const cay__field speed_fields[] = {
     FIELD(cay__speed, create_us, U64, .about = "until a sandbox was there"),
@@ -61,8 +57,7 @@ static const cay__field speed_fields[] = {
           .about = "`true` beside it, without a sandbox; the median of nine"),
     FIELD(cay__speed, time_ms, I64),
 };
-const cay__shape cay__speed_shape =
-    CAY__SHAPE("Speed", cay__speed, speed_fields, CAY__F_OUT, "how quick this host is, tried now");
+CAY__SHAPED(speed, "Speed", cay__speed, CAY__F_OUT, "how quick this host is, tried now");
 
 static const cay__field wall_tried_fields[] = {
     FIELD(cay__wall_tried, name, STR, .about = "as in layers of GET /doctor"),
@@ -70,8 +65,7 @@ static const cay__field wall_tried_fields[] = {
     FIELD(cay__wall_tried, found, TEXT, .about = "for people"),
     FIELD(cay__wall_tried, took_us, U64),
 };
-const cay__shape cay__wall_tried_shape =
-    CAY__SHAPE("Wall", cay__wall_tried, wall_tried_fields, CAY__F_OUT, "a layer as it was tried");
+CAY__SHAPED(wall_tried, "Wall", cay__wall_tried, CAY__F_OUT, "a layer as it was tried");
 
 static const cay__field walls_tried_fields[] = {
     FIELD(cay__walls_tried, time_ms, I64),
@@ -80,19 +74,18 @@ static const cay__field walls_tried_fields[] = {
     NAMED("checks", cay__walls_tried, items, LIST, .more = &cay__wall_tried_shape,
           .count = offsetof(cay__walls_tried, n)),
 };
-const cay__shape cay__walls_tried_shape =
-    CAY__SHAPE("Walls", cay__walls_tried, walls_tried_fields, CAY__F_OUT,
-               "each layer as it was tried in a sandbox made for it");
+CAY__SHAPED(walls_tried, "Walls", cay__walls_tried, CAY__F_OUT,
+            "each layer as it was tried in a sandbox made for it");
 
 static const cay__field doctor_params[] = {
     { "provider", CAY__F_STR, .about = "of this one" },
 };
-const cay__shape cay__doctor_query = CAY__QUERY(const char *, doctor_params);
+CAY__ASKED(doctor, const char *);
 
 static const cay__field tenant_usage_params[] = {
     { "tenant", CAY__F_STR, .flags = CAY__F_ADMIN, .about = "another one: scope admin" },
 };
-const cay__shape cay__tenant_usage_query = CAY__QUERY(const char *, tenant_usage_params);
+CAY__ASKED(tenant_usage, const char *);
 
 /* Of RFC 9457. */
 static const cay__field problem_fields[] = {
@@ -110,5 +103,4 @@ static const cay__field problem_fields[] = {
     FIELD(cay__problem, request, STR, CAY__F_REQUIRED,
           .about = "the request's id: it is in the log"),
 };
-const cay__shape cay__problem_shape =
-    CAY__SHAPE("Problem", cay__problem, problem_fields, CAY__F_OUT, "what went wrong");
+CAY__SHAPED(problem, "Problem", cay__problem, CAY__F_OUT, "what went wrong");

@@ -8,16 +8,15 @@
 static const cay__field revision_fields[] = {
     FIELD(cay__revised, revision, U64, .about = "0: it is stopped, and takes it up when it starts"),
 };
-const cay__shape cay__revision_shape = CAY__SHAPE(
-    "Revision", cay__revised, revision_fields, CAY__F_OUT, "the policy that holds has this number");
+CAY__SHAPED(revision, "Revision", cay__revised, CAY__F_OUT,
+            "the policy that holds has this number");
 
 static const cay__field policy_fields[] = {
     FIELD(cay__revised, revision, U64),
     FIELD(cay__revised, policy, JSON,
           .about = "mode, rules, rate_up, rate_down, connections, bindings"),
 };
-const cay__shape cay__policy_shape =
-    CAY__SHAPE("HoldingPolicy", cay__revised, policy_fields, CAY__F_OUT, "what it may reach");
+CAY__SHAPED(policy, "HoldingPolicy", cay__revised, CAY__F_OUT, "what it may reach");
 
 static const cay__field net_rules_fields[] = {
     FIELD(cay__net_rules, rules, STRS, CAY__F_REQUIRED, .max = 1000,
@@ -25,30 +24,28 @@ static const cay__field net_rules_fields[] = {
     FIELD(cay__net_rules, ttl_ms, U64, .max = 30ull * 86400000,
           .about = "they end after that; 0: they stay"),
 };
-const cay__shape cay__net_rules_shape =
-    CAY__SHAPE("Rules", cay__net_rules, net_rules_fields, CAY__F_IN, "rules to be added");
+CAY__SHAPED(net_rules, "Rules", cay__net_rules, CAY__F_IN, "rules to be added");
 
+#define VERDICT(member, ...) NAMED(#member, cay__net_judged, v.member, __VA_ARGS__)
 static const cay__field verdict_fields[] = {
     FIELD(cay__net_judged, host, STR),
     FIELD(cay__net_judged, port, U16, CAY__F_MAYBE),
-    NAMED("allow", cay__net_judged, v.allow, BOOL),
-    NAMED("reason", cay__net_judged, v.reason, TEXT),
-    NAMED("rule", cay__net_judged, v.rule, TEXT),
-    NAMED("range", cay__net_judged, v.range, TEXT, CAY__F_MAYBE),
-    NAMED("proto", cay__net_judged, v.proto, TEXT, CAY__F_MAYBE),
-    NAMED("remedy", cay__net_judged, v.remedy, TEXT, CAY__F_MAYBE),
+    VERDICT(allow, BOOL),
+    VERDICT(reason, TEXT),
+    VERDICT(rule, TEXT),
+    VERDICT(range, TEXT, CAY__F_MAYBE),
+    VERDICT(proto, TEXT, CAY__F_MAYBE),
+    VERDICT(remedy, TEXT, CAY__F_MAYBE),
 };
-const cay__shape cay__verdict_shape =
-    CAY__SHAPE("Verdict", cay__net_judged, verdict_fields, CAY__F_OUT,
-               "may it be reached, and which rule says so");
+CAY__SHAPED(verdict, "Verdict", cay__net_judged, CAY__F_OUT,
+            "may it be reached, and which rule says so");
 
 static const cay__field port_fields[] = {
     FIELD(cay_port, port, U16),
     FIELD(cay_port, address, TEXT, .about = "as bound inside"),
     FIELD(cay_port, pid, INT, .about = "inside; 0: not known"),
 };
-const cay__shape cay__port_shape =
-    CAY__SHAPE("Port", cay_port, port_fields, CAY__F_OUT, "somebody inside listens");
+CAY__SHAPED(port, "Port", cay_port, CAY__F_OUT, "somebody inside listens");
 
 static const cay__field exposed_fields[] = {
     NAMED("port", cay__exposed_told, e.port, U16),
@@ -59,15 +56,13 @@ static const cay__field exposed_fields[] = {
     FIELD(cay__exposed_told, url, TEXT, CAY__F_UNSHOWN,
           .about = "where the preview is; with ?cay_token=TOKEN it opens"),
 };
-const cay__shape cay__exposed_shape = CAY__SHAPE("Exposed", cay__exposed_told, exposed_fields,
-                                                 CAY__F_OUT, "a port that a token opens");
+CAY__SHAPED(exposed, "Exposed", cay__exposed_told, CAY__F_OUT, "a port that a token opens");
 
 static const cay__field expose_fields[] = {
     { "ttl_ms", CAY__F_U64, .min = 1000, .max = 7 * 86400000ull,
       .about = "how long the token holds; a day" },
 };
-const cay__shape cay__expose_shape =
-    CAY__SHAPE("Expose", uint64_t, expose_fields, CAY__F_IN, "a token for a port");
+CAY__SHAPED(expose, "Expose", uint64_t, CAY__F_IN, "a token for a port");
 
 static const cay__field endpoint_fields[] = {
     FIELD(cay_endpoint, port, U16, .about = "inside"),
@@ -75,9 +70,8 @@ static const cay__field endpoint_fields[] = {
     FIELD(cay_endpoint, host_port, U16),
     FIELD(cay_endpoint, tls, BOOL),
 };
-const cay__shape cay__endpoint_shape =
-    CAY__SHAPE("Endpoint", cay_endpoint, endpoint_fields, CAY__F_OUT | CAY__F_SIZED,
-               "where a port is that the provider publishes");
+CAY__SHAPED(endpoint, "Endpoint", cay_endpoint, CAY__F_OUT | CAY__F_SIZED,
+            "where a port is that the provider publishes");
 
 static const char *const service_words[] = { "waiting", "starting", "ready",  "unhealthy",
                                              "backoff", "done",     "failed", "stopping",
@@ -99,17 +93,15 @@ static const cay__field service_fields[] = {
     FIELD(cay_service_info, wait_ms, U32, CAY__F_MAYBE,
           .about = "backoff: from since_ms to its next start"),
 };
-const cay__shape cay__service_shape =
-    CAY__SHAPE("Service", cay_service_info, service_fields, CAY__F_OUT | CAY__F_SIZED,
-               "a command that is kept running");
+CAY__SHAPED(service, "Service", cay_service_info, CAY__F_OUT | CAY__F_SIZED,
+            "a command that is kept running");
 
 static const char *const service_op_words[] = { "start", "stop", "restart", NULL };
 static const cay__field service_act_fields[] = {
     FIELD(cay__service_act, op, WORD, CAY__F_REQUIRED, .more = service_op_words),
     FIELD(cay__service_act, names, STRS, .max = CAY_SERVICES_MAX, .about = "which; all without it"),
 };
-const cay__shape cay__service_act_shape = CAY__SHAPE(
-    "ServiceAct", cay__service_act, service_act_fields, CAY__F_IN, "what is done to services");
+CAY__SHAPED(service_act, "ServiceAct", cay__service_act, CAY__F_IN, "what is done to services");
 
 static const cay__field services_waited_fields[] = {
     FIELD(cay__services_waited, ready, BOOL,
@@ -117,24 +109,23 @@ static const cay__field services_waited_fields[] = {
     FIELD(cay__services_waited, items, LIST, .count = offsetof(cay__services_waited, n),
           .more = &cay__service_shape),
 };
-const cay__shape cay__services_waited_shape =
-    CAY__SHAPE("ServicesWaited", cay__services_waited, services_waited_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(services_waited, "ServicesWaited", cay__services_waited, CAY__F_OUT, NULL);
 
 static const cay__field net_why_params[] = {
     FIELD(cay__net_judged, host, STR, CAY__F_REQUIRED, .about = "a name or an address"),
     FIELD(cay__net_judged, port, U16, .about = "without: may the name be looked up"),
 };
-const cay__shape cay__net_why_query = CAY__QUERY(cay__net_judged, net_why_params);
+CAY__ASKED(net_why, cay__net_judged);
 
 static const cay__field net_log_params[] = {
     FIELD(cay__log_query, denied, BOOL, .about = "only what was refused"),
     FIELD(cay__log_query, count, U64, .max = 1u << 20, .about = "only the last ones"),
     FIELD(cay__log_query, follow, BOOL, .about = "as SSE, and what comes"),
 };
-const cay__shape cay__net_log_query = CAY__QUERY(cay__log_query, net_log_params);
+CAY__ASKED(net_log, cay__log_query);
 
 static const cay__field service_wait_params[] = {
     FIELD(cay__wait_query, timeout_ms, U64, .max = 600000, .about = "at most 600000; 30000"),
     FIELD(cay__wait_query, name, STR, .about = "of this one alone"),
 };
-const cay__shape cay__service_wait_query = CAY__QUERY(cay__wait_query, service_wait_params);
+CAY__ASKED(service_wait, cay__wait_query);

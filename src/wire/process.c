@@ -32,8 +32,7 @@ static const cay__field spawn_fields[] = {
     NAMED("on_full", cay__spawn_body, s.on_full, WORD, .more = full_words,
           .about = "block: it waits for readers instead of dropping its oldest output"),
 };
-const cay__shape cay__spawn_shape =
-    CAY__SHAPE("Spawn", cay__spawn_body, spawn_fields, CAY__F_IN, "a command as it is wanted");
+CAY__SHAPED(spawn, "Spawn", cay__spawn_body, CAY__F_IN, "a command as it is wanted");
 
 static const cay__field run_fields[] = {
     COMMAND,
@@ -44,15 +43,13 @@ static const cay__field run_fields[] = {
     FIELD(cay__spawn_body, max_output, SIZE, .max = OUTPUT_MAX,
           .about = "bytes of each stream that are told; 16 MiB"),
 };
-const cay__shape cay__run_shape =
-    CAY__SHAPE("Run", cay__spawn_body, run_fields, CAY__F_IN, "a command to its end");
+CAY__SHAPED(run, "Run", cay__spawn_body, CAY__F_IN, "a command to its end");
 
 static const cay__field started_fields[] = {
     FIELD(cay__started, id, STR),
     FIELD(cay__started, pid, INT, .about = "as seen inside"),
 };
-const cay__shape cay__started_shape =
-    CAY__SHAPE("Started", cay__started, started_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(started, "Started", cay__started, CAY__F_OUT, NULL);
 
 #define EXIT(type, at)                                                                             \
     NAMED("code", type, at code, INT), NAMED("signal", type, at signal, INT),                      \
@@ -63,8 +60,7 @@ const cay__shape cay__started_shape =
 static const cay__field exit_fields[] = {
     EXIT(cay_exit, ),
 };
-const cay__shape cay__exit_shape =
-    CAY__SHAPE("Exit", cay_exit, exit_fields, CAY__F_OUT | CAY__F_SIZED, "how it ended");
+CAY__SHAPED(exit, "Exit", cay_exit, CAY__F_OUT | CAY__F_SIZED, "how it ended");
 
 static const cay__field result_fields[] = {
     EXIT(cay_result, exit.),
@@ -72,32 +68,30 @@ static const cay__field result_fields[] = {
     NAMED("stderr", cay_result, errout, BYTES, .count = offsetof(cay_result, errout_len)),
     FIELD(cay_result, truncated, BOOL, .about = "more came than max_output"),
 };
-const cay__shape cay__result_shape = CAY__SHAPE("Result", cay_result, result_fields, CAY__F_OUT,
-                                                "how it ended, and what it printed");
+CAY__SHAPED(result, "Result", cay_result, CAY__F_OUT, "how it ended, and what it printed");
 
 static const char *const process_words[] = { "Rrunning", "Ssleeping", "Dwaiting",
                                              "Tstopped", "tstopped",  "Zzombie",
                                              "Xended",   "?other",    NULL };
+#define INFO(member, ...) NAMED(#member, cay__process_told, i.member, __VA_ARGS__)
 static const cay__field process_fields[] = {
-    NAMED("id", cay__process_told, i.id, STR,
-          .about = "empty when it was not started through the API"),
-    NAMED("tag", cay__process_told, i.tag, STR),
-    NAMED("pid", cay__process_told, i.pid, INT),
-    NAMED("ppid", cay__process_told, i.ppid, INT),
-    NAMED("user", cay__process_told, i.user, STR),
-    NAMED("state", cay__process_told, i.state, LETTER, .more = process_words),
-    NAMED("tty", cay__process_told, i.tty, BOOL),
-    NAMED("cpu_us", cay__process_told, i.cpu_us, U64),
-    NAMED("rss", cay__process_told, i.rss, U64),
-    NAMED("started_ms", cay__process_told, i.started_ms, I64),
-    NAMED("ended_ms", cay__process_told, i.ended_ms, I64, CAY__F_MAYBE),
-    NAMED("command", cay__process_told, i.command, STR),
-    NAMED("labels", cay__process_told, i.labels, PAIRS),
+    INFO(id, STR, .about = "empty when it was not started through the API"),
+    INFO(tag, STR),
+    INFO(pid, INT),
+    INFO(ppid, INT),
+    INFO(user, STR),
+    INFO(state, LETTER, .more = process_words),
+    INFO(tty, BOOL),
+    INFO(cpu_us, U64),
+    INFO(rss, U64),
+    INFO(started_ms, I64),
+    INFO(ended_ms, I64, CAY__F_MAYBE),
+    INFO(command, STR),
+    INFO(labels, PAIRS),
     FIELD(cay__process_told, exit, POINT, .more = &cay__exit_shape),
 };
-const cay__shape cay__process_shape =
-    CAY__SHAPE("Process", cay__process_told, process_fields, CAY__F_OUT,
-               "one process; it has `exit` once it ended");
+CAY__SHAPED(process, "Process", cay__process_told, CAY__F_OUT,
+            "one process; it has `exit` once it ended");
 
 static const char *const scope_words[] = { "one", "group", "tree", "below", NULL };
 static const cay__field signal_fields[] = {
@@ -105,23 +99,20 @@ static const cay__field signal_fields[] = {
     FIELD(cay__signal_body, scope, WORD, .more = scope_words,
           .about = "below: all it started, not itself"),
 };
-const cay__shape cay__signal_shape =
-    CAY__SHAPE("Signal", cay__signal_body, signal_fields, CAY__F_IN, NULL);
+CAY__SHAPED(signal, "Signal", cay__signal_body, CAY__F_IN, NULL);
 
 static const cay__field size_fields[] = {
     FIELD(cay__size_body, cols, U16, CAY__F_REQUIRED, .min = 1),
     FIELD(cay__size_body, rows, U16, CAY__F_REQUIRED, .min = 1),
 };
-const cay__shape cay__size_shape =
-    CAY__SHAPE("Size", cay__size_body, size_fields, CAY__F_IN, "of a terminal");
+CAY__SHAPED(size, "Size", cay__size_body, CAY__F_IN, "of a terminal");
 
 static const cay__field process_waited_fields[] = {
     FIELD(cay__process_waited, ended, BOOL),
     FIELD(cay__process_waited, exit, POINT, .more = &cay__exit_shape),
 };
-const cay__shape cay__process_waited_shape =
-    CAY__SHAPE("ProcessWaited", cay__process_waited, process_waited_fields, CAY__F_OUT,
-               "exit is there when it ended");
+CAY__SHAPED(process_waited, "ProcessWaited", cay__process_waited, CAY__F_OUT,
+            "exit is there when it ended");
 
 static const cay__field shell_open_fields[] = {
     FIELD(cay_shell_spec, name, STR, CAY__F_REQUIRED,
@@ -132,9 +123,8 @@ static const cay__field shell_open_fields[] = {
     FIELD(cay_shell_spec, user, STR),
     FIELD(cay_shell_spec, profile, CHOICE, .more = profile_words),
 };
-const cay__shape cay__shell_open_shape =
-    CAY__SHAPE("ShellOpen", cay_shell_spec, shell_open_fields, CAY__F_IN,
-               "what follows the name matters only when it is started");
+CAY__SHAPED(shell_open, "ShellOpen", cay_shell_spec, CAY__F_IN,
+            "what follows the name matters only when it is started");
 
 static const cay__field shell_fields[] = {
     FIELD(cay__shell_told, name, STR),
@@ -143,8 +133,8 @@ static const cay__field shell_fields[] = {
     FIELD(cay__shell_told, user, STR),
     FIELD(cay__shell_told, started_ms, I64),
 };
-const cay__shape cay__shell_shape = CAY__SHAPE("Shell", cay__shell_told, shell_fields, CAY__F_OUT,
-                                               "an ordinary process with the tag shell:NAME");
+CAY__SHAPED(shell, "Shell", cay__shell_told, CAY__F_OUT,
+            "an ordinary process with the tag shell:NAME");
 
 static const cay__field shell_run_fields[] = {
     FIELD(cay_shell_cmd, line, STR, CAY__F_REQUIRED, .max = CAY_SHELL_LINE_MAX,
@@ -154,28 +144,27 @@ static const cay__field shell_run_fields[] = {
     FIELD(cay_shell_cmd, max_output, SIZE, .max = OUTPUT_MAX,
           .about = "bytes of each stream that are told; 16 MiB"),
 };
-const cay__shape cay__shell_run_shape =
-    CAY__SHAPE("ShellRun", cay_shell_cmd, shell_run_fields, CAY__F_IN, "one command in it");
+CAY__SHAPED(shell_run, "ShellRun", cay_shell_cmd, CAY__F_IN, "one command in it");
 
 static const cay__field process_stdin_params[] = {
     NAMED("close", cay__process_query, close_input, BOOL, .about = "close it afterwards"),
 };
-const cay__shape cay__process_stdin_query = CAY__QUERY(cay__process_query, process_stdin_params);
+CAY__ASKED(process_stdin, cay__process_query);
 
 static const cay__field process_list_params[] = {
     FIELD(cay__process_query, ended, BOOL, .about = "those that ended and are kept, too"),
 };
-const cay__shape cay__process_list_query = CAY__QUERY(cay__process_query, process_list_params);
+CAY__ASKED(process_list, cay__process_query);
 
 static const cay__field process_offset_params[] = {
     NAMED("stdout", cay__process_query, from_out, STR, .about = "offset to begin at, or now; 0"),
     NAMED("stderr", cay__process_query, from_err, STR, .about = "likewise"),
 };
-const cay__shape cay__process_offset_query = CAY__QUERY(cay__process_query, process_offset_params);
+CAY__ASKED(process_offset, cay__process_query);
 
 static const cay__field process_output_params[] = {
     FIELD(cay__process_query, stream, STR, .about = "stdout or stderr; stdout"),
     FIELD(cay__process_query, offset, STR, .about = "a number, or now; 0"),
     FIELD(cay__process_query, follow, BOOL, .about = "as it comes, until the process ends"),
 };
-const cay__shape cay__process_output_query = CAY__QUERY(cay__process_query, process_output_params);
+CAY__ASKED(process_output, cay__process_query);

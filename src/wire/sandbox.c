@@ -43,10 +43,9 @@ static const cay__field wall_fields[] = {
     FIELD(cay_wall, why, STR, CAY__F_MAYBE),
     FIELD(cay_wall, remedy, STR, CAY__F_MAYBE),
 };
-const cay__shape cay__wall_shape = CAY__SHAPE("Layer", cay_wall, wall_fields, CAY__F_OUT,
-                                              "one isolation layer or feature as found");
+CAY__SHAPED(wall, "Layer", cay_wall, CAY__F_OUT, "one isolation layer or feature as found");
 
-static const cay__field limit_fields[] = {
+static const cay__field limits_fields[] = {
     FIELD(cay_limits, memory, LIMIT, .about = "bytes; 2 GiB"),
     FIELD(cay_limits, swap, LIMIT, .about = "bytes; none"),
     FIELD(cay_limits, cpu_milli, LIMIT, .about = "thousandths of a CPU; 2000"),
@@ -57,12 +56,11 @@ static const cay__field limit_fields[] = {
     FIELD(cay_limits, io_read, LIMIT, .about = "bytes per second"),
     FIELD(cay_limits, io_write, LIMIT, .about = "bytes per second"),
 };
-const cay__shape cay__limits_shape =
-    CAY__SHAPE("Limits", cay_limits, limit_fields, CAY__F_IN | CAY__F_OUT | CAY__F_KEPT,
-               "0 or left out: the default");
+CAY__SHAPED(limits, "Limits", cay_limits, CAY__F_IN | CAY__F_OUT | CAY__F_KEPT,
+            "0 or left out: the default");
 
 static const char *const expiry_words[] = { "kill", "pause", NULL };
-static const cay__field info_fields[] = {
+static const cay__field sandbox_fields[] = {
     FIELD(cay_info, id, STR),
     FIELD(cay_info, name, STR),
     FIELD(cay_info, state, WORD, .min = CAY_CREATING, .more = state_words),
@@ -106,8 +104,7 @@ static const cay__field info_fields[] = {
     NAMED("layers", cay_info, walls, LIST, .count = offsetof(cay_info, nwalls),
           .more = &cay__wall_shape),
 };
-const cay__shape cay__sandbox_shape = CAY__SHAPE(
-    "Sandbox", cay_info, info_fields, CAY__F_OUT | CAY__F_SIZED, "one isolated workspace");
+CAY__SHAPED(sandbox, "Sandbox", cay_info, CAY__F_OUT | CAY__F_SIZED, "one isolated workspace");
 
 static const cay__field usage_fields[] = {
     FIELD(cay_usage, cpu_us, U64),      FIELD(cay_usage, memory, U64),
@@ -116,27 +113,24 @@ static const cay__field usage_fields[] = {
     FIELD(cay_usage, oom_kills, U64),   FIELD(cay_usage, pids_hits, U64),
     FIELD(cay_usage, net_rx, U64),      FIELD(cay_usage, net_tx, U64),
 };
-const cay__shape cay__usage_shape =
-    CAY__SHAPE("Usage", cay_usage, usage_fields, CAY__F_OUT | CAY__F_SIZED,
-               "what it uses now, and used so far");
+CAY__SHAPED(usage, "Usage", cay_usage, CAY__F_OUT | CAY__F_SIZED,
+            "what it uses now, and used so far");
 
 static const cay__field grant_fields[] = {
     FIELD(cay_grant, source, STR, CAY__F_REQUIRED, .about = "directory on the server's host"),
     FIELD(cay_grant, target, STR, CAY__F_REQUIRED, .about = "absolute path inside"),
     FIELD(cay_grant, rw, BOOL),
 };
-const cay__shape cay__grant_shape =
-    CAY__SHAPE("Mount", cay_grant, grant_fields, CAY__F_IN | CAY__F_KEPT,
-               "a directory of the host shown inside");
+CAY__SHAPED(grant, "Mount", cay_grant, CAY__F_IN | CAY__F_KEPT,
+            "a directory of the host shown inside");
 
 static const cay__field volume_use_fields[] = {
     FIELD(cay_volume_use, name, STR, CAY__F_REQUIRED),
     FIELD(cay_volume_use, target, STR, CAY__F_REQUIRED, .about = "absolute path inside"),
     FIELD(cay_volume_use, rw, BOOL),
 };
-const cay__shape cay__volume_use_shape =
-    CAY__SHAPE("VolumeUse", cay_volume_use, volume_use_fields, CAY__F_IN | CAY__F_KEPT,
-               "a named volume shown inside");
+CAY__SHAPED(volume_use, "VolumeUse", cay_volume_use, CAY__F_IN | CAY__F_KEPT,
+            "a named volume shown inside");
 
 static const cay__field secret_use_fields[] = {
     FIELD(cay_secret, name, STR, CAY__F_REQUIRED),
@@ -144,9 +138,8 @@ static const cay__field secret_use_fields[] = {
           .about = "store:NAME or fill:NAME; others to scope admin"),
     FIELD(cay_secret, destination, STR, CAY__F_IN), /* a record has it in its policy */
 };
-const cay__shape cay__secret_use_shape =
-    CAY__SHAPE("SecretUse", cay_secret, secret_use_fields, CAY__F_IN | CAY__F_KEPT,
-               "a secret that never enters");
+CAY__SHAPED(secret_use, "SecretUse", cay_secret, CAY__F_IN | CAY__F_KEPT,
+            "a secret that never enters");
 
 static const char *const level_words[] = { "none", "process", "rootless", "root", "vm", NULL };
 /* A member of cay_create. */
@@ -200,9 +193,8 @@ static const cay__field create_fields[] = {
           .count = offsetof(cay__create_body, c.files.ngrants), .max = 64,
           .more = &cay__grant_shape, .about = "to scope admin"),
 };
-const cay__shape cay__create_shape =
-    CAY__SHAPE("Create", cay__create_body, create_fields, CAY__F_IN,
-               "a sandbox as it is wanted; all may be left out");
+CAY__SHAPED(create, "Create", cay__create_body, CAY__F_IN,
+            "a sandbox as it is wanted; all may be left out");
 
 /* Its order is that of the bytes on the disk, which are hashed into names there: new rows are
  * added before `limits`. */
@@ -254,8 +246,7 @@ static const cay__field extend_fields[] = {
     FIELD(cay__extend_body, ttl_ms, LIMIT, .about = "time left, from now"),
     FIELD(cay__extend_body, idle_ms, LIMIT),
 };
-const cay__shape cay__extend_shape = CAY__SHAPE("Extend", cay__extend_body, extend_fields,
-                                                CAY__F_IN, "what is left out stays as it is");
+CAY__SHAPED(extend, "Extend", cay__extend_body, CAY__F_IN, "what is left out stays as it is");
 
 static const cay__field sandbox_patch_fields[] = {
     NAMED("name", cay__sandbox_patch, words.name, STR),
@@ -265,9 +256,8 @@ static const cay__field sandbox_patch_fields[] = {
     NAMED("ttl_ms", cay__sandbox_patch, time.ttl_ms, LIMIT, .about = "time left, from now"),
     NAMED("idle_ms", cay__sandbox_patch, time.idle_ms, LIMIT),
 };
-const cay__shape cay__sandbox_patch_shape =
-    CAY__SHAPE("SandboxPatch", cay__sandbox_patch, sandbox_patch_fields, CAY__F_IN,
-               "what is left out stays as it is");
+CAY__SHAPED(sandbox_patch, "SandboxPatch", cay__sandbox_patch, CAY__F_IN,
+            "what is left out stays as it is");
 
 static const cay__field fork_fields[] = {
     NAMED("count", cay_fork, n, SIZE, .min = 1, .max = 1000, .about = "how many; 1"),
@@ -275,36 +265,31 @@ static const cay__field fork_fields[] = {
     FIELD(cay_fork, labels, PAIRS, .about = "instead of those it has"),
     FIELD(cay_fork, ttl_ms, LIMIT),
 };
-const cay__shape cay__fork_shape =
-    CAY__SHAPE("Fork", cay_fork, fork_fields, CAY__F_IN, "several ways on from one point");
+CAY__SHAPED(fork, "Fork", cay_fork, CAY__F_IN, "several ways on from one point");
 
 static const cay__field undo_fields[] = {
     FIELD(cay__undo_body, to, STR, .about = "a snapshot; without it the last one"),
 };
-const cay__shape cay__undo_shape =
-    CAY__SHAPE("Undo", cay__undo_body, undo_fields, CAY__F_IN, "the way back");
+CAY__SHAPED(undo, "Undo", cay__undo_body, CAY__F_IN, "the way back");
 
 static const cay__field waited_fields[] = {
     FIELD(cay__waited, state, STR, .about = "as it is by then"),
 };
-const cay__shape cay__waited_shape =
-    CAY__SHAPE("Waited", cay__waited, waited_fields, CAY__F_OUT, NULL);
+CAY__SHAPED(waited, "Waited", cay__waited, CAY__F_OUT, NULL);
 
+#define SUM(member, ...) NAMED(#member, cay__manifest_judged, sum.member, __VA_ARGS__)
 static const cay__field manifest_sum_fields[] = {
     FIELD(cay__manifest_judged, root, STR, .about = "where entries go"),
-    NAMED("entries", cay__manifest_judged, sum.entries, U64),
-    NAMED("files", cay__manifest_judged, sum.files, U64),
-    NAMED("bytes", cay__manifest_judged, sum.bytes, U64, .about = "without those that are fetched"),
-    NAMED("ephemeral", cay__manifest_judged, sum.ephemeral, U64,
-          .about = "entries that are in no snapshot"),
-    NAMED("mounts", cay__manifest_judged, sum.mounts, U64),
-    NAMED("fetched", cay__manifest_judged, sum.fetched, U64,
-          .about = "repositories and remote files; nothing was fetched for this"),
+    SUM(entries, U64),
+    SUM(files, U64),
+    SUM(bytes, U64, .about = "without those that are fetched"),
+    SUM(ephemeral, U64, .about = "entries that are in no snapshot"),
+    SUM(mounts, U64),
+    SUM(fetched, U64, .about = "repositories and remote files; nothing was fetched for this"),
     FIELD(cay__manifest_judged, tree, STR, .about = "for people"),
 };
-const cay__shape cay__manifest_sum_shape =
-    CAY__SHAPE("ManifestSum", cay__manifest_judged, manifest_sum_fields, CAY__F_OUT,
-               "what a manifest would put into a sandbox");
+CAY__SHAPED(manifest_sum, "ManifestSum", cay__manifest_judged, CAY__F_OUT,
+            "what a manifest would put into a sandbox");
 
 static const cay__field manifest_given_fields[] = {
     FIELD(cay__manifest_given, root, STR, .about = "where its entries are"),
@@ -313,9 +298,8 @@ static const cay__field manifest_given_fields[] = {
     FIELD(cay__manifest_given, tree, STR,
           .about = "for people; where entries came from is not in it"),
 };
-const cay__shape cay__manifest_given_shape =
-    CAY__SHAPE("ManifestGiven", cay__manifest_given, manifest_given_fields, CAY__F_OUT,
-               "what was put into a sandbox as it was made; without a manifest nothing");
+CAY__SHAPED(manifest_given, "ManifestGiven", cay__manifest_given, CAY__F_OUT,
+            "what was put into a sandbox as it was made; without a manifest nothing");
 
 static const cay__field usage_point_fields[] = {
     FIELD(cay__usage_point, time_ms, I64),
@@ -327,8 +311,7 @@ static const cay__field usage_point_fields[] = {
           .about = "bytes a second that came in, since the moment before"),
     FIELD(cay__usage_point, net_tx, U64, .about = "bytes a second that left, likewise"),
 };
-const cay__shape cay__usage_point_shape = CAY__SHAPE(
-    "UsagePoint", cay__usage_point, usage_point_fields, CAY__F_OUT, "what was used at a moment");
+CAY__SHAPED(usage_point, "UsagePoint", cay__usage_point, CAY__F_OUT, "what was used at a moment");
 
 static const cay__field event_params[] = {
     FIELD(cay__events_query, after, STR,
@@ -340,25 +323,25 @@ static const cay__field event_params[] = {
                    "its request; "
                    "entries, entries_total, bytes, bytes_total)"),
 };
-const cay__shape cay__event_query = CAY__QUERY(cay__events_query, event_params);
+CAY__ASKED(event, cay__events_query);
 
 static const cay__field manifest_put_params[] = {
     { "replace", CAY__F_BOOL,
       .about = "entries that are there may get other content and permissions" },
 };
-const cay__shape cay__manifest_put_query = CAY__QUERY(bool, manifest_put_params);
+CAY__ASKED(manifest_put, bool);
 
 static const cay__field usage_past_params[] = {
     FIELD(cay__past_query, since_ms, U64, .max = INT64_MAX,
           .about = "from then on; an hour ago unless told, and a day is kept"),
     FIELD(cay__past_query, until_ms, U64, .max = INT64_MAX, .about = "until then; now"),
 };
-const cay__shape cay__usage_past_query = CAY__QUERY(cay__past_query, usage_past_params);
+CAY__ASKED(usage_past, cay__past_query);
 
 static const cay__field wait_for_params[] = {
     FIELD(cay__wait_query, timeout_ms, U64, .max = 600000, .about = "at most 600000; 30000"),
 };
-const cay__shape cay__wait_for_query = CAY__QUERY(cay__wait_query, wait_for_params);
+CAY__ASKED(wait_for, cay__wait_query);
 
 static const cay__field sandbox_list_params[] = {
     NAMED("state", cay__list_query, states, STRS,
@@ -378,4 +361,4 @@ static const cay__field sandbox_list_params[] = {
           .about = "how many at most: 1 to 1000; 100"),
     NAMED("after", cay__list_query, f.after, STR, .about = "`next` of the answer before, or an id"),
 };
-const cay__shape cay__sandbox_list_query = CAY__QUERY(cay__list_query, sandbox_list_params);
+CAY__ASKED(sandbox_list, cay__list_query);

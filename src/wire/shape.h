@@ -105,6 +105,11 @@ typedef struct cay__shape {
     }
 
 #define CAY__QUERY(type, fields_) CAY__SHAPE(NULL, type, fields_, CAY__F_IN, NULL)
+/* cay__NAME_shape of NAME_fields, and cay__NAME_query of NAME_params, which others see. */
+#define CAY__SHAPED(name, title, type, use, about)                                                 \
+    const cay__shape cay__##name##_shape = CAY__SHAPE(title, type, name##_fields, use, about)
+#define CAY__ASKED(name, type)                                                                     \
+    const cay__shape cay__##name##_query = CAY__QUERY(type, name##_params)
 
 /* Is the field of that shape there for one who looks with this view? */
 bool cay__field_seen(const cay__shape *s, const cay__field *f, unsigned view);

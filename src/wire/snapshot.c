@@ -26,9 +26,8 @@ static const cay__field snapshot_fields[] = {
     FIELD(cay_snapshot, users, SIZE),
     FIELD(cay_snapshot, metadata, JSON, CAY__F_MAYBE | CAY__F_FULL),
 };
-const cay__shape cay__snapshot_shape =
-    CAY__SHAPE("Snapshot", cay_snapshot, snapshot_fields, CAY__F_OUT | CAY__F_SIZED,
-               "a workspace that is kept");
+CAY__SHAPED(snapshot, "Snapshot", cay_snapshot, CAY__F_OUT | CAY__F_SIZED,
+            "a workspace that is kept");
 
 static const cay__field snapshot_spec_fields[] = {
     FIELD(cay_snapshot_spec, label, STR, .about = "a name that no other snapshot has"),
@@ -37,30 +36,27 @@ static const cay__field snapshot_spec_fields[] = {
     FIELD(cay_snapshot_spec, stop, BOOL,
           .about = "where processes cannot be frozen, stop them by signals meanwhile"),
 };
-const cay__shape cay__snapshot_spec_shape = CAY__SHAPE(
-    "SnapshotSpec", cay_snapshot_spec, snapshot_spec_fields, CAY__F_IN, "a snapshot to be taken");
+CAY__SHAPED(snapshot_spec, "SnapshotSpec", cay_snapshot_spec, CAY__F_IN, "a snapshot to be taken");
 
 static const cay__field snapshot_label_fields[] = {
     { "label", CAY__F_STR, .flags = CAY__F_REQUIRED, .max = 63,
       .about = "a name that no other snapshot has; empty: none" },
 };
-const cay__shape cay__snapshot_label_shape = CAY__SHAPE(
-    "SnapshotLabel", const char *, snapshot_label_fields, CAY__F_IN, "another name for a snapshot");
+CAY__SHAPED(snapshot_label, "SnapshotLabel", const char *, CAY__F_IN,
+            "another name for a snapshot");
 
 static const cay__field snapshot_gone_fields[] = {
     { "deferred", CAY__F_BOOL,
       .about = "others stand on its files, which stay until the last of them is gone" },
 };
-const cay__shape cay__snapshot_gone_shape =
-    CAY__SHAPE("SnapshotGone", bool, snapshot_gone_fields, CAY__F_OUT, "a snapshot is forgotten");
+CAY__SHAPED(snapshot_gone, "SnapshotGone", bool, CAY__F_OUT, "a snapshot is forgotten");
 
-static const cay__field side_fields[] = {
+static const cay__field change_side_fields[] = {
     FIELD(cay__change_side, type, STR),
     FIELD(cay__change_side, mode, MODE),
     FIELD(cay__change_side, size, U64),
 };
-const cay__shape cay__change_side_shape =
-    CAY__SHAPE("ChangeSide", cay__change_side, side_fields, CAY__F_OUT, "what it was, or is");
+CAY__SHAPED(change_side, "ChangeSide", cay__change_side, CAY__F_OUT, "what it was, or is");
 
 static const cay__field change_fields[] = {
     FIELD(cay__file_changed, kind, TEXT,
@@ -77,8 +73,7 @@ static const cay__field change_fields[] = {
     NAMED("patch", cay__file_changed, text, BYTES, CAY__F_MAYBE,
           .count = offsetof(cay__file_changed, text_len)),
 };
-const cay__shape cay__change_shape = CAY__SHAPE("Change", cay__file_changed, change_fields,
-                                                CAY__F_OUT, "one file that is not as it was");
+CAY__SHAPED(change, "Change", cay__file_changed, CAY__F_OUT, "one file that is not as it was");
 
 static const cay__field diff_params[] = {
     FIELD(cay_diff, a, STR, CAY__F_REQUIRED, .about = "a sandbox or snapshot"),
@@ -90,7 +85,7 @@ static const cay__field diff_params[] = {
     FIELD(cay_diff, digest, BOOL, .about = "with the digest of what each file was, and no renames"),
     FIELD(cay_diff, context, U32, .max = 1000, .about = "lines around a change"),
 };
-const cay__shape cay__diff_query = CAY__QUERY(cay_diff, diff_params);
+CAY__ASKED(diff, cay_diff);
 
 static const cay__field snapshot_list_params[] = {
     FIELD(cay_snapshot_filter, sandbox, STR, .about = "of this one"),
@@ -98,15 +93,15 @@ static const cay__field snapshot_list_params[] = {
     FIELD(cay_snapshot_filter, limit, SIZE, .max = 1000, .about = "how many at most"),
     FIELD(cay_snapshot_filter, after, STR, .about = "`next` of the answer before, or an id"),
 };
-const cay__shape cay__snapshot_list_query = CAY__QUERY(cay_snapshot_filter, snapshot_list_params);
+CAY__ASKED(snapshot_list, cay_snapshot_filter);
 
 static const cay__field snapshot_export_params[] = {
     FIELD(cay_export, since, STR, .about = "only what changed after this snapshot"),
     FIELD(cay_export, format, STR, .about = "cay, tar or js"),
 };
-const cay__shape cay__snapshot_export_query = CAY__QUERY(cay_export, snapshot_export_params);
+CAY__ASKED(snapshot_export, cay_export);
 
 static const cay__field snapshot_import_params[] = {
     FIELD(cay_import, label, STR, .about = "a name for it"),
 };
-const cay__shape cay__snapshot_import_query = CAY__QUERY(cay_import, snapshot_import_params);
+CAY__ASKED(snapshot_import, cay_import);
