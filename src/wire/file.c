@@ -118,7 +118,7 @@ static const cay__field watch_event_fields[] = {
 CAY__SHAPED(watch_event, "FileChange", cay_watch_event, CAY__F_OUT | CAY__F_SIZED, NULL);
 
 #define QUERY(member, ...) FIELD(cay__file_query, member, __VA_ARGS__)
-#define PATH(about_)       QUERY(path, STR, CAY__F_REQUIRED, .about = about_)
+#define PATH(says)         QUERY(path, STR, CAY__F_REQUIRED, .about = says)
 #define USER               QUERY(user, STR, .about = "with whose rights; the sandbox's default user")
 
 static const cay__field file_stat_params[] = {

@@ -41,6 +41,10 @@ enum {
     CAY__OP_RAW = 1u << 9,    /* reads a large body in pieces: of others a short one is gathered
                                  before a worker has to wait for it */
     CAY__OP_ASKS = 1u << 10,  /* changes nothing, whatever its method: no line of the audit log */
+    /* the sandbox that the first {…} names: found before its handler, which has it as r->sb */
+    CAY__OP_FIND = 1u << 12,
+    CAY__OP_WAKE = 1u << 13,    /* woken, where it was made so */
+    CAY__OP_USER = 1u << 14,    /* its files are reached with the rights of ?user= */
     CAY__OP_DIALECT = 1u << 16, /* this bit and those above it are each dialect's own */
     CAY__OP_STREAM = 1u << 11,  /* body or answer is no JSON object that a shape describes */
 };

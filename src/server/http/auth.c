@@ -193,9 +193,3 @@ int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *er
     *out = sb;
     return 0;
 }
-
-int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
-{
-    CAY_TRY(cay__req_sandbox(r, id, out, err));
-    return cay_sandbox_wake(*out, &r->call, err);
-}

@@ -45,6 +45,7 @@ void cay__req_reset(cay__req *r)
     memset(&r->who, 0, sizeof r->who);
     r->shown = NULL; /* it was in the head */
     r->admitted = NULL;
+    r->sb = NULL;
     memset(a, 0, sizeof *a);
     a->fields.max = CAY__HEAD_MAX;
 }
@@ -258,6 +259,19 @@ static bool is_upload(const cay__req *r)
            r->dialect != &cay__preview_dialect;
 }
 
+/* Whoever asks, a sandbox starts with the rights that it was made with: so that comes first. */
+static int find_sandbox(cay__req *r, cay_err *err)
+{
+    unsigned flags = r->route->op->flags;
+    if (flags & CAY__OP_FIND)
+        CAY_TRY(cay__req_sandbox(r, r->param[0], &r->sb, err));
+    if (flags & CAY__OP_WAKE)
+        CAY_TRY(cay_sandbox_wake(r->sb, &r->call, err));
+    if (flags & CAY__OP_USER)
+        r->call.user = cay__req_query(r, "user");
+    return 0;
+}
+
 bool cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
@@ -266,6 +280,8 @@ bool cay__route_run(cay__req *r)
         rc = authorize_request(r, &err);
     if (rc == 0 && !r->reply->status && !r->reply->turn && is_upload(r) && !cay__uploads_enter(r))
         return false;
+    if (rc == 0 && !r->reply->status)
+        rc = find_sandbox(r, &err);
     if (rc == 0 && !r->reply->status)
         rc = r->route->fn(r, &err);
     if (rc == 0 && !r->reply->status)

@@ -149,6 +149,7 @@ struct cay__req {
     cay__head head;
     const char *param[4]; /* what the {…} of the route matched, in order, decoded; ids are checked
                              for their form by cay__req_sandbox() */
+    cay_sandbox *sb;      /* of operations with CAY__OP_FIND */
     cay__actor who;
     const char *shown; /* the secret that says so; NULL: none was needed */
     void *admitted;    /* what dialect->admit found, for its handler; in the arena */
@@ -184,8 +185,6 @@ int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
 /* A sandbox that the one who asks may use, by whole id (or a foreign alias); else CAY_ENOENT, alike
  * for those of others. Wakes nothing. The handle is given back with the request. */
 int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
-/* The same for what is going to use it: one that was made with auto_resume is resumed. */
-int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
 /* Whose things a list shows, for cay_filter.tenant: the asker's; of an admin NULL (all), or
  * ?tenant=. What is made belongs to r->who.tenant. */
 const char *cay__req_tenant(cay__req *r);

@@ -142,10 +142,12 @@ static void give_back(void *sb)
 /* A token stands for its sandbox, whoever's that is. */
 static int wake_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 {
-    if (*r->who.tenant)
-        return cay__req_awake(r, id, out, err);
-    CAY_TRY(cay_client_find_of(r->client, &r->call, NULL, id, out, err));
-    cay__req_defer(r, give_back, *out);
+    if (*r->who.tenant) {
+        CAY_TRY(cay__req_sandbox(r, id, out, err));
+    } else {
+        CAY_TRY(cay_client_find_of(r->client, &r->call, NULL, id, out, err));
+        cay__req_defer(r, give_back, *out);
+    }
     return cay_sandbox_wake(*out, &r->call, err);
 }
 

@@ -102,8 +102,7 @@ static int walk_own_keys(cay__req *r, cay__items *list, cay_err *err)
 
 int cay__on_key_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, walk_own_keys(r, &l, err), err);
 }
 
@@ -136,8 +135,7 @@ CAY__ITEMS_ADD(add_tenant, cay_tenant)
 
 int cay__on_tenant_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_tenant_list(r->client, add_tenant, &l, err), err);
 }
 
@@ -166,12 +164,11 @@ CAY__ITEMS_ADD(add_line, cay_audit)
 
 int cay__on_audit_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
     cay_audit_filter f = { .size = sizeof f, .last = 100 };
     CAY_TRY(cay__req_asked(r, &f, err));
     f.tenant = cay__req_tenant(r);
     f.last = CAY_MAX(f.last, 1u);
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_audit_list(r->client, &f, add_line, &l, err), err);
 }
 

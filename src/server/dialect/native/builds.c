@@ -5,7 +5,6 @@
 #include <base/base.h>
 #include <cay/build.h>
 #include <cay/policy.h>
-#include <server/http/limits.h>
 
 #define CONTEXT_MAX (4ull << 30)
 enum { LOOK_MS = 250, BEAT_MS = 15000, HOUR_MS = 3600000 };
@@ -51,13 +50,9 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
 {
     const char *type = cay__head_field(&r->head, "content-type");
     uint64_t n;
-    *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (*fd < 0)
-        return cay_fail_sys(err, "make a file for the context");
     bool text =
         type && (!strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16));
-    CAY_TRY(cay__req_to_fd(r, *fd, text ? 1u << 20 : CONTEXT_MAX, &n, err));
-    CAY_TRY(cay__once_file(r, *fd, n, err));
+    CAY_TRY(cay__native_receive(r, "context", text ? 1u << 20 : CONTEXT_MAX, fd, &n, err));
     if (!n)
         return cay_fail_why(err, CAY_EINVAL, "build_context",
                             "the body is empty: send a tar of the context, or the file itself as "
@@ -89,14 +84,13 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     CAY_TRY(take_args(r, q.args, &b->args, err));
     b->names = q.names;
     b->tenant = r->who.tenant;
-    b->hidden = b->hidden || strcmp(r->who.tenant, "default") != 0;
+    b->hidden = cay__native_hidden(r, b->hidden);
     if (q.rules)
         CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = q.rules }, &net,
                                 err));
     b->net = net;
     CAY_TRY(cay_build_queue_check(r->client, r->who.tenant,
                                   err)); /* before gigabytes are sent for nothing */
-    CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(take_body(r, b, &fd, err));
     CAY_TRY(cay_build_submit(r->client, b, id, err));
     cay__req_about(r, id);
@@ -117,7 +111,7 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
                        .names = b.names,
                        .platform = cay__text_or(b.platform, NULL),
                        .tenant = r->who.tenant,
-                       .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
+                       .hidden = cay__native_hidden(r, b.hidden) };
     CAY_TRY(cay_build_submit(r->client, &spec, id, err));
     cay__req_about(r, id);
     return get_build(r, id, reply_info, err);
@@ -127,8 +121,7 @@ CAY__ITEMS_ADD(add_build, cay_build_info)
 
 int cay__on_build_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(
         &l, cay_build_list(r->client, cay__native_owner(r), add_build, &l, err), err);
 }
@@ -137,8 +130,7 @@ CAY__ITEMS_ADD(add_cache, cay_build_cache)
 
 int cay__on_build_caches(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(
         &l, cay_build_caches(r->client, &r->call, cay__native_owner(r), add_cache, &l, err), err);
 }
@@ -254,16 +246,16 @@ static void log_close(cay__pump *p)
 int cay__on_build_log(cay__req *r, cay_err *err)
 {
     const char *last = cay__head_field(&r->head, "last-event-id");
-    uint64_t at = 0;
+    cay__log_query q = { 0 };
     CAY_TRY(get_build(r, r->param[0], ignore_info, err));
-    CAY_TRY(cay__req_number(r, "after", 0, UINT64_MAX >> 1, &at, err));
-    if (last && !cay__str_to_u64(last, &at))
+    CAY_TRY(cay__req_asked(r, &q, err));
+    if (last && !cay__str_to_u64(last, &q.after))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");
     logger *g = cay__alloc(sizeof *g);
     *g = (logger){ .client = r->client,
-                   .at = at,
+                   .at = q.after,
                    .said_ms = cay__native_now(),
-                   .follow = !cay__req_query(r, "follow") || cay__req_flag(r, "follow") };
+                   .follow = q.follow || !cay__req_query(r, "follow") };
     cay__str_copy(g->id, sizeof g->id, r->param[0]);
     cay__pump p = { .fd = { -1, -1, -1 },
                     .beat_ms = LOOK_MS,

@@ -76,17 +76,15 @@ static int compare_points(cay__req *r, bool text, cay_err *err)
         CAY_TRY(resolve_point(r, d.b, &d.b, err));
     else
         d.b = NULL;
-    cay__items_begin(&w.l, r);
+    w.l = cay__items_of(r);
     int rc = cay_client_diff(r->client, &r->call, &d, on_change, &w, &left, err);
-    if (rc == 0 && left) {
-        char digits[24];
-        cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(digits, left));
-    }
+    if (rc == 0 && left)
+        cay__reply_number(r, "X-Cay-Left-Out", left);
     if (rc == 0 && w.text)
         rc = cay__reply(r, 200, "text/x-diff", CAY_OR(w.patch.data, ""), w.patch.len);
-    else if (rc == 0)
-        rc = cay__items_reply(&w.l, err);
-    cay__items_drop(&w.l);
+    else
+        rc = cay__items_finish(&w.l, rc, err);
+    cay__buf_clear(&w.l.b);
     cay__buf_clear(&w.patch);
     return rc;
 }

@@ -32,35 +32,30 @@ static void tell_version(cay__req *r, const cay_stat *st, const char *etag)
 
 /* The file itself, at the first byte that is wanted. It stays on disk while its client reads, even
  * if its sandbox is removed: so a tenant has few at once. */
-static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_read *spec, int *out,
-                     cay_err *err)
+static int open_kept(cay__req *r, const char *path, const cay_read *spec, int *out, cay_err *err)
 {
-    int got;
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
-    CAY_TRY(cay_sandbox_stopped_open(sb, &r->call, path, &got, err));
-    CAY_AUTOFD fd = got;
-    CAY_TRY_SYS(lseek(fd, (off_t)spec->offset, SEEK_SET), err, "read %.200s", path);
-    *out = CAY_STEAL_FD(fd);
+    CAY_TRY(cay_sandbox_stopped_open(r->sb, &r->call, path, out, err));
+    CAY_TRY_SYS(lseek(*out, (off_t)spec->offset, SEEK_SET), err, "read %.200s", path);
     return 0;
 }
 
 /* One look at it, what is wanted of it, and its bytes: 1 when another file was put in its place
  * meanwhile. */
-static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, int nth,
-                    cay_err *err)
+static int get_once(cay__req *r, const cay__file_query *q, int nth, cay_err *err)
 {
     const char *if_none = cay__head_field(&r->head, "if-none-match"),
                *if_range = cay__head_field(&r->head, "if-range");
     cay_stat st = { .size_of = sizeof st };
     char etag[80], range[80];
     uint64_t from = 0, len = 0;
-    int got;
-    if (kept)
-        CAY_TRY(cay_sandbox_stopped_stat(sb, &r->call, path, &st, err));
+    CAY_AUTOFD fd = -1;
+    if (q->kept)
+        CAY_TRY(cay_sandbox_stopped_stat(r->sb, &r->call, q->path, &st, err));
     else
-        CAY_TRY(cay_file_stat(sb, &r->call, path, true, &st, err));
+        CAY_TRY(cay_file_stat(r->sb, &r->call, q->path, true, &st, err));
     if (st.type != CAY_FILE)
-        return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
+        return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", q->path);
     version_of(&st, etag, sizeof etag);
     if (if_none &&
         (strstr(if_none, etag) ||
@@ -80,18 +75,16 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
     }
     /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which
      * has no size but bytes. */
-    cay_read spec = { .size = sizeof spec,
-                      .offset = from,
-                      .length = part ? len : st.size,
-                      .user = cay__req_query(r, "user") };
-    if (kept)
-        CAY_TRY(open_kept(r, sb, path, &spec, &got, err));
+    cay_read spec = {
+        .size = sizeof spec, .offset = from, .length = part ? len : st.size, .user = q->user
+    };
+    int rc;
+    if (q->kept)
+        rc = open_kept(r, q->path, &spec, &fd, err);
     else
-        CAY_TRY(cay_file_open_read(sb, &r->call, path, &spec, &got, err));
-    CAY_AUTOFD fd = got;
-    int rc = 0;
-    if (!kept)
-        rc = cay__file_again(sb, &r->call, path, &st, nth, err);
+        rc = cay_file_open_read(r->sb, &r->call, q->path, &spec, &fd, err);
+    if (rc == 0 && !q->kept)
+        rc = cay__file_again(r->sb, &r->call, q->path, &st, nth, err);
     if (rc)
         return rc;
     tell_version(r, &st, etag);
@@ -106,23 +99,17 @@ static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, i
 
 int cay__on_file_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    const char *path;
+    cay__file_query q = { 0 };
     int rc = 1;
-    bool kept = cay__req_flag(r, "kept");
-    if (kept)
-        CAY_TRY(cay__native_sandbox(r, &sb, err));
-    else
-        CAY_TRY(cay__native_files(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
+    CAY_TRY(cay__req_asked(r, &q, err));
+    CAY_TRY(cay__native_wake(r, &q, err));
     for (int i = 1; rc == 1; i++)
-        rc = get_once(r, sb, path, kept, i, err);
+        rc = get_once(r, &q, i, err);
     return rc;
 }
 
-static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
+static int take_mode(const char *s, uint32_t *out, cay_err *err)
 {
-    const char *s = cay__req_query(r, "mode");
     char *end = NULL;
     if (!s)
         return 0;
@@ -136,7 +123,7 @@ static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
     return 0;
 }
 
-static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+int cay__native_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 {
     return cay__req_read(arg, buf, cap, n, err);
 }
@@ -165,16 +152,15 @@ static int end_upload(cay_upload *up, const cay_call *call, int rc, cay_err *err
 }
 
 /* Bytes from anywhere become a file, all at once when they are complete. */
-int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path,
-                      const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total,
-                      cay_err *err)
+int cay__native_store(cay__req *r, const char *path, const cay_write *spec, cay__native_give *fn,
+                      void *arg, uint64_t *total, cay_err *err)
 {
     cay_upload *up;
     CAY_AUTOFREE char *piece = cay__alloc(SMALL);
     size_t n;
     int rc = 0;
     *total = 0;
-    CAY_TRY(cay_file_open_write(sb, call, path, spec, &up, err));
+    CAY_TRY(cay_file_open_write(r->sb, &r->call, path, spec, &up, err));
     while ((rc = fn(arg, piece, SMALL, &n, err)) >= 0 && n) {
         *total += n;
         if (!cay__fd_write_all(cay_upload_fd(up), piece, n)) {
@@ -182,42 +168,39 @@ int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path,
             break;
         }
     }
-    return end_upload(up, call, rc, err);
+    return end_upload(up, &r->call, rc, err);
 }
 
 /* What is small goes in one call. */
-static int store_body(cay__req *r, cay_sandbox *sb, const char *path, const cay_write *spec,
-                      cay_err *err)
+static int store_body(cay__req *r, const char *path, const cay_write *spec, cay_err *err)
 {
     uint64_t total;
     size_t len = 0, n = 1;
     if (r->head.body == CAY__BODY_CHUNKED ||
         (r->head.body == CAY__BODY_LENGTH && r->head.length > SMALL))
-        return cay__native_store(sb, &r->call, path, spec, give_body, r, &total, err);
+        return cay__native_store(r, path, spec, cay__native_body, r, &total, err);
     char *data = cay__arena_take(&r->arena, SMALL);
     while (n && len < SMALL) {
         CAY_TRY(cay__req_read(r, data + len, SMALL - len, &n, err));
         len += n;
     }
-    return cay_file_put(sb, &r->call, path, data, len, spec, err);
+    return cay_file_put(r->sb, &r->call, path, data, len, spec, err);
 }
 
 int cay__on_file_put(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    const char *path;
+    cay__file_query q = { 0 };
     bool there = false;
+    CAY_TRY(cay__req_asked(r, &q, err));
     cay_write spec = { .size = sizeof spec,
-                       .parents = cay__req_flag(r, "parents"),
-                       .append = cay__req_flag(r, "append"),
-                       .exclusive = cay__req_flag(r, "exclusive"),
-                       .user = cay__req_query(r, "user") };
-    CAY_TRY(cay__native_files(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
-    CAY_TRY(take_mode(r, &spec.mode, err));
-    CAY_TRY(cay_file_exists(sb, &r->call, path, &there, err));
-    CAY_TRY(store_body(r, sb, path, &spec, err));
-    return cay__reply_file(r, there ? 200 : 201, sb, path, true, err);
+                       .parents = q.parents,
+                       .append = q.append,
+                       .exclusive = q.exclusive,
+                       .user = q.user };
+    CAY_TRY(take_mode(q.mode, &spec.mode, err));
+    CAY_TRY(cay_file_exists(r->sb, &r->call, q.path, &there, err));
+    CAY_TRY(store_body(r, q.path, &spec, err));
+    return cay__reply_file(r, there ? 200 : 201, q.path, true, err);
 }
 
 /* A name of the peer's, below the directory that it may write to: no way up, and none to elsewhere.
@@ -232,47 +215,42 @@ bool cay__native_below(const char *name)
     return true;
 }
 
-static int store_part(cay__req *r, cay_sandbox *sb, cay__multipart *m, const cay__form_part *part,
+static int store_part(const cay__file_query *q, cay__multipart *m, const cay__form_part *part,
                       cay__items *l, cay_err *err)
 {
     char path[4096];
     uint64_t total;
-    cay_write spec = { .size = sizeof spec, .parents = true, .user = cay__req_query(r, "user") };
+    cay_write spec = { .size = sizeof spec, .parents = true, .user = q->user };
     cay_dirent e = { .path = part->filename, .st = { .size_of = sizeof e.st } };
     if (!part->file)
         return cay_fail_why(err, CAY_EINVAL, "multipart_part",
                             "part %.60s has no filename; each part has to be a file", part->name);
     if (!cay__native_below(part->filename) ||
-        !cay__str_join(path, sizeof path, cay__req_query(r, "path"), "/", part->filename, NULL))
+        !cay__str_join(path, sizeof path, q->path, "/", part->filename, NULL))
         return cay_fail_why(err, CAY_EINVAL, "multipart_part",
                             "filename %.100s: want a path below ?path=, without ..",
                             part->filename);
-    CAY_TRY(cay__native_store(sb, &r->call, path, &spec, give_part, m, &total, err));
-    CAY_TRY(cay_file_stat(sb, &r->call, path, false, &e.st, err));
+    CAY_TRY(cay__native_store(l->r, path, &spec, give_part, m, &total, err));
+    CAY_TRY(cay_file_stat(l->r->sb, &l->r->call, path, false, &e.st, err));
     return cay__items_add(l, &e);
 }
 
 int cay__on_file_post(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__multipart *m = NULL;
-    cay__items l;
     cay__form_part part;
-    const char *path, *type = cay__head_field(&r->head, "content-type");
-    CAY_TRY(cay__native_files(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
+    cay__file_query q = { 0 };
+    const char *type = cay__head_field(&r->head, "content-type");
+    CAY_TRY(cay__req_asked(r, &q, err));
     if (!type || strncasecmp(type, "multipart/form-data", 19))
         return cay_fail_why(err, CAY_EINVAL, "content_type",
                             "want Content-Type: multipart/form-data; one file goes by PUT");
-    CAY_TRY(cay__multipart_open(type, give_body, r, &m, err));
-    cay__items_begin(&l, r);
+    CAY_TRY(cay__multipart_open(type, cay__native_body, r, &m, err));
+    cay__items l = cay__items_of(r);
     int rc;
     while ((rc = cay__multipart_next(m, &part, err)) > 0)
-        if ((rc = store_part(r, sb, m, &part, &l, err)) < 0)
+        if ((rc = store_part(&q, m, &part, &l, err)) < 0)
             break;
     cay__multipart_close(m);
-    if (rc >= 0)
-        return cay__items_reply(&l, err);
-    cay__items_drop(&l);
-    return rc;
+    return cay__items_finish(&l, rc, err);
 }

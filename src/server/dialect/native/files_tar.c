@@ -234,12 +234,10 @@ static int collect_entries(packer *k, cay__req *r, const char *path, cay_err *er
 
 int cay__on_file_tar_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    const char *path;
-    CAY_TRY(cay__native_use(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
+    cay__file_query q = { 0 };
+    CAY_TRY(cay__req_asked(r, &q, err));
     packer *k = cay__alloc(sizeof *k);
-    *k = (packer){ .sb = cay_sandbox_ref(sb),
+    *k = (packer){ .sb = cay_sandbox_ref(r->sb),
                    .fd = -1,
                    .turn = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
     k->last = &k->first;
@@ -252,7 +250,7 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
     if (k->turn < 0)
         rc = cay_fail_sys(err, "eventfd");
     else
-        rc = collect_entries(k, r, path, err);
+        rc = collect_entries(k, r, q.path, err);
     if (rc < 0) {
         pack_close(&p);
         return rc;
@@ -269,19 +267,13 @@ typedef struct later {
 
 typedef struct unpacker {
     cay__req *r;
-    cay_sandbox *sb;
-    const char *base;
+    cay__file_query q;
     cay__tar tar;
     cay__member m;
     later *dirs;
     size_t ndirs;
     cay__unpacked n;
 } unpacker;
-
-static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
-{
-    return cay__req_read(arg, buf, cap, n, err);
-}
 
 static int give_member(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 {
@@ -291,7 +283,7 @@ static int give_member(void *arg, void *buf, size_t cap, size_t *n, cay_err *err
 static int make_dir(unpacker *u, const char *path, cay_err *err)
 {
     bool closed = (u->m.mode & 0700) != 0700;
-    CAY_TRY(cay_file_mkdir(u->sb, &u->r->call, path, closed ? 0755 : u->m.mode, true, err));
+    CAY_TRY(cay_file_mkdir(u->r->sb, &u->r->call, path, closed ? 0755 : u->m.mode, true, err));
     u->n.directories++;
     if (!closed)
         return 0;
@@ -319,16 +311,16 @@ static int check_link(const unpacker *u, cay_err *err)
 static int make_link(unpacker *u, const char *path, cay_err *err)
 {
     CAY_TRY(check_link(u, err));
-    int rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+    int rc = cay_file_symlink(u->r->sb, &u->r->call, u->m.target, path, err);
     char up[2 * CAY__TAR_NAME];
     if (rc == CAY_EEXIST) {
-        CAY_TRY(cay_file_remove(u->sb, &u->r->call, path, false, err));
-        rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+        CAY_TRY(cay_file_remove(u->r->sb, &u->r->call, path, false, err));
+        rc = cay_file_symlink(u->r->sb, &u->r->call, u->m.target, path, err);
     } else if (rc == CAY_ENOENT && cay__str_copy(up, sizeof up, path) &&
                strrchr(up, '/')) { /* its directory was not in the archive */
         *strrchr(up, '/') = 0;
-        CAY_TRY(cay_file_mkdir(u->sb, &u->r->call, up, 0755, true, err));
-        rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+        CAY_TRY(cay_file_mkdir(u->r->sb, &u->r->call, up, 0755, true, err));
+        rc = cay_file_symlink(u->r->sb, &u->r->call, u->m.target, path, err);
     }
     u->n.links += rc >= 0;
     return rc;
@@ -350,12 +342,11 @@ static int extract_member(unpacker *u, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "archive_path",
                             "member %.100s leads elsewhere; want a path below, without ..",
                             u->m.name);
-    cay__str_join(path, sizeof path, u->base, "/", name, NULL);
+    cay__str_join(path, sizeof path, u->q.path, "/", name, NULL);
     cay_write spec = { .size = sizeof spec, .mode = u->m.mode, .parents = true };
     switch (u->m.type) {
     case '0':
-        CAY_TRY(
-            cay__native_store(u->sb, &u->r->call, path, &spec, give_member, &u->tar, &total, err));
+        CAY_TRY(cay__native_store(u->r, path, &spec, give_member, &u->tar, &total, err));
         u->n.files++;
         u->n.bytes += total;
         return 0;
@@ -370,15 +361,14 @@ int cay__on_file_tar_put(cay__req *r, cay_err *err)
 {
     unpacker *u = cay__arena_take(&r->arena, sizeof *u);
     int more;
-    *u = (unpacker){ .r = r, .tar = { .read = give_body, .arg = r } };
-    CAY_TRY(cay__native_use(r, &u->sb, err));
-    CAY_TRY(cay__native_query(r, "path", &u->base, err));
-    CAY_TRY(cay_file_mkdir(u->sb, &r->call, u->base, 0755, true, err));
+    *u = (unpacker){ .r = r, .tar = { .read = cay__native_body, .arg = r } };
+    CAY_TRY(cay__req_asked(r, &u->q, err));
+    CAY_TRY(cay_file_mkdir(r->sb, &r->call, u->q.path, 0755, true, err));
     while ((more = cay__tar_next(&u->tar, &u->m, err)) > 0)
         CAY_TRY(extract_member(u, err));
     if (more < 0)
         return more;
     for (const later *l = u->dirs; l; l = l->next)
-        CAY_TRY(cay_file_chmod(u->sb, &r->call, l->path, l->mode, err));
+        CAY_TRY(cay_file_chmod(r->sb, &r->call, l->path, l->mode, err));
     return cay__reply_object(r, &u->n);
 }

@@ -70,12 +70,10 @@ static void watch_close(cay__pump *p)
 
 int cay__on_file_watch(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_watch *watch;
-    const char *path;
-    CAY_TRY(cay__native_files(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
-    CAY_TRY(cay_watch_open(sb, &r->call, path, cay__req_flag(r, "recursive"), &watch, err));
+    cay__file_query q = { 0 };
+    CAY_TRY(cay__req_asked(r, &q, err));
+    CAY_TRY(cay_watch_open(r->sb, &r->call, q.path, q.recursive, &watch, err));
     watcher *w = cay__alloc(sizeof *w);
     w->w = watch;
     cay__pump p = { .fd = { cay_watch_fd(watch), -1, -1 },

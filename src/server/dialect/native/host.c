@@ -67,9 +67,7 @@ int cay__on_event_stream(cay__req *r, cay_err *err)
 
 int cay__on_sandbox_events(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    return listen_to(r, cay_sandbox_id(sb), err);
+    return listen_to(r, cay_sandbox_id(r->sb), err);
 }
 
 enum { HOUR_MS = 3600000 };
@@ -82,22 +80,19 @@ static void add_point(const cay__moment *m, const cay__pace *pace, void *arg)
 
 static int reply_past(cay__req *r, const char *id, cay_err *err)
 {
-    cay__items l;
     CAY_AUTOFD dir = -1;
     int64_t now = cay__clock_ms();
     cay__past_query q = { (uint64_t)(now - HOUR_MS), (uint64_t)now };
     CAY_TRY(cay__req_asked(r, &q, err));
     CAY_TRY(cay__history_dir(r->client, &dir, err));
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     cay__history_read(dir, id, (int64_t)q.since_ms, (int64_t)q.until_ms, add_point, &l);
-    return cay__items_reply(&l, err);
+    return cay__items_finish(&l, 0, err);
 }
 
 int cay__on_sandbox_past(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    return reply_past(r, cay_sandbox_id(sb), err);
+    return reply_past(r, cay_sandbox_id(r->sb), err);
 }
 
 int cay__on_host_past(cay__req *r, cay_err *err)

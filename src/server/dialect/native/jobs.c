@@ -57,13 +57,12 @@ CAY__ITEMS_ADD(add_job, cay_job)
 
 int cay__on_job_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
     cay_job_filter f = { .size = sizeof f, .limit = 100 };
     CAY_TRY(cay__req_asked(r, &f, err));
     if (!f.limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
     f.tenant = cay__req_tenant(r);
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_job_list(r->client, &f, add_job, &l, err), err);
 }
 

@@ -28,10 +28,8 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
 
 int cay__on_manifest_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOFREE char *text = NULL;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_sandbox_manifest(sb, &r->call, &text, err));
+    CAY_TRY(cay_sandbox_manifest(r->sb, &r->call, &text, err));
     return cay__reply(r, 200, "application/json", text, strlen(text));
 }
 
@@ -39,11 +37,9 @@ int cay__on_manifest_get(cay__req *r, cay_err *err)
  * request may not. */
 int cay__on_manifest_put(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOPTR(cay_manifest) m = NULL;
     cay_manifest_totals sum = { .size = sizeof sum };
     json_t *given;
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_json(r, CAY_MANIFEST_BYTES, &given, err));
     CAY_AUTOFREE char *text = cay__json_text(given, CAY_MANIFEST_BYTES);
     if (!text)
@@ -52,7 +48,7 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
     CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
     CAY_TRY(cay_manifest_measure(m, NULL, &sum, err));
     CAY_TRY(cay_sandbox_set_manifest(
-        sb, &r->call, text, NULL,
+        r->sb, &r->call, text, NULL,
         CAY_MANIFEST_FOREIGN | (cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0), err));
     return cay__reply_done(r);
 }
@@ -72,13 +68,11 @@ static size_t count_members(const json_t *m, const char *name)
 
 int cay__on_sandbox_manifest(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOPTR(cay_manifest) m = NULL;
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     cay_err why = CAY_ERR_INIT;
-    int rc = cay_sandbox_manifest(sb, &r->call, &text, &why);
+    int rc = cay_sandbox_manifest(r->sb, &r->call, &text, &why);
     if (rc == CAY_ENOENT)
         return cay__reply_object(r, &(cay__manifest_given){ .root = "", .tree = "" });
     if (rc < 0)

@@ -4,9 +4,9 @@
 #include "native.h"
 #include <base/base.h>
 #include <time.h>
-#include <poll.h>
+#include <server/http/limits.h>
 
-enum { ITEMS_MAX = 64 << 20, DRAIN_MS = 20 };
+enum { ITEMS_MAX = 64 << 20 };
 
 #define ROUTE(name) { CAY__OPERATION(name), cay__on_##name },
 static const cay__route routes[] = { CAY__OPS(ROUTE) };
@@ -71,10 +71,11 @@ int cay__reply_done(cay__req *r)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-void cay__items_begin(cay__items *l, cay__req *r)
+cay__items cay__items_of(cay__req *r)
 {
-    *l = (cay__items){ .r = r, .shape = find_answer(r, 0)->shape, .b = CAY__BUF(ITEMS_MAX) };
-    cay__buf_str(&l->b, "{\"items\":[");
+    cay__items l = { .r = r, .shape = find_answer(r, 0)->shape, .b = CAY__BUF(ITEMS_MAX) };
+    cay__buf_str(&l.b, "{\"items\":[");
+    return l;
 }
 
 int cay__items_add(cay__items *l, const void *obj)
@@ -87,9 +88,15 @@ int cay__items_add(cay__items *l, const void *obj)
     return 0;
 }
 
-void cay__items_drop(cay__items *l)
+int cay__items_page(cay__items *l, size_t limit, const char *id, int64_t created_ms,
+                    const void *obj)
 {
-    cay__buf_clear(&l->b);
+    if (l->n++ == limit) {
+        cay__str_copy(l->next, sizeof l->next, l->last);
+        return 1;
+    }
+    cay__mark_put(l->last, id, created_ms);
+    return cay__items_add(l, obj);
 }
 
 int cay__items_end(cay__items *l, cay_err *err)
@@ -106,60 +113,55 @@ int cay__items_end(cay__items *l, cay_err *err)
     return 0;
 }
 
-int cay__items_reply(cay__items *l, cay_err *err)
+int cay__items_finish(cay__items *l, int rc, cay_err *err)
 {
-    int rc = cay__items_end(l, err);
+    if (rc >= 0 || (rc == CAY_ETOOBIG && l->b.full))
+        rc = cay__items_end(l, err);
     if (rc == 0)
         rc =
             cay__reply(l->r, find_answer(l->r, 0)->status, "application/json", l->b.data, l->b.len);
-    cay__items_drop(l);
+    cay__buf_clear(&l->b);
     return rc;
 }
 
-int cay__items_finish(cay__items *l, int rc, cay_err *err)
+/* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
+ * slow peer holds no worker. */
+int cay__native_scratch(cay__req *r, const char *crowd, const char *what, int *fd, cay_err *err)
 {
-    if (rc < 0 && !(rc == CAY_ETOOBIG && l->b.full)) {
-        cay__items_drop(l);
-        return rc;
-    }
-    return cay__items_reply(l, err);
-}
-
-int cay__native_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
-{
-    return cay__req_sandbox(r, r->param[0], out, err);
-}
-
-int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err)
-{
-    return cay__req_awake(r, r->param[0], out, err);
-}
-
-int cay__native_files(cay__req *r, cay_sandbox **out, cay_err *err)
-{
-    CAY_TRY(cay__native_use(
-        r, out, err)); /* whoever asks, it starts with the rights that it was made with */
-    r->call.user = cay__req_query(r, "user");
+    CAY_TRY(cay__crowd_enter(r, crowd, err));
+    *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_TRY_SYS(*fd, err, "make a file for the %s", what);
     return 0;
+}
+
+int cay__native_receive(cay__req *r, const char *what, uint64_t max, int *fd, uint64_t *n,
+                        cay_err *err)
+{
+    CAY_TRY(cay__native_scratch(r, "send it", what, fd, err));
+    CAY_TRY(cay__req_to_fd(r, *fd, max, n, err));
+    return cay__once_file(r, *fd, *n, err);
+}
+
+int cay__native_send(cay__req *r, const char *type, int *fd, cay_err *err)
+{
+    struct stat st;
+    if (fstat(*fd, &st) < 0 || lseek(*fd, 0, SEEK_SET) < 0)
+        return cay_fail_sys(err, "read the archive");
+    return cay__reply_fd(r, 200, type, CAY_STEAL_FD(*fd), st.st_size);
+}
+
+void cay__reply_number(cay__req *r, const char *name, uint64_t v)
+{
+    char text[24];
+    cay__reply_field(r, name, cay__str_u64(text, v));
 }
 
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
 {
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_use(r, &sb, err));
-    int rc = cay_sandbox_attach(sb, &r->call, r->param[1], out, err);
+    int rc = cay_sandbox_attach(r->sb, &r->call, r->param[1], out, err);
     if (rc < 0 && !cay__str_starts(err->msg, "process "))
         return cay_wrap(err, rc, "process %.60s", r->param[1]);
     return rc; /* some providers name it themselves */
-}
-
-void cay__native_drain(cay_events *ev)
-{
-    struct pollfd q = { cay_events_fd(ev), POLLIN, 0 };
-    cay_event e = { .size = sizeof e };
-    cay_call now = { .size = sizeof now, .deadline_ms = cay__native_now() + DRAIN_MS };
-    while (poll(&q, 1, 0) > 0 && cay_events_next(ev, &now, &e, NULL) == 0)
-        ;
 }
 
 int64_t cay__native_now(void)

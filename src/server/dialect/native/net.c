@@ -11,11 +11,9 @@ CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
 int cay__on_net_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOFREE char *text = NULL, *json = NULL;
     cay__revised v = { 0 };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_sandbox_get_policy(sb, &r->call, &text, &v.revision, err));
+    CAY_TRY(cay_sandbox_get_policy(r->sb, &r->call, &text, &v.revision, err));
     CAY_TRY(cay_policy_to_json(text, &json, err));
     v.policy = json;
     return cay__reply_object(r, &v);
@@ -31,7 +29,7 @@ static bool has_binding(const cay_policy *p, const cay_bind *b)
 
 /* Whoever says where a secret goes can have it sent to themselves. A key of one sandbox may leave
  * bindings out, and make none. */
-static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err)
+static int may_bind(cay__req *r, const char *text, cay_err *err)
 {
     CAY_AUTOPTR(cay_policy) now = NULL;
     CAY_AUTOPTR(cay_policy) next = NULL;
@@ -41,7 +39,7 @@ static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err
     CAY_TRY(cay_policy_parse(text, &next, err));
     if (!next->bindings || !next->bindings->name)
         return 0;
-    CAY_TRY(cay_sandbox_get_policy(sb, &r->call, &held, NULL, err));
+    CAY_TRY(cay_sandbox_get_policy(r->sb, &r->call, &held, NULL, err));
     CAY_TRY(cay_policy_parse(held, &now, err));
     for (const cay_bind *b = next->bindings; b->name; b++)
         if (!has_binding(now, b))
@@ -54,42 +52,36 @@ static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err
 
 int cay__on_net_put(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     json_t *j;
     CAY_AUTOFREE char *json = NULL, *text = NULL;
     cay__revised v = { 0 };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &j, err));
     json = cay__json_text(j, 8u << 20);
     if (!json)
         return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the policy is too long");
     CAY_TRY(cay_policy_from_json(json, &text, err));
-    CAY_TRY(may_bind(r, sb, text, err));
-    CAY_TRY(cay_sandbox_set_policy(sb, &r->call, text, &v.revision, err));
+    CAY_TRY(may_bind(r, text, err));
+    CAY_TRY(cay_sandbox_set_policy(r->sb, &r->call, text, &v.revision, err));
     return cay__reply_object(r, &v);
 }
 
 int cay__on_net_rules(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__net_rules b = { 0 };
     cay__revised v = { 0 };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_body(r, &b, err));
     if (b.ttl_ms)
-        CAY_TRY(cay__net_while(r->client, sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
+        CAY_TRY(cay__net_while(r->client, r->sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
     else
-        CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
+        CAY_TRY(cay_sandbox_net_add(r->sb, &r->call, b.rules, &v.revision, err));
     return cay__reply_object(r, &v);
 }
 
 int cay__on_net_why(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__net_judged j = { .v.size = sizeof j.v };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_asked(r, &j, err));
-    CAY_TRY(cay_net_evaluate(sb, &r->call, j.host, j.port, &j.v, err));
+    CAY_TRY(cay_net_evaluate(r->sb, &r->call, j.host, j.port, &j.v, err));
     return cay__reply_object(r, &j);
 }
 
@@ -138,20 +130,18 @@ static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
 
 int cay__on_net_log(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint64_t count;
     walk w = { .b = CAY__BUF(64u << 20), .denied = cay__req_flag(r, "denied") };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_number(r, "count", 0, 1u << 20, &count, err));
     if (cay__req_flag(r, "follow")) {
-        CAY_TRY(cay__net_follow_open(r, cay_sandbox_id(sb), w.denied, &w.follow, err));
-        int rc = read_log(sb, &w, count, err);
+        CAY_TRY(cay__net_follow_open(r, cay_sandbox_id(r->sb), w.denied, &w.follow, err));
+        int rc = read_log(r->sb, &w, count, err);
         if (rc < 0)
             return (cay__net_follow_drop(w.follow), rc);
         return cay__net_follow_reply(w.follow);
     }
     cay__buf_str(&w.b, "{\"items\":[");
-    int rc = read_log(sb, &w, count, err);
+    int rc = read_log(r->sb, &w, count, err);
     cay__buf_str(&w.b, "]}");
     if (rc == 0) {
         if (w.b.full)

@@ -21,24 +21,19 @@ CAY__ITEMS_ADD(on_port, cay_port)
 
 int cay__on_port_list(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    cay__items l;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    cay__items_begin(&l, r);
-    return cay__items_finish(&l, cay_port_list(sb, &r->call, on_port, &l, err), err);
+    cay__items l = cay__items_of(r);
+    return cay__items_finish(&l, cay_port_list(r->sb, &r->call, on_port, &l, err), err);
 }
 
 int cay__on_port_connect(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
     int fd;
     CAY_TRY(port_of(r, &port, err));
     if (!r->head.upgrade || strcasecmp(r->head.upgrade, "cay-tcp") != 0)
         return cay_fail_why(err, CAY_EINVAL, "upgrade_missing",
                             "a connection needs Connection: Upgrade and Upgrade: cay-tcp");
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_port_connect(sb, &r->call, port, &fd, err));
+    CAY_TRY(cay_port_connect(r->sb, &r->call, port, &fd, err));
     return cay__reply_tunnel(r, "cay-tcp", fd);
 }
 
@@ -53,15 +48,13 @@ static void format_url(const cay__req *r, const char *id, cay__exposed_told *x)
 
 int cay__on_port_expose(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
     uint64_t ttl = 0;
     cay__exposed_told x = { .e.size = sizeof x.e };
     CAY_TRY(port_of(r, &port, err));
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_body(r, &ttl, err));
-    CAY_TRY(cay_port_expose(sb, port, ttl, &x.e, err));
-    format_url(r, cay_sandbox_id(sb), &x);
+    CAY_TRY(cay_port_expose(r->sb, port, ttl, &x.e, err));
+    format_url(r, cay_sandbox_id(r->sb), &x);
     int rc = cay__reply_object(r, &x);
     explicit_bzero(&x, sizeof x);
     return rc;
@@ -69,11 +62,9 @@ int cay__on_port_expose(cay__req *r, cay_err *err)
 
 int cay__on_port_unexpose(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
     CAY_TRY(port_of(r, &port, err));
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_port_unexpose(sb, port, err));
+    CAY_TRY(cay_port_unexpose(r->sb, port, err));
     return cay__reply_done(r);
 }
 
@@ -92,32 +83,23 @@ static int on_exposed(const cay_exposed *e, void *arg)
 
 int cay__on_exposed_list(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    walk w;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    w.id = cay_sandbox_id(sb);
-    cay__items_begin(&w.l, r);
-    return cay__items_finish(&w.l, cay_port_exposed(sb, on_exposed, &w, err), err);
+    walk w = { cay__items_of(r), cay_sandbox_id(r->sb) };
+    return cay__items_finish(&w.l, cay_port_exposed(r->sb, on_exposed, &w, err), err);
 }
 
 CAY__ITEMS_ADD(on_endpoint, cay_endpoint)
 
 int cay__on_endpoint_list(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    cay__items l;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    cay__items_begin(&l, r);
-    return cay__items_finish(&l, cay_port_endpoints(sb, &r->call, on_endpoint, &l, err), err);
+    cay__items l = cay__items_of(r);
+    return cay__items_finish(&l, cay_port_endpoints(r->sb, &r->call, on_endpoint, &l, err), err);
 }
 
 int cay__on_endpoint_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
     cay_endpoint e = { .size = sizeof e };
     CAY_TRY(port_of(r, &port, err));
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_port_endpoint(sb, &r->call, port, &e, err));
+    CAY_TRY(cay_port_endpoint(r->sb, &r->call, port, &e, err));
     return cay__reply_object(r, &e);
 }

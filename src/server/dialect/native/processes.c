@@ -18,11 +18,11 @@ static bool wants_events(const cay__req *r)
     return a && strstr(a, "text/event-stream");
 }
 
-static int start_process(cay__req *r, cay__spawn_body *b, cay_sandbox *sb, cay_err *err)
+static int start_process(cay__req *r, cay__spawn_body *b, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
     bool stream = wants_events(r);
-    CAY_TRY(cay_sandbox_spawn(sb, &r->call, &b->s, &p, err));
+    CAY_TRY(cay_sandbox_spawn(r->sb, &r->call, &b->s, &p, err));
     if (stream)
         return cay__native_stream(r, CAY_STEAL(p), (const uint64_t[2]){ 0, 0 }, true, err);
     cay__started s = { cay_proc_id(p), cay_proc_pid(p) };
@@ -31,18 +31,14 @@ static int start_process(cay__req *r, cay__spawn_body *b, cay_sandbox *sb, cay_e
 
 int cay__on_process_start(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__spawn_body b = { .s = { .size = sizeof b.s } };
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_body(r, &b, err));
-    return start_process(r, &b, sb, err);
+    return start_process(r, &b, err);
 }
 
 int cay__on_pty_start(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__spawn_body b = { .s = { .size = sizeof b.s } };
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_body(r, &b, err));
     b.s.tty = true;
     b.s.stdin_mode = CAY_STDIN_PIPE;
@@ -50,15 +46,13 @@ int cay__on_pty_start(cay__req *r, cay_err *err)
         b.s.shell = "exec \"${SHELL:-/bin/sh}\" -l";
         b.s.login = true;
     }
-    return start_process(r, &b, sb, err);
+    return start_process(r, &b, err);
 }
 
 int cay__on_process_run(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__spawn_body b = { .s = { .size = sizeof b.s } };
     cay_result res = { .size = sizeof res };
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_body(r, &b, err));
     if (b.input && b.input64)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid",
@@ -69,8 +63,8 @@ int cay__on_process_run(cay__req *r, cay_err *err)
         len = strlen(b.input);
     else
         len = b.input_len;
-    CAY_TRY(cay_sandbox_run(sb, &r->call, &b.s, in, len, CAY_OR(b.max_output, OUTPUT_DEFAULT), &res,
-                            err));
+    CAY_TRY(cay_sandbox_run(r->sb, &r->call, &b.s, in, len, CAY_OR(b.max_output, OUTPUT_DEFAULT),
+                            &res, err));
     int rc = cay__reply_object(r, &res);
     cay_result_clear(&res);
     return rc;
@@ -95,11 +89,8 @@ static int on_listed(const cay_proc_info *i, void *arg)
 
 int cay__on_process_list(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    looker l = { .ended = cay__req_flag(r, "ended") };
-    CAY_TRY(cay__native_use(r, &sb, err));
-    cay__items_begin(&l.list, r);
-    return cay__items_finish(&l.list, cay_sandbox_procs(sb, &r->call, on_listed, &l, err), err);
+    looker l = { cay__items_of(r), .ended = cay__req_flag(r, "ended") };
+    return cay__items_finish(&l.list, cay_sandbox_procs(r->sb, &r->call, on_listed, &l, err), err);
 }
 
 static int on_list_process(const cay_proc_info *i, void *arg)
@@ -116,11 +107,9 @@ static int on_list_process(const cay_proc_info *i, void *arg)
 int cay__on_process_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     looker l = { .list.b = CAY__BUF(1 << 20), .id = cay_proc_id(p), .pid = cay_proc_pid(p) };
-    int rc = cay_sandbox_procs(sb, &r->call, on_list_process, &l, err);
+    int rc = cay_sandbox_procs(r->sb, &r->call, on_list_process, &l, err);
     if (rc >= 0) {
         if (l.found)
             rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);

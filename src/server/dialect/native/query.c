@@ -3,7 +3,7 @@
 #include "native.h"
 #include <base/base.h>
 
-int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *err)
+static int ask_needed(cay__req *r, const char *name, const char **out, cay_err *err)
 {
     const char *s = cay__req_query(r, name);
     if (!s || !*s)
@@ -12,7 +12,7 @@ int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *
     return 0;
 }
 
-const char *cay__native_query_nth(cay__req *r, const char *name, size_t nth)
+static const char *query_nth(cay__req *r, const char *name, size_t nth)
 {
     size_t len = strlen(name);
     for (const char *q = r->head.query; q && *q;
@@ -31,7 +31,7 @@ const char *cay__native_query_nth(cay__req *r, const char *name, size_t nth)
 static int ask_strs(cay__req *r, const cay__field *f, const char *const **out, cay_err *err)
 {
     size_t n = 0;
-    while (cay__native_query_nth(r, f->name, n))
+    while (query_nth(r, f->name, n))
         n++;
     if (f->max && n > f->max)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s= comes at most %zu times", f->name,
@@ -40,7 +40,7 @@ static int ask_strs(cay__req *r, const cay__field *f, const char *const **out, c
         return 0;
     const char **list = cay__arena_take(&r->arena, (n + 1) * sizeof *list);
     for (size_t i = 0; i < n; i++)
-        list[i] = cay__native_query_nth(r, f->name, i);
+        list[i] = query_nth(r, f->name, i);
     *out = list;
     return 0;
 }
@@ -85,7 +85,7 @@ static int ask_field(cay__req *r, const cay__field *f, void *out, cay_err *err)
     switch (f->kind) {
     case CAY__F_STR:
         if (f->flags & CAY__F_REQUIRED)
-            return cay__native_query(r, f->name, out, err);
+            return ask_needed(r, f->name, out, err);
         *(const char **)out = cay__req_query(r, f->name);
         return 0;
     case CAY__F_BOOL: *(bool *)out = cay__req_flag(r, f->name); return 0;

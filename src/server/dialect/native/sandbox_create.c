@@ -143,5 +143,6 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     b.c.manifest.progress_arg = &w;
     CAY_TRY(cay_client_create(r->client, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
-    return cay__reply_sandbox(r, sb, err);
+    r->sb = sb;
+    return cay__on_sandbox_get(r, err);
 }

@@ -8,20 +8,11 @@
 
 CAY_DEFINE_AUTO(cay_info, cay_info_free)
 
-int cay__reply_sandbox(cay__req *r, cay_sandbox *sb, cay_err *err)
-{
-    cay_info *info = NULL;
-    CAY_TRY(cay_sandbox_describe(sb, &r->call, &info, err));
-    int rc = cay__reply_object(r, info);
-    cay_info_free(info);
-    return rc;
-}
-
 int cay__on_sandbox_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    return cay__reply_sandbox(r, sb, err);
+    CAY_AUTOPTR(cay_info) info = NULL;
+    CAY_TRY(cay_sandbox_describe(r->sb, &r->call, &info, err));
+    return cay__reply_object(r, info);
 }
 
 enum { NAMED_MAX = 100 };
@@ -29,9 +20,8 @@ enum { NAMED_MAX = 100 };
 typedef struct lister {
     cay__items list;
     cay__cached_list kept;
-    size_t n, limit;
+    size_t limit;
     unsigned states; /* 0: any */
-    char last[CAY__LISTED_NEXT];
 } lister;
 
 static int on_info(const cay_info *i, void *arg)
@@ -41,13 +31,7 @@ static int on_info(const cay_info *i, void *arg)
                          i); /* also one that is left out: it may come to be one that is told */
     if (l->states && !(l->states & (1u << i->state)))
         return 0;
-    if (l->n == l->limit) { /* one more than is told, to know whether there is more */
-        cay__str_copy(l->list.next, sizeof l->list.next, l->last);
-        return 1;
-    }
-    l->n++;
-    cay__mark_put(l->last, i->id, i->created_ms);
-    return cay__items_add(&l->list, i);
+    return cay__items_page(&l->list, l->limit, i->id, i->created_ms, i);
 }
 
 static int take_states(const char *const *words, unsigned *out, cay_err *err)
@@ -67,7 +51,6 @@ static int take_states(const char *const *words, unsigned *out, cay_err *err)
 /* For who follows events: several that may be gone again, by one request and without an error. */
 static int list_named(cay__req *r, const char *const *ids, cay_err *err)
 {
-    cay__items l;
     int rc = 0;
     for (size_t i = 0; ids[i]; i++)
         if (i == NAMED_MAX || !cay__id_valid(ids[i], 'c'))
@@ -75,7 +58,7 @@ static int list_named(cay__req *r, const char *const *ids, cay_err *err)
                                 i == NAMED_MAX ? "?id=: at most %d of them"
                                                : "?id=: want a sandbox's whole id",
                                 NAMED_MAX);
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     for (; rc >= 0 && *ids; ids++) {
         cay_sandbox *sb;
         CAY_AUTOPTR(cay_info) info = NULL;
@@ -92,7 +75,7 @@ static int list_named(cay__req *r, const char *const *ids, cay_err *err)
 
 int cay__on_sandbox_list(cay__req *r, cay_err *err)
 {
-    lister l = { .n = 0 };
+    lister l = { .states = 0 };
     cay__list_query q = { .f = { .size = sizeof q.f, .limit = 100 } };
     cay_filter f;
     CAY_AUTOJSON *metadata = NULL;
@@ -112,10 +95,10 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
             err, CAY_EINVAL, "bad_query",
             "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
     l.limit = f.limit;
-    f.limit = l.states ? 0 : f.limit + 1;
+    f.limit = l.states ? 0 : f.limit + 1; /* one more tells that there is a next page */
     if (cay__cached_list_reply(&l.kept, r))
         return 0;
-    cay__items_begin(&l.list, r);
+    l.list = cay__items_of(r);
     int rc = cay_client_list(r->client, &r->call, &f, on_info, &l, err);
     if (rc >= 0 || rc == CAY_ETOOBIG)
         rc = cay__items_end(&l.list, err);
@@ -123,15 +106,13 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
         cay__cached_list_keep(&l.kept, l.list.b.data, l.list.b.len);
         rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
     }
-    cay__items_drop(&l.list);
+    cay__buf_clear(&l.list.b);
     return rc;
 }
 
 int cay__on_sandbox_usage(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_usage u = { .size = sizeof u };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_sandbox_usage(sb, &r->call, &u, err));
+    CAY_TRY(cay_sandbox_usage(r->sb, &r->call, &u, err));
     return cay__reply_object(r, &u);
 }

@@ -32,14 +32,12 @@ static int on_proc(const cay_proc_info *i, void *arg)
 
 int cay__on_shell_open(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOPTR(cay_shell) sh = NULL;
     cay_shell_spec spec = { .size = sizeof spec };
-    CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_body(r, &spec, err));
-    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
+    CAY_TRY(cay_shell_open(r->sb, &r->call, &spec, &sh, err));
     lister l = { .list.b = CAY__BUF(1 << 20), .only = spec.name };
-    int rc = cay_sandbox_procs(sb, &r->call, on_proc, &l, err);
+    int rc = cay_sandbox_procs(r->sb, &r->call, on_proc, &l, err);
     if (rc >= 0) {
         if (l.found)
             rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
@@ -52,19 +50,14 @@ int cay__on_shell_open(cay__req *r, cay_err *err)
 
 int cay__on_shell_list(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    lister l = { .only = NULL };
-    CAY_TRY(cay__native_use(r, &sb, err));
-    cay__items_begin(&l.list, r);
-    return cay__items_finish(&l.list, cay_sandbox_procs(sb, &r->call, on_proc, &l, err), err);
+    lister l = { .list = cay__items_of(r) };
+    return cay__items_finish(&l.list, cay_sandbox_procs(r->sb, &r->call, on_proc, &l, err), err);
 }
 
 static int find_shell(cay__req *r, cay_shell **out, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_shell_spec spec = { .size = sizeof spec, .name = r->param[1], .attach = true };
-    CAY_TRY(cay__native_use(r, &sb, err));
-    return cay_shell_open(sb, &r->call, &spec, out, err);
+    return cay_shell_open(r->sb, &r->call, &spec, out, err);
 }
 
 int cay__on_shell_run(cay__req *r, cay_err *err)

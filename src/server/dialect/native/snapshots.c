@@ -3,8 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
-#include <server/http/limits.h>
-#include <inttypes.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
@@ -18,36 +16,27 @@ static int find_snapshot(cay__req *r, const char *ref, cay_snapshot **out, cay_e
 
 int cay__on_snapshot_create(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     cay_snapshot_spec spec = { .size = sizeof spec };
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_body(r, &spec, err));
     spec.once = cay__req_once(r);
-    CAY_TRY(cay_sandbox_snapshot(sb, &r->call, &spec, &s, err));
+    CAY_TRY(cay_sandbox_snapshot(r->sb, &r->call, &spec, &s, err));
     return cay__reply_object(r, s);
 }
 
 typedef struct page {
     cay__items l;
-    size_t n, limit;
-    char last[CAY__LISTED_NEXT];
+    size_t limit;
 } page;
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
     page *p = arg;
-    if (p->n++ == p->limit) { /* one more than was asked for: there is a next page */
-        cay__str_copy(p->l.next, sizeof p->l.next, p->last);
-        return 0;
-    }
-    cay__mark_put(p->last, s->id, s->created_ms);
-    return cay__items_add(&p->l, s);
+    return cay__items_page(&p->l, p->limit, s->id, s->created_ms, s);
 }
 
 int cay__on_snapshot_list(cay__req *r, cay_err *err)
 {
-    page p = { .n = 0 };
     cay_snapshot_filter f = { .size = sizeof f, .limit = LIMIT, .tenant = cay__native_owner(r) };
     CAY_TRY(cay__req_asked(r, &f, err));
     if (!f.limit || (f.after && !cay__mark_valid(f.after, 's')) ||
@@ -56,8 +45,7 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
             err, CAY_EINVAL, "bad_query", "?%s",
             !f.limit ? "limit= is at least 1"
                      : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
-    p.limit = f.limit++;
-    cay__items_begin(&p.l, r);
+    page p = { cay__items_of(r), f.limit++ }; /* one more tells that there is a next page */
     return cay__items_finish(
         &p.l, cay_client_snapshots(r->client, &r->call, &f, on_snapshot, &p, err), err);
 }
@@ -90,46 +78,26 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
     return cay__reply_object(r, &deferred);
 }
 
-/* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
- * slow peer holds no worker. */
-static int open_scratch_file(cay__req *r, int *fd, cay_err *err)
-{
-    *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (*fd < 0)
-        return cay_fail_sys(err, "make a file for the archive");
-    return 0;
-}
-
-static void add_number_field(cay__req *r, const char *name, uint64_t v)
-{
-    char text[24];
-    cay__reply_field(r, name, cay__str_u64(text, v));
-}
-
 int cay__on_snapshot_export(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOPTR(cay_snapshot) since = NULL;
     CAY_AUTOFD fd = -1;
-    struct stat st;
     cay_archived a = { .size = sizeof a };
     cay_export spec = { .size = sizeof spec };
     CAY_TRY(cay__req_asked(r, &spec, err));
-    CAY_TRY(cay__crowd_enter(r, "ask for it", err));
+    CAY_TRY(cay__native_scratch(r, "ask for it", "archive", &fd, err));
     CAY_TRY(find_snapshot(r, r->param[0], &s, err));
     spec.ref = s->id;
     if (spec.since) {
         CAY_TRY(find_snapshot(r, spec.since, &since, err));
         spec.since = since->id;
     }
-    CAY_TRY(open_scratch_file(r, &fd, err));
     CAY_TRY(cay_client_export(r->client, &r->call, &spec, fd, &a, err));
-    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, "read the archive");
     cay__reply_field(r, "X-Cay-Digest", a.digest);
-    add_number_field(r, "X-Cay-Files", a.files);
-    add_number_field(r, "X-Cay-Bytes", a.bytes);
-    return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd), st.st_size);
+    cay__reply_number(r, "X-Cay-Files", a.files);
+    cay__reply_number(r, "X-Cay-Bytes", a.bytes);
+    return cay__native_send(r, "application/octet-stream", &fd, err);
 }
 
 int cay__on_snapshot_import(cay__req *r, cay_err *err)
@@ -137,13 +105,11 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD fd = -1;
     uint64_t n;
-    cay_import spec = { .size = sizeof spec, .label = cay__req_query(r, "label") };
+    cay_import spec = { .size = sizeof spec };
+    CAY_TRY(cay__req_asked(r, &spec, err));
     CAY_TRY(cay__req_shared(r, "imported snapshots",
                             err)); /* the library makes them the default tenant's */
-    CAY_TRY(cay__crowd_enter(r, "send it", err));
-    CAY_TRY(open_scratch_file(r, &fd, err));
-    CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
-    CAY_TRY(cay__once_file(r, fd, n, err));
+    CAY_TRY(cay__native_receive(r, "archive", ARCHIVE_MAX, &fd, &n, err));
     CAY_TRY_SYS(lseek(fd, 0, SEEK_SET), err, "read the archive");
     CAY_TRY(cay_client_import(r->client, &r->call, &spec, fd, &s, err));
     return cay__reply_object(r, s);

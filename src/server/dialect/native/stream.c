@@ -180,12 +180,6 @@ int cay__on_process_stream(cay__req *r, cay_err *err)
 
 enum { KEPT_MAX = 4 << 20, PIECE = 32 << 10 };
 
-static void number_field(cay__req *r, const char *name, uint64_t v)
-{
-    char text[24];
-    cay__reply_field(r, name, cay__str_u64(text, v));
-}
-
 /* What is kept now. */
 static int reply_kept(cay__req *r, cay_proc *p, cay_stream which, uint64_t offset, cay_err *err)
 {
@@ -209,9 +203,9 @@ static int reply_kept(cay__req *r, cay_proc *p, cay_stream which, uint64_t offse
         if (!n)
             break;
     }
-    number_field(r, "X-Cay-Offset", first);
-    number_field(r, "X-Cay-Next", at);
-    number_field(r, "X-Cay-Lost", gone);
+    cay__reply_number(r, "X-Cay-Offset", first);
+    cay__reply_number(r, "X-Cay-Next", at);
+    cay__reply_number(r, "X-Cay-Lost", gone);
     cay__reply_field(r, "X-Cay-Eof", eof ? "1" : "0");
     return cay__reply(r, 200, "application/octet-stream", CAY_OR(b.data, ""), b.len);
 }
@@ -224,7 +218,7 @@ static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t off
     CAY_TRY(cay_proc_read(p, &r->call, which, &at, &(char){ 0 }, 0, &n, NULL, NULL,
                           err)); /* where it will begin */
     CAY_TRY(cay_proc_output(p, &r->call, which, at, &fd, err));
-    number_field(r, "X-Cay-Offset", at);
+    cay__reply_number(r, "X-Cay-Offset", at);
     return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
 }
 

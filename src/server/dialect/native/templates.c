@@ -4,13 +4,12 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/template.h>
-#include <server/http/limits.h>
 #include <cay/pool.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 #define ARCHIVE_MAX (8ull << 30)
-enum { LIMIT = 100, NAMES = 16 };
+enum { LIMIT = 100 };
 
 static const char *const none[] = { NULL };
 static const cay__template_view host = {
@@ -32,39 +31,35 @@ static cay__template_view describe_template(const cay_template *t)
     return (cay__template_view){ CAY_OR(t->names[0], t->id), "", *t };
 }
 
+static int reply_template(cay__req *r, const cay_template *t)
+{
+    cay__template_view v = describe_template(t);
+    return cay__reply_object(r, &v);
+}
+
 typedef struct page {
     cay__items l;
-    size_t n, limit;
-    char last[CAY__LISTED_NEXT];
+    size_t limit;
 } page;
 
 static int on_template(const cay_template *t, void *arg)
 {
     page *p = arg;
     cay__template_view v = describe_template(t);
-    if (p->n++ == p->limit) { /* one more than was asked for: there is a next page */
-        cay__str_copy(p->l.next, sizeof p->l.next, p->last);
-        return 0;
-    }
-    cay__mark_put(p->last, t->id, t->created_ms);
-    return cay__items_add(&p->l, &v);
+    return cay__items_page(&p->l, p->limit, t->id, t->created_ms, &v);
 }
 
 int cay__on_template_list(cay__req *r, cay_err *err)
 {
-    page p = { .n = 0 };
+    int rc = 0;
     cay_template_filter f = { .size = sizeof f, .limit = LIMIT, .tenant = cay__native_owner(r) };
     CAY_TRY(cay__req_asked(r, &f, err));
     if (!f.limit || (f.after && !cay__mark_valid(f.after, 't')))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s",
                             !f.limit ? "limit= is at least 1"
                                      : "after= is `next` of the answer before, or a whole id");
-    p.limit = f.limit++;
-    cay__items_begin(&p.l, r);
-    int rc;
-    if (f.after || f.name)
-        rc = 0;
-    else
+    page p = { cay__items_of(r), f.limit++ }; /* one more tells that there is a next page */
+    if (!f.after && !f.name)
         rc = cay__items_add(&p.l, &host);
     if (rc == 0)
         rc = cay_template_list(r->client, &r->call, &f, on_template, &p, err);
@@ -77,8 +72,7 @@ int cay__on_template_get(cay__req *r, cay_err *err)
     if (!strcmp(r->param[0], "host"))
         return cay__reply_object(r, &host);
     CAY_TRY(cay_template_find(r->client, &r->call, cay__native_owner(r), r->param[0], &t, err));
-    cay__template_view v = describe_template(t);
-    return cay__reply_object(r, &v);
+    return reply_template(r, t);
 }
 
 int cay__on_template_delete(cay__req *r, cay_err *err)
@@ -112,8 +106,7 @@ int cay__on_template_patch(cay__req *r, cay_err *err)
     if (c.name)
         CAY_TRY(cay_template_name(r->client, &r->call, cay__native_owner(r), t->id, c.name, err));
     CAY_TRY(cay_template_find(r->client, &r->call, cay__native_owner(r), t->id, &now, err));
-    cay__template_view v = describe_template(now);
-    return cay__reply_object(r, &v);
+    return reply_template(r, now);
 }
 
 int cay__on_template_create(cay__req *r, cay_err *err)
@@ -126,59 +119,38 @@ int cay__on_template_create(cay__req *r, cay_err *err)
                                .names = b.names,
                                .tenant = r->who.tenant,
                                .config = b.config,
-                               .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
+                               .hidden = cay__native_hidden(r, b.hidden) };
     CAY_TRY(cay_template_publish(r->client, &r->call, &spec, &t, err));
     cay__req_about(r, t->id);
-    cay__template_view v = describe_template(t);
-    return cay__reply_object(r, &v);
+    return reply_template(r, t);
 }
 
 int cay__on_template_import(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    const char *names[NAMES + 1];
+    CAY_AUTOFD fd = -1;
     char path[40];
-    size_t n = 0;
     uint64_t bytes;
-    while (n < NAMES && (names[n] = cay__native_query_nth(r, "name", n)))
-        n++;
-    names[n] = NULL;
-    CAY_TRY(cay__crowd_enter(r, "send it", err));
-    CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return cay_fail_sys(err, "make a file for the archive");
-    CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &bytes, err));
-    CAY_TRY(cay__once_file(r, fd, bytes, err));
+    cay_template_file spec = {
+        .size = sizeof spec, .path = path, .source = "upload", .tenant = r->who.tenant
+    };
+    CAY_TRY(cay__req_asked(r, &spec, err));
+    spec.hidden = cay__native_hidden(r, spec.hidden);
+    CAY_TRY(cay__native_receive(r, "archive", ARCHIVE_MAX, &fd, &bytes, err));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    cay_template_file spec = { .size = sizeof spec,
-                               .path = path,
-                               .source = "upload",
-                               .names = n ? names : NULL,
-                               .tenant = r->who.tenant,
-                               .hidden = cay__req_flag(r, "hidden") ||
-                                         strcmp(r->who.tenant, "default") != 0,
-                               .image = cay__req_query(r, "image"),
-                               .platform = cay__req_query(r, "platform"),
-                               .config = cay__req_query(r, "config") };
     CAY_TRY(cay_template_import(r->client, &r->call, &spec, &t, err));
-    cay__template_view v = describe_template(t);
-    return cay__reply_object(r, &v);
+    return reply_template(r, t);
 }
 
 int cay__on_template_export(cay__req *r, cay_err *err)
 {
-    struct stat st;
-    CAY_TRY(cay__crowd_enter(r, "ask for it", err));
-    CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return cay_fail_sys(err, "make a file for the archive");
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(cay__native_scratch(r, "ask for it", "archive", &fd, err));
     cay_template_out spec = {
         .size = sizeof spec, .ref = r->param[0], .tenant = cay__native_owner(r), .fd = fd
     };
     CAY_TRY(cay_template_export(r->client, &r->call, &spec, err));
-    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, "read the archive");
-    return cay__reply_fd(r, 200, "application/x-tar", CAY_STEAL_FD(fd), st.st_size);
+    return cay__native_send(r, "application/x-tar", &fd, err);
 }
 
 static const char *get_tenant(cay__req *r)
@@ -205,8 +177,7 @@ static int on_login(const char *tenant, const char *registry, int64_t changed_ms
 
 int cay__on_registry_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(
         &l, cay_registry_logins(r->client, cay__req_tenant(r), on_login, &l, err), err);
 }
@@ -250,8 +221,7 @@ CAY__ITEMS_ADD(add_pool, cay_pool)
 
 int cay__on_pool_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_pool_list(r->client, &r->call, add_pool, &l, err), err);
 }
 

@@ -27,8 +27,7 @@ CAY__ITEMS_ADD(on_volume, cay_volume)
 
 int cay__on_volume_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_volume_list(r->client, &r->call, on_volume, &l, err), err);
 }
 
@@ -70,8 +69,7 @@ static int on_secret(const char *name, int64_t changed_ms, void *arg)
 
 int cay__on_secret_list(cay__req *r, cay_err *err)
 {
-    cay__items l;
-    cay__items_begin(&l, r);
+    cay__items l = cay__items_of(r);
     return cay__items_finish(&l, cay_secret_list(r->client, on_secret, &l, err), err);
 }
 
@@ -83,18 +81,14 @@ int cay__on_secret_delete(cay__req *r, cay_err *err)
 
 int cay__on_secret_renew(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
-    CAY_TRY(cay__native_sandbox(r, &sb, err));
-    CAY_TRY(cay_sandbox_renew_secrets(sb, &r->call, err));
+    CAY_TRY(cay_sandbox_renew_secrets(r->sb, &r->call, err));
     return cay__reply_done(r);
 }
 
 int cay__on_secret_bind(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay__secret_binds b = { 0 };
     CAY_AUTOFREE char *net = NULL;
-    CAY_TRY(cay__native_sandbox(r, &sb, err)); /* another tenant's is not there */
     /* A key of one sandbox opens that sandbox, not what its owner keeps for others to use unseen.
      */
     CAY_TRY(cay__req_shared(r, "secrets", err));
@@ -102,6 +96,6 @@ int cay__on_secret_bind(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_sources(r, b.secrets, b.n, err));
     if (b.net)
         CAY_TRY(cay_policy_from_json(b.net, &net, err));
-    CAY_TRY(cay_sandbox_set_secrets(sb, &r->call, net, b.secrets, b.n, err));
+    CAY_TRY(cay_sandbox_set_secrets(r->sb, &r->call, net, b.secrets, b.n, err));
     return cay__reply_done(r);
 }
