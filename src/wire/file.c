@@ -117,54 +117,54 @@ static const cay__field watch_event_fields[] = {
 };
 CAY__SHAPED(watch_event, "FileChange", cay_watch_event, CAY__F_OUT | CAY__F_SIZED, NULL);
 
-#define QUERY(member, ...) FIELD(cay__file_query, member, __VA_ARGS__)
-#define PATH(says)         QUERY(path, STR, CAY__F_REQUIRED, .about = says)
-#define USER               QUERY(user, STR, .about = "with whose rights; the sandbox's default user")
+#define ASK(member, ...) FIELD(cay__file_query, member, __VA_ARGS__)
+#define PATH(says)       ASK(path, STR, CAY__F_REQUIRED, .about = says)
+#define USER             ASK(user, STR, .about = "with whose rights; the sandbox's default user")
 
 static const cay__field file_stat_params[] = {
     PATH(""),
-    QUERY(follow, BOOL, .about = "what a link leads to, instead of the link"),
+    ASK(follow, BOOL, .about = "what a link leads to, instead of the link"),
     USER,
 };
 CAY__ASKED(file_stat, cay__file_query);
 
 static const cay__field file_list_params[] = {
     PATH("a directory"),
-    QUERY(depth, U64, .max = 4096, .about = "1: the directory itself; 0: all the way down"),
-    QUERY(kept, BOOL,
-          .about = "of one that is stopped, as it was left, without starting it; depth is 1 then"),
+    ASK(depth, U64, .max = 4096, .about = "1: the directory itself; 0: all the way down"),
+    ASK(kept, BOOL,
+        .about = "of one that is stopped, as it was left, without starting it; depth is 1 then"),
     USER,
 };
 CAY__ASKED(file_list, cay__file_query);
 
 static const cay__field file_glob_params[] = {
     PATH("a directory"),
-    QUERY(pattern, STR, CAY__F_REQUIRED,
-          .about = "*, ?, [a-z], and ** for any number of directories"),
+    ASK(pattern, STR, CAY__F_REQUIRED,
+        .about = "*, ?, [a-z], and ** for any number of directories"),
     USER,
 };
 CAY__ASKED(file_glob, cay__file_query);
 
 static const cay__field file_get_params[] = {
     PATH(""),
-    QUERY(user, STR, .about = "with whose rights"),
-    QUERY(kept, BOOL, .about = "of one that is stopped, as it was left, without starting it"),
+    ASK(user, STR, .about = "with whose rights"),
+    ASK(kept, BOOL, .about = "of one that is stopped, as it was left, without starting it"),
 };
 CAY__ASKED(file_get, cay__file_query);
 
 static const cay__field file_put_params[] = {
     PATH(""),
-    QUERY(mode, STR, .about = "octal; 0644, or what the replaced file had"),
-    QUERY(parents, BOOL, .about = "make missing directories"),
-    QUERY(append, BOOL, .about = "add to its end instead of replacing it"),
-    QUERY(exclusive, BOOL, .about = "409 when it is there"),
-    QUERY(user, STR, .about = "whose it becomes, and with whose rights"),
+    ASK(mode, STR, .about = "octal; 0644, or what the replaced file had"),
+    ASK(parents, BOOL, .about = "make missing directories"),
+    ASK(append, BOOL, .about = "add to its end instead of replacing it"),
+    ASK(exclusive, BOOL, .about = "409 when it is there"),
+    ASK(user, STR, .about = "whose it becomes, and with whose rights"),
 };
 CAY__ASKED(file_put, cay__file_query);
 
 static const cay__field file_post_params[] = {
     PATH("a directory"),
-    QUERY(user, STR, .about = "whose they become"),
+    ASK(user, STR, .about = "whose they become"),
 };
 CAY__ASKED(file_post, cay__file_query);
 
@@ -175,7 +175,7 @@ CAY__ASKED(file_user, cay__file_query);
 
 static const cay__field file_delete_params[] = {
     PATH(""),
-    QUERY(recursive, BOOL, .about = "with all that is in it"),
+    ASK(recursive, BOOL, .about = "with all that is in it"),
     USER,
 };
 CAY__ASKED(file_delete, cay__file_query);
@@ -188,7 +188,7 @@ CAY__ASKED(file_path, cay__file_query);
 
 static const cay__field file_xattr_params[] = {
     PATH(""),
-    QUERY(name, STR, CAY__F_REQUIRED, .about = "user.…"),
+    ASK(name, STR, CAY__F_REQUIRED, .about = "user.…"),
     USER,
 };
 CAY__ASKED(file_xattr, cay__file_query);
@@ -200,7 +200,7 @@ CAY__ASKED(file_tar, cay__file_query);
 
 static const cay__field file_watch_params[] = {
     PATH("a directory"),
-    QUERY(recursive, BOOL, .about = "what is below it, too"),
+    ASK(recursive, BOOL, .about = "what is below it, too"),
     USER,
 };
 CAY__ASKED(file_watch, cay__file_query);
