@@ -43,6 +43,7 @@ typedef struct cay_tenant {
     int64_t created_ms;
     const char *once; /* only when creating: as that of cay_volume_spec; or NULL */
 } cay_tenant;
+typedef int cay_tenant_fn(const cay_tenant *tenant, void *arg);
 
 CAY_API int cay_tenant_create(cay_client *client, const cay_tenant *spec,
                               cay_err *err); /* CAY_EEXIST */
@@ -51,10 +52,9 @@ CAY_API int cay_tenant_set(cay_client *client, const cay_tenant *spec,
 /* Its keys go with it. CAY_ESTATE, "tenant_in_use", while it has sandboxes or snapshots; "default"
  * stays always. */
 CAY_API int cay_tenant_remove(cay_client *client, const char *name, cay_err *err);
-CAY_API int cay_tenant_list(cay_client *client, int (*fn)(const cay_tenant *t, void *arg),
-                            void *arg, cay_err *err);
-CAY_API int cay_tenant_get(cay_client *client, const char *name,
-                           int (*fn)(const cay_tenant *t, void *arg), void *arg, cay_err *err);
+CAY_API int cay_tenant_list(cay_client *client, cay_tenant_fn *fn, void *arg, cay_err *err);
+CAY_API int cay_tenant_get(cay_client *client, const char *name, cay_tenant_fn *fn, void *arg,
+                           cay_err *err);
 
 /* What a key opens, from little to much. */
 typedef enum cay_key_scope {
@@ -91,6 +91,7 @@ typedef struct cay_key {
     const char *text; /* only when making: what it shall be, by cay_key_text(); NULL: something new.
                          CAY_EEXIST, "key_revoked", when that was one */
 } cay_key;
+typedef int cay_key_fn(const cay_key *key, void *arg);
 /* A key that nobody has yet, of which nothing is recorded. */
 CAY_API void cay_key_text(char text[CAY_KEY_LEN + 1]);
 
@@ -102,10 +103,9 @@ CAY_API int cay_key_create(cay_client *client, const cay_key *spec, char text[CA
  * cause but an end that has passed
  * ("key_expired", which only who knows the whole key learns). Costs microseconds: what is known is
  * asked again after a second, so a key that another program revokes dies within one. */
-CAY_API int cay_key_check(cay_client *client, const char *text,
-                          int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
-CAY_API int cay_key_list(cay_client *client, const char *tenant,
-                         int (*fn)(const cay_key *key, void *arg), void *arg,
+CAY_API int cay_key_check(cay_client *client, const char *text, cay_key_fn *fn, void *arg,
+                          cay_err *err);
+CAY_API int cay_key_list(cay_client *client, const char *tenant, cay_key_fn *fn, void *arg,
                          cay_err *err); /* NULL: of all */
 CAY_API int cay_key_revoke(cay_client *client, const char *id,
                            cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
@@ -120,8 +120,8 @@ CAY_API int cay_login_create(cay_client *client, const cay_key *from, char text[
                              cay_err *err);
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for.
  */
-CAY_API int cay_login_check(cay_client *client, const char *text,
-                            int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
+CAY_API int cay_login_check(cay_client *client, const char *text, cay_key_fn *fn, void *arg,
+                            cay_err *err);
 
 /* Writes down when keys were last used, which cay_key_check() only remembers: of each once a minute
  * at most, or all that is not written yet. Cheap when there is nothing to write; a program that
@@ -143,14 +143,14 @@ typedef struct cay_idempotency_record {
     size_t len; /* at most 1 MiB is kept */
     bool begun; /* ending: it is still at work, and this is for who follows if it dies at it */
 } cay_idempotency_record;
+typedef int cay_idempotency_record_fn(const cay_idempotency_record *record, void *arg);
 /* 0: it is the first time, and the caller's until cay_idempotency_end(). CAY_EEXIST,
  * "idempotency_replay": fn got what was answered; "idempotency_conflict": the same key came with
  * another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is followed
  * by the next who asks, and fn gets what he left by `begun`, if anything. What fn does not return 0
  * of is not the asker's: it stays as it is, and the answer is "idempotency_conflict". */
 CAY_API int cay_idempotency_begin(cay_client *client, const cay_idempotency_record *ask,
-                                  int (*fn)(const cay_idempotency_record *a, void *arg), void *arg,
-                                  cay_err *err);
+                                  cay_idempotency_record_fn *fn, void *arg, cay_err *err);
 /* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
 CAY_API int cay_idempotency_end(cay_client *client, const cay_idempotency_record *a, cay_err *err);
 CAY_API int cay_idempotency_sweep(cay_client *client, cay_err *err); /* those whose day is over */

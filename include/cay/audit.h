@@ -33,6 +33,7 @@ typedef struct cay_audit {
     int64_t time_ms;
     const char *hash;
 } cay_audit;
+typedef int cay_audit_fn(const cay_audit *audit, void *arg);
 
 /* In the file when it returns 0. Never content, environment or output. Too many at once are counted
  * instead, and the count is the next line: those that were refused count apart, so that nobody can
@@ -46,8 +47,8 @@ typedef struct cay_audit_filter {
     size_t last; /* only so many, the newest; 0: all */
 } cay_audit_filter;
 /* Oldest first. Lines that cannot be read are left out: cay_audit_verify() tells of them. */
-CAY_API int cay_audit_list(cay_client *client, const cay_audit_filter *filter,
-                           int (*fn)(const cay_audit *a, void *arg), void *arg, cay_err *err);
+CAY_API int cay_audit_list(cay_client *client, const cay_audit_filter *filter, cay_audit_fn *fn,
+                           void *arg, cay_err *err);
 
 typedef struct cay_audit_proof {
     size_t size;

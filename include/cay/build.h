@@ -49,6 +49,7 @@ typedef struct cay_build_event {
     const char *text;
     size_t len;
 } cay_build_event;
+typedef int cay_build_event_fn(const cay_build_event *event, void *arg);
 
 /* For RUN --mount=type=secret: shown to that one command, and in no layer, log or key. */
 typedef struct cay_build_secret {
@@ -128,17 +129,17 @@ typedef struct cay_build_info {
     unsigned step, steps, cached;
     int64_t started_ms, ended_ms;
 } cay_build_info;
+typedef int cay_build_info_fn(const cay_build_info *info, void *arg);
 /* ref: its id, or a name of the template, which means the last build of it. tenant NULL: of any. fn
  * gets it once; its return is returned. CAY_ENOENT, "build_not_found". */
 CAY_API int cay_build_get(cay_client *client, const char *tenant, const char *ref,
-                          int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
-CAY_API int cay_build_list(cay_client *client, const char *tenant,
-                           int (*fn)(const cay_build_info *b, void *arg), void *arg,
+                          cay_build_info_fn *fn, void *arg, cay_err *err);
+CAY_API int cay_build_list(cay_client *client, const char *tenant, cay_build_info_fn *fn, void *arg,
                            cay_err *err); /* newest first */
 /* Its lines from *offset (bytes of the log; 0: all) on; *offset is moved behind the last one told.
  * A non-zero return of fn stops and is returned. A log holds at most 16 MiB. */
 CAY_API int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
-                          int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
+                          cay_build_event_fn *fn, void *arg, cay_err *err);
 /* Its file, for who waits with inotify(7) for more. The caller frees. */
 CAY_API int cay_build_log_path(cay_client *client, const char *id, char **path, cay_err *err);
 /* Marks one that waits or runs as canceled; who is at it sees that and stops. */
@@ -173,10 +174,10 @@ typedef struct cay_build_cache {
     uint64_t bytes, limit;
     int64_t used_ms; /* wall clock; 0: not known */
 } cay_build_cache;
+typedef int cay_build_cache_fn(const cay_build_cache *cache, void *arg);
 /* tenant NULL: of all. A non-zero return of fn stops and is returned. */
 CAY_API int cay_build_caches(cay_client *client, const cay_call *call, const char *tenant,
-                             int (*fn)(const cay_build_cache *c, void *arg), void *arg,
-                             cay_err *err);
+                             cay_build_cache_fn *fn, void *arg, cay_err *err);
 /* What builds that died left, and caches that none used for two weeks; *n (or NULL): how many of
  * those. */
 CAY_API int cay_build_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err);

@@ -274,6 +274,7 @@ typedef struct cay_info {
     const char *boot_id; /* the sandbox's own, new at each start; "" where it is not known, as in
                             lists and while it does not run. Never the host's */
 } cay_info;
+typedef int cay_info_fn(const cay_info *info, void *arg);
 
 typedef struct cay_usage {
     size_t size;
@@ -284,7 +285,7 @@ typedef struct cay_usage {
 
 /* Calls fn for each match, oldest first; a non-zero return stops and is returned. */
 CAY_API int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *filter,
-                            int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
+                            cay_info_fn *fn, void *arg, cay_err *err);
 
 /* A number that is another one as soon as anything that a list tells of sandboxes of these
  * providers (ending with NULL) has changed and whoever changed it was told so: who keeps an answer

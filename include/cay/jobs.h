@@ -48,6 +48,7 @@ typedef struct cay_job {
     unsigned waiting_most; /* CAY_ERATE, "queue_full", when so many of this kind wait for the tenant
                               already; 0: as many as come */
 } cay_job;
+typedef int cay_job_fn(const cay_job *job, void *arg);
 
 /* One with the same kind and key that waits or runs: it stays and its id is told; or it is canceled
  * and the new one takes its place. */
@@ -92,8 +93,8 @@ typedef struct cay_job_filter {
     size_t limit;                                     /* 0: all */
 } cay_job_filter;
 /* By the time they are due. */
-CAY_API int cay_job_list(cay_client *client, const cay_job_filter *filter,
-                         int (*fn)(const cay_job *t, void *arg), void *arg, cay_err *err);
+CAY_API int cay_job_list(cay_client *client, const cay_job_filter *filter, cay_job_fn *fn,
+                         void *arg, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -155,9 +155,9 @@ typedef struct cay_entry_info {
     bool ephemeral, is_dir, is_mount;
     uint64_t bytes; /* of inline content */
 } cay_entry_info;
+typedef int cay_entry_info_fn(const cay_entry_info *info, void *arg);
 /* Depth first, in the order given; a non-zero return of fn stops and is returned. */
-CAY_API int cay_manifest_entries(const cay_manifest *m,
-                                 int (*fn)(const cay_entry_info *e, void *arg), void *arg);
+CAY_API int cay_manifest_entries(const cay_manifest *m, cay_entry_info_fn *fn, void *arg);
 /* Whole paths of ephemeral entries at any depth. */
 CAY_API int cay_manifest_ephemeral(const cay_manifest *m, int (*fn)(const char *path, void *arg),
                                    void *arg);
@@ -170,9 +170,9 @@ typedef struct cay_mount_target {
     const char *fields; /* its own fields as JSON, secret values included: for who performs it, for
                            nobody else */
 } cay_mount_target;
+typedef int cay_mount_target_fn(const cay_mount_target *target, void *arg);
 /* Every mount, deepest path first: the order in which they are taken away. */
-CAY_API int cay_manifest_mounts(const cay_manifest *m,
-                                int (*fn)(const cay_mount_target *t, void *arg), void *arg);
+CAY_API int cay_manifest_mounts(const cay_manifest *m, cay_mount_target_fn *fn, void *arg);
 /* Paths below the root that no saved workspace has: ephemeral entries and mounts. Relative to the
  * root. */
 CAY_API int cay_manifest_unsaved(const cay_manifest *m, int (*fn)(const char *path, void *arg),
@@ -212,12 +212,12 @@ typedef struct cay_manifest_delta {
     const char *action; /* "add", "replace", "remove", "adopt" */
     const char *why;    /* NULL: it may be done; else why not */
 } cay_manifest_delta;
+typedef int cay_manifest_delta_fn(const cay_manifest_delta *delta, void *arg);
 enum { CAY_MANIFEST_REPLACE = 1 }; /* entries that are there may get other content or permissions */
 /* What leads from one to the other, each told to fn (or NULL). CAY_ESTATE, reason
  * "manifest_change_refused", names the first that a running sandbox cannot follow. */
 CAY_API int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
-                                int (*fn)(const cay_manifest_delta *d, void *arg), void *arg,
-                                cay_err *err);
+                                cay_manifest_delta_fn *fn, void *arg, cay_err *err);
 
 /* The manifest behind a sandbox, as cay_manifest_to_json() gives it. CAY_ENOENT: it has none. */
 CAY_API int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err);

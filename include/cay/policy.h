@@ -116,10 +116,10 @@ typedef struct cay_net_record {
     const char
         *secret; /* of "credential": name of the one that was added; "": none was concerned */
 } cay_net_record;
+typedef int cay_net_record_fn(const cay_net_record *record, void *arg);
 /* Calls fn for each record, oldest first; a non-zero return stops and is returned. The log has at
  * most a few megabytes. */
-CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
-                        cay_err *err);
+CAY_API int cay_net_log(cay_sandbox *sb, cay_net_record_fn *fn, void *arg, cay_err *err);
 
 /* The operator's file, egress.conf of the state directory or else of /etc/cay: 0 when it can be
  * read, or is not there. A file that cannot (the message names the line) changes nothing: what it

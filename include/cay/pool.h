@@ -43,12 +43,13 @@ typedef struct cay_pool {
     const char *error; /* why the last one could not be made, or "" */
     unsigned ready, making;
 } cay_pool;
+typedef int cay_pool_fn(const cay_pool *pool, void *arg);
 
 /* Again: other marks. CAY_ENOENT, "template_not_found"; CAY_ETOOBIG, "warm_too_many". */
 CAY_API int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *spec,
                          cay_err *err);
-CAY_API int cay_pool_list(cay_client *client, const cay_call *call,
-                          int (*fn)(const cay_pool *w, void *arg), void *arg, cay_err *err);
+CAY_API int cay_pool_list(cay_client *client, const cay_call *call, cay_pool_fn *fn, void *arg,
+                          cay_err *err);
 /* With the sandboxes that are ready. CAY_ENOENT, "warm_not_found". */
 CAY_API int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant,
                             const char *template_, cay_err *err);

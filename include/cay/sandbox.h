@@ -169,9 +169,9 @@ typedef struct cay_proc_info {
     const cay_pair *labels; /* as given to cay_sandbox_spawn(); ends with a NULL key, never NULL */
     int64_t ended_ms;       /* wall clock; 0: it runs, or nobody knows */
 } cay_proc_info;
-CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
-                              int (*fn)(const cay_proc_info *info, void *arg), void *arg,
-                              cay_err *err);
+typedef int cay_proc_info_fn(const cay_proc_info *info, void *arg);
+CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call, cay_proc_info_fn *fn,
+                              void *arg, cay_err *err);
 
 typedef enum cay_file_type {
     CAY_FILE = 'f',
@@ -196,6 +196,7 @@ typedef struct cay_dirent {
     const char *path; /* relative to the directory that was listed; bytes, NUL-terminated */
     cay_stat st;
 } cay_dirent;
+typedef int cay_dirent_fn(const cay_dirent *entry, void *arg);
 
 typedef struct cay_read {
     size_t size;
@@ -280,12 +281,11 @@ CAY_API int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char
                                int (*fn)(const char *name, void *arg), void *arg, cay_err *err);
 /* depth 1: the directory itself; 0: all the way down. Links are not followed. */
 CAY_API int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsigned depth,
-                         int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err);
+                         cay_dirent_fn *fn, void *arg, cay_err *err);
 /* Shell patterns: *, ?, [a-z], and ** for any number of directories; sorted by name per directory.
  */
 CAY_API int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base,
-                          const char *pattern, int (*fn)(const cay_dirent *ent, void *arg),
-                          void *arg, cay_err *err);
+                          const char *pattern, cay_dirent_fn *fn, void *arg, cay_err *err);
 typedef struct cay_match {
     const char *path; /* relative to base */
     uint64_t line;    /* from 1 */
@@ -293,6 +293,7 @@ typedef struct cay_match {
     const char *text; /* the line, cut at 4096 bytes */
     size_t text_len;
 } cay_match;
+typedef int cay_match_fn(const cay_match *match, void *arg);
 typedef struct cay_grep {
     size_t size;
     const char *pattern; /* POSIX extended regular expression, or plain text */
@@ -301,8 +302,7 @@ typedef struct cay_grep {
     uint64_t max;        /* matches; 0: 10,000 */
 } cay_grep;
 CAY_API int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base,
-                          const cay_grep *spec, int (*fn)(const cay_match *m, void *arg), void *arg,
-                          cay_err *err);
+                          const cay_grep *spec, cay_match_fn *fn, void *arg, cay_err *err);
 
 /* A recursive watch with a bounded queue. */
 typedef enum cay_change {
@@ -332,8 +332,9 @@ typedef struct cay_port {
     char address[46]; /* as bound inside: "127.0.0.1", "::" */
     int pid;          /* inside; 0 when not known */
 } cay_port;
-CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call,
-                          int (*fn)(const cay_port *p, void *arg), void *arg, cay_err *err);
+typedef int cay_port_fn(const cay_port *port, void *arg);
+CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call, cay_port_fn *fn, void *arg,
+                          cay_err *err);
 /* A connected stream to 127.0.0.1:port (or ::1) inside. CAY_ENOENT when nobody listens. */
 CAY_API int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
                              cay_err *err);
@@ -347,9 +348,9 @@ typedef struct cay_endpoint {
     uint16_t host_port;
     bool tls;
 } cay_endpoint;
-CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call,
-                               int (*fn)(const cay_endpoint *e, void *arg), void *arg,
-                               cay_err *err);
+typedef int cay_endpoint_fn(const cay_endpoint *endpoint, void *arg);
+CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, cay_endpoint_fn *fn,
+                               void *arg, cay_err *err);
 /* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail
  * {"port":…,"reason":"not_configured","exposed_ports":[…]}: nobody asked for it at create;
  * CAY_EUPSTREAM, reason "backend_unavailable" in the detail: it was, and the provider does not have
@@ -368,11 +369,11 @@ typedef struct cay_exposed {
     int64_t created_ms, expires_ms; /* wall clock */
     char token[72];                 /* in the answer of cay_port_expose() alone, else "" */
 } cay_exposed;
+typedef int cay_exposed_fn(const cay_exposed *exposed, void *arg);
 CAY_API int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out,
                             cay_err *err);
 CAY_API int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err);
-CAY_API int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
-                             cay_err *err);
+CAY_API int cay_port_exposed(cay_sandbox *sb, cay_exposed_fn *fn, void *arg, cay_err *err);
 /* 0, or CAY_EPERM for a wrong or expired token and for whatever does not exist, alike. */
 CAY_API int cay_port_token_check(cay_client *client, const char *id, uint16_t port,
                                  const char *token, cay_err *err);

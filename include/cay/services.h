@@ -107,11 +107,11 @@ typedef struct cay_service_info {
     uint32_t ready_after_ms; /* how long that took */
     uint32_t wait_ms;        /* BACKOFF: how long from then on */
 } cay_service_info;
+typedef int cay_service_info_fn(const cay_service_info *info, void *arg);
 
 /* Calls fn for each in the order given at create. CAY_ENOTSUP where the provider keeps none. */
-CAY_API int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
-                                 int (*fn)(const cay_service_info *u, void *arg), void *arg,
-                                 cay_err *err);
+CAY_API int cay_sandbox_services(cay_sandbox *sb, const cay_call *call, cay_service_info_fn *fn,
+                                 void *arg, cay_err *err);
 
 typedef enum cay_service_op {
     CAY_SERVICE_START = 1,

@@ -40,6 +40,7 @@ typedef struct cay_snapshot {
     size_t users; /* sandboxes standing on it */
     const char *tenant;
 } cay_snapshot;
+typedef int cay_snapshot_fn(const cay_snapshot *snapshot, void *arg);
 
 typedef struct cay_snapshot_spec {
     size_t size;
@@ -74,8 +75,8 @@ typedef struct cay_snapshot_filter {
 } cay_snapshot_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */
 CAY_API int cay_client_snapshots(cay_client *client, const cay_call *call,
-                                 const cay_snapshot_filter *filter,
-                                 int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
+                                 const cay_snapshot_filter *filter, cay_snapshot_fn *fn, void *arg,
+                                 cay_err *err);
 /* The record goes at once. Layers that others stand on stay until the last of them is gone;
  * *deferred tells. */
 CAY_API int cay_snapshot_remove(cay_client *client, const cay_call *call, const char *ref,

@@ -47,6 +47,7 @@ typedef struct cay_template {
     int64_t created_ms;
     size_t users; /* sandboxes that were made from it and are there */
 } cay_template;
+typedef int cay_template_fn(const cay_template *t, void *arg);
 
 /* `config`, every member optional:
  *   env {NAME: value}   user "name|uid[:group]"   workdir "/…"
@@ -85,8 +86,8 @@ typedef struct cay_template_filter {
 } cay_template_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */
 CAY_API int cay_template_list(cay_client *client, const cay_call *call,
-                              const cay_template_filter *filter,
-                              int (*fn)(const cay_template *, void *), void *arg, cay_err *err);
+                              const cay_template_filter *filter, cay_template_fn *fn, void *arg,
+                              cay_err *err);
 
 /* By a name that is not its last one, only that name goes. Otherwise the record does, at once;
  * layers that sandboxes, snapshots or other templates stand on stay until the last of them is gone.
@@ -122,6 +123,7 @@ typedef struct cay_template_progress {
     size_t layer, layers; /* which of how many, from 1 */
     uint64_t done, total; /* bytes; fetch: of all layers together; unpack: of this one, total 0 */
 } cay_template_progress;
+typedef int cay_template_progress_fn(const cay_template_progress *progress, void *arg);
 
 typedef struct cay_template_file {
     size_t size;
@@ -132,7 +134,7 @@ typedef struct cay_template_file {
     const char *image;    /* which of several images of an archive, by its name there; or NULL */
     const char *platform; /* "linux/arm64"; NULL: this machine's */
     const char *config;   /* of a plain directory or tar: JSON object; or NULL */
-    int (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
+    cay_template_progress_fn *progress; /* not 0 stops; may be NULL */
     void *arg;
     const char *source; /* what to call path, one line; NULL: as it is */
 } cay_template_file;
@@ -149,8 +151,7 @@ typedef struct cay_template_out {
     const char *tenant; /* what it sees; NULL: all */
     const char *path;   /* a file, which appears when it is whole; NULL: to fd */
     int fd;
-    int (*progress)(const cay_template_progress *p,
-                    void *arg); /* "pack"; not 0 stops; may be NULL */
+    cay_template_progress_fn *progress; /* "pack"; not 0 stops; may be NULL */
     void *arg;
 } cay_template_out;
 /* Writes it as an OCI layout in a tar, one layer for each of its own, with what `config` has that
@@ -170,7 +171,7 @@ typedef struct cay_template_remote {
                          cay_registry_login(), and with `trusted` what docker's config.json has for
                          the host */
     bool trusted;     /* the caller runs this service: the registry may be at a private address */
-    int (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
+    cay_template_progress_fn *progress; /* not 0 stops; may be NULL */
     void *arg;
     const char *user,
         *password; /* instead of auth; kept as cay_registry_login() does once the pull is done */

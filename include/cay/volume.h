@@ -36,6 +36,7 @@ typedef struct cay_volume {
         *users; /* ids of the sandboxes that have it, stopped ones too; NULL-terminated */
     size_t nusers;
 } cay_volume;
+typedef int cay_volume_fn(const cay_volume *volume, void *arg);
 
 typedef struct cay_volume_spec {
     size_t size;
@@ -57,8 +58,8 @@ CAY_API int cay_volume_find(cay_client *client, const cay_call *call, const char
                             cay_volume **out, cay_err *err);
 CAY_API void cay_volume_free(cay_volume *v);
 /* By name; a non-zero return of fn stops and is returned. */
-CAY_API int cay_volume_list(cay_client *client, const cay_call *call,
-                            int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err);
+CAY_API int cay_volume_list(cay_client *client, const cay_call *call, cay_volume_fn *fn, void *arg,
+                            cay_err *err);
 /* CAY_EBUSY, reason "volume_used", naming a sandbox, while one has it. */
 CAY_API int cay_volume_remove(cay_client *client, const cay_call *call, const char *name,
                               cay_err *err);

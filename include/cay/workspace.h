@@ -33,6 +33,7 @@ typedef struct cay_file_change {
     const char *old_digest; /* with `digest`: SHA-256 in hex of what the file held, or of where the
                                link led; "": it was neither */
 } cay_file_change;
+typedef int cay_file_change_fn(const cay_file_change *change, void *arg);
 
 typedef struct cay_diff {
     size_t size;
@@ -50,8 +51,7 @@ typedef struct cay_diff {
  * sandbox may go on meanwhile. CAY_ETOOBIG beyond a million changes. *left_out (may be NULL): how
  * many texts a patch of more than 64 MiB leaves out. */
 CAY_API int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *diff,
-                            int (*fn)(const cay_file_change *, void *), void *arg,
-                            uint64_t *left_out, cay_err *err);
+                            cay_file_change_fn *fn, void *arg, uint64_t *left_out, cay_err *err);
 
 typedef enum cay_apply_result {
     CAY_APPLY_DONE = 0,
@@ -72,10 +72,10 @@ typedef struct cay_apply {
     const char *const *paths; /* only these and what is below them, relative to /workspace; each
                                  must name a change */
     size_t npaths;
-    bool force; /* conflicts, too */
-    bool dry;   /* judge everything and write nothing */
-    bool text;  /* choose() gets each change with its patch */
-    int (*choose)(const cay_file_change *c, void *arg); /* 1: take it, 0: leave it, negative: stop
+    bool force;                 /* conflicts, too */
+    bool dry;                   /* judge everything and write nothing */
+    bool text;                  /* choose() gets each change with its patch */
+    cay_file_change_fn *choose; /* 1: take it, 0: leave it, negative: stop
                                                            before anything is written; NULL: all */
     void (*told)(const cay_file_change *c, cay_apply_result result, const char *why,
                  void *arg); /* each one, once it is done or left; or NULL */
@@ -136,8 +136,7 @@ CAY_API int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay
  * CAY_ENOTSUP, "kept_unsupported", where its provider keeps no files here or /workspace is a
  * directory of the host. */
 CAY_API int cay_sandbox_stopped_list(cay_sandbox *sb, const cay_call *call, const char *path,
-                                     int (*fn)(const cay_dirent *ent, void *arg), void *arg,
-                                     cay_err *err);
+                                     cay_dirent_fn *fn, void *arg, cay_err *err);
 CAY_API int cay_sandbox_stopped_stat(cay_sandbox *sb, const cay_call *call, const char *path,
                                      cay_stat *out, cay_err *err);
 /* The file itself, to be read and closed by the caller; not a copy: should the sandbox start again

@@ -144,8 +144,7 @@ typedef struct cay_provider_ops {
     unsigned (*proc_breaks)(void *proc); /* see cay_proc_breaks(); NULL: never */
     int (*proc_resize)(void *proc, const cay_call *call, uint16_t cols, uint16_t rows,
                        cay_err *err);
-    int (*procs)(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                 void *arg, cay_err *err);
+    int (*procs)(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg, cay_err *err);
     int (*probe)(void *self, cay_probe **out,
                  cay_err *err); /* one block from malloc(), strings too */
     int (*state)(void *box, cay_json **out, cay_err *err); /* attach() takes it back */
@@ -192,19 +191,18 @@ typedef struct cay_provider_ops {
     int (*listxattr)(void *box, const cay_call *call, const char *path,
                      int (*fn)(const char *, void *), void *arg, cay_err *err);
     int (*list_dir)(void *box, const cay_call *call, const char *path, unsigned depth,
-                    int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
+                    cay_dirent_fn *fn, void *arg, cay_err *err);
     int (*glob)(void *box, const cay_call *call, const char *base, const char *pattern,
-                int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
+                cay_dirent_fn *fn, void *arg, cay_err *err);
     int (*grep)(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                int (*fn)(const cay_match *, void *), void *arg, cay_err *err);
+                cay_match_fn *fn, void *arg, cay_err *err);
     int (*watch_open)(void *box, const cay_call *call, const char *path, bool recursive, void **w,
                       int *fd, cay_err *err);
     int (*watch_next)(void *w, const cay_call *call, cay_watch_event *out, cay_err *err);
     void (*watch_close)(void *w);
 
     /* Ports. */
-    int (*ports)(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
-                 cay_err *err);
+    int (*ports)(void *box, const cay_call *call, cay_port_fn *fn, void *arg, cay_err *err);
     int (*connect)(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err);
 
     /* The provider that makes a sandbox when create() ends with CAY_EISOLATION, reason
@@ -262,8 +260,8 @@ typedef struct cay_provider_ops {
      * spec->services_wait, in the order of `after`, and started again by the rules of
      * cay/services.h, also after restack() and resume(). units: fn for each, in their order; then,
      * for as long as more() says 1, again whenever one has changed. more NULL: once. */
-    int (*services)(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
-                    int (*more)(void *), void *arg, cay_err *err);
+    int (*services)(void *box, const cay_call *call, cay_service_info_fn *fn, int (*more)(void *),
+                    void *arg, cay_err *err);
     int (*service_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 
     /* Names that create() knows in create->options, NULL-terminated; a provider without is never
@@ -289,8 +287,7 @@ typedef struct cay_provider_ops {
 
     /* What of it is published outside: fn for each port that was asked for at create; host_port 0:
      * it is not there now. NULL: this provider publishes none. */
-    int (*endpoints)(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *),
-                     void *arg, cay_err *err);
+    int (*endpoints)(void *box, const cay_call *call, cay_endpoint_fn *fn, void *arg, cay_err *err);
 
     /* proc_read() of no more than what came at one time, and when that was (wall clock; 0: not
      * known). NULL: no times are kept. */

@@ -32,6 +32,7 @@ typedef struct cay_row {
         *once; /* putting: a word that no two sandboxes of a tenant have, or NULL; not read back */
     uint64_t cpu_milli, memory, disk; /* putting: what it may use, for the quotas */
 } cay_row;
+typedef int cay_row_fn(const cay_row *row, void *arg);
 
 /* One snapshot as recorded. */
 typedef struct cay_snap_row {
@@ -50,6 +51,7 @@ typedef struct cay_snap_row {
     size_t depth, users; /* only when reading */
     const char *tenant;  /* putting: NULL is that of the sandbox, "default" when that is gone */
 } cay_snap_row;
+typedef int cay_snap_row_fn(const cay_snap_row *row, void *arg);
 
 /* One template as recorded. */
 typedef struct cay_template_row {
@@ -63,12 +65,14 @@ typedef struct cay_template_row {
     int64_t created_ms;
     size_t users; /* only when reading */
 } cay_template_row;
+typedef int cay_template_row_fn(const cay_template_row *row, void *arg);
 
 /* A key as recorded. */
 typedef struct cay_key_row {
     cay_key key;
     const char *hash; /* SHA-256 of its whole text, hex */
 } cay_key_row;
+typedef int cay_key_row_fn(const cay_key_row *row, void *arg);
 
 /* Work that outlives who began it. */
 typedef struct cay_layer_job {
@@ -79,6 +83,7 @@ typedef struct cay_layer_job {
                            {"to","mark","layers"} */
     int64_t created_ms;
 } cay_layer_job;
+typedef int cay_layer_job_fn(const cay_layer_job *job, void *arg);
 
 enum { CAY_STORE_LATER = 1, CAY_STORE_BROKEN = 2 };
 
@@ -100,11 +105,9 @@ typedef struct cay_store_ops {
                 const char *box, cay_err *err);
     int (*remove)(void *self, const char *id, cay_err *err); /* CAY_ENOENT when not there */
     /* fn gets one row; its return is returned. */
-    int (*get)(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg,
-               cay_err *err);
+    int (*get)(void *self, const char *id, cay_row_fn *fn, void *arg, cay_err *err);
     /* Rows in order of creation. A damaged row is given with state CAY_DAMAGED, never skipped. */
-    int (*list)(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *), void *arg,
-                cay_err *err);
+    int (*list)(void *self, const cay_filter *filter, cay_row_fn *fn, void *arg, cay_err *err);
     /* Two numbers, other ones after every change of the store, by whomever. */
     int (*version)(void *self, uint64_t out[2], cay_err *err);
     /* Ids that start with prefix, or whose name is exactly prefix; at most max. Returns the count.
@@ -144,10 +147,9 @@ typedef struct cay_store_ops {
     int (*snap_remove)(void *self, const char *id,
                        cay_err *err); /* CAY_ENOENT, "snapshot_not_found" */
     /* In order of creation; sandbox, after: or NULL. */
-    int (*snap_list)(void *self, const char *sandbox, const char *after,
-                     int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err);
-    int (*snap_get)(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
-                    cay_err *err);
+    int (*snap_list)(void *self, const char *sandbox, const char *after, cay_snap_row_fn *fn,
+                     void *arg, cay_err *err);
+    int (*snap_get)(void *self, const char *id, cay_snap_row_fn *fn, void *arg, cay_err *err);
     /* The newest copy of what is above the stack `layers`, taken while processes of that sandbox
      * ran; "" when there is none. */
     int (*snap_last)(void *self, const char *sandbox, const char *layers, char id[CAY_ID_LEN + 1],
@@ -168,8 +170,8 @@ typedef struct cay_store_ops {
     int (*layer_job_put)(void *self, const char *kind, const char *subject, const char *detail,
                          cay_err *err);
     int (*layer_job_drop)(void *self, const char *kind, const char *subject, cay_err *err);
-    int (*layer_job_list)(void *self, const char *kind, int (*fn)(const cay_layer_job *, void *),
-                          void *arg, cay_err *err);
+    int (*layer_job_list)(void *self, const char *kind, cay_layer_job_fn *fn, void *arg,
+                          cay_err *err);
     /* CAY_STORE_LATER: jobs other than "merged", or snapshots of boot `boot` that are not durable.
      * CAY_STORE_BROKEN: snapshots or undos that were begun and not ended, by somebody who lives or
      * not. */
@@ -188,7 +190,7 @@ typedef struct cay_store_ops {
                           cay_err *err); /* CAY_ENOENT, "template_not_found" */
     /* In order of creation: tenant's own and shared ones, or NULL; id, after: or NULL. */
     int (*template_list)(void *self, const char *tenant, const char *id, const char *after,
-                         int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err);
+                         cay_template_row_fn *fn, void *arg, cay_err *err);
     /* Those of a name or of the beginning of an id: first the tenant's own, then shared ones.
      * tenant NULL: of all. */
     int (*template_resolve)(void *self, const char *tenant, const char *ref,
@@ -199,14 +201,12 @@ typedef struct cay_store_ops {
                       cay_err *err); /* CAY_EEXIST when fresh, else CAY_ENOENT */
     int (*tenant_drop)(void *self, const char *name,
                        cay_err *err); /* with its keys; CAY_ESTATE, "tenant_in_use" */
-    int (*tenant_list)(void *self, const char *name, int (*fn)(const cay_tenant *, void *),
-                       void *arg, cay_err *err); /* NULL: all, by name */
+    int (*tenant_list)(void *self, const char *name, cay_tenant_fn *fn, void *arg,
+                       cay_err *err); /* NULL: all, by name */
     int (*key_put)(void *self, const cay_key_row *row,
                    cay_err *err); /* CAY_EEXIST: the id; CAY_ENOENT: no such tenant */
-    int (*key_get)(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg,
-                   cay_err *err);
-    int (*key_list)(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *),
-                    void *arg, cay_err *err);
+    int (*key_get)(void *self, const char *id, cay_key_row_fn *fn, void *arg, cay_err *err);
+    int (*key_list)(void *self, const char *tenant, cay_key_row_fn *fn, void *arg, cay_err *err);
     int (*key_revoke)(void *self, const char *id, int64_t at_ms,
                       cay_err *err); /* keeps an earlier time */
     int (*key_used)(void *self, const char *id, int64_t at_ms,
@@ -234,12 +234,11 @@ typedef struct cay_store_ops {
                    cay_err *err);
     /* CAY_ENOENT: nothing is due, and *next_ms is when something will be, or 0. */
     int (*job_claim)(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                     int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                     int64_t *next_ms,
+                     int64_t lease_ms, cay_job_fn *fn, void *arg, int64_t *next_ms,
                      cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
     int (*job_claim_fair)(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                          int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                          int64_t *next_ms, cay_err *err); /* the same, as cay_job_claim_fair() */
+                          int64_t lease_ms, cay_job_fn *fn, void *arg, int64_t *next_ms,
+                          cay_err *err); /* the same, as cay_job_claim_fair() */
     /* state: "running" (lease_ms: until when), "done", "waiting" (due_ms), "dead". CAY_ESTATE,
      * "task_lost". */
     int (*job_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
@@ -248,8 +247,7 @@ typedef struct cay_store_ops {
                       cay_err *err); /* by id, or by the others */
     int (*job_replay)(void *self, const char *id, int64_t now_ms, cay_err *err);
     int (*job_sweep)(void *self, int64_t before_ms, size_t *n, cay_err *err);
-    int (*job_list)(void *self, const cay_job_filter *f, int (*fn)(const cay_job *, void *),
-                    void *arg, cay_err *err);
+    int (*job_list)(void *self, const cay_job_filter *f, cay_job_fn *fn, void *arg, cay_err *err);
 
     /* The oldest running row of tenant `from` with that name becomes `row` (its state, box, name,
      * labels, metadata, spec, once and tenant), newest of all, counted and refused as by insert.

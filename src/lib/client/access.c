@@ -83,8 +83,7 @@ int cay_tenant_remove(cay_client *client, const char *name, cay_err *err)
     return 0;
 }
 
-int cay_tenant_list(cay_client *client, int (*fn)(const cay_tenant *, void *), void *arg,
-                    cay_err *err)
+int cay_tenant_list(cay_client *client, cay_tenant_fn *fn, void *arg, cay_err *err)
 {
     if (client->remote)
         return CAY__REMOTE_EACH(cay_tenant, client->remote, NULL, CAY__REQUEST(tenant_list), fn,
@@ -93,7 +92,7 @@ int cay_tenant_list(cay_client *client, int (*fn)(const cay_tenant *, void *), v
 }
 
 typedef struct tenant_search {
-    int (*fn)(const cay_tenant *, void *);
+    cay_tenant_fn *fn;
     void *arg;
     const char *name;
     bool found;
@@ -108,8 +107,8 @@ static int on_remote_tenant(const cay_tenant *t, void *arg)
     return s->fn(t, s->arg);
 }
 
-static int find_remote_tenant(const cay__remote *r, const char *name,
-                              int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
+static int find_remote_tenant(const cay__remote *r, const char *name, cay_tenant_fn *fn, void *arg,
+                              cay_err *err)
 {
     tenant_search s = { fn, arg, CAY_OR(name, ""), false };
     CAY_TRY(CAY__REMOTE_EACH(cay_tenant, r, NULL, CAY__REQUEST(tenant_list), on_remote_tenant, &s,
@@ -119,8 +118,7 @@ static int find_remote_tenant(const cay__remote *r, const char *name,
     return cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", s.name);
 }
 
-int cay_tenant_get(cay_client *client, const char *name, int (*fn)(const cay_tenant *, void *),
-                   void *arg, cay_err *err)
+int cay_tenant_get(cay_client *client, const char *name, cay_tenant_fn *fn, void *arg, cay_err *err)
 {
     if (client->remote)
         return find_remote_tenant(client->remote, name, fn, arg, err);

@@ -150,7 +150,7 @@ static int walk_all(cay_client *client, walk *w, cay_err *err)
 
 typedef struct lister {
     const cay_audit_filter *f;
-    int (*fn)(const cay_audit *, void *);
+    cay_audit_fn *fn;
     void *arg;
     size_t matched, skip;
 } lister;
@@ -174,8 +174,8 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
     return rc;
 }
 
-int cay_audit_list(cay_client *client, const cay_audit_filter *given,
-                   int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
+int cay_audit_list(cay_client *client, const cay_audit_filter *given, cay_audit_fn *fn, void *arg,
+                   cay_err *err)
 {
     cay_audit_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_audit_filter", err));

@@ -94,7 +94,7 @@ int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
 }
 
 typedef struct walk {
-    int (*fn)(const cay_exposed *e, void *arg);
+    cay_exposed_fn *fn;
     void *arg;
 } walk;
 
@@ -124,8 +124,7 @@ static int on_remote_exposed(const cay__exposed_told *t, void *arg)
     return w->fn(&e, w->arg);
 }
 
-int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
-                     cay_err *err)
+int cay_port_exposed(cay_sandbox *sb, cay_exposed_fn *fn, void *arg, cay_err *err)
 {
     walk w = { fn, arg };
     if (cay__remote_of(sb))

@@ -28,7 +28,7 @@ static int check_key(const cay_idempotency_record *a, cay_err *err)
 }
 
 typedef struct asking {
-    int (*fn)(const cay_idempotency_record *, void *);
+    cay_idempotency_record_fn *fn;
     void *arg;
     char dead[256]; /* who was at it, and is no more */
     bool foreign;   /* what was found is not the asker's */
@@ -46,8 +46,7 @@ static int on_found(const cay_idempotency_record *a, const char *owner, void *ar
 }
 
 int cay_idempotency_begin(cay_client *client, const cay_idempotency_record *given,
-                          int (*fn)(const cay_idempotency_record *, void *), void *arg,
-                          cay_err *err)
+                          cay_idempotency_record_fn *fn, void *arg, cay_err *err)
 {
     cay_idempotency_record a;
     asking q = { .fn = fn, .arg = arg };

@@ -206,8 +206,8 @@ static bool is_state(const char *s)
     return false;
 }
 
-int cay_job_list(cay_client *client, const cay_job_filter *given,
-                 int (*fn)(const cay_job *, void *), void *arg, cay_err *err)
+int cay_job_list(cay_client *client, const cay_job_filter *given, cay_job_fn *fn, void *arg,
+                 cay_err *err)
 {
     cay_job_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_job_filter", err));

@@ -259,16 +259,14 @@ static int verify_secret(cay_client *client, const char *text, const char *prefi
     return 0;
 }
 
-int cay_key_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
-                  void *arg, cay_err *err)
+int cay_key_check(cay_client *client, const char *text, cay_key_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_TRY(verify_secret(client, text, PREFIX, &k, err));
     return fn(&k->key, arg);
 }
 
-int cay_login_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
-                    void *arg, cay_err *err)
+int cay_login_check(cay_client *client, const char *text, cay_key_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_AUTOPTR(known) of = NULL;
@@ -464,7 +462,7 @@ int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_LOGI
 }
 
 typedef struct walk {
-    int (*fn)(const cay_key *, void *);
+    cay_key_fn *fn;
     void *arg;
     cay_client *client;
 } walk;
@@ -483,8 +481,7 @@ static int on_row(const cay_key_row *row, void *arg)
     return w->fn(&k, w->arg);
 }
 
-int cay_key_list(cay_client *client, const char *tenant, int (*fn)(const cay_key *, void *),
-                 void *arg, cay_err *err)
+int cay_key_list(cay_client *client, const char *tenant, cay_key_fn *fn, void *arg, cay_err *err)
 {
     if (client->remote)
         return CAY__REMOTE_EACH(cay_key, client->remote, NULL,

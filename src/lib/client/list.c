@@ -12,7 +12,7 @@ typedef struct lister {
     cay_client *client;
     const cay_call *call;
     const cay_filter *filter;
-    int (*fn)(const cay_info *, void *);
+    cay_info_fn *fn;
     void *arg;
     size_t told, n;
     cay__row *rows[BATCH];
@@ -123,7 +123,7 @@ static int on_listed_row(const cay_row *row, void *arg)
 }
 
 int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *given,
-                    int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
+                    cay_info_fn *fn, void *arg, cay_err *err)
 {
     if (client->remote)
         return cay__remote_list(client, call, given, fn, arg, err);

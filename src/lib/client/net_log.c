@@ -34,8 +34,7 @@ cay_net_record cay__net_record_of(const json_t *o, const char *line)
     };
 }
 
-static int report_line(const cay__execs *ran, char *line, int (*fn)(const cay_net_record *, void *),
-                       void *arg)
+static int report_line(const cay__execs *ran, char *line, cay_net_record_fn *fn, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_AUTOBUF with = CAY__BUF(LINE_MOST + 64);
@@ -46,8 +45,8 @@ static int report_line(const cay__execs *ran, char *line, int (*fn)(const cay_ne
     return fn(&r, arg);
 }
 
-static int read_file(int dir, const char *name, const cay__execs *ran,
-                     int (*fn)(const cay_net_record *, void *), void *arg)
+static int read_file(int dir, const char *name, const cay__execs *ran, cay_net_record_fn *fn,
+                     void *arg)
 {
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     FILE *f = NULL;
@@ -69,8 +68,7 @@ static int read_file(int dir, const char *name, const cay__execs *ran,
     return rc;
 }
 
-int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
-                cay_err *err)
+int cay_net_log(cay_sandbox *sb, cay_net_record_fn *fn, void *arg, cay_err *err)
 {
     if (cay__remote_of(sb))
         return cay__remote_net_log(sb, fn, arg, err);

@@ -75,7 +75,7 @@ int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err)
 typedef struct counting {
     const char *pool;
     unsigned *ready, *making;
-    int (*fn)(const cay_row *row, void *arg);
+    cay_row_fn *fn;
     void *arg;
 } counting;
 
@@ -95,8 +95,8 @@ static int on_row(const cay_row *row, void *arg)
     return 0;
 }
 
-int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *, void *),
-                   void *arg, unsigned *ready, unsigned *making, cay_err *err)
+int cay__pool_rows(cay_client *client, const char *pool, cay_row_fn *fn, void *arg, unsigned *ready,
+                   unsigned *making, cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .tenant = CAY__WARM_TENANT };
     *ready = *making = 0;
@@ -181,7 +181,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
 
 typedef struct telling {
     cay_client *client;
-    int (*fn)(const cay_pool *w, void *arg);
+    cay_pool_fn *fn;
     void *arg;
     cay_err *err;
 } telling;
@@ -203,8 +203,8 @@ static int on_listed_pool(const char *key, const char *value, void *arg)
     return t->fn(&w, t->arg);
 }
 
-int cay_pool_list(cay_client *client, const cay_call *call, int (*fn)(const cay_pool *, void *),
-                  void *arg, cay_err *err)
+int cay_pool_list(cay_client *client, const cay_call *call, cay_pool_fn *fn, void *arg,
+                  cay_err *err)
 {
     if (client->remote)
         return CAY__REMOTE_EACH(cay_pool, client->remote, call, CAY__REQUEST(pool_list), fn, arg,

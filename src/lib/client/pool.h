@@ -29,8 +29,8 @@ typedef struct cay__pool_note {
 int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err);
 int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err);
 /* ready and making of a pool; fn may be NULL, and gets every row of it. */
-int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *row, void *arg),
-                   void *arg, unsigned *ready, unsigned *making, cay_err *err);
+int cay__pool_rows(cay_client *client, const char *pool, cay_row_fn *fn, void *arg, unsigned *ready,
+                   unsigned *making, cay_err *err);
 /* Removes one that is still nobody's; what somebody took meanwhile stays. */
 void cay__pool_drop(cay_client *client, const cay_call *call, const char *id);
 

@@ -89,7 +89,7 @@ int cay__remote_create(cay_client *client, const cay_call *call, const cay_creat
 int cay__remote_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
                      cay_err *err);
 int cay__remote_list(cay_client *client, const cay_call *call, const cay_filter *given,
-                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err);
+                     cay_info_fn *fn, void *arg, cay_err *err);
 int cay__remote_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
 /* An order without a body, after which the sandbox is in that state. */
 int cay__remote_order(cay_sandbox *sb, const cay_call *call, const cay__operation *op, cay_state to,
@@ -103,12 +103,11 @@ int cay__remote_fork(cay_client *client, const cay_call *call, const char *from,
 int cay__remote_snapshot(const cay__remote *r, const cay_call *call, const cay__request *q,
                          cay_snapshot **out, cay_err *err);
 int cay__remote_snapshots(const cay__remote *r, const cay_call *call,
-                          const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *),
-                          void *arg, cay_err *err);
+                          const cay_snapshot_filter *given, cay_snapshot_fn *fn, void *arg,
+                          cay_err *err);
 int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *given,
-                     int (*fn)(const cay_file_change *, void *), void *arg, cay_err *err);
-int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
-                        cay_err *err);
+                     cay_file_change_fn *fn, void *arg, cay_err *err);
+int cay__remote_net_log(cay_sandbox *sb, cay_net_record_fn *fn, void *arg, cay_err *err);
 /* "/removed": how many; n may be NULL. */
 int cay__remote_removed(const cay__remote *r, const cay_call *call, const cay__operation *op,
                         size_t *n, cay_err *err);
@@ -126,8 +125,8 @@ int cay__remote_template_export(const cay__remote *r, const cay_call *call,
 int cay__remote_template_find(const cay__remote *r, const cay_call *call, const char *ref,
                               cay_template **out, cay_err *err);
 int cay__remote_template_list(const cay__remote *r, const cay_call *call,
-                              const cay_template_filter *f, int (*fn)(const cay_template *, void *),
-                              void *arg, cay_err *err);
+                              const cay_template_filter *f, cay_template_fn *fn, void *arg,
+                              cay_err *err);
 /* body: JSON of what is to be different. */
 int cay__remote_template_patch(const cay__remote *r, const cay_call *call, const char *ref,
                                const char *body, cay_err *err);
@@ -137,10 +136,10 @@ int cay__remote_template_pull(cay_client *client, const cay_call *call,
                               const cay_template_remote *s, cay_template **out, cay_err *err);
 int cay__remote_build_run(const cay__remote *r, const cay_call *call, const cay_build *s,
                           cay_built *out, cay_err *err);
-int cay__remote_build_get(const cay__remote *r, const char *ref,
-                          int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+int cay__remote_build_get(const cay__remote *r, const char *ref, cay_build_info_fn *fn, void *arg,
+                          cay_err *err);
 int cay__remote_build_log(const cay__remote *r, const char *id, uint64_t *offset,
-                          int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
+                          cay_build_event_fn *fn, void *arg, cay_err *err);
 /* cay_client_purge() of a server. purge_remote.c */
 int cay__purge_remote(cay_client *client, const cay_call *call, bool forget,
                       void (*left)(const char *what, void *arg), void *arg, cay_err *err);

@@ -397,7 +397,7 @@ int cay_volume_find(cay_client *client, const cay_call *call, const char *name, 
 typedef struct walk {
     cay_client *client;
     const cay_call *call;
-    int (*fn)(const cay_volume *v, void *arg);
+    cay_volume_fn *fn;
     void *arg;
     cay_err *err;
 } walk;
@@ -425,8 +425,8 @@ static int on_remote_volume(const cay_volume *v, void *arg)
     return w->fn(&own, w->arg);
 }
 
-int cay_volume_list(cay_client *client, const cay_call *call,
-                    int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
+int cay_volume_list(cay_client *client, const cay_call *call, cay_volume_fn *fn, void *arg,
+                    cay_err *err)
 {
     walk w = { client, call, fn, arg, err };
     if (client->remote)

@@ -6,7 +6,7 @@
 typedef struct walk {
     const cay_manifest *old, *new_;
     unsigned flags;
-    int (*fn)(const cay_manifest_delta *d, void *arg);
+    cay_manifest_delta_fn *fn;
     void *arg;
     cay_err *err;
     int refused; /* 0, or the code of the first refusal, which err tells */
@@ -121,7 +121,7 @@ static int compare_entry(walk *w, const cay__entry *n)
 }
 
 int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
-                        int (*fn)(const cay_manifest_delta *d, void *arg), void *arg, cay_err *err)
+                        cay_manifest_delta_fn *fn, void *arg, cay_err *err)
 {
     walk w = { old, new_, flags, fn, arg, err, 0 };
     int rc = 0;

@@ -22,8 +22,7 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
     return "";
 }
 
-int cay_manifest_entries(const cay_manifest *m, int (*fn)(const cay_entry_info *e, void *arg),
-                         void *arg)
+int cay_manifest_entries(const cay_manifest *m, cay_entry_info_fn *fn, void *arg)
 {
     CAY_EACH_OF(e, m->entries, m->n) {
         char source[512];
@@ -77,8 +76,7 @@ static int deepest_first(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target *t, void *arg),
-                        void *arg)
+int cay_manifest_mounts(const cay_manifest *m, cay_mount_target_fn *fn, void *arg)
 {
     CAY__AUTOARENA mem = { 0 };
     cay_mount_target *list = cay__arena_take(&mem, (m->n + 1) * sizeof *list);

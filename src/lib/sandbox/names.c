@@ -156,7 +156,7 @@ int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
 }
 
 int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsigned depth,
-                 int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
+                 cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->list_dir != NULL, "list a directory", path, err));
@@ -165,7 +165,7 @@ int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsign
 }
 
 int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const char *pattern,
-                  int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
+                  cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "file.glob", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->glob != NULL, "find files by pattern", base, err));
@@ -177,7 +177,7 @@ int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const
 }
 
 int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base, const cay_grep *spec,
-                  int (*fn)(const cay_match *m, void *arg), void *arg, cay_err *err)
+                  cay_match_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "file.grep", sb->id, err);
     cay_grep g;

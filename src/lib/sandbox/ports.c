@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
 
-int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_port *p, void *arg),
-                  void *arg, cay_err *err)
+int cay_port_list(cay_sandbox *sb, const cay_call *call, cay_port_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "port.list", sb->id, err);
     CAY_TRY(cay__call_check(call, "ports", err));
@@ -26,7 +25,7 @@ int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *
 }
 
 typedef struct published {
-    int (*fn)(const cay_endpoint *e, void *arg);
+    cay_endpoint_fn *fn;
     void *arg;
     uint16_t want; /* 0: all that are there */
     cay_endpoint found;
@@ -58,8 +57,8 @@ static int each_published(cay_sandbox *sb, const cay_call *call, published *p, c
     return 0;
 }
 
-int cay_port_endpoints(cay_sandbox *sb, const cay_call *call,
-                       int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
+int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, cay_endpoint_fn *fn, void *arg,
+                       cay_err *err)
 {
     CAY__OP(call, "port.endpoints", sb->id, err);
     return each_published(sb, call, &(published){ .fn = fn, .arg = arg }, err);

@@ -185,7 +185,7 @@ int cay_proc_exit_fd(cay_proc *p, cay_err *err)
 }
 
 typedef struct teller {
-    int (*fn)(const cay_proc_info *info, void *arg);
+    cay_proc_info_fn *fn;
     void *arg;
 } teller;
 
@@ -199,8 +199,8 @@ static int on_listed_process(const cay_proc_info *info, void *arg)
     return t->fn(&i, t->arg);
 }
 
-int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
-                      int (*fn)(const cay_proc_info *info, void *arg), void *arg, cay_err *err)
+int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call, cay_proc_info_fn *fn, void *arg,
+                      cay_err *err)
 {
     CAY__OP(call, "process.list", sb->id, err);
     CAY_TRY(cay__call_check(call, "processes", err));

@@ -21,8 +21,8 @@ static int check_call(cay_sandbox *sb, const cay_call *call, const char *what, c
     return 0;
 }
 
-int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
-                         int (*fn)(const cay_service_info *u, void *arg), void *arg, cay_err *err)
+int cay_sandbox_services(cay_sandbox *sb, const cay_call *call, cay_service_info_fn *fn, void *arg,
+                         cay_err *err)
 {
     CAY_TRY(check_call(sb, call, "services", err));
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
