@@ -158,14 +158,42 @@ typedef struct cay__db_value {
     int64_t number;
     bool is_number;
 } cay__db_value;
+#define CAY__DB_OPTIONAL(s) ((cay__db_value){ .text = (s) })
+static inline cay__db_value cay__db_text(const char *s)
+{
+    return (cay__db_value){ .text = CAY_OR(s, "") };
+}
+static inline cay__db_value cay__db_number(int64_t v)
+{
+    return (cay__db_value){ .number = v, .is_number = true };
+}
+static inline cay__db_value cay__db_itself(cay__db_value v)
+{
+    return v;
+}
 /* clang-format off */
-#define CAY__DB_TEXT(s)     { .text = cay__text_or(s, "") }
-#define CAY__DB_OPTIONAL(s) { .text = (s) }
-#define CAY__DB_INT(v)      { .number = (int64_t)(v), .is_number = true }
+/* x as a value: a text, of which NULL is "", a number, or a value as it is. */
+#define CAY__DB_VALUE(x)                                                                           \
+    _Generic((x), char *: cay__db_text, const char *: cay__db_text, cay__db_value: cay__db_itself, \
+             default: cay__db_number)(x)
+/* Up to 30 arguments as values. A macro cannot call itself, but the preprocessor looks once more at
+ * what each CAY__DB_SCAN_1 got, and each time CAY__DB_EACH takes one argument. */
+#define CAY__DB_SCAN_1(...) __VA_ARGS__
+#define CAY__DB_SCAN_5(...)                                                                        \
+    CAY__DB_SCAN_1(CAY__DB_SCAN_1(CAY__DB_SCAN_1(CAY__DB_SCAN_1(CAY__DB_SCAN_1(__VA_ARGS__)))))
+#define CAY__DB_SCAN(...)                                                                          \
+    CAY__DB_SCAN_5(CAY__DB_SCAN_5(CAY__DB_SCAN_5(CAY__DB_SCAN_5(CAY__DB_SCAN_5(__VA_ARGS__)))))
+#define CAY__DB_EACH(x, ...) CAY__DB_VALUE(x), __VA_OPT__(CAY__DB_NEXT CAY__DB_NOW (__VA_ARGS__))
+#define CAY__DB_NEXT()       CAY__DB_EACH
+#define CAY__DB_NOW          ()
 /* clang-format on */
+#define CAY__DB_ARRAY(...)                                                                         \
+    (const cay__db_value[])                                                                        \
+    {                                                                                              \
+        __VA_OPT__(CAY__DB_SCAN(CAY__DB_EACH(__VA_ARGS__)))                                        \
+    }
 #define CAY__DB_VALUES(...)                                                                        \
-    (const cay__db_value[]){ __VA_ARGS__ },                                                        \
-        sizeof((const cay__db_value[]){ __VA_ARGS__ }) / sizeof(cay__db_value)
+    CAY__DB_ARRAY(__VA_ARGS__), sizeof(CAY__DB_ARRAY(__VA_ARGS__)) / sizeof(cay__db_value)
 /* Binds and steps once: 1 a row, which *st (a CAY_AUTOSTMT) has, 0 none, else an error. */
 #define cay__db_first(db, q, what, st, err, ...)                                                   \
     cay__db_first_row(db, q, what, st, err, CAY__DB_VALUES(__VA_ARGS__))
@@ -176,9 +204,16 @@ int cay__db_first_row(cay__db *db, enum cay__statement q, const char *what, sqli
     cay__db_exec_values(db, q, what, err, CAY__DB_VALUES(__VA_ARGS__))
 int cay__db_exec_values(cay__db *db, enum cay__statement q, const char *what, cay_err *err,
                         const cay__db_value *values, size_t n);
+/* A transaction of that alone: how many rows it changed, or an error. */
+#define cay__db_apply(db, how, q, what, err, ...)                                                  \
+    cay__db_apply_values(db, how, q, what, err, CAY__DB_VALUES(__VA_ARGS__))
+int cay__db_apply_values(cay__db *db, unsigned how, enum cay__statement q, const char *what,
+                         cay_err *err, const cay__db_value *values, size_t n);
 /* How many rows the last one changed. */
 int cay__db_changed(cay__db *db);
 const char *cay__db_column(sqlite3_stmt *st, int i);
+/* The first n columns as texts with their lengths, which tell a NUL inside. */
+void cay__db_texts(sqlite3_stmt *st, const char **text, size_t *len, int n);
 /* A block of `size` bytes, and behind it copies of n text columns from `first` on: text[i]. */
 #define CAY__DB_TEXTS_MAX 16
 void *cay__db_copy(sqlite3_stmt *st, size_t size, int first, const char **text, int n);
@@ -205,6 +240,14 @@ int cay__db_list_values(cay__db *db, enum cay__statement q, const char *what,
                         void *(*copy)(sqlite3_stmt *), cay__db_rows *out, cay_err *err,
                         const cay__db_value *values, size_t n);
 #define CAY_AUTOROWS __attribute__((cleanup(cay__db_rows_free))) cay__db_rows
+/* fn(row, arg) for each, until one returns something else than 0, which is the result. */
+#define cay__db_tell(rows, fn, arg)                                                                \
+    ({                                                                                             \
+        int rc_ = 0;                                                                               \
+        for (size_t i_ = 0; rc_ == 0 && i_ < (rows).n; i_++)                                       \
+            rc_ = (fn)((rows).at[i_], arg);                                                        \
+        rc_;                                                                                       \
+    })
 /* Ids that a query finds by a reference: its parameters are that, how many at most, and, unless
  * NULL, the tenant. */
 typedef char cay__db_ids[CAY_ID_LEN + 1];
@@ -218,39 +261,6 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err);
 /* Those of `layers`, a JSON list, that nobody names get jobs "remove". In a transaction. */
 int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err);
 
-/* The functions of snapshots and jobs, for cay__store_sqlite. */
-int cay__s_snap_insert(void *, const cay_snap_row *, cay_err *);
-int cay__s_snap_ready(void *, const cay_snap_row *, bool, cay_err *);
-int cay__s_snap_settled(void *, const char *, const char *, bool, uint64_t, uint64_t, cay_err *);
-int cay__s_snap_label(void *, const char *, const char *, cay_err *);
-int cay__s_snap_remove(void *, const char *, cay_err *);
-int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_row *, void *),
-                     void *, cay_err *);
-int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
-int cay__s_snap_last(void *, const char *, const char *, char *, cay_err *);
-int cay__s_sync(void *, cay_err *);
-int cay__s_snap_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t,
-                        size_t *, cay_err *);
-int cay__s_restack(void *, const char *, const char *, const char *, cay_err *);
-int cay__s_layer_used(void *, const char *, bool *, cay_err *);
-int cay__s_layers_merge(void *, const char *, const char *, const char *, const char *, size_t *,
-                        cay_err *);
-int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
-int cay__s_job_drop(void *, const char *, const char *, cay_err *);
-int cay__s_job_list(void *, const char *, int (*)(const cay_layer_job *, void *), void *,
-                    cay_err *);
-int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
-
-/* store_templates.c */
-int cay__s_template_insert(void *, const cay_template_row *, cay_err *);
-int cay__s_template_remove(void *, const char *, cay_err *);
-int cay__s_template_name(void *, const char *, const char *, const char *, cay_err *);
-int cay__s_template_share(void *, const char *, bool, cay_err *);
-int cay__s_template_list(void *, const char *, const char *, const char *,
-                         int (*)(const cay_template_row *, void *), void *, cay_err *);
-int cay__s_template_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t,
-                            size_t *, cay_err *);
-
 /* store_access.c: whoever makes or starts a sandbox asks these in the same transaction. uses: what
  * it may use, in the order cpu, memory, disk. */
 int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh,
@@ -263,39 +273,22 @@ int cay__quota_check_template(cay__db *db, const char *tenant,
 int64_t cay__quota_amount(
     uint64_t v); /* as a column: what is more than any host has is the same for all */
 
-/* Its functions for cay__store_sqlite. */
-int cay__s_tenant_put(void *, const cay_tenant *, bool, cay_err *);
-int cay__s_tenant_drop(void *, const char *, cay_err *);
-int cay__s_tenant_list(void *, const char *, int (*)(const cay_tenant *, void *), void *,
-                       cay_err *);
-int cay__s_key_put(void *, const cay_key_row *, cay_err *);
-int cay__s_key_get(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
-int cay__s_key_list(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
-int cay__s_key_revoke(void *, const char *, int64_t, cay_err *);
-int cay__s_key_used(void *, const char *, int64_t, cay_err *);
-int cay__s_once_find(void *, const char *, const char *, char *, cay_err *);
-
-int cay__s_idempotency_begin(void *, const cay_idempotency_record *, const char *, const char *,
-                             int (*)(const cay_idempotency_record *, const char *, void *), void *,
-                             cay_err *);
-int cay__s_idempotency_end(void *, const cay_idempotency_record *, const char *, int64_t,
-                           cay_err *);
-int cay__s_key_sweep(void *, int64_t, cay_err *);
-int cay__s_idempotency_sweep(void *, int64_t, cay_err *);
-int cay__s_task_put(void *, const cay_job *, unsigned, char *, cay_err *);
-int cay__s_task_claim(void *, const char *, const char *, int64_t, int64_t,
-                      int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
-int cay__s_task_claim_fair(void *, const char *, const char *, int64_t, int64_t,
-                           int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
-int cay__s_task_end(void *, const char *, uint64_t, const char *, int64_t, const char *, cay_err *);
-int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t *, cay_err *);
-int cay__s_task_replay(void *, const char *, int64_t, cay_err *);
-int cay__s_task_sweep(void *, int64_t, size_t *, cay_err *);
-int cay__s_warm_take(void *, const char *, const char *, const cay_row *, char *, char **,
-                     cay_err *);
-int cay__s_warm_drop(void *, const char *, const char *, cay_err *);
-int cay__s_task_list(void *, const cay_job_filter *, int (*)(const cay_job *, void *), void *,
-                     cay_err *);
+/* The operations of cay__store_sqlite that are in other files: cay__s_NAME() is its member NAME. */
+/* clang-format off */
+#define CAY__STORE_OPS(OP)                                                                         \
+    OP(snap_insert) OP(snap_ready) OP(snap_settled) OP(snap_label) OP(snap_remove) OP(snap_list)   \
+    OP(snap_get) OP(snap_last) OP(snap_resolve) OP(sync) OP(restack) OP(layer_used)                \
+    OP(layers_merge) OP(layer_job_put) OP(layer_job_drop) OP(layer_job_list) OP(unsettled)         \
+    OP(tenant_put) OP(tenant_drop) OP(tenant_list)                                                 \
+    OP(key_put) OP(key_get) OP(key_list) OP(key_revoke) OP(key_used) OP(key_sweep) OP(once_find)   \
+    OP(template_insert) OP(template_remove) OP(template_name) OP(template_share)                   \
+    OP(template_list) OP(template_resolve)                                                         \
+    OP(idempotency_begin) OP(idempotency_end) OP(idempotency_sweep)                                \
+    OP(job_put) OP(job_claim) OP(job_claim_fair) OP(job_end) OP(job_cancel) OP(job_replay)         \
+    OP(job_sweep) OP(job_list) OP(pool_take) OP(warm_drop)
+/* clang-format on */
+#define CAY__STORE_DECLARE(op) extern __typeof__(*((cay_store_ops *)NULL)->op) cay__s_##op;
+CAY__STORE_OPS(CAY__STORE_DECLARE)
 
 /* 8 MiB set aside so that removing still works on a full disk. */
 void cay__reserve_make(int dir);

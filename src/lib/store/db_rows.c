@@ -9,18 +9,27 @@ const char *cay__db_column(sqlite3_stmt *st, int i)
     return (const char *)sqlite3_column_text(st, i);
 }
 
+void cay__db_texts(sqlite3_stmt *st, const char **text, size_t *len, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text[i] = cay__db_column(st, i);
+        len[i] = (size_t)sqlite3_column_bytes(st, i); /* of NULL: 0 */
+    }
+}
+
 int cay__db_first_row(cay__db *db, enum cay__statement q, const char *what, sqlite3_stmt **st,
                       cay_err *err, const cay__db_value *values, size_t n)
 {
     CAY_TRY(cay__db_query(db, q, st, err));
-    for (size_t i = 0; i < n; i++) {
-        const cay__db_value *v = &values[i];
+    int i = 0;
+    CAY_EACH_OF(v, values, n) {
+        i++;
         if (v->is_number)
-            sqlite3_bind_int64(*st, (int)i + 1, v->number);
+            sqlite3_bind_int64(*st, i, v->number);
         else if (v->text)
-            sqlite3_bind_text(*st, (int)i + 1, v->text, -1, SQLITE_STATIC);
+            sqlite3_bind_text(*st, i, v->text, -1, SQLITE_STATIC);
         else if (v->blob)
-            sqlite3_bind_blob64(*st, (int)i + 1, v->blob, (uint64_t)v->number, SQLITE_STATIC);
+            sqlite3_bind_blob64(*st, i, v->blob, (uint64_t)v->number, SQLITE_STATIC);
     }
     return cay__db_step(db, *st, what, err);
 }
@@ -36,6 +45,30 @@ int cay__db_exec_values(cay__db *db, enum cay__statement q, const char *what, ca
 int cay__db_changed(cay__db *db)
 {
     return sqlite3_changes(db->sql);
+}
+
+typedef struct single {
+    enum cay__statement q;
+    const char *what;
+    const cay__db_value *values;
+    size_t n;
+    int changed;
+} single;
+
+static int apply_single(cay__db *db, void *arg, cay_err *err)
+{
+    single *s = arg;
+    CAY_TRY(cay__db_exec_values(db, s->q, s->what, err, s->values, s->n));
+    s->changed = cay__db_changed(db);
+    return 0;
+}
+
+int cay__db_apply_values(cay__db *db, unsigned how, enum cay__statement q, const char *what,
+                         cay_err *err, const cay__db_value *values, size_t n)
+{
+    single s = { q, what, values, n, 0 };
+    CAY_TRY(cay__db_write(db, how, apply_single, &s, err));
+    return s.changed;
 }
 
 cay__db *cay__db_lock(cay__db *db)
@@ -59,12 +92,10 @@ int cay__db_behind(cay__db *self, enum cay__statement q, const char *after, cons
     CAY_AUTOSTMT *st = NULL;
     CAY_AUTOFREE char *id = strndup(after, strcspn(after, "."));
     const char *created = strchr(after, '.');
-    int rc;
+    cay__db_value time = CAY__DB_OPTIONAL(NULL);
     if (created)
-        rc = cay__db_first(db, q, what, &st, err, CAY__DB_TEXT(id),
-                           CAY__DB_INT(strtoll(created + 1, NULL, 10)));
-    else
-        rc = cay__db_first(db, q, what, &st, err, CAY__DB_TEXT(id));
+        time = cay__db_number(strtoll(created + 1, NULL, 10));
+    int rc = cay__db_first(db, q, what, &st, err, id, time);
     if (rc == 1 && sqlite3_column_type(st, 0) == SQLITE_NULL)
         return 0;
     if (rc == 1)
@@ -90,10 +121,7 @@ void *cay__db_copy(sqlite3_stmt *st, size_t size, int first, const char **text, 
 void cay__db_rows_add(cay__db_rows *r, void *row)
 {
     if (r->n == r->cap) {
-        if (r->cap)
-            r->cap = r->cap * 2;
-        else
-            r->cap = 32;
+        r->cap = CAY_MAX(r->cap * 2, 32u);
         r->at = realloc(r->at, r->cap * sizeof *r->at);
         if (!r->at)
             abort();
@@ -128,8 +156,8 @@ int cay__db_resolve(cay__db *db, enum cay__statement q, const char *tenant, cons
     size_t got = 0;
     int rc = 0;
     if (*ref)
-        rc = cay__db_first(held, q, what, &st, err, CAY__DB_TEXT(ref),
-                           CAY__DB_INT(CAY_MIN(max, (size_t)1 << 20)), CAY__DB_OPTIONAL(tenant));
+        rc = cay__db_first(held, q, what, &st, err, ref, CAY_MIN(max, (size_t)1 << 20),
+                           CAY__DB_OPTIONAL(tenant));
     for (; rc == 1; rc = cay__db_step(db, st, what, err))
         if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && got < max)
             cay__str_copy(ids[got++], sizeof *ids, cay__db_column(st, 0));

@@ -37,8 +37,7 @@ typedef struct budget {
 static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc =
-        cay__db_first(db, CAY__Q_TENANT_GET, "read the tenant", &st, err, CAY__DB_TEXT(tenant));
+    int rc = cay__db_first(db, CAY__Q_TENANT_GET, "read the tenant", &st, err, tenant);
     if (rc <= 0)
         return CAY_OR(rc, no_tenant(tenant, err));
     for (int i = 0; i < KINDS; i++)
@@ -94,8 +93,7 @@ static int check_amounts(cay__db *db, const char *tenant, const budget *b, const
 {
     const int64_t more[KINDS] = { fresh, uses[0], uses[1], fresh ? uses[2] : 0 };
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_USES, "count what the tenant has", &st, err,
-                          CAY__DB_TEXT(tenant)));
+    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_USES, "count what the tenant has", &st, err, tenant));
     for (int i = 0; i < KINDS; i++) {
         int64_t used =
             sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
@@ -124,8 +122,7 @@ static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_er
         err->retry_after_ms = (uint32_t)CAY_MIN(over * MINUTE / (b->creates * UNIT) + 1, MINUTE);
         return CAY_ERATE;
     }
-    return cay__db_exec(db, CAY__Q_TENANT_SPEND, "count the new sandbox", err, CAY__DB_TEXT(tenant),
-                        CAY__DB_INT(spent), CAY__DB_INT(now));
+    return cay__db_exec(db, CAY__Q_TENANT_SPEND, "count the new sandbox", err, tenant, spent, now);
 }
 
 int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh,
@@ -144,7 +141,7 @@ int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
     int rc = cay__db_first(db, CAY__Q_TENANT_LAYERS, "count what the tenant's templates have", &st,
-                           err, CAY__DB_TEXT(tenant));
+                           err, tenant);
     if (rc <= 0)
         return rc;
     int64_t most = sqlite3_column_int64(st, 0), used = sqlite3_column_int64(st, 1);
@@ -158,7 +155,7 @@ int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
     CAY_AUTOSTMT *st = NULL;
     char tenant[CAY_TENANT_MAX + 1];
     int64_t uses[3];
-    int rc = cay__db_first(db, CAY__Q_BOX_USES, "read the record", &st, err, CAY__DB_TEXT(id));
+    int rc = cay__db_first(db, CAY__Q_BOX_USES, "read the record", &st, err, id);
     if (rc <= 0)
         return rc;
     cay__str_copy(tenant, sizeof tenant, cay__db_column(st, 0));
@@ -179,15 +176,15 @@ typedef struct tenant_change {
 static int keep_once(cay__db *db, const cay_tenant *t, cay_err *err)
 {
     return cay__db_exec(db, t->once ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, "record the tenant", err,
-                        CAY__DB_TEXT(ONCE_SPACE), CAY__DB_TEXT(t->name), CAY__DB_OPTIONAL(t->once));
+                        ONCE_SPACE, t->name, CAY__DB_OPTIONAL(t->once));
 }
 
 static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
     return t->once &&
-           cay__db_first(db, CAY__Q_NOTE_GET, "look up the tenant", &st, err,
-                         CAY__DB_TEXT(ONCE_SPACE), CAY__DB_TEXT(t->name)) == 1 &&
+           cay__db_first(db, CAY__Q_NOTE_GET, "look up the tenant", &st, err, ONCE_SPACE,
+                         t->name) == 1 &&
            !strcmp(cay__db_column(st, 0), t->once);
 }
 
@@ -196,13 +193,12 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     const tenant_change *c = arg;
     const cay_tenant *t = c->t;
     const cay_quota *q = &t->most;
-    int rc = cay__db_exec(
-        db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, "record the tenant", err,
-        CAY__DB_TEXT(t->name), CAY__DB_INT(cay__quota_amount(q->sandboxes)),
-        CAY__DB_INT(cay__quota_amount(q->cpu_milli)), CAY__DB_INT(cay__quota_amount(q->memory)),
-        CAY__DB_INT(cay__quota_amount(q->disk)), CAY__DB_INT(cay__quota_amount(q->creates_per_min)),
-        CAY__DB_INT(cay__quota_amount(q->templates)),
-        CAY__DB_INT(cay__clock_ms())); /* of a new one alone */
+    int rc =
+        cay__db_exec(db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, "record the tenant", err,
+                     t->name, cay__quota_amount(q->sandboxes), cay__quota_amount(q->cpu_milli),
+                     cay__quota_amount(q->memory), cay__quota_amount(q->disk),
+                     cay__quota_amount(q->creates_per_min), cay__quota_amount(q->templates),
+                     cay__clock_ms()); /* of a new one alone */
     if (rc == CAY_EEXIST && made_once(db, t, err))
         return 0;
     int changed = cay__db_changed(db);
@@ -226,8 +222,7 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
 {
     const char *name = arg;
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_BUSY, "look what the tenant has", &st, err,
-                          CAY__DB_TEXT(name)));
+    CAY_TRY(cay__db_first(db, CAY__Q_TENANT_BUSY, "look what the tenant has", &st, err, name));
     long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
     long long tpls = sqlite3_column_int64(st, 2);
     if (boxes || snaps || tpls)
@@ -235,8 +230,8 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
                             "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; "
                             "remove these first",
                             name, boxes, snaps, tpls);
-    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_DROP, "remove the tenant", err, CAY__DB_TEXT(name)));
-    CAY_TRY(cay__db_exec(db, CAY__Q_TENANT_DROP, "remove the tenant", err, CAY__DB_TEXT(name)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_DROP, "remove the tenant", err, name));
+    CAY_TRY(cay__db_exec(db, CAY__Q_TENANT_DROP, "remove the tenant", err, name));
     if (cay__db_changed(db))
         return 0;
     return no_tenant(name, err);
@@ -266,29 +261,24 @@ static void *copy_tenant(sqlite3_stmt *st)
     return t;
 }
 
-int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant *, void *),
-                       void *arg, cay_err *err)
+int cay__s_tenant_list(void *self, const char *name, cay_tenant_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
-    int rc = cay__db_list(self, CAY__Q_TENANT_LIST, "read the tenants", copy_tenant, &all, err,
-                          CAY__DB_OPTIONAL(name));
-    if (rc == 0 && name && !all.n)
+    CAY_TRY(cay__db_list(self, CAY__Q_TENANT_LIST, "read the tenants", copy_tenant, &all, err,
+                         CAY__DB_OPTIONAL(name)));
+    if (name && !all.n)
         return no_tenant(name, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i], arg);
-    return rc;
+    return cay__db_tell(all, fn, arg);
 }
 
 static int do_key_put(cay__db *db, void *arg, cay_err *err)
 {
     const cay_key_row *r = arg;
     const cay_key *k = &r->key;
-    int rc = cay__db_exec(
-        db, CAY__Q_KEY_PUT, "record the key", err, CAY__DB_TEXT(k->id), CAY__DB_TEXT(r->hash),
-        CAY__DB_TEXT(k->tenant), CAY__DB_TEXT(cay_key_scope_name(k->scope)), CAY__DB_TEXT(k->name),
-        CAY__DB_TEXT(k->sandbox),
-        CAY__DB_TEXT(k->scope == CAY_KEY_CONSOLE_LOGIN ? k->from : k->path), CAY__DB_INT(k->port),
-        CAY__DB_INT(CAY_OR(k->created_ms, cay__clock_ms())), CAY__DB_INT(k->expires_ms));
+    int rc = cay__db_exec(db, CAY__Q_KEY_PUT, "record the key", err, k->id, r->hash, k->tenant,
+                          cay_key_scope_name(k->scope), k->name, k->sandbox,
+                          k->scope == CAY_KEY_CONSOLE_LOGIN ? k->from : k->path, k->port,
+                          CAY_OR(k->created_ms, cay__clock_ms()), k->expires_ms);
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "key_exists", "key %s is there already", k->id);
     if (rc < 0 || cay__db_changed(db))
@@ -333,84 +323,55 @@ static int no_key(const char *id, cay_err *err)
 }
 
 static int each_key(cay__db *db, enum cay__statement q, const char *what, bool one,
-                    int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
+                    cay_key_row_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
-    int rc = cay__db_list(db, q, "read the keys", copy_key, &all, err, CAY__DB_OPTIONAL(what));
-    if (rc == 0 && one && !all.n)
+    CAY_TRY(cay__db_list(db, q, "read the keys", copy_key, &all, err, CAY__DB_OPTIONAL(what)));
+    if (one && !all.n)
         return no_key(what, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i], arg);
-    return rc;
+    return cay__db_tell(all, fn, arg);
 }
 
-int cay__s_key_get(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg,
-                   cay_err *err)
+int cay__s_key_get(void *self, const char *id, cay_key_row_fn *fn, void *arg, cay_err *err)
 {
     return each_key(self, CAY__Q_KEY_GET, id, true, fn, arg, err);
 }
 
-int cay__s_key_list(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *),
-                    void *arg, cay_err *err)
+int cay__s_key_list(void *self, const char *tenant, cay_key_row_fn *fn, void *arg, cay_err *err)
 {
     return each_key(self, CAY__Q_KEY_LIST, tenant, false, fn, arg, err);
 }
 
-typedef struct revocation {
-    const char *id;
-    int64_t at_ms;
-} revocation;
-
-static int revoke_key(cay__db *db, void *arg, cay_err *err)
-{
-    const revocation *r = arg;
-    CAY_TRY(cay__db_exec(db, CAY__Q_KEY_REVOKE, "revoke the key", err, CAY__DB_TEXT(r->id),
-                         CAY__DB_INT(r->at_ms)));
-    if (cay__db_changed(db))
-        return 0;
-    return no_key(r->id, err);
-}
-
 int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, revoke_key,
-                         &(revocation){ id, at_ms }, err);
-}
-
-static int record_key_use(cay__db *db, void *arg, cay_err *err)
-{
-    const revocation *r = arg;
-    return cay__db_exec(db, CAY__Q_KEY_USED, "note the use of the key", err, CAY__DB_TEXT(r->id),
-                        CAY__DB_INT(r->at_ms));
+    int changed = cay__db_apply(self, CAY__TX_DURABLE | CAY__TX_FREES, CAY__Q_KEY_REVOKE,
+                                "revoke the key", err, id, at_ms);
+    if (changed == 0)
+        return no_key(id, err);
+    return CAY_MIN(changed, 0);
 }
 
 int cay__s_key_used(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
-    return cay__db_write(self, 0, record_key_use, &(revocation){ id, at_ms }, err);
-}
-
-static int sweep_logins(cay__db *db, void *arg, cay_err *err)
-{
-    return cay__db_exec(db, CAY__Q_KEY_SWEEP, "forget old sessions", err,
-                        CAY__DB_INT(*(int64_t *)arg));
+    CAY_TRY(cay__db_apply(self, 0, CAY__Q_KEY_USED, "note the use of the key", err, id, at_ms));
+    return 0;
 }
 
 int cay__s_key_sweep(void *self, int64_t before_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, sweep_logins, &before_ms, err);
+    CAY_TRY(cay__db_apply(self, CAY__TX_FREES, CAY__Q_KEY_SWEEP, "forget old sessions", err,
+                          before_ms));
+    return 0;
 }
 
 int cay__s_once_find(void *self, const char *tenant, const char *once, char *id, cay_err *err)
 {
     CAY_AUTOLOCKED *db = cay__db_lock(self);
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_ONCE_FIND, "look up the sandbox", &st, err,
-                           CAY__DB_TEXT(tenant), CAY__DB_TEXT(once));
-    if (rc == 0)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
-                            "no sandbox was made with that word");
-    if (rc < 0)
-        return rc;
+    int rc = cay__db_first(db, CAY__Q_ONCE_FIND, "look up the sandbox", &st, err, tenant, once);
+    if (rc <= 0)
+        return CAY_OR(rc, cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                                       "no sandbox was made with that word"));
     cay__str_copy(id, CAY_ID_LEN + 1, cay__db_column(st, 0));
     return 0;
 }

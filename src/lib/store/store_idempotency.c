@@ -6,7 +6,7 @@
 #define DAY_MS 86400000
 
 /* The values that name it. */
-#define NAME_OF(a) CAY__DB_TEXT((a)->tenant), CAY__DB_TEXT((a)->route), CAY__DB_TEXT((a)->key)
+#define NAME_OF(a) (a)->tenant, (a)->route, (a)->key
 
 /* A row as found. */
 typedef struct found {
@@ -59,13 +59,11 @@ static int begin_answer(cay__db *db, void *arg, cay_err *err)
         return 0;
     if (!f)
         return cay__db_exec(db, CAY__Q_ANSWER_PUT, "record the request", err, NAME_OF(b->ask),
-                            CAY__DB_TEXT(b->ask->request), CAY__DB_TEXT(b->owner),
-                            CAY__DB_INT(now + DAY_MS));
+                            b->ask->request, b->owner, now + DAY_MS);
     /* The answer that a dead owner left stays, for the next one after this one dies. */
     bool keep = *f->owner && !strcmp(f->a.request, b->ask->request);
     return cay__db_exec(db, CAY__Q_ANSWER_TAKE, "record the request", err, NAME_OF(b->ask),
-                        CAY__DB_TEXT(b->ask->request), CAY__DB_TEXT(b->owner),
-                        CAY__DB_INT(now + DAY_MS), CAY__DB_INT(keep));
+                        b->ask->request, b->owner, now + DAY_MS, keep);
 }
 
 static void beginning_clear(beginning *b)
@@ -98,39 +96,22 @@ int cay__s_idempotency_begin(void *self, const cay_idempotency_record *ask, cons
     return cay_fail_why(err, CAY_EEXIST, "idempotency_replay", "answered before");
 }
 
-typedef struct ending {
-    const cay_idempotency_record *a;
-    const char *owner;
-    int64_t expires_ms;
-} ending;
-
-static int end_answer(cay__db *db, void *arg, cay_err *err)
-{
-    const ending *e = arg;
-    const cay_idempotency_record *a = e->a;
-    if (!a->status)
-        return cay__db_exec(db, CAY__Q_ANSWER_DROP, "keep the answer", err, NAME_OF(a),
-                            CAY__DB_TEXT(e->owner));
-    cay__db_value body = { .blob = a->len ? a->body : "", .number = (int64_t)a->len };
-    return cay__db_exec(db, CAY__Q_ANSWER_END, "keep the answer", err, NAME_OF(a),
-                        CAY__DB_TEXT(e->owner), CAY__DB_INT(a->status), CAY__DB_TEXT(a->type), body,
-                        CAY__DB_INT(e->expires_ms), CAY__DB_TEXT(a->begun ? e->owner : ""));
-}
-
 int cay__s_idempotency_end(void *self, const cay_idempotency_record *a, const char *owner,
                            int64_t expires_ms, cay_err *err)
 {
-    return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, end_answer,
-                         &(ending){ a, owner, expires_ms }, err);
-}
-
-static int sweep_answers(cay__db *db, void *arg, cay_err *err)
-{
-    return cay__db_exec(db, CAY__Q_ANSWER_SWEEP, "forget old answers", err,
-                        CAY__DB_INT(*(int64_t *)arg));
+    cay__db_value body = { .blob = a->len ? a->body : "", .number = (int64_t)a->len };
+    if (!a->status)
+        CAY_TRY(cay__db_apply(self, CAY__TX_FREES, CAY__Q_ANSWER_DROP, "keep the answer", err,
+                              NAME_OF(a), owner));
+    else
+        CAY_TRY(cay__db_apply(self, 0, CAY__Q_ANSWER_END, "keep the answer", err, NAME_OF(a), owner,
+                              a->status, a->type, body, expires_ms, CAY_TEXT_IF(a->begun, owner)));
+    return 0;
 }
 
 int cay__s_idempotency_sweep(void *self, int64_t now_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_FREES, sweep_answers, &now_ms, err);
+    CAY_TRY(
+        cay__db_apply(self, CAY__TX_FREES, CAY__Q_ANSWER_SWEEP, "forget old answers", err, now_ms));
+    return 0;
 }

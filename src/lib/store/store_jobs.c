@@ -51,8 +51,8 @@ typedef struct putting {
 static int find_same(cay__db *db, const putting *p, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_JOB_SAME, "look for the job", &st, err,
-                           CAY__DB_TEXT(p->t->kind), CAY__DB_TEXT(p->t->key));
+    int rc =
+        cay__db_first(db, CAY__Q_JOB_SAME, "look for the job", &st, err, p->t->kind, p->t->key);
     if (rc == 1)
         cay__str_copy(p->id, CAY_ID_LEN + 1, cay__db_column(st, 0));
     return rc;
@@ -65,8 +65,7 @@ static int check_waiting(cay__db *db, const cay_job *t, cay_err *err)
     if (!t->waiting_most)
         return 0;
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_JOB_WAITING, "count the jobs", &st, err, CAY__DB_TEXT(t->kind),
-                          CAY__DB_TEXT(t->tenant)));
+    CAY_TRY(cay__db_first(db, CAY__Q_JOB_WAITING, "count the jobs", &st, err, t->kind, t->tenant));
     int64_t n = sqlite3_column_int64(st, 0);
     if (n < t->waiting_most)
         return 0;
@@ -80,21 +79,18 @@ static int insert_job(cay__db *db, void *arg, cay_err *err)
     int64_t now = cay__clock_ms();
     int same = 0;
     if (*cay__text_or(t->key, "") && p->how == CAY_JOB_REPLACE)
-        CAY_TRY(cay__db_exec(db, CAY__Q_JOB_REPLACE, "replace the job", err, CAY__DB_TEXT(t->kind),
-                             CAY__DB_TEXT(t->key), CAY__DB_INT(now)));
+        CAY_TRY(cay__db_exec(db, CAY__Q_JOB_REPLACE, "replace the job", err, t->kind, t->key, now));
     else if (*cay__text_or(t->key, ""))
         CAY_TRY(same = find_same(db, p, err));
     if (same)
         return 0; /* it stays */
     CAY_TRY(check_waiting(db, t, err));
-    return cay__db_exec(db, CAY__Q_JOB_PUT, "record the job", err, CAY__DB_TEXT(p->id),
-                        CAY__DB_TEXT(t->kind), CAY__DB_TEXT(t->subject), CAY__DB_TEXT(t->tenant),
-                        CAY__DB_TEXT(t->key), CAY__DB_TEXT(t->detail),
-                        CAY__DB_INT(CAY_OR(t->due_ms, now)), CAY__DB_INT(t->most),
-                        CAY__DB_INT(t->backoff_ms), CAY__DB_INT(now));
+    return cay__db_exec(db, CAY__Q_JOB_PUT, "record the job", err, p->id, t->kind, t->subject,
+                        t->tenant, t->key, t->detail, CAY_OR(t->due_ms, now), t->most,
+                        t->backoff_ms, now);
 }
 
-int cay__s_task_put(void *self, const cay_job *t, unsigned how, char *id, cay_err *err)
+int cay__s_job_put(void *self, const cay_job *t, unsigned how, char *id, cay_err *err)
 {
     cay__id_make(id, 'j');
     return cay__db_write(self, CAY__TX_DURABLE, insert_job, &(putting){ t, how, id }, err);
@@ -119,14 +115,10 @@ static int find_next(cay__db *db, claim *c, cay_err *err)
 static int find_due(cay__db *db, claim *c, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc;
-    if (c->which == CAY__Q_JOB_TURN)
-        rc = cay__db_first(db, c->which, "look for jobs", &st, err, CAY__DB_INT(c->now_ms),
-                           CAY__DB_OPTIONAL(c->kinds), CAY__DB_TEXT(c->owner),
-                           CAY__DB_INT(CAY_JOB_TENANT_MAX), CAY__DB_INT(CAY_JOB_SHARED_MAX));
-    else
-        rc = cay__db_first(db, c->which, "look for jobs", &st, err, CAY__DB_INT(c->now_ms),
-                           CAY__DB_OPTIONAL(c->kinds));
+    /* the last three are for CAY__Q_JOB_TURN alone */
+    int rc =
+        cay__db_first(db, c->which, "look for jobs", &st, err, c->now_ms,
+                      CAY__DB_OPTIONAL(c->kinds), c->owner, CAY_JOB_TENANT_MAX, CAY_JOB_SHARED_MAX);
     if (rc == 1)
         c->got = copy_job(st);
     return rc;
@@ -136,13 +128,13 @@ static int claim_job(cay__db *db, void *arg, cay_err *err)
 {
     claim *c = arg;
     free(CAY_STEAL(c->got)); /* of an attempt before */
-    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_BURY, "look for jobs", err, CAY__DB_INT(c->now_ms)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_BURY, "look for jobs", err, c->now_ms));
     CAY_TRY(find_due(db, c, err));
     cay_job *t = c->got;
     if (!t)
         return find_next(db, c, err);
-    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_TAKE, "take the job", err, CAY__DB_TEXT(t->id),
-                         CAY__DB_TEXT(c->owner), CAY__DB_INT(c->lease_ms), CAY__DB_INT(c->now_ms)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_TAKE, "take the job", err, t->id, c->owner, c->lease_ms,
+                         c->now_ms));
     t->attempts++;
     t->fence++;
     t->lease_ms = c->lease_ms;
@@ -172,8 +164,8 @@ static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
 }
 
 static int claim_by(void *self, enum cay__statement which, const char *kinds, const char *owner,
-                    int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                    int64_t *next_ms, cay_err *err)
+                    int64_t now_ms, int64_t lease_ms, cay_job_fn *fn, void *arg, int64_t *next_ms,
+                    cay_err *err)
 {
     __attribute__((cleanup(claim_clear))) claim c = {
         .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms
@@ -188,130 +180,85 @@ static int claim_by(void *self, enum cay__statement which, const char *kinds, co
     return nothing_due(&c, next_ms, err);
 }
 
-int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                      int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                      int64_t *next_ms, cay_err *err)
+int cay__s_job_claim(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                     int64_t lease_ms, cay_job_fn *fn, void *arg, int64_t *next_ms, cay_err *err)
 {
     return claim_by(self, CAY__Q_JOB_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
-int cay__s_task_claim_fair(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                           int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
-                           int64_t *next_ms, cay_err *err)
+int cay__s_job_claim_fair(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                          int64_t lease_ms, cay_job_fn *fn, void *arg, int64_t *next_ms,
+                          cay_err *err)
 {
     return claim_by(self, CAY__Q_JOB_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
-typedef struct ending {
-    const char *id, *state, *error;
-    uint64_t fence;
-    int64_t when_ms;
-} ending;
-
-static int end_job(cay__db *db, void *arg, cay_err *err)
+int cay__s_job_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
+                   const char *error, cay_err *err)
 {
-    const ending *e = arg;
-    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_END, "record the end of the job", err, CAY__DB_TEXT(e->id),
-                         CAY__DB_INT(e->fence), CAY__DB_TEXT(e->state), CAY__DB_INT(e->when_ms),
-                         CAY__DB_OPTIONAL(e->error), CAY__DB_INT(cay__clock_ms())));
-    if (cay__db_changed(db))
-        return 0;
-    return cay_fail_why(err, CAY_ESTATE, "task_lost", "job %.20s was canceled, or another has it",
-                        e->id);
+    int changed = cay__db_apply(self, CAY__TX_DURABLE | CAY__TX_FREES, CAY__Q_JOB_END,
+                                "record the end of the job", err, id, fence, state, when_ms,
+                                CAY__DB_OPTIONAL(error), cay__clock_ms());
+    if (changed == 0)
+        return cay_fail_why(err, CAY_ESTATE, "task_lost",
+                            "job %.20s was canceled, or another has it", id);
+    return CAY_MIN(changed, 0);
 }
 
-int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
-                    const char *error, cay_err *err)
+static int wrong_state(cay__db *self, const char *id, const char *what, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, end_job,
-                         &(ending){ id, state, error, fence, when_ms }, err);
-}
-
-static int wrong_state(cay__db *db, const char *id, const char *what, cay_err *err)
-{
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_JOB_STATE, "look up the job", &st, err, CAY__DB_TEXT(id));
-    if (rc == 0)
-        return no_task(id, err);
-    if (rc < 0)
-        return rc;
+    int rc = cay__db_first(db, CAY__Q_JOB_STATE, "look up the job", &st, err, id);
+    if (rc <= 0)
+        return CAY_OR(rc, no_task(id, err));
     return cay_fail_why(err, CAY_ESTATE, "task_state", "job %.20s is %.15s and cannot be %s", id,
                         cay__db_column(st, 0), what);
 }
 
-typedef struct canceling {
-    const char *id, *kind, *subject;
-    size_t n;
-} canceling;
-
-static int cancel_jobs(cay__db *db, void *arg, cay_err *err)
+int cay__s_job_cancel(void *self, const char *id, const char *kind, const char *subject, size_t *n,
+                      cay_err *err)
 {
-    canceling *c = arg;
-    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_CANCEL, "cancel the job", err, CAY__DB_OPTIONAL(c->id),
-                         CAY__DB_OPTIONAL(c->kind), CAY__DB_OPTIONAL(c->subject),
-                         CAY__DB_INT(cay__clock_ms())));
-    c->n = (size_t)cay__db_changed(db);
-    if (c->n || !c->id)
-        return 0;
-    return wrong_state(db, c->id, "canceled", err);
-}
-
-int cay__s_task_cancel(void *self, const char *id, const char *kind, const char *subject, size_t *n,
-                       cay_err *err)
-{
-    canceling c = { id, kind, subject, 0 };
-    int rc = cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, cancel_jobs, &c, err);
-    if (rc == 0 && n)
-        *n = c.n;
-    return rc;
-}
-
-static int replay_job(cay__db *db, void *arg, cay_err *err)
-{
-    const ending *e = arg;
-    int rc = cay__db_exec(db, CAY__Q_JOB_REPLAY, "replay the job", err, CAY__DB_TEXT(e->id),
-                          CAY__DB_INT(e->when_ms));
-    if (rc == CAY_EEXIST)
-        return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already",
-                            e->id);
-    if (rc < 0 || cay__db_changed(db))
-        return rc;
-    return wrong_state(db, e->id, "replayed", err);
-}
-
-int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
-{
-    return cay__db_write(self, CAY__TX_DURABLE, replay_job,
-                         &(ending){ .id = id, .when_ms = now_ms }, err);
-}
-
-static int sweep_jobs(cay__db *db, void *arg, cay_err *err)
-{
-    int64_t *v = arg; /* before when; how many */
-    CAY_TRY(cay__db_exec(db, CAY__Q_JOB_SWEEP, "forget old jobs", err, CAY__DB_INT(v[0])));
-    v[1] = cay__db_changed(db);
-    return 0;
-}
-
-int cay__s_task_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
-{
-    int64_t v[2] = { before_ms, 0 };
-    CAY_TRY(cay__db_write(self, CAY__TX_FREES, sweep_jobs, v, err));
+    int changed = cay__db_apply(self, CAY__TX_DURABLE | CAY__TX_FREES, CAY__Q_JOB_CANCEL,
+                                "cancel the job", err, CAY__DB_OPTIONAL(id), CAY__DB_OPTIONAL(kind),
+                                CAY__DB_OPTIONAL(subject), cay__clock_ms());
+    if (changed == 0 && id)
+        return wrong_state(self, id, "canceled", err);
+    CAY_TRY(changed);
     if (n)
-        *n = (size_t)v[1];
+        *n = (size_t)changed;
     return 0;
 }
 
-int cay__s_task_list(void *self, const cay_job_filter *f, int (*fn)(const cay_job *, void *),
-                     void *arg, cay_err *err)
+int cay__s_job_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
+{
+    int changed =
+        cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_JOB_REPLAY, "replay the job", err, id, now_ms);
+    if (changed == CAY_EEXIST)
+        return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already",
+                            id);
+    if (changed == 0)
+        return wrong_state(self, id, "replayed", err);
+    return CAY_MIN(changed, 0);
+}
+
+int cay__s_job_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
+{
+    int swept =
+        cay__db_apply(self, CAY__TX_FREES, CAY__Q_JOB_SWEEP, "forget old jobs", err, before_ms);
+    CAY_TRY(swept);
+    if (n)
+        *n = (size_t)swept;
+    return 0;
+}
+
+int cay__s_job_list(void *self, const cay_job_filter *f, cay_job_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
     int64_t limit = f->limit ? (int64_t)CAY_MIN(f->limit, (size_t)INT32_MAX) : -1;
-    int rc = cay__db_list(self, CAY__Q_JOB_LIST, "read the jobs", copy_job, &all, err,
-                          CAY__DB_OPTIONAL(f->state), CAY__DB_OPTIONAL(f->kind),
-                          CAY__DB_OPTIONAL(f->subject), CAY__DB_OPTIONAL(f->tenant),
-                          CAY__DB_OPTIONAL(f->id), CAY__DB_INT(limit));
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i], arg);
-    return rc;
+    CAY_TRY(cay__db_list(self, CAY__Q_JOB_LIST, "read the jobs", copy_job, &all, err,
+                         CAY__DB_OPTIONAL(f->state), CAY__DB_OPTIONAL(f->kind),
+                         CAY__DB_OPTIONAL(f->subject), CAY__DB_OPTIONAL(f->tenant),
+                         CAY__DB_OPTIONAL(f->id), limit));
+    return cay__db_tell(all, fn, arg);
 }

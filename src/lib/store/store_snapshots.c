@@ -23,8 +23,8 @@ static int in_use(const char *label, cay_err *err)
 static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider,
                        cay_err *err)
 {
-    return cay__db_exec(db, CAY__Q_LAYERS_FREE, "release layers", err, CAY__DB_TEXT(layers),
-                        CAY__DB_TEXT(but), CAY__DB_INT(cay__clock_ms()), CAY__DB_TEXT(provider));
+    return cay__db_exec(db, CAY__Q_LAYERS_FREE, "release layers", err, layers, but, cay__clock_ms(),
+                        provider);
 }
 
 int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err)
@@ -35,8 +35,8 @@ int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_
 static int layers_of(cay__db *db, const char *sandbox, char **out, char **provider, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_LAYERS_OF, "read the layers of the sandbox", &st, err,
-                          CAY__DB_TEXT(sandbox)));
+    CAY_TRY(
+        cay__db_first(db, CAY__Q_LAYERS_OF, "read the layers of the sandbox", &st, err, sandbox));
     *out = cay__strdup(cay__db_column(st, 0)); /* NULL without a row: "" */
     *provider = cay__strdup(cay__db_column(st, 1));
     return 0;
@@ -56,16 +56,11 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
 static int insert_snapshot(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
-    int rc =
-        cay__db_exec(db, CAY__Q_SNAP_INSERT, "record the snapshot", err, CAY__DB_TEXT(r->id),
-                     CAY__DB_TEXT(r->sandbox), CAY__DB_TEXT(r->parent), CAY__DB_TEXT(r->label),
-                     CAY__DB_TEXT(r->provider), CAY__DB_TEXT(r->template_), CAY__DB_TEXT(r->method),
-                     CAY__DB_TEXT(r->digest), CAY__DB_TEXT(r->state), CAY__DB_TEXT(r->boot),
-                     CAY__DB_TEXT(r->mark), CAY__DB_TEXT(r->metadata), CAY__DB_TEXT(r->layers),
-                     CAY__DB_TEXT(r->spec), CAY__DB_TEXT(r->tenant), CAY__DB_INT(r->automatic),
-                     CAY__DB_INT(r->durable), CAY__DB_INT(CAY_OR(r->created_ms, cay__clock_ms())),
-                     CAY__DB_INT(r->bytes), CAY__DB_INT(r->files), CAY__DB_INT(r->frozen_us),
-                     CAY__DB_INT(r->total_us));
+    int rc = cay__db_exec(db, CAY__Q_SNAP_INSERT, "record the snapshot", err, r->id, r->sandbox,
+                          r->parent, r->label, r->provider, r->template_, r->method, r->digest,
+                          r->state, r->boot, r->mark, r->metadata, r->layers, r->spec, r->tenant,
+                          r->automatic, r->durable, CAY_OR(r->created_ms, cay__clock_ms()),
+                          r->bytes, r->files, r->frozen_us, r->total_us);
     if (rc != CAY_EEXIST)
         return rc;
     if (strstr(sqlite3_errmsg(db->sql), "label"))
@@ -84,8 +79,8 @@ int cay__s_snap_insert(void *self, const cay_snap_row *row, cay_err *err)
 static int stack_box(cay__db *db, const char *id, const char *layers, const char *from,
                      cay_err *err)
 {
-    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_STACK, "record the layers", err, CAY__DB_TEXT(id),
-                         CAY__DB_TEXT(layers), CAY__DB_TEXT(from), CAY__DB_INT(cay__clock_ms())));
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_STACK, "record the layers", err, id, layers, from,
+                         cay__clock_ms()));
     if (cay__db_changed(db))
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
@@ -109,10 +104,8 @@ static int record_ready(cay__db *db, void *arg, cay_err *err)
 {
     const ready *a = arg;
     const cay_snap_row *r = a->row;
-    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_READY, "record the snapshot", err, CAY__DB_TEXT(r->id),
-                         CAY__DB_TEXT(r->method), CAY__DB_TEXT(r->layers), CAY__DB_INT(r->bytes),
-                         CAY__DB_INT(r->files), CAY__DB_INT(r->frozen_us),
-                         CAY__DB_INT(r->total_us)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_READY, "record the snapshot", err, r->id, r->method,
+                         r->layers, r->bytes, r->files, r->frozen_us, r->total_us));
     if (!cay__db_changed(db))
         return no_snapshot(r->id, err);
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
@@ -122,12 +115,12 @@ static int record_ready(cay__db *db, void *arg, cay_err *err)
     /* Of a copy the sandbox's own stack knows nothing; but it descends from it, and undo goes back
      * to it. */
     int rc = stack_box(db, r->sandbox, a->stacked ? r->layers : old, r->id, err);
-    if (rc == 0 && a->stacked && *old &&
-        !is_layer_extension(r->layers, old)) /* it changed over to a merged one */
-        rc = free_layers(db, old, "", provider, err);
     if (rc == CAY_ENOENT)
+        return 0; /* removed meanwhile; the snapshot outlives it */
+    CAY_TRY(rc);
+    if (!a->stacked || !*old || is_layer_extension(r->layers, old))
         return 0;
-    return rc; /* removed meanwhile; the snapshot outlives it */
+    return free_layers(db, old, "", provider, err); /* it changed over to a merged one */
 }
 
 int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err *err)
@@ -135,42 +128,23 @@ int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err
     return cay__db_write(self, 0, record_ready, &(ready){ row, stacked }, err);
 }
 
-typedef struct settled {
-    const char *id, *digest;
-    bool durable;
-    uint64_t bytes, files;
-} settled;
-
-static int record_settled(cay__db *db, void *arg, cay_err *err)
-{
-    const settled *s = arg;
-    return cay__db_exec(db, CAY__Q_SNAP_SETTLED, "record the digest", err, CAY__DB_TEXT(s->id),
-                        CAY__DB_TEXT(s->digest), CAY__DB_TEXT(s->durable ? "1" : "0"),
-                        CAY__DB_INT(s->bytes), CAY__DB_INT(s->files));
-}
-
 int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable,
                         uint64_t bytes, uint64_t files, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, record_settled,
-                         &(settled){ id, digest, durable, bytes, files }, err);
-}
-
-static int label_snapshot(cay__db *db, void *arg, cay_err *err)
-{
-    const char *const *to = arg; /* id, label */
-    int rc = cay__db_exec(db, CAY__Q_SNAP_LABEL, "record the label", err, CAY__DB_TEXT(to[0]),
-                          CAY__DB_OPTIONAL(to[1]));
-    if (rc == CAY_EEXIST)
-        return in_use(to[1], err);
-    if (rc < 0 || cay__db_changed(db))
-        return rc;
-    return no_snapshot(to[0], err);
+    CAY_TRY(cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_SNAP_SETTLED, "record the digest", err, id,
+                          digest, durable ? "1" : "0", bytes, files));
+    return 0;
 }
 
 int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, label_snapshot, (const char *[]){ id, label }, err);
+    int changed = cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_SNAP_LABEL, "record the label", err,
+                                id, CAY__DB_OPTIONAL(label));
+    if (changed == CAY_EEXIST)
+        return in_use(label, err);
+    if (changed == 0)
+        return no_snapshot(id, err);
+    return CAY_MIN(changed, 0);
 }
 
 static void *take_row(sqlite3_stmt *st)
@@ -178,13 +152,7 @@ static void *take_row(sqlite3_stmt *st)
     cay__snap_cols c;
     int64_t *const numbers[] = { &c.automatic, &c.durable,   &c.created_ms, &c.bytes,
                                  &c.files,     &c.frozen_us, &c.total_us,   &c.users };
-    for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
-        c.text[i] = (const char *)sqlite3_column_text(st, i);
-        if (c.text[i])
-            c.len[i] = (size_t)sqlite3_column_bytes(st, i);
-        else
-            c.len[i] = 0;
-    }
+    cay__db_texts(st, c.text, c.len, CAY_LEN(c.text));
     for (int i = 0; i < (int)CAY_LEN(numbers); i++)
         *numbers[i] = sqlite3_column_int64(st, (int)CAY_LEN(c.text) + i);
     return cay__snaprow_new(&c);
@@ -193,11 +161,9 @@ static void *take_row(sqlite3_stmt *st)
 static int read_snapshot(cay__db *db, const char *id, cay__snaprow **out, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_SNAP_GET, "read the snapshot", &st, err, CAY__DB_TEXT(id));
-    if (rc == 0)
-        return no_snapshot(id, err);
-    if (rc < 0)
-        return rc;
+    int rc = cay__db_first(db, CAY__Q_SNAP_GET, "read the snapshot", &st, err, id);
+    if (rc <= 0)
+        return CAY_OR(rc, no_snapshot(id, err));
     *out = take_row(st);
     return 0;
 }
@@ -208,7 +174,7 @@ static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE cay__snaprow *row = NULL;
     char own[CAY_ID_LEN + 8];
     CAY_TRY(read_snapshot(db, id, &row, err));
-    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_REMOVE, "remove the record", err, CAY__DB_TEXT(id)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_REMOVE, "remove the record", err, id));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
     cay__str_join(own, sizeof own, "[\"", id, "\"]",
                   NULL); /* one that was being made is not in its list */
@@ -234,8 +200,7 @@ static int restack_box(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->id, &old, &provider, err));
     CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
-    CAY_TRY(cay__db_exec(db, CAY__Q_LAYER_JOB_DROP, "record the layers", err, CAY__DB_TEXT("undo"),
-                         CAY__DB_TEXT(r->id)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_LAYER_JOB_DROP, "record the layers", err, "undo", r->id));
     if (*old)
         return free_layers(db, old, "", provider, err);
     return 0;
@@ -261,15 +226,13 @@ static int merge_layers(cay__db *db, void *arg, cay_err *err)
         from[strlen(from) - 1] = 0;
     cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
     if (!m->id) {
-        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_SNAPS, "record the merge", err, CAY__DB_TEXT(from),
-                             CAY__DB_TEXT(to)));
-        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_TPLS, "record the merge", err, CAY__DB_TEXT(from),
-                             CAY__DB_TEXT(to)));
+        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_SNAPS, "record the merge", err, from, to));
+        CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_TPLS, "record the merge", err, from, to));
     }
-    CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_BOXES, "record the merge", err, CAY__DB_TEXT(from),
-                         CAY__DB_TEXT(to), CAY__DB_OPTIONAL(m->id)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_BOXES, "record the merge", err, from, to,
+                         CAY__DB_OPTIONAL(m->id)));
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_MERGE_LEFT, "record the merge", &st, err, CAY__DB_TEXT(from)));
+    CAY_TRY(cay__db_first(db, CAY__Q_MERGE_LEFT, "record the merge", &st, err, from));
     *m->left = (size_t)sqlite3_column_int64(st, 0);
     cay__db_done(&st);
     /* Who merged, or its successor, is told by job "merge" or "merged"; as long as it is there the
@@ -285,34 +248,26 @@ int cay__s_layers_merge(void *self, const char *layers, const char *merged, cons
                          &(merge){ layers, merged, provider, id, CAY_OR(left, &none) }, err);
 }
 
-static int read_snapshot_alone(cay__db *self, const char *id, cay__snaprow **out, cay_err *err)
+int cay__s_snap_get(void *self, const char *id, cay_snap_row_fn *fn, void *arg, cay_err *err)
 {
-    CAY_AUTOLOCKED *db = cay__db_lock(self);
-    return read_snapshot(db, id, out, err);
+    CAY_AUTOROWS all = { 0 };
+    CAY_TRY(cay__db_list(self, CAY__Q_SNAP_GET, "read the snapshot", take_row, &all, err, id));
+    if (!all.n)
+        return no_snapshot(id, err);
+    return cay__db_tell(all, fn, arg);
 }
 
-int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
-                    cay_err *err)
-{
-    CAY_AUTOFREE cay__snaprow *row = NULL;
-    CAY_TRY(read_snapshot_alone(self, id, &row, err));
-    return fn(&row->row, arg);
-}
-
-int cay__s_snap_list(void *self, const char *sandbox, const char *after,
-                     int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
+int cay__s_snap_list(void *self, const char *sandbox, const char *after, cay_snap_row_fn *fn,
+                     void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
     int64_t seq;
     int rc = cay__db_behind(self, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err);
-    if (rc == 0)
-        return no_snapshot(after, err);
-    if (rc > 0)
-        rc = cay__db_list(self, CAY__Q_SNAP_LIST, "read the snapshots", take_row, &all, err,
-                          CAY__DB_INT(seq), CAY__DB_OPTIONAL(sandbox));
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&((cay__snaprow *)all.at[i])->row, arg);
-    return rc;
+    if (rc <= 0)
+        return CAY_OR(rc, no_snapshot(after, err));
+    CAY_TRY(cay__db_list(self, CAY__Q_SNAP_LIST, "read the snapshots", take_row, &all, err, seq,
+                         CAY__DB_OPTIONAL(sandbox)));
+    return cay__db_tell(all, fn, arg);
 }
 
 int cay__s_snap_resolve(void *self, const char *tenant, const char *ref,
@@ -327,8 +282,8 @@ int cay__s_snap_last(void *self, const char *sandbox, const char *layers, char *
     CAY_AUTOLOCKED *db = cay__db_lock(self);
     CAY_AUTOSTMT *st = NULL;
     *id = 0;
-    CAY_TRY(cay__db_first(db, CAY__Q_SNAP_LAST, "look up the last copy", &st, err,
-                          CAY__DB_TEXT(sandbox), CAY__DB_TEXT(layers)));
+    CAY_TRY(
+        cay__db_first(db, CAY__Q_SNAP_LAST, "look up the last copy", &st, err, sandbox, layers));
     cay__str_copy(id, CAY_ID_LEN + 1, cay__text_or(cay__db_column(st, 0), ""));
     return 0;
 }
@@ -349,7 +304,7 @@ static int query_number(cay__db *self, enum cay__statement q, const char *a, con
 {
     CAY_AUTOLOCKED *db = cay__db_lock(self);
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, q, "read the store", &st, err, CAY__DB_TEXT(a), CAY__DB_OPTIONAL(b));
+    int rc = cay__db_first(db, q, "read the store", &st, err, a, CAY__DB_OPTIONAL(b));
     if (rc == 1)
         *out = sqlite3_column_int64(st, 0);
     return CAY_MIN(rc, 0);
@@ -371,32 +326,19 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
     return rc;
 }
 
-static int insert_layer_job(cay__db *db, void *arg, cay_err *err)
+int cay__s_layer_job_put(void *self, const char *kind, const char *subject, const char *detail,
+                         cay_err *err)
 {
-    const cay_layer_job *j = arg;
-    return cay__db_exec(db, CAY__Q_LAYER_JOB_PUT, "record the job", err, CAY__DB_TEXT(j->kind),
-                        CAY__DB_TEXT(j->subject), CAY__DB_TEXT(j->detail),
-                        CAY__DB_INT(cay__clock_ms()));
+    CAY_TRY(cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_LAYER_JOB_PUT, "record the job", err, kind,
+                          subject, detail, cay__clock_ms()));
+    return 0;
 }
 
-int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail,
-                   cay_err *err)
+int cay__s_layer_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
 {
-    cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
-    return cay__db_write(self, CAY__TX_DURABLE, insert_layer_job, &j, err);
-}
-
-static int drop_layer_job(cay__db *db, void *arg, cay_err *err)
-{
-    const cay_layer_job *j = arg;
-    return cay__db_exec(db, CAY__Q_LAYER_JOB_DROP, "end the job", err, CAY__DB_TEXT(j->kind),
-                        CAY__DB_TEXT(j->subject));
-}
-
-int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
-{
-    cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject };
-    return cay__db_write(self, CAY__TX_FREES, drop_layer_job, &j, err);
+    CAY_TRY(cay__db_apply(self, CAY__TX_FREES, CAY__Q_LAYER_JOB_DROP, "end the job", err, kind,
+                          subject));
+    return 0;
 }
 
 static void *copy_layer_job(sqlite3_stmt *st)
@@ -411,13 +353,11 @@ static void *copy_layer_job(sqlite3_stmt *st)
     return j;
 }
 
-int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_layer_job *, void *),
-                    void *arg, cay_err *err)
+int cay__s_layer_job_list(void *self, const char *kind, cay_layer_job_fn *fn, void *arg,
+                          cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
-    int rc = cay__db_list(self, CAY__Q_LAYER_JOB_LIST, "read the jobs", copy_layer_job, &all, err,
-                          CAY__DB_TEXT(kind));
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i], arg);
-    return rc;
+    CAY_TRY(cay__db_list(self, CAY__Q_LAYER_JOB_LIST, "read the jobs", copy_layer_job, &all, err,
+                         kind));
+    return cay__db_tell(all, fn, arg);
 }

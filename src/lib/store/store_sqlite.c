@@ -41,13 +41,10 @@ static int insert_row(cay__db *db, void *arg, cay_err *err)
     int64_t now = cay__clock_ms();
     if (*tenant != '.') /* nobody's: it is counted when somebody takes it */
         CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
-    int rc = cay__db_exec(
-        db, CAY__Q_INSERT, "record the sandbox", err, CAY__DB_TEXT(r->id), CAY__DB_TEXT(r->name),
-        CAY__DB_TEXT(r->provider), CAY__DB_TEXT(cay_state_name(r->state)), CAY__DB_TEXT(r->reason),
-        CAY__DB_TEXT(r->spec), CAY__DB_TEXT(r->box), CAY__DB_TEXT(CAY_OR(r->labels, "{}")),
-        CAY__DB_TEXT(r->metadata), CAY__DB_INT(CAY_OR(r->created_ms, now)),
-        CAY__DB_INT(CAY_OR(r->changed_ms, now)), CAY__DB_TEXT(tenant), CAY__DB_TEXT(r->once),
-        CAY__DB_INT(uses[0]), CAY__DB_INT(uses[1]), CAY__DB_INT(uses[2]));
+    int rc = cay__db_exec(db, CAY__Q_INSERT, "record the sandbox", err, r->id, r->name, r->provider,
+                          cay_state_name(r->state), r->reason, r->spec, r->box,
+                          CAY_OR(r->labels, "{}"), r->metadata, CAY_OR(r->created_ms, now),
+                          CAY_OR(r->changed_ms, now), tenant, r->once, uses[0], uses[1], uses[2]);
     if (rc == CAY_EEXIST && strstr(sqlite3_errmsg(db->sql), "once"))
         return cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once);
     if (rc == CAY_EEXIST)
@@ -80,11 +77,9 @@ static cay_state as_state(const char *text)
 static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_STATE, "read the record", &st, err, CAY__DB_TEXT(id));
-    if (rc == 0)
-        return no_row(id, err);
-    if (rc < 0)
-        return rc;
+    int rc = cay__db_first(db, CAY__Q_STATE, "read the record", &st, err, id);
+    if (rc <= 0)
+        return CAY_OR(rc, no_row(id, err));
     *out = as_state(cay__db_column(st, 0));
     return 0;
 }
@@ -100,10 +95,9 @@ static int move_row(cay__db *db, void *arg, cay_err *err)
                             cay_state_name(m->to));
     if (m->to == CAY_STOPPED && m->reason && !strcmp(m->reason, "starting"))
         CAY_TRY(cay__quota_check_start(db, m->id, err));
-    return cay__db_exec(db, CAY__Q_MOVE, "record the change", err, CAY__DB_TEXT(m->id),
-                        CAY__DB_TEXT(cay_state_name(m->to)), CAY__DB_TEXT(m->reason),
-                        CAY__DB_OPTIONAL(m->box), /* NULL leaves it */
-                        CAY__DB_INT(cay__clock_ms()));
+    return cay__db_exec(db, CAY__Q_MOVE, "record the change", err, m->id, cay_state_name(m->to),
+                        m->reason, CAY__DB_OPTIONAL(m->box), /* NULL leaves it */
+                        cay__clock_ms());
 }
 
 static int s_move(void *self, const char *id, unsigned from, cay_state to, const char *reason,
@@ -116,59 +110,36 @@ static int s_move(void *self, const char *id, unsigned from, cay_state to, const
     return cay__db_write(self, final ? CAY__TX_DURABLE | CAY__TX_FREES : 0, move_row, &m, err);
 }
 
-typedef struct respec {
-    const char *id, *spec;
-    int64_t version;
-} respec;
-
-static int update_spec(cay__db *db, void *arg, cay_err *err)
-{
-    const respec *r = arg;
-    cay_state now = CAY_STATE_NONE;
-    CAY_TRY(state_of(db, r->id, &now, err));
-    CAY_TRY(cay__db_exec(db, CAY__Q_RESPEC, "record the change", err, CAY__DB_TEXT(r->id),
-                         CAY__DB_INT(r->version), CAY__DB_TEXT(r->spec),
-                         CAY__DB_INT(cay__clock_ms())));
-    if (cay__db_changed(db))
-        return 0;
-    return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile",
-                        r->id);
-}
-
-typedef struct words {
-    const char *id, *name, *labels, *metadata;
-} words;
-
-static int rename_row(cay__db *db, void *arg, cay_err *err)
-{
-    const words *w = arg;
-    cay_state now = CAY_STATE_NONE;
-    CAY_TRY(state_of(db, w->id, &now, err));
-    /* NULL where there is nothing to say */
-    return cay__db_exec(db, CAY__Q_RENAME, "record the change", err, CAY__DB_TEXT(w->id),
-                        CAY__DB_OPTIONAL(w->name), CAY__DB_OPTIONAL(w->labels),
-                        CAY__DB_OPTIONAL(w->metadata), CAY__DB_INT(cay__clock_ms()));
-}
-
+/* NULL where there is nothing to say */
 static int s_rename(void *self, const char *id, const char *name, const char *labels,
                     const char *metadata, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, rename_row, &(words){ id, name, labels, metadata },
-                         err);
+    int changed = cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_RENAME, "record the change", err, id,
+                                CAY__DB_OPTIONAL(name), CAY__DB_OPTIONAL(labels),
+                                CAY__DB_OPTIONAL(metadata), cay__clock_ms());
+    if (changed == 0)
+        return no_row(id, err);
+    return CAY_MIN(changed, 0);
 }
 
 static int s_respec(void *self, const char *id, int64_t version, const char *spec, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, update_spec, &(respec){ id, spec, version }, err);
+    cay_state now;
+    int changed = cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_RESPEC, "record the change", err, id,
+                                version, spec, cay__clock_ms());
+    if (changed)
+        return CAY_MIN(changed, 0);
+    CAY_AUTOLOCKED *db = cay__db_lock(self);
+    CAY_TRY(state_of(db, id, &now, err));
+    return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile", id);
 }
 
 static int remove_row(cay__db *db, void *arg, cay_err *err)
 {
     const char *id = arg;
     CAY_TRY(cay__layers_free_of(db, id, err));
-    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_OF_BOX, "remove the keys of the sandbox", err,
-                         CAY__DB_TEXT(id)));
-    CAY_TRY(cay__db_exec(db, CAY__Q_REMOVE, "remove the record", err, CAY__DB_TEXT(id)));
+    CAY_TRY(cay__db_exec(db, CAY__Q_KEYS_OF_BOX, "remove the keys of the sandbox", err, id));
+    CAY_TRY(cay__db_exec(db, CAY__Q_REMOVE, "remove the record", err, id));
     if (cay__db_changed(db))
         return 0;
     return no_row(id, err);
@@ -179,54 +150,34 @@ static int s_remove(void *self, const char *id, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, remove_row, (void *)id, err);
 }
 
-static cay__row *take_row(sqlite3_stmt *st)
+static void *take_row(sqlite3_stmt *st)
 {
     cay__cols c;
-    for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
-        c.text[i] = (const char *)sqlite3_column_text(st, i);
-        if (c.text[i])
-            c.len[i] = (size_t)sqlite3_column_bytes(st, i);
-        else
-            c.len[i] = 0;
-    }
+    cay__db_texts(st, c.text, c.len, CAY_LEN(c.text));
     c.created_ms = sqlite3_column_int64(st, 10);
     c.changed_ms = sqlite3_column_int64(st, 11);
     c.version = sqlite3_column_int64(st, 12);
     return cay__row_new(&c);
 }
 
-static int get_row(cay__db *self, const char *id, cay__row **out, cay_err *err)
+static int s_get(void *self, const char *id, cay_row_fn *fn, void *arg, cay_err *err)
 {
-    CAY_AUTOLOCKED *db = cay__db_lock(self);
-    CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_GET, "read the record", &st, err, CAY__DB_TEXT(id));
-    if (rc == 0)
+    CAY_AUTOROWS all = { 0 };
+    CAY_TRY(cay__db_list(self, CAY__Q_GET, "read the record", take_row, &all, err, id));
+    if (!all.n)
         return no_row(id, err);
-    if (rc < 0)
-        return rc;
-    *out = take_row(st);
-    return 0;
-}
-
-static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg,
-                 cay_err *err)
-{
-    CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(get_row(self, id, &row, err));
-    return fn(&row->row, arg);
+    return cay__db_tell(all, fn, arg);
 }
 
 static int list_rows(cay__db *self, const cay_filter *f, cay__db_rows *out, cay_err *err)
 {
     int64_t seq;
     int rc = cay__db_behind(self, CAY__Q_SEQ, f->after, "read the records", &seq, err);
-    if (rc == 0)
-        return no_row(f->after, err);
-    if (rc < 0)
-        return rc;
+    if (rc <= 0)
+        return CAY_OR(rc, no_row(f->after, err));
     CAY_AUTOLOCKED *db = cay__db_lock(self);
     CAY_AUTOSTMT *st = NULL;
-    rc = cay__db_first(db, CAY__Q_LIST, "read the records", &st, err, CAY__DB_INT(seq),
+    rc = cay__db_first(db, CAY__Q_LIST, "read the records", &st, err, seq,
                        CAY__DB_OPTIONAL(f->provider), CAY__DB_OPTIONAL(f->tenant));
     for (; rc == 1; rc = cay__db_step(db, st, "read the records", err)) {
         cay__row *row = take_row(st);
@@ -241,14 +192,11 @@ static int list_rows(cay__db *self, const cay_filter *f, cay__db_rows *out, cay_
     return rc;
 }
 
-static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *),
-                  void *arg, cay_err *err)
+static int s_list(void *self, const cay_filter *filter, cay_row_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
-    int rc = list_rows(self, CAY_OR(filter, &(cay_filter){ 0 }), &all, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&((cay__row *)all.at[i])->row, arg);
-    return rc;
+    CAY_TRY(list_rows(self, CAY_OR(filter, &(cay_filter){ 0 }), &all, err));
+    return cay__db_tell(all, fn, arg);
 }
 
 static int s_version(void *self, uint64_t out[2], cay_err *err)
@@ -272,44 +220,31 @@ static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1]
                            err);
 }
 
-typedef struct note {
-    const char *space, *key, *value;
-} note;
-
-static int write_note(cay__db *db, void *arg, cay_err *err)
-{
-    const note *n = arg;
-    return cay__db_exec(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, "keep the note", err,
-                        CAY__DB_TEXT(n->space), CAY__DB_TEXT(n->key), CAY__DB_OPTIONAL(n->value));
-}
-
 static int s_note_put(void *self, const char *space, const char *key, const char *value,
                       cay_err *err)
 {
-    note n = { space, key, value };
-    return cay__db_write(self, value ? 0 : CAY__TX_FREES, write_note, &n, err);
+    if (value)
+        CAY_TRY(cay__db_apply(self, 0, CAY__Q_NOTE_PUT, "keep the note", err, space, key, value));
+    else
+        CAY_TRY(
+            cay__db_apply(self, CAY__TX_FREES, CAY__Q_NOTE_DROP, "keep the note", err, space, key));
+    return 0;
 }
 
-static int read_note(cay__db *self, const char *space, const char *key, char **out, cay_err *err)
+static void *copy_value(sqlite3_stmt *st)
 {
-    CAY_AUTOLOCKED *db = cay__db_lock(self);
-    CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_NOTE_GET, "read the note", &st, err, CAY__DB_TEXT(space),
-                           CAY__DB_TEXT(key));
-    if (rc == 0)
-        return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", space, key);
-    if (rc < 0)
-        return rc;
-    *out = cay__strdup(cay__db_column(st, 0));
-    return 0;
+    return cay__strdup(cay__db_column(st, 0));
 }
 
 static int s_note_get(void *self, const char *space, const char *key,
                       int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
-    CAY_AUTOFREE char *value = NULL;
-    CAY_TRY(read_note(self, space, key, &value, err));
-    return fn(value, arg);
+    CAY_AUTOROWS all = { 0 };
+    CAY_TRY(
+        cay__db_list(self, CAY__Q_NOTE_GET, "read the note", copy_value, &all, err, space, key));
+    if (!all.n)
+        return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", space, key);
+    return cay__db_tell(all, fn, arg);
 }
 
 static void *copy_note(sqlite3_stmt *st)
@@ -324,8 +259,8 @@ static int s_note_list(void *self, const char *space, const char *prefix,
                        int (*fn)(const char *, const char *, void *), void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
-    int rc = cay__db_list(self, CAY__Q_NOTE_LIST, "read the notes", copy_note, &all, err,
-                          CAY__DB_TEXT(space), CAY__DB_TEXT(prefix));
+    int rc =
+        cay__db_list(self, CAY__Q_NOTE_LIST, "read the notes", copy_note, &all, err, space, prefix);
     for (size_t i = 0; rc == 0 && i < all.n; i++) {
         const cay_pair *p = all.at[i];
         rc = fn(p->key, p->value, arg);
@@ -333,8 +268,9 @@ static int s_note_list(void *self, const char *space, const char *prefix,
     return rc;
 }
 
+#define STORE_OP(op) .op = cay__s_##op,
 const cay_store_ops cay__store_sqlite = {
-    .size = sizeof cay__store_sqlite,
+    CAY__STORE_OPS(STORE_OP).size = sizeof cay__store_sqlite,
     .name = "sqlite",
     .open = s_open,
     .close = s_close,
@@ -351,50 +287,4 @@ const cay_store_ops cay__store_sqlite = {
     .note_list = s_note_list,
     .respec = s_respec,
     .rename = s_rename,
-    .snap_insert = cay__s_snap_insert,
-    .snap_ready = cay__s_snap_ready,
-    .snap_settled = cay__s_snap_settled,
-    .snap_label = cay__s_snap_label,
-    .snap_remove = cay__s_snap_remove,
-    .snap_list = cay__s_snap_list,
-    .snap_get = cay__s_snap_get,
-    .snap_last = cay__s_snap_last,
-    .sync = cay__s_sync,
-    .snap_resolve = cay__s_snap_resolve,
-    .restack = cay__s_restack,
-    .layer_used = cay__s_layer_used,
-    .layers_merge = cay__s_layers_merge,
-    .layer_job_put = cay__s_job_put,
-    .layer_job_drop = cay__s_job_drop,
-    .layer_job_list = cay__s_job_list,
-    .unsettled = cay__s_unsettled,
-    .tenant_put = cay__s_tenant_put,
-    .tenant_drop = cay__s_tenant_drop,
-    .tenant_list = cay__s_tenant_list,
-    .key_put = cay__s_key_put,
-    .key_get = cay__s_key_get,
-    .key_list = cay__s_key_list,
-    .key_revoke = cay__s_key_revoke,
-    .key_used = cay__s_key_used,
-    .once_find = cay__s_once_find,
-    .template_insert = cay__s_template_insert,
-    .template_remove = cay__s_template_remove,
-    .template_name = cay__s_template_name,
-    .template_share = cay__s_template_share,
-    .template_list = cay__s_template_list,
-    .template_resolve = cay__s_template_resolve,
-    .idempotency_begin = cay__s_idempotency_begin,
-    .idempotency_end = cay__s_idempotency_end,
-    .key_sweep = cay__s_key_sweep,
-    .idempotency_sweep = cay__s_idempotency_sweep,
-    .job_put = cay__s_task_put,
-    .job_claim = cay__s_task_claim,
-    .job_claim_fair = cay__s_task_claim_fair,
-    .job_end = cay__s_task_end,
-    .job_cancel = cay__s_task_cancel,
-    .job_replay = cay__s_task_replay,
-    .job_sweep = cay__s_task_sweep,
-    .job_list = cay__s_task_list,
-    .pool_take = cay__s_warm_take,
-    .warm_drop = cay__s_warm_drop,
 };

@@ -27,7 +27,7 @@ static int no_template(const char *id, cay_err *err)
 static int change_template(cay__db *db, enum cay__statement q, const char *a, const char *b,
                            const char *c, cay_err *err)
 {
-    return cay__db_exec(db, q, "record the template", err, CAY__DB_TEXT(a), CAY__DB_OPTIONAL(b),
+    return cay__db_exec(db, q, "record the template", err, a, CAY__DB_OPTIONAL(b),
                         CAY__DB_OPTIONAL(c));
 }
 
@@ -47,11 +47,9 @@ static int put_names(cay__db *db, const cay_template_row *r, cay_err *err)
 static int insert_template(cay__db *db, void *arg, cay_err *err)
 {
     const cay_template_row *r = arg;
-    int rc = cay__db_exec(db, CAY__Q_TPL_INSERT, "record the template", err, CAY__DB_TEXT(r->id),
-                          CAY__DB_TEXT(r->tenant), CAY__DB_TEXT(r->base), CAY__DB_TEXT(r->source),
-                          CAY__DB_TEXT(r->digest), CAY__DB_TEXT(r->layers), CAY__DB_TEXT(r->config),
-                          CAY__DB_INT(r->shared), CAY__DB_INT(r->bytes), CAY__DB_INT(r->files),
-                          CAY__DB_INT(CAY_OR(r->created_ms, cay__clock_ms())));
+    int rc = cay__db_exec(db, CAY__Q_TPL_INSERT, "record the template", err, r->id, r->tenant,
+                          r->base, r->source, r->digest, r->layers, r->config, r->shared, r->bytes,
+                          r->files, CAY_OR(r->created_ms, cay__clock_ms()));
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "template_exists", "template %s is there already", r->id);
     CAY_TRY(rc);
@@ -73,11 +71,9 @@ int cay__s_template_insert(void *self, const cay_template_row *row, cay_err *err
 static int read_layers(cay__db *db, const char *id, char **layers, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    int rc = cay__db_first(db, CAY__Q_TPL_LAYERS, "read the template", &st, err, CAY__DB_TEXT(id));
-    if (rc == 0)
-        return no_template(id, err);
-    if (rc < 0)
-        return rc;
+    int rc = cay__db_first(db, CAY__Q_TPL_LAYERS, "read the template", &st, err, id);
+    if (rc <= 0)
+        return CAY_OR(rc, no_template(id, err));
     if (layers)
         *layers = cay__strdup(cay__db_column(st, 0));
     return 0;
@@ -107,7 +103,7 @@ int cay__s_template_remove(void *self, const char *id, cay_err *err)
 static int check_names(cay__db *db, const char *id, cay_err *err)
 {
     CAY_AUTOSTMT *st = NULL;
-    CAY_TRY(cay__db_first(db, CAY__Q_TPL_NAMES, "count the names", &st, err, CAY__DB_TEXT(id)));
+    CAY_TRY(cay__db_first(db, CAY__Q_TPL_NAMES, "count the names", &st, err, id));
     if (sqlite3_column_int64(st, 0) <= CAY__TEMPLATE_NAMES)
         return 0;
     return cay_fail_why(
@@ -136,23 +132,13 @@ int cay__s_template_name(void *self, const char *tenant, const char *name, const
     return cay__db_write(self, CAY__TX_DURABLE, name_template, &(naming){ tenant, name, id }, err);
 }
 
-typedef struct sharing {
-    const char *id;
-    bool shared;
-} sharing;
-
-static int share_template(cay__db *db, void *arg, cay_err *err)
-{
-    const sharing *s = arg;
-    CAY_TRY(change_template(db, CAY__Q_TPL_SHARE, s->id, s->shared ? "1" : "0", NULL, err));
-    if (cay__db_changed(db))
-        return 0;
-    return no_template(s->id, err);
-}
-
 int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, share_template, &(sharing){ id, shared }, err);
+    int changed = cay__db_apply(self, CAY__TX_DURABLE, CAY__Q_TPL_SHARE, "record the template", err,
+                                id, shared ? "1" : "0");
+    if (changed == 0)
+        return no_template(id, err);
+    return CAY_MIN(changed, 0);
 }
 
 static void *copy_row(sqlite3_stmt *st)
@@ -177,21 +163,18 @@ static void *copy_row(sqlite3_stmt *st)
 }
 
 int cay__s_template_list(void *self, const char *tenant, const char *id, const char *after,
-                         int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err)
+                         cay_template_row_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOROWS all = { 0 };
     int64_t seq;
     int rc = cay__db_behind(self, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err);
-    if (rc == 0)
-        return no_template(after, err);
-    if (rc > 0)
-        rc = cay__db_list(self, CAY__Q_TPL_LIST, "read the templates", copy_row, &all, err,
-                          CAY__DB_INT(seq), CAY__DB_OPTIONAL(tenant), CAY__DB_OPTIONAL(id));
-    if (rc == 0 && id && !all.n)
-        rc = no_template(id, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(all.at[i], arg);
-    return rc;
+    if (rc <= 0)
+        return CAY_OR(rc, no_template(after, err));
+    CAY_TRY(cay__db_list(self, CAY__Q_TPL_LIST, "read the templates", copy_row, &all, err, seq,
+                         CAY__DB_OPTIONAL(tenant), CAY__DB_OPTIONAL(id)));
+    if (id && !all.n)
+        return no_template(id, err);
+    return cay__db_tell(all, fn, arg);
 }
 
 int cay__s_template_resolve(void *self, const char *tenant, const char *ref,
