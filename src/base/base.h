@@ -12,6 +12,7 @@
  *   CAY_EACH(row, table)  a loop over an array      CAY_EACH_OF(row, list, n)  over n that follow
  *   CAY_EACH_LINK(x, list)  over a list linked by `next`, CAY_EACH_LINK_SAFE() when x may go
  *   CAY_UNLINK(list, x)  takes x out of it          CAY_APPEND(list, x)  puts x at its end
+ *   CAY_CHAIN(list, x), CAY_UNCHAIN(x)  the same for nodes that know what leads to them
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
@@ -49,8 +50,11 @@
 #define CAY_EACH_OF(row, list, n)                                                                  \
     for (__typeof__((list)[0]) *row = (list), *row##_end = row ? row + (n) : row; row < row##_end; \
          row++)
-/* CAY_EACH_LINK(x, list) visits every node of a list that is linked by `next`. In the safe form the
- * body may take x out and free it, but not the node behind it. */
+/* CAY_EACH_LINK(x, list) visits every node of a list that is linked by `next`.
+ *
+ * In the safe form, CAY_EACH_LINK_SAFE(x, list), the body may take x out of the list and free it,
+ * but not the node behind it, which was looked up before. A node that is put behind the last one
+ * meanwhile is not visited then. */
 #define CAY_EACH_LINK(x, list) for (__typeof__(*(list)) *x = (list); x; x = x->next)
 #define CAY_EACH_LINK_SAFE(x, list)                                                                \
     for (__typeof__(*(list)) *x = (list), *x##_next = CAY_IF(x, x->next); x;                       \
@@ -63,6 +67,22 @@
             at_ = &(*at_)->next;                                                                   \
         if (*at_)                                                                                  \
             *at_ = (node)->next;                                                                   \
+    } while (0)
+/* Lists whose nodes know the pointer that leads to them: x.prev is NULL outside of any. */
+#define CAY_CHAIN(list, node)                                                                      \
+    do {                                                                                           \
+        (node)->next = (list);                                                                     \
+        (node)->prev = &(list);                                                                    \
+        if ((node)->next)                                                                          \
+            (node)->next->prev = &(node)->next;                                                    \
+        (list) = (node);                                                                           \
+    } while (0)
+#define CAY_UNCHAIN(node)                                                                          \
+    do {                                                                                           \
+        *(node)->prev = (node)->next;                                                              \
+        if ((node)->next)                                                                          \
+            (node)->next->prev = (node)->prev;                                                     \
+        (node)->prev = NULL;                                                                       \
     } while (0)
 #define CAY_APPEND(list, node)                                                                     \
     do {                                                                                           \
@@ -95,6 +115,11 @@ static inline void cay__close_fd(int *fd)
         errno = e;
     }
     *fd = -1;
+}
+static inline void cay__close_fds(int *fds, int n)
+{
+    CAY_EACH_OF(fd, fds, n)
+        cay__close_fd(fd);
 }
 static inline void cay__free_ptr(void *p)
 {

@@ -143,6 +143,32 @@ void cay__fd_close_from(int first)
     syscall(SYS_close_range, (unsigned)first, ~0u, 0);
 }
 
+bool cay__sock_set(int sock, int level, int option, int value)
+{
+    return setsockopt(sock, level, option, &value, sizeof value) == 0;
+}
+
+int cay__sock_get(int sock, int option)
+{
+    int v;
+    socklen_t len = sizeof v;
+    if (getsockopt(sock, SOL_SOCKET, option, &v, &len) < 0)
+        return -1;
+    return v;
+}
+
+bool cay__sock_reset(int sock, bool reset)
+{
+    const struct linger l = { reset, 0 };
+    return setsockopt(sock, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0;
+}
+
+bool cay__sock_peer(int sock, struct ucred *who)
+{
+    socklen_t len = sizeof *who;
+    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, who, &len) == 0;
+}
+
 bool cay__fd_nonblock(int fd, bool on)
 {
     int fl = fcntl(fd, F_GETFL);

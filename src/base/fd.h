@@ -32,6 +32,14 @@ ssize_t cay__fd_read_file(int dir, const char *path, char *buf, size_t cap);
 uint64_t cay__start_time(int pid);
 bool cay__fd_write_file(int dir, const char *path, const char *text);
 void cay__fd_close_from(int first);
+/* An option of a socket that is a number: of any level; one of SOL_SOCKET, which is none below 0.
+ */
+bool cay__sock_set(int sock, int level, int option, int value);
+int cay__sock_get(int sock, int option);
+/* Whether closing it resets the connection. */
+bool cay__sock_reset(int sock, bool reset);
+struct ucred;
+bool cay__sock_peer(int sock, struct ucred *who); /* SO_PEERCRED */
 bool cay__fd_nonblock(int fd, bool on);
 /* The last descriptor of a connection that lingers (SO_LINGER) waits in close(2) until its other
  * end, perhaps the tenant's, has read all, and only a signal ends that sooner. Between on and off

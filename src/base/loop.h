@@ -12,6 +12,7 @@
  * watch in the same round are dropped.
  */
 #pragma once
+#include <base/fd.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,10 @@ bool cay__loop_add(cay__loop *l, cay__watch *w);
 bool cay__loop_set(cay__loop *l, cay__watch *w, uint32_t events); /* 0 keeps it, silent */
 void cay__loop_del(cay__loop *l, cay__watch *w);                  /* before closing w->fd */
 void cay__timer_arm(cay__loop *l, cay__timer *t, int64_t at_boot_ms);
+static inline void cay__timer_after(cay__loop *l, cay__timer *t, int64_t ms)
+{
+    cay__timer_arm(l, t, cay__boot_ms() + ms);
+}
 void cay__timer_cancel(cay__timer *t);
 /* One round: waits for at most max_ms (-1: as long as it takes), runs what is due. */
 void cay__loop_step(cay__loop *l, int max_ms);

@@ -11,6 +11,15 @@ bool cay__str_copy(char *dst, size_t cap, const char *src)
     return n < cap;
 }
 
+bool cay__str_part(char *dst, size_t cap, const char *src, size_t n)
+{
+    if (n >= cap)
+        return false;
+    memcpy(dst, src, n);
+    dst[n] = 0;
+    return true;
+}
+
 bool cay__str_join(char *dst, size_t cap, ...)
 {
     size_t at = 0;

@@ -13,14 +13,17 @@
 bool cay__str_copy(char *dst, size_t cap, const char *src);
 /* Writes the parts (the list ends with NULL) one after another; false when cut. */
 bool cay__str_join(char *dst, size_t cap, ...) __attribute__((sentinel));
+/* The first n bytes of src; false, and dst is as it was, when there is no room. */
+bool cay__str_part(char *dst, size_t cap, const char *src, size_t n);
 /* The size of an array; a pointer in its place does not compile. */
 #define CAY_ROOM(array)                                                                            \
     (sizeof(array) + 0 * sizeof(char[1 - 2 * __builtin_types_compatible_p(                         \
                                                  __typeof__(array), __typeof__(&*(array)))]))
-/* The two, and snprintf(3), into an array of the caller's. */
-#define CAY_COPY(array, src)   cay__str_copy(array, CAY_ROOM(array), src)
-#define CAY_JOIN(array, ...)   cay__str_join(array, CAY_ROOM(array), __VA_ARGS__, NULL)
-#define CAY_FORMAT(array, ...) snprintf(array, CAY_ROOM(array), __VA_ARGS__)
+/* These, and snprintf(3), into an array of the caller's. */
+#define CAY_COPY(array, src)    cay__str_copy(array, CAY_ROOM(array), src)
+#define CAY_JOIN(array, ...)    cay__str_join(array, CAY_ROOM(array), __VA_ARGS__, NULL)
+#define CAY_PART(array, src, n) cay__str_part(array, CAY_ROOM(array), src, n)
+#define CAY_FORMAT(array, ...)  snprintf(array, CAY_ROOM(array), __VA_ARGS__)
 /* Decimal digits of v; returns a pointer into buf, which holds at least 21 bytes. */
 char *cay__str_u64(char *buf, uint64_t v);
 /* The whole of s as a decimal number. */

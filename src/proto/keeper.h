@@ -12,8 +12,8 @@
  * when they are longer, and are handed to init unread.
  */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
+#include <base/fd.h>
+#include <sys/uio.h>
 
 #define CAY_MSG_MAGIC   0x31796163u /* "cay1" */
 #define CAY_MSG_VERSION 1
@@ -31,6 +31,16 @@ typedef struct cay_msg {
     uint32_t tail; /* bytes after the body */
     uint32_t spare;
 } cay_msg;
+
+/* Sends one message: the head, a body and what is behind it, with descriptors. */
+static inline bool cay__msg_send(int sock, uint16_t version, uint16_t type, const void *body,
+                                 size_t len, const void *tail, size_t tail_len, const int *fds,
+                                 int nfds, int flags)
+{
+    cay_msg h = { CAY_MSG_MAGIC, version, type, (uint32_t)tail_len, 0 };
+    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, tail_len } };
+    return cay__fd_sendv(sock, v, 3, fds, nfds, flags) >= 0;
+}
 
 enum cay_msg_type {
     CAY_MSG_HELLO = 1, /* cay_m_hello → cay_m_hello */
