@@ -29,20 +29,7 @@ static const char *const framing[] = { "host",
                                        "content-encoding",
                                        "proxy-authorization" };
 
-static int fail_secret(const char *name, cay_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static int fail_secret(const char *name, cay_err *err, const char *fmt, ...)
-{
-    char why[180];
-    va_list ap;
-    CAY_AUTOBUF b = CAY__BUF(160);
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    cay__buf_safe(&b, name, CAY_MIN(strlen(name), (size_t)40), false);
-    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", CAY_OR(b.data, ""),
-                        why);
-}
+#define fail_secret(err, ...) cay_fail_why(err, CAY_EINVAL, "secret_invalid", __VA_ARGS__)
 
 static bool is_token(char c)
 {
@@ -69,14 +56,14 @@ uint32_t cay__method_bit(const char *method, size_t len)
     return 0;
 }
 
-static int take_methods(const char *name, const char *s, cay__binding *b, cay_err *err)
+static int take_methods(const char *s, cay__binding *b, cay_err *err)
 {
     for (;; s++) {
         size_t n = strcspn(s, "+");
         uint32_t bit = cay__method_bit(s, n);
         if (!bit)
             return fail_secret(
-                name, err,
+                err,
                 "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) "
                 "nor methods such as GET+POST",
                 s);
@@ -87,7 +74,7 @@ static int take_methods(const char *name, const char *s, cay__binding *b, cay_er
     }
 }
 
-static int take_kind(const char *name, const char *s, cay__binding *b, bool *known, cay_err *err)
+static int take_kind(const char *s, cay__binding *b, bool *known, cay_err *err)
 {
     CAY_EACH(it, kinds) {
         const char *arg = s + strlen(it->word);
@@ -96,20 +83,20 @@ static int take_kind(const char *name, const char *s, cay__binding *b, bool *kno
             continue;
         *known = true;
         if (b->kind)
-            return fail_secret(name, err, "its kind is given twice");
+            return fail_secret(err, "its kind is given twice");
         b->kind = it->kind;
-        if (takes && (!*arg || !cay__str_copy(b->arg, sizeof b->arg, arg)))
-            return fail_secret(name, err, "%s needs a name of at most %zu bytes behind it",
-                               it->word, sizeof b->arg - 1);
+        if (takes && (!*arg || !CAY_COPY(b->arg, arg)))
+            return fail_secret(err, "%s needs a name of at most %zu bytes behind it", it->word,
+                               sizeof b->arg - 1);
         for (const char *c = arg; *c; c++)
             if (b->kind == CAY__BIND_BASIC
                     ? *c <= 0x20 || *c >= 0x7f || *c == ':'
                     : !is_token(*c) || (b->kind == CAY__BIND_QUERY && strchr("%+&#'", *c) != NULL))
-                return fail_secret(name, err, "%s has a character that cannot stand there", s);
+                return fail_secret(err, "%s has a character that cannot stand there", s);
         for (size_t k = 0; b->kind == CAY__BIND_HEADER && k < CAY_LEN(framing); k++)
             if (!strcasecmp(b->arg, framing[k]))
-                return fail_secret(
-                    name, err, "header %s frames the request and cannot carry a secret", b->arg);
+                return fail_secret(err, "header %s frames the request and cannot carry a secret",
+                                   b->arg);
         return 0;
     }
     *known = false;
@@ -151,8 +138,7 @@ static bool plain_path(const char *s, size_t len)
     return true;
 }
 
-static int take_destination(const char *name, const char *dest, size_t len, cay__binding *b,
-                            cay_err *err)
+static int take_destination(const char *dest, size_t len, cay__binding *b, cay_err *err)
 {
     char host[CAY__RULE_MAX];
     cay__rule r;
@@ -162,22 +148,20 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     else if (len > 7 && !memcmp(dest, "http://", 7))
         dest += 7, len -= 7, b->tls = false;
     else if (memmem(dest, len, "://", 3))
-        return fail_secret(name, err, "its scheme is https or http");
+        return fail_secret(err, "its scheme is https or http");
     const char *slash = memchr(dest, '/', len);
     size_t n = slash ? (size_t)(slash - dest) : len, rest = len - n;
     if (!n || n >= sizeof host - 8)
-        return fail_secret(name, err, "give a destination: HOST[:PORT][/PATH]");
+        return fail_secret(err, "give a destination: HOST[:PORT][/PATH]");
     memcpy(host, dest, n);
     const char *port = b->tls ? ":443" : ":80";
     if (memchr(dest, ':', n))
         port = "";
     snprintf(host + n, sizeof host - n, "%s", port);
-    int rc = cay__rule_parse(host, &r, err);
-    if (rc < 0)
-        return cay_wrap(err, rc, "secret %.40s", name);
+    CAY_TRY(cay__rule_parse(host, &r, err));
     if (r.deny || r.proto || (r.target != CAY__T_EXACT && r.target != CAY__T_BELOW) || r.lo != r.hi)
         return fail_secret(
-            name, err,
+            err,
             "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and "
             "one port",
             host);
@@ -185,10 +169,10 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     b->below = r.target == CAY__T_BELOW;
     b->port = r.lo;
     if (!rest)
-        return cay__str_copy(b->path, sizeof b->path, "/"), 0;
+        return CAY_COPY(b->path, "/"), 0;
     if (rest >= sizeof b->path || !plain_path(slash, rest))
         return fail_secret(
-            name, err,
+            err,
             "its path is longer than %zu bytes or no plain path (no .., //, %%2f, ?, or comma)",
             sizeof b->path - 1);
     memcpy(b->path, slash, rest);
@@ -197,36 +181,44 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     return 0;
 }
 
-int cay__binding_add(cay__policy *p, const char *name, const char *destination, cay_err *err)
+static int parse_binding(const char *name, const char *destination, cay__binding *b, cay_err *err)
 {
-    cay__binding b = { 0 };
     char option[160];
     if (!cay__secret_name_ok(name))
-        return fail_secret(name, err,
+        return fail_secret(err,
                            "its name is a variable's: letters, digits and '_', at most %zu bytes",
-                           sizeof b.name - 1);
-    cay__str_copy(b.name, sizeof b.name, name);
+                           sizeof b->name - 1);
+    CAY_COPY(b->name, name);
     size_t n = strcspn(destination, ",");
-    CAY_TRY(take_destination(name, destination, n, &b, err));
+    CAY_TRY(take_destination(destination, n, b, err));
     for (const char *s = destination + n; *s; s += n) {
         bool known;
         n = strcspn(++s, ",");
-        if (n >= sizeof option)
-            return fail_secret(name, err, "an option is too long");
-        memcpy(option, s, n), option[n] = '\0';
-        CAY_TRY(take_kind(name, option, &b, &known, err));
-        if (!known && b.methods)
-            return fail_secret(name, err, "\"%.24s\": its methods are given twice", option);
+        if (!CAY_PART(option, s, n))
+            return fail_secret(err, "an option is too long");
+        CAY_TRY(take_kind(option, b, &known, err));
+        if (!known && b->methods)
+            return fail_secret(err, "\"%.24s\": its methods are given twice", option);
         if (!known)
-            CAY_TRY(take_methods(name, option, &b, err));
+            CAY_TRY(take_methods(option, b, err));
     }
-    if (!b.kind)
-        b.kind = CAY__BIND_BEARER;
+    b->kind = CAY_OR(b->kind, CAY__BIND_BEARER);
+    return 0;
+}
+
+int cay__binding_add(cay__policy *p, const char *name, const char *destination, cay_err *err)
+{
+    cay__binding b = { 0 };
+    CAY_AUTOBUF safe = CAY__BUF(160);
+    int rc = parse_binding(name, destination, &b, err);
+    if (rc < 0) {
+        cay__buf_safe(&safe, name, CAY_MIN(strlen(name), (size_t)40), false);
+        return cay_wrap(err, rc, "secret %s", CAY_OR(safe.data, ""));
+    }
     if (p->nbindings >= CAY__BINDINGS_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
                             "a policy has at most %u bindings of secrets", CAY__BINDINGS_MAX);
-    p->bindings = cay__grow(p->bindings, p->nbindings, sizeof b);
-    p->bindings[p->nbindings++] = b;
+    CAY__GROW(p->bindings, p->nbindings, b);
     return 0;
 }
 

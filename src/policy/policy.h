@@ -130,6 +130,11 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
 void cay__policy_clear(cay__policy *p);
 /* Room for one more in a list of n; such a list keeps no capacity. */
 void *cay__grow(void *list, size_t n, size_t each);
+#define CAY__GROW(list, n, last)                                                                   \
+    do {                                                                                           \
+        (list) = cay__grow(list, n, sizeof *(list));                                               \
+        (list)[(n)++] = (last);                                                                    \
+    } while (0)
 
 /* Names: folds case, removes one trailing dot, checks labels; IDN only in A-label form. Returns
  * false for what is no host name. */

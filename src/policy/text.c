@@ -12,16 +12,9 @@ typedef struct reader {
     cay_err *err;
 } reader;
 
-static int fail_policy(reader *rd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail_policy(reader *rd, const char *fmt, ...)
-{
-    char why[200];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return cay_fail_why(rd->err, CAY_EINVAL, "policy_invalid", "%s", why);
-}
+#define fail_policy(rd, ...) cay_fail_why((rd)->err, CAY_EINVAL, "policy_invalid", __VA_ARGS__)
+
+static const char *const modes[] = { "off", "all", "rules" };
 
 static int check_once(reader *rd, bool *seen, const char *what)
 {
@@ -33,11 +26,12 @@ static int check_once(reader *rd, bool *seen, const char *what)
 
 static int on_mode(reader *rd, char *rest)
 {
-    static const char *const names[] = { "off", "all", "rules" };
     CAY_TRY(check_once(rd, &rd->mode, "mode"));
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        if (!strcmp(rest, names[i]))
-            return rd->p->mode = (cay__net_mode)i, 0;
+    CAY_EACH(name, modes)
+        if (!strcmp(rest, *name)) {
+            rd->p->mode = (cay__net_mode)(name - modes);
+            return 0;
+        }
     return fail_policy(rd, "mode \"%.20s\" is not known; there are off, all and rules", rest);
 }
 
@@ -51,7 +45,7 @@ static int on_deny(reader *rd, char *rest)
     char text[LINE_MAX_ + 2];
     if (*rest == '!')
         return fail_policy(rd, "deny %.60s: a deny line has no ! of its own", rest);
-    cay__str_join(text, sizeof text, "!", rest, NULL);
+    CAY_JOIN(text, "!", rest);
     return cay__rule_add(rd->p, text, rd->err);
 }
 
@@ -106,8 +100,7 @@ static int on_lift(reader *rd, char *rest)
         wrong = cay__lift_wrong(&r);
     if (wrong)
         return fail_policy(rd, "lift %.60s: %s", rest, wrong);
-    p->lifts = cay__grow(p->lifts, p->nlifts, sizeof r);
-    p->lifts[p->nlifts++] = r;
+    CAY__GROW(p->lifts, p->nlifts, r);
     return 0;
 }
 
@@ -145,8 +138,7 @@ static int on_service(reader *rd, char *rest)
         if (service->port == s.port && !strcmp(service->name, s.name))
             return fail_policy(rd, "service %.60s is given twice", rest);
     CAY_TRY(take_endpoint(rd, "service", to, 0, s.to, &s.to_port));
-    p->services = cay__grow(p->services, p->nservices, sizeof s);
-    p->services[p->nservices++] = s;
+    CAY__GROW(p->services, p->nservices, s);
     return 0;
 }
 
@@ -160,7 +152,7 @@ static int on_roots(reader *rd, char *rest)
 {
     if (rd->p->roots[0])
         return fail_policy(rd, "roots is given twice");
-    if (rest[0] != '/' || !cay__str_copy(rd->p->roots, sizeof rd->p->roots, rest))
+    if (rest[0] != '/' || !CAY_COPY(rd->p->roots, rest))
         return fail_policy(rd, "roots %.60s: give the absolute path of a file in PEM form", rest);
     return 0;
 }
@@ -218,22 +210,16 @@ static int read_lines(reader *rd, const char *text, size_t len)
     char line[LINE_MAX_];
     for (size_t at = 0, n = 1; at < len; n++) {
         const char *end = memchr(text + at, '\n', len - at);
-        size_t k;
+        size_t k = len - at;
         if (end)
             k = (size_t)(end - text) - at;
-        else
-            k = len - at;
-        int rc = 0;
-        if (k >= sizeof line)
+        int rc;
+        if (!CAY_PART(line, text + at, k))
             rc = fail_policy(rd, "longer than %d bytes", LINE_MAX_ - 1);
-        else {
-            memcpy(line, text + at, k);
-            line[k] = '\0';
-            if (memchr(line, 0, k))
-                rc = fail_policy(rd, "it has a control character");
-            else
-                rc = read_line(rd, line);
-        }
+        else if (memchr(line, 0, k))
+            rc = fail_policy(rd, "it has a control character");
+        else
+            rc = read_line(rd, line);
         if (rc < 0)
             return cay_wrap(rd->err, rc, "line %zu", n);
         at += k + 1;
@@ -274,7 +260,6 @@ static void add_endpoint(cay__buf *b, const uint8_t addr[16], uint16_t port)
 
 int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *err)
 {
-    static const char *const modes[] = { "off", "all", "rules" };
     CAY_AUTOBUF b = CAY__BUF(CAY__POLICY_MAX);
     char one[CAY__RULE_MAX];
     cay__buf_fmt(&b, HEAD "\nmode %s\n", modes[p->mode]);
@@ -351,11 +336,9 @@ int cay__policy_words(cay__policy *p, const char *words, cay_err *err)
     char word[LINE_MAX_];
     for (const char *s = words;; s++) {
         size_t n = strcspn(s, ",");
-        if (n >= sizeof word)
+        if (!CAY_PART(word, s, n))
             return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
                                 "rule \"%.40s…\": longer than %d bytes", s, LINE_MAX_ - 1);
-        memcpy(word, s, n);
-        word[n] = '\0';
         CAY_TRY(add_word(p, word, !p->words, err));
         p->words = true;
         s += n;

@@ -34,9 +34,8 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
     if (memchr(s, '@', n))
         return fail_url(url, "a name or password before the host; credentials are bound as secrets",
                         err);
-    if (!n || n >= sizeof text)
+    if (!n || !CAY_PART(text, s, n))
         return fail_url(url, "it names no host", err);
-    memcpy(text, s, n), text[n] = '\0';
     if (*text == '[') {
         char *end = strchr(text, ']');
         if (!end || (end[1] && end[1] != ':'))
@@ -82,7 +81,7 @@ int cay__url_parse(const char *text, cay__url *out, cay_err *err)
     CAY_TRY(take_host(text, s, n, &u, err));
     s += n;
     size_t len = strcspn(s, "#");
-    snprintf(u.target, sizeof u.target, "%s%.*s", *s == '/' ? "" : "/", (int)len, s);
+    CAY_FORMAT(u.target, "%s%.*s", *s == '/' ? "" : "/", (int)len, s);
     *out = u;
     return 0;
 }
@@ -124,7 +123,7 @@ int cay__url_join(const cay__url *at, const char *location, cay__url *out, cay_e
     char whole[CAY__URL_MAX + 8];
     CAY_TRY(check_chars(location, err));
     if (location[0] == '/' && location[1] == '/') {
-        snprintf(whole, sizeof whole, "%s:%s", at->tls ? "https" : "http", location);
+        CAY_FORMAT(whole, "%s:%s", at->tls ? "https" : "http", location);
         return cay__url_parse(whole, out, err);
     }
     size_t n = strcspn(location, ":/?#");

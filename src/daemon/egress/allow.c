@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allow.h"
-#include <errno.h>
+#include <base/base.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -46,4 +46,15 @@ int allow_calls(const int *calls, size_t count, bool inet)
 #undef EMIT
     struct sock_fprog prog = { n, f };
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
+}
+
+int accept_keeper(int listener, bool room)
+{
+    struct ucred who;
+    CAY_AUTOFD fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    /* The keeper, and its helper, is root or has our own id. The directory keeps others out
+     * already. */
+    if (fd < 0 || !cay__sock_peer(fd, &who) || (who.uid != 0 && who.uid != geteuid()) || !room)
+        return -1;
+    return CAY_STEAL_FD(fd);
 }

@@ -13,7 +13,7 @@
 
 egress_box *egress_box_find(egress *e, const char *id)
 {
-    for (egress_box *b = e->boxes; b; b = b->next)
+    CAY_EACH_LINK(b, e->boxes)
         if (!strcmp(b->id, id))
             return b;
     return NULL;
@@ -58,20 +58,14 @@ static uint32_t find_slot(const egress_box *b, const char *name)
 static void names_add(egress_box *b, const char *name)
 {
     if (b->nnames == b->names_room) {
-        if (b->names_room)
-            b->names_room = 2 * b->names_room;
-        else
-            b->names_room = 16;
+        b->names_room = CAY_OR(2 * b->names_room, 16);
         b->names = realloc(b->names, b->names_room * sizeof *b->names);
         if (!b->names)
             abort();
     }
     b->names[b->nnames++] = cay__strdup(name);
     if (2 * b->nnames > b->index_size) {
-        if (b->index_size)
-            b->index_size = 2 * b->index_size;
-        else
-            b->index_size = 64;
+        b->index_size = CAY_OR(2 * b->index_size, 64);
         free(b->index);
         b->index = cay__alloc(b->index_size * sizeof *b->index);
         for (uint32_t n = 1; n < b->nnames; n++)
@@ -119,7 +113,7 @@ uint32_t box_number(egress_box *b, const char *name, bool *fresh)
      * takes over knows it. */
     char text[256] = { 0 };
     uint32_t head[2] = { CAY_N_MAP_MAGIC, b->nnames + 1 };
-    cay__str_copy(text, sizeof text, name);
+    CAY_COPY(text, name);
     if (pwrite(b->map, text, sizeof text,
                (off_t)(offsetof(cay_n_map, name) + b->nnames * sizeof text)) != sizeof text ||
         pwrite(b->map, head, sizeof head, 0) != sizeof head)
@@ -142,14 +136,11 @@ static const uint8_t net4[14] = { [10] = 0xff, [11] = 0xff, [12] = 198, [13] = 1
 uint32_t synthetic(const uint8_t addr[16])
 {
     uint32_t low = (uint32_t)addr[14] << 8 | addr[15];
-    if (!memcmp(addr, net4, 14)) {
-        if (low > 256)
-            return low - 256;
-        return 0;
-    }
-    if (memcmp(addr, net6, 14))
-        return 0;
-    return low;
+    if (!memcmp(addr, net4, 14))
+        return low > 256 ? low - 256 : 0;
+    if (!memcmp(addr, net6, 14))
+        return low;
+    return 0;
 }
 
 void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16])
@@ -167,15 +158,12 @@ void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16])
 int check_socket(const char *id, int fd, const char *what, int type, bool listening,
                  uint64_t cookie, cay_err *err)
 {
-    int v = 0;
     uint64_t got = 0;
-    socklen_t len = sizeof v;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &v, &len) < 0 || v != type)
+    socklen_t len = sizeof got;
+    if (cay__sock_get(fd, SO_TYPE) != type)
         return cay_fail(err, CAY_EINVAL, "lend %s: the %s is no such socket", id, what);
-    len = sizeof v;
-    if (listening && (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &v, &len) < 0 || !v))
+    if (listening && cay__sock_get(fd, SO_ACCEPTCONN) <= 0)
         return cay_fail(err, CAY_EINVAL, "lend %s: the %s does not listen", id, what);
-    len = sizeof got;
     if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &got, &len) == 0 && cookie && got != cookie)
         return cay_fail(err, CAY_EINVAL, "lend %s: the %s is of another net namespace", id, what);
     if (cay__fd_nonblock(fd, true))
@@ -195,10 +183,8 @@ static void take_policy(egress_box *b, cay__policy *p, uint64_t revision)
 
 void box_judge(egress_box *b)
 {
-    for (egress_flow *f = b->flows, *next; f; f = next) {
-        next = f->next;
+    CAY_EACH_LINK_SAFE(f, b->flows)
         flow_judge(f);
-    }
 }
 
 int box_policy(egress_box *b, uint64_t revision, int fd, cay_err *err)
@@ -258,7 +244,7 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
                        .lender = lender,
                        .map = fds[3],
                        .log_fd = -1 };
-    cay__str_copy(b->id, sizeof b->id, m->id);
+    CAY_COPY(b->id, m->id);
     b->refill.fn = on_refill;
     int rc = names_load(b, err);
     if (rc == 0)
@@ -278,11 +264,9 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     }
     /* Inherited by what is accepted: killed between that and our first word, it is a reset as well.
      */
-    const struct linger reset = { 1, 0 };
-    const int on = 1;
     if (!bag) {
-        setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-        setsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        cay__sock_reset(fds[0], true);
+        cay__sock_set(fds[0], IPPROTO_TCP, TCP_NODELAY, 1);
     }
     b->tcp = (cay__watch){ .fd = fds[0], .events = bag ? 0 : EPOLLIN, .fn = on_tcp };
     b->dns_tcp = (cay__watch){ .fd = fds[1], .events = EPOLLIN, .fn = on_dns_tcp };
@@ -312,18 +296,14 @@ void box_drop(egress_box *b)
     later_stop(&b->rest);
     audit_close(b);
     cay__watch *const w[] = { &b->tcp, &b->dns_tcp, &b->dns_udp };
-    for (size_t i = 0; i < CAY_LEN(w); i++) {
-        if (w[i] != &b->tcp || !b->doors)
-            cay__loop_del(&e->loop, w[i]);
-        sock_close(e, NULL, w[i]->fd);
+    CAY_EACH(it, w) {
+        if (*it != &b->tcp || !b->doors)
+            cay__loop_del(&e->loop, *it);
+        sock_close(e, NULL, (*it)->fd);
     }
     ports_drop(b);
     sock_close(e, NULL, b->map);
-    for (egress_box **p = &e->boxes; *p; p = &(*p)->next)
-        if (*p == b) {
-            *p = b->next;
-            break;
-        }
+    CAY_UNLINK(e->boxes, b);
     if (--e->nboxes == 0)
         alarm_set(false);
     box_free(b);

@@ -48,7 +48,7 @@ static void stall_flow(egress_flow *f, int dir)
         b->stalled = f;
     }
     if (!b->refill.prev)
-        cay__timer_arm(&b->e->loop, &b->refill, cay__boot_ms() + REFILL_MS);
+        cay__timer_after(&b->e->loop, &b->refill, REFILL_MS);
 }
 
 static void update_events(egress_flow *f)

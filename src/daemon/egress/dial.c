@@ -129,10 +129,9 @@ static void on_late(later *l)
     if (cay__boot_ms() >= d->deadline) {
         if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 ||
             d->tries[1].w.fd >= 0) {
+            d->reason = "connect_timeout";
             if (d->look_up)
                 d->reason = "resolver_failed";
-            else
-                d->reason = "connect_timeout";
             d->sys = ETIMEDOUT;
         }
         finish_dial(d, -1, NULL);
@@ -152,9 +151,8 @@ static void on_try(cay__watch *w, uint32_t events)
 {
     try_ *t = CAY__OWNER(w, try_, w);
     dial *d = t->d;
-    int e = 0;
-    socklen_t len = sizeof e;
-    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0)
+    int e = cay__sock_get(w->fd, SO_ERROR);
+    if (e < 0)
         e = errno;
     if (e) {
         d->reason = "connect_failed";
@@ -196,8 +194,13 @@ static bool can_dial_addr(dial *d, const uint8_t addr[16])
 
 static bool connect_addr(dial *d, try_ *t, const uint8_t addr[16])
 {
-    static const struct linger reset = { 1, 0 };
-    static const int on = 1, idle = 60, every = 20, count = 6;
+    static const struct {
+        int level, option, value;
+    } options[] = { { IPPROTO_TCP, TCP_NODELAY, 1 },
+                    { SOL_SOCKET, SO_KEEPALIVE, 1 },
+                    { IPPROTO_TCP, TCP_KEEPIDLE, 60 },
+                    { IPPROTO_TCP, TCP_KEEPINTVL, 20 },
+                    { IPPROTO_TCP, TCP_KEEPCNT, 6 } };
     struct sockaddr_storage to;
     unsigned len = addr_to_sock(addr, d->port, &to);
     int fd = sock_open(d->e, d->b, to.ss_family, SOCK_STREAM);
@@ -207,12 +210,9 @@ static bool connect_addr(dial *d, try_ *t, const uint8_t addr[16])
         return false;
     }
     /* When we die, the other end shall see a reset and never a clean end. */
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    cay__sock_reset(fd, true);
+    CAY_EACH(o, options)
+        cay__sock_set(fd, o->level, o->option, o->value);
     memcpy(t->addr, addr, 16);
     int rc = connect(fd, (struct sockaddr *)&to, len);
     if (rc < 0 &&
@@ -236,13 +236,9 @@ static bool connect_addr(dial *d, try_ *t, const uint8_t addr[16])
  * over. */
 static bool try_next_addr(dial *d)
 {
-    int hand;
-    if (d->tries[0].w.fd < 0)
-        hand = 0;
-    else if (d->tries[1].w.fd < 0)
-        hand = 1;
-    else
-        hand = AT_ONCE;
+    int hand = 0;
+    while (hand < AT_ONCE && d->tries[hand].w.fd >= 0)
+        hand++;
     bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
     int64_t left = d->deadline - cay__boot_ms();
     while (hand < AT_ONCE && d->at < d->n) {
@@ -313,7 +309,7 @@ bool dial_start(dial **out, egress *e, egress_box *b, const char *name, uint32_t
         d->n = 1;
         return try_next_addr(d);
     }
-    cay__str_copy(d->name, sizeof d->name, name);
+    CAY_COPY(d->name, name);
     lookup *l = NULL;
     if (number)
         l = b->cache[number % CACHE];

@@ -116,7 +116,6 @@ static size_t build_reply(egress_box *b, const uint8_t *in, size_t len, uint8_t 
 
 void on_dns_udp(cay__watch *w, uint32_t events)
 {
-    static const int off;
     egress_box *b = CAY__OWNER(w, egress_box, dns_udp);
     if (events & EPOLLHUP) {
         box_tampered(b);
@@ -125,8 +124,8 @@ void on_dns_udp(cay__watch *w, uint32_t events)
     /* Init may have asked for a queue of errors, which nobody here reads: it is emptied, or the
      * loop spins. */
     if (events & EPOLLERR) {
-        setsockopt(w->fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
-        setsockopt(w->fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
+        cay__sock_set(w->fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
+        cay__sock_set(w->fd, IPPROTO_IP, IP_RECVERR, 0);
     }
     for (int i = 0; i < ROUNDS; i++) {
         uint8_t in[DNS_QUERY_MAX], out[DNS_SIZE];
@@ -173,9 +172,7 @@ void dns_conn_close(dns_conn *c)
     cay__loop_del(&e->loop, &c->w);
     sock_close(e, c->b, c->w.fd);
     later_stop(&c->late);
-    *c->prev = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    CAY_UNCHAIN(c);
     c->b->nconns--;
     free(c);
 }
@@ -241,11 +238,7 @@ void on_dns_tcp(cay__watch *w, uint32_t events)
         dns_conn *c = cay__alloc(sizeof *c);
         c->b = b;
         c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_conn };
-        c->next = b->conns;
-        c->prev = &b->conns;
-        if (c->next)
-            c->next->prev = &c->next;
-        b->conns = c;
+        CAY_CHAIN(b->conns, c);
         b->nconns++;
         cay__loop_add(&b->e->loop, &c->w);
         later_set(b->e, &c->late, DNS_CONN_MS, on_idle);

@@ -29,11 +29,9 @@ const char *flow_name(const egress_flow *f)
 void flow_want(egress_flow *f, cay__watch *w, uint32_t events)
 {
     cay__loop *l = &f->box->e->loop;
-    uint8_t *on;
+    uint8_t *on = &f->out_on;
     if (w == &f->in)
         on = &f->in_on;
-    else
-        on = &f->out_on;
     if (*on && events) {
         cay__loop_set(l, w, events);
     } else if (*on) { /* taken out and not just silent: EPOLLHUP cannot be silenced */
@@ -49,24 +47,20 @@ void flow_want(egress_flow *f, cay__watch *w, uint32_t events)
  * level-triggered loop would spin. */
 void flow_lowat(egress_flow *f, uint32_t n)
 {
-    int v = (int)n;
-    if (f->lowat == n)
-        return;
+    if (f->lowat != n)
+        cay__sock_set(f->in.fd, SOL_SOCKET, SO_RCVLOWAT, (int)n);
     f->lowat = n;
-    setsockopt(f->in.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof v);
 }
 
 static void record_it(egress_flow *f, const char *event, const char *verdict, const char *reason,
                       const char *seen, bool end)
 {
     static const uint8_t nowhere[16];
-    const uint8_t *addr;
+    const uint8_t *addr = NULL;
+    if (!flow_name(f))
+        addr = f->addr;
     if (memcmp(f->peer, nowhere, 16))
         addr = f->peer;
-    else if (flow_name(f))
-        addr = NULL;
-    else
-        addr = f->addr;
     audit(f->box, &(record){ .event = event,
                              .verdict = verdict,
                              .reason = reason,
@@ -83,6 +77,11 @@ static void record_it(egress_flow *f, const char *event, const char *verdict, co
                              .ms = cay__now_ms() - f->began });
 }
 
+static void record_connect(egress_flow *f, const char *verdict, const char *reason)
+{
+    record_it(f, "connect", verdict, reason, NULL, false);
+}
+
 static void deny_flow(egress_flow *f, const char *reason, const char *seen)
 {
     record_it(f, "connect", "deny", reason, seen, false);
@@ -92,39 +91,31 @@ static void deny_flow(egress_flow *f, const char *reason, const char *seen)
 void flow_free(egress_flow *f)
 {
     egress_box *b = f->box;
-    for (int i = 0; i < 2; i++) {
-        cay__watch *w;
-        if (i)
-            w = &f->out;
-        else
-            w = &f->in;
-        if (w->fd < 0)
-            continue;
-        flow_want(f, w, 0);
-        sock_close(b->e, b, w->fd);
-    }
+    cay__watch *const both[] = { &f->in, &f->out };
+    CAY_EACH(w, both)
+        if ((*w)->fd >= 0) {
+            flow_want(f, *w, 0);
+            sock_close(b->e, b, (*w)->fd);
+        }
     if (f->dial)
         dial_cancel(f->dial);
     copy_unstall(f);
     later_stop(&f->late);
     b->nlive -= f->state < FLOW_REFUSE;
-    *f->prev = f->next;
-    if (f->next)
-        f->next->prev = f->prev;
+    CAY_UNCHAIN(f);
     b->nflows--;
     free(f);
 }
 
 void flow_end(egress_flow *f, const char *reason, bool orderly)
 {
-    static const struct linger none = { 0, 0 };
     if (f->state == FLOW_COPY)
         record_it(f, "end", orderly ? "closed" : "cut", reason, NULL, true);
     else if (reason && f->state < FLOW_REFUSE)
-        record_it(f, "connect", "fail", reason, NULL, false);
+        record_connect(f, "fail", reason);
     if (orderly)
         for (int i = 0; i < 2; i++)
-            setsockopt(i ? f->out.fd : f->in.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+            cay__sock_reset(i ? f->out.fd : f->in.fd, false);
     flow_free(f);
 }
 
@@ -142,7 +133,7 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     memcpy(f->peer, addr, 16);
     if (fd < 0) {
         bool no = sys == EACCES || !strcmp(reason, "own_address");
-        record_it(f, "connect", no ? "deny" : "fail", reason, NULL, false);
+        record_connect(f, no ? "deny" : "fail", reason);
         int status = 502;
         if (no)
             status = 403;
@@ -156,16 +147,15 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
         bool taken = intercept_give(f, fd);
         sock_close(f->box->e, f->box, fd);
         if (taken) {
-            record_it(f, "connect", "allow", "intercepted", NULL, false);
+            record_connect(f, "allow", "intercepted");
             flow_free(f);
         } else {
-            record_it(f, "connect", "deny", "no_interceptor", NULL, false);
-            refuse(f, "no_interceptor", 403);
+            deny_flow(f, "no_interceptor", NULL);
         }
         return;
     }
     later_stop(&f->late);
-    record_it(f, "connect", "allow", f->reason, NULL, false);
+    record_connect(f, "allow", f->reason);
     f->out = (cay__watch){ .fd = fd, .fn = on_out };
     copy_start(f);
 }
@@ -180,20 +170,19 @@ static void start_dial(egress_flow *f, const cay__service_rule *service)
         memcpy(f->peer, service->to, 16);
         f->to_port = service->to_port;
     }
-    const char *name;
-    if (service || !f->name)
-        name = NULL;
-    else
+    const char *name = NULL;
+    if (!service && f->name)
         name = flow_name(f);
-    const uint8_t *addr;
-    if (service)
-        addr = service->to;
-    else if (f->name)
-        addr = NULL;
-    else
+    const uint8_t *addr = NULL;
+    if (!f->name)
         addr = f->addr;
-    if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr,
-                   service ? service->to_port : f->port, service != NULL, on_dialed, f))
+    uint16_t port = f->port;
+    if (service) {
+        addr = service->to;
+        port = service->to_port;
+    }
+    if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr, port, service != NULL,
+                   on_dialed, f))
         flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only
                                            finished talking is not */
 }
@@ -295,7 +284,7 @@ static void peek_client(egress_flow *f, uint32_t events)
 static void on_silence(later *l)
 {
     egress_flow *f = CAY__OWNER(l, egress_flow, late);
-    record_it(f, "connect", "deny", "hello_timeout", NULL, false);
+    record_connect(f, "deny", "hello_timeout");
     flow_end(f, NULL, false);
 }
 
@@ -403,8 +392,6 @@ static bool within_share(const egress_box *b)
 
 static void accept_flow(egress_box *b, int fd)
 {
-    static const struct linger reset = { 1, 0 };
-    static const int on = 1, whole = -1;
     egress *e = b->e;
     egress_flow *f = cay__alloc(sizeof *f);
     *f = (egress_flow){ .in = { .fd = fd, .fn = on_in },
@@ -414,22 +401,18 @@ static void accept_flow(egress_box *b, int fd)
                         .began = cay__now_ms(),
                         .lowat = 1,
                         .chunk = { 14, 14 } };
-    f->next = b->flows;
-    f->prev = &b->flows;
-    if (f->next)
-        f->next->prev = &f->next;
-    b->flows = f;
+    CAY_CHAIN(b->flows, f);
     e->fds++;
     b->fds++;
     b->nlive++;
     b->nflows++;
     /* Init can have set these on the listener, whose children have them too: what is judged has to
      * be what is sent on. */
-    setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &whole, sizeof whole);
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &on, sizeof on);
+    cay__sock_set(fd, SOL_SOCKET, SO_PEEK_OFF, -1);
+    cay__sock_set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
     /* From here to its orderly end this socket is reset when it is closed: a dead egress must not
      * look like the end of a file. */
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    cay__sock_reset(fd, true);
     if (!read_destination(b, fd, f->addr, &f->port)) {
         flow_end(f, "unknown_address", false);
         return;
@@ -445,7 +428,7 @@ static void accept_flow(egress_box *b, int fd)
     const char *why = "descriptors_limit";
     if (b->policy.connections && b->nlive > b->policy.connections)
         why = "connections_limit";
-    record_it(f, "connect", "deny", why, NULL, false);
+    record_connect(f, "deny", why);
     if (none || b->nflows - b->nlive >= POLITE)
         flow_end(f, NULL, false);
     else

@@ -39,7 +39,7 @@ void given_add(egress_box *b, uint64_t number, const char *name, const uint8_t a
                       .began = cay__now_ms() - age,
                       .port = port,
                       .proto = (uint8_t)proto };
-        cay__str_copy(g->name, sizeof g->name, name);
+        CAY_COPY(g->name, name);
         memcpy(g->addr, addr, 16);
         b->given = g;
         b->nlive += !CAY__MUTANT("net-given");
@@ -92,7 +92,7 @@ void given_drop(egress_box *b)
 void given_move(egress_box *from, egress_box *to)
 {
     to->given = CAY_STEAL(from->given);
-    for (given *g = to->given; g; g = g->next) {
+    CAY_EACH_LINK(g, to->given) {
         from->nlive -= !CAY__MUTANT("net-given");
         to->nlive += !CAY__MUTANT("net-given");
     }
@@ -101,7 +101,7 @@ void given_move(egress_box *from, egress_box *to)
 void given_settle(egress *e)
 {
     later_stop(&e->stale);
-    for (egress_box *b = e->boxes; b; b = b->next)
+    CAY_EACH_LINK(b, e->boxes)
         for (given **at = &b->given; *at;)
             if ((*at)->stale)
                 cut_given(b, at, "interceptor_died");
@@ -116,8 +116,8 @@ static void on_stale(later *l)
 
 void given_doubt(egress *e)
 {
-    for (egress_box *b = e->boxes; b; b = b->next)
-        for (given *g = b->given; g; g = g->next)
+    CAY_EACH_LINK(b, e->boxes)
+        CAY_EACH_LINK(g, b->given)
             g->stale = true;
     later_set(e, &e->stale, STALE_MS, on_stale);
 }

@@ -12,20 +12,29 @@ typedef struct head {
     char host[256];
 } head;
 
-typedef struct span {
-    const char *p;
-    size_t n;
-} span;
-
 static bool is_token(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_word(span s, const char *word)
+bool span_is(span s, const char *word)
 {
     return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+span span_trim(span s)
+{
+    while (s.n && is_blank(*s.p))
+        s = (span){ s.p + 1, s.n - 1 };
+    while (s.n && is_blank(s.p[s.n - 1]))
+        s.n--;
+    return s;
 }
 
 /* A word in a list with commas. */
@@ -34,15 +43,9 @@ static bool list_has_word(span s, const char *word)
     while (s.n) {
         const char *comma = memchr(s.p, ',', s.n);
         span one = { s.p, comma ? (size_t)(comma - s.p) : s.n };
-        if (comma)
-            s = (span){ comma + 1, s.n - one.n - 1 };
-        else
-            s = (span){ s.p, 0 };
-        while (one.n && (*one.p == ' ' || *one.p == '\t'))
-            one.p++, one.n--;
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (is_word(one, word))
+        size_t used = one.n + !!comma;
+        s = (span){ s.p + used, s.n - used };
+        if (span_is(span_trim(one), word))
             return true;
     }
     return false;
@@ -63,8 +66,6 @@ static bool read_authority(span s, uint16_t port, char out[256])
         const char *colon = memchr(s.p, ':', s.n);
         if (colon)
             n = (size_t)(colon - s.p);
-        else
-            n = s.n;
     }
     if (n == 0 || (n > 255 && !CAY__MUTANT("fuzz-http_head")))
         return false;
@@ -125,11 +126,11 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
         return HTTP_BAD;
     span target = { l.p + m + 1, (size_t)(sp - l.p) - m - 1 },
          version = { sp + 1, l.n - (size_t)(sp + 1 - l.p) };
-    if (is_word(method, "CONNECT")) {
+    if (span_is(method, "CONNECT")) {
         *why = "http_connect";
         return HTTP_BAD;
     }
-    if (!target.n || !(is_word(version, "HTTP/1.1") || is_word(version, "HTTP/1.0")) ||
+    if (!target.n || !(span_is(version, "HTTP/1.1") || span_is(version, "HTTP/1.0")) ||
         version.p[0] != 'H')
         return HTTP_BAD;
     CAY_EACH_OF(it, target.p, target.n)
@@ -137,7 +138,7 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
             return HTTP_BAD;
     *old = version.p[7] == '0';
     host[0] = 0;
-    if (target.p[0] == '/' || is_word(target, "*"))
+    if (target.p[0] == '/' || span_is(target, "*"))
         return HTTP_OK;
     if (target.n < 8 || strncasecmp(target.p, "http://", 7))
         return HTTP_BAD;
@@ -171,29 +172,25 @@ static int read_field(span l, uint16_t port, head *h)
         n++;
     if (!n || n == l.n || l.p[n] != ':') /* a folded line begins with a space and ends here, too */
         return HTTP_BAD;
-    span key = { l.p, n }, v = { l.p + n + 1, l.n - n - 1 };
-    while (v.n && (*v.p == ' ' || *v.p == '\t'))
-        v.p++, v.n--;
-    while (v.n && (v.p[v.n - 1] == ' ' || v.p[v.n - 1] == '\t'))
-        v.n--;
+    span key = { l.p, n }, v = span_trim((span){ l.p + n + 1, l.n - n - 1 });
     uint64_t length;
-    if (is_word(key, "host")) {
+    if (span_is(key, "host")) {
         h->hosts++;
         if (!read_authority(v, port, h->host))
             return HTTP_OTHER;
-    } else if (is_word(key, "content-length")) {
+    } else if (span_is(key, "content-length")) {
         if (!read_length(v, &length) || (h->lengths++ && length != h->length))
             return HTTP_BAD;
         h->length = length;
-    } else if (is_word(key, "transfer-encoding")) {
-        if (h->coded || !is_word(v, "chunked"))
+    } else if (span_is(key, "transfer-encoding")) {
+        if (h->coded || !span_is(v, "chunked"))
             return HTTP_BAD;
         h->coded = h->chunked = true;
-    } else if (is_word(key, "connection")) {
+    } else if (span_is(key, "connection")) {
         h->upgrade |= list_has_word(v, "upgrade");
-    } else if (is_word(key, "expect")) {
+    } else if (span_is(key, "expect")) {
         h->expect = true;
-    } else if (is_word(key, "upgrade")) {
+    } else if (span_is(key, "upgrade")) {
         h->websocket |= list_has_word(v, "websocket");
     }
     return HTTP_OK;
@@ -229,10 +226,7 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
     }
     memcpy(host, h.host, sizeof h.host);
     if (h.hosts != 1) {
-        if (h.hosts)
-            *why = "http_two_hosts";
-        else
-            *why = "http_no_host";
+        *why = h.hosts ? "http_two_hosts" : "http_no_host";
         return HTTP_BAD;
     }
     if (strcmp(h.host, name) != 0)

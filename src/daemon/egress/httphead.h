@@ -33,6 +33,14 @@ typedef struct http_state {
     uint8_t heads; /* 1: not the first request of this connection */
 } http_state;
 
+/* A piece of a head. */
+typedef struct span {
+    const char *p;
+    size_t n;
+} span;
+bool span_is(span s, const char *word); /* in any case */
+span span_trim(span s);                 /* without blanks at its ends */
+
 enum { HTTP_OK, HTTP_MORE, HTTP_BAD, HTTP_OTHER };
 
 /* With left 0 and next HEAD, CHUNK, CHUNK_END or TRAILER. An upgrade has to be the first request:

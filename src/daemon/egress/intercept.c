@@ -7,7 +7,6 @@
 #include "egress.h"
 #include <policy/binding.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 bool intercept_wanted(const egress_box *b, const char *name, uint16_t port, bool tls)
 {
@@ -137,10 +136,6 @@ bool intercept_give(egress_flow *f, int upstream)
 {
     egress *e = f->box->e;
     const char *name = flow_name(f);
-    cay_msg head = { .magic = CAY_MSG_MAGIC,
-                     .version = CAY_N_VERSION,
-                     .type = CAY_N_FLOW,
-                     .tail = name ? (uint32_t)strlen(name) : 0 };
     cay_n_flow m = { .flow = f->id,
                      .port = f->port,
                      .proto = f->proto,
@@ -150,11 +145,11 @@ bool intercept_give(egress_flow *f, int upstream)
         links_pair(e);
         return false;
     }
-    cay__str_copy(m.id, sizeof m.id, f->box->id);
+    CAY_COPY(m.id, f->box->id);
     memcpy(m.addr, f->peer, 16);
     flow_lowat(f, 1);
-    struct iovec io[3] = { { &head, sizeof head }, { &m, sizeof m }, { (void *)name, head.tail } };
-    if (cay__fd_sendv(e->intercept.fd, io, 3, fds, 2, MSG_DONTWAIT) < 0) {
+    if (!cay__msg_send(e->intercept.fd, CAY_N_VERSION, CAY_N_FLOW, &m, sizeof m, name,
+                       name ? strlen(name) : 0, fds, 2, MSG_DONTWAIT)) {
         if (errno != EAGAIN) {
             intercept_take(e, -1);
             links_pair(e);
@@ -167,12 +162,11 @@ bool intercept_give(egress_flow *f, int upstream)
 
 void intercept_spent(egress_box *b)
 {
-    cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_SPENT };
     cay_n_spent m = { .bytes = { b->bucket[0].mine, b->bucket[1].mine } };
-    struct iovec io[2] = { { &head, sizeof head }, { &m, sizeof m } };
     if (b->e->intercept.fd < 0 || (!bucket_due(&b->bucket[0]) && !bucket_due(&b->bucket[1])))
         return;
     memcpy(m.id, b->id, sizeof m.id);
-    if (cay__fd_sendv(b->e->intercept.fd, io, 2, NULL, 0, MSG_DONTWAIT) >= 0)
+    if (cay__msg_send(b->e->intercept.fd, CAY_N_VERSION, CAY_N_SPENT, &m, sizeof m, NULL, 0, NULL,
+                      0, MSG_DONTWAIT))
         b->bucket[0].mine = b->bucket[1].mine = 0;
 }

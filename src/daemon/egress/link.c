@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the keeper says. Several may be connected for a moment, when one takes over from another;
  * each may speak for every sandbox. */
+#include "allow.h"
 #include "egress.h"
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 enum { ORPHAN_MS = 60000, PAIR_MS = 1000 };
 
@@ -35,11 +35,7 @@ static void link_close(link_ *k)
         return;
     cay__loop_del(&e->loop, &k->w);
     sock_close(e, NULL, k->w.fd);
-    for (link_ **p = &e->links; *p; p = &(*p)->next)
-        if (*p == k) {
-            *p = k->next;
-            break;
-        }
+    CAY_UNLINK(e->links, k);
     if (--e->nlinks == 0)
         e->alone_since = cay__boot_ms();
     k->dead = true;
@@ -53,12 +49,12 @@ void links_sweep(egress *e)
 {
     int64_t now = cay__boot_ms();
     bool settled = false;
-    for (link_ *k = e->links; k; k = k->next)
+    CAY_EACH_LINK(k, e->links)
         settled |= now - k->since >= ORPHAN_MS;
     for (egress_box *b = e->boxes, *next; settled && b; b = next) {
         bool held = false;
         next = b->next;
-        for (link_ *k = e->links; k; k = k->next)
+        CAY_EACH_LINK(k, e->links)
             held |= k->number == b->lender;
         if (!held)
             box_drop(b);
@@ -68,11 +64,10 @@ void links_sweep(egress *e)
 /* A keeper that does not read its answers is not one; it may dial again. */
 static bool send_reply(link_ *k, uint16_t type, const cay_n_ack *a, int fd)
 {
-    cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = type };
-    struct iovec io[2] = { { &head, sizeof head }, { (void *)a, sizeof *a } };
     if (k->dead)
         return false;
-    if (cay__fd_sendv(k->w.fd, io, 2, &fd, fd >= 0, MSG_DONTWAIT) >= 0)
+    if (cay__msg_send(k->w.fd, CAY_N_VERSION, type, a, sizeof *a, NULL, 0, &fd, fd >= 0,
+                      MSG_DONTWAIT))
         return true;
     link_close(k);
     return false;
@@ -85,39 +80,29 @@ void links_pair(egress *e)
     if (e->pair_ms && now - e->pair_ms < PAIR_MS)
         return;
     e->pair_ms = now;
-    for (link_ *k = e->links, *next; k; k = next) {
-        next = k->next;
+    CAY_EACH_LINK_SAFE(k, e->links)
         send_reply(k, CAY_N_PAIR, &a, -1);
-    }
 }
 
 static void fill_ack(cay_n_ack *a, int rc, const cay_err *err)
 {
-    if (rc < 0)
-        a->code = rc;
-    else
-        a->code = 0;
+    a->code = CAY_MIN(rc, 0);
     if (rc >= 0)
         return;
     a->sys = err->sys;
-    cay__str_copy(a->reason, sizeof a->reason, err->reason);
-    cay__str_copy(a->msg, sizeof a->msg, err->msg);
+    CAY_COPY(a->reason, err->reason);
+    CAY_COPY(a->msg, err->msg);
 }
 
 static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys)
 {
     fetch *q = arg;
     egress *e = q->e;
-    static const struct linger none = { 0, 0 };
     cay_n_ack a = { .seq = q->seq };
     cay_err err = CAY_ERR_INIT;
     egress_box *b = egress_box_find(e, q->id);
-    for (fetch **p = &e->fetches; *p; p = &(*p)->next)
-        if (*p == q) {
-            *p = q->next;
-            break;
-        }
-    cay__str_copy(a.id, sizeof a.id, q->id);
+    CAY_UNLINK(e->fetches, q);
+    CAY_COPY(a.id, q->id);
     const char *verdict = "fail";
     int code = CAY_EUPSTREAM;
     if (fd >= 0) {
@@ -139,12 +124,12 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
         int rc = cay_fail(&err, code, "connect to %s port %u: %s", q->name, q->port, reason);
         fill_ack(&a, rc, &err);
         a.sys = sys;
-        cay__str_copy(a.reason, sizeof a.reason, reason);
+        CAY_COPY(a.reason, reason);
     } else {
         cay__fd_nonblock(fd, false);
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+        cay__sock_reset(fd, false);
     }
-    for (link_ *k = e->links; k; k = k->next)
+    CAY_EACH_LINK(k, e->links)
         if (k->number == q->link) {
             send_reply(k, CAY_N_DIALED, &a, fd);
             break;
@@ -156,8 +141,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
 void links_forget(egress_box *b)
 {
     static const uint8_t nowhere[16];
-    for (fetch *q = b->e->fetches, *next; q; q = next) {
-        next = q->next;
+    CAY_EACH_LINK_SAFE(q, b->e->fetches) {
         if (strcmp(q->id, b->id) != 0)
             continue;
         dial_cancel(q->dial);
@@ -178,7 +162,7 @@ static int check_host(egress *e, egress_box *b, const cay_n_dial *m, const char 
                             "%s:%u may be reached as %s, not as %s", name, m->port,
                             proto_name(v->proto), proto_name(m->proto));
     cay_fail(err, CAY_EPERM, "%s", rule[0] ? rule : CAY_OR(v->range, ""));
-    cay__str_copy(err->reason, sizeof err->reason, v->reason);
+    CAY_COPY(err->reason, v->reason);
     if (v->allow)
         return 0;
     return CAY_EPERM;
@@ -194,7 +178,7 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     uint8_t addr[16];
     char folded[CAY__NAME_MAX + 1];
     egress_box *b = egress_box_find(e, m->id);
-    cay__str_copy(a.id, sizeof a.id, m->id);
+    CAY_COPY(a.id, m->id);
     bool literal = cay__addr_parse(name, addr);
     int rc;
     if (!b)
@@ -206,10 +190,7 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
         rc = check_host(e, b, m, name, &v, &err);
     if (why && b) {
         fill_ack(&a, CAY_EPERM, &err);
-        if (rc < 0)
-            a.code = rc;
-        else
-            a.code = 0;
+        a.code = CAY_MIN(rc, 0);
         a.revision = b->revision;
         return send_reply(k, CAY_N_WHAT, &a, -1);
     }
@@ -225,8 +206,8 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     }
     fetch *q = cay__alloc(sizeof *q);
     *q = (fetch){ .e = e, .link = k->number, .seq = m->seq, .port = m->port };
-    cay__str_copy(q->id, sizeof q->id, m->id);
-    cay__str_copy(q->name, sizeof q->name, literal ? name : folded);
+    CAY_COPY(q->id, m->id);
+    CAY_COPY(q->name, literal ? name : folded);
     q->next = e->fetches;
     e->fetches = q;
     if (v.service)
@@ -250,7 +231,7 @@ static int set_operator(egress *e, int fd, cay_err *err)
         e->op = cay__alloc(sizeof p);
         *e->op = p;
     }
-    for (egress_box *b = e->boxes; b; b = b->next)
+    CAY_EACH_LINK(b, e->boxes)
         box_judge(b);
     e->servers_at = e->servers_stamp = 0;
     if (old) {
@@ -277,7 +258,7 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
     cay_err err = CAY_ERR_INIT;
     egress_box *b = egress_box_find(e, m->id);
     int rc = 0;
-    cay__str_copy(a.id, sizeof a.id, m->id);
+    CAY_COPY(a.id, m->id);
     if (type == CAY_N_LEND && !cay__id_valid(m->id, 0)) {
         rc = cay_fail(&err, CAY_EINVAL, "lend: '%.20s' is no sandbox id", m->id);
     } else if (type == CAY_N_LEND) {
@@ -357,25 +338,15 @@ static void on_link(cay__watch *w, uint32_t events)
     k->busy = false;
     if (k->dead)
         free(k);
-    CAY_EACH_OF(it, fds, n)
-        if (*it >= 0)
-            close(*it);
+    cay__close_fds(fds, n);
 }
 
 void on_listen(cay__watch *w, uint32_t events)
 {
     egress *e = CAY__OWNER(w, egress, listen);
-    struct ucred who;
-    socklen_t len = sizeof who;
-    int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept_keeper(w->fd, e->nlinks < LINKS);
     if (fd < 0)
         return;
-    /* The keeper is root or has our own id. The directory keeps others out already. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-        (who.uid != 0 && who.uid != geteuid()) || e->nlinks >= LINKS) {
-        close(fd);
-        return;
-    }
     link_ *k = cay__alloc(sizeof *k);
     *k = (link_){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_link },
                   .e = e,

@@ -22,8 +22,7 @@ static void on_tick_timer(cay__timer *t)
     egress *e = CAY__OWNER(t, egress, tick);
     int64_t now = cay__boot_ms();
     later *due = NULL, **end = &due;
-    for (later *l = e->waiting, *next; l; l = next) {
-        next = l->next;
+    CAY_EACH_LINK_SAFE(l, e->waiting) {
         if (l->at > now)
             continue;
         later_stop(l);
@@ -38,7 +37,7 @@ static void on_tick_timer(cay__timer *t)
         l->fn(l);
     }
     if (e->waiting && !e->tick.prev)
-        cay__timer_arm(&e->loop, &e->tick, cay__boot_ms() + TICK_MS);
+        cay__timer_after(&e->loop, &e->tick, TICK_MS);
 }
 
 void later_set(egress *e, later *l, int64_t ms, void (*fn)(later *l))
@@ -46,23 +45,15 @@ void later_set(egress *e, later *l, int64_t ms, void (*fn)(later *l))
     later_stop(l);
     l->at = cay__boot_ms() + ms;
     l->fn = fn;
-    l->next = e->waiting;
-    l->prev = &e->waiting;
-    if (l->next)
-        l->next->prev = &l->next;
-    e->waiting = l;
+    CAY_CHAIN(e->waiting, l);
     if (!e->tick.prev)
-        cay__timer_arm(&e->loop, &e->tick, cay__boot_ms() + TICK_MS);
+        cay__timer_after(&e->loop, &e->tick, TICK_MS);
 }
 
 void later_stop(later *l)
 {
-    if (!l->prev)
-        return;
-    *l->prev = l->next;
-    if (l->next)
-        l->next->prev = l->prev;
-    l->prev = NULL;
+    if (l->prev)
+        CAY_UNCHAIN(l);
 }
 
 static void on_alarm(int sig) {}
@@ -153,9 +144,7 @@ static int report_error(const char *what, const char *why)
 
 static bool set_up(egress *e)
 {
-    int on;
-    socklen_t len = sizeof on;
-    if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+    if (cay__sock_get(FD_LISTEN, SO_ACCEPTCONN) <= 0)
         return report_error("descriptor 3",
                             "has to be the keeper's listening socket; this program is "
                             "started by cay-keeper"),

@@ -49,8 +49,6 @@ static door *of_number(egress_box *b, uint16_t number)
 
 static int listen_on_port(egress_box *b, uint16_t number, cay_err *err)
 {
-    static const struct linger reset = { 1, 0 };
-    static const int on = 1;
     struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(number) };
     door *p = of_number(b, number);
     if (p && p->watched)
@@ -67,8 +65,8 @@ static int listen_on_port(egress_box *b, uint16_t number, cay_err *err)
                             "is where connections to it arrive; end it and try again",
                             number);
     p->number = number;
-    setsockopt(p->w.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    setsockopt(p->w.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    cay__sock_reset(p->w.fd, true);
+    cay__sock_set(p->w.fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (listen(p->w.fd, CAY_N_BACKLOG) < 0 || !cay__loop_add(&b->e->loop, &p->w))
         return cay_fail_sys(err, "listen at port %u of %s", number, b->id);
     p->watched = true;

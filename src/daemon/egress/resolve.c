@@ -273,7 +273,7 @@ resolve *resolve_start(egress *e, egress_box *b, const char *name, resolve_done 
     r->udp.fd = r->tcp.fd = -1;
     r->ask[0].type = DNS_A;
     r->ask[1].type = DNS_AAAA;
-    cay__str_copy(r->name, sizeof r->name, name);
+    CAY_COPY(r->name, name);
     send_queries(r);
     return r;
 }

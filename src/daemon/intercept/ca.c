@@ -59,7 +59,7 @@ static X509 *make_root(EVP_PKEY *key)
 static X509 *make_leaf(authority *a, const char *name)
 {
     char san[300];
-    cay__str_join(san, sizeof san, "DNS:", name, NULL);
+    CAY_JOIN(san, "DNS:", name);
     /* A common name has 64 bytes at most; who checks looks at the alternative name. */
     X509 *c = new_cert(strlen(name) <= 64 ? name : "see the alternative name", a->leaf_key);
     if (c && X509_set_issuer_name(c, X509_get_subject_name(a->cert)) == 1 &&
@@ -76,7 +76,7 @@ static X509 *make_leaf(authority *a, const char *name)
 
 X509 *ca_leaf(authority *a, const char *name)
 {
-    for (leaf *l = a->leaves; l; l = l->next)
+    CAY_EACH_LINK(l, a->leaves)
         if (!strcmp(l->name, name))
             return l->cert;
     X509 *c = NULL;
@@ -85,7 +85,7 @@ X509 *ca_leaf(authority *a, const char *name)
     if (!c)
         return NULL;
     leaf *l = cay__alloc(sizeof *l);
-    cay__str_copy(l->name, sizeof l->name, name);
+    CAY_COPY(l->name, name);
     l->cert = c;
     l->next = a->leaves;
     a->leaves = l;

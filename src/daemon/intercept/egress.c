@@ -6,25 +6,23 @@
  */
 #include "intercept.h"
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 /* One that waits. At most one for each flow, and no flow comes from an egress that does not read.
  */
 typedef struct said {
     struct said *next;
-    cay_msg h;
+    uint16_t type;
     cay_n_end m; /* unless it is the word that those were all */
     bool bare;
 } said;
 
 static said *first, **last = &first;
 
-static bool send_it(const cay_msg *h, const void *m, size_t len)
+static bool send_message(uint16_t type, const void *m, size_t len)
 {
-    struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
     return intercept.egress.fd >= 0 &&
-           cay__fd_sendv(intercept.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >=
-               0; /* others' bytes do not wait for it */
+           cay__msg_send(intercept.egress.fd, CAY_N_VERSION, type, m, len, NULL, 0, NULL, 0,
+                         MSG_DONTWAIT); /* others' bytes do not wait for it */
 }
 
 static void set_egress_events(bool out)
@@ -35,7 +33,7 @@ static void set_egress_events(bool out)
 
 static void flush_queue(void)
 {
-    while (first && send_it(&first->h, &first->m, first->bare ? 0 : sizeof first->m)) {
+    while (first && send_message(first->type, &first->m, first->bare ? 0 : sizeof first->m)) {
         said *s = first;
         first = s->next;
         free(s);
@@ -48,7 +46,7 @@ static void flush_queue(void)
 static void queue_message(uint16_t type, const cay_n_end *m)
 {
     said *s = cay__alloc(sizeof *s);
-    *s = (said){ .h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 }, .bare = !m };
+    *s = (said){ .type = type, .bare = !m };
     if (m)
         s->m = *m;
     *last = s;
@@ -63,7 +61,7 @@ static cay_n_end describe_flow(const intercept_flow *f)
                     .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP };
     memcpy(m.id, f->v->id, sizeof m.id);
     memcpy(m.addr, f->addr, sizeof m.addr);
-    cay__str_copy(m.name, sizeof m.name, f->name);
+    CAY_COPY(m.name, f->name);
     return m;
 }
 
@@ -74,7 +72,7 @@ void note_end(const intercept_flow *f, const char *reason, bool closed)
     m.down = f->in.put;
     m.closed = closed;
     m.lost = f->v->lost;
-    cay__str_copy(m.reason, sizeof m.reason, reason);
+    CAY_COPY(m.reason, reason);
     f->v->lost = 0;
     queue_message(CAY_N_END, &m);
     flush_queue();
@@ -82,24 +80,22 @@ void note_end(const intercept_flow *f, const char *reason, bool closed)
 
 void note(const intercept_flow *f, const cay__binding *b, bool allowed, const char *reason)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
     cay_n_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
     memcpy(m.id, f->v->id, sizeof m.id);
-    cay__str_copy(m.name, sizeof m.name, f->name);
-    cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");
-    cay__str_copy(m.reason, sizeof m.reason, reason);
-    if (!send_it(&h, &m, sizeof m))
+    CAY_COPY(m.name, f->name);
+    CAY_COPY(m.secret, b ? b->name : "");
+    CAY_COPY(m.reason, reason);
+    if (!send_message(CAY_N_NOTE, &m, sizeof m))
         f->v->lost++;
 }
 
 void note_spent(vault *v)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_SPENT, 0, 0 };
     cay_n_spent m = { .bytes = { v->rate[0].mine, v->rate[1].mine } };
     if (!bucket_due(&v->rate[0]) && !bucket_due(&v->rate[1]))
         return;
     memcpy(m.id, v->id, sizeof m.id);
-    if (send_it(&h, &m, sizeof m))
+    if (send_message(CAY_N_SPENT, &m, sizeof m))
         v->rate[0].mine = v->rate[1].mine = 0;
 }
 
@@ -152,8 +148,7 @@ static void on_egress(cay__watch *w, uint32_t events)
     }
     if (ours && pkt.h.type == CAY_N_SPENT && (size_t)n == sizeof pkt.h + sizeof pkt.spent)
         take_spent(&pkt.spent);
-    while (nfds > 0)
-        close(fds[--nfds]);
+    cay__close_fds(fds, nfds);
 }
 
 /* Only ends are still true for another one. */
@@ -161,7 +156,7 @@ static void keep_ends(void)
 {
     for (said **at = &first; *at;) {
         said *s = *at;
-        if (s->h.type == CAY_N_END) {
+        if (s->type == CAY_N_END) {
             at = &s->next;
             continue;
         }
@@ -181,8 +176,8 @@ void egress_take(int fd)
         return;
     }
     keep_ends();
-    for (vault *v = intercept.vaults; v; v = v->next)
-        for (intercept_flow *f = v->flows; f; f = f->next) {
+    CAY_EACH_LINK(v, intercept.vaults)
+        CAY_EACH_LINK(f, v->flows) {
             cay_n_end m = describe_flow(f);
             queue_message(CAY_N_LIVE, &m);
         }

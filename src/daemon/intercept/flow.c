@@ -48,18 +48,18 @@ static void on_pause(cay__timer *t)
 void flow_begun(intercept_flow *f)
 {
     f->begun = true;
-    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + idle_ms());
+    cay__timer_after(&intercept.loop, &f->late, idle_ms());
 }
 
 void flow_pause(intercept_flow *f)
 {
-    cay__timer_arm(&intercept.loop, &f->pause, cay__boot_ms() + PAUSE_MS);
+    cay__timer_after(&intercept.loop, &f->pause, PAUSE_MS);
 }
 
 void flow_why(intercept_flow *f, const char *reason)
 {
     if (!f->why[0])
-        cay__str_copy(f->why, sizeof f->why, reason);
+        CAY_COPY(f->why, reason);
 }
 
 void intercept_flow_end(intercept_flow *f, const char *reason, bool orderly)
@@ -71,9 +71,7 @@ void intercept_flow_end(intercept_flow *f, const char *reason, bool orderly)
     cay__timer_cancel(&f->pause);
     side_close(&f->in, orderly);
     side_close(&f->out, orderly);
-    *f->prev = f->next;
-    if (f->next)
-        f->next->prev = f->prev;
+    CAY_UNCHAIN(f);
     explicit_bzero(f->r.in, IN_MAX);
     explicit_bzero(f->r.down, DOWN_MAX);
     if (f->r.head)
@@ -99,14 +97,10 @@ void flow_say(intercept_flow *f, int status, const char *reason, const char *tex
     flow_why(f, reason);
     side_close(&f->out, false);
     if (n < 0)
-        f->page = cay__strdup("");
-    else
-        f->page = page;
-    if (n < 0)
-        f->page_len = 0;
-    else
-        f->page_len = (size_t)n;
-    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + 3000);
+        page = cay__strdup("");
+    f->page = page;
+    f->page_len = (size_t)CAY_MAX(n, 0);
+    cay__timer_after(&intercept.loop, &f->late, 3000);
 }
 
 /* The sandbox's side speaks with a leaf of its own authority; the other one has to show a
@@ -160,7 +154,7 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     first.out.w = (cay__watch){ .fd = out, .fn = on_out };
     memcpy(first.addr, m->addr, sizeof first.addr);
     bool named = cay__name_fold(name, len, folded);
-    cay__str_copy(first.name, sizeof first.name, folded);
+    CAY_COPY(first.name, folded);
     if (!v || !named || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
         turn_away(&first, "no_interceptor");
         return;
@@ -171,13 +165,9 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     }
     intercept_flow *f = cay__alloc(sizeof *f);
     *f = first;
-    f->next = v->flows;
-    f->prev = &v->flows;
+    CAY_CHAIN(v->flows, f);
     f->r.in = cay__alloc(IN_MAX);
     f->r.down = cay__alloc(DOWN_MAX);
-    if (v->flows)
-        v->flows->prev = &f->next;
-    v->flows = f;
     v->nflows++;
     intercept.nflows++;
     mask_bound(v, f->name, f->port, f->tls, &f->r.mask);
@@ -186,6 +176,6 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         intercept_flow_end(f, "own_tls", false);
         return;
     }
-    cay__timer_arm(&intercept.loop, &f->late, cay__boot_ms() + SHAKE_MS);
+    cay__timer_after(&intercept.loop, &f->late, SHAKE_MS);
     relay_step(f);
 }

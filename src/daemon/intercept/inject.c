@@ -6,14 +6,9 @@
  */
 #include "intercept.h"
 #include <base/mutant.h>
-#include <strings.h>
+#include <daemon/egress/httphead.h>
 
 enum { WORD_MIN = 8 }; /* shorter ones stand in any answer */
-
-typedef struct span {
-    const char *p;
-    size_t n;
-} span;
 
 typedef struct request {
     span method, path, query, version, fields; /* fields: all lines behind the first */
@@ -108,11 +103,6 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
         explicit_bzero(now.data, now.len);
 }
 
-static bool is_word(span s, const char *word)
-{
-    return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
-}
-
 /* A credential's place at this host; what would hide an answer from the mask, or cut one out of its
  * middle; what lets a server take the request for another than we judged; and an upgrade to
  * anything but a WebSocket, whose bytes are no requests any more. */
@@ -133,17 +123,13 @@ static bool is_dropped_field(const vault *v, const place *at, span key, span val
         if (is_bound_at(b, at))
             h = cay__binding_header(b);
         if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n)
-                                             : is_word(key, h)))
+                                             : span_is(key, h)))
             return true;
     }
     CAY_EACH(it, never)
-        if (is_word(key, *it))
+        if (span_is(key, *it))
             return true;
-    while (value.n && (*value.p == ' ' || *value.p == '\t'))
-        value = (span){ value.p + 1, value.n - 1 };
-    while (value.n && (value.p[value.n - 1] == ' ' || value.p[value.n - 1] == '\t'))
-        value.n--;
-    return is_word(key, "Upgrade") && !is_word(value, "websocket");
+    return span_is(key, "Upgrade") && !span_is(span_trim(value), "websocket");
 }
 
 static void add_fields(cay__buf *out, const vault *v, const place *to, const request *r)
@@ -166,11 +152,9 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
 /* What an answer may echo: the form it went in, and the value itself. */
 static void mask_value(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
 {
-    const char *cut;
+    const char *cut = value->data;
     if (b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC)
-        cut = strchr(value->data, ' ') + 1;
-    else
-        cut = value->data;
+        cut = strchr(cut, ' ') + 1;
     mask_add(m, cut, value->len - (size_t)(cut - value->data));
     mask_add(m, s->value, s->len);
     /* "token abc…": a server that tells the token tells it without the word before it. */
@@ -219,7 +203,7 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     request r;
     bool many = false;
     split_head(p, len, &r);
-    if (is_word(r.method, "TRACE")) /* made to say everything back */
+    if (span_is(r.method, "TRACE")) /* made to say everything back */
         return cay_fail_why(err, CAY_EPERM, "http_trace",
                             "TRACE is not for a destination with a credential");
     out->n = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p,
@@ -254,7 +238,7 @@ void mask_add(mask *m, const char *bytes, size_t len)
 {
     if (!len || CAY__MUTANT("secret-mask"))
         return;
-    for (const needle *n = m->needles; n; n = n->next)
+    CAY_EACH_LINK(n, m->needles)
         if (n->len == len && !memcmp(n->bytes, bytes, len))
             return;
     needle *n = cay__alloc(sizeof *n + len);
@@ -276,7 +260,7 @@ void mask_clear(mask *m)
 size_t mask_apply(const mask *m, char *p, size_t len, bool end)
 {
     size_t safe = len;
-    for (const needle *n = m->needles; n; n = n->next) {
+    CAY_EACH_LINK(n, m->needles) {
         for (char *at = p, *hit; (size_t)(p + len - at) >= n->len &&
                                  (hit = memmem(at, (size_t)(p + len - at), n->bytes, n->len));) {
             memset(hit, '*', n->len);

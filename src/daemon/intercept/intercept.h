@@ -103,6 +103,7 @@ void mask_clear(mask *m);
  */
 size_t mask_apply(const mask *m, char *p, size_t len, bool end);
 
+SSL_CTX *tls_context(const SSL_METHOD *method); /* as either side wants it; NULL: none */
 enum { SIDE_AGAIN = -1, SIDE_BROKEN = -2 };
 typedef struct side {
     cay__watch w;

@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 enum { FD_LISTEN = 3, FD_OPERATOR = 4, FD_FIRST = 5, LINKS_MAX = 8 };
 
@@ -27,27 +26,23 @@ typedef struct link_ {
 
 static void send_answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, 0, 0 };
     CAY_AUTOFD trust = -1;
     if (v)
         trust = trust_files(&v->ca, intercept.op.roots);
     cay_n_ack a = { .seq = m->seq, .revision = v ? v->revision : 0, .code = code, .sys = err->sys };
     memcpy(a.id, m->id, sizeof a.id);
-    cay__str_copy(a.reason, sizeof a.reason, err->reason);
-    cay__str_copy(a.msg, sizeof a.msg, err->msg);
-    struct iovec io[2] = { { &h, sizeof h }, { &a, sizeof a } };
-    cay__fd_sendv(l->w.fd, io, 2, &trust, trust >= 0, MSG_DONTWAIT);
+    CAY_COPY(a.reason, err->reason);
+    CAY_COPY(a.msg, err->msg);
+    cay__msg_send(l->w.fd, CAY_N_VERSION, CAY_I_BOUND, &a, sizeof a, NULL, 0, &trust, trust >= 0,
+                  MSG_DONTWAIT);
 }
 
 static SSL_CTX *client_side(void)
 {
     static const unsigned char only[] = "\x08http/1.1";
-    SSL_CTX *c = SSL_CTX_new(TLS_client_method());
+    SSL_CTX *c = tls_context(TLS_client_method());
     if (!c)
         return NULL;
-    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(c, CAY__MUTANT("secret-upstream") ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
     SSL_CTX_set_default_verify_paths(c);
@@ -76,7 +71,7 @@ static int take_operator(int fd, cay_err *err)
     intercept.op = op;
     SSL_CTX_free(intercept.up);
     intercept.up = up;
-    for (vault *v = intercept.vaults; v; v = v->next)
+    CAY_EACH_LINK(v, intercept.vaults)
         vault_judge(v);
     return 0;
 }
@@ -139,8 +134,8 @@ static void on_link(cay__watch *w, uint32_t events)
         return;
     if (n < (ssize_t)sizeof pkt.h || pkt.h.magic != CAY_MSG_MAGIC ||
         pkt.h.version != CAY_N_VERSION) {
-        while (n > 0 && nfds > 0)
-            close(fds[--nfds]);
+        if (n > 0)
+            cay__close_fds(fds, nfds);
         close_link(l);
         return;
     }
@@ -157,24 +152,14 @@ static void on_link(cay__watch *w, uint32_t events)
     else
         rc = cay_fail(&err, CAY_EINVAL, "a message of another length");
     send_answer(l, &pkt.m, v, &err, rc);
-    while (nfds > 0)
-        close(fds[--nfds]);
+    cay__close_fds(fds, nfds);
 }
 
 static void on_listen(cay__watch *w, uint32_t events)
 {
-    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept_keeper(w->fd, intercept.nlinks < LINKS_MAX);
     if (fd < 0)
         return;
-    struct ucred who;
-    socklen_t len = sizeof who;
-    /* The keeper's helper is root or has our own id. The directory keeps others out already. */
-    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-                 (who.uid == 0 || who.uid == geteuid());
-    if (!known || intercept.nlinks >= LINKS_MAX) {
-        close(fd);
-        return;
-    }
     link_ *l = cay__alloc(sizeof *l);
     l->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_link };
     cay__loop_add(&intercept.loop, &l->w);
@@ -266,13 +251,11 @@ static bool restrict_syscalls(void)
 
 int main(void)
 {
-    int on = 0;
-    socklen_t len = sizeof on;
     cay_err err = CAY_ERR_INIT;
     if (!CAY__SANITIZED)
         cay__fd_close_from(FD_FIRST);
     harden_process();
-    if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+    if (cay__sock_get(FD_LISTEN, SO_ACCEPTCONN) <= 0)
         return report_error(
             "descriptor 3",
             "has to be the keeper's listening socket; this program is started by cay-keeper");

@@ -111,14 +111,15 @@ static size_t reserve_quota(intercept_flow *f, int dir, size_t room)
 /* side_read() as far as the bandwidth goes. */
 static ssize_t read_limited(intercept_flow *f, int dir, side *s, void *p, size_t room)
 {
-    size_t may = reserve_quota(f, dir, room);
+    size_t may = reserve_quota(f, dir, room), got;
     ssize_t n = SIDE_AGAIN;
     if (may)
         n = side_read(s, p, may);
-    bucket_back(&f->v->rate[dir], may - (n > 0 ? (size_t)n : 0));
-    if (n > 0) {
+    got = (size_t)CAY_MAX(n, 0);
+    bucket_back(&f->v->rate[dir], may - got);
+    if (got) {
         f->moved_ms = cay__boot_ms();
-        bucket_mine(&f->v->rate[dir], (size_t)n);
+        bucket_mine(&f->v->rate[dir], got);
         note_spent(f->v);
     }
     return n;
@@ -137,36 +138,33 @@ static int fail_side(intercept_flow *f, const side *s)
     return fail_flow(f, s == &f->in ? "client_reset" : "server_reset");
 }
 
-/* -1: over; 0: nothing moved; 1: something did. */
+/* Reads on behind the *len bytes at p. These and the steps below: -1: over; 0: nothing moved; 1:
+ * something did. */
+static int fill_from(intercept_flow *f, int dir, side *s, char *p, size_t *len, size_t most)
+{
+    if (s->eof || *len >= most)
+        return 0;
+    ssize_t n = read_limited(f, dir, s, p + *len, most - *len);
+    if (n == SIDE_BROKEN)
+        return fail_side(f, s);
+    s->eof = n == 0;
+    *len += (size_t)CAY_MAX(n, 0);
+    return n >= 0;
+}
+
 static int relay_up(intercept_flow *f)
 {
     relay *r = &f->r;
-    int moved = 0;
-    if (!f->in.eof && r->len < IN_MAX) {
-        ssize_t n = read_limited(f, 0, &f->in, r->in + r->len, IN_MAX - r->len);
-        if (n == SIDE_BROKEN)
-            return fail_side(f, &f->in);
-        if (n == 0) {
-            f->in.eof = true;
-            moved = 1;
-        }
-        if (n > 0) {
-            r->len += (size_t)n;
-            moved = 1;
-        }
-    }
+    int moved = fill_from(f, 0, &f->in, r->in, &r->len, IN_MAX);
+    CAY_TRY(moved);
     if (!check_input(f))
         return 1;
-    const char *p;
-    if (r->head)
+    const char *p = r->in;
+    size_t len = r->pass;
+    if (r->head) {
         p = r->head + r->head_at;
-    else
-        p = r->in;
-    size_t len;
-    if (r->head)
         len = r->head_len - r->head_at;
-    else
-        len = r->pass;
+    }
     if (len) {
         ssize_t n = side_write(&f->out, p, len);
         if (n == SIDE_BROKEN)
@@ -193,20 +191,8 @@ static int relay_up(intercept_flow *f)
 static int relay_down(intercept_flow *f)
 {
     relay *r = &f->r;
-    int moved = 0;
-    if (!f->out.eof && r->down_len < DOWN_MAX) {
-        ssize_t n = read_limited(f, 1, &f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
-        if (n == SIDE_BROKEN)
-            return fail_side(f, &f->out);
-        if (n == 0) {
-            f->out.eof = true;
-            moved = 1;
-        }
-        if (n > 0) {
-            r->down_len += (size_t)n;
-            moved = 1;
-        }
-    }
+    int moved = fill_from(f, 1, &f->out, r->down, &r->down_len, DOWN_MAX);
+    CAY_TRY(moved);
     if (r->next == HTTP_ASKED &&
         r->down_len) { /* the answer to an upgrade, which was the first request: it begins here */
         http_state s = { 0, HTTP_ASKED, 1 };
@@ -274,8 +260,8 @@ static int run_handshakes(intercept_flow *f)
     }
     if (!out && !f->out.want) {
         char why[400];
-        snprintf(why, sizeof why, "%s: its certificate or TLS is not acceptable (%s)", f->name,
-                 X509_verify_cert_error_string(SSL_get_verify_result(f->out.ssl)));
+        CAY_FORMAT(why, "%s: its certificate or TLS is not acceptable (%s)", f->name,
+                   X509_verify_cert_error_string(SSL_get_verify_result(f->out.ssl)));
         note(f, NULL, false, "upstream_tls");
         flow_say(f, 502, "upstream_tls", why);
         return 1;
@@ -294,15 +280,8 @@ bool relay_step(intercept_flow *f)
             moved = run_handshakes(f);
         } else {
             moved = relay_up(f);
-            int more;
-            if (moved < 0 || f->page)
-                more = 0;
-            else
-                more = relay_down(f);
-            if (moved < 0 || more < 0)
-                moved = -1;
-            else
-                moved = moved | more;
+            if (moved >= 0 && !f->page)
+                moved |= relay_down(f);
             if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
                 intercept_flow_end(f, "closed", true);
                 return false;

@@ -3,6 +3,17 @@
 #include <openssl/err.h>
 #include <sys/socket.h>
 
+SSL_CTX *tls_context(const SSL_METHOD *method)
+{
+    SSL_CTX *c = SSL_CTX_new(method);
+    if (c) {
+        SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+        SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    }
+    return c;
+}
+
 /* What an SSL call that did not finish waits for; 0: it never will. */
 static uint32_t waits_for(side *s, int rc)
 {
@@ -42,6 +53,15 @@ bool side_shake(side *s)
     return false;
 }
 
+static ssize_t wait_for(side *s, int rc)
+{
+    uint32_t want = waits_for(s, rc);
+    s->want |= want;
+    if (want)
+        return SIDE_AGAIN;
+    return SIDE_BROKEN;
+}
+
 static ssize_t check_plain_io(side *s, ssize_t n, uint32_t want)
 {
     if (n >= 0) {
@@ -66,11 +86,7 @@ ssize_t side_read(side *s, void *p, size_t n)
         return (ssize_t)got;
     if (SSL_get_error(s->ssl, rc) == SSL_ERROR_ZERO_RETURN)
         return 0;
-    uint32_t want = waits_for(s, rc);
-    s->want |= want;
-    if (want)
-        return SIDE_AGAIN;
-    return SIDE_BROKEN;
+    return wait_for(s, rc);
 }
 
 ssize_t side_write(side *s, const void *p, size_t n)
@@ -82,11 +98,7 @@ ssize_t side_write(side *s, const void *p, size_t n)
     int rc = SSL_write_ex(s->ssl, p, n, &put);
     if (rc == 1)
         return (ssize_t)put;
-    uint32_t want = waits_for(s, rc);
-    s->want |= want;
-    if (want)
-        return SIDE_AGAIN;
-    return SIDE_BROKEN;
+    return wait_for(s, rc);
 }
 
 void side_finish(side *s)
@@ -124,8 +136,7 @@ void side_close(side *s, bool orderly)
 {
     if (s->w.fd < 0)
         return;
-    struct linger l = { !orderly, 0 };
-    setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &l, sizeof l);
+    cay__sock_reset(s->w.fd, !orderly);
     if (orderly)
         side_finish(s);
     SSL_free(s->ssl);

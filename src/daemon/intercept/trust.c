@@ -58,7 +58,7 @@ static void add_jks(cay__buf *out, const char *pem, size_t len)
         int n = i2d_X509(c, &der);
         if (n <= 0)
             continue;
-        snprintf(alias, sizeof alias, "cay-%u", count++);
+        CAY_FORMAT(alias, "cay-%u", count++);
         add_u32(&b, 2); /* a trusted certificate */
         add_utf(&b, alias);
         add_u32(&b, 0); /* made in 1970 */

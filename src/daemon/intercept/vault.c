@@ -118,12 +118,9 @@ static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *ou
 
 static SSL_CTX *server_side(void)
 {
-    SSL_CTX *c = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *c = tls_context(TLS_server_method());
     if (!c)
         return NULL;
-    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(c, on_alpn_select, NULL);
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
     return c;
@@ -161,8 +158,7 @@ void vault_judge(vault *v)
 {
     bucket_set(&v->rate[0], v->policy.rate_up, cay__now_us());
     bucket_set(&v->rate[1], v->policy.rate_down, cay__now_us());
-    for (intercept_flow *f = v->flows, *next; f; f = next) {
-        next = f->next;
+    CAY_EACH_LINK_SAFE(f, v->flows) {
         cay__verdict by_name = cay__decide_name(&intercept.op, &v->policy, f->name, f->port, false);
         cay__verdict where = by_name;
         if (by_name.allow && !by_name.service)
@@ -198,7 +194,7 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     vault *v = vault_find(m->id);
     if (!v) {
         v = cay__alloc(sizeof *v);
-        cay__str_copy(v->id, sizeof v->id, m->id);
+        CAY_COPY(v->id, m->id);
         v->next = intercept.vaults;
         intercept.vaults = v;
     } else { /* its flows go on with new values from their next request */
@@ -222,10 +218,7 @@ void vault_drop(vault *v)
 {
     while (v->flows)
         intercept_flow_end(v->flows, "sandbox_gone", false);
-    vault **at = &intercept.vaults;
-    while (*at != v)
-        at = &(*at)->next;
-    *at = v->next;
+    CAY_UNLINK(intercept.vaults, v);
     clear_vault(v);
     free(v);
 }
