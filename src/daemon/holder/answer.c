@@ -2,32 +2,30 @@
 #include "answer.h"
 #include <base/base.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 void cay__answer_send(int to, uint16_t type, const void *body, size_t len, const void *tail,
                       size_t tail_len, const int *fds, int nfds)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tail_len, 0 };
-    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, tail_len } };
     /* A client that does not read its answers is not waited for: it finds its connection closed,
      * and its next look at the socket frees it. */
-    if (to >= 0 && cay__fd_sendv(to, v, tail_len ? 3 : 2, fds, nfds, MSG_DONTWAIT) < 0)
+    if (to >= 0 && !cay__msg_send(to, CAY_MSG_VERSION, type, body, len, tail, tail_len, fds, nfds,
+                                  MSG_DONTWAIT))
         shutdown(to, SHUT_RDWR);
 }
 
-void cay__answer_ok(int to)
+void cay__answer_bare(int to, uint16_t type)
 {
-    cay__answer_send(to, CAY_MSG_OK, NULL, 0, NULL, 0, NULL, 0);
+    cay__answer_send(to, type, NULL, 0, NULL, 0, NULL, 0);
 }
 
 bool cay__answer_error(int to, int code, int sys, const char *reason, const char *msg,
                        const char *more)
 {
     cay_m_error e = { .code = code, .sys = sys };
-    cay__str_copy(e.reason, sizeof e.reason, reason);
-    cay__str_join(e.msg, sizeof e.msg, msg, more ? ": " : NULL, more, NULL);
-    cay__answer_send(to, CAY_MSG_ERROR, &e, sizeof e, NULL, 0, NULL, 0);
+    CAY_COPY(e.reason, reason);
+    CAY_JOIN(e.msg, msg, more ? ": " : NULL, more);
+    cay__answer_body(to, CAY_MSG_ERROR, &e);
     return false;
 }
 
@@ -91,7 +89,7 @@ void cay__exit_set(cay_m_exit *x, const char *id, int status, const char *reason
     }
     x->cpu_us = cpu_us;
     x->max_rss = max_rss;
-    cay__str_copy(x->reason, sizeof x->reason, reason);
+    CAY_COPY(x->reason, reason);
 }
 
 bool cay__ref_names(const char *ref, const char *tag, int pid)
@@ -104,10 +102,10 @@ cay_event_wire cay__event_make(uint64_t seq, const char *id, const char *kind, c
                                const char *process, int code)
 {
     cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = seq, .code = code };
-    cay__str_copy(e.sandbox, sizeof e.sandbox, id);
-    cay__str_copy(e.process, sizeof e.process, process);
-    cay__str_copy(e.kind, sizeof e.kind, kind);
-    cay__str_copy(e.reason, sizeof e.reason, reason);
+    CAY_COPY(e.sandbox, id);
+    CAY_COPY(e.process, process);
+    CAY_COPY(e.kind, kind);
+    CAY_COPY(e.reason, reason);
     return e;
 }
 

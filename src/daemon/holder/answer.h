@@ -14,7 +14,11 @@
 
 void cay__answer_send(int to, uint16_t type, const void *body, size_t len, const void *tail,
                       size_t tail_len, const int *fds, int nfds);
-void cay__answer_ok(int to);
+void cay__answer_bare(int to, uint16_t type); /* with nothing in it */
+#define cay__answer_ok(to) cay__answer_bare(to, CAY_MSG_OK)
+/* A struct, by its address. */
+#define cay__answer_body(to, type, body)                                                           \
+    cay__answer_send(to, type, body, sizeof *(body), NULL, 0, NULL, 0)
 bool cay__answer_error(int to, int code, int sys, const char *reason, const char *msg,
                        const char *more); /* "msg: more"; false */
 void cay__answer_proc(int to, const cay_m_proc *m, const char *tag, const char *command,

@@ -43,7 +43,7 @@ typedef struct failure {
 static _Noreturn void exit_with_error(int fd, const char *step)
 {
     failure f = { .sys = errno };
-    cay__str_copy(f.step, sizeof f.step, step);
+    CAY_COPY(f.step, step);
     cay__fd_write_all(fd, &f, sizeof f);
     _exit(127);
 }
@@ -76,11 +76,10 @@ static void take_pipes(const child_spec *s, int fail)
 
 static void reset_signals(void)
 {
-    struct sigaction dfl = { .sa_handler = SIG_DFL };
     sigset_t none;
     /* All others are at their default already: host.c. */
-    sigaction(SIGPIPE, &dfl, NULL);
-    sigaction(SIGHUP, &dfl, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -230,7 +229,7 @@ static void start_command(reaper *r, const child_spec *s)
             m.a = e;
         else
             m.a = f.sys;
-        cay__str_copy(m.text, sizeof m.text, r->main < 0 ? "fork" : f.step);
+        CAY_COPY(m.text, r->main < 0 ? "fork" : f.step);
         r->main = 0;
     }
     tree_proc t;

@@ -9,26 +9,17 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 enum { CONNS_MAX = 512 };
 
 static void conn_free(holder_conn *c)
 {
     host *h = c->h;
-    holder_conn **at = &h->conns;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
+    CAY_UNLINK(h->conns, c);
     cay__exec_forget_conn(h, c);
     cay__loop_del(&h->loop, &c->w);
     close(c->w.fd);
     free(c);
-}
-
-static void send_ok(holder_conn *c)
-{
-    cay__answer_ok(c->w.fd);
 }
 
 void cay__conn_send_proc(int to, const holder_proc *p)
@@ -57,7 +48,7 @@ void cay__conn_event(host *h, const char *kind, const char *reason, const char *
 {
     cay_event_wire e = cay__event_make(++h->seq, h->id, kind, reason, process, code);
     h->past[h->seq % CAY_LEN(h->past)] = e;
-    for (holder_conn *c = h->conns; c; c = c->next)
+    CAY_EACH_LINK(c, h->conns)
         if (c->events && !cay__event_send(c->w.fd, &e))
             shutdown(c->w.fd, SHUT_RDWR);
 }
@@ -76,15 +67,15 @@ static void on_hello(request *r)
     cay_m_hello m = { .version = CAY_MSG_VERSION,
                       .level = (uint8_t)r->c->h->meta.level,
                       .pid = getpid() };
-    cay__conn_send(r->c, CAY_MSG_HELLO, &m, sizeof m, NULL, 0);
+    cay__conn_send(r->c, CAY_MSG_HELLO, &m);
 }
 
 static void on_list(request *r)
 {
     cay_m_boxinfo b;
     cay__host_box(r->c->h, &b);
-    cay__conn_send(r->c, CAY_MSG_BOX, &b, sizeof b, NULL, 0);
-    cay__conn_send(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+    cay__conn_send(r->c, CAY_MSG_BOX, &b);
+    cay__conn_bare(r->c, CAY_MSG_END);
 }
 
 static void on_stop(request *r)
@@ -96,14 +87,14 @@ static void on_stop(request *r)
 static void on_pause(request *r)
 {
     cay__host_pause(r->c->h, r->head.type == CAY_MSG_PAUSE, r->c->h->who);
-    send_ok(r->c);
+    cay__conn_ok(r->c);
 }
 
 static void on_extend(request *r)
 {
     const cay_m_box *m = r->body;
     cay__host_extend(r->c->h, m->a, m->b);
-    send_ok(r->c);
+    cay__conn_ok(r->c);
 }
 
 static void on_box_wait(request *r)
@@ -124,9 +115,9 @@ static void on_usage(request *r)
 {
     cay_m_usage u = { 0 };
     cay__tree_walk(getpid(), add_usage, &u);
-    for (holder_proc *p = r->c->h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, r->c->h->procs)
         u.cpu_us += p->exit.cpu_us;
-    cay__conn_send(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
+    cay__conn_send(r->c, CAY_MSG_USAGE, &u);
 }
 
 /* A worker for the files, in a process of its own: a slow disk or a huge tree holds up nobody. */
@@ -163,14 +154,14 @@ static void on_session(request *r)
         cay__conn_error(r->c, CAY_ENOSPACE, errno, "fork",
                         "no more processes can be made on this host");
     else
-        send_ok(r->c);
+        cay__conn_ok(r->c);
 }
 
 static void on_events(request *r)
 {
     const cay_m_box *m = r->body;
     host *h = r->c->h;
-    send_ok(r->c);
+    cay__conn_ok(r->c);
     r->c->events = true;
     uint64_t kept = CAY_MIN(h->seq, CAY_LEN(h->past));
     for (uint64_t i = h->seq - kept + 1; m->a && i <= h->seq; i++)
@@ -178,7 +169,7 @@ static void on_events(request *r)
 }
 
 /* The strings of a spawn: from the tail or from a memfd that nobody can change any more. */
-static bool is_whole_blob(const char *blob, size_t len, uint64_t strings)
+bool cay__blob_is_whole(const char *blob, size_t len, uint64_t strings)
 {
     uint64_t n = 0;
     CAY_EACH_OF(it, blob, len)
@@ -220,7 +211,7 @@ static void on_spawn(request *r)
     if (!in_fd)
         strings_len = m.blob;
     if (!blob || !m.blob || strings_len > r->head.tail ||
-        r->head.tail - strings_len > CAY_LABELS_MAX || !is_whole_blob(blob, m.blob, strings) ||
+        r->head.tail - strings_len > CAY_LABELS_MAX || !cay__blob_is_whole(blob, m.blob, strings) ||
         !cay__id_valid(m.proc, 'p'))
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol",
                         "the strings of the spawn request are not whole");
@@ -233,7 +224,7 @@ static void on_spawn(request *r)
 static void no_process(holder_conn *c, const char *ref)
 {
     char msg[128];
-    snprintf(msg, sizeof msg, "process %s: no such process", ref);
+    CAY_FORMAT(msg, "process %s: no such process", ref);
     cay__conn_error(c, CAY_ENOENT, ESRCH, "process_not_found", msg);
 }
 
@@ -252,10 +243,10 @@ static void on_find(request *r)
 
 static void on_procs(request *r)
 {
-    for (holder_proc *p = r->c->h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, r->c->h->procs)
         if (p->running)
             cay__conn_send_proc(r->c->w.fd, p);
-    cay__conn_send(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+    cay__conn_bare(r->c, CAY_MSG_END);
 }
 
 static holder_stream *stream_of(request *r, holder_proc *p, uint32_t which)
@@ -273,7 +264,7 @@ static void on_output(request *r, holder_proc *p, const cay_m_stream *m)
     if (!s)
         return;
     if (r->nfds == 1 && cay__stream_attach(s, m->offset, CAY_STEAL_FD(r->fds[0]), &d))
-        cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
+        cay__conn_send(r->c, CAY_MSG_DATA, &d);
     else
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol", "output needs one descriptor");
 }
@@ -288,24 +279,24 @@ static void on_read(request *r, holder_proc *p, const cay_m_stream *m)
     size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), m->b, &d);
     if (n)
         s->seen = CAY_MAX(s->seen, d.offset + n); /* who reads so has had it */
-    cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
+    cay__answer_send(r->c->w.fd, CAY_MSG_DATA, &d, sizeof d, buf, n, NULL, 0);
 }
 
 static void on_signal(request *r, holder_proc *p, const cay_m_stream *m)
 {
     char msg[96];
     if (m->a < NSIG && m->b <= CAY_SCOPE_BELOW && cay__exec_signal(p, (int)m->a, (cay_scope)m->b)) {
-        send_ok(r->c);
+        cay__conn_ok(r->c);
         return;
     }
-    snprintf(msg, sizeof msg, "process %s has ended", p->id);
+    CAY_FORMAT(msg, "process %s has ended", p->id);
     cay__conn_error(r->c, CAY_ENOENT, ESRCH, "process_ended", msg);
 }
 
 static void on_resize(request *r, holder_proc *p, const cay_m_stream *m)
 {
     if ((p->flags & CAY_SPAWN_TTY) && cay__exec_resize(p, (uint16_t)m->a, (uint16_t)m->b))
-        send_ok(r->c);
+        cay__conn_ok(r->c);
     else
         cay__conn_error(r->c, p->flags & CAY_SPAWN_TTY ? CAY_ESTATE : CAY_ETYPE, 0, "no_terminal",
                         "the process has no open terminal");
@@ -328,7 +319,7 @@ static void on_stream(request *r)
     case CAY_MSG_WRITE: cay__exec_write(r->c, p, r->tail, r->head.tail); break;
     case CAY_MSG_CLOSE_STDIN:
         cay__exec_close_stdin(p);
-        send_ok(r->c);
+        cay__conn_ok(r->c);
         break;
     case CAY_MSG_RESIZE: on_resize(r, p, &m); break;
     case CAY_MSG_SIGNAL: on_signal(r, p, &m); break;
@@ -348,7 +339,7 @@ static void on_units(request *r)
         cay_g_told none = { .place = UINT32_MAX };
         send(r->fds[0], &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    send_ok(r->c);
+    cay__conn_ok(r->c);
 }
 
 static const struct {
@@ -413,8 +404,7 @@ static void on_conn(cay__watch *w, uint32_t events)
     }
     request r = { .c = c, .fds = fds, .nfds = nfds };
     dispatch_request(&r, buf, (size_t)n);
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
 }
 
 /* The directory of the socket keeps others out; this does so even if it should not. In a container
@@ -422,12 +412,11 @@ static void on_conn(cay__watch *w, uint32_t events)
  */
 static bool may_ask(const host *h, int fd)
 {
-    struct ucred peer = { .uid = (uid_t)-1 };
-    socklen_t len = sizeof peer;
+    struct ucred peer;
     int n = 0;
-    for (const holder_conn *c = h->conns; c; c = c->next)
+    CAY_EACH_LINK(c, h->conns)
         n++;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX &&
+    return cay__sock_peer(fd, &peer) && n < CONNS_MAX &&
            (h->who && !h->far ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
 }
 

@@ -31,10 +31,7 @@ static struct {
 
 static void run_free(run *r)
 {
-    run **at = &inside.runs;
-    while (*at != r)
-        at = &(*at)->next;
-    *at = r->next;
+    CAY_UNLINK(inside.runs, r);
     cay__loop_del(&inside.h->loop, &r->w);
     close(r->w.fd);
     free(r);
@@ -201,7 +198,7 @@ static void run_loop_step(host *h)
 static void on_services_request(host *h, const char *name, uint32_t op, int *fds, int nfds)
 {
     cay_g_proc m = { .a = op };
-    cay__str_copy(m.proc, sizeof m.proc, name);
+    CAY_COPY(m.proc, name);
     services_ask(&m, fds, nfds);
     services_step();
 }

@@ -14,7 +14,7 @@ enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
 holder_proc *cay__exec_find(host *h, const char *ref)
 {
     for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
-        for (holder_proc *p = h->procs; p; p = p->next)
+        CAY_EACH_LINK(p, h->procs)
             if (p->running && !p->reaped == live &&
                 (strcmp(p->id, ref) == 0 || cay__ref_names(ref, p->tag, p->pid)))
                 return p;
@@ -24,7 +24,7 @@ holder_proc *cay__exec_find(host *h, const char *ref)
 int cay__exec_live(const host *h)
 {
     int n = 0;
-    for (const holder_proc *p = h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, h->procs)
         n += p->ctl.fd >= 0 || p->lead || (p->reaped && !p->ended);
     return n;
 }
@@ -53,10 +53,7 @@ static void feeds_fail(holder_proc *p)
 static void proc_free(holder_proc *p)
 {
     host *h = p->h;
-    holder_proc **at = &h->procs;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
+    CAY_UNLINK(h->procs, p);
     feeds_fail(p);
     while (p->waiters)
         cay__waiter_drop(&p->waiters, p->waiters->to);
@@ -82,7 +79,7 @@ static void evict_oldest_proc(host *h)
 {
     holder_proc *oldest = NULL;
     int n = 0;
-    for (holder_proc *p = h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, h->procs)
         if (p->ended && p->ctl.fd < 0 && !p->out[0].readers && !p->out[1].readers) {
             oldest = p;
             n++;
@@ -94,11 +91,11 @@ static void evict_oldest_proc(host *h)
 void cay__exec_forget_conn(host *h, const holder_conn *c)
 {
     cay__waiter_drop(&h->waiters, c->w.fd);
-    for (holder_proc *p = h->procs; p; p = p->next) {
+    CAY_EACH_LINK(p, h->procs) {
         cay__waiter_drop(&p->waiters, c->w.fd);
         if (p->starter == c->w.fd)
             p->starter = -1;
-        for (feed *f = p->feeds; f; f = f->next)
+        CAY_EACH_LINK(f, p->feeds)
             if (f->c == c)
                 f->c = NULL;
     }
@@ -154,7 +151,7 @@ void cay__exec_on_exit_status(holder_proc *p, const child_msg *m)
     if (streams_over(p))
         finish_proc(p);
     else
-        cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
+        cay__timer_after(&p->h->loop, &p->linger, LINGER_MS);
 }
 
 static void send_signal(holder_proc *p, int sig, cay_scope scope)
@@ -189,7 +186,7 @@ void cay__exec_on_timeout(cay__timer *t)
     send_signal(p, SIGTERM, CAY_SCOPE_TREE);
     if (p->h->meta.state != CAY_PAUSED)
         send_signal(p, SIGCONT, CAY_SCOPE_TREE); /* a stopped one would not hear it */
-    cay__timer_arm(&p->h->loop, &p->kill, cay__boot_ms() + GRACE_MS);
+    cay__timer_after(&p->h->loop, &p->kill, GRACE_MS);
 }
 
 /* In a container nothing outlives its pid 1. */
@@ -215,7 +212,7 @@ static void on_started(holder_proc *p, const child_msg *m)
 static void on_failed(holder_proc *p, const child_msg *m)
 {
     char step[sizeof m->text], msg[216];
-    cay__str_copy(step, sizeof step, m->text);
+    CAY_COPY(step, m->text);
     int code = CAY_ENOENT;
     if (m->a != ENOENT)
         code = cay_code_of_errno(m->a);
@@ -226,7 +223,7 @@ static void on_failed(holder_proc *p, const child_msg *m)
         why = "command_not_found";
     else
         why = "command_not_started";
-    snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
+    CAY_FORMAT(msg, "%s: %s", step, strerror(m->a));
     cay__answer_error(p->starter, code, m->a, why, msg, NULL);
     proc_free(p);
 }
@@ -279,7 +276,7 @@ void cay__exec_on_in(cay__watch *w, uint32_t events)
             continue;
         p->feeds = f->next;
         if (f->c)
-            cay__conn_send(f->c, CAY_MSG_OK, NULL, 0, NULL, 0);
+            cay__conn_ok(f->c);
         free(f);
     }
     if (broken) {
@@ -298,13 +295,11 @@ void cay__exec_write(holder_conn *c, holder_proc *p, const char *data, size_t le
                                                    : "the process was started without stdin");
         return;
     }
-    feed *f = cay__alloc(sizeof *f + len), **at = &p->feeds;
+    feed *f = cay__alloc(sizeof *f + len);
     f->c = c;
     f->len = len;
     memcpy(f->data, data, len);
-    while (*at)
-        at = &(*at)->next;
-    *at = f;
+    CAY_APPEND(p->feeds, f);
     cay__loop_set(&p->h->loop, &p->in, EPOLLOUT);
 }
 

@@ -10,7 +10,18 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
+enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000, CONFIG_MAX = 4 << 20 };
+
+ssize_t cay__host_config(host *h, int dir)
+{
+    struct stat st;
+    CAY_AUTOFD fd = openat(dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX ||
+        cay__local_meta_read(dir, &h->meta, NULL) < 0)
+        return -1;
+    h->config = cay__alloc((size_t)st.st_size + 4);
+    return cay__fd_read_all(fd, h->config, (size_t)st.st_size);
+}
 
 static void save_meta(host *h)
 {
@@ -46,7 +57,7 @@ const jail *cay__host_jail(host *h)
 
 static void signal_all_procs(host *h, int sig)
 {
-    for (holder_proc *p = h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, h->procs)
         cay__exec_signal(p, sig, CAY_SCOPE_TREE);
 }
 
@@ -55,8 +66,8 @@ void cay__host_stop(host *h, const char *reason)
     if (h->stopping)
         return;
     h->stopping = true;
-    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
-    for (holder_proc *p = h->procs; p; p = p->next)
+    CAY_COPY(h->meta.reason, reason);
+    CAY_EACH_LINK(p, h->procs)
         if (!p->reaped && !p->why)
             p->why = "killed";
     signal_all_procs(h, SIGKILL);
@@ -87,7 +98,7 @@ static void expire_host(host *h, const char *reason)
     }
     cay__host_pause(h, true, false);
     h->meta.deadline_boot = 0;
-    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
+    CAY_COPY(h->meta.reason, reason);
     save_meta(h);
 }
 
@@ -135,18 +146,14 @@ static int64_t clamp_ms(uint64_t ms)
 
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
 {
-    if (ttl_ms) {
-        if (ttl_ms == UINT64_MAX)
-            h->meta.deadline_boot = 0;
-        else
-            h->meta.deadline_boot = cay__boot_ms() + clamp_ms(ttl_ms);
-    }
-    if (idle_ms) {
-        if (idle_ms == UINT64_MAX)
-            h->meta.idle_ms = 0;
-        else
-            h->meta.idle_ms = (uint64_t)clamp_ms(idle_ms);
-    }
+    if (ttl_ms == UINT64_MAX)
+        h->meta.deadline_boot = 0;
+    else if (ttl_ms)
+        h->meta.deadline_boot = cay__boot_ms() + clamp_ms(ttl_ms);
+    if (idle_ms == UINT64_MAX)
+        h->meta.idle_ms = 0;
+    else if (idle_ms)
+        h->meta.idle_ms = (uint64_t)clamp_ms(idle_ms);
     save_meta(h);
     arm_timers(h);
 }
@@ -161,10 +168,10 @@ static void on_look(cay__timer *t)
     if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->conns && cay__exec_live(h) == 0 &&
         cay__boot_ms() - h->used_ms > EPHEMERAL_MS)
         cay__host_stop(h, "ephemeral");
-    for (holder_proc *p = h->procs; p; p = p->next)
+    CAY_EACH_LINK(p, h->procs)
         CAY_EACH_OF(it, p->out, 2)
             cay__stream_resume(it); /* a reader may have waited too long */
-    cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
+    cay__timer_after(&h->loop, t, LOOK_MS);
 }
 
 static void on_listen(cay__watch *w, uint32_t events)
@@ -238,7 +245,7 @@ static bool prepare_host(host *h, int listener)
         h->meta.state = CAY_RUNNING;
     save_meta(h);
     arm_timers(h);
-    cay__timer_arm(&h->loop, &h->look, cay__boot_ms() + LOOK_MS);
+    cay__timer_after(&h->loop, &h->look, LOOK_MS);
     return cay__loop_add(&h->loop, &h->signals) && cay__loop_add(&h->loop, &h->listen);
 }
 

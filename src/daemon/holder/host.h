@@ -99,6 +99,9 @@ struct host {
 };
 
 /* host.c */
+/* Reads config and meta of dir; the length of the first, or -1. It ends in NULs: so do its last
+ * string and its list. */
+ssize_t cay__host_config(host *h, int dir);
 /* Serves until the sandbox is stopped; takes the listener. What main() read of it is in place. */
 int cay__host_run(host *h, int listener);
 /* What its processes are put in: NULL at level 0. Lives until the next call. */
@@ -114,11 +117,13 @@ void cay__host_box(const host *h, cay_m_boxinfo *out);
 void cay__holder_accept(host *h);
 /* Closes a socket that a tenant may have put something into. */
 void cay__conn_refuse(int *fd);
-#define cay__conn_send(c, type, body, len, tail, tlen)                                             \
-    cay__answer_send((c)->w.fd, type, body, len, tail, tlen, NULL, 0)
+#define cay__conn_send(c, type, body) cay__answer_body((c)->w.fd, type, body)
+#define cay__conn_bare(c, type)       cay__answer_bare((c)->w.fd, type)
+#define cay__conn_ok(c)               cay__answer_ok((c)->w.fd)
 #define cay__conn_error(c, code, sys, reason, msg)                                                 \
     cay__answer_error((c)->w.fd, code, sys, reason, msg, NULL)
 void cay__conn_send_proc(int to, const holder_proc *p);
+bool cay__blob_is_whole(const char *blob, size_t len, uint64_t strings);
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code);
 
 /* exec.c */

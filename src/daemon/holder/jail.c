@@ -84,7 +84,7 @@ static int add_threads(const tree_proc *p, void *arg)
     struct stat st;
     char path[32];
     uint64_t *sum = arg;
-    snprintf(path, sizeof path, "/proc/%d", (int)p->pid);
+    CAY_FORMAT(path, "/proc/%d", (int)p->pid);
     if (stat(path, &st) == 0 && st.st_uid == geteuid())
         *sum += p->threads;
     return 0;

@@ -19,13 +19,7 @@ enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5 };
 
 static bool load_config(host *h)
 {
-    struct stat st;
-    CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) ||
-        cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
-        return false;
-    h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
-    if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
+    if (cay__host_config(h, h->dir) < 0)
         return false;
     h->workdir = h->config;
     h->home = h->workdir + strlen(h->workdir) + 1;
@@ -38,7 +32,6 @@ static bool load_config(host *h)
 
 static void detach_process(void)
 {
-    struct sigaction ign = { .sa_handler = SIG_IGN };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
         dup2(null, i);
@@ -48,8 +41,8 @@ static void detach_process(void)
     setsid();
     (void)!chdir("/");
     umask(022);
-    sigaction(SIGPIPE, &ign, NULL);
-    sigaction(SIGHUP, &ign, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     prctl(PR_SET_NAME, "cay-local");
 }
 
@@ -77,7 +70,7 @@ int main(int argc, char **argv)
     if (pid != 0)
         return pid < 0;
     detach_process();
-    cay__str_copy(h.id, sizeof h.id, argv[1]);
+    CAY_COPY(h.id, argv[1]);
     if (load_config(&h))
         return cay__host_run(&h, FD_LISTEN);
     return 1;

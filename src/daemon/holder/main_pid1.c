@@ -27,7 +27,6 @@
 #include <sys/un.h>
 
 #define CTL CAY__PID1_CTL
-enum { CONFIG_MAX = 4 << 20 };
 
 /* The user of those who name none may have a group behind ':'; a name that is asked for has none.
  */
@@ -40,21 +39,16 @@ static int who_is(const char *name, ident *out)
 
 static bool load_config(host *h, int dir)
 {
-    struct stat st;
-    CAY_AUTOFD fd = openat(dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX ||
-        cay__local_meta_read(dir, &h->meta, NULL) < 0)
-        return false;
-    h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
-    if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
+    ssize_t len = cay__host_config(h, dir);
+    if (len < 0)
         return false;
     h->user = init.config = h->config;
-    init.config_len = (size_t)st.st_size;
+    init.config_len = (size_t)len;
     char *services =
-        memmem(h->config, (size_t)st.st_size, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
+        memmem(h->config, (size_t)len, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
     if (services) { /* behind the environment, which ends there */
         h->services_at = services + 1 + sizeof CAY_SERVICES_MARK;
-        h->services_len = (size_t)(h->config + st.st_size - h->services_at);
+        h->services_len = (size_t)(h->config + len - h->services_at);
         services[1] = 0;
     }
     h->workdir = h->user + strlen(h->user) + 1;
@@ -92,7 +86,7 @@ static int make_socket(int dir)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/.sock", dir);
+    CAY_FORMAT(a.sun_path, "/proc/self/fd/%d/.sock", dir);
     unlink(a.sun_path);
     /* Under its name once it listens: who finds it reaches us. Any id of the host may be the one
      * that asks; the directory is its own. */
@@ -114,10 +108,8 @@ static int set_up_host(host *h, int dir)
     h->again = faccessat(dir, "procs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     CAY_AUTOFD mark = openat(dir, "procs", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     h->record = openat(dir, "meta", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    int listener;
-    if (mark < 0 || h->record < 0)
-        listener = -1;
-    else
+    int listener = -1;
+    if (mark >= 0 && h->record >= 0)
         listener = make_socket(dir);
     if (listener < 0)
         return BROKEN;
@@ -128,14 +120,12 @@ static int connect_to_host(host *h)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = CTL "/" CAY__PID1_DOOR };
     struct timeval soon = { .tv_sec = 2 };
-    struct ucred peer = { .pid = -1 };
-    socklen_t len = sizeof peer;
+    struct ucred peer;
     cay__pid1_door m = { 0 };
     int dir = -1, n = 1;
     CAY_AUTOFD way = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (way < 0 || setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) < 0 ||
-        connect(way, (struct sockaddr *)&a, sizeof a) < 0 ||
-        getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+        connect(way, (struct sockaddr *)&a, sizeof a) < 0 || !cay__sock_peer(way, &peer) ||
         peer.pid != 0) /* who has a pid in here is not the host */
         return COME;
     ssize_t got = cay__fd_recv(way, &m, sizeof m, &dir, &n, 0);
@@ -143,7 +133,7 @@ static int connect_to_host(host *h)
         cay__close_fd(got > 0 && n == 1 ? &dir : &(int){ -1 });
         return COME;
     }
-    cay__str_copy(h->id, sizeof h->id, m.id);
+    CAY_COPY(h->id, m.id);
     int listener = set_up_host(h, dir);
     cay__close_fd(&dir);
     if (listener >= 0)
@@ -196,7 +186,6 @@ static bool install_filter(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static host h = { .journal = -1, .record = -1, .who = who_is };
-    struct sigaction ign = { .sa_handler = SIG_IGN };
     sudo_main(argc, argv);
     if (argc >= 2 && !strcmp(argv[1], "relay"))
         return cay__relay_main(argc, argv);
@@ -209,11 +198,11 @@ int main(int argc, char **argv)
     /* The tenant, root or not, must not read or steer us. */
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "cay-pid1");
-    sigaction(SIGPIPE, &ign, NULL);
-    sigaction(SIGHUP, &ign, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     umask(022);
     cay__fd_close_from(3);
-    cay__str_copy(h.id, sizeof h.id, argv[1]);
+    CAY_COPY(h.id, argv[1]);
     h.far = has_word(argc, argv, "far");
     h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||

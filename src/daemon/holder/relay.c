@@ -50,10 +50,9 @@ int cay__relay_main(int argc, char **argv)
 {
     static const char word[] = CAY__RELAY_WORD;
     uint64_t port = 0;
-    struct sigaction ign = { .sa_handler = SIG_IGN };
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "cay-relay");
-    sigaction(SIGPIPE, &ign, NULL);
+    signal(SIGPIPE, SIG_IGN);
     if (argc > 2 && (!cay__str_to_u64(argv[2], &port) || !port || port > 65535))
         return 2;
     CAY_AUTOFD fd = port ? to_port((uint16_t)port) : to_pid1();

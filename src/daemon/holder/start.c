@@ -87,8 +87,8 @@ bool cay__exec_user(holder_conn *c, const char *user, ident *out)
         e = EPERM;
     if (!e)
         return true;
-    snprintf(msg, sizeof msg, "user %.60s: %s", *user ? user : CAY_OR(h->user, ""),
-             e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
+    CAY_FORMAT(msg, "user %.60s: %s", *user ? user : CAY_OR(h->user, ""),
+               e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
     if (h->who)
         cay__conn_error(c, CAY_ENOENT, e, "user_not_found", msg);
     else
@@ -160,10 +160,10 @@ static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const ch
     else
         name = "user";
     if (!(m->flags & CAY_SPAWN_ENV_ONLY)) {
-        snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->who ? who->home : h->home);
-        snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
-        snprintf(own[2], sizeof own[2], "USER=%s", name);
-        snprintf(own[3], sizeof own[3], "LOGNAME=%s", name);
+        CAY_FORMAT(own[0], "HOME=%s%s", h->root, h->who ? who->home : h->home);
+        CAY_FORMAT(own[1], "TMPDIR=%s/tmp", h->root);
+        CAY_FORMAT(own[2], "USER=%s", name);
+        CAY_FORMAT(own[3], "LOGNAME=%s", name);
         CAY_EACH_OF(it, own, 4)
             env_put(env, &n, *it);
         env_put(env, &n, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -194,6 +194,21 @@ static int open_cwd(host *h, const ident *who, const char *cwd)
     return cay__fs_open(&fs, cay__text_or(cwd, h->workdir), O_RDONLY | O_DIRECTORY);
 }
 
+/* False, with errno: the directory cannot be opened. */
+static bool plan_surroundings(host *h, child_plan *k, const cay_m_spawn *m, const char *env)
+{
+    static char own[4][CAY__FS_PATH_MAX + 160];
+    k->s.env = make_env(h, &k->who, m, env, own);
+    if (h->who)
+        k->s.who = &k->who;
+    else
+        k->s.who = NULL;
+    k->s.nofile = h->meta.nofile;
+    k->s.jail = cay__host_jail(h);
+    k->s.cwd = open_cwd(h, &k->who, k->cwd);
+    return k->s.cwd >= 0;
+}
+
 static void format_command(holder_proc *p, char *const *argv)
 {
     size_t at = 0;
@@ -209,7 +224,7 @@ static holder_proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     holder_proc *p = cay__alloc(sizeof *p);
     p->h = h;
     memcpy(p->id, m->proc, sizeof p->id);
-    cay__str_copy(p->tag, sizeof p->tag, k->tag);
+    CAY_COPY(p->tag, k->tag);
     p->nlabels = k->nlabels;
     p->labels = memcpy(cay__alloc(k->nlabels), k->labels, k->nlabels);
     p->flags =
@@ -274,8 +289,8 @@ static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, i
     cay__loop_add(&h->loop, &p->ctl);
     proc_streams(p, k, m, fds, nfds);
     if (m->timeout_ms)
-        cay__timer_arm(&h->loop, &p->timeout,
-                       cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
+        cay__timer_after(&h->loop, &p->timeout,
+                         (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
     p->starter = c->w.fd;
     if (m->flags & CAY_SPAWN_WAIT)
         cay__waiter_add(&p->waiters, c->w.fd, false);
@@ -302,21 +317,12 @@ static bool refuse_spawn(holder_conn *c, child_plan *k, const cay_m_spawn *m)
 static void prepare_spawn(holder_conn *c, child_plan *k, const cay_m_spawn *m, const char *env,
                           int *fds, int nfds)
 {
-    static char own[4][CAY__FS_PATH_MAX + 160];
     char msg[216];
-    k->s.env = make_env(c->h, &k->who, m, env, own);
-    if (c->h->who)
-        k->s.who = &k->who;
-    else
-        k->s.who = NULL;
     k->s.cols = m->cols;
     k->s.rows = m->rows;
-    k->s.nofile = c->h->meta.nofile;
-    k->s.jail = cay__host_jail(c->h);
-    k->s.cwd = open_cwd(c->h, &k->who, k->cwd);
-    if (k->s.cwd < 0) {
+    if (!plan_surroundings(c->h, k, m, env)) {
         int e = errno;
-        snprintf(msg, sizeof msg, "working directory: %s", strerror(e));
+        CAY_FORMAT(msg, "working directory: %s", strerror(e));
         cay__conn_error(c, cay_code_of_errno(e), e, "cwd", msg);
     } else if (!open_streams(k, m)) {
         cay__conn_error(c, CAY_ENOSPACE, errno, "streams",
@@ -359,7 +365,7 @@ static int first_word(int ctl, const char **step)
         m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
     if (m.op == CHILD_STARTED)
         return m.a;
-    cay__str_copy(words, sizeof words, m.text);
+    CAY_COPY(words, m.text);
     *step = words;
     errno = CAY_OR(m.a, ECHILD);
     return -1;
@@ -368,31 +374,19 @@ static int first_word(int ctl, const char **step)
 /* A tenant's, as sudo sends it: the strings are counted, and the last one has its end. */
 static bool is_whole_blob(const exec_own *o, const char *blob, size_t len)
 {
-    uint64_t n = 0;
-    CAY_EACH_OF(it, blob, len)
-        n += *it == 0;
-    return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX &&
-           n == 3 + (uint64_t)o->argc + o->envc;
+    return o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX &&
+           cay__blob_is_whole(blob, len, 3 + (uint64_t)o->argc + o->envc);
 }
 
 static int own_start(host *h, child_plan *k, const exec_own *o, const char *env, int *ctl,
                      int *reaper, const char **step)
 {
-    static char own[4][CAY__FS_PATH_MAX + 160];
     cay_m_spawn m = { .flags = o->flags, .argc = o->argc, .envc = o->envc };
     if (o->ctty >= 0)
         m.flags |= CAY_SPAWN_TTY; /* for TERM alone */
-    k->s.env = make_env(h, &k->who, &m, env, own);
-    if (h->who)
-        k->s.who = &k->who;
-    else
-        k->s.who = NULL;
-    k->s.nofile = h->meta.nofile;
-    k->s.jail = cay__host_jail(h);
     k->s.ctty = o->ctty + 1;
     *step = "cwd";
-    k->s.cwd = open_cwd(h, &k->who, k->cwd);
-    if (k->s.cwd < 0)
+    if (!plan_surroundings(h, k, &m, env))
         return -1;
     for (int i = 0; i < 3; i++)
         *(int *[]){ &k->s.in, &k->s.out, &k->s.err }[i] = o->io[i];
@@ -442,7 +436,7 @@ holder_proc *cay__exec_adopt(host *h, const char *id, const char *tag, const cha
                      .labels = "",
                      .argv = (char *[]){ (char *)command, NULL } };
     cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
-    cay__str_copy(m.proc, sizeof m.proc, id);
+    CAY_COPY(m.proc, id);
     fds[0] = fds[1] = -1;
     holder_proc *p = proc_new(h, &m, &k);
     p->running = true;

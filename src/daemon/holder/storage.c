@@ -67,9 +67,8 @@ static int mount_storage(const char *name, const char *target)
             return CAY__ATTACH_WAY;
         return CAY__ATTACH_FAILED;
     }
-    snprintf(to, sizeof to, "/proc/self/fd/%d", fd);
-    if (!cay__str_join(from, sizeof from, CAY__PID1_PLACE "/", name, NULL) ||
-        mount(from, to, NULL, MS_BIND, NULL) < 0)
+    CAY_FORMAT(to, "/proc/self/fd/%d", fd);
+    if (!CAY_JOIN(from, CAY__PID1_PLACE "/", name) || mount(from, to, NULL, MS_BIND, NULL) < 0)
         return CAY__ATTACH_FAILED;
     return 0;
 }

@@ -154,10 +154,7 @@ static const char *ring_at(const holder_stream *s, uint64_t offset, size_t *n)
 
 static void reader_free(holder_reader *r)
 {
-    holder_reader **at = &r->s->readers;
-    while (*at != r)
-        at = &(*at)->next;
-    *at = r->next;
+    CAY_UNLINK(r->s->readers, r);
     if (r->watched)
         cay__loop_del(r->s->loop, &r->w);
     close(r->w.fd);
@@ -230,8 +227,7 @@ void cay__stream_resume(holder_stream *s)
         return;
     if (s->paused && s->w.fd >= 0)
         s->paused = !cay__loop_add(s->loop, &s->w);
-    for (holder_reader *r = s->readers, *next; r; r = next) {
-        next = r->next;
+    CAY_EACH_LINK_SAFE(r, s->readers) {
         if (!reader_watch(r))
             reader_free(r);
     }
@@ -273,7 +269,7 @@ static size_t get_free_space(holder_stream *s)
     if (!(s->flags & CAY_SPAWN_BLOCK) || !s->ring.map)
         return n;
     int64_t now = cay__now_ms();
-    for (holder_reader *r = s->readers; r; r = r->next) {
+    CAY_EACH_LINK(r, s->readers) {
         uint64_t behind = 0;
         if (s->head > r->at)
             behind = s->head - r->at;
@@ -302,8 +298,7 @@ static ssize_t pass_on(holder_stream *s, size_t most)
 /* Readers get what is there and, when that is all, their end. */
 static void feed_readers(holder_stream *s)
 {
-    for (holder_reader *r = s->readers, *next; r; r = next) {
-        next = r->next;
+    CAY_EACH_LINK_SAFE(r, s->readers) {
         reader_feed(r);
     }
 }

@@ -89,7 +89,7 @@ const char *root_enter(int root, const char *at, const char *base, bool usr)
     init.root_ino = st.st_ino;
     CAY_EACH_OF(tree, trees, CAY_LEN(trees) - !usr) {
         char from[16];
-        cay__str_join(from, sizeof from, base, *tree, NULL);
+        CAY_JOIN(from, base, *tree);
         CAY_AUTOFD dir = root_dir(root, *tree);
         if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
             return *tree;
@@ -129,12 +129,12 @@ const char *root_complete(int root, const char *hostname)
 {
     char line[160];
     const char *step;
-    cay__str_join(line, sizeof line, "127.0.0.1 localhost ", hostname, "\n::1 localhost\n", NULL);
+    CAY_JOIN(line, "127.0.0.1 localhost ", hostname, "\n::1 localhost\n");
     if ((step = put_file(root, "/etc", "hosts", line)) ||
         (step = put_file(root, "/etc", "resolv.conf",
                          "nameserver 127.0.0.53\noptions timeout:2 attempts:2\n")))
         return step;
-    cay__str_join(line, sizeof line, hostname, "\n", NULL);
+    CAY_JOIN(line, hostname, "\n");
     if ((step = put_file(root, "/etc", "hostname", line)))
         return step;
     CAY_AUTOFD ws = root_dir(root, "/workspace");
@@ -294,7 +294,7 @@ int binder_wait(int pid, cay_g_result *res)
     if (status == 0)
         return root_check(res);
     res->sys = CAY_OR(binder.sys, EIO);
-    cay__str_copy(res->step, sizeof res->step, CAY_OR(binder.step, "binder"));
+    CAY_COPY(res->step, CAY_OR(binder.step, "binder"));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
         return -2;
     return -1;
@@ -308,6 +308,6 @@ int root_check(cay_g_result *res)
     if (stat("/", &st) == 0 && st.st_dev == init.root_dev && st.st_ino == init.root_ino)
         return 0;
     res->sys = EXDEV;
-    cay__str_copy(res->step, sizeof res->step, "root check");
+    CAY_COPY(res->step, "root check");
     return -1;
 }

@@ -30,7 +30,7 @@ gproc *gproc_find(const char *id)
 static gproc *longest_past(void)
 {
     gproc *old = NULL;
-    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
+    CAY_EACH_OF(p, init.procs, GPROCS)
         if (p->st.ended && (!old || p->st.spawn.started_ms < old->st.spawn.started_ms))
             old = p;
     if (old)
@@ -144,7 +144,7 @@ void gproc_tell(gproc *p)
 
 void gprocs_tell(void)
 {
-    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
+    CAY_EACH_OF(p, init.procs, GPROCS)
         if (p->used) {
             disown_group(p);
             gproc_tell(p);
@@ -163,7 +163,7 @@ void gproc_ended(gproc *p, int status, const struct rusage *ru)
                             (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
         p->st.exit.max_rss = (uint64_t)ru->ru_maxrss * 1024;
     }
-    ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
+    ctl_tell(CAY_G_EXITED, &p->st.exit);
     init.held[i] = !(p->st.spawn.flags & CAY_SPAWN_TTY) && (p->fds[1] >= 0 || p->fds[2] >= 0);
     init.nheld += init.held[i];
 }

@@ -12,13 +12,8 @@
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
-    char pkt[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
-    cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 };
-    if (init.ctl < 0)
-        return;
-    memcpy(pkt, &h, sizeof h);
-    memcpy(pkt + sizeof h, body, len);
-    cay__fd_send(init.ctl, pkt, sizeof h + len, fds, nfds, 0);
+    if (init.ctl >= 0)
+        cay__msg_send(init.ctl, CAY_INIT_VERSION, type, body, len, NULL, 0, fds, nfds, 0);
 }
 
 static void on_ctl(void)
@@ -38,8 +33,7 @@ static void on_ctl(void)
         return;
     }
     init_packet(init.buf, (size_t)n, fds, nfds);
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
     if (n > 8192) /* a rare large packet does not stay in memory */
         madvise(init.buf, CAY_MSG_MAX, MADV_DONTNEED);
 }
@@ -127,8 +121,8 @@ static void *map_pages(size_t n)
 static _Noreturn void give_up(const char *step)
 {
     cay_g_result r = { .sys = CAY_OR(errno, EIO) };
-    cay__str_copy(r.step, sizeof r.step, step);
-    ctl_send(CAY_G_BOUND, &r, sizeof r, NULL, 0);
+    CAY_COPY(r.step, step);
+    ctl_tell(CAY_G_BOUND, &r);
     _exit(1);
 }
 
@@ -196,7 +190,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     if (init.sig < 0)
         give_up("signals");
     if (!bound)
-        ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
+        ctl_tell(CAY_G_READY, &hello);
 
     int rc;
     if (bound)
@@ -210,10 +204,10 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
         scopes = cay__landlock_scopes();
     if (scopes < 0) {
         res.sys = -scopes;
-        cay__str_copy(res.step, sizeof res.step, "landlock");
+        CAY_COPY(res.step, "landlock");
         rc = -1;
     }
-    ctl_send(CAY_G_BOUND, &res, sizeof res, NULL, 0);
+    ctl_tell(CAY_G_BOUND, &res);
     if (rc < 0)
         _exit(1);
     init.bound = true;

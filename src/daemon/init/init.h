@@ -132,6 +132,7 @@ bool tree_tenants(int sig); /* whether a process lives that is neither ours nor 
                                or what each is sent */
 /* init.c */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
+#define ctl_tell(type, body) ctl_send(type, body, sizeof *(body), NULL, 0)
 extern const init_ops init_own_ops;
 /* packet.c */
 void init_packet(const char *buf, size_t n, int *fds,

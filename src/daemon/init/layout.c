@@ -38,10 +38,10 @@ static size_t env_put(char **envp, size_t n, const char *kv)
 
 static size_t base_env(plan *p, layout_names *n, size_t at)
 {
-    cay__str_join(n->home, sizeof n->home, "HOME=", p->id.home, NULL);
-    cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
-    cay__str_join(n->logname, sizeof n->logname, "LOGNAME=", p->id.name, NULL);
-    cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
+    CAY_JOIN(n->home, "HOME=", p->id.home);
+    CAY_JOIN(n->user, "USER=", p->id.name);
+    CAY_JOIN(n->logname, "LOGNAME=", p->id.name);
+    CAY_JOIN(n->shell, "SHELL=", p->id.shell);
     at = env_put(
         p->envp, at,
         init.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -73,8 +73,8 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
         r.sys = spawn_worker(user, fds[0]);
     else
         r.sys = EBADF;
-    cay__str_copy(r.step, sizeof r.step, "user");
-    ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
+    CAY_COPY(r.step, "user");
+    ctl_tell(CAY_G_TAKEN, &r);
 }
 
 static void on_quiet(const cay_g_proc *m)
@@ -95,10 +95,8 @@ static void on_quiet(const cay_g_proc *m)
     reap();
     if (init.lock < 0 && worker_lock() < 0)
         r.sys = errno;
-    else if (tree_tenants(0))
-        r.sys = EBUSY;
     else
-        r.sys = 0;
+        r.sys = tree_tenants(0) ? EBUSY : 0;
     if (!r.sys)
         services_turn();
     ctl_send(CAY_G_STILL, &r, sizeof r, &init.lock, init.lock >= 0);
@@ -123,7 +121,7 @@ static void on_adopt(const cay_g_hello *m)
     gprocs_tell();
     services_tell();
     cay_g_hello h = { CAY_INIT_VERSION, init.bound, "" };
-    ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
+    ctl_tell(CAY_G_READY, &h);
 }
 
 static const struct {

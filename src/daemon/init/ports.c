@@ -23,20 +23,10 @@ typedef struct listeners {
 static bool hex_addr(const char *s, size_t words, uint8_t *out)
 {
     for (size_t i = 0; i < words; i++) {
-        uint32_t v = 0;
-        for (size_t j = 0; j < 8; j++) {
-            char c = s[i * 8 + j];
-            int d;
-            if (c >= '0' && c <= '9')
-                d = c - '0';
-            else if (c >= 'A' && c <= 'F')
-                d = c - 'A' + 10;
-            else
-                d = -1;
-            if (d < 0)
-                return false;
-            v = v << 4 | (uint32_t)d;
-        }
+        uint32_t v;
+        if (!cay__hex_get(&v, s + i * 8, sizeof v))
+            return false;
+        v = ntohl(v);
         memcpy(out + i * 4, &v, 4);
     }
     return s[words * 8] == ':';
@@ -47,7 +37,7 @@ static bool parse_line(const char *line, int family, listener *out)
 {
     char *f[10];
     char copy[256];
-    cay__str_copy(copy, sizeof copy, line);
+    CAY_COPY(copy, line);
     if (cay__split(copy, f, 10) < 10)
         return false;
     size_t words = 4;

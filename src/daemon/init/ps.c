@@ -50,7 +50,7 @@ static const char *user_name(lister *l, uint32_t uid)
     l->known = true;
     l->uid = uid;
     char num[21];
-    cay__str_copy(l->user, sizeof l->user, cay__str_u64(num, uid));
+    CAY_COPY(l->user, cay__str_u64(num, uid));
     struct stat st;
     CAY_AUTOFD fd = cay__fs_open_read(&l->s->fs, "/etc/passwd", &st);
     if (fd >= 0)

@@ -36,10 +36,7 @@ static char *get_work_buffer(cay__ses *s, size_t *room)
 
 static bool is_stream(int fd)
 {
-    int domain = -1, type = -1;
-    socklen_t n = sizeof domain, m = sizeof type;
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX &&
-           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &m) == 0 && type == SOCK_STREAM;
+    return cay__sock_get(fd, SO_DOMAIN) == AF_UNIX && cay__sock_get(fd, SO_TYPE) == SOCK_STREAM;
 }
 
 /* Everything was sent: takes the client's byte out of the socket, which makes its end a clean one.

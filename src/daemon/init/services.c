@@ -85,8 +85,8 @@ static void listen_to(int *fd)
 static void tell_keeper(const char *name, const char *word, int code)
 {
     cay_g_result r = { .pid = code };
-    cay__str_copy(r.proc, sizeof r.proc, name);
-    cay__str_copy(r.step, sizeof r.step, word);
+    CAY_COPY(r.proc, name);
+    CAY_COPY(r.step, word);
     init.ops->tell(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
@@ -94,7 +94,7 @@ static void set_state(service *u, cay_service_state state, const char *reason)
 {
     u->t.state = state;
     u->t.since_ms = cay__clock_ms();
-    cay__str_copy(u->t.reason, sizeof u->t.reason, reason);
+    CAY_COPY(u->t.reason, reason);
     services.changed = true;
     broadcast_state(u);
     tell_keeper(u->d.name, words[state], CAY_MAX(u->t.code, 0));
@@ -115,10 +115,8 @@ static bool open_streams(service *u)
     cay__id_make(id, 'p');
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
         !(u->g = init.ops->proc_new(id))) {
-        for (int i = 0; i < 2; i++) {
-            cay__close_fd(&out[i]);
-            cay__close_fd(&err[i]);
-        }
+        cay__close_fds(out, 2);
+        cay__close_fds(err, 2);
         return false;
     }
     gproc *g = u->g;
@@ -133,8 +131,8 @@ static bool open_streams(service *u)
                         .started_ms = cay__clock_ms() };
     memcpy(m->proc, id, sizeof m->proc);
     memcpy(g->st.exit.proc, id, sizeof id);
-    cay__str_copy(m->tag, sizeof m->tag, u->d.name);
-    cay__str_copy(m->title, sizeof m->title, u->d.title);
+    CAY_COPY(m->tag, u->d.name);
+    CAY_COPY(m->title, u->d.title);
     memcpy(u->t.proc, id, sizeof u->t.proc);
     return true;
 }
@@ -142,8 +140,7 @@ static bool open_streams(service *u)
 /* It is not going to be started again by itself: readers of its output come to an end. */
 static void close_streams(service *u, int status)
 {
-    CAY_EACH_OF(it, u->io, 2)
-        cay__close_fd(it);
+    cay__close_fds(u->io, 2);
     if (!u->g)
         return;
     gproc *g = u->g;
@@ -289,10 +286,8 @@ static bool can_connect(int family, uint16_t port)
     else
         rc = connect(s, (struct sockaddr *)&a6, sizeof a6);
     struct pollfd p = { s, POLLOUT, 0 };
-    int sys = 0;
-    socklen_t n = sizeof sys;
-    return rc == 0 || (errno == EINPROGRESS && poll(&p, 1, 0) == 1 &&
-                       getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
+    return rc == 0 ||
+           (errno == EINPROGRESS && poll(&p, 1, 0) == 1 && cay__sock_get(s, SO_ERROR) == 0);
 }
 
 static void run_check(service *u)
@@ -374,7 +369,7 @@ void service_main_ended(unsigned at, int status)
 
 bool service_reaped(int pid, int status)
 {
-    for (service *u = services.list; u < services.list + services.n; u++)
+    CAY_EACH_OF(u, services.list, services.n)
         if (u->check_pid == pid) {
             u->check_pid = 0;
             record_check(u, status == 0);
@@ -500,7 +495,7 @@ void services_ask(const cay_g_proc *m, int *fds, int nfds)
     }
     if (!m->proc[0] && m->a == CAY_GU_START)
         services.hold &= ~(unsigned)HOLD_START;
-    for (service *u = services.list; u < services.list + services.n; u++) {
+    CAY_EACH_OF(u, services.list, services.n) {
         if (m->proc[0] && strncmp(m->proc, u->d.name, sizeof m->proc))
             continue;
         if (m->a == CAY_GU_START)

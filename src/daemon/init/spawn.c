@@ -375,8 +375,8 @@ static void send_failure(const cay_g_spawn *m, int sys, const char *step)
 {
     cay_g_result r = { .pid = -1, .sys = sys };
     memcpy(r.proc, m->proc, sizeof r.proc);
-    cay__str_copy(r.step, sizeof r.step, step);
-    ctl_send(CAY_G_SPAWNED, &r, sizeof r, NULL, 0);
+    CAY_COPY(r.step, step);
+    ctl_tell(CAY_G_SPAWNED, &r);
 }
 
 void spawn_tell(gproc *g, int master)
@@ -487,7 +487,7 @@ int worker_lock(void)
 static int own_lock(void)
 {
     char path[48], n[21];
-    cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)init.lock), NULL);
+    CAY_JOIN(path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)init.lock));
     return open(path, O_RDWR | O_CLOEXEC);
 }
 

@@ -54,9 +54,9 @@ static void link_program(const char *dir, const char *name)
 {
     char temp[64], path[64], to[64];
     struct stat st;
-    cay__str_join(temp, sizeof temp, dir, "/.cay-", name, NULL);
-    cay__str_join(path, sizeof path, dir, "/", name, NULL);
-    cay__str_join(to, sizeof to, SUDO_BIN "/", name, NULL);
+    CAY_JOIN(temp, dir, "/.cay-", name);
+    CAY_JOIN(path, dir, "/", name);
+    CAY_JOIN(to, SUDO_BIN "/", name);
     if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode)) /* /bin is mostly a link to usr/bin */
         return;
     unlink(temp);
@@ -122,17 +122,17 @@ static void audit_request(uid_t uid, const char *as, const char *what)
     }
     sudo.untold = 0;
     sudo.told_until = CAY_MAX(sudo.told_until, now) + TELL_MS;
-    cay__str_join(r.step, sizeof r.step, "uid ", cay__str_u64(n, uid), " ", as, NULL);
+    CAY_JOIN(r.step, "uid ", cay__str_u64(n, uid), " ", as);
     r.step[23] = 0;
     const char *base = strrchr(what, '/');
-    cay__str_copy(r.proc, sizeof r.proc, base && base[1] ? base + 1 : cay__text_or(what, "-"));
+    CAY_COPY(r.proc, base && base[1] ? base + 1 : cay__text_or(what, "-"));
     init.ops->tell(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
 static void send_answer(const visit *v, int what, int value, const char *step)
 {
     cay_g_sudo_told t = { what, value, "" };
-    cay__str_copy(t.step, sizeof t.step, step);
+    CAY_COPY(t.step, step);
     send(v->fd, &t, sizeof t, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -239,14 +239,13 @@ static void receive_packet(visit *v)
             kill(-v->pid, sig); /* its own session's first group, and nobody else's */
     }
     set_close_alarm(true);
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
     set_close_alarm(false);
 }
 
 static visit *find_free_visit(void)
 {
-    for (visit *v = sudo.v; v < sudo.v + SUDO_VISITS; v++)
+    CAY_EACH(v, sudo.v)
         if (v->fd < 0 && !v->pid)
             return v;
     return NULL;
@@ -259,7 +258,7 @@ int sudo_poll(struct pollfd *p)
         return 0;
     int n = 0;
     p[n++] = (struct pollfd){ find_free_visit() ? sudo.listen : -1, POLLIN, 0 };
-    for (visit *v = sudo.v; v < sudo.v + SUDO_VISITS; v++)
+    CAY_EACH(v, sudo.v)
         p[n++] = (struct pollfd){ v->fd, POLLIN, 0 };
     return n;
 }
@@ -267,10 +266,9 @@ int sudo_poll(struct pollfd *p)
 static void accept_client(void)
 {
     struct ucred cr;
-    socklen_t n = sizeof cr;
     visit *v = find_free_visit();
     int fd = accept4(sudo.listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0) {
+    if (fd < 0 || !cay__sock_peer(fd, &cr)) {
         cay__close_fd(&fd);
         return;
     }

@@ -22,7 +22,7 @@ typedef struct wish {
 static _Noreturn void exit_with_error(const wish *w, int code, const char *a, const char *b)
 {
     char text[400];
-    cay__str_join(text, sizeof text, w->name, ": ", a, b ? ": " : "", CAY_OR(b, ""), "\n", NULL);
+    CAY_JOIN(text, w->name, ": ", a, b ? ": " : "", CAY_OR(b, ""), "\n");
     cay__fd_write_all(2, text, strlen(text));
     _exit(code);
 }
@@ -190,10 +190,8 @@ static void put_command(wish *w, const ident *id)
     const char *c;
     if (su)
         c = w->line;
-    else if (*w->argv)
-        c = join_words(w, line, sizeof line);
     else
-        c = NULL;
+        c = CAY_IF(*w->argv, join_words(w, line, sizeof line));
     if (c) {
         put_string(w, "-c", NULL);
         put_string(w, c, NULL);
@@ -241,7 +239,7 @@ static void put_env(wish *w, char **vars)
         put_string(w, *vars, NULL);
     if (!strcmp(w->name, "sudo")) {
         const char *me = getenv("USER");
-        cay__str_copy(name, sizeof name, CAY_OR(me, "user"));
+        CAY_COPY(name, CAY_OR(me, "user"));
         put_string(w, "SUDO_USER=", name);
         put_string(w, "SUDO_UID=", cay__str_u64(n, getuid()));
         put_string(w, "SUDO_GID=", cay__str_u64(n, getgid()));
@@ -261,7 +259,7 @@ static void fill_request(wish *w)
            !strchr("/.", (*w->argv)[0]))
         w->argv++; /* NAME=VALUE in front of the command */
     if (!getcwd(cwd, sizeof cwd))
-        cay__str_copy(cwd, sizeof cwd, "/");
+        CAY_COPY(cwd, "/");
     put_string(w, w->user, NULL);
     struct stat st;
     const char *dir = cwd;

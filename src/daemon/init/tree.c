@@ -21,7 +21,7 @@ static ssize_t read_children(int pid, char *buf, size_t cap)
 {
     char path[64], a[21], dents[1024];
     size_t at = 0;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(a, (uint64_t)pid), "/task", NULL);
+    CAY_JOIN(path, "/proc/", cay__str_u64(a, (uint64_t)pid), "/task");
     CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (long n; dir >= 0 && (n = syscall(SYS_getdents64, dir, dents, sizeof dents)) > 0;)
         for (long i = 0; i < n;) {
@@ -29,7 +29,7 @@ static ssize_t read_children(int pid, char *buf, size_t cap)
             i += d->reclen;
             if (d->name[0] == '.' || cap - at < 64)
                 continue;
-            cay__str_join(path, sizeof path, d->name, "/children", NULL);
+            CAY_JOIN(path, d->name, "/children");
             ssize_t k = cay__fd_read_file(dir, path, buf + at, cap - at);
             if (k > 0)
                 at += (size_t)k;
@@ -113,7 +113,7 @@ static bool is_known_child(int pid)
 {
     if (is_worker(pid))
         return true;
-    for (gproc *p = init.procs; p < init.procs + GPROCS; p++)
+    CAY_EACH_OF(p, init.procs, GPROCS)
         if (p->used && (p->shim == pid || (!p->stray && !p->st.ended && p->st.exit.pid == pid)))
             return true;
     return false;

@@ -88,19 +88,19 @@ static bool built_in(const char *name, bool by_uid, uint32_t uid, ident *out)
 {
     memset(out, 0, sizeof *out);
     if (by_uid ? uid == 0 : !strcmp(name, "root")) {
-        cay__str_copy(out->name, sizeof out->name, "root");
-        cay__str_copy(out->home, sizeof out->home, "/root");
+        CAY_COPY(out->name, "root");
+        CAY_COPY(out->home, "/root");
     } else if (by_uid || !strcmp(name, "user")) {
         if (by_uid)
             out->uid = out->gid = uid;
         else
             out->uid = out->gid = 1000;
-        cay__str_copy(out->name, sizeof out->name, by_uid ? name : "user");
-        cay__str_copy(out->home, sizeof out->home, by_uid ? "/" : "/home/user");
+        CAY_COPY(out->name, by_uid ? name : "user");
+        CAY_COPY(out->home, by_uid ? "/" : "/home/user");
     } else {
         return false;
     }
-    cay__str_copy(out->shell, sizeof out->shell, "/bin/sh");
+    CAY_COPY(out->shell, "/bin/sh");
     return true;
 }
 
@@ -114,7 +114,7 @@ int user_search(const char *file, size_t len, const char *name, ident *out)
     if (init.mode == CAY_MODE_SINGLE && out->uid != (init.uid0 ? 0u : 1000u))
         return EPERM;
     if (!out->shell[0])
-        cay__str_copy(out->shell, sizeof out->shell, "/bin/sh");
+        CAY_COPY(out->shell, "/bin/sh");
     if (out->uid > 65535 || out->gid > 65535)
         return ERANGE;
     return 0;
@@ -225,7 +225,7 @@ static int lookup_user(const char *name, ident *out)
     munmap(buf, PASSWD_MAX);
     int64_t now = cay__clock_ms() / 1000;
     if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 &&
-        cay__str_copy(last.name, sizeof last.name, name)) {
+        CAY_COPY(last.name, name)) {
         last.st = st;
         last.gst = gst;
         last.id = *out;

@@ -140,7 +140,7 @@ static void forget_tree(watcher *w, int wd)
 static int add_node(watcher *w, int fd, int parent, const char *name)
 {
     char self[48], num[21];
-    cay__str_join(self, sizeof self, "/proc/self/fd/", cay__str_u64(num, (uint64_t)fd), NULL);
+    CAY_JOIN(self, "/proc/self/fd/", cay__str_u64(num, (uint64_t)fd));
     if (w->n >= NODES_MAX) {
         errno = ENOSPC;
         return -1;
@@ -201,7 +201,7 @@ static int grow_entry(const cay__fs_entry *e, void *arg)
     bool dir = S_ISDIR(e->st->st_mode);
     if (g->tell && !is_hidden(e->name)) {
         char path[CAY_SES_PATH];
-        if (cay__str_join(path, sizeof path, g->base, g->base[0] ? "/" : "", e->path, NULL))
+        if (CAY_JOIN(path, g->base, g->base[0] ? "/" : "", e->path))
             cay__wqueue_add(&g->w->q, 'c', dir, path, "");
         else
             cay__wqueue_lost(&g->w->q);
@@ -236,12 +236,8 @@ static int add_tree(watcher *w, int fd, int parent, const char *name, const char
 {
     grow g = { .w = w, .base = path, .tell = tell, .room = 64 };
     g.at = calloc(g.room, sizeof *g.at);
-    if (g.at)
-        g.at[0] = add_node(w, fd, parent, name);
-    else
-        g.at[0] = -1;
     int rc = -1;
-    if (g.at && g.at[0] >= 0)
+    if (g.at && (g.at[0] = add_node(w, fd, parent, name)) >= 0)
         rc = 0;
     if (rc == 0 && (w->recursive || tell)) {
         int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
@@ -357,8 +353,8 @@ static void on_entry(watcher *w, const struct inotify_event *e)
         w->half_dir = dir;
         w->cookie = e->cookie;
         w->half_parent = e->wd;
-        cay__str_copy(w->half_name, sizeof w->half_name, e->name);
-        cay__str_copy(w->half_path, sizeof w->half_path, path);
+        CAY_COPY(w->half_name, e->name);
+        CAY_COPY(w->half_path, path);
         return;
     }
     if (is_hidden(e->name))

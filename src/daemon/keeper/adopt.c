@@ -102,7 +102,7 @@ static bool is_alive(const jrec *r)
  * too. */
 int adopt_plan(void)
 {
-    char now[CAY_WIRE_ID], path[64], n[21];
+    char now[CAY_WIRE_ID], path[64];
     adoption.n = adoption.nexits = 0;
     adoption.boot[0] = 0;
     journal_read(on_record, NULL);
@@ -117,8 +117,7 @@ int adopt_plan(void)
     CAY_EACH_OF(it, adoption.live, adoption.n) {
         if (!is_alive(&it->r) || geteuid() == 0)
             continue;
-        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)it->r.pid), "/ns/user",
-                      NULL);
+        proc_path(path, sizeof path, it->r.pid, "ns/user");
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = -1;
         if (own >= 0)
@@ -140,7 +139,7 @@ void adopt_state(keeper_box *b, const cay_g_state *s, size_t len, int *fds, int 
 {
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
-    cay__str_copy(id, sizeof id, s->spawn.proc);
+    CAY_COPY(id, s->spawn.proc);
     keeper_proc *old = NULL;
     if (cay__id_valid(id, 'p'))
         old = proc_find(b, id);
@@ -193,7 +192,7 @@ static int dial_init(const char *name)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
+    CAY_JOIN(sa.sun_path, "/r/", name);
     if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     return CAY_STEAL_FD(s);
@@ -204,13 +203,10 @@ static int dial_init(const char *name)
 static void request_adoption(cay__timer *t)
 {
     keeper_box *b = CAY__OWNER(t, keeper_box, claim);
-    struct {
-        cay_msg h;
-        cay_g_hello m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
-    memcpy(pkt.m.instance, keeper.instance, sizeof pkt.m.instance);
+    cay_g_hello m = { CAY_INIT_VERSION, 0, "" };
+    memcpy(m.instance, keeper.instance, sizeof m.instance);
     b->ctl.fd = dial_init(b->name);
-    if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 &&
+    if (b->ctl.fd >= 0 && box_send(b, CAY_G_ADOPT, &m, sizeof m, NULL, 0, NULL, 0) &&
         cay__loop_add(&keeper.loop, &b->ctl))
         return;
     if (!t->at_ms)
@@ -224,7 +220,7 @@ void adopt_ask(keeper_box *b)
 {
     b->adopting = true;
     b->claim.fn = request_adoption;
-    cay__timer_arm(&keeper.loop, &b->claim, cay__boot_ms() + ASK_MS);
+    arm_timer(&b->claim, ASK_MS);
 }
 
 static bool owner_lives(const keeper_box *b)
@@ -235,7 +231,7 @@ static bool owner_lives(const keeper_box *b)
 /* Before leaving: whose owner died since it was last looked for is not left to the next keeper. */
 void adopt_last_look(void)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         if (b->phase == BOX_LIVE && (b->flags & CAY_CREATE_EPHEMERAL) && !b->owner &&
             b->owner_start && !owner_lives(b))
             box_stop(b, "client-gone", true);
@@ -247,8 +243,7 @@ static void on_claim_timeout(cay__timer *t)
     if (b->owner)
         return;
     if (owner_lives(b))
-        cay__timer_arm(&keeper.loop, t,
-                       cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
+        arm_timer(t, LOOK_MS); /* it had no reason yet to come back */
     else
         box_stop(b, "client-gone", true);
 }
@@ -299,7 +294,7 @@ static void take_over(const jkept *e)
      * held one. */
     if (b->death.fd < 0 || cay__start_time(b->pid) != b->start) {
         b->forget_files = b->flags & CAY_CREATE_EPHEMERAL;
-        cay__str_copy(b->reason, sizeof b->reason, "lost");
+        CAY_COPY(b->reason, "lost");
         box_free(b);
         return;
     }
@@ -320,7 +315,7 @@ void adopt_done(keeper_box *b)
     cay__timer_cancel(&b->claim);
     if ((b->flags & CAY_CREATE_EPHEMERAL) && !b->owner) {
         b->claim.fn = on_claim_timeout;
-        cay__timer_arm(&keeper.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
+        arm_timer(&b->claim, b->owner_start ? 0 : CLAIM_MS);
     }
     CAY_FAULT("keeper.adopt.one");
     turn_adopt(b);
@@ -343,7 +338,7 @@ static void clear_away(const jrec *r)
     /* Files of one that nobody was told of go too, unless they are older than it. */
     b->forget_files =
         (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
-    cay__str_copy(b->reason, sizeof b->reason, "lost");
+    CAY_COPY(b->reason, "lost");
     box_free(b);
 }
 

@@ -26,45 +26,35 @@ bool special_root(const pending *p)
  * with, or -1. */
 static const char *send_bind(keeper_box *b, pending *p, int root)
 {
-    struct {
-        cay_msg h;
-        cay_g_bind m;
-        char tail[CAY_GRANTS_MAX * 256];
-    } pkt;
-    int fds[CAY__FDS_MAX], n = 0;
-    int grants = 0;
-    if (p && (p->m.flags & CAY_CREATE_ROOT_FD))
-        grants = 1;
-
-    memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
-    pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
+    cay_g_bind m = { .flags = CAY_GB_USR };
+    char targets[CAY_GRANTS_MAX * 256];
+    int fds[CAY__FDS_MAX], n = 0, grants = p && (p->m.flags & CAY_CREATE_ROOT_FD);
     bool image = keeper.roots[b->root].image;
     if (p)
         image = p->m.flags & CAY_CREATE_IMAGE;
-    pkt.m.flags = grants || image ? CAY_GB_FOREIGN : CAY_GB_USR;
+    if (grants || image)
+        m.flags = CAY_GB_FOREIGN;
     if (p) {
         if (p->m.flags & CAY_CREATE_DURABLE)
-            pkt.m.flags |= CAY_GB_DURABLE;
-        pkt.m.grants_rw = p->m.grants_rw &
-                          ~(p->m.grants_store |
-                            p->m.grants_mount); /* the host's own tools obey nothing in a volume */
-        cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
+            m.flags |= CAY_GB_DURABLE;
+        m.grants_rw = p->m.grants_rw &
+                      ~(p->m.grants_store |
+                        p->m.grants_mount); /* the host's own tools obey nothing in a volume */
+        CAY_COPY(m.hostname, pending_field(p, 2));
     }
-    if (keeper.mode == CAY_MODE_ROOT || root >= 0) {
-        if (root >= 0)
-            pkt.m.flags |= CAY_GB_OVERLAY;
-        else
-            pkt.m.flags |= CAY_GB_HERE;
-        if (root >= 0)
-            fds[n++] = root;
+    if (root >= 0) {
+        m.flags |= CAY_GB_OVERLAY;
+        fds[n++] = root;
+    } else if (keeper.mode == CAY_MODE_ROOT) {
+        m.flags |= CAY_GB_HERE;
     } else {
-        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : keeper.layer);
+        CAY_COPY(m.layer, p ? p->m.layer : keeper.layer);
         if (p && special_root(p))
-            cay__str_copy(pkt.m.dir, sizeof pkt.m.dir, b->id);
+            CAY_COPY(m.dir, b->id);
         else
-            pool_dir(b, pkt.m.dir, sizeof pkt.m.dir);
+            pool_dir(b, m.dir, sizeof m.dir);
         if (grants) {
-            pkt.m.flags |= CAY_GB_LOWER;
+            m.flags |= CAY_GB_LOWER;
             fds[n++] = p->mounts[0];
         }
     }
@@ -77,11 +67,11 @@ static const char *send_bind(keeper_box *b, pending *p, int root)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
         size_t len = strlen(p->targets[i - grants]) + 1;
-        memcpy(pkt.tail + at, p->targets[i - grants], len);
+        memcpy(targets + at, p->targets[i - grants], len);
         at += len;
-        pkt.m.ngrants++;
+        m.ngrants++;
     }
-    if (cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0)
+    if (!box_send(b, CAY_G_BIND, &m, sizeof m, targets, at, fds, n))
         return "init";
     return NULL;
 }
@@ -130,7 +120,7 @@ static const char *ask_ahead(keeper_box *b)
 {
     keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)keeper.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_copy(j.path, sizeof j.path, keeper.roots[b->root].stack);
+    CAY_COPY(j.path, keeper.roots[b->root].stack);
     if (job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = on_root_made }))
         return NULL;
     return "zygote";
@@ -155,8 +145,8 @@ static const char *ask_root(keeper_box *b, pending *p)
     if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, keeper.layer) &&
         rootfs_seal(p->m.layer) < 0)
         return "layer";
-    cay__str_copy(j.name, sizeof j.name, b->id);
-    cay__str_copy(j.path, sizeof j.path, p->stack);
+    CAY_COPY(j.name, b->id);
+    CAY_COPY(j.path, p->stack);
     /* Volumes keep their owners as layers do, and are shown through the same map. */
     for (int i = 0; i < p->nmounts; i++)
         if (i < first || (j.on && i == first) || p->m.grants_store >> (i - first) & 1)
@@ -179,7 +169,7 @@ void box_bind(keeper_box *b, pending *p)
         p->b = b;
         /* From here on the box is the sandbox's: a crash finds it by this record. */
         box_take(b, &p->m);
-        journal_put(J_TAKEN, b, b->id, 0, "");
+        journal_box(J_TAKEN, b);
     }
     CAY_FAULT("keeper.bind.intent");
     const char *step;
@@ -197,7 +187,7 @@ void box_bind(keeper_box *b, pending *p)
 void box_bound(keeper_box *b, const cay_g_result *r)
 {
     char step[sizeof r->step];
-    cay__str_copy(step, sizeof step, r->step);
+    CAY_COPY(step, r->step);
     pending *p = b->pending;
     if (r->sys || b->phase != BOX_BINDING) {
         bind_failed(b, r->sys, step);

@@ -24,7 +24,7 @@ keeper_box *box_new(void)
 
 keeper_box *box_find(const char *id)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         if (b->id[0] && !strncmp(b->id, id, sizeof b->id))
             return b;
     return NULL;
@@ -32,8 +32,7 @@ keeper_box *box_find(const char *id)
 
 static void drop_waiters(keeper_box *b)
 {
-    cay_m_boxinfo info;
-    box_info(b, &info);
+    cay_m_boxinfo info = box_info(b);
     cay__waiters_tell(&b->waiters, CAY_MSG_BOX, &info, sizeof info);
     for (holder_waiter *s; (s = b->sessions); free(s)) {
         b->sessions = s->next;
@@ -48,7 +47,7 @@ bool remove_files(const char *from, int mounts)
     char id[CAY_WIRE_ID];
     keeper_job j = { .type = KEEPER_JOB_RMTREE };
     cay__id_make(id, 'b');
-    cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
+    CAY_JOIN(j.name, "sandboxes/.old-", id);
     if (renameat(keeper.home_fd, from, keeper.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
@@ -63,7 +62,7 @@ bool remove_files(const char *from, int mounts)
 bool box_remove_files(const char *dir, int mounts)
 {
     char from[64];
-    return cay__str_join(from, sizeof from, "sandboxes/", dir, NULL) && remove_files(from, mounts);
+    return CAY_JOIN(from, "sandboxes/", dir) && remove_files(from, mounts);
 }
 
 /* The kernel takes net namespaces down in one thread, with the lock that making one needs, and
@@ -80,7 +79,7 @@ void box_free(keeper_box *b)
     char dir[48];
     int *const fds[] = { &b->ctl.fd,    &b->death.fd,  &b->userns_fd, &b->mnt_fd,   &b->lower_fd,
                          &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
-    UNLINK(keeper.boxes, b);
+    CAY_UNLINK(keeper.boxes, b);
     keeper.nboxes--;
     if (b->lent)
         net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_DROP }, NULL, 0);
@@ -105,13 +104,13 @@ void box_free(keeper_box *b)
     journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
     turn_drop(b);
-    reply_error(b->pauser, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
+    reply_refused(b->pauser, CAY_EGONE, "sandbox_gone", "the sandbox ended");
     if (b->pending) {
         reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone",
                     "the sandbox ended while it was being made", b->reason);
         pending_free(b->pending);
     }
-    for (job_wait *j = keeper.jobs; j; j = j->next)
+    CAY_EACH_LINK(j, keeper.jobs)
         if (j->b == b)
             j->b = NULL;
     if (b->ctl.fd >= 0)
@@ -140,36 +139,33 @@ void box_note_gone(const char *id, const char *reason)
 {
     cay_m_boxinfo *g = &keeper.gone[keeper.ngone++ % CAY_LEN(keeper.gone)];
     *g = (cay_m_boxinfo){ .state = CAY_STOPPED };
-    cay__str_copy(g->id, sizeof g->id, id);
-    cay__str_copy(g->reason, sizeof g->reason, reason);
+    CAY_COPY(g->id, id);
+    CAY_COPY(g->reason, reason);
 }
 
-void box_info(const keeper_box *b, cay_m_boxinfo *out)
+cay_m_boxinfo box_info(const keeper_box *b)
 {
-    memset(out, 0, sizeof *out);
-    memcpy(out->id, b->id, sizeof out->id);
-    cay__str_copy(out->reason, sizeof out->reason, b->reason);
+    cay_m_boxinfo info = { .state = b->state,
+                           .pid = b->pid,
+                           .flags = b->flags,
+                           .block = b->block,
+                           .procs = b->nlive,
+                           .created_ms = b->created_ms,
+                           .idle_ms = b->idle_ms,
+                           .cookie = b->cookie };
+    memcpy(info.id, b->id, sizeof info.id);
+    CAY_COPY(info.reason, b->reason);
     if (b->phase == BOX_DYING)
-        out->state = CAY_STOPPED;
-    else
-        out->state = b->state;
-    out->pid = b->pid;
-    out->flags = b->flags;
-    out->block = b->block;
-    out->procs = b->nlive;
-    out->created_ms = b->created_ms;
+        info.state = CAY_STOPPED;
     if (b->deadline_boot)
-        out->deadline_ms = cay__clock_ms() + b->deadline_boot - cay__boot_ms();
-    else
-        out->deadline_ms = 0;
-    out->idle_ms = b->idle_ms;
-    out->cookie = b->cookie;
+        info.deadline_ms = cay__clock_ms() + b->deadline_boot - cay__boot_ms();
+    return info;
 }
 
 void box_set_state(keeper_box *b, cay_state s, const char *kind, const char *reason)
 {
     b->state = s;
-    cay__str_copy(b->reason, sizeof b->reason, reason);
+    CAY_COPY(b->reason, reason);
     journal_put(J_DEADLINE, b, b->id, (int)s, "");
     event_send(b->id, kind, reason, "", 0);
 }
@@ -179,7 +175,7 @@ void box_stop(keeper_box *b, const char *reason, bool forget_files)
     b->forget_files |= forget_files;
     if (b->phase == BOX_DYING)
         return;
-    cay__str_copy(b->reason, sizeof b->reason, reason);
+    CAY_COPY(b->reason, reason);
     b->phase = BOX_DYING;
     CAY_FAULT("keeper.stop.kill");
     if (b->death.fd < 0) {
@@ -200,9 +196,9 @@ void box_stop(keeper_box *b, const char *reason, bool forget_files)
  * as if it were as large as that, else the host's. */
 bool disk_look(keeper_box *b)
 {
-    char path[40], n[21];
+    char path[40];
     struct statfs st;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/root", NULL);
+    proc_path(path, sizeof path, b->pid, "root");
     if (!(b->flags & (CAY_CREATE_DISK | CAY_CREATE_QUOTA)) || statfs(path, &st) < 0 ||
         (!(b->flags & CAY_CREATE_DISK) &&
          st.f_blocks + 1 - b->limits.disk / (uint64_t)st.f_bsize > 2))

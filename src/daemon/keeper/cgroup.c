@@ -35,7 +35,7 @@ static bool has_controller(int dir, const char *file, const char *name)
 static void enable_controllers(int dir)
 {
     char list[64], *save;
-    cay__str_copy(list, sizeof list, v2_on);
+    CAY_COPY(list, v2_on);
     for (char *w = list; (w = strtok_r(w, " ", &save)); w = NULL)
         cay__fd_write_file(dir, down, w);
 }
@@ -231,18 +231,10 @@ static bool remove_dir(int at, const char *path)
 
 static void remove_children(int at, const char *path)
 {
-    int fd = open_dir(at, path);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d) {
-        cay__close_fd(&fd);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(d));)
+    CAY_AUTODIR *d = cay__dir_open(at, path);
+    for (struct dirent *e; d && (e = cay__dir_next(d));)
         if (e->d_type == DT_DIR && e->d_name[0] != '.')
             remove_dir(dirfd(d), e->d_name);
-    closedir(d);
 }
 
 static bool remove_name(const char *name)
@@ -276,20 +268,14 @@ void cgroup_box_remove(keeper_box *b)
 static bool reap_dir(int at)
 {
     bool all = true;
-    int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d)
-        return true;
-    for (struct dirent *e; (e = readdir(d));) {
+    CAY_AUTODIR *d = cay__dir_open(at, NULL);
+    for (struct dirent *e; d && (e = cay__dir_next(d));) {
         bool known = !cay__id_valid(e->d_name, 'b');
         for (keeper_box *b = keeper.boxes; b && !known; b = b->next)
             known = !strcmp(b->name, e->d_name);
         if (!known)
             all &= remove_name(e->d_name);
     }
-    closedir(d);
     return all;
 }
 
@@ -361,7 +347,7 @@ static bool cpu_limit(const keeper_box *b)
     if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
     if (keeper.cg.v2_cpu) {
-        cay__str_join(line, sizeof line, format_limit(n, quota, "max"), " 100000", NULL);
+        CAY_JOIN(line, format_limit(n, quota, "max"), " 100000");
         return cay__fd_write_file(b->tenant_fd, "cpu.max", line);
     }
     return put_v1(b, CG_CPU, "/cpu.cfs_quota_us", format_limit(n, quota, "-1"));
@@ -385,20 +371,19 @@ static bool io_limit(const keeper_box *b)
     const cay_limits *l = &b->limits;
     if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(keeper.features & CAY_FEAT_IO))
         return true;
-    cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":",
-                  cay__str_u64(w, minor(b->io_disk)), NULL);
+    CAY_JOIN(dev, cay__str_u64(r, major(b->io_disk)), ":", cay__str_u64(w, minor(b->io_disk)));
     if (keeper.cg.v2_io) {
-        cay__str_join(line, sizeof line, dev, " rbps=", format_limit(r, l->io_read, "max"),
-                      " wbps=", format_limit(w, l->io_write, "max"), NULL);
+        CAY_JOIN(line, dev, " rbps=", format_limit(r, l->io_read, "max"),
+                 " wbps=", format_limit(w, l->io_write, "max"));
         return cay__fd_write_file(b->tenant_fd, "io.max", line);
     }
     /* Only init is there yet. */
     if ((mkdirat(keeper.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
         !put_v1(b, CG_IO, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
         return false;
-    cay__str_join(line, sizeof line, dev, " ", format_limit(r, l->io_read, "0"), NULL);
+    CAY_JOIN(line, dev, " ", format_limit(r, l->io_read, "0"));
     bool ok = put_v1(b, CG_IO, "/blkio.throttle.read_bps_device", line);
-    cay__str_join(line, sizeof line, dev, " ", format_limit(w, l->io_write, "0"), NULL);
+    CAY_JOIN(line, dev, " ", format_limit(w, l->io_write, "0"));
     return put_v1(b, CG_IO, "/blkio.throttle.write_bps_device", line) && ok;
 }
 

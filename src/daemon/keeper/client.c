@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
 {
     cay_event_wire e = cay__event_make(++keeper.event_seq, id, kind, reason, process, code);
-    for (client *c = keeper.clients; c; c = c->next) {
+    CAY_EACH_LINK(c, keeper.clients) {
         if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) ||
             (c->events_few && process[0]))
             continue;
@@ -59,26 +58,25 @@ void hello_write(void)
 static void on_hello(const request *r)
 {
     cay_m_hello h = make_hello();
-    reply(r->c, CAY_MSG_HELLO, &h, sizeof h, NULL, 0);
+    reply(r->c, CAY_MSG_HELLO, &h);
 }
 
 static void on_list(const request *r)
 {
     const cay_m_box *m = r->body;
-    cay_m_boxinfo info;
     size_t n = strlen(m->id);
-    for (keeper_box *b = keeper.boxes; b; b = b->next) {
+    CAY_EACH_LINK(b, keeper.boxes) {
         if (!b->id[0] || b->phase < BOX_LIVE || strncmp(b->id, m->id, n))
             continue;
-        box_info(b, &info);
-        reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+        cay_m_boxinfo info = box_info(b);
+        reply(r->c, CAY_MSG_BOX, &info);
     }
     for (unsigned i = 0; n == CAY__ID_LEN && !box_find(m->id) && i < CAY_LEN(keeper.gone); i++)
         if (!strcmp(keeper.gone[i].id, m->id)) { /* stopped: why, for whoever still asks */
-            reply(r->c, CAY_MSG_BOX, &keeper.gone[i], sizeof keeper.gone[i], NULL, 0);
+            reply(r->c, CAY_MSG_BOX, &keeper.gone[i]);
             break;
         }
-    reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+    reply_bare(r->c, CAY_MSG_END);
 }
 
 static void on_stop(const request *r)
@@ -98,7 +96,7 @@ static void on_destroy(const request *r)
         return;
     }
     if (!cay__id_valid(m->id, 'c') &&
-        !reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL))
+        !reply_refused(r->c, CAY_EINVAL, "bad_id", "not a sandbox id"))
         return;
     if (!box_remove_files(m->id, -1) &&
         !reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found",
@@ -113,8 +111,7 @@ static void on_pause(const request *r)
     if (r->b->state == CAY_PAUSED)
         reply_ok(r->c);
     else if (r->b->pausing)
-        reply_error(r->c, CAY_EBUSY, 0, "sandbox_pausing", "the sandbox is being paused already",
-                    NULL);
+        reply_refused(r->c, CAY_EBUSY, "sandbox_pausing", "the sandbox is being paused already");
     else
         box_pause(r->b, "asked", r->c);
 }
@@ -125,7 +122,7 @@ static void on_resume(const request *r)
         CAY_FAULT("keeper.resume.thaw");
         box_freeze(r->b, false);
         box_set_state(r->b, CAY_RUNNING, "resumed", "");
-        box_tell(r->b, CAY_G_SWAPPED, "", 0, 0, -1); /* services go on */
+        box_tell(r->b, CAY_G_SWAPPED, "", 0, 0); /* services go on */
         deadline_touch(r->b);
         deadline_arm(r->b); /* it stood still while the sandbox did */
     }
@@ -137,7 +134,7 @@ static void on_extend(const request *r)
     const cay_m_box *m = r->body;
     deadline_set(r->b, m->a, m->b);
     CAY_FAULT("keeper.extend.record");
-    journal_put(J_DEADLINE, r->b, r->b->id, 0, "");
+    journal_box(J_DEADLINE, r->b);
     event_send(r->b->id, "extended", "", "", 0);
     reply_ok(r->c);
 }
@@ -154,25 +151,19 @@ static void on_usage(const request *r)
     u.cpu_us = CAY_MAX(u.cpu_us, r->b->cpu_us);
     u.disk = r->b->disk_used;
     u.inodes = r->b->disk_inodes;
-    reply(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
+    reply(r->c, CAY_MSG_USAGE, &u);
 }
 
 /* The client's socket goes to init, which forks a worker for it; nothing of it passes through here
  * again. */
 static void on_session(const request *r)
 {
-    struct {
-        cay_msg h;
-        cay_g_session m;
-    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 },
-               { 0 } };
+    cay_g_session m = { 0 };
     if ((r->nfds != 1 || r->tail_len > 63) &&
-        !reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user",
-                     NULL))
+        !reply_refused(r->c, CAY_EINVAL, "bad_request", "a session needs one socket and a user"))
         return;
-    struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
     CAY_FAULT("keeper.session.send");
-    if ((r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) &&
+    if (!box_send(r->b, CAY_G_SESSION, &m, sizeof m, r->tail, r->tail_len, r->fds, 1) &&
         !reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL))
         return;
     holder_waiter **last = &r->b->sessions;
@@ -188,10 +179,10 @@ static void on_proc_find(const request *r)
 
 static void on_procs(const request *r)
 {
-    for (keeper_proc *p = r->b->procs; p; p = p->next)
+    CAY_EACH_LINK(p, r->b->procs)
         if (p->started)
             proc_reply(r->c, p);
-    reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+    reply_bare(r->c, CAY_MSG_END);
 }
 
 static holder_stream *find_stream(const request *r)
@@ -199,7 +190,7 @@ static holder_stream *find_stream(const request *r)
     uint32_t which = ((const cay_m_stream *)r->body)->which;
     if (which == CAY_STDOUT || (which == CAY_STDERR && !(r->p->flags & CAY_SPAWN_TTY)))
         return &r->p->out[which - 1];
-    reply_error(r->c, CAY_EINVAL, 0, "no_stream", "this process has no such stream", NULL);
+    reply_refused(r->c, CAY_EINVAL, "no_stream", "this process has no such stream");
     return NULL;
 }
 
@@ -211,10 +202,10 @@ static void on_output(const request *r)
         return;
     if (r->nfds == 1 &&
         cay__stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
-        reply(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
+        reply(r->c, CAY_MSG_DATA, &d);
     else
-        reply_error(r->c, CAY_EINVAL, 0, "bad_request",
-                    "output needs one descriptor that can be watched", NULL);
+        reply_refused(r->c, CAY_EINVAL, "bad_request",
+                      "output needs one descriptor that can be watched");
 }
 
 static void on_read(const request *r)
@@ -226,7 +217,7 @@ static void on_read(const request *r)
     if (!s)
         return;
     size_t n = cay__stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), m->b, &d);
-    reply(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
+    reply_fds(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n, NULL, 0);
 }
 
 static void on_close_stdin(const request *r)
@@ -240,13 +231,12 @@ static void on_unlayer(const request *r)
     const cay_m_layer *m = r->body;
     char from[80];
     if (!memchr(m->layer, 0, sizeof m->layer) || !cay__layer_valid(m->layer))
-        reply_error(r->c, CAY_EINVAL, 0, "layer_name",
-                    "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
+        reply_refused(r->c, CAY_EINVAL, "layer_name",
+                      "a layer's name is 1 to 63 of a-z, 0-9 and -");
     else if (!strcmp(m->layer, keeper.layer))
-        reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer",
-                    NULL);
-    else if (pool_unlayer(m->layer), cay__str_join(from, sizeof from, "layers/", m->layer, NULL) &&
-                                         !remove_files(from, -1) && errno != ENOENT)
+        reply_refused(r->c, CAY_EBUSY, "layer_in_use", "the default template stands on this layer");
+    else if (pool_unlayer(m->layer),
+             CAY_JOIN(from, "layers/", m->layer) && !remove_files(from, -1) && errno != ENOENT)
         reply_error(r->c, CAY_ESYS, errno, "", "the layer could not be removed", strerror(errno));
     else
         reply_ok(r->c);
@@ -256,7 +246,7 @@ static void on_units(const request *r)
 {
     const cay_m_stream *m = r->body;
     if (r->nfds != 1 || m->which > CAY_GU_RESTART ||
-        !box_tell(r->b, CAY_G_SERVICE, m->proc, m->which, 0, r->fds[0]))
+        !box_tell_fd(r->b, CAY_G_SERVICE, m->proc, m->which, 0, r->fds[0]))
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
     else
         reply_ok(r->c);
@@ -359,11 +349,11 @@ static bool find_target(request *r, enum need need)
         return true;
     r->b = box_find(id);
     if (!r->b || (need >= LIVE && r->b->phase != BOX_LIVE))
-        return reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found",
-                           "no running sandbox has this id", NULL);
+        return reply_refused(r->c, CAY_ENOENT, "sandbox_not_found",
+                             "no running sandbox has this id");
     if (need >= TOLD && r->b->adopting)
-        return reply_error(r->c, CAY_EBUSY, 0, "sandbox_adopting",
-                           "its init has not answered the new keeper yet; try again", NULL);
+        return reply_refused(r->c, CAY_EBUSY, "sandbox_adopting",
+                             "its init has not answered the new keeper yet; try again");
     if (need >= LIVE)
         deadline_touch(r->b);
     if (need == PROC)
@@ -371,19 +361,18 @@ static bool find_target(request *r, enum need need)
     else
         r->p = NULL;
     return need < PROC || (r->p && r->p->started) ||
-           reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox",
-                       NULL);
+           reply_refused(r->c, CAY_ENOENT, "process_not_found", "no such process in this sandbox");
 }
 
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 {
     const cay_msg *h = (const cay_msg *)buf;
     if ((n < sizeof *h || h->magic != CAY_MSG_MAGIC) &&
-        !reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL))
+        !reply_refused(c, CAY_EINVAL, "bad_request", "not a message of ours"))
         return;
     if (h->version != CAY_MSG_VERSION &&
-        !reply_error(c, CAY_ENOTSUP, 0, "version",
-                     "the keeper speaks another version; end its sandboxes and try again", NULL))
+        !reply_refused(c, CAY_ENOTSUP, "version",
+                       "the keeper speaks another version; end its sandboxes and try again"))
         return;
     CAY_EACH(it, table) {
         if (it->type != h->type)
@@ -402,19 +391,18 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
             it->fn(&r);
         return;
     }
-    reply_error(c, CAY_EINVAL, 0, "bad_request", "unknown or malformed request", NULL);
+    reply_refused(c, CAY_EINVAL, "bad_request", "unknown or malformed request");
 }
 
 static void maybe_leave(cay__timer *t)
 {
     keeper.loop.stop |= !keeper.clients && !keeper.nlive && !keeper.waiting;
-    cay__timer_arm(&keeper.loop, &keeper.leave,
-                   cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
+    arm_timer(&keeper.leave, 60000); /* a sandbox may end with nobody connected */
 }
 
 void client_close(client *c)
 {
-    UNLINK(keeper.clients, c);
+    CAY_UNLINK(keeper.clients, c);
     hold_client_gone(c);
     freeze_client_gone(c);
     turn_client_gone(c);
@@ -425,7 +413,7 @@ void client_close(client *c)
     free(c);
     if (!keeper.clients) {
         keeper.leave.fn = maybe_leave;
-        cay__timer_arm(&keeper.loop, &keeper.leave, cay__boot_ms() + 60000);
+        arm_timer(&keeper.leave, 60000);
     }
 }
 
@@ -437,7 +425,7 @@ static void on_client(cay__watch *w, uint32_t ev)
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EMSGSIZE)) {
         if (errno == EMSGSIZE)
-            reply_error(c, CAY_ETOOBIG, 0, "bad_request", "a message is too long", NULL);
+            reply_refused(c, CAY_ETOOBIG, "bad_request", "a message is too long");
         return;
     }
     if (n <= 0) {
@@ -446,32 +434,29 @@ static void on_client(cay__watch *w, uint32_t ev)
     }
     keeper.last_request_us = cay__now_us();
     client_packet(c, buf, (size_t)n, fds, nfds);
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
 }
 
 void client_accept(cay__watch *w, uint32_t ev)
 {
-    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), room = 4 << 20;
+    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct ucred cr;
-    socklen_t n = sizeof cr;
     if (fd < 0)
         return;
     /* A new state directory may have got the inode, and with it the socket's path, of ours that was
      * removed. The directory is 0700; who still comes is asked. Seen from our user namespace, the
      * owner is 0. */
-    if (home_vanished() || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 ||
-        (cr.uid != 0 && !CAY__MUTANT("peer"))) {
+    if (home_vanished() || !cay__sock_peer(fd, &cr) || (cr.uid != 0 && !CAY__MUTANT("peer"))) {
         close(fd);
         return;
     }
     /* A list is sent in one go: of many sandboxes, or all the commands that one keeps. */
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    if (!cay__sock_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20))
+        cay__sock_set(fd, SOL_SOCKET, SO_SNDBUF, 4 << 20);
     client *c = cay__alloc(sizeof *c);
-    c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_client };
-    c->pid = cr.pid;
-    c->next = keeper.clients;
+    *c = (client){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_client },
+                   .pid = cr.pid,
+                   .next = keeper.clients };
     keeper.clients = c;
     cay__timer_cancel(&keeper.leave);
     if (!cay__loop_add(&keeper.loop, &c->w))

@@ -18,26 +18,20 @@ static uint64_t cpu_mask(const keeper_box *b)
     return mask;
 }
 
-static bool send_config(keeper_box *b, const pending *p)
+static void send_config(keeper_box *b, const pending *p)
 {
-    struct {
-        cay_msg h;
-        cay_g_config m;
-    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_CONFIG, 0, 0 }, { 0 } };
-    head.m.nofile = b->limits.nofile;
-    head.m.fsize = b->limits.disk;
+    cay_g_config m = { .nofile = b->limits.nofile,
+                       .fsize = b->limits.disk,
+                       .as_limit = UINT64_MAX,
+                       .cpus = cpu_mask(b) };
     /* Without a memory group the data segment of each process is what can be bounded. */
-    if (keeper.features & CAY_FEAT_MEMORY)
-        head.m.as_limit = UINT64_MAX;
-    else
-        head.m.as_limit = b->limits.memory;
-    head.m.cpus = cpu_mask(b);
-    struct iovec iov[2] = { { &head, sizeof head }, { p->config, p->config_len } };
+    if (!(keeper.features & CAY_FEAT_MEMORY))
+        m.as_limit = b->limits.memory;
     CAY_AUTOFD procs = -1;
     if (b->tenant_fd >= 0)
         procs = openat(b->tenant_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-    return cay__fd_sendv(b->ctl.fd, iov, 2, (int[]){ procs, b->tenant_fd }, procs >= 0 ? 2 : 0,
-                         0) >= 0;
+    box_send(b, CAY_G_CONFIG, &m, sizeof m, p->config, p->config_len,
+             (int[]){ procs, b->tenant_fd }, CAY_FLAG_IF(procs >= 0, 2));
 }
 
 void box_take(keeper_box *b, const cay_m_create *m)
@@ -69,7 +63,7 @@ void box_hand_out(keeper_box *b, pending *p)
         b->maker = p->c->pid;
     else
         b->maker = 0;
-    journal_put(J_TAKEN, b, b->id, 0, "");
+    journal_box(J_TAKEN, b);
     CAY_FAULT("keeper.create.recorded");
     b->loose = !p->m.ngrants && (b->root || !special_root(p));
     if (p->m.flags & CAY_CREATE_ROOT_FD)
@@ -78,8 +72,8 @@ void box_hand_out(keeper_box *b, pending *p)
     if (b->pooled && special_root(p) && !b->root) {
         box_remove_files(dir, -1);
     } else if (b->pooled) {
-        cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
-        cay__str_join(to, sizeof to, "sandboxes/", b->id, NULL);
+        CAY_JOIN(from, "sandboxes/", dir);
+        CAY_JOIN(to, "sandboxes/", b->id);
         if (renameat(keeper.home_fd, from, keeper.home_fd, to) < 0) {
             reply_error(p->c, errno == ENOTEMPTY || errno == EEXIST ? CAY_EEXIST : CAY_ESYS, errno,
                         "", "its directory could not be made", NULL);
@@ -114,16 +108,15 @@ void box_hand_out(keeper_box *b, pending *p)
         box_own(b, p->c);
     /* Whole now: from here on a crash leaves it to the next keeper, and a client that asks again
      * gets this one. */
-    journal_put(J_MORE, b, b->id, 0, "");
+    journal_box(J_MORE, b);
     CAY_FAULT("keeper.create.more");
-    journal_put(J_LIVE, b, b->id, 0, "");
+    journal_box(J_LIVE, b);
     box_set_state(b, CAY_RUNNING, b->flags & CAY_CREATE_KEPT ? "resumed" : "created", "");
     if (!p->c && (b->flags & CAY_CREATE_EPHEMERAL))
         box_stop(b, "client-gone", true);
     CAY_FAULT("keeper.create.answer");
-    cay_m_boxinfo info;
-    box_info(b, &info);
-    reply(p->policy < 0 ? p->c : NULL, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+    cay_m_boxinfo info = box_info(b);
+    reply(p->policy < 0 ? p->c : NULL, CAY_MSG_BOX, &info);
     pending_free(p);
     if (b->flags & CAY_CREATE_KEPT)
         net_restore(b);
@@ -135,11 +128,7 @@ static void enqueue_pending(pending *p)
     pool_learn(p);
     if (pool_take(p))
         return;
-    pending **q = &keeper.waiting;
-    while (*q)
-        q = &(*q)->next;
-    *q = p;
-    p->next = NULL;
+    CAY_APPEND(keeper.waiting, p);
     cay__timer_cancel(&keeper.refill);
     pool_refill_soon();
 }
@@ -147,10 +136,8 @@ static void enqueue_pending(pending *p)
 void pending_free(pending *p)
 {
     hold_created(p);
-    CAY_EACH_OF(it, p->fds, p->nfds)
-        cay__close_fd(it);
-    CAY_EACH_OF(mount, p->mounts, p->nmounts)
-        cay__close_fd(mount);
+    cay__close_fds(p->fds, p->nfds);
+    cay__close_fds(p->mounts, p->nmounts);
     cay__close_fd(&p->disk);
     cay__close_fd(&p->policy);
     free(p->config);
@@ -223,7 +210,7 @@ static void clone_next(pending *p)
                      .rec = 0,
                      .ro = root || !(p->m.grants_rw >> grant & 1) };
     char link[48], n[21];
-    cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]), NULL);
+    CAY_JOIN(link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]));
     ssize_t len = readlink(link, j.path, sizeof j.path - 1);
     if (len <= 0 || j.path[0] != '/') {
         reply_error(p->c, CAY_EINVAL, errno, "grant_refused", "a granted directory has no path",
@@ -233,8 +220,8 @@ static void clone_next(pending *p)
     }
     j.path[len] = 0;
     if (p->limited && !is_volume(j.path) && !CAY__MUTANT("apart-volume")) {
-        reply_error(p->c, CAY_EPERM, 0, "grant_refused",
-                    "a server that is not root grants nothing but volumes", NULL);
+        reply_refused(p->c, CAY_EPERM, "grant_refused",
+                      "a server that is not root grants nothing but volumes");
         pending_free(p);
         return;
     }
@@ -260,8 +247,7 @@ const char *names_take(const char *s, const char *end, uint64_t n, char stack[CA
 static bool take_targets(pending *p, const char *tail, size_t len)
 {
     const char *s = tail, *end = tail + len;
-    cay__str_join(p->stack, sizeof p->stack, p->m.flags & CAY_CREATE_ROOT_FD ? "/" : p->m.layer,
-                  "\n", NULL);
+    CAY_JOIN(p->stack, p->m.flags & CAY_CREATE_ROOT_FD ? "/" : p->m.layer, "\n");
     CAY_EACH_OF(target, p->targets, p->m.ngrants) {
         size_t n = strnlen(s, (size_t)(end - s));
         if (s + n >= end || n >= sizeof *target || s[0] != '/')
@@ -290,25 +276,24 @@ void box_create(const request *r)
     bool net = m->flags & CAY_CREATE_NET, twice = old && old->phase == BOX_LIVE && old->maker &&
                                                   old->maker != c->pid &&
                                                   !(m->flags & CAY_CREATE_KEPT);
-    for (pending *p = keeper.waiting; p; p = p->next)
+    CAY_EACH_LINK(p, keeper.waiting)
         twice |= !strcmp(p->m.id, m->id);
-    if (twice && !reply_error(c, CAY_EEXIST, 0, "sandbox_exists",
-                              "another sandbox of this id is there, or being made", NULL))
+    if (twice && !reply_refused(c, CAY_EEXIST, "sandbox_exists",
+                                "another sandbox of this id is there, or being made"))
         return;
     if (old &&
         old->phase ==
             BOX_LIVE) { /* asked again after a lost answer: the same sandbox, owned by who asks */
-        cay_m_boxinfo info;
         if (old->flags & CAY_CREATE_EPHEMERAL)
             box_own(old, c);
-        box_info(old, &info);
+        cay_m_boxinfo info = box_info(old);
         if (net && nfds &&
             (!old->adopting ||
-             reply_error(c, CAY_EBUSY, 0, "sandbox_adopting",
-                         "its init has not answered the new keeper yet; try again", NULL)))
+             reply_refused(c, CAY_EBUSY, "sandbox_adopting",
+                           "its init has not answered the new keeper yet; try again")))
             net_ask(c, old, &(cay_m_net){ .op = CAY_NET_SET }, &r->fds[nfds - 1], 1);
         else if (!net)
-            reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+            reply(c, CAY_MSG_BOX, &info);
         return;
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD, disk = m->flags & CAY_CREATE_DISK;
@@ -317,21 +302,19 @@ void box_create(const request *r)
                nfds != (int)m->ngrants + root + disk + net || m->nlayers >= CAY_STACK_MAX ||
                !memchr(m->layer, 0, sizeof m->layer) ||
                (m->layer[0] && !cay__layer_valid(m->layer));
-    if (old && !reply_error(c, CAY_EBUSY, 0, "sandbox_ending",
-                            "the sandbox of this id is just ending", NULL))
+    if (old &&
+        !reply_refused(c, CAY_EBUSY, "sandbox_ending", "the sandbox of this id is just ending"))
         return;
-    if (bad && !reply_error(c, CAY_EINVAL, 0, "bad_request",
-                            "the create request is not well-formed", NULL))
+    if (bad &&
+        !reply_refused(c, CAY_EINVAL, "bad_request", "the create request is not well-formed"))
         return;
     if (!m->layer[0] && !root &&
-        !reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root",
-                     NULL))
+        !reply_refused(c, CAY_EINVAL, "bad_request", "create names neither a layer nor a root"))
         return;
     if (!may_grant(c, m) &&
-        !reply_error(c, CAY_EPERM, 0, "grant_refused",
-                     "a server that is not root grants no directory of the host: root's own cay "
-                     "does, or a server without --root-keeper",
-                     NULL))
+        !reply_refused(c, CAY_EPERM, "grant_refused",
+                       "a server that is not root grants no directory of the host: root's own cay "
+                       "does, or a server without --root-keeper"))
         return;
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
@@ -347,8 +330,7 @@ void box_create(const request *r)
     else
         p->disk = -1;
     if (!take_targets(p, r->tail, r->tail_len)) {
-        reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed",
-                    NULL);
+        reply_refused(c, CAY_EINVAL, "bad_request", "the config of a create is not well-formed");
         pending_free(p);
         return;
     }
@@ -361,24 +343,22 @@ void box_create(const request *r)
 
 void box_on_client_gone(client *c)
 {
-    for (pending *p = keeper.waiting, *next; p; p = next) {
-        next = p->next;
+    CAY_EACH_LINK_SAFE(p, keeper.waiting) {
         if (p->c != c)
             continue;
-        UNLINK(keeper.waiting, p);
+        CAY_UNLINK(keeper.waiting, p);
         p->c = NULL;
         pending_free(p);
     }
-    for (job_wait *j = keeper.jobs; j; j = j->next) {
+    CAY_EACH_LINK(j, keeper.jobs) {
         if (j->p && j->p->c == c)
             j->p->c = NULL;
         if (j->c == c)
             j->c = NULL;
     }
-    for (keeper_box *b = keeper.boxes, *next; b; b = next) {
-        next = b->next;
+    CAY_EACH_LINK_SAFE(b, keeper.boxes) {
         cay__waiter_drop(&b->waiters, c->w.fd);
-        for (holder_waiter *s = b->sessions; s; s = s->next)
+        CAY_EACH_LINK(s, b->sessions)
             if (s->to == c->w.fd)
                 s->to = -1;
         if (b->pending && b->pending->c == c)

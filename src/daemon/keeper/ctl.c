@@ -3,14 +3,18 @@
 #include "keeper.h"
 #include <sys/socket.h>
 
-bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
+bool box_send(keeper_box *b, uint16_t type, const void *body, size_t len, const void *tail,
+              size_t tail_len, const int *fds, int nfds)
 {
-    struct {
-        cay_msg h;
-        cay_g_proc m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = x, .b = y } };
-    cay__str_copy(pkt.m.proc, sizeof pkt.m.proc, id);
-    return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
+    return cay__msg_send(b->ctl.fd, CAY_INIT_VERSION, type, body, len, tail, tail_len, fds, nfds,
+                         0);
+}
+
+bool box_tell_fd(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
+{
+    cay_g_proc m = { .a = x, .b = y };
+    CAY_COPY(m.proc, id);
+    return box_send(b, type, &m, sizeof m, NULL, 0, &fd, fd >= 0);
 }
 
 static void session_taken(keeper_box *b, const cay_g_result *r)
@@ -89,8 +93,7 @@ static void on_ctl(cay__watch *w, uint32_t ev)
     }
     if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
         on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
 }
 
 /* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we

@@ -63,18 +63,14 @@ void deadline_set(keeper_box *b, uint64_t ttl_ms, uint64_t idle_ms)
 {
     int64_t now = cay__boot_ms();
     const uint64_t most = (uint64_t)INT64_MAX / 4;
-    if (ttl_ms) {
-        if (ttl_ms == UINT64_MAX)
-            b->deadline_boot = 0;
-        else
-            b->deadline_boot = now + (int64_t)CAY_MIN(ttl_ms, most);
-    }
-    if (idle_ms) {
-        if (idle_ms == UINT64_MAX)
-            b->idle_ms = 0;
-        else
-            b->idle_ms = CAY_MIN(idle_ms, most);
-    }
+    if (ttl_ms == UINT64_MAX)
+        b->deadline_boot = 0;
+    else if (ttl_ms)
+        b->deadline_boot = now + (int64_t)CAY_MIN(ttl_ms, most);
+    if (idle_ms == UINT64_MAX)
+        b->idle_ms = 0;
+    else if (idle_ms)
+        b->idle_ms = CAY_MIN(idle_ms, most);
     b->touched_boot = now;
     deadline_arm(b);
 }

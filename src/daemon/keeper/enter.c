@@ -15,10 +15,10 @@ static bool map_single(uid_t uid, gid_t gid)
     char map[64], n[21];
     if (!cay__fd_write_file(AT_FDCWD, "/proc/self/setgroups", "deny"))
         return false;
-    cay__str_join(map, sizeof map, "0 ", cay__str_u64(n, uid), " 1", NULL);
+    CAY_JOIN(map, "0 ", cay__str_u64(n, uid), " 1");
     if (!cay__fd_write_file(AT_FDCWD, "/proc/self/uid_map", map))
         return false;
-    cay__str_join(map, sizeof map, "0 ", cay__str_u64(n, gid), " 1", NULL);
+    CAY_JOIN(map, "0 ", cay__str_u64(n, gid), " 1");
     return cay__fd_write_file(AT_FDCWD, "/proc/self/gid_map", map);
 }
 
@@ -31,7 +31,7 @@ static int own_userns(int starter)
     gid_t gid = getgid();
     if (unshare(CLONE_NEWUSER) < 0)
         return -1;
-    cay__str_join(line, sizeof line, "map ", cay__str_u64(n, (uint64_t)getpid()), NULL);
+    CAY_JOIN(line, "map ", cay__str_u64(n, (uint64_t)getpid()));
     bool mapped =
         write(starter, line, strlen(line)) > 0 && read(starter, &answer, 1) == 1 && answer == 'y';
     if (!mapped && !map_single(uid, gid))
@@ -97,7 +97,7 @@ static int make_dev(int host_dev)
         mkdir("/d/pts", 0755) < 0 || mkdir("/d/shm", 01777) < 0)
         return -1;
     CAY_EACH(it, nodes) {
-        cay__str_join(path, sizeof path, "/d/", it->name, NULL);
+        CAY_JOIN(path, "/d/", it->name);
         if (keeper.mode == CAY_MODE_ROOT) {
             if (mknod(path, S_IFCHR | 0666, makedev(it->major, it->minor)) < 0 ||
                 chmod(path, 0666) < 0)

@@ -15,7 +15,7 @@
 void box_freeze(keeper_box *b, bool on)
 {
     if (!cgroup_freeze(b, on))
-        box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0, -1);
+        box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0);
 }
 
 /* A command that is born into a frozen group holds init up until it thaws, so those on their way
@@ -47,8 +47,8 @@ void box_pause(keeper_box *b, const char *reason, client *c)
     b->pausing = reason;
     b->pauser = c;
     b->timer.fn = freeze_now;
-    cay__timer_arm(&keeper.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
-    b->holding = b->services && box_tell(b, CAY_G_SERVICE, "", CAY_GU_HOLD, 0, -1);
+    arm_timer(&b->timer, BIRTH_MS);
+    b->holding = b->services && box_tell(b, CAY_G_SERVICE, "", CAY_GU_HOLD, 0);
     box_spawned(b);
 }
 
@@ -70,32 +70,29 @@ void freeze_end(keeper_box *b)
 void freeze_ask(const request *r)
 {
     keeper_box *b = r->b;
-    cay_m_boxinfo info;
     CAY_AUTOFD events = -1;
     if (b->cg_fd >= 0)
         events = openat(b->cg_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (b->frozen_for && !reply_error(r->c, CAY_EBUSY, 0, "snapshot_running",
-                                      "another snapshot of this sandbox is being taken", NULL))
+    if (b->frozen_for && !reply_refused(r->c, CAY_EBUSY, "snapshot_running",
+                                        "another snapshot of this sandbox is being taken"))
         return;
     CAY_FAULT("keeper.freeze.begin");
     if (events >= 0 && !cay__fd_write_file(b->cg_fd, "cgroup.freeze", "1"))
         cay__close_fd(&events);
     if (events < 0 && !(((const cay_m_box *)r->body)->a & CAY_FREEZE_STOP) &&
-        !reply_error(r->c, CAY_ENOTSUP, 0, "no_freezer",
-                     "this host gives the sandbox no control group that can be frozen; end its "
-                     "processes first, or let them be stopped by signals (--stop)",
-                     NULL))
+        !reply_refused(r->c, CAY_ENOTSUP, "no_freezer",
+                       "this host gives the sandbox no control group that can be frozen; end its "
+                       "processes first, or let them be stopped by signals (--stop)"))
         return;
     b->frozen_for = r->c;
-    box_info(b, &info);
+    cay_m_boxinfo info = box_info(b);
     CAY_FAULT("keeper.freeze.begun");
     reply_fds(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0, &events, events >= 0);
 }
 
 void freeze_client_gone(const client *c)
 {
-    for (keeper_box *b = keeper.boxes, *next; b; b = next) {
-        next = b->next;
+    CAY_EACH_LINK_SAFE(b, keeper.boxes) {
         if (b->frozen_for == c)
             freeze_end(b);
     }

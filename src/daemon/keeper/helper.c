@@ -23,8 +23,7 @@ static int helper_child(void *arg)
     char *env[] = { NULL, NULL, NULL };
 #ifdef CAY_FAULTS
     char fault[128];
-    if (getenv("CAY_FAULT") &&
-        cay__str_join(fault, sizeof fault, "CAY_FAULT=", getenv("CAY_FAULT"), NULL)) {
+    if (getenv("CAY_FAULT") && CAY_JOIN(fault, "CAY_FAULT=", getenv("CAY_FAULT"))) {
         env[0] = fault;
         env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
     }
@@ -49,7 +48,7 @@ static void helper_on(cay__watch *w, uint32_t ev);
 bool helper_start(helper *h, const char *role, const char *dir, int ns)
 {
     int sv[2];
-    char path[48], n[21];
+    char path[48];
     static char stack[16384] __attribute__((aligned(16)));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return false;
@@ -60,7 +59,7 @@ bool helper_start(helper *h, const char *role, const char *dir, int ns)
     CAY__STACK_USED(stack, sizeof stack);
     close(sv[1]);
     h->w.fd = sv[0];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)h->pid), "/ns/mnt", NULL);
+    proc_path(path, sizeof path, h->pid, "ns/mnt");
     if (h->pid > 0 && ns < 0)
         h->ns = open(path, O_RDONLY | O_CLOEXEC);
     else
@@ -83,11 +82,10 @@ static void helper_lost(helper *h)
                     !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&keeper.loop, &h->w);
     keeper.loop.stop |= keeper.broken;
     keeper.trash = keeper.strays = true;
-    for (job_wait *j = keeper.jobs, *next; j; j = next) {
-        next = j->next;
+    CAY_EACH_LINK_SAFE(j, keeper.jobs) {
         if (j->h != h)
             continue;
-        UNLINK(keeper.jobs, j);
+        CAY_UNLINK(keeper.jobs, j);
         j->fn(j, &d, NULL, 0);
         free(j);
     }
@@ -167,8 +165,7 @@ static void helper_on(cay__watch *w, uint32_t ev)
             free(j);
             break;
         }
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it);
+    cay__close_fds(fds, nfds);
     if (keeper.trash && !keeper.sweeper.busy)
         sweep_dirs(false);
 }

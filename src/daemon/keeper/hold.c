@@ -22,9 +22,7 @@ static void hold_packet(held **last, client *c, const char *packet, size_t len, 
     memcpy(h->packet, packet, len);
     for (int i = 0; i < nfds; i++)
         h->fds[i] = CAY_STEAL_FD(fds[i]);
-    while (*last)
-        last = &(*last)->next;
-    *last = h;
+    CAY_APPEND(*last, h);
 }
 
 bool hold(client *c, keeper_box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
@@ -48,16 +46,14 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 
 static void held_free(held *h)
 {
-    CAY_EACH_OF(it, h->fds, h->nfds)
-        cay__close_fd(it);
+    cay__close_fds(h->fds, h->nfds);
     free(h);
 }
 
 /* In the order in which they came. The first of them may make the others wait again. */
 static void release_packets(held *list, bool heard)
 {
-    for (held *h = list, *next; h; h = next) {
-        next = h->next;
+    CAY_EACH_LINK_SAFE(h, list) {
         if (heard)
             client_packet(h->c, h->packet, h->len, h->fds, h->nfds);
         held_free(h);
@@ -82,7 +78,7 @@ void hold_created(pending *p)
 
 void hold_client_gone(const client *c)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         for (held **p = &b->held; *p;)
             if ((*p)->c == c) {
                 held *dead = *p;

@@ -46,11 +46,11 @@ static void on_writable(cay__watch *w, uint32_t ev)
 void proc_write(const request *r)
 {
     keeper_proc *p = r->p;
-    if ((p->in.fd < 0 || p->ended) && !reply_error(r->c, CAY_ESTATE, 0, "stdin_closed",
-                                                   "stdin of this process is not open", NULL))
+    if ((p->in.fd < 0 || p->ended) &&
+        !reply_refused(r->c, CAY_ESTATE, "stdin_closed", "stdin of this process is not open"))
         return;
-    if (p->writer && !reply_error(r->c, CAY_EBUSY, 0, "stdin_busy",
-                                  "another write to this process is under way", NULL))
+    if (p->writer &&
+        !reply_refused(r->c, CAY_EBUSY, "stdin_busy", "another write to this process is under way"))
         return;
     free(p->in_data); /* of a writer that went away */
     p->in_data = cay__alloc(r->tail_len + 1);
@@ -71,7 +71,7 @@ void proc_close_stdin(keeper_proc *p)
         return;
     }
     proc_drop_stdin(p);
-    box_tell(p->b, CAY_G_CLOSE, p->id, 0, 0, -1);
+    box_tell(p->b, CAY_G_CLOSE, p->id, 0, 0);
 }
 
 void proc_resize(const request *r)
@@ -80,7 +80,7 @@ void proc_resize(const request *r)
     struct winsize ws = { .ws_col = (unsigned short)m->a, .ws_row = (unsigned short)m->b };
     if (!(r->p->flags & CAY_SPAWN_TTY) || r->p->out[0].w.fd < 0 || m->a > 65535 || m->b > 65535 ||
         ioctl(r->p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
-        reply_error(r->c, CAY_ESTATE, 0, "no_tty", "this process has no terminal", NULL);
+        reply_refused(r->c, CAY_ESTATE, "no_tty", "this process has no terminal");
     else
         reply_ok(r->c);
 }
@@ -89,13 +89,13 @@ void proc_signal(const request *r)
 {
     const cay_m_stream *m = r->body; /* a: the signal, b: its scope */
     if ((m->a > 64 || m->b > CAY_SCOPE_BELOW) &&
-        !reply_error(r->c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL))
+        !reply_refused(r->c, CAY_EINVAL, "bad_signal", "no such signal or scope"))
         return;
     if (r->p->ended && m->b != CAY_SCOPE_TREE &&
         !reply_error(r->c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL))
         return;
     if (m->b == CAY_SCOPE_TREE && m->a == SIGKILL)
         cgroup_exec_kill(r->p);
-    box_tell(r->p->b, CAY_G_SIGNAL, r->p->id, m->a, m->b, -1);
+    box_tell(r->p->b, CAY_G_SIGNAL, r->p->id, m->a, m->b);
     reply_ok(r->c);
 }

@@ -89,6 +89,13 @@ typedef struct cay_job_done {
  * lives that would need what it started NET, to the lender, in: [tcp listener] [dns tcp] [dns udp]
  * [name map], SET: [policy]; out: GET [policy], DIAL [socket] */
 
+/* /proc/PID/file */
+static inline void proc_path(char *out, size_t cap, int pid, const char *file)
+{
+    char n[21];
+    cay__str_join(out, cap, "/proc/", cay__str_u64(n, (uint64_t)pid), "/", file, NULL);
+}
+
 /* A fresh name for a parked sandbox: letters two to five tell the keeper's pid, so that a sweep
  * knows the pool of the living one. */
 static inline void cay_job_name(char name[CAY_WIRE_ID], int keeper)

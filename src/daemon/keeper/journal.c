@@ -58,8 +58,8 @@ static jrec rec_of(enum jop op, const keeper_box *b, const char *id, int code, c
         r.b = (int64_t)b->idle_ms;
     }
     memcpy(r.box, b->name, sizeof r.box);
-    cay__str_copy(r.id, sizeof r.id, id);
-    cay__str_copy(r.reason, sizeof r.reason, reason);
+    CAY_COPY(r.id, id);
+    CAY_COPY(r.reason, reason);
     if (op == J_MORE) {
         r.pid = b->owner_pid;
         r.start = b->owner_start;
@@ -76,11 +76,11 @@ static void compact_journal(void)
 {
     char now[CAY_WIRE_ID];
     size_t n = 0, m = 0, procs = 1;
-    for (const keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         procs += b->nprocs;
     jkept *v = cay__alloc(sizeof *v * (keeper.nboxes + 1));
     jrec *x = cay__alloc(sizeof *x * procs);
-    for (const keeper_box *b = keeper.boxes; b; b = b->next) {
+    CAY_EACH_LINK(b, keeper.boxes) {
         enum jop op;
         if (!b->id[0]) {
             if (b->pid)
@@ -93,7 +93,7 @@ static void compact_journal(void)
             op = J_LIVE;
         v[n++] =
             (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
-        for (const keeper_proc *p = b->procs; p; p = p->next)
+        CAY_EACH_LINK(p, b->procs)
             if (p->ended || p->killing)
                 x[m++] = rec_of(J_EXIT, b, p->id, 0, p->ended ? p->exit.reason : "time");
     }
@@ -107,7 +107,7 @@ bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, s
 {
     jrec open = { .op = J_OPEN };
     memcpy(open.box, keeper.instance, sizeof open.box);
-    cay__str_copy(open.id, sizeof open.id, boot);
+    CAY_COPY(open.id, boot);
     CAY_AUTOFD fd = openat(keeper.home_fd, FILE_NAME ".new",
                            O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !write_rec(fd, &open))

@@ -43,16 +43,6 @@
          and again */
 #define KEPT_MAX (64ull << 20) /* output kept of them: it is our memory, not the sandbox's */
 
-/* Takes a node out of a list that is linked by `next`. */
-#define UNLINK(head, node)                                                                         \
-    do {                                                                                           \
-        __typeof__(node) *at_ = &(head);                                                           \
-        while (*at_ && *at_ != (node))                                                             \
-            at_ = &(*at_)->next;                                                                   \
-        if (*at_)                                                                                  \
-            *at_ = (node)->next;                                                                   \
-    } while (0)
-
 typedef struct keeper_box keeper_box;
 typedef struct keeper_proc keeper_proc;
 typedef struct client client;
@@ -283,6 +273,7 @@ typedef struct keeper_state {
 } keeper_state;
 
 extern keeper_state keeper; /* the one keeper of this process; main.c */
+#define arm_timer(t, ms) cay__timer_after(&keeper.loop, t, ms)
 
 /* enter.c */
 int enter_namespaces(int adopt_userns, int starter);
@@ -342,7 +333,7 @@ void box_free(keeper_box *b);
 void nets_drop(void);
 void box_stop(keeper_box *b, const char *reason, bool forget_files);
 void box_set_state(keeper_box *b, cay_state s, const char *kind, const char *reason);
-void box_info(const keeper_box *b, cay_m_boxinfo *out);
+cay_m_boxinfo box_info(const keeper_box *b);
 void box_note_gone(const char *id, const char *reason);
 bool remove_files(const char *from,
                   int mounts); /* below the state directory: out of sight now, gone soon */
@@ -366,8 +357,11 @@ const char *pending_field(
     const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 /* ctl.c */
 void box_watch_init(keeper_box *b);
-bool box_tell(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y,
-              int fd); /* a cay_g_proc */
+bool box_send(keeper_box *b, uint16_t type, const void *body, size_t len, const void *tail,
+              size_t tail_len, const int *fds, int nfds); /* to its init */
+bool box_tell_fd(keeper_box *b, uint16_t type, const char *id, uint64_t x, uint64_t y,
+                 int fd); /* a cay_g_proc */
+#define box_tell(b, type, id, x, y) box_tell_fd(b, type, id, x, y, -1)
 /* freeze.c */
 void box_freeze(keeper_box *b, bool on);
 void box_pause(keeper_box *b, const char *reason,
@@ -433,10 +427,12 @@ static inline int client_fd(const client *c)
         return c->w.fd;
     return -1;
 }
-#define reply_fds(c, ...)                      cay__answer_send(client_fd(c), __VA_ARGS__)
-#define reply(c, type, body, blen, tail, tlen) reply_fds(c, type, body, blen, tail, tlen, NULL, 0)
-#define reply_ok(c)                            cay__answer_ok(client_fd(c))
-#define reply_error(c, ...)                    cay__answer_error(client_fd(c), __VA_ARGS__)
+#define reply_fds(c, ...)                   cay__answer_send(client_fd(c), __VA_ARGS__)
+#define reply(c, type, body)                cay__answer_body(client_fd(c), type, body)
+#define reply_bare(c, type)                 cay__answer_bare(client_fd(c), type)
+#define reply_ok(c)                         cay__answer_ok(client_fd(c))
+#define reply_error(c, ...)                 cay__answer_error(client_fd(c), __VA_ARGS__)
+#define reply_refused(c, code, reason, msg) reply_error(c, code, 0, reason, msg, NULL)
 void event_send(const char *id, const char *kind, const char *reason, const char *process,
                 int code);
 /* journal.c */
@@ -478,6 +474,7 @@ typedef struct jkept { /* what stands in it of one box */
 } jkept;
 bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits);
 void journal_put(enum jop op, const keeper_box *b, const char *id, int code, const char *reason);
+#define journal_box(op, b) journal_put(op, b, (b)->id, 0, "")
 /* adopt.c */
 const char *adopt_instance(void);
 int adopt_plan(

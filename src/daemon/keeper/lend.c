@@ -19,8 +19,8 @@ void lender_answer(uint32_t seq, int code, int sys, const char *reason, const ch
             dprintf(2, "network: %s\n", msg);
         return;
     }
-    cay__str_copy(d.error.reason, sizeof d.error.reason, reason);
-    cay__str_copy(d.error.msg, sizeof d.error.msg, msg);
+    CAY_COPY(d.error.reason, reason);
+    CAY_COPY(d.error.msg, msg);
     if (net)
         d.net = *net;
     cay__fd_send(lender.sock, &d, sizeof d, &fd, fd >= 0, 0);
@@ -47,8 +47,7 @@ static void run_get_job(void)
 static void run_drop_job(void)
 {
     lent *l = lent_find(job.net.id);
-    for (ask *a = lender.asks, *next; a; a = next) {
-        next = a->next;
+    CAY_EACH_LINK_SAFE(a, lender.asks) {
         if (strcmp(a->m.id, job.net.id) != 0)
             continue;
         errno = 0;
@@ -206,7 +205,6 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
             stop_lender();
         job.net.id[sizeof job.net.id - 1] = job.net.name[sizeof job.net.name - 1] = 0;
         on_job(fds, nfds);
-        CAY_EACH_OF(it, fds, nfds)
-            cay__close_fd(it);
+        cay__close_fds(fds, nfds);
     }
 }

@@ -10,19 +10,10 @@
 
 lent *lent_find(const char *id)
 {
-    for (lent *l = lender.all; l; l = l->next)
+    CAY_EACH_LINK(l, lender.all)
         if (!strcmp(l->id, id))
             return l;
     return NULL;
-}
-
-static int read_sockopt(int fd, int name)
-{
-    int v = -1;
-    socklen_t n = sizeof v;
-    if (getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0)
-        return -1;
-    return v;
 }
 
 /* After an adoption they come from init: each must be what it was made as, in the namespace that
@@ -37,16 +28,16 @@ static bool has_valid_sockets(const int *fd, uint64_t cookie, bool bag)
                  { SOCK_DGRAM, IPPROTO_UDP, 53 } };
     struct stat st;
     /* What is in it is looked at by egress, each time that it is lent. */
-    if (bag && (read_sockopt(fd[CAY__NET_TCP_FD], SO_DOMAIN) != AF_UNIX ||
-                read_sockopt(fd[CAY__NET_TCP_FD], SO_TYPE) != SOCK_SEQPACKET))
+    if (bag && (cay__sock_get(fd[CAY__NET_TCP_FD], SO_DOMAIN) != AF_UNIX ||
+                cay__sock_get(fd[CAY__NET_TCP_FD], SO_TYPE) != SOCK_SEQPACKET))
         return false;
     for (int i = bag; i < CAY__NET_MAP; i++) {
         struct sockaddr_in6 sa = { 0 };
         uint64_t is = 0;
         socklen_t n = sizeof is, len = sizeof sa;
-        if (read_sockopt(fd[i], SO_DOMAIN) != AF_INET6 ||
-            read_sockopt(fd[i], SO_TYPE) != want[i].type ||
-            read_sockopt(fd[i], SO_PROTOCOL) != want[i].protocol ||
+        if (cay__sock_get(fd[i], SO_DOMAIN) != AF_INET6 ||
+            cay__sock_get(fd[i], SO_TYPE) != want[i].type ||
+            cay__sock_get(fd[i], SO_PROTOCOL) != want[i].protocol ||
             getsockname(fd[i], (struct sockaddr *)&sa, &len) < 0 ||
             (ntohs(sa.sin6_port) != want[i].port && (want[i].type == SOCK_STREAM || sa.sin6_port)))
             return false;
@@ -60,13 +51,8 @@ static bool has_valid_sockets(const int *fd, uint64_t cookie, bool bag)
 
 void lent_forget(lent *l)
 {
-    for (lent **p = &lender.all; *p; p = &(*p)->next)
-        if (*p == l) {
-            *p = l->next;
-            break;
-        }
-    CAY_EACH_OF(it, l->fd, CAY__NET_FDS)
-        cay__close_fd(it);
+    CAY_UNLINK(lender.all, l);
+    cay__close_fds(l->fd, CAY__NET_FDS);
     cay__close_fd(&l->policy);
     free(lender.old);
     lender.old = l;
@@ -103,7 +89,7 @@ lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
         l->flags = CAY_N_FALLBACK;
     else if (job->how == CAY__NET_PORTS)
         l->flags = CAY_N_PORTS;
-    cay__str_copy(l->id, sizeof l->id, job->net.id);
+    CAY_COPY(l->id, job->net.id);
     for (int i = 0; i < CAY__NET_FDS; i++)
         l->fd[i] = CAY_STEAL_FD(fds[i]);
     lender.all = l;

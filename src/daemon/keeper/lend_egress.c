@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 enum {
     ANSWER_MS = 5000,
@@ -26,9 +25,8 @@ static bool is_query(const ask *a)
 static bool send_to_egress(uint16_t type, const void *body, size_t len, const char *tail,
                            const int *fds, int nfds)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, tail ? (uint32_t)strlen(tail) : 0, 0 };
-    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, h.tail } };
-    return cay__fd_sendv(lender.egress, v, tail ? 3 : 2, fds, nfds, MSG_DONTWAIT) >= 0;
+    return cay__msg_send(lender.egress, CAY_N_VERSION, type, body, len, tail, strlen(tail), fds,
+                         nfds, MSG_DONTWAIT);
 }
 
 bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revision, int policy)
@@ -36,17 +34,13 @@ bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revisio
     cay_n_box m = { .seq = seq, .cookie = l->cookie, .revision = revision, .flags = l->flags };
     int fds[5] = { l->fd[0], l->fd[1], l->fd[2], l->fd[3], policy };
     memcpy(m.id, l->id, sizeof m.id);
-    return send_to_egress(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy,
+    return send_to_egress(type, &m, sizeof m, "", type == CAY_N_LEND ? fds : &policy,
                           type == CAY_N_LEND ? 5 : policy >= 0);
 }
 
 void ask_drop(ask *a)
 {
-    for (ask **p = &lender.asks; *p; p = &(*p)->next)
-        if (*p == a) {
-            *p = a->next;
-            break;
-        }
+    CAY_UNLINK(lender.asks, a);
     lender.out -= a->seq != 0;
     cay__close_fd(&a->policy);
     free(lender.over);
@@ -77,12 +71,11 @@ static void on_egress_lost(const char *why)
         lender.again_ms = now + (50ll << CAY_MIN(lender.fails, 7u));
     else
         lender.again_ms = now;
-    for (lent *l = lender.all; l; l = l->next) {
+    CAY_EACH_LINK(l, lender.all) {
         l->told = false;
         l->again_ms = l->refused = 0;
     }
-    for (ask *a = lender.asks, *next; a; a = next) {
-        next = a->next;
+    CAY_EACH_LINK_SAFE(a, lender.asks) {
         bool dial = a->seq && is_query(a);
         a->seq = 0;
         if (++a->tries < TRIES && !dial)
@@ -108,8 +101,7 @@ static bool connect_egress(void)
         step = outside_start(lender.run, lender.keeper, lender.mode, OUT_EGRESS);
     if (step) {
         char msg[216];
-        cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ",
-                      strerror(errno), NULL);
+        CAY_JOIN(msg, "cay-egress cannot be started: ", step, ": ", strerror(errno));
         on_egress_lost(msg);
         return false;
     }
@@ -124,7 +116,7 @@ static bool connect_egress(void)
 
 static bool is_box_busy(const ask *first, const char *id)
 {
-    for (const ask *a = lender.asks; a; a = a->next)
+    CAY_EACH_LINK(a, lender.asks)
         if (a != first && a->seq && !is_query(a) && !strcmp(a->m.id, id))
             return true;
     return false;
@@ -154,7 +146,7 @@ static bool say_ask(ask *a, lent *l)
 static void say_again(const lent *l, uint64_t revision)
 {
     cay_m_net m = { .op = CAY_NET_SET };
-    for (ask *w = lender.asks; w; w = w->next)
+    CAY_EACH_LINK(w, lender.asks)
         if (!w->seq && w->m.op == CAY_NET_SET && !strcmp(w->m.id, l->id)) {
             w->revision = CAY_MAX(w->revision, revision);
             w->undo = true;
@@ -208,16 +200,15 @@ static void start_ask(ask *a, lent *l)
 
 ask *ask_new(uint32_t seq, const cay_m_net *m, int policy)
 {
-    ask *a = CAY_STEAL(lender.over) ?: cay__alloc(sizeof *a), **p = &lender.asks;
+    ask *a = CAY_STEAL(lender.over) ?: cay__alloc(sizeof *a);
     *a = (ask){ .job = seq, .m = *m, .policy = policy };
-    while (*p) /* in the order they came */
-        p = &(*p)->next;
-    return *p = a;
+    CAY_APPEND(lender.asks, a); /* in the order they came */
+    return a;
 }
 
 static bool has_policy_ask(const char *id)
 {
-    for (const ask *a = lender.asks; a; a = a->next)
+    CAY_EACH_LINK(a, lender.asks)
         if ((a->m.op == CAY_NET_SET || a->m.op == CAY_NET_RESTORE) && !strcmp(a->m.id, id))
             return true;
     return false;
@@ -230,11 +221,11 @@ void egress_pump(void)
     if (lender.reload) {
         cay_n_box m = { .seq = ++lender.seq };
         CAY_AUTOFD op = operator_open();
-        lender.reload = op >= 0 && !send_to_egress(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
+        lender.reload = op >= 0 && !send_to_egress(CAY_N_OPERATOR, &m, sizeof m, "", &op, 1);
         secrets_operator(op);
     }
     /* What an egress before had is lent to this one first. */
-    for (lent *l = lender.all; l; l = l->next)
+    CAY_EACH_LINK(l, lender.all)
         if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !has_policy_ask(l->id)) {
             cay_m_net m = { .op = CAY_NET_RESTORE };
             memcpy(m.id, l->id, sizeof m.id);
@@ -326,8 +317,8 @@ void egress_read(void)
         secrets_pair(lender.egress, true);
     } else if (a) {
         cay_m_netinfo info = { .revision = m.a.revision, .code = m.a.code };
-        cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
-        cay__str_copy(info.msg, sizeof info.msg, m.a.msg);
+        CAY_COPY(info.reason, m.a.reason);
+        CAY_COPY(info.msg, m.a.msg);
         bool failed = m.h.type == CAY_N_DIALED && (m.a.code || nfds != 1);
         lender_answer(a->job, failed ? (CAY_OR(m.a.code, CAY_EUPSTREAM)) : 0, m.a.sys, m.a.reason,
                       m.a.msg, &info, nfds == 1 ? fds[0] : -1);
@@ -345,10 +336,10 @@ int egress_wait_ms(void)
     int64_t now = cay__boot_ms(), at = INT64_MAX;
     if (lender.egress < 0 && (lender.asks || lender.all))
         at = lender.again_ms;
-    for (const lent *l = lender.all; l; l = l->next)
+    CAY_EACH_LINK(l, lender.all)
         if (lender.egress >= 0 && !l->told && l->policy >= 0 && !has_policy_ask(l->id))
             at = CAY_MIN(at, l->again_ms);
-    for (const ask *a = lender.asks; a; a = a->next)
+    CAY_EACH_LINK(a, lender.asks)
         if (a->seq)
             at = CAY_MIN(at, a->until);
         else if (lender.egress >= 0)
@@ -361,8 +352,7 @@ int egress_wait_ms(void)
 void egress_late(void)
 {
     int64_t now = cay__boot_ms();
-    for (ask *a = lender.asks, *next; a; a = next) {
-        next = a->next;
+    CAY_EACH_LINK_SAFE(a, lender.asks) {
         if (!a->seq || a->until > now)
             continue;
         if (a->m.op == CAY_NET_DIAL) {

@@ -27,7 +27,7 @@ bool policy_write_new(const char *id, uint64_t revision, int text)
     char path[64], head[HEAD], n[21];
     path_of(path, sizeof path, id, "/policy.new");
     memset(head, ' ', sizeof head);
-    cay__str_join(head, sizeof head, "cay-policy ", cay__str_u64(n, revision), NULL);
+    CAY_JOIN(head, "cay-policy ", cay__str_u64(n, revision));
     head[strlen(head)] = ' ';
     head[HEAD - 1] = '\n';
     unlink(path);

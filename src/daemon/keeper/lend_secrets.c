@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 enum { ANSWER_MS = 5000, TRIES = 4, PAUSE_MS = 20 };
 
@@ -48,7 +47,7 @@ int secrets_fd(void)
 
 static held *find_held(const char *id)
 {
-    for (held *h = interceptor.all; h; h = h->next)
+    CAY_EACH_LINK(h, interceptor.all)
         if (!strcmp(h->id, id))
             return h;
     return NULL;
@@ -56,24 +55,22 @@ static held *find_held(const char *id)
 
 static void forget_held(held *h)
 {
-    held **at = &interceptor.all;
-    while (*at && *at != h)
-        at = &(*at)->next;
-    if (*at)
-        *at = h->next;
-    CAY_EACH_OF(it, h->fd, 3)
-        cay__close_fd(it);
+    CAY_UNLINK(interceptor.all, h);
+    cay__close_fds(h->fd, 3);
     free(h);
+}
+
+static bool send_box(int to, uint16_t type, const cay_n_box *b, const int *fds, int nfds)
+{
+    return cay__msg_send(to, CAY_N_VERSION, type, b, sizeof *b, NULL, 0, fds, nfds, MSG_DONTWAIT);
 }
 
 static bool send_request(uint16_t type, const held *h, const int *fds, int nfds)
 {
-    cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 };
     cay_n_box b = { .seq = ++interceptor.seq, .revision = h ? h->revision : 0 };
     if (h)
         memcpy(b.id, h->id, sizeof b.id);
-    struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
-    return cay__fd_sendv(interceptor.fd, v, 2, fds, nfds, MSG_DONTWAIT) >= 0;
+    return send_box(interceptor.fd, type, &b, fds, nfds);
 }
 
 /* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we
@@ -139,9 +136,9 @@ static int bind_secrets(const held *h, cay_n_ack *ack, int *trust)
     }
     ack->sys = errno;
     ack->code = CAY_EBUSY;
-    cay__str_copy(ack->reason, sizeof ack->reason, "intercept_failed");
-    cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ",
-                  step ? "cannot be started: " : "does not answer", CAY_OR(step, ""), NULL);
+    CAY_COPY(ack->reason, "intercept_failed");
+    CAY_JOIN(ack->msg, "cay-intercept, which adds credentials, ",
+             step ? "cannot be started: " : "does not answer", CAY_OR(step, ""));
     return ack->code;
 }
 
@@ -163,7 +160,7 @@ void secrets_job(const keeper_job *job, const int *fds)
     held *old = find_held(job->net.id), *h = cay__alloc(sizeof *h);
     cay_n_ack ack;
     CAY_AUTOFD trust = -1;
-    cay__str_copy(h->id, sizeof h->id, job->net.id);
+    CAY_COPY(h->id, job->net.id);
     if (old)
         h->revision = old->revision + 1;
     else
@@ -202,7 +199,7 @@ void secrets_policy(const char *id, int policy)
     held *h = find_held(id), box = { 0 };
     cay_n_ack ack;
     int trust = -1;
-    cay__str_copy(box.id, sizeof box.id, id);
+    CAY_COPY(box.id, id);
     if (h) {
         int copy = fcntl(policy, F_DUPFD_CLOEXEC, 3);
         if (copy >= 0) {
@@ -231,7 +228,7 @@ void secrets_operator(int fd)
 void secrets_drop(const char *id)
 {
     held *h = find_held(id), gone = { 0 };
-    cay__str_copy(gone.id, sizeof gone.id, id);
+    CAY_COPY(gone.id, id);
     if (h)
         forget_held(h);
     if (interceptor.fd >= 0)
@@ -247,7 +244,7 @@ void secrets_lost(void)
     if (n > 0 || (n < 0 && errno == EAGAIN))
         return; /* an answer that nobody waits for */
     cay__close_fd(&interceptor.fd);
-    for (held *h = interceptor.all; h; h = h->next) {
+    CAY_EACH_LINK(h, interceptor.all) {
         cay_n_ack ack;
         CAY_AUTOFD trust = -1;
         if (bind_secrets(h, &ack, &trust))
@@ -259,9 +256,6 @@ void secrets_lost(void)
 void secrets_pair(int egress, bool fresh)
 {
     int pair[2];
-    cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_INTERCEPT, 0, 0 };
-    cay_n_box b = { 0 };
-    struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
     if (fresh)
         interceptor.paired = false;
     if (fresh && interceptor.fd < 0)
@@ -271,7 +265,6 @@ void secrets_pair(int egress, bool fresh)
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return;
     interceptor.paired = send_request(CAY_I_EGRESS, NULL, &pair[0], 1) &&
-                         cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
-    close(pair[0]);
-    close(pair[1]);
+                         send_box(egress, CAY_N_INTERCEPT, &(cay_n_box){ 0 }, &pair[1], 1);
+    cay__close_fds(pair, 2);
 }

@@ -131,8 +131,8 @@ static void write_pid(const char *run, enum outside who, int pid)
 {
     char path[4096], line[64], a[21], b[21];
     path_of(path, sizeof path, run, who, ".pid");
-    cay__str_join(line, sizeof line, cay__str_u64(a, (uint64_t)pid), " ",
-                  cay__str_u64(b, cay__start_time(pid)), "\n", NULL);
+    CAY_JOIN(line, cay__str_u64(a, (uint64_t)pid), " ", cay__str_u64(b, cay__start_time(pid)),
+             "\n");
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         cay__fd_write_all(fd, line, strlen(line));

@@ -28,7 +28,7 @@ static int ready_fd = -1;
 static _Noreturn void exit_with_error(const char *what)
 {
     char line[256];
-    int n = snprintf(line, sizeof line, "%s: %s\n", what, strerror(errno));
+    int n = CAY_FORMAT(line, "%s: %s\n", what, strerror(errno));
     if (ready_fd >= 0)
         (void)!write(ready_fd, line, (size_t)n);
     _exit(1);
@@ -46,14 +46,13 @@ static void detach_process(const char *run)
     int pid = fork(); /* nobody's child, so nobody's zombie; and never again a session's leader */
     if (pid)
         _exit(pid < 0);
-    cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
+    CAY_JOIN(log, run, "/keeper.err");
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int err = -1;
     if (reports)
         err = open(reports, O_WRONLY | O_APPEND | O_CLOEXEC);
     struct stat st;
-    if (stat(log, &st) == 0 && st.st_size > LOG_MAX &&
-        cay__str_join(old, sizeof old, log, ".old", NULL))
+    if (stat(log, &st) == 0 && st.st_size > LOG_MAX && CAY_JOIN(old, log, ".old"))
         rename(log, old); /* what an earlier keeper said explains what this one finds */
     if (err < 0)
         err = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -88,7 +87,7 @@ static void detach_process(const char *run)
 static void lock_run_dir(const char *run)
 {
     char path[4096];
-    cay__str_join(path, sizeof path, run, "/keeper.lock", NULL);
+    CAY_JOIN(path, run, "/keeper.lock");
     keeper.lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (keeper.lock_fd < 0)
         exit_with_error(path);
@@ -143,11 +142,11 @@ static void on_sweep_timer(cay__timer *t)
     pool_forget();
     keeper.strays = keeper.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
-    for (keeper_box *b = keeper.boxes; b; b = b->next) {
+    CAY_EACH_LINK(b, keeper.boxes) {
         if (b->restore)
             net_restore(b);
         n += b->phase == BOX_LIVE;
-        for (keeper_proc *p = b->procs; p; p = p->next)
+        CAY_EACH_LINK(p, b->procs)
             CAY_EACH_OF(it, p->out, 2)
                 cay__stream_resume(it);
     }
@@ -158,12 +157,11 @@ static void on_sweep_timer(cay__timer *t)
         if ((b->flags & CAY_CREATE_DISK) && (disk_look(b) || true))
             break;
         keeper_job j = { .type = KEEPER_JOB_DU };
-        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
-                      b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
+        CAY_JOIN(j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper");
         job_send(&keeper.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_disk_measured });
         break;
     }
-    cay__timer_arm(&keeper.loop, &keeper.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));
+    arm_timer(&keeper.sweep, n > 4 ? 500 : 2000);
 }
 
 static void on_term(int sig)
@@ -195,7 +193,7 @@ int main(int argc, char **argv)
     ready_fd = (int)fd;
     keeper.argv = argv;
     keeper.journal_fd = -1;
-    if (!cay__str_copy(keeper.layer, sizeof keeper.layer, argv[3]))
+    if (!CAY_COPY(keeper.layer, argv[3]))
         exit_with_error("layer");
     detach_process(run);
     CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the
@@ -208,7 +206,7 @@ int main(int argc, char **argv)
     int userns = adopt_plan();
     close(keeper.home_fd);
     if (adopt_instance())
-        cay__str_copy(keeper.instance, sizeof keeper.instance, adopt_instance());
+        CAY_COPY(keeper.instance, adopt_instance());
     else
         cay__id_make(keeper.instance, 'i');
     cgroup_discover();
@@ -235,7 +233,7 @@ int main(int argc, char **argv)
     signal(SIGINT, on_term);
     signal(SIGCHLD, SIG_IGN);
     keeper.sweep.fn = on_sweep_timer;
-    cay__timer_arm(&keeper.loop, &keeper.sweep, cay__boot_ms() + 2000);
+    arm_timer(&keeper.sweep, 2000);
     pool_refill_soon();
     if (write(ready_fd, "ok\n", 3) != 3)
         dprintf(2, "nobody waited for the keeper\n");

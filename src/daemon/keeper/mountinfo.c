@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mountinfo.h"
+#include "job.h"
 #include <base/base.h>
 #include <base/mutant.h>
 
@@ -93,7 +94,7 @@ bool mountinfo_parse(mountinfo *m)
 
 bool mountinfo_read(mountinfo *m, int pid)
 {
-    char path[48], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/mountinfo", NULL);
+    char path[48];
+    proc_path(path, sizeof path, pid, "mountinfo");
     return cay__fd_read_file(AT_FDCWD, path, m->text, sizeof m->text) > 0 && mountinfo_parse(m);
 }

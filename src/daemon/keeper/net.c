@@ -14,7 +14,7 @@ static void on_net_answer(job_wait *j, const cay_job_done *d, int *fds, int nfds
     if (d->error.code && !j->c)
         dprintf(2, "network: %.*s\n", (int)sizeof d->error.msg, d->error.msg);
     else if (d->error.code)
-        reply(j->c, CAY_MSG_ERROR, &d->error, sizeof d->error, NULL, 0);
+        reply(j->c, CAY_MSG_ERROR, &d->error);
     else
         reply_fds(j->c, CAY_MSG_NET, &d->net, sizeof d->net, NULL, 0, fds, nfds);
 }

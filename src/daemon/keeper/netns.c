@@ -129,26 +129,19 @@ static const char *make_rules(int *how)
     return NULL;
 }
 
-static bool enable_sockopt(int s, int level, int name)
-{
-    int one = 1;
-    return setsockopt(s, level, name, &one, sizeof one) == 0;
-}
-
 /* One socket for every address of both families. No SO_REUSEADDR or SO_REUSEPORT: who binds the
  * same port inside gets EADDRINUSE. */
 static int any_socket(int type, uint16_t port)
 {
     struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-    int zero = 0;
     CAY_AUTOFD s = socket(AF_INET6, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s < 0 || setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) < 0)
+    if (s < 0 || !cay__sock_set(s, IPPROTO_IPV6, IPV6_V6ONLY, 0))
         return -1;
-    if (port == CAY__NET_PORT && (!enable_sockopt(s, IPPROTO_IP, IP_TRANSPARENT) ||
-                                  !enable_sockopt(s, IPPROTO_IPV6, IPV6_TRANSPARENT)))
+    if (port == CAY__NET_PORT && (!cay__sock_set(s, IPPROTO_IP, IP_TRANSPARENT, 1) ||
+                                  !cay__sock_set(s, IPPROTO_IPV6, IPV6_TRANSPARENT, 1)))
         return -1;
-    if (type == SOCK_DGRAM && (!enable_sockopt(s, IPPROTO_IPV6, IPV6_RECVPKTINFO) ||
-                               !enable_sockopt(s, IPPROTO_IPV6, IPV6_FREEBIND)))
+    if (type == SOCK_DGRAM && (!cay__sock_set(s, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) ||
+                               !cay__sock_set(s, IPPROTO_IPV6, IPV6_FREEBIND, 1)))
         return -1;
     /* Until somebody serves them they only take their ports: a connection is refused at once
      * instead of waiting for nobody. A datagram socket that has its port would swallow queries, so
@@ -179,9 +172,7 @@ static int make_bag(void)
 
 static bool is_bag(int fd)
 {
-    int domain = 0;
-    socklen_t n = sizeof domain;
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
+    return cay__sock_get(fd, SO_DOMAIN) == AF_UNIX;
 }
 
 void netns_unserve(const int *fd)
@@ -269,8 +260,5 @@ const char *netns_make(netns *out)
 
 void netns_close(netns *n)
 {
-    int e = errno;
-    CAY_EACH_OF(it, n->fd, CAY__NET_FDS)
-        cay__close_fd(it);
-    errno = e;
+    cay__close_fds(n->fd, CAY__NET_FDS);
 }

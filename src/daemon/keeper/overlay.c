@@ -20,7 +20,7 @@ static bool set_fd(int fs, const char *key, int dir, const char *name)
 static bool set_name(int fs, const char *key, const char *below, const char *name)
 {
     char path[160];
-    return cay__str_join(path, sizeof path, below, "/", name, NULL) && set_string(fs, key, path);
+    return CAY_JOIN(path, below, "/", name) && set_string(fs, key, path);
 }
 
 /* The uppermost comes first. Several by name want Linux 6.7. */
@@ -35,7 +35,7 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
     for (size_t i = at->n; i-- > 0;)
         if (!(fds ? set_fd(fs, key, at->layers, at->layer[i])
                   : set_name(fs, key, "layers", at->layer[i]))) {
-            cay__str_join(missing, sizeof missing, "layer ", at->layer[i], NULL);
+            CAY_JOIN(missing, "layer ", at->layer[i]);
             *step = missing;
             return false;
         }
@@ -44,8 +44,8 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
         !(fds ? syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, at->base) == 0
               : set_string(fs, key, "/l")))
         return false;
-    cay__str_join(upper, sizeof upper, at->dir, "/upper", NULL);
-    cay__str_join(work, sizeof work, at->dir, "/work", NULL);
+    CAY_JOIN(upper, at->dir, "/upper");
+    CAY_JOIN(work, at->dir, "/work");
     if (fds)
         return set_fd(fs, "upperdir", at->boxes, upper) && set_fd(fs, "workdir", at->boxes, work);
     return set_name(fs, "upperdir", "sandboxes", upper) &&

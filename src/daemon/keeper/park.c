@@ -26,12 +26,8 @@ typedef struct stage_fds {
 static _Noreturn void exit_with_error(int ctl, const char *step)
 {
     cay_g_result r = { .sys = CAY_OR(errno, EIO) };
-    cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BOUND, 0, 0 };
-    char pkt[sizeof h + sizeof r];
-    cay__str_copy(r.step, sizeof r.step, step);
-    memcpy(pkt, &h, sizeof h);
-    memcpy(pkt + sizeof h, &r, sizeof r);
-    cay__fd_send(ctl, pkt, sizeof pkt, NULL, 0, 0);
+    CAY_COPY(r.step, step);
+    cay__msg_send(ctl, CAY_INIT_VERSION, CAY_G_BOUND, &r, sizeof r, NULL, 0, NULL, 0, 0);
     _exit(1);
 }
 
@@ -55,7 +51,7 @@ static bool mask_proc(void)
 {
     char path[64];
     for (size_t i = 0; i < CAY_LEN(masked) && !CAY__MUTANT("masks"); i++) {
-        cay__str_join(path, sizeof path, "/t/proc/", masked[i], NULL);
+        CAY_JOIN(path, "/t/proc/", masked[i]);
         int rc = mount("/d/null", path, NULL, MS_BIND, NULL);
         if (rc < 0 && errno == ENOTDIR)
             rc = mount("/d/pts", path, NULL, MS_BIND, NULL);
@@ -63,7 +59,7 @@ static bool mask_proc(void)
             return false;
     }
     for (size_t i = 0; i < CAY_LEN(read_only) && !CAY__MUTANT("proc-ro"); i++) {
-        cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
+        CAY_JOIN(path, "/t/proc/", read_only[i]);
         if (mount(path, path, NULL, MS_BIND, NULL) < 0
                 ? !is_absent(path)
                 : mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
@@ -247,7 +243,7 @@ static bool write_maps(int pid, const keeper_job *job)
     const char *map =
         "0 0 1\n1 1 65535\n"; /* repeats the parent's extents: one line across two is EPERM */
     if (job->mode == CAY_MODE_ROOT) {
-        cay__str_join(block, sizeof block, "0 ", cay__str_u64(n, job->block), " 65536\n", NULL);
+        CAY_JOIN(block, "0 ", cay__str_u64(n, job->block), " 65536\n");
         map = block;
     } else if (job->mode == CAY_MODE_SINGLE) {
         if (job->uid0)
@@ -380,8 +376,8 @@ static const char *prepare_netns(const keeper_job *job, park_result *out)
     if (home_mark() < 0)
         return step;
     out->net = (netns){ .fd = { -1, -1, -1, -1 } };
-    if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
-        return step;
+    if (!CAY__MUTANT("netns"))
+        return netns_make(&out->net);
     return NULL;
 }
 

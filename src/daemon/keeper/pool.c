@@ -30,8 +30,7 @@ bool pool_start(void)
         keeper.pool_raw = POOL_RAW;
     else
         keeper.pool_raw = 0;
-    cay__str_join(keeper.roots[0].stack, sizeof keeper.roots[0].stack, keeper.layer,
-                  keeper.layer[0] ? "\n" : "", NULL);
+    CAY_JOIN(keeper.roots[0].stack, keeper.layer, keeper.layer[0] ? "\n" : "");
     cay__random(&keeper.block_first, sizeof keeper.block_first); /* another state directory's keeper
                                                                     hands out of the same range */
     keeper.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(keeper.zygotes));
@@ -65,7 +64,7 @@ static int listen_socket(const char *name)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
+    CAY_JOIN(sa.sun_path, "/r/", name);
     unlink(sa.sun_path);
     if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 2) < 0)
         return -1;
@@ -164,7 +163,7 @@ static bool park_box(bool uid0, int root)
     int fds[KEEPER_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_copy(j.path, sizeof j.path, keeper.roots[b->root].stack);
+    CAY_COPY(j.path, keeper.roots[b->root].stack);
     if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = on_box_parked })) {
         box_free(b);
         return false;
@@ -194,7 +193,7 @@ typedef struct counts {
 static counts count_boxes(void)
 {
     counts c = { 0 };
-    for (keeper_box *b = keeper.boxes; b; b = b->next) {
+    CAY_EACH_LINK(b, keeper.boxes) {
         bool parking = b->phase == BOX_PARKING,
              ready = b->phase == BOX_BOUND || (b->phase == BOX_BINDING && !b->pending);
         c.parking += parking;
@@ -256,7 +255,7 @@ void pool_learn(const pending *p)
     if (old && is_plain(p) && p->m.nlayers &&
         ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, keeper.layer))) {
         keeper.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
-        cay__str_copy(keeper.roots[i].stack, sizeof keeper.roots[i].stack, p->stack);
+        CAY_COPY(keeper.roots[i].stack, p->stack);
     }
     if (i > 0) {
         keeper.roots[i].asked++;
@@ -266,7 +265,7 @@ void pool_learn(const pending *p)
 
 void pool_forget(void)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         if (b->phase == BOX_BOUND && !count_to_keep(b->root))
             box_stop(b, "pool", true);
 }
@@ -287,7 +286,7 @@ static keeper_box *find_for(const pending *p)
     bool uid0 = p->m.flags & CAY_CREATE_UID0;
     int root = root_of(p);
     keeper_box *raw = NULL;
-    for (keeper_box *b = keeper.boxes; b; b = b->next) {
+    CAY_EACH_LINK(b, keeper.boxes) {
         if (b->phase == BOX_PARKED && b->uid0 == uid0)
             raw = b;
         if (b->phase == BOX_BOUND && b->root == root)
@@ -313,7 +312,7 @@ void pool_serve(void)
             p = p->next;
             continue;
         }
-        UNLINK(keeper.waiting, p);
+        CAY_UNLINK(keeper.waiting, p);
         pool_take(p);
         p = keeper.waiting; /* an answer that finds its client gone takes others out of the list */
     }
@@ -354,7 +353,7 @@ static void on_refill_timer(cay__timer *t)
              raw = keeper.pool_raw, have_raw = c.raw + c.raw_parking;
     bool can = keeper.mode == CAY_MODE_ROOT && keeper.layer[0],
          all = cay__now_us() - keeper.last_request_us >= QUIET_US, lack = false;
-    for (pending *p = keeper.waiting; p; p = p->next) {
+    CAY_EACH_LINK(p, keeper.waiting) {
         int i = root_of(p);
         if (p->m.flags & CAY_CREATE_UID0)
             want0++;
@@ -384,7 +383,7 @@ static void on_refill_timer(cay__timer *t)
              have_raw++)
             c.parking++;
     }
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         c.raw -= bind_ahead(b, &c);
     for (int i = 0; can && i < ROOTS; i++)
         lack |= c.have[i] < want[i] + count_to_keep(i);
@@ -419,8 +418,7 @@ void pool_drain(bool all)
     for (int64_t end = cay__boot_ms() + 5000; (left || keeper.sweeper.busy) && cay__boot_ms() < end;
          cay__loop_step(&keeper.loop, 20)) {
         left = 0;
-        for (keeper_box *b = keeper.boxes, *next; b; b = next) {
-            next = b->next;
+        CAY_EACH_LINK_SAFE(b, keeper.boxes) {
             if (b->phase == BOX_LIVE && !all)
                 continue;
             left++; /* one that a zygote works on has no pid yet */

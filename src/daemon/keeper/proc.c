@@ -15,7 +15,7 @@ static keeper_proc **find_bucket(const char *id)
 static void keep_ring(holder_stream *s)
 {
     const keeper_proc *p = s->owner;
-    box_tell(p->b, CAY_G_KEEP, p->id, (uint64_t)s->which, 0, s->ring.fd);
+    box_tell_fd(p->b, CAY_G_KEEP, p->id, (uint64_t)s->which, 0, s->ring.fd);
     CAY_FAULT("keeper.ring.made");
 }
 
@@ -30,7 +30,7 @@ keeper_proc *proc_new(keeper_box *b, const char *id)
 {
     keeper_proc *p = cay__alloc(sizeof *p);
     p->b = b;
-    cay__str_copy(p->id, sizeof p->id, id);
+    CAY_COPY(p->id, id);
     p->group.dir = p->group.procs = p->in.fd = -1;
     for (int i = 0; i < 2; i++) {
         p->out[i] = (holder_stream){ .ops = &stream_ops,
@@ -99,7 +99,7 @@ keeper_proc *proc_find(keeper_box *b, const char *ref)
             ended = ended->same;
         return ended;
     }
-    for (keeper_proc *p = b->procs; p; p = p->next) {
+    CAY_EACH_LINK(p, b->procs) {
         if (!cay__ref_names(ref, p->tag, p->pid))
             continue;
         if (!p->ended)
@@ -205,18 +205,18 @@ static void end_with(keeper_proc *p, int status, const char *reason, uint64_t cp
 void proc_exited(keeper_box *b, const cay_g_exit *x)
 {
     char id[CAY_WIRE_ID];
-    cay__str_copy(id, sizeof id, x->proc);
+    CAY_COPY(id, x->proc);
     keeper_proc *p = proc_find(b, id);
     if (!p || p->ended)
         return;
     if (!p->started)
         proc_begin(p, x->pid);
     char reason[sizeof p->exit.reason];
-    cay__str_copy(reason, sizeof reason, find_exit_reason(p, x->status));
+    CAY_COPY(reason, find_exit_reason(p, x->status));
     end_with(p, x->status, reason, x->cpu_us, x->max_rss);
     if (p->killing) { /* nothing of a timed-out command stays */
         cgroup_exec_kill(p);
-        box_tell(p->b, CAY_G_SIGNAL, p->id, SIGKILL, CAY_SCOPE_TREE, -1);
+        box_tell(p->b, CAY_G_SIGNAL, p->id, SIGKILL, CAY_SCOPE_TREE);
     }
     cgroup_exec_remove(p);
     journal_put(J_EXIT, b, p->id, x->status, reason);
@@ -228,7 +228,7 @@ void proc_exited(keeper_box *b, const cay_g_exit *x)
         proc_settle(p);
     } else {
         p->timer.fn = on_settle;
-        cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
+        arm_timer(&p->timer, SETTLE_MS);
         cay__stream_resume(&p->out[0]);
         cay__stream_resume(&p->out[1]);
     }
@@ -238,9 +238,9 @@ void proc_exited(keeper_box *b, const cay_g_exit *x)
 
 void proc_lost(keeper_box *b)
 {
-    for (keeper_proc *p = b->procs; p; p = p->next) {
+    CAY_EACH_LINK(p, b->procs) {
         if (p->starter)
-            reply_error(p->starter, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
+            reply_refused(p->starter, CAY_EGONE, "sandbox_gone", "the sandbox ended");
         p->starter = NULL;
         if (!p->ended) {
             end_with(p, SIGKILL, strcmp(b->reason, "disk") ? "killed" : "disk", 0, 0);
@@ -263,22 +263,21 @@ static void on_timeout(cay__timer *t)
         CAY_FAULT("keeper.timeout.kill");
         cgroup_exec_kill(p);
     }
-    box_tell(p->b, CAY_G_SIGNAL, p->id, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE, -1);
+    box_tell(p->b, CAY_G_SIGNAL, p->id, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE);
     p->killing = true;
-    cay__timer_arm(&keeper.loop, &p->timer, cay__boot_ms() + GRACE_MS);
+    arm_timer(&p->timer, GRACE_MS);
 }
 
 void proc_arm(keeper_proc *p, uint64_t timeout_ms)
 {
     p->timer.fn = on_timeout;
-    cay__timer_arm(&keeper.loop, &p->timer,
-                   cay__boot_ms() + (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
+    arm_timer(&p->timer, (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
 }
 
 void proc_on_client_gone(client *c)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
-        for (keeper_proc *p = b->procs; p; p = p->next) {
+    CAY_EACH_LINK(b, keeper.boxes)
+        CAY_EACH_LINK(p, b->procs) {
             if (p->starter == c)
                 p->starter = NULL;
             if (p->writer == c)

@@ -40,7 +40,7 @@ bool root_trash(int at, const char *name)
 {
     char old[64], id[CAY_WIRE_ID];
     cay__id_make(id, 'b');
-    cay__str_join(old, sizeof old, "sandboxes/.old-", id, NULL);
+    CAY_JOIN(old, "sandboxes/.old-", id);
     return renameat(at, name, AT_FDCWD, old) == 0;
 }
 
@@ -53,7 +53,7 @@ bool root_dirs(const keeper_job *job, int disk, bool *trash)
 {
     char path[96];
     struct stat st;
-    cay__str_join(path, sizeof path, "sandboxes/", job->name, NULL);
+    CAY_JOIN(path, "sandboxes/", job->name);
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -69,15 +69,15 @@ bool root_dirs(const keeper_job *job, int disk, bool *trash)
 
 bool root_write_map(int pid, const char *file, const char *text)
 {
-    char path[64], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/", file, NULL);
+    char path[64];
+    proc_path(path, sizeof path, pid, file);
     return cay__fd_write_file(AT_FDCWD, path, text);
 }
 
 int root_open_userns(int pid)
 {
-    char path[64], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/user", NULL);
+    char path[64];
+    proc_path(path, sizeof path, pid, "ns/user");
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -303,7 +303,7 @@ static bool on_dirs(const keeper_job *job, const struct stat *st, bool *trash)
     uid_t owner = 0;
     if (job->mode == CAY_MODE_ROOT)
         owner = STORE_BASE + 1000;
-    cay__str_join(path, sizeof path, "sandboxes/", job->name, "/on", NULL);
+    CAY_JOIN(path, "sandboxes/", job->name, "/on");
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -336,7 +336,7 @@ int root_on(const keeper_job *job, int lower, bool *trash, const char **step)
         if (ns < 0 || mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, ns) < 0)
             return -1;
     }
-    cay__str_join(dir, sizeof dir, job->name, "/on", NULL);
+    CAY_JOIN(dir, job->name, "/on");
     /* What is applied to the directory changes it below the overlay: nothing there may stand on a
      * name that goes. */
     return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true, false },

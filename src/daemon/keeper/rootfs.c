@@ -50,7 +50,7 @@ int rootfs_seal(const char *layer)
     if (keeper.mode ==
         CAY_MODE_ROOT) /* they are made with the layer (lib/provider/native/layer.c) */
         return 0;
-    cay__str_join(path, sizeof path, "layers/", layer, NULL);
+    CAY_JOIN(path, "layers/", layer);
     CAY_AUTOFD at = openat(keeper.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)
         return -1;

@@ -8,7 +8,7 @@ bool stack_parse(stack *s, const char *text)
     errno = EINVAL;
     s->n = 0;
     s->foreign = cay__str_starts(text, "/\n");
-    if (!cay__str_copy(s->text, sizeof s->text, text + (s->foreign ? 2 : 0)))
+    if (!CAY_COPY(s->text, text + (s->foreign ? 2 : 0)))
         return false;
     for (char *p = s->text, *end; *p; p = end + 1) {
         if (s->n == CAY_STACK_MAX) {

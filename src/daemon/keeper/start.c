@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command from its request to its first instruction. */
 #include "keeper.h"
-#include <sys/uio.h>
 
 /* Room for one more: commands that ended longest ago are forgotten. */
 static bool make_room(keeper_box *b)
@@ -13,7 +12,7 @@ static bool make_room(keeper_box *b)
         if (!victim)
             return b->nprocs < PROCS_MAX && b->kept < 4 * KEPT_MAX;
         if (b->forget[0])
-            box_tell(b, CAY_G_FORGET, b->forget, 0, 0, -1);
+            box_tell(b, CAY_G_FORGET, b->forget, 0, 0);
         memcpy(b->forget, victim->id, sizeof b->forget);
         proc_free(victim);
     }
@@ -38,8 +37,7 @@ void proc_answer_starter(keeper_proc *p)
 /* One pipe for each of stdin, stdout and stderr that is to have one. */
 static void close_pipes(int io[6])
 {
-    CAY_EACH_OF(it, io, 6)
-        cay__close_fd(it);
+    cay__close_fds(io, 6);
 }
 
 static bool make_pipes(uint32_t flags, int io[6])
@@ -71,30 +69,22 @@ static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
 static bool send_spawn(keeper_proc *p, const cay_m_spawn *m, const char *tail, size_t len,
                        const int io[6], int blob)
 {
-    struct {
-        cay_msg h;
-        cay_g_spawn m;
-    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
     int fds[9], n = 0;
-    cay_g_spawn *g = &head.m;
-    memcpy(g->proc, p->id, sizeof g->proc);
-    memcpy(g->tag, p->tag, sizeof g->tag);
-    memcpy(g->title, p->title, sizeof g->title);
-    g->flags = p->flags;
-    g->cols = m->cols;
-    g->rows = m->rows;
-    g->argc = m->argc;
-    g->envc = m->envc;
-    g->blob = m->blob;
-    g->ring = p->ring_bytes;
-    g->timeout_ms = m->timeout_ms;
-    g->deadline = p->timer.at_ms;
-    g->started_ms = p->started_ms;
-    if (p->group.dir >= 0)
-        g->group = p->group.number;
-    else
-        g->group = 0;
-    memcpy(g->forget, p->b->forget, sizeof g->forget);
+    cay_g_spawn g = { .flags = p->flags,
+                      .cols = m->cols,
+                      .rows = m->rows,
+                      .argc = m->argc,
+                      .envc = m->envc,
+                      .blob = m->blob,
+                      .ring = p->ring_bytes,
+                      .timeout_ms = m->timeout_ms,
+                      .deadline = p->timer.at_ms,
+                      .started_ms = p->started_ms,
+                      .group = CAY_FLAG_IF(p->group.dir >= 0, p->group.number) };
+    memcpy(g.proc, p->id, sizeof g.proc);
+    memcpy(g.tag, p->tag, sizeof g.tag);
+    memcpy(g.title, p->title, sizeof g.title);
+    memcpy(g.forget, p->b->forget, sizeof g.forget);
     const struct {
         int fd;
         uint32_t flag;
@@ -112,12 +102,11 @@ static bool send_spawn(keeper_proc *p, const cay_m_spawn *m, const char *tail, s
     CAY_EACH(it, list)
         if (it->fd >= 0) {
             fds[n++] = it->fd;
-            g->flags |= it->flag;
+            g.flags |= it->flag;
         }
     if (m->timeout_ms && p->b->tenant_fd < 0)
-        g->flags |= CAY_GS_REAPER;
-    struct iovec iov[2] = { { &head, sizeof head }, { (void *)tail, len } };
-    if (cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) < 0)
+        g.flags |= CAY_GS_REAPER;
+    if (!box_send(p->b, CAY_G_SPAWN, &g, sizeof g, tail, len, fds, n))
         return false;
     p->b->forget[0] = 0;
     return true;
@@ -154,8 +143,7 @@ void proc_spawn(const request *r)
     keeper_box *b = r->b;
     const cay_m_spawn *m = r->body;
     if ((b->state != CAY_RUNNING || b->pausing) &&
-        !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first",
-                     NULL))
+        !reply_refused(c, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; resume it first"))
         return;
     keeper_proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
@@ -173,24 +161,22 @@ void proc_spawn(const request *r)
     else
         old = NULL;
     if (!good &&
-        !reply_error(c, CAY_EINVAL, 0, "bad_request", "the spawn request is not well-formed", NULL))
+        !reply_refused(c, CAY_EINVAL, "bad_request", "the spawn request is not well-formed"))
         return;
     if (old && !old->ended &&
-        !reply_error(c, CAY_EEXIST, 0, "tag_in_use", "a running process has this tag already",
-                     NULL))
+        !reply_refused(c, CAY_EEXIST, "tag_in_use", "a running process has this tag already"))
         return;
-    if (!make_room(b) && !reply_error(c, CAY_ENOSPACE, 0, "processes_full",
-                                      "512 commands run in this sandbox, or too much output of "
-                                      "running ones is kept; end some",
-                                      NULL))
+    if (!make_room(b) && !reply_refused(c, CAY_ENOSPACE, "processes_full",
+                                        "512 commands run in this sandbox, or too much output of "
+                                        "running ones is kept; end some"))
         return;
     int io[6];
     if (!make_pipes(m->flags, io) &&
         !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
         return;
     keeper_proc *p = proc_new(b, m->proc);
-    cay__str_copy(p->tag, sizeof p->tag, m->tag);
-    cay__str_copy(p->title, sizeof p->title, m->title);
+    CAY_COPY(p->tag, m->tag);
+    CAY_COPY(p->title, m->title);
     size_t strings = 0;
     if (!(m->flags & CAY_SPAWN_BLOB_FD))
         strings = m->blob;
@@ -256,7 +242,7 @@ static void answer_failure(client *c, const char *step, int sys)
 void proc_started(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
-    cay__str_copy(id, sizeof id, r->proc);
+    CAY_COPY(id, r->proc);
     cay__str_copy(step, CAY__MUTANT("fuzz-init_msg") ? 2 * sizeof step : sizeof step, r->step);
     keeper_proc *p = proc_find(b, id);
     if (!p || p->started)

@@ -266,7 +266,7 @@ static const char *go_on(swap *s)
         return step;
     CAY_FAULT("zygote.swap.dirs");
     s->make = *s->job;
-    cay__str_copy(s->make.path, sizeof s->make.path, s->next);
+    CAY_COPY(s->make.path, s->next);
     CAY_AUTOFD root = root_make(&s->make, s->lower, -1, &step);
     if (root < 0)
         return step;
@@ -322,9 +322,9 @@ static const char *finish_swap(swap *s, bool found)
 static void put_aside(swap *s, const char *layer)
 {
     if (*layer)
-        cay__str_join(s->aside, sizeof s->aside, "layers/", layer, NULL);
+        CAY_JOIN(s->aside, "layers/", layer);
     else
-        cay__str_join(s->aside, sizeof s->aside, "sandboxes/", s->job->name, "/aside", NULL);
+        CAY_JOIN(s->aside, "sandboxes/", s->job->name, "/aside");
 }
 
 static bool append_layer(swap *s, const char *name)
@@ -396,7 +396,7 @@ static bool lock_wait(int fd, int ms)
 static int lock_workers(int fd, int ms)
 {
     char path[48], n[21];
-    cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)fd), NULL);
+    CAY_JOIN(path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)fd));
     CAY_AUTOFD own = open(path, O_RDWR | O_CLOEXEC);
     if (own >= 0 && lock_wait(own, ms))
         return CAY_STEAL_FD(own);
@@ -405,13 +405,12 @@ static int lock_workers(int fd, int ms)
 
 static const char *open_all(swap *s, int pidfd)
 {
-    char path[96], n[21];
+    char path[96];
     s->pidfd = pidfd;
-    cay__str_join(path, sizeof path, "sandboxes/", s->job->name, NULL);
+    CAY_JOIN(path, "sandboxes/", s->job->name);
     if ((s->at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return "directory";
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)s->job->pid), "/root",
-                  NULL);
+    proc_path(path, sizeof path, s->job->pid, "root");
     s->old = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     /* That was the right process if the right one still lives. */
     if (s->old < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)

@@ -26,7 +26,7 @@ typedef struct turn {
 
 void turn_client_gone(const client *c)
 {
-    for (keeper_box *b = keeper.boxes; b; b = b->next)
+    CAY_EACH_LINK(b, keeper.boxes)
         if (b->turn && b->turn->c == c)
             b->turn->c = NULL; /* it goes on: half of it is worth nothing */
 }
@@ -45,13 +45,13 @@ void turn_drop(keeper_box *b)
 {
     if (!b->turn)
         return;
-    reply_error(b->turn->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
+    reply_refused(b->turn->c, CAY_EGONE, "sandbox_gone", "the sandbox ended");
     finish_turn(b->turn);
 }
 
 static void fail_turn(turn *t, int sys, const char *step)
 {
-    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1); /* what init holds back goes on */
+    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0); /* what init holds back goes on */
     if (sys == EBUSY)
         reply_error(t->c, CAY_EBUSY, sys, "processes_running",
                     t->end ? "processes of the sandbox do not end"
@@ -87,7 +87,7 @@ static void count_below(turn *t)
         t->b->below_bytes = t->b->below_inodes = 0;
     if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || keeper.sweeper.busy > 8)
         return;
-    cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
+    CAY_JOIN(j.name, "layers/", t->job.layer);
     job_send(&keeper.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = on_below_measured });
 }
 
@@ -109,7 +109,7 @@ static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nf
         cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms());
         return;
     }
-    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1);
+    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0);
     if (d->swapped)
         count_below(t);
     CAY_FAULT("keeper.swap.done");
@@ -120,7 +120,7 @@ static void on_root_swapped(job_wait *j, const cay_job_done *d, int *fds, int nf
     uint64_t us = (uint64_t)(cay__now_us() - t->began_us);
     cay_m_snapped m = { us, us };
     if (t->job.layer[0])
-        reply(t->c, CAY_MSG_SNAPPED, &m, sizeof m, NULL, 0);
+        reply(t->c, CAY_MSG_SNAPPED, &m);
     else
         reply_ok(t->c);
     finish_turn(t);
@@ -147,8 +147,8 @@ static void ask_init(cay__timer *timer)
 {
     turn *t = (turn *)timer;
     t->timer.fn = on_init_silent;
-    cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms() + ANSWER_MS);
-    if (!box_tell(t->b, CAY_G_QUIET, "", t->end, 0, -1))
+    arm_timer(&t->timer, ANSWER_MS);
+    if (!box_tell(t->b, CAY_G_QUIET, "", t->end, 0))
         fail_turn(t, errno, "init");
 }
 
@@ -159,7 +159,7 @@ void turn_still(keeper_box *b, const cay_g_result *r, int *fds, int nfds)
         return;
     t->timer.fn = ask_init;
     if (r->sys == EBUSY && cay__boot_ms() < t->until_ms)
-        cay__timer_arm(&keeper.loop, &t->timer, cay__boot_ms() + 1);
+        arm_timer(&t->timer, 1);
     else if (r->sys)
         fail_turn(t, r->sys, "a process is alive");
     else if (nfds != 1 || !ask_zygote(t, fds[0]))
@@ -181,7 +181,7 @@ static turn *turn_new(client *c, keeper_box *b, bool end)
                            .durable = b->flags & CAY_CREATE_DURABLE,
                            .pid = b->pid,
                            .wait_ms = end ? END_MS : FILES_MS };
-    cay__str_copy(t->job.name, sizeof t->job.name, b->id);
+    CAY_COPY(t->job.name, b->id);
     t->timer.fn = ask_init;
     b->turn = t;
     return t;
@@ -192,16 +192,15 @@ static turn *turn_new(client *c, keeper_box *b, bool end)
 static bool has_on(const request *r)
 {
     if ((r->b->flags & CAY_CREATE_DISK) &&
-        !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_image",
-                     "what it writes lives in a disk image (--require disk-quota), which cannot be "
-                     "exchanged while it runs: fork the snapshot instead",
-                     NULL))
+        !reply_refused(
+            r->c, CAY_ENOTSUP, "snapshot_image",
+            "what it writes lives in a disk image (--require disk-quota), which cannot be "
+            "exchanged while it runs: fork the snapshot instead"))
         return true;
     return (r->b->flags & CAY_CREATE_ON) &&
-           !reply_error(
-               r->c, CAY_ENOTSUP, 0, "snapshot_on",
-               "what is written above a directory of the host is copied, not put onto another root",
-               NULL);
+           !reply_refused(r->c, CAY_ENOTSUP, "snapshot_on",
+                          "what is written above a directory of the host is copied, not put onto "
+                          "another root");
 }
 
 void turn_ask(const request *r)
@@ -216,10 +215,9 @@ void turn_ask(const request *r)
     if (!named || m->a >= CAY_STACK_MAX || names_take(r->tail, end, m->a, t->job.path) != end) {
         r->b->turn = NULL;
         free(t);
-        reply_error(r->c, CAY_EINVAL, 0, "layer_name",
-                    named ? "the list of layers is not well-formed"
-                          : "a layer's name is 1 to 63 of a-z, 0-9 and -",
-                    NULL);
+        reply_refused(r->c, CAY_EINVAL, "layer_name",
+                      named ? "the list of layers is not well-formed"
+                            : "a layer's name is 1 to 63 of a-z, 0-9 and -");
         return;
     }
     if (!restack)
@@ -232,9 +230,9 @@ void turn_adopt(keeper_box *b)
 {
     char path[64];
     struct stat st;
-    cay__str_join(path, sizeof path, "sandboxes/", b->id, "/swap", NULL);
+    CAY_JOIN(path, "sandboxes/", b->id, "/swap");
     if (b->turn || (fstatat(keeper.home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-                    (b->state != CAY_RUNNING || box_tell(b, CAY_G_SWAPPED, "", 0, 0, -1))))
+                    (b->state != CAY_RUNNING || box_tell(b, CAY_G_SWAPPED, "", 0, 0))))
         return; /* there is nothing to finish, and whoever held its services is dead */
     turn *t = turn_new(NULL, b, false);
     t->job.rec = 1;

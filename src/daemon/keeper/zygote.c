@@ -80,7 +80,7 @@ static void send_result(cay_job_done *d, const int *fds, int nfds)
 static void send_failure(const char *step)
 {
     cay_job_done d = { .sys = CAY_OR(errno, EIO) };
-    cay__str_copy(d.step, sizeof d.step, step);
+    CAY_COPY(d.step, step);
     send_result(&d, NULL, 0);
 }
 
@@ -142,7 +142,7 @@ static void run_swap_job(const int *fds, int nfds)
     cay_job_done d = { .sys = step ? CAY_OR(errno, EIO) : 0,
                        .swapped = r.swapped,
                        .trash = r.trash };
-    cay__str_copy(d.step, sizeof d.step, CAY_OR(step, ""));
+    CAY_COPY(d.step, CAY_OR(step, ""));
     CAY_FAULT("zygote.swap.answer");
     send_result(&d, &r.old, r.old >= 0);
     cay__close_fd(&r.old);
@@ -175,7 +175,7 @@ static void run_clone_job(int *fds, int nfds)
     }
     uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                    (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
-    unsigned rec = 0u;
+    unsigned rec = 0;
     if (job.rec)
         rec = AT_RECURSIVE;
     /* Private: what the host mounts below it later must not appear inside. */
@@ -205,7 +205,7 @@ static bool lift_dir(int at, const char *name)
 {
     char to[128], id[CAY_WIRE_ID];
     cay__id_make(id, 'b');
-    cay__str_join(to, sizeof to, job.name, "/", id, NULL);
+    CAY_JOIN(to, job.name, "/", id);
     return renameat(at, name, AT_FDCWD, to) == 0;
 }
 
@@ -242,7 +242,7 @@ static bool remove_job_tree(void)
     bool lifted;
     char upper[80];
     /* A whole sandbox takes its project along; a used work directory is only a part of one. */
-    cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
+    CAY_JOIN(upper, job.name, "/upper");
     uint32_t project = quota_project(upper);
     /* Of another tree, a former upper or a layer, `upper` is content and its project whose it
      * likes; a sandbox's directory is root's. */
@@ -263,8 +263,7 @@ static bool remove_job_tree(void)
 static void run_rmtree_job(int *fds, int nfds)
 {
     cay_job_done d = { 0 };
-    CAY_EACH_OF(it, fds, nfds)
-        cay__close_fd(it); /* what is mounted of it goes first */
+    cay__close_fds(fds, nfds); /* what is mounted of it goes first */
     if (remove_job_tree())
         send_result(&d, NULL, 0);
     else
@@ -282,43 +281,32 @@ static void measure_tree(int at, const char *name, cay_job_done *d, unsigned dep
     d->inodes++;
     if (!dir_)
         return;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = NULL;
-    if (fd >= 0)
-        dir = fdopendir(fd);
+    CAY_AUTODIR *dir = cay__dir_open(at, name);
     if (!dir || depth > DEPTH_MEASURE) {
         if (dir || errno == EMFILE || errno == ENFILE || errno == ENOMEM)
             d->bytes = d->inodes = UINT64_MAX;
-        if (dir)
-            closedir(dir);
-        else
-            cay__close_fd(&fd);
         return;
     }
-    for (struct dirent *e; (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            measure_tree(dirfd(dir), e->d_name, d, depth + 1);
-    closedir(dir);
+    for (struct dirent *e; (e = cay__dir_next(dir));)
+        measure_tree(dirfd(dir), e->d_name, d, depth + 1);
 }
 
 /* What was moved out of sight and not removed, and with `rec` what a dead keeper's pool left. */
 static void run_sweep_job(void)
 {
-    DIR *d = opendir("sandboxes");
+    CAY_AUTODIR *d = opendir("sandboxes");
     cay_job_done done_ = { 0 };
     char name[CAY_WIRE_ID], ours[16];
     cay_job_name(name, getppid()); /* parks already, while we look */
     name[5] = 0;
-    cay__str_join(ours, sizeof ours, ".pool-", name, NULL);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    CAY_JOIN(ours, ".pool-", name);
+    for (struct dirent *e; d && (e = cay__dir_next(d));) {
         if (!cay__str_starts(e->d_name, ".old-") &&
             !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
             continue;
-        if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
+        if (CAY_JOIN(job.name, "sandboxes/", e->d_name))
             remove_job_tree();
     }
-    if (d)
-        closedir(d);
     send_result(&done_, NULL, 0);
 }
 

@@ -51,7 +51,7 @@ static bool drop_rights(void)
 static int tree_of(const char *dir, const char *name, unsigned rec)
 {
     char path[PATH_MAX];
-    if (cay__str_join(path, sizeof path, dir, name, NULL))
+    if (CAY_JOIN(path, dir, name))
         return mnt_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW | rec);
     return -1;
 }
@@ -68,7 +68,7 @@ static bool place_tree(int tree, const char *at, uint64_t set)
 static bool make_way(const char *path)
 {
     char part[PATH_MAX];
-    if (!cay__str_copy(part, sizeof part, path + 1))
+    if (!CAY_COPY(part, path + 1))
         return false;
     for (char *p = part;; p++) {
         if (*p && *p != '/')
@@ -90,7 +90,7 @@ static bool place_libraries(void)
     char path[16], target[256];
     struct stat st;
     CAY_EACH(name, names) {
-        cay__str_join(path, sizeof path, "/", *name, NULL);
+        CAY_JOIN(path, "/", *name);
         if (lstat(path, &st) < 0)
             continue;
         ssize_t n = readlink(path, target, sizeof target - 1);

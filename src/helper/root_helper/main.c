@@ -113,9 +113,7 @@ static void by_child(state *s, hand_job *j)
 static bool is_allowed_peer(const state *s, int conn)
 {
     struct ucred who;
-    socklen_t len = sizeof who;
-    return getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-           (who.uid == s->h.uid || who.uid == 0);
+    return cay__sock_peer(conn, &who) && (who.uid == s->h.uid || who.uid == 0);
 }
 
 /* A connection is given by this process itself: the keeper knows who makes a sandbox by the asker's

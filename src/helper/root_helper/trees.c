@@ -48,7 +48,7 @@ static int check_way(const char *path, cay_err *err)
 {
     char part[PATH_MAX];
     struct stat st;
-    cay__str_copy(part, sizeof part, path);
+    CAY_COPY(part, path);
     for (char *slash; (slash = strrchr(part, '/'));) {
         *slash = 0;
         const char *at = cay__text_or(part, "/");
@@ -127,7 +127,7 @@ int trees_listen(int tree, gid_t gid, int *out, cay_err *err)
                                 "this state directory has a server with --root-keeper already");
         return cay_fail_sys(err, "lock the keeper's directory");
     }
-    snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/" HAND_SOCK, tree);
+    CAY_FORMAT(sa.sun_path, "/proc/self/fd/%d/" HAND_SOCK, tree);
     unlinkat(tree, HAND_SOCK, 0);
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
@@ -151,7 +151,7 @@ int trees_link(const char *home, const char *tree, cay_err *err)
                             "it to %.120s/egress.conf or /etc/cay/egress.conf",
                             home, tree);
     CAY_EACH(dir, dirs) {
-        cay__str_join(want, sizeof want, tree, "/", dir->name, NULL);
+        CAY_JOIN(want, tree, "/", dir->name);
         if (symlinkat(want, at, dir->name) < 0 && errno != EEXIST)
             return cay_fail_sys(err, "link %s in %.200s", dir->name, home);
         ssize_t n = readlinkat(at, dir->name, there, sizeof there - 1);

@@ -23,8 +23,8 @@ void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, in
     a->code = code;
     if (code && err) {
         a->sys = err->sys;
-        cay__str_copy(a->reason, sizeof a->reason, err->reason);
-        cay__str_copy(a->msg, sizeof a->msg, err->msg);
+        CAY_COPY(a->reason, err->reason);
+        CAY_COPY(a->msg, err->msg);
     }
     cay__fd_send(sock, a, sizeof *a, &fd, fd >= 0, MSG_DONTWAIT);
 }
@@ -60,15 +60,12 @@ static bool is_harmless_fd(const hand *h, int fd)
     struct statfs fs;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return false;
-    int flags = fcntl(fd, F_GETFL), domain = 0, type = 0;
-    socklen_t len = sizeof domain, len2 = sizeof type, len3 = sizeof(struct ucred);
+    int flags = fcntl(fd, F_GETFL), type = cay__sock_get(fd, SO_TYPE);
     struct ucred who;
     if (S_ISSOCK(
             st.st_mode)) /* its own at the other end, too: others would be told that root speaks */
-        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-               getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX &&
-               type != SOCK_DGRAM && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len3) == 0 &&
-               who.uid == h->uid;
+        return cay__sock_get(fd, SO_DOMAIN) == AF_UNIX && type >= 0 && type != SOCK_DGRAM &&
+               cay__sock_peer(fd, &who) && who.uid == h->uid;
     if (flags < 0 || flags & O_PATH || S_ISFIFO(st.st_mode))
         return flags >= 0 && !(flags & O_PATH);
     return S_ISREG(st.st_mode) &&
@@ -166,7 +163,7 @@ static int run_tool(const hand *h, hand_job *j, cay_err *err)
     const char *program = "cay-layer";
     if (j->ask.op == HAND_PACK)
         program = "cay-pack";
-    snprintf(who, sizeof who, "%u", (unsigned)h->uid);
+    CAY_FORMAT(who, "%u", (unsigned)h->uid);
     const char *argv[] = { program, j->ask.name, who, NULL };
     int fds[HAND_FDS + 2] = { j->fds[0], TREE, -1 }, n = 3;
     for (int i = 1; i < j->nfds; i++)
