@@ -13,6 +13,7 @@
  *   CAY_EACH_LINK(x, list)  over a list linked by `next`, CAY_EACH_LINK_SAFE() when x may go
  *   CAY_UNLINK(list, x)  takes x out of it          CAY_APPEND(list, x)  puts x at its end
  *   CAY_CHAIN(list, x), CAY_UNCHAIN(x)  the same for nodes that know what leads to them
+ *   CAY_GROW(v, n)  room for one more in an array of n      cay__strdup_if()  of NULL NULL
  *   CAY_IF(c, x)       x when c holds, or NULL          CAY_TEXT_IF(), CAY_FLAG_IF()  or "", or 0
  */
 #pragma once
@@ -173,4 +174,21 @@ static inline char *cay__strdup(const char *s)
     if (!p)
         abort();
     return p;
+}
+/* The same, but NULL stays NULL. */
+static inline char *cay__strdup_if(const char *s)
+{
+    return s ? cay__strdup(s) : NULL;
+}
+/* CAY_GROW(v, n): room for one more in an array of n. It may be full whenever n is a power of two:
+ * so no capacity is kept. */
+#define CAY_GROW(v, n) ((v) = cay__grow(v, n, sizeof *(v)))
+static inline void *cay__grow(void *list, size_t n, size_t each)
+{
+    if (n & (n - 1))
+        return list;
+    list = reallocarray(list, n ? 2 * n : 1, each);
+    if (!list)
+        abort();
+    return list;
 }

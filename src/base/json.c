@@ -127,6 +127,30 @@ bool cay__json_bool(const json_t *obj, const char *key, bool none)
     return none;
 }
 
+json_t *cay__json_object_in(json_t *obj, const char *key)
+{
+    if (!json_is_object(json_object_get(obj, key)))
+        json_object_set_new(obj, key, json_object());
+    return json_object_get(obj, key);
+}
+
+json_t *cay__json_list_in(json_t *obj, const char *key)
+{
+    if (!json_is_array(json_object_get(obj, key)))
+        json_object_set_new(obj, key, json_array());
+    return json_object_get(obj, key);
+}
+
+void cay__json_put(json_t *obj, const char *key, const char *text)
+{
+    json_object_set_new(obj, key, json_string(text));
+}
+
+void cay__json_put_int(json_t *obj, const char *key, int64_t n)
+{
+    json_object_set_new(obj, key, json_integer(n));
+}
+
 json_t *cay__json_bytes(const char *s)
 {
     json_t *j = json_string(s); /* NULL when it is not UTF-8 */

@@ -128,11 +128,10 @@ int cay__policy_check(cay__policy *p, cay_err *err);
 int cay__policy_read(cay__policy *p, const char *text, size_t len, bool operator_, cay_err *err);
 int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *err); /* malloc() */
 void cay__policy_clear(cay__policy *p);
-/* Room for one more in a list of n; such a list keeps no capacity. */
-void *cay__grow(void *list, size_t n, size_t each);
+/* One more at the end of a list of n. */
 #define CAY__GROW(list, n, last)                                                                   \
     do {                                                                                           \
-        (list) = cay__grow(list, n, sizeof *(list));                                               \
+        CAY_GROW(list, n);                                                                         \
         (list)[(n)++] = (last);                                                                    \
     } while (0)
 

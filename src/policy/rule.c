@@ -282,17 +282,6 @@ bool cay__rule_same(const cay__rule *a, const cay__rule *b)
            !memcmp(a->addr, b->addr, 16) && !strcmp(a->name, b->name);
 }
 
-void *cay__grow(void *list, size_t n, size_t each)
-{
-    /* It may be full whenever the count is a power of two: so no capacity has to be kept. */
-    if (n & (n - 1))
-        return list;
-    void *more = realloc(list, (n ? n * 2 : 1) * each);
-    if (!more)
-        abort();
-    return more;
-}
-
 static int append_rule(cay__policy *p, const cay__rule *r, cay_err *err)
 {
     CAY_EACH_OF(rule, p->rules, p->nrules)
