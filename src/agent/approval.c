@@ -19,9 +19,7 @@ static void visit_pending(const json_t *pending, const json_t *nested, const cha
                           json_t *approvals, const char *prefix, unsigned depth, cay__waits_fn *fn,
                           void *arg)
 {
-    size_t i;
-    json_t *call;
-    json_array_foreach(pending, i, call) {
+    CAY_EACH_ITEM(call, pending) {
         const char *id = cay__item_id(call);
         const json_t *st = json_object_get(nested, id);
         CAY_AUTOBUF whole = CAY__BUF(4096);
@@ -173,7 +171,7 @@ static int record_decision(cay_state_doc *d, const char *call_id, bool yes, bool
         }
         json_object_set_new(m, call_id, json_string(message));
         if (always)
-            json_object_set_new(a, "sticky_rejection_message", json_string(message));
+            cay__json_put(a, "sticky_rejection_message", message);
     }
     return 0;
 }

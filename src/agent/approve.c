@@ -5,11 +5,9 @@
 
 static bool is_listed(const json_t *v, const char *call_id)
 {
-    size_t i;
-    json_t *id;
     if (json_is_true(v))
         return true;
-    json_array_foreach(v, i, id)
+    CAY_EACH_ITEM(id, v)
         if (json_is_string(id) && !strcmp(json_string_value(id), call_id))
             return true;
     return false;
@@ -36,15 +34,13 @@ static void record_tool_verdict(cay_run *r, const char *tool, bool yes, const ch
     }
     json_object_set_new(a, yes ? "approved" : "rejected", json_true());
     if (!yes && message)
-        json_object_set_new(a, "sticky_rejection_message", json_string(message));
+        cay__json_put(a, "sticky_rejection_message", message);
 }
 
 static void write_down(cay_run *r, const cay_tool_call *call, const char *verdict)
 {
-    json_t *e = NULL;
-    if (r->conf->ledger)
-        e = json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id", call->call_id, "verdict",
-                      verdict);
+    json_t *e = CAY_IF(r->conf->ledger, json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id",
+                                                  call->call_id, "verdict", verdict));
     if (e)
         cay__audit_sink(
             r, "approval", e,

@@ -65,9 +65,7 @@ static int write_to(cay_audit_sink *a, cay_run *r, const json_t *event, json_t *
                     json_t *output, cay_err *why)
 {
     bool in_detail = a->detail && detail, with_output = a->output && output;
-    CAY_AUTOJSON *whole = NULL;
-    if (in_detail || with_output)
-        whole = json_copy((json_t *)event);
+    CAY_AUTOJSON *whole = CAY_IF(in_detail || with_output, json_copy((json_t *)event));
     if (in_detail)
         json_object_update(whole, detail);
     if (with_output)

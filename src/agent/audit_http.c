@@ -55,7 +55,7 @@ static int send_event(post *p, const char *json, size_t len, cay_err *err)
 static int spool_own(post *p, cay_err *err)
 {
     char path[4200];
-    if ((size_t)snprintf(path, sizeof path, "%s.lock", p->spool) >= sizeof path)
+    if ((size_t)CAY_FORMAT(path, "%s.lock", p->spool) >= sizeof path)
         return cay_fail(err, CAY_ETOOBIG, "the audit's spool has too long a name");
     p->own = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
     if (p->own < 0)
@@ -101,7 +101,7 @@ static int cut_front(const post *p, const char *rest, cay_err *err)
             return cay_fail_sys(err, "the audit's spool %.200s", p->spool);
         return 0;
     }
-    snprintf(tmp, sizeof tmp, "%.4000s.new", p->spool);
+    CAY_FORMAT(tmp, "%.4000s.new", p->spool);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, rest, strlen(rest)) || fsync(fd) < 0 ||
@@ -206,8 +206,7 @@ static void post_close(void *self)
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->more);
     cay__endpoint_clear(&p->e);
-    if (p->own >= 0)
-        close(p->own);
+    cay__close_fd(&p->own);
     free(p->spool);
     free(p);
 }
@@ -232,7 +231,7 @@ static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
     cay__headers_begin(&p->e);
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
         CAY_TRY(cay__headers_line(&p->e, &none, "the audit", spec->headers[i], err));
-    p->spool = CAY_IF(spec->spool, cay__strdup(spec->spool));
+    p->spool = cay__strdup_if(spec->spool);
     if (p->spool)
         return spool_own(p, err);
     return 0;

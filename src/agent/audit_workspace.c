@@ -32,8 +32,7 @@ static int write_inside(void *self, cay_run *r, const char *json, cay_err *err)
     }
     if (!r->seat || !r->seat->sb || !*r->seat->workdir)
         return 0;
-    snprintf(path, sizeof path, "%s/logs/events-%s.jsonl", r->seat->workdir,
-             cay_sandbox_id(r->seat->sb));
+    CAY_FORMAT(path, "%s/logs/events-%s.jsonl", r->seat->workdir, cay_sandbox_id(r->seat->sb));
     CAY_TRY(append_text(r->seat->sb, path, i->early.data, i->early.len, err));
     i->early.len = 0;
     return 0;

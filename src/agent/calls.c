@@ -68,14 +68,13 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
         return 0;
     json_t *e = describe_call(c);
     json_object_set_new(e, "inside", json_boolean(r->inside > 0));
-    json_object_set_new(e, "outcome", json_string(outcome));
+    cay__json_put(e, "outcome", outcome);
     if (c->began)
         json_object_set_new(e, "ms", json_integer((cay__now_us() - c->began) / 1000));
     if (c->rc < 0)
-        json_object_set_new(e, "reason",
-                            json_string(*c->own.reason ? c->own.reason : cay_code_name(c->rc)));
+        cay__json_put(e, "reason", *c->own.reason ? c->own.reason : cay_code_name(c->rc));
     if (*c->span_id)
-        json_object_set_new(e, "span_id", json_string(c->span_id));
+        cay__json_put(e, "span_id", c->span_id);
     if (c->o.text.data)
         json_object_set_new(e, "output", cay__text_cut(c->o.text.data, CAY__EVENT_OUTPUT));
     return cay__audit_sink(r, "tool", e, err);
@@ -168,10 +167,7 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->tool_end) {
             if (!text) {
-                if (json_is_string(output))
-                    text = cay__strdup(json_string_value(output));
-                else
-                    text = cay__json_text(output, CAY__TEXT_MAX);
+                text = cay__json_plain(output, CAY__TEXT_MAX);
             }
             both[i]->tool_end(both[i]->arg, r, c, CAY_OR(text, ""));
         }
@@ -184,7 +180,7 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
     c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
-    cay__str_copy(c->span_id, sizeof c->span_id, cay__span_id(c->span));
+    CAY_COPY(c->span_id, cay__span_id(c->span));
     cay__span_content(c->span, "input", c->pub.arguments);
     if (beside) { /* what it may ask of the run, with its own deadline */
         c->view = *r;
@@ -236,9 +232,8 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     }
     if (rc < 0) {
         char text[600];
-        snprintf(text, sizeof text,
-                 "%sAn error occurred while running the tool. Please try again. Error: %s",
-                 CAY_TEXT_IF(c->o.text.len, "\n"), c->own.msg);
+        CAY_FORMAT(text, "%sAn error occurred while running the tool. Please try again. Error: %s",
+                   CAY_TEXT_IF(c->o.text.len, "\n"), c->own.msg);
         cay_output_text(&c->o, text, strlen(text));
     }
     if (rc == 0 && cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id)) {
@@ -305,9 +300,7 @@ static int prepare_call(cay_run *r, one_call *c, const json_t *item, cay_err *er
                               .tool = cay__json_str(item, "name", ""),
                               .call_id = cay__json_str(item, "call_id", "") };
     c->tool = cay__tool_find(r->seat, c->pub.tool);
-    const char *whose = NULL;
-    if (!c->tool)
-        whose = cay__json_str(r->seat->withheld, c->pub.tool, NULL);
+    const char *whose = CAY_IF(!c->tool, cay__json_str(r->seat->withheld, c->pub.tool, NULL));
     if (whose) {
         c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable",
                              "capability %.60s is not available in this run", whose);
@@ -380,10 +373,7 @@ static int report_call(cay_run *r, const one_call *c, char **stop, cay_err *err)
         json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool,
                                                     "call_id", c->pub.call_id, "output", c->out));
     if (c->how == FATE_DONE && !*stop && is_stop_tool(r->seat->agent, c->pub.tool)) {
-        if (json_is_string(c->out))
-            *stop = cay__strdup(json_string_value(c->out));
-        else
-            *stop = cay__json_text(c->out, CAY__TEXT_MAX);
+        *stop = cay__json_plain(c->out, CAY__TEXT_MAX);
     }
     return cay__call_answer(r, c->item, json_incref(c->out), err);
 }
@@ -440,14 +430,11 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
 static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to,
                          const cay_handoff **target, cay_err *err)
 {
-    size_t i;
-    json_t *item;
-    json_array_foreach(calls, i, item) {
+    CAY_EACH_ITEM(item, calls) {
         bool asked =
             cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
-        const cay_handoff *h = NULL;
-        if (!asked)
-            h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+        const cay_handoff *h =
+            CAY_IF(!asked, cay__handoff_find(r->seat, cay__json_str(item, "name", "")));
         cay_err why = CAY_ERR_INIT;
         if (asked) {
             CAY_TRY(cay__hosted_decide(r, item, err));

@@ -132,9 +132,7 @@ static int kept_load(void *self, char **items, cay_err *err)
 
 static int insert_items(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *err)
 {
-    size_t i;
-    json_t *item;
-    json_array_foreach(new, i, item) {
+    CAY_EACH_ITEM(item, new) {
         CAY_AUTOFREE char *text = cay__json_text(item, CAY__TEXT_MAX);
         sqlite3_bind_text(s, 2, CAY_OR(text, "{}"), -1, SQLITE_STATIC);
         if (sqlite3_step(s) != SQLITE_DONE)

@@ -26,8 +26,7 @@ static int check_verdict(const cay_guard *g, int rc, const char *info, bool in, 
                          : "guard %.60s does not let the answer out",
                       guard_name(g));
     if (err && info)
-        cay__str_copy(err->detail, sizeof err->detail,
-                      CAY_TEXT_IF(strlen(info) < sizeof err->detail, info));
+        CAY_COPY(err->detail, CAY_TEXT_IF(strlen(info) < sizeof err->detail, info));
     return rc;
 }
 
@@ -51,10 +50,8 @@ static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *tex
 static char *input_text(const cay_run *r)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    size_t i;
-    json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(r->input, i, item) {
+    CAY_EACH_ITEM(item, r->input) {
         CAY_AUTOFREE char *text = cay__item_text(item);
         if (text)
             cay__buf_fmt(&b, "%s%s", CAY_TEXT_IF(b.len, "\n"), text);
@@ -149,10 +146,8 @@ static void free_guards(struct cay__guards *g)
 {
     CAY_EACH_OF(it, g->v, g->n)
         free(it->info);
-    if (g->over >= 0)
-        close(g->over);
-    if (g->either >= 0)
-        close(g->either);
+    cay__close_fd(&g->over);
+    cay__close_fd(&g->either);
     free(g->text);
     free(g->v);
     free(g);

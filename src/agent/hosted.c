@@ -64,7 +64,7 @@ int cay__hosted_add(json_t *list, const char *definition, cay_err *err)
         if (kind->instead)
             return fail_hosted(err, type, kind->instead);
         char why[80];
-        snprintf(why, sizeof why, "its definition needs \"%s\"", kind->needs);
+        CAY_FORMAT(why, "its definition needs \"%s\"", kind->needs);
         if (!json_object_get(d, kind->needs))
             return fail_hosted(err, type, why);
     }
@@ -127,8 +127,8 @@ const char *cay__item_tool(const json_t *item, struct cay__hosted_name *buf)
 {
     if (!cay__item_is(item, "mcp_approval_request"))
         return cay__json_str(item, "name", "");
-    snprintf(buf->text, sizeof buf->text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
-             cay__json_str(item, "name", ""));
+    CAY_FORMAT(buf->text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
+               cay__json_str(item, "name", ""));
     return buf->text;
 }
 
@@ -153,7 +153,7 @@ int cay__hosted_decide(cay_run *r, json_t *item, cay_err *err)
     json_t *answer = json_pack("{s:s, s:s, s:b}", "type", "mcp_approval_response",
                                "approval_request_id", call.call_id, "approve", v == CAY_APPROVE);
     if (answer && why)
-        json_object_set_new(answer, "reason", json_string(why));
+        cay__json_put(answer, "reason", why);
     return cay__run_add(r, "mcp_approval_response", answer, err);
 }
 
@@ -166,10 +166,10 @@ int cay__hosted_note(cay_run *r, const json_t *item, cay_err *err)
     if (!r->conf->ledger || n < 6 || strcmp(type + n - 5, "_call"))
         return 0;
     if (cay__item_is(item, "mcp_call"))
-        snprintf(name.text, sizeof name.text, "%.100s.%.100s",
-                 cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
+        CAY_FORMAT(name.text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
+                   cay__json_str(item, "name", ""));
     else
-        snprintf(name.text, sizeof name.text, "%.*s", (int)CAY_MIN(n - 5, (size_t)100), type);
+        CAY_FORMAT(name.text, "%.*s", (int)CAY_MIN(n - 5, (size_t)100), type);
     bool failed = !strcmp(status, "failed") ||
                   (json_object_get(item, "error") && !json_is_null(json_object_get(item, "error")));
     json_t *e =

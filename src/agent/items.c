@@ -15,14 +15,12 @@ char *cay__item_text(const json_t *item)
 {
     const json_t *c = json_object_get(item, "content");
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    size_t i;
-    json_t *p;
     if (!cay__item_is(item, "message"))
         return NULL;
     if (json_is_string(c))
         return cay__strdup(json_string_value(c));
     cay__buf_str(&b, "");
-    json_array_foreach(c, i, p) {
+    CAY_EACH_ITEM(p, c) {
         const json_t *t = json_object_get(p, "text");
         if (json_is_string(t))
             cay__buf_add(&b, json_string_value(t), json_string_length(t));
@@ -45,8 +43,6 @@ json_t *cay__text_cut(const char *text, size_t most)
 
 int cay__input_items(const char *input, json_t **out, cay_err *err)
 {
-    size_t i;
-    json_t *item;
     if (!input || !*input)
         return cay_fail(err, CAY_EINVAL, "a run needs an input; say what is to be done");
     if (input[strspn(input, " \t\r\n")] != '[') {
@@ -61,9 +57,9 @@ int cay__input_items(const char *input, json_t **out, cay_err *err)
     CAY_TRY(cay__json_any("the input", input, &j, err));
     if (!json_array_size(j))
         return cay_fail(err, CAY_EINVAL, "the input is an empty list");
-    json_array_foreach(j, i, item)
+    CAY_EACH_ITEM(item, j)
         if (!json_is_object(item))
-            return cay_fail(err, CAY_EINVAL, "item %zu of the input is no object", i + 1);
+            return cay_fail(err, CAY_EINVAL, "item %zu of the input is no object", item_at + 1);
     *out = CAY_STEAL(j);
     return 0;
 }

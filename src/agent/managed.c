@@ -85,9 +85,7 @@ int cay_managed_before_stop(cay_managed *s, int (*fn)(void *arg, cay_err *err), 
     pthread_mutex_lock(&s->lock);
     bool closed = s->closed;
     if (!closed) {
-        s->hooks = realloc(s->hooks, (s->nhooks + 1) * sizeof *s->hooks);
-        if (!s->hooks)
-            abort();
+        CAY_GROW(s->hooks, s->nhooks);
         s->hooks[s->nhooks++] = (hook){ fn, arg };
     }
     pthread_mutex_unlock(&s->lock);
@@ -185,6 +183,6 @@ int cay_managed_connect(cay_managed *s, const cay_call *call, uint16_t port, int
     if (err)
         err->retry = CAY_RETRY_NO;
     if (err && text)
-        cay__str_copy(err->detail, sizeof err->detail, text);
+        CAY_COPY(err->detail, text);
     return rc;
 }

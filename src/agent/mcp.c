@@ -65,10 +65,8 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
     if (msg && !params)
         json_object_del(msg, "params");
     if (msg && id)
-        json_object_set_new(msg, "id", json_integer(id));
-    CAY_AUTOFREE char *text = NULL;
-    if (msg)
-        text = cay__json_text(msg, CAY__MCP_MESSAGE - 2);
+        cay__json_put_int(msg, "id", id);
+    CAY_AUTOFREE char *text = cay__json_plain(msg, CAY__MCP_MESSAGE - 2);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "%.60s: the message is no text, or too large", m->name);
     m->asked = 0;
@@ -89,8 +87,6 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     cay__mcp_tool *t = arg;
     json_t *args = NULL;
     CAY_AUTOJSON *result = NULL;
-    size_t i;
-    json_t *part;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     t->mcp->run = call->run;
     int rc =
@@ -100,7 +96,7 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     CAY_TRY(rc);
     if (json_is_true(json_object_get(result, "isError")))
         cay_output_text(out, "The tool failed: ", 17);
-    json_array_foreach(json_object_get(result, "content"), i, part)
+    CAY_EACH_ITEM(part, json_object_get(result, "content"))
         cay__mcp_content(out, part);
     return 0;
 }
@@ -180,7 +176,7 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
         json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);
-        cursor = CAY_IF(next, cay__strdup(next));
+        cursor = cay__strdup_if(next);
         if (!cursor) {
             *out = CAY_STEAL(all);
             return 0;
@@ -207,13 +203,11 @@ const char *cay__mcp_name(const cay_mcp *m)
 static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *all = NULL;
-    size_t i;
-    json_t *t;
     if (!json_object_get(m->offers, "tools") &&
         (json_object_get(m->offers, "resources") || json_object_get(m->offers, "prompts")))
         return 0;
     CAY_TRY(cay__mcp_list(m, call, "tools/list", "tools", &all, err));
-    json_array_foreach(all, i, t)
+    CAY_EACH_ITEM(t, all)
         add_tool(m, t);
     return 0;
 }

@@ -39,11 +39,9 @@ static json_t *sampled_input(const json_t *params)
 {
     const json_t *list = json_object_get(params, "messages");
     CAY_AUTOJSON *items = json_array();
-    size_t i;
-    json_t *m;
     if (!json_array_size(list) || json_array_size(list) > MESSAGES_MAX)
         return NULL;
-    json_array_foreach(list, i, m) {
+    CAY_EACH_ITEM(m, list) {
         json_t *item = cay__mcp_message(m);
         if (!item)
             return NULL;
@@ -56,13 +54,9 @@ static char *extract_text(const cay_model_reply *reply)
 {
     CAY_AUTOJSON *items = json_loads(reply->output, 0, NULL);
     CAY_AUTOBUF b = CAY__BUF(CAY__MCP_MESSAGE / 2);
-    size_t i;
-    json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(items, i, item) {
-        CAY_AUTOFREE char *text = NULL;
-        if (cay__item_is(item, "message"))
-            text = cay__item_text(item);
+    CAY_EACH_ITEM(item, items) {
+        CAY_AUTOFREE char *text = CAY_IF(cay__item_is(item, "message"), cay__item_text(item));
         if (text)
             cay__buf_str(&b, text);
     }
@@ -108,9 +102,7 @@ static json_t *ask_model(cay_run *run, const cay_mcp_callbacks *a, const cay_cal
             cay__span_data(span, "response_id", json_string(reply.id));
     }
     cay__span_end(span, CAY_IF(rc < 0, &err));
-    CAY_AUTOFREE char *text = NULL;
-    if (rc == 0)
-        text = extract_text(&reply);
+    CAY_AUTOFREE char *text = CAY_IF(rc == 0, extract_text(&reply));
     cay_model_reply_clear(&reply);
     if (!text)
         return make_error(INTERNAL, rc < 0 ? err.msg : "the model's answer is too large");
@@ -128,12 +120,8 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a,
     if (!run)
         return make_error(REFUSED, IDLE);
     CAY_AUTOJSON *items = sampled_input(params);
-    CAY_AUTOFREE char *text = NULL;
-    if (items)
-        text = cay__json_text(params, CAY__MCP_MESSAGE);
-    CAY_AUTOFREE char *input = NULL;
-    if (items)
-        input = cay__json_text(items, CAY__MCP_MESSAGE);
+    CAY_AUTOFREE char *text = CAY_IF(items, cay__json_text(params, CAY__MCP_MESSAGE));
+    CAY_AUTOFREE char *input = cay__json_plain(items, CAY__MCP_MESSAGE);
     if (!text || !input)
         return make_error(BAD_PARAMS, "messages: want 1 to 256 of role user or assistant");
     if (!share_left(run)) /* before anybody is asked to approve it */
@@ -147,12 +135,10 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_callbacks *a,
 /* A form of plain fields, as the specification has it; anything deeper is not put to a user. */
 static bool plain_form(const json_t *schema)
 {
-    const char *key;
-    json_t *v;
     if (strcmp(cay__json_str(schema, "type", ""), "object") ||
         !json_object_size(json_object_get(schema, "properties")))
         return false;
-    json_object_foreach(json_object_get(schema, "properties"), key, v) {
+    CAY_EACH_MEMBER(key, v, json_object_get(schema, "properties")) {
         static const char *const types[] = { "string", "number", "integer", "boolean" };
         bool fine = false;
         CAY_EACH(type, types)
@@ -178,9 +164,7 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_callbacks 
         return make_error(NO_METHOD, "elicitation is not offered: nobody is there to be asked");
     if (!run)
         return make_error(REFUSED, IDLE);
-    CAY_AUTOFREE char *form = NULL;
-    if (plain_form(schema))
-        form = cay__json_text(schema, 1 << 20);
+    CAY_AUTOFREE char *form = CAY_IF(plain_form(schema), cay__json_text(schema, 1 << 20));
     if (!text || !form)
         return make_error(BAD_PARAMS, "want a message and a requestedSchema that is an object of "
                                       "strings, numbers and booleans");
@@ -265,7 +249,7 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
         else
             r = make_error(NO_METHOD, "cay does not offer this");
     }
-    json_object_set_new(r, "jsonrpc", json_string("2.0"));
+    cay__json_put(r, "jsonrpc", "2.0");
     json_object_set(r, "id", (json_t *)id);
     return cay__json_text(r, CAY__MCP_MESSAGE - 2);
 }

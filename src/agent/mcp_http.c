@@ -33,7 +33,7 @@ static int post_message(http *h, cay__http *client, const cay_call *call, const 
     cay__http_req mine = *q;
     CAY_AUTOFREE const char **headers = cay__alloc((h->n + 2) * sizeof *headers);
     memcpy(headers, h->headers, h->n * sizeof *headers);
-    snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
+    CAY_FORMAT(session, "Mcp-Session-Id: %s", h->session);
     headers[h->n] = CAY_IF(*h->session, session);
     mine.headers = headers;
     mine.url = h->url;
@@ -61,9 +61,7 @@ static int answer_request(incoming *in, const json_t *message, cay_err *err)
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     incoming *in = arg;
-    CAY_AUTOJSON *j = NULL;
-    if (!in->answer)
-        j = json_loads(data, 0, NULL);
+    CAY_AUTOJSON *j = CAY_IF(!in->answer, json_loads(data, 0, NULL));
     if (j && cay__mcp_answers(j, in->id))
         in->answer = json_incref(j);
     else if (j && in->stream)
@@ -103,7 +101,7 @@ static int send_request(http *h, const char *message, incoming *in, cay_err *err
         return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM,
                             "mcp_failed", "it answered %d", r.status);
     if (*r.session)
-        cay__str_copy(h->session, sizeof h->session, r.session);
+        CAY_COPY(h->session, r.session);
     return 0;
 }
 

@@ -22,8 +22,6 @@ json_t *cay__mcp_message(const json_t *message)
     const json_t *content = json_object_get(message, "content");
     bool said = !strcmp(role, "assistant");
     cay_tool_output o = { 0 };
-    size_t i;
-    json_t *part;
     if ((!said && strcmp(role, "user")) || !json_is_object(content))
         return NULL;
     cay__mcp_content(&o, content);
@@ -34,13 +32,13 @@ json_t *cay__mcp_message(const json_t *message)
         json_decref(parts);
         parts = text;
     }
-    json_array_foreach(parts, i, part) {
+    CAY_EACH_ITEM(part, parts) {
         if (said && !json_object_get(part, "text")) { /* a model says no images */
             json_object_clear(part);
-            json_object_set_new(part, "text", json_string("[an image]"));
+            cay__json_put(part, "text", "[an image]");
         }
         if (said)
-            json_object_set_new(part, "type", json_string("output_text"));
+            cay__json_put(part, "type", "output_text");
     }
     return json_pack("{s:s, s:s, s:O}", "type", "message", "role", role, "content", parts);
 }
@@ -49,8 +47,6 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
                    char **items, cay_err *err)
 {
     CAY_AUTOJSON *args = NULL, *result = NULL, *list = json_array();
-    size_t i;
-    json_t *msg;
     CAY_TRY(cay__mcp_offers(m, "prompts", err));
     if (arguments)
         CAY_TRY(cay__json_object("the prompt's arguments", arguments, &args, err));
@@ -58,13 +54,13 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
     if (!params)
         return cay_fail(err, CAY_EINVAL, "the prompt's name is no UTF-8 text");
     CAY_TRY(cay__mcp_request(m, call, "prompts/get", params, &result, err));
-    json_array_foreach(json_object_get(result, "messages"), i, msg) {
+    CAY_EACH_ITEM(msg, json_object_get(result, "messages")) {
         json_t *item = cay__mcp_message(msg);
         if (!item)
             return cay_fail_why(
                 err, CAY_EUPSTREAM, "mcp_failed",
                 "MCP server %.60s: message %zu of prompt %.60s is no user's or assistant's",
-                cay__mcp_name(m), i + 1, name);
+                cay__mcp_name(m), msg_at + 1, name);
         json_array_append_new(list, item);
     }
     if (!json_array_size(list))

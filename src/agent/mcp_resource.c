@@ -73,9 +73,9 @@ static void show_resource(cay_tool_output *out, const json_t *r)
         cay__output_encoded(out, type, blob);
     } else {
         char line[700];
-        snprintf(line, sizeof line, "[%.400s: %.100s, %zu bytes that are no text]",
-                 cay__json_str(r, "uri", "a resource"), cay__text_or(type, "no type told"),
-                 blob ? strlen(blob) / 4 * 3 : 0);
+        CAY_FORMAT(line, "[%.400s: %.100s, %zu bytes that are no text]",
+                   cay__json_str(r, "uri", "a resource"), cay__text_or(type, "no type told"),
+                   blob ? strlen(blob) / 4 * 3 : 0);
         write_output(out, line);
     }
 }
@@ -88,8 +88,8 @@ void cay__mcp_content(cay_tool_output *out, const json_t *part)
         show_resource(out, json_object_get(part, "resource"));
     } else if (!strcmp(type, "resource_link")) {
         char line[700];
-        snprintf(line, sizeof line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
-                 cay__json_str(part, "name", ""));
+        CAY_FORMAT(line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
+                   cay__json_str(part, "name", ""));
         write_output(out, line);
     } else if (!strcmp(type, "image") && json_is_string(data)) {
         cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"),
@@ -104,10 +104,9 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
                       const char *address)
 {
     CAY_AUTOBUF b = CAY__BUF(SHOWN_MAX);
-    size_t i;
-    json_t *r;
+    size_t shown = 0;
     cay__buf_fmt(&b, "%s:\n", heading);
-    json_array_foreach(list, i, r) {
+    CAY_EACH_ITEM(r, list) {
         const char *about = cay__json_str(r, "description", ""),
                    *type = cay__json_str(r, "mimeType", "");
         size_t before = b.len;
@@ -118,11 +117,12 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
             b.len = before;
             break;
         }
+        shown++;
     }
     cay_output_text(out, b.data, b.len);
-    if (i < json_array_size(list)) {
+    if (shown < json_array_size(list)) {
         char line[80];
-        snprintf(line, sizeof line, "(%zu more are not shown)\n", json_array_size(list) - i);
+        CAY_FORMAT(line, "(%zu more are not shown)\n", json_array_size(list) - shown);
         write_output(out, line);
     }
 }
@@ -145,12 +145,10 @@ static int read_call(void *arg, const cay_tool_call *call, cay_tool_output *out,
 {
     const cay__mcp_tool *t = arg;
     CAY_AUTOJSON *args = NULL, *list = NULL;
-    size_t i;
-    json_t *r;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     CAY_TRY(
         read_resource(t->mcp, cay_run_call(call->run), cay__json_str(args, "uri", ""), &list, err));
-    json_array_foreach(list, i, r)
+    CAY_EACH_ITEM(r, list)
         show_resource(out, r);
     return 0;
 }

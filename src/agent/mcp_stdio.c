@@ -23,10 +23,8 @@ static void close_stdio(void *self)
         cay_proc_signal(s->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_proc_unref(s->p);
     }
-    if (s->in >= 0)
-        close(s->in);
-    if (s->out >= 0)
-        close(s->out);
+    cay__close_fd(&s->in);
+    cay__close_fd(&s->out);
     if (s->pid > 0) {
         kill(s->pid, SIGKILL);
         waitpid(s->pid, NULL, 0);
@@ -105,7 +103,7 @@ static int report_exit(stdio *s, cay_err *err)
         if (cay_proc_read(s->p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost, &eof,
                           NULL) == 0 &&
             n)
-            snprintf(said, sizeof said, "%.*s", (int)n, piece);
+            CAY_FORMAT(said, "%.*s", (int)n, piece);
     }
     size_t n = strlen(said);
     while (n && (unsigned char)said[n - 1] <= ' ')
@@ -135,9 +133,7 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
 /* The next whole line of it, taken out of the buffer; NULL: more has to be read. */
 static char *take_line(stdio *s)
 {
-    char *nl = NULL;
-    if (s->buf.len)
-        nl = memchr(s->buf.data, '\n', s->buf.len);
+    char *nl = CAY_IF(s->buf.len, memchr(s->buf.data, '\n', s->buf.len));
     if (!nl)
         return NULL;
     size_t n = (size_t)(nl - s->buf.data);
@@ -198,7 +194,7 @@ static void find_workdir(const stdio *s, const cay_call *call, cay__mcp_link *ou
     if (!s->sb || cay_sandbox_describe(s->sb, call, &info, NULL) < 0)
         return;
     if (info->workdir && strlen(info->workdir) < sizeof out->workdir)
-        cay__str_copy(out->workdir, sizeof out->workdir, info->workdir);
+        CAY_COPY(out->workdir, info->workdir);
     cay_info_free(info);
 }
 

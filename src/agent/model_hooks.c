@@ -34,7 +34,7 @@ static bool is_audited(const cay_op *op)
 static json_t *text_of(const char *s)
 {
     char cut[COMMAND_MAX + 1];
-    snprintf(cut, sizeof cut, "%s", s);
+    CAY_FORMAT(cut, "%s", s);
     json_t *t = json_string(cut);
     return CAY_OR(t, json_string("(no UTF-8 text)"));
 }
@@ -60,18 +60,18 @@ static void add_detail(json_t *o, const cay_op *op)
 static void add_facts(json_t *o, const cay_op *op)
 {
     if (op->process && *op->process)
-        json_object_set_new(o, "process", json_string(op->process));
+        cay__json_put(o, "process", op->process);
     if (!strcmp(op->name, "file.write"))
-        json_object_set_new(o, "bytes", json_integer((json_int_t)op->bytes));
+        cay__json_put_int(o, "bytes", (json_int_t)op->bytes);
     if (op->timeout_ms)
-        json_object_set_new(o, "timeout_ms", json_integer((json_int_t)op->timeout_ms));
+        cay__json_put_int(o, "timeout_ms", (json_int_t)op->timeout_ms);
     if (op->exit_code)
-        json_object_set_new(o, "exit_code", json_integer(*op->exit_code));
+        cay__json_put_int(o, "exit_code", *op->exit_code);
     if (op->port)
-        json_object_set_new(o, "port", json_integer(op->port));
+        cay__json_put_int(o, "port", op->port);
     if (op->endpoint) {
-        json_object_set_new(o, "server.port", json_integer(op->endpoint->host_port));
-        json_object_set_new(o, "server.address", json_string(op->endpoint->host));
+        cay__json_put_int(o, "server.port", op->endpoint->host_port);
+        cay__json_put(o, "server.address", op->endpoint->host);
     }
 }
 
@@ -85,9 +85,8 @@ static json_t *event_of(const cay__watched *w, const cay_op *op)
         return NULL;
     add_facts(o, op);
     if (op->fault) {
-        json_object_set_new(
-            o, "reason",
-            json_string(*op->fault->reason ? op->fault->reason : cay_code_name(op->fault->code)));
+        cay__json_put(o, "reason",
+                      *op->fault->reason ? op->fault->reason : cay_code_name(op->fault->code));
         if (op->fault->retry)
             json_object_set_new(o, "retryable", json_boolean(op->fault->retry == CAY_RETRY_YES));
     }

@@ -53,9 +53,7 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     cay_run_config conf = *outer->conf;
     CAY_AUTOJSON *args = NULL;
     const json_t *kept = json_object_get(outer->nested, call->call_id);
-    CAY_AUTOFREE char *state = NULL;
-    if (kept)
-        state = cay__json_text(kept, CAY__TEXT_MAX);
+    CAY_AUTOFREE char *state = cay__json_plain(kept, CAY__TEXT_MAX);
     cay_run_result *res = NULL;
     if (outer->nest >= CAY__NEST_MAX)
         return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough",

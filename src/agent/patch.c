@@ -23,7 +23,7 @@ static int bad_path(cay_err *err, const char *path, const char *reason)
                           !strcmp(reason, "empty") ? "a path is empty"
                                                    : "the path leaves the workspace");
     if (err)
-        snprintf(err->detail, sizeof err->detail, "{\"reason\":\"%s\"}", reason);
+        CAY_FORMAT(err->detail, "{\"reason\":\"%s\"}", reason);
     return rc;
 }
 
@@ -53,7 +53,7 @@ static int check_links(const target *t, const char *asked, char *path, cay_err *
     for (size_t at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1; path[at - 1];) {
         size_t end = at + strcspn(path + at, "/");
         cay_stat st = { .size_of = sizeof st };
-        snprintf(part, sizeof part, "%.*s", (int)end, path);
+        CAY_FORMAT(part, "%.*s", (int)end, path);
         int rc = cay_file_stat(t->sb, t->call, part, false, &st, err);
         if (rc == CAY_ENOENT)
             return 0;
@@ -62,7 +62,7 @@ static int check_links(const target *t, const char *asked, char *path, cay_err *
             if (++links > 40 || strlen(st.target) >= sizeof st.target - 1)
                 return bad_path(err, asked, "escape_root");
             *strrchr(part, '/') = 0;
-            snprintf(next, sizeof next, "%s%s", st.target, path + end);
+            CAY_FORMAT(next, "%s%s", st.target, path + end);
             if (!cay__path_clean(part, next, path, PATH_MAX_) || !is_below(path, t->root))
                 return bad_path(err, asked, "escape_root");
             if (strlen(t->root) > 1)
@@ -82,7 +82,7 @@ static int resolve_path(const target *t, const char *path, char *buf, cay_err *e
 {
     char whole[PATH_MAX_];
     CAY_TRY(cay_patch_path(path, t->root, t->cwd, buf, PATH_MAX_, err));
-    cay__str_copy(whole, sizeof whole, buf);
+    CAY_COPY(whole, buf);
     return check_links(t, path, whole, err);
 }
 
@@ -138,7 +138,7 @@ static int write_file(const target *t, const char *path, const char *data, size_
 static int report_change(const target *t, const char *verb, const char *path, const char *to)
 {
     char line[2 * PATH_MAX_ + 32];
-    snprintf(line, sizeof line, to ? "%s %s to %s" : "%s %s", verb, path, to);
+    CAY_FORMAT(line, to ? "%s %s to %s" : "%s %s", verb, path, to);
     if (t->fn)
         return t->fn(line, t->arg);
     return 0;

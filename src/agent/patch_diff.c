@@ -39,15 +39,7 @@ static int fail_diff(const work *w, cay_err *err, const char *what, size_t line)
 
 static void add_chunk(work *w, chunk c)
 {
-    if (w->n == w->cap) {
-        if (w->cap)
-            w->cap = 2 * w->cap;
-        else
-            w->cap = 16;
-        w->chunks = realloc(w->chunks, w->cap * sizeof *w->chunks);
-        if (!w->chunks)
-            abort();
-    }
+    CAY_GROW(w->chunks, w->n);
     w->chunks[w->n++] = c;
 }
 

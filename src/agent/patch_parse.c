@@ -21,15 +21,7 @@ typedef struct parsed {
 
 void cay__lines_add(cay__lines *l, const char *p, size_t n)
 {
-    if (l->n == l->cap) {
-        if (l->cap)
-            l->cap = 2 * l->cap;
-        else
-            l->cap = 64;
-        l->v = realloc(l->v, l->cap * sizeof *l->v);
-        if (!l->v)
-            abort();
-    }
+    CAY_GROW(l->v, l->n);
     l->v[l->n++] = (cay__line){ p, n };
 }
 
@@ -57,15 +49,7 @@ __attribute__((format(printf, 2, 3))) static int fail_patch(cay_err *err, const 
 
 static cay_patch_op *add_op(parsed *p, cay_patch_kind kind)
 {
-    if (p->n == p->cap) {
-        if (p->cap)
-            p->cap = 2 * p->cap;
-        else
-            p->cap = 8;
-        p->ops = realloc(p->ops, p->cap * sizeof *p->ops);
-        if (!p->ops)
-            abort();
-    }
+    CAY_GROW(p->ops, p->n);
     p->ops[p->n] = (cay_patch_op){ .kind = kind, .diff = "" };
     return &p->ops[p->n++];
 }
@@ -248,11 +232,9 @@ static int json_op(parsed *p, const json_t *o, cay_err *err)
 
 static int json_ops(parsed *p, const json_t *list, cay_err *err)
 {
-    size_t i;
-    json_t *o;
     if (!json_is_array(list))
         return fail_patch(err, "\"operations\" is no list");
-    json_array_foreach(list, i, o) {
+    CAY_EACH_ITEM(o, list) {
         CAY_TRY(json_op(p, o, err));
     }
     if (p->n)

@@ -156,9 +156,8 @@ static bool sound_rollout(const char *id)
 
 static int choose_rollout(cay_run *r, cay_err *err)
 {
-    const char *session = NULL;
-    if (r->conf->conversation)
-        session = cay__conversation_id(r->conf->conversation);
+    const char *session =
+        CAY_IF(r->conf->conversation, cay__conversation_id(r->conf->conversation));
     const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->kept_conversation,
                           session, r->conf->group_id };
     if (ids[0] && !sound_rollout(ids[0]))
@@ -168,9 +167,9 @@ static int choose_rollout(cay_run *r, cay_err *err)
                             ids[0]);
     for (size_t i = 0; i < CAY_LEN(ids) && !*r->rollout; i++)
         if (ids[i] && sound_rollout(ids[i]))
-            cay__str_copy(r->rollout, sizeof r->rollout, ids[i]);
+            CAY_COPY(r->rollout, ids[i]);
     if (!*r->rollout)
-        snprintf(r->rollout, sizeof r->rollout, "run-%s", r->id);
+        CAY_FORMAT(r->rollout, "run-%s", r->id);
     return 0;
 }
 
@@ -379,9 +378,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
         ending += s->sb && s->owned && !keep;
     }
-    cay__span *span = NULL;
-    if (ending)
-        span = cay__span_begin(r, "custom", "sandbox.cleanup_sessions");
+    cay__span *span = CAY_IF(ending, cay__span_begin(r, "custom", "sandbox.cleanup_sessions"));
     cay__span_data(span, "session_count", json_integer(ending));
     for (cay__seat *s = r->seats, *next; s; s = next) {
         next = s->next;

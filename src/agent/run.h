@@ -233,5 +233,22 @@ int cay__input_items(const char *input, json_t **out, cay_err *err);
 int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err);
 
 void *cay__capability_self(const cay_capability *c, const char *name);
+/* What our capabilities keep of their scope while they are bound, first in a struct of their own
+ * that cay__kit_begin() allocates; the others are operations. */
+typedef struct cay__kit {
+    cay_run *run;
+    cay_sandbox *sb;
+    char *root, *cwd, *user; /* user: NULL for the sandbox's own */
+    const cay_tool *tools[2];
+    size_t ntools;
+} cay__kit;
+void *cay__kit_begin(size_t size, const cay_scope_info *scope);
+void cay__kit_stop(void *kit);
+int cay__kit_tools(void *kit, const cay_tool *const **out, size_t *n, cay_err *err);
+/* The working directory of a sandbox, which the caller frees. */
+int cay__workdir_of(cay_sandbox *sb, const cay_call *call, char **out, cay_err *err);
+/* Did a tool fail so that the run ends? Other failures are told to the model, which may mend them.
+ */
+bool cay__ends_run(int rc);
 /* The default capabilities, ours to free. */
 size_t cay__default_capabilities(cay_capability **out);

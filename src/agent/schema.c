@@ -57,14 +57,12 @@ static bool is_type(const json_t *v, const char *t)
 
 static int check_type(const place *p, const json_t *type, const json_t *v, cay_err *err)
 {
-    size_t i;
-    json_t *t;
     if (json_is_string(type)) {
         if (is_type(v, json_string_value(type)))
             return 0;
         return fail_schema(p, err, "want ", json_string_value(type));
     }
-    json_array_foreach(type, i, t)
+    CAY_EACH_ITEM(t, type)
         if (json_is_string(t) && is_type(v, json_string_value(t)))
             return 0;
     if (json_array_size(type))
@@ -78,13 +76,10 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
 {
     const json_t *props = json_object_get(s, "properties"),
                  *more = json_object_get(s, "additionalProperties");
-    const char *key;
-    json_t *one;
-    size_t i;
-    json_array_foreach(json_object_get(s, "required"), i, one)
+    CAY_EACH_ITEM(one, json_object_get(s, "required"))
         if (json_is_string(one) && !json_object_get(v, json_string_value(one)))
             return fail_schema(p, err, "lacks ", json_string_value(one));
-    json_object_foreach((json_t *)v, key, one) {
+    CAY_EACH_MEMBER(key, one, v) {
         const json_t *ps = json_object_get(props, key);
         place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1, .left = p->left };
         if (!ps && json_is_false(more))
@@ -98,15 +93,13 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
 static int check_array(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
     const json_t *items = json_object_get(s, "items");
-    size_t i;
-    json_t *one;
     if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) ||
         (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
         return fail_schema(p, err, "has too few or too many members", "");
     if (!json_is_object(items))
         return 0;
-    json_array_foreach(v, i, one) {
-        place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1, .left = p->left };
+    CAY_EACH_ITEM(one, v) {
+        place at = { .root = p->root, .up = p, .index = one_at, .depth = p->depth + 1, .left = p->left };
         CAY_TRY(check_value(&at, items, one, err));
     }
     return 0;
@@ -125,10 +118,8 @@ static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_er
 {
     const json_t *e = json_object_get(s, "enum"), *c = json_object_get(s, "const"),
                  *least = json_object_get(s, "minimum"), *most = json_object_get(s, "maximum");
-    size_t i;
-    json_t *one;
     bool found = !json_is_array(e);
-    json_array_foreach(e, i, one)
+    CAY_EACH_ITEM(one, e)
         found = found || json_equal(one, v);
     if (!found || (c && !json_equal(c, v)))
         return fail_schema(p, err, "is none of the values that are allowed", "");
@@ -146,17 +137,15 @@ static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_er
 static int check_choices(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
     static const char *const any[] = { "anyOf", "oneOf" };
-    size_t i;
-    json_t *one;
     CAY_EACH(it, any) {
         const json_t *list = json_object_get(s, *it);
         bool fits = !json_array_size(list);
-        json_array_foreach(list, i, one)
+        CAY_EACH_ITEM(one, list)
             fits = fits || check_value(p, one, v, NULL) == 0;
         if (!fits)
             return fail_schema(p, err, "fits none of the forms that are allowed", "");
     }
-    json_array_foreach(json_object_get(s, "allOf"), i, one) {
+    CAY_EACH_ITEM(one, json_object_get(s, "allOf")) {
         CAY_TRY(check_value(p, one, v, err));
     }
     return 0;

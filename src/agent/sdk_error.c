@@ -142,7 +142,7 @@ static cay_sdk_error make_error(const cay_err *err, const char *name, const char
 {
     cay_sdk_error e = { .name = name, .code = code, .retry = CAY_OR(retry, err->retry) };
     size_t n = strlen(name);
-    cay__str_copy(e.alias, sizeof e.alias, name);
+    CAY_COPY(e.alias, name);
     if (n > 5 && !strcmp(name + n - 5, "Error"))
         e.alias[n - 5] = 0;
     return e;

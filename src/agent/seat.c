@@ -25,9 +25,9 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a)
         0) /* told when it is prepared */
         s->own.name = a->name;
     if (same > 1)
-        snprintf(s->key, sizeof s->key, "%.80s#%u", a->name, same);
+        CAY_FORMAT(s->key, "%.80s#%u", a->name, same);
     else
-        snprintf(s->key, sizeof s->key, "%.90s", a->name);
+        CAY_FORMAT(s->key, "%.90s", a->name);
     *end = s;
     return s;
 }
@@ -66,8 +66,8 @@ static int describe_sandbox(cay_run *r, cay__seat *s, cay__span *span, bool *our
     const cay_call call = told_below(r, span);
     CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
     s->state = info->state;
-    cay__str_copy(s->backend, sizeof s->backend, CAY_OR(info->provider, ""));
-    cay__str_copy(s->workdir, sizeof s->workdir, cay__text_or(info->workdir, "/workspace"));
+    CAY_COPY(s->backend, CAY_OR(info->provider, ""));
+    CAY_COPY(s->workdir, cay__text_or(info->workdir, "/workspace"));
     for (const cay_pair *l = info->labels; l && l->key; l++)
         *ours = *ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
     cay_info_free(info);
@@ -152,9 +152,7 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
     cay_err err = CAY_ERR_INIT;
     if (!s->sb || (!r->conf->save && !s->returned))
         return;
-    cay__span *span = NULL;
-    if (gone)
-        span = cay__span_sandbox(r, "persist_workspace");
+    cay__span *span = CAY_IF(gone, cay__span_sandbox(r, "persist_workspace"));
     int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->sandbox_state, &err);
     cay__span_end(span, CAY_IF(rc < 0, &err));
     if (rc == 0)
@@ -194,7 +192,7 @@ static int check_access(cay_run *r, const cay__seat *s, cay_err *err)
     CAY_TRY(cay__spec_take(&as, sizeof as, r->call, "cay_call", err));
     as.size = sizeof as;
     as.user = CAY_OR(user, as.user);
-    snprintf(here, sizeof here, "%s/.", s->cwd);
+    CAY_FORMAT(here, "%s/.", s->cwd);
     int rc = cay_file_stat(s->sb, &as, here, true, &st, err);
     if (rc < 0 && err && user && cay__err_of_user(err))
         return cay_wrap(
@@ -210,7 +208,7 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
 {
     const char *cwd = r->conf->cwd;
     if (!cwd || !*cwd) {
-        cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
+        CAY_COPY(s->cwd, s->workdir);
         if (s->agent->run_as)
             return check_access(r, s, err);
         return 0;
@@ -219,7 +217,7 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
         (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
         return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid",
                             "cwd \"%.100s\" is not below the working directory", cwd);
-    if ((size_t)snprintf(s->cwd, sizeof s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
+    if ((size_t)CAY_FORMAT(s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
         return cay_fail(err, CAY_ETOOBIG, "cwd is too long");
     return check_access(r, s, err);
 }
@@ -449,9 +447,7 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         rc = take_agent(s, &own);
         if (rc == 0)
             rc = get_sandbox(r, s, &own);
-        cay__span *started = NULL;
-        if (rc == 0)
-            started = named_span(s, cay__span_seat(r, s, "start"));
+        cay__span *started = CAY_IF(rc == 0, named_span(s, cay__span_seat(r, s, "start")));
         if (rc == 0)
             rc = look_around(r, s, started, &own);
         if (rc == 0)
@@ -483,12 +479,8 @@ bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
     bool ends = s->sb && s->owned && !keep;
-    cay__span *whole = NULL;
-    if (ends)
-        whole = begin_span(r, s, "sandbox.cleanup");
-    cay__span *span = NULL;
-    if (ends)
-        span = named_span(s, cay__span_seat(r, s, "stop"));
+    cay__span *whole = CAY_IF(ends, begin_span(r, s, "sandbox.cleanup"));
+    cay__span *span = CAY_IF(ends, named_span(s, cay__span_seat(r, s, "stop")));
     for (size_t i = s->ncaps; i-- > 0;)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);
@@ -557,6 +549,49 @@ void *cay__capability_self(const cay_capability *c, const char *name)
     if (strcmp(c->ops->name, name))
         return NULL;
     return c->self;
+}
+
+void *cay__kit_begin(size_t size, const cay_scope_info *scope)
+{
+    cay__kit *k = cay__alloc(size);
+    *k = (cay__kit){ .run = scope->run,
+                     .sb = cay_sandbox_ref(scope->sandbox),
+                     .root = cay__strdup(scope->workdir),
+                     .cwd = cay__strdup(scope->cwd),
+                     .user = cay__strdup_if(scope->user) };
+    return k;
+}
+
+void cay__kit_stop(void *kit)
+{
+    cay__kit *k = kit;
+    cay_sandbox_unref(k->sb);
+    free(k->root);
+    free(k->cwd);
+    free(k->user);
+    free(k);
+}
+
+int cay__kit_tools(void *kit, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    cay__kit *k = kit;
+    *out = k->tools;
+    *n = k->ntools;
+    return 0;
+}
+
+int cay__workdir_of(cay_sandbox *sb, const cay_call *call, char **out, cay_err *err)
+{
+    cay_info *info = NULL;
+    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
+    *out = cay__strdup(cay__text_or(info->workdir, "/workspace"));
+    cay_info_free(info);
+    return 0;
+}
+
+bool cay__ends_run(int rc)
+{
+    return rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE;
 }
 
 const char *cay_cap_name(const cay_capability *c)

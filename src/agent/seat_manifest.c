@@ -7,9 +7,7 @@
 
 static bool has_user(const json_t *list, const char *user)
 {
-    size_t i;
-    json_t *v;
-    json_array_foreach(list, i, v)
+    CAY_EACH_ITEM(v, list)
         if (!strcmp(json_is_string(v) ? json_string_value(v) : cay__json_str(v, "name", ""),
                     user) ||
             has_user(json_object_get(v, "users"), user))
@@ -39,7 +37,7 @@ static int add_user(char **manifest, const char *user, cay_err *err)
         json_array_append_new(json_object_get(m, "users"), json_pack("{s:s}", "name", user));
     }
     if (!json_object_get(m, "run_as") && !json_object_get(m, "runAs"))
-        json_object_set_new(m, "run_as", json_string(user));
+        cay__json_put(m, "run_as", user);
     return replace_text(manifest, m, err);
 }
 
@@ -100,9 +98,7 @@ int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, c
                        cay_err *err)
 {
     const char *from = CAY_OR(spec->manifest.text, s->agent->manifest);
-    CAY_AUTOFREE char *text = NULL;
-    if (from)
-        text = cay__strdup(from);
+    CAY_AUTOFREE char *text = CAY_IF(from, cay__strdup(from));
     CAY_TRY(apply_capabilities(s, true, &text, err));
     static const char *const known[] = { "root", "user" };
     bool there = !s->agent->run_as;
@@ -131,7 +127,7 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
     int rc = cay_sandbox_manifest(s->sb, r->call, &old, &own);
     if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
         return cay__err_pass(rc, &own, err);
-    text = CAY_IF(old, cay__strdup(old));
+    text = cay__strdup_if(old);
     CAY_TRY(apply_capabilities(s, false, &text, err));
     if (!text)
         return 0;

@@ -141,8 +141,8 @@ static trace *create_trace(cay_run *r, const trace *over, const cay__span *paren
     r->span = &t->root;
     t->root.run = r;
     if (over) {
-        cay__str_copy(t->id, sizeof t->id, over->id);
-        cay__str_copy(t->root.id, sizeof t->root.id, parent->id);
+        CAY_COPY(t->id, over->id);
+        CAY_COPY(t->root.id, parent->id);
     }
     return t;
 }
@@ -200,9 +200,7 @@ char *cay__run_trace_end(cay_run *r, const cay_err *fault)
     CAY_AUTOJSON *first =
         json_pack("{s:s, s:O?, s:O?, s:I}", "trace_id", t->id, "workflow_name", name, "group_id",
                   group, "left_out", (json_int_t)t->own.left_out);
-    CAY_AUTOFREE char *text = NULL;
-    if (first)
-        text = cay__json_text(first, 8000);
+    CAY_AUTOFREE char *text = cay__json_plain(first, 8000);
     if (text)
         cay__buf_fmt(&b, "%.*s,\"spans\":[%s]}", (int)strlen(text) - 1, text,
                      CAY_OR(t->own.spans.data, ""));
@@ -230,7 +228,7 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     cay__span *s = cay__alloc(sizeof *s);
     s->run = r;
     s->up = t->open;
-    cay__str_copy(s->parent, sizeof s->parent, t->open->id);
+    CAY_COPY(s->parent, t->open->id);
     t->open = s;
     hex_id(s->id, sizeof s->id, "span_", 12);
     now_text(s->started);
@@ -288,8 +286,8 @@ void cay__span_usage(cay__span *s, const cay_tokens *u)
 static json_t *error_of(const cay_err *fault, bool quiet)
 {
     char text[80];
-    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code),
-             CAY_TEXT_IF(*fault->reason, " "), fault->reason);
+    CAY_FORMAT(text, "%s%s%s", cay_code_name(fault->code), CAY_TEXT_IF(*fault->reason, " "),
+               fault->reason);
     return json_pack("{s:s, s:{s:s, s:s}}", "message", quiet ? text : fault->msg, "data",
                      "error_code", fault->reason, "error_type", cay_code_name(fault->code));
 }
@@ -308,9 +306,9 @@ static void put_fault(json_t *data, const cay_err *fault, const char *word)
             break;
         }
     cay_sdk_error e = cay_sdk_error_of(fault, word);
-    json_object_set_new(data, "error.type", json_string(e.name));
-    json_object_set_new(data, "error_type", json_string(e.name));
-    json_object_set_new(data, "error_code", json_string(e.code));
+    cay__json_put(data, "error.type", e.name);
+    cay__json_put(data, "error_type", e.name);
+    cay__json_put(data, "error_code", e.code);
     json_object_set_new(data, "error_retryable",
                         e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
 }
@@ -359,28 +357,28 @@ static const char *sdk_word(const char *name)
 
 static void put_sandbox(json_t *data, const cay__seat *seat, const char *word, const char *id)
 {
-    json_object_set_new(data, "sandbox.session.id", json_string(id));
-    json_object_set_new(data, "session_id", json_string(id));
+    cay__json_put(data, "sandbox.session.id", id);
+    cay__json_put(data, "session_id", id);
     if (word)
-        json_object_set_new(data, "sandbox.operation", json_string(word));
+        cay__json_put(data, "sandbox.operation", word);
     if (seat && *seat->backend)
-        json_object_set_new(data, "sandbox.backend", json_string(seat->backend));
+        cay__json_put(data, "sandbox.backend", seat->backend);
 }
 
 static void put_exit(json_t *data, int code) /* by both of the SDK's names */
 {
-    json_object_set_new(data, "exit_code", json_integer(code));
-    json_object_set_new(data, "process.exit.code", json_integer(code));
+    cay__json_put_int(data, "exit_code", code);
+    cay__json_put_int(data, "process.exit.code", code);
 }
 
 /* Where a port is reached. An address of another machine is nobody's business who reads traces. */
 static void put_server(json_t *data, const cay_op *op)
 {
     const cay_endpoint *e = op->endpoint;
-    json_object_set_new(data, "server.port", json_integer(e ? e->host_port : op->port));
+    cay__json_put_int(data, "server.port", e ? e->host_port : op->port);
     if (e &&
         (!strncmp(e->host, "127.", 4) || !strcmp(e->host, "::1") || !strcmp(e->host, "localhost")))
-        json_object_set_new(data, "server.address", json_string(e->host));
+        cay__json_put(data, "server.address", e->host);
 }
 
 /* That a file or a process is not there answers who looks for it. */
@@ -407,7 +405,7 @@ static void on_op(void *arg, const cay_op *op)
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000,
                                  .tv_nsec = op->ended_ns % 1000000000 },
               to);
-    snprintf(name, sizeof name, "%s%s", CAY_TEXT_IF(word, "sandbox."), CAY_OR(word, op->name));
+    CAY_FORMAT(name, "%s%s", CAY_TEXT_IF(word, "sandbox."), CAY_OR(word, op->name));
     json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox",
                              op->sandbox, "cay.process", op->process);
     put_sandbox(data, s->run->seat, word, op->sandbox);
@@ -458,14 +456,12 @@ void cay__span_call(cay__span *s, cay_call *call)
     cay__traceparent p = { .sampled = true };
     if (!s)
         return;
-    snprintf(p.trace, sizeof p.trace, "%.32s", trace_of(s->run)->id + strlen("trace_"));
-    snprintf(p.span, sizeof p.span, "%.16s", s->id + strlen("span_"));
+    CAY_FORMAT(p.trace, "%.32s", trace_of(s->run)->id + strlen("trace_"));
+    CAY_FORMAT(p.span, "%.16s", s->id + strlen("span_"));
     cay__traceparent_write(&p, s->caller);
     call->trace = s->caller;
     /* Who was told before is told besides; of spans only the innermost tells. */
-    const cay__span *over = NULL;
-    if (call->on_op == on_op)
-        over = call->on_op_arg;
+    const cay__span *over = CAY_IF(call->on_op == on_op, call->on_op_arg);
     if (over)
         s->on_op = over->on_op;
     else
@@ -481,7 +477,7 @@ void cay__span_call(cay__span *s, cay_call *call)
 cay_span *cay_sandbox_span(cay_run *run, const char *name)
 {
     char whole[128];
-    snprintf(whole, sizeof whole, "sandbox.%.110s", name);
+    CAY_FORMAT(whole, "sandbox.%.110s", name);
     return (cay_span *)cay__span_begin(run, "custom", whole);
 }
 

@@ -41,8 +41,8 @@ json_t *cay__state_save(const cay_run *r)
         "sessions_by_agent", sessions);
     if (st && r->told_to &&
         r->told <= json_array_size(r->context)) { /* what its endpoint has seen or said */
-        json_object_set_new(st, "told_items", json_integer((json_int_t)r->told));
-        json_object_set_new(st, "told_model", json_string(cay_model_name(r->told_to)));
+        cay__json_put_int(st, "told_items", (json_int_t)r->told);
+        cay__json_put(st, "told_model", cay_model_name(r->told_to));
     }
     if (st && json_object_size(r->nested))
         json_object_set(st, "nested", r->nested);
@@ -54,11 +54,9 @@ json_t *cay__state_save(const cay_run *r)
 
 static bool list_of_objects(const json_t *l, size_t most)
 {
-    size_t i;
-    json_t *v;
     if (!json_is_array(l) || json_array_size(l) > most)
         return false;
-    json_array_foreach(l, i, v)
+    CAY_EACH_ITEM(v, l)
         if (!json_is_object(v))
             return false;
     return true;
@@ -67,11 +65,10 @@ static bool list_of_objects(const json_t *l, size_t most)
 static int check_pending(const json_t *st, const json_t *call, cay_err *err)
 {
     const char *id = cay__item_id(call);
-    size_t i, made = 0, waits = 0;
-    json_t *v;
+    size_t made = 0, waits = 0;
     if (!cay__item_waits(call) || !*id)
         return fail_state(err, "what waits is no tool call");
-    json_array_foreach(json_object_get(st, "generated_items"), i, v) {
+    CAY_EACH_ITEM(v, json_object_get(st, "generated_items")) {
         if (strcmp(cay__item_id(v), id))
             continue;
         if (!cay__item_waits(v))
@@ -80,7 +77,7 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
             return fail_state(err, "a call that waits is not the one that was made");
         made++;
     }
-    json_array_foreach(json_object_get(st, "interruptions"), i, v)
+    CAY_EACH_ITEM(v, json_object_get(st, "interruptions"))
         waits += !strcmp(cay__item_id(v), id);
     if (made == 1 && waits == 1)
         return 0;
@@ -89,11 +86,9 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
 
 static bool sound_verdicts(const json_t *v)
 {
-    size_t i;
-    json_t *id;
     if (!v || json_is_boolean(v))
         return true;
-    json_array_foreach(v, i, id)
+    CAY_EACH_ITEM(id, v)
         if (!json_is_string(id))
             return false;
     return json_is_array(v);
@@ -105,14 +100,11 @@ static int check_state(const json_t *st, unsigned depth, cay_err *err);
 static int check_nested(const json_t *st, unsigned depth, cay_err *err)
 {
     const json_t *nested = json_object_get(st, "nested");
-    const char *id;
-    size_t i;
-    json_t *v, *call;
     if (nested && (!json_is_object(nested) || depth >= CAY__NEST_MAX))
         return fail_state(err, "what agents used as tools wait for is of a wrong kind");
-    json_object_foreach((json_t *)nested, id, v) {
+    CAY_EACH_MEMBER(id, v, nested) {
         bool waits = false;
-        json_array_foreach(json_object_get(st, "interruptions"), i, call)
+        CAY_EACH_ITEM(call, json_object_get(st, "interruptions"))
             waits = waits || !strcmp(cay__item_id(call), id);
         if (!waits)
             return fail_state(err, "an agent used as a tool waits in a call that does not");
@@ -128,9 +120,6 @@ int cay__state_check(const json_t *st, cay_err *err)
 
 static int check_state(const json_t *st, unsigned depth, cay_err *err)
 {
-    const char *key;
-    size_t i;
-    json_t *v;
     if (strcmp(cay__json_str(st, "$schemaVersion", ""), VERSION))
         return fail_state(err, "it is of another version; this cay reads " VERSION);
     if (!cay__id_valid(cay__json_str(st, "run_id", ""), 'r') ||
@@ -143,18 +132,17 @@ static int check_state(const json_t *st, unsigned depth, cay_err *err)
     int64_t turn = cay__json_int(st, "current_turn", -1), most = cay__json_int(st, "max_turns", -1);
     if (turn < 0 || turn > 1000000 || most < 1 || most > 1000000)
         return fail_state(err, "its turns are no counts");
-    json_array_foreach(json_object_get(st, "interruptions"), i, v) {
+    CAY_EACH_ITEM(v, json_object_get(st, "interruptions")) {
         CAY_TRY(check_pending(st, v, err));
     }
     const json_t *approvals = json_object_get(json_object_get(st, "context"), "approvals");
     if (!json_is_object(approvals))
         return fail_state(err, "its approvals are of a wrong kind");
-    json_object_foreach((json_t *)approvals, key, v)
+    CAY_EACH_MEMBER(key, v, approvals)
         if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) ||
             !sound_verdicts(json_object_get(v, "rejected")))
             return fail_state(err, "its approvals are of a wrong kind");
-    json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key,
-                        v)
+    CAY_EACH_MEMBER(key, v, json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"))
         if (!cay__id_valid(cay__json_str(v, "sandbox", ""), 'c'))
             return fail_state(err, "it names a sandbox by "
                                    "something that is no id");
@@ -218,8 +206,8 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     if (!r->seat)
         return fail_state(err, "the agent that it waits for cannot be reached from this one");
     const char *rollout = cay__json_str(st, "rollout_id", "");
-    cay__str_copy(r->id, sizeof r->id, cay__json_str(st, "run_id", ""));
-    cay__str_copy(r->rollout, sizeof r->rollout, rollout);
+    CAY_COPY(r->id, cay__json_str(st, "run_id", ""));
+    CAY_COPY(r->rollout, rollout);
     r->input = copy_of(st, "original_input");
     r->items = copy_of(st, "generated_items");
     r->context = copy_of(st, "context_items");
@@ -233,7 +221,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
     r->max_turns = CAY_OR(r->conf->max_turns, (unsigned)cay__json_int(st, "max_turns", 10));
     const char *id = cay__json_str(st, "previous_response_id", NULL);
-    r->response_id = CAY_IF(id, cay__strdup(id));
+    r->response_id = cay__strdup_if(id);
     r->told = told_of(st, cay__seat_model(r, r->seat));
     r->kept = json_array_size(r->items);
     r->resumed = json_array_size(r->pending) > 0;

@@ -92,8 +92,8 @@ static int add_handoff(json_t *list, const cay_handoff *h, cay_err *err)
     char name[96], about[512];
     json_t *p = NULL;
     handoff_name(h, name, sizeof name);
-    snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s",
-             h->agent->name, CAY_OR(h->agent->handoff_description, ""));
+    CAY_FORMAT(about, "Handoff to the %s agent to handle the request. %s", h->agent->name,
+               CAY_OR(h->agent->handoff_description, ""));
     CAY_TRY(parse_parameters(name, CAY_OR(h->parameters, NO_INPUT), &p, err));
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name",
                                           name, "description", CAY_OR(h->description, about),
@@ -201,9 +201,8 @@ void cay__output_encoded(cay_tool_output *o, const char *media_type, const char 
         o->parts = json_array();
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,%s", media_type, base64);
-    json_t *part = NULL;
-    if (!url.full)
-        part = json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
+    json_t *part =
+        CAY_IF(!url.full, json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data));
     if (part)
         json_array_append_new(o->parts, part);
 }

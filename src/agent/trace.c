@@ -148,9 +148,7 @@ void cay_tracer_put(cay_tracer *t, const char *object)
 {
     bool fits = object && strlen(object) <= CAY__TRACE_OBJECT;
     for (; t; t = t->also) {
-        char *text = NULL;
-        if (fits)
-            text = process_text(t, cay__strdup(object));
+        char *text = CAY_IF(fits, process_text(t, cay__strdup(object)));
         if (text || !fits)
             queue_text(t, text);
     }
@@ -187,9 +185,7 @@ void cay_tracer_also(cay_tracer *t, cay_tracer *other)
 
 void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self)
 {
-    t->processors = realloc(t->processors, (t->nprocessors + 1) * sizeof *t->processors);
-    if (!t->processors)
-        abort();
+    CAY_GROW(t->processors, t->nprocessors);
     processor *new = &t->processors[t->nprocessors];
     new->self = self;
     if (p && cay__spec_take(&new->ops, sizeof new->ops, p, "cay_trace_processor", NULL) == 0)

@@ -45,18 +45,16 @@ static json_t *typed_attribute(const char *key, const json_t *v)
         return json_pack("{s:s, s:{s:b}}", "key", key, "value", "boolValue", json_is_true(v));
     if (!json_is_integer(v))
         return NULL;
-    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+    CAY_FORMAT(number, "%lld", (long long)json_integer_value(v));
     return json_pack("{s:s, s:{s:s}}", "key", key, "value", "intValue", number);
 }
 
 /* Members of an object as attributes; those that are no numbers, words or truths are left out. */
 static void add_members(json_t *list, const char *prefix, const json_t *object)
 {
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)object, key, v) {
+    CAY_EACH_MEMBER(key, v, object) {
         char name[160];
-        snprintf(name, sizeof name, "%s%.120s", prefix, key);
+        CAY_FORMAT(name, "%s%.120s", prefix, key);
         json_t *one = typed_attribute(name, v);
         if (one)
             json_array_append_new(list, one);
@@ -110,9 +108,8 @@ static json_t *otlp_body(const char *const *objects, size_t n)
     json_t *spans = json_array();
     CAY_EACH_OF(object, objects, n) {
         CAY_AUTOJSON *s = json_loads(*object, 0, NULL);
-        json_t *one = NULL;
-        if (s && !strcmp(cay__json_str(s, "object", ""), "trace.span"))
-            one = otlp_span(s);
+        json_t *one =
+            CAY_IF(s && !strcmp(cay__json_str(s, "object", ""), "trace.span"), otlp_span(s));
         if (one)
             json_array_append_new(spans, one);
     }
@@ -182,9 +179,7 @@ static void close_collector(void *self)
 static void add_header(collector *c, const char *a, const char *b)
 {
     size_t n = strlen(a) + strlen(b) + 1;
-    c->headers = realloc(c->headers, (c->n + 2) * sizeof *c->headers);
-    if (!c->headers)
-        abort();
+    CAY_GROW(c->headers, c->n + 1);
     c->headers[c->n] = cay__alloc(n);
     cay__str_join(c->headers[c->n++], n, a, b, NULL);
     c->headers[c->n] = NULL;

@@ -60,9 +60,7 @@ static bool only_new(const cay_run *r, char **input)
     CAY_AUTOJSON *new = json_array();
     for (size_t i = r->told; i < json_array_size(r->context); i++)
         json_array_append(new, json_array_get(r->context, i));
-    char *text = NULL;
-    if (json_array_size(new))
-        text = cay__json_text(new, CAY__TEXT_MAX);
+    char *text = CAY_IF(json_array_size(new), cay__json_text(new, CAY__TEXT_MAX));
     if (!text)
         return false;
     free(*input);
@@ -181,7 +179,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
     }
     hooks_after(r, reply);
     free(r->response_id);
-    r->response_id = CAY_IF(reply->id, cay__strdup(reply->id));
+    r->response_id = cay__strdup_if(reply->id);
     return 0;
 }
 
@@ -203,11 +201,9 @@ static const struct {
 static int check_call(const cay_run *r, const json_t *item, cay_err *err)
 {
     const char *id = cay__item_id(item);
-    size_t i;
-    json_t *old;
     if (!*id || strlen(id) > 256)
         return fail_behavior(err, "a tool call has no id");
-    json_array_foreach(r->items, i, old)
+    CAY_EACH_ITEM(old, r->items)
         if (cay__item_waits(old) && !strcmp(cay__item_id(old), id))
             return fail_behavior(err, "two tool calls have the same id");
     return 0;
@@ -241,9 +237,7 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
 
 static bool is_refusal(const json_t *message)
 {
-    size_t i;
-    json_t *p;
-    json_array_foreach(json_object_get(message, "content"), i, p)
+    CAY_EACH_ITEM(p, json_object_get(message, "content"))
         if (!strcmp(cay__json_str(p, "type", ""), "refusal"))
             return true;
     return false;
@@ -252,9 +246,7 @@ static bool is_refusal(const json_t *message)
 static int final_output(cay_run *r, const json_t *message, cay_err *err)
 {
     const cay_agent *a = r->seat->agent;
-    CAY_AUTOFREE char *text = NULL;
-    if (message)
-        text = cay__item_text(message);
+    CAY_AUTOFREE char *text = CAY_IF(message, cay__item_text(message));
     if (message && is_refusal(message) && (!text || !*text))
         return cay_fail_why(
             err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",
@@ -279,9 +271,8 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
 {
     CAY_AUTOJSON *output = NULL, *calls = json_array();
     CAY_AUTOFREE char *stop = NULL;
-    json_t *message = NULL, *item;
+    json_t *message = NULL;
     bool handoff = false, theirs = false; /* theirs: the endpoint has used tools of its own */
-    size_t i;
     if (r->resumed) {
         r->resumed = false;
         json_array_extend(calls, r->pending);
@@ -292,7 +283,7 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
         cay_model_reply_clear(&reply);
         if (rc < 0 || !json_is_array(output))
             return fail_behavior(err, "it is no list of items");
-        json_array_foreach(output, i, item) {
+        CAY_EACH_ITEM(item, output) {
             CAY_TRY(take_item(r, item, calls, &message, err));
             theirs = theirs || cay__hosted_event(item);
         }
@@ -321,7 +312,7 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
     char name[32];
     cay_err own = CAY_ERR_INIT;
     cay_tokens before = r->usage;
-    snprintf(name, sizeof name, "turn %u", r->turn);
+    CAY_FORMAT(name, "turn %u", r->turn);
     cay__span *span = cay__span_begin(r, "turn", name);
     cay__span_data(span, "turn", json_integer(r->turn));
     cay__span_data(span, "agent_name", json_string(r->seat->agent->name));

@@ -12,8 +12,7 @@ void cay__cmd_drop(cay__cmd *s)
     if (!s->id)
         return;
     CAY_EACH_OF(it, s->fd, 2)
-        if (*it >= 0)
-            close(*it);
+        cay__close_fd(it);
     if (s->p)
         cay_proc_unref(s->p);
     *s = (cay__cmd){ .fd = { -1, -1 } };
@@ -127,7 +126,7 @@ int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, ca
 {
     char id[12];
     cay__cmd *s = reserve_session(t, 0, spec->tty);
-    snprintf(id, sizeof id, "%d", s->id);
+    CAY_FORMAT(id, "%d", s->id);
     cay_pair labels[] = { { LABEL, id }, { NULL, NULL } };
     cay_spawn own = *spec;
     own.labels = labels;
@@ -146,8 +145,8 @@ void cay__cmds_warn(cay__cmds *t, cay__printed *out)
     pthread_mutex_unlock(&t->lock);
     if (n < CAY__SESSIONS_MANY)
         return;
-    int len = snprintf(
-        text, sizeof text,
+    int len = CAY_FORMAT(
+        text,
         "(%zu commands are open; of more than %d the one that was used longest ago is ended)\n", n,
         CAY__SESSIONS_MAX);
     cay__printed_add(out, text, (size_t)len);
@@ -163,7 +162,7 @@ static int match_session(const cay_proc_info *info, void *arg)
     sought *w = arg;
     for (const cay_pair *l = info->labels; l && l->key; l++)
         if (!strcmp(l->key, LABEL) && !strcmp(l->value, w->id)) {
-            cay__str_copy(w->proc, sizeof w->proc, info->id);
+            CAY_COPY(w->proc, info->id);
             w->tty = info->tty;
         }
     return 0;
@@ -182,7 +181,7 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
         }
     pthread_mutex_unlock(&t->lock);
     if (id >= 1000 && id <= 99999) {
-        snprintf(w.id, sizeof w.id, "%d", (int)id);
+        CAY_FORMAT(w.id, "%d", (int)id);
         /* Who ends between the two halves of a listing, the living and the ended, is in neither: a
          * second one has it. */
         for (int i = 0; i < 3 && !*w.proc; i++)

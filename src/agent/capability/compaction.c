@@ -109,9 +109,7 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
 {
     CAY_AUTOJSON *in =
         json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", text);
-    CAY_AUTOFREE char *input = NULL;
-    if (in)
-        input = cay__json_text(in, 256u << 20);
+    CAY_AUTOFREE char *input = cay__json_plain(in, 256u << 20);
     CAY_AUTOJSON *items = NULL;
     cay_model_reply r = { .size = sizeof r };
     cay_model_request q = { .size = sizeof q, .instructions = summarise, .input = input };
@@ -123,12 +121,10 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
     int rc = cay__json_any("the summary", r.output, &items, err);
     cay_model_reply_clear(&r);
     CAY_TRY(rc);
-    size_t i, k;
-    json_t *item, *part;
     CAY_AUTOBUF all = CAY__BUF(1 << 20);
-    json_array_foreach(items, i, item)
+    CAY_EACH_ITEM(item, items)
         if (is_type(item, "message"))
-            json_array_foreach(json_object_get(item, "content"), k, part)
+            CAY_EACH_ITEM(part, json_object_get(item, "content"))
                 cay__buf_str(&all, cay__json_str(part, "text", ""));
     if (!all.len)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
@@ -155,7 +151,7 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
         json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", text.data);
     for (size_t i = at; list && i < json_array_size(items); i++)
         json_array_append(list, json_array_get(items, i));
-    *instead = CAY_IF(list, cay__json_text(list, 256u << 20));
+    *instead = cay__json_plain(list, 256u << 20);
     return 0;
 }
 
@@ -197,9 +193,9 @@ static int add_sampling(void *arg, char **extra, cay_err *err)
     char text[128];
     if (b->local)
         return 0;
-    snprintf(text, sizeof text,
-             "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":%llu}]}",
-             (unsigned long long)b->threshold);
+    CAY_FORMAT(text,
+               "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":%llu}]}",
+               (unsigned long long)b->threshold);
     *extra = cay__strdup(text);
     return 0;
 }

@@ -17,11 +17,9 @@ typedef struct filesystem {
 } filesystem;
 
 typedef struct bound {
+    cay__kit k;
     const filesystem *fs;
-    cay_sandbox *sb;
-    char *root, *cwd, *user;
     cay_tool patch, image;
-    const cay_tool *tools[2];
 } bound;
 
 static const char grammar[] = "start: begin op+ end\n"
@@ -85,15 +83,15 @@ static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *ou
     CAY_AUTOBUF done = CAY__BUF(1 << 20);
     cay_patch *p = NULL;
     cay_patch_spec spec = { .size = sizeof spec,
-                            .root = b->root,
-                            .cwd = b->cwd,
-                            .user = b->user,
+                            .root = b->k.root,
+                            .cwd = b->k.cwd,
+                            .user = b->k.user,
                             .exclusive = b->fs->o.exclusive };
     int rc = cay_patch_parse(call->arguments, &p, err);
     if (rc == 0)
-        rc = cay_patch_apply(b->sb, cay_run_call(call->run), p, &spec, add_line, &done, err);
+        rc = cay_patch_apply(b->k.sb, cay_run_call(call->run), p, &spec, add_line, &done, err);
     cay_patch_free(p);
-    if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE)
+    if (cay__ends_run(rc))
         return rc;
     if (rc < 0) /* the model can mend it: told as it is, after what was done before */
         cay__buf_fmt(&done, "%sapply_patch failed: %s", CAY_TEXT_IF(done.len, "\n"), err->msg);
@@ -107,7 +105,7 @@ static bool patch_asks(void *arg, const cay_tool_call *call)
     const bound *b = arg;
     cay_patch *p = NULL;
     char path[4096];
-    size_t n = 0, root = strlen(b->root);
+    size_t n = 0, root = strlen(b->k.root);
     bool sound = true, yes = b->fs->o.approval;
     if (cay_patch_parse(call->arguments, &p, NULL) < 0)
         return false;
@@ -115,9 +113,9 @@ static bool patch_asks(void *arg, const cay_tool_call *call)
     for (size_t i = 0; i < p->n && sound; i++) {
         const char *both[] = { p->ops[i].path, p->ops[i].move_to };
         for (size_t k = 0; k < 2 && both[k] && sound; k++) {
-            sound = cay_patch_path(both[k], b->root, b->cwd, path, sizeof path, NULL) == 0;
+            sound = cay_patch_path(both[k], b->k.root, b->k.cwd, path, sizeof path, NULL) == 0;
             if (sound)
-                paths[n++] = cay__strdup(path + (strcmp(b->root, "/") ? root + 1 : 1));
+                paths[n++] = cay__strdup(path + (strcmp(b->k.root, "/") ? root + 1 : 1));
         }
     }
     if (sound && b->fs->o.needs_approval)
@@ -172,8 +170,8 @@ static int read_image(const bound *b, const cay_call *call, const char *path, ca
                       cay_err *err)
 {
     CAY_AUTOFD fd = -1;
-    cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->user };
-    CAY_TRY(cay_file_open_read(b->sb, call, path, &spec, &fd, err));
+    cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->k.user };
+    CAY_TRY(cay_file_open_read(b->k.sb, call, path, &spec, &fd, err));
     for (ssize_t n = 1; n > 0;) {
         CAY_TRY(cay__call_wait(call, fd, POLLIN, path, err));
         char *room = cay__buf_room(data, 65536);
@@ -197,8 +195,8 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
     cay_call call = cay__call_copy(cay_run_call(run));
     cay__span *span = cay__span_sandbox(run, "view_image");
     cay__span_content(span, "path", path);
-    if (b->user)
-        cay__span_data(span, "run_as", json_string(b->user));
+    if (b->k.user)
+        cay__span_data(span, "run_as", json_string(b->k.user));
     cay__span_call(span, &call);
     int rc = read_image(b, &call, path, data, err);
     cay__span_end(span, CAY_IF(rc < 0, err));
@@ -226,10 +224,10 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     cay_err why = CAY_ERR_INIT;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
     const char *path = cay__json_str(a, "path", "");
-    if (cay_patch_path(path, b->root, b->cwd, whole, sizeof whole, &why) < 0)
+    if (cay_patch_path(path, b->k.root, b->k.cwd, whole, sizeof whole, &why) < 0)
         return write_output(out, "image path `%.200s` is outside the workspace", path);
     int rc = read_traced(b, call->run, whole, &data, &why);
-    if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE) {
+    if (cay__ends_run(rc)) {
         *err = why;
         return rc;
     }
@@ -240,9 +238,7 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
                             cay_code_name(rc), why.msg);
     if (data.len > IMAGE_MAX)
         return write_output(out, "image path `%.200s` is larger than 10MB", path);
-    const char *type = NULL;
-    if (data.len)
-        type = media_type(data.data, data.len, path);
+    const char *type = CAY_IF(data.len, media_type(data.data, data.len, path));
     if (!type)
         return write_output(out, "image path `%.200s` is not a supported image file", path);
     cay_output_image(out, type, data.data, data.len);
@@ -251,16 +247,14 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
+    bound *b = cay__kit_begin(sizeof *b, scope);
     b->fs = self;
-    b->sb = cay_sandbox_ref(scope->sandbox);
-    CAY_AUTOBUF root = CAY__BUF(8192);
-    cay__buf_str(&root, scope->workdir);
-    if (*b->fs->below)
-        cay__buf_fmt(&root, "%s%s", CAY_TEXT_IF(strcmp(scope->workdir, "/"), "/"), b->fs->below);
-    b->root = CAY_STEAL(root.data);
-    b->cwd = cay__strdup(scope->cwd);
-    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
+    if (*b->fs->below) {
+        CAY_AUTOFREE char *whole = CAY_STEAL(b->k.root);
+        cay__buf root = CAY__BUF(8192);
+        cay__buf_fmt(&root, "%s/%s", CAY_TEXT_IF(strcmp(whole, "/"), whole), b->fs->below);
+        b->k.root = root.data;
+    }
     b->patch = (cay_tool){ .size = sizeof b->patch,
                            .name = "apply_patch",
                            .grammar = grammar,
@@ -281,27 +275,10 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                            .beside = true,
                            .description = "Shows you an image of the sandbox: PNG, JPEG, GIF, "
                                           "WebP, BMP, TIFF or SVG, at most 10 MiB." };
-    b->tools[0] = &b->image;
-    b->tools[1] = &b->patch;
+    if (!*b->fs->below)
+        b->k.tools[b->k.ntools++] = &b->image;
+    b->k.tools[b->k.ntools++] = &b->patch;
     *out = b;
-    return 0;
-}
-
-static void stop_capability(void *arg)
-{
-    bound *b = arg;
-    cay_sandbox_unref(b->sb);
-    free(b->root);
-    free(b->cwd);
-    free(b->user);
-    free(b);
-}
-
-static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
-{
-    bound *b = arg;
-    *out = b->tools + !!*b->fs->below;
-    *n = CAY_LEN(b->tools) - !!*b->fs->below;
     return 0;
 }
 
@@ -317,8 +294,8 @@ static int write_instructions(void *arg, char **text, cay_err *err)
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "filesystem",
                                         .start = start_capability,
-                                        .stop = stop_capability,
-                                        .tools = list_tools,
+                                        .stop = cay__kit_stop,
+                                        .tools = cay__kit_tools,
                                         .instructions = write_instructions,
                                         .close = free };
 
@@ -334,6 +311,6 @@ cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)
 cay_capability *cay__cap_patch_below(const char *dir)
 {
     filesystem *f = cay__alloc(sizeof *f);
-    cay__str_copy(f->below, sizeof f->below, dir);
+    CAY_COPY(f->below, dir);
     return cay_capability_new(&ops, f);
 }

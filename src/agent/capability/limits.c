@@ -23,9 +23,7 @@ static void list_free(void *self)
 
 static void list_add(list *l, const char *text)
 {
-    l->v = realloc(l->v, (l->n + 2) * sizeof *l->v);
-    if (!l->v)
-        abort();
+    CAY_GROW(l->v, l->n + 1);
     l->v[l->n++] = cay__strdup(text);
     l->v[l->n] = NULL;
 }
@@ -243,8 +241,8 @@ static void resolve_paths(const cay__seat *s, const list *from, list *to)
 {
     char path[2200];
     for (size_t i = 0; i < from->n; i++) {
-        snprintf(path, sizeof path, "%s%s%s", *from->v[i] == '/' ? "" : s->workdir,
-                 *from->v[i] == '/' ? "" : "/", CAY_TEXT_IF(strcmp(from->v[i], "."), from->v[i]));
+        CAY_FORMAT(path, "%s%s%s", *from->v[i] == '/' ? "" : s->workdir,
+                   *from->v[i] == '/' ? "" : "/", CAY_TEXT_IF(strcmp(from->v[i], "."), from->v[i]));
         list_add(to, path);
     }
 }
@@ -291,9 +289,7 @@ static void report_network(const cay__seat *s, json_t *all)
 {
     for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
         const list *l = cay__capability_self(s->agent->capabilities[i], "network");
-        json_t *rules = NULL;
-        if (l)
-            rules = json_array();
+        json_t *rules = CAY_IF(l, json_array());
         for (size_t k = 0; l && k < l->n; k++)
             json_array_append_new(rules, json_string(l->v[k]));
         if (l)

@@ -6,21 +6,19 @@
 #include <agent/trace.h>
 
 typedef struct bound {
+    cay__kit k;
     cay__memory *m;
-    cay_run *run;
-    cay_sandbox *sb;
     cay_model *model;
-    char *root, *user;
 } bound;
 
 static cay__memory_at locate_memory(const bound *b)
 {
     return (cay__memory_at){ .m = b->m,
-                             .run = b->run,
-                             .sb = b->sb,
-                             .call = cay_run_call(b->run),
-                             .root = b->root,
-                             .user = b->user };
+                             .run = b->k.run,
+                             .sb = b->k.sb,
+                             .call = cay_run_call(b->k.run),
+                             .root = b->k.root,
+                             .user = b->k.user };
 }
 
 static int read_summary(const bound *b, char **text, size_t *len)
@@ -63,12 +61,12 @@ static void close_memory(void *self);
 static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *other, void *arg),
                        void *arg)
 {
-    for (const cay__seat *s = b->run->seats; s; s = s->next)
+    for (const cay__seat *s = b->k.run->seats; s; s = s->next)
         CAY_EACH_OF(it, s->caps, s->ncaps) {
             const bound *other = it->bound;
             int rc = 0;
             if (other && it->cap->ops->close == close_memory &&
-                !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb)))
+                !strcmp(cay_sandbox_id(other->k.sb), cay_sandbox_id(b->k.sb)))
                 rc = fn(b, other, arg);
             if (rc)
                 return rc;
@@ -134,8 +132,8 @@ static void queue_rollout(cay__memory *m, const char *sandbox, const char *id)
         there = there || (!strcmp((*end)->sandbox, sandbox) && !strcmp((*end)->id, id));
     if (!there) {
         cay__rollout_job *j = cay__alloc(sizeof *j);
-        cay__str_copy(j->sandbox, sizeof j->sandbox, sandbox);
-        cay__str_copy(j->id, sizeof j->id, id);
+        CAY_COPY(j->sandbox, sandbox);
+        CAY_COPY(j->id, id);
         *end = j;
     }
     pthread_mutex_unlock(&m->lock);
@@ -163,8 +161,8 @@ static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
     if (b->m->o.background) {
-        cay__memory_later(b->m, b->sb, b->root, b->user, b->model,
-                          cay__run_give_sandbox(b->run, b->sb));
+        cay__memory_later(b->m, b->k.sb, b->k.root, b->k.user, b->model,
+                          cay__run_give_sandbox(b->k.run, b->k.sb));
         return 0;
     }
     int rc = cay__memory_make(&at, b->model, &made, err);
@@ -173,86 +171,63 @@ static int finish_capability(void *arg, const cay_rollout *r, cay_err *err)
     return kept;
 }
 
+int cay__memory_of(const cay_capability *c, cay__memory **out, cay_err *err)
+{
+    *out = cay__capability_self(c, "memory");
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "this capability is not memory");
+}
+
 int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model,
                      const cay_call *call, unsigned *made, cay_err *err)
 {
-    cay__memory *m = cay__capability_self(memory, "memory");
+    cay__memory_at at = { .sb = sb, .call = call };
     unsigned n = 0;
-    cay_info *info = NULL;
-    if (!m)
-        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
-    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = {
-        .m = m, .sb = sb, .call = call, .root = cay__text_or(info->workdir, "/workspace")
-    };
+    CAY_AUTOFREE char *root = NULL;
+    CAY_TRY(cay__memory_of(memory, &at.m, err));
+    CAY_TRY(cay__workdir_of(sb, call, &root, err));
+    at.root = root;
     int rc = cay__memory_make(&at, model, &n, err);
-    if (cay__memory_keeps(m) && rc == 0)
-        rc = cay__memory_keep(&at, err);
-    cay_info_free(info);
     if (made)
         *made = n;
-    return rc;
-}
-
-static int begin_in(cay__memory *m, cay_sandbox *sb, const cay_call *call, const char *id,
-                    cay_err *err)
-{
-    cay_info *info = NULL;
-    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = {
-        .m = m, .sb = sb, .call = call, .root = cay__text_or(info->workdir, "/workspace")
-    };
-    int rc = cay__memory_begin(&at, id, err);
-    cay_info_free(info);
+    if (rc == 0 && cay__memory_keeps(at.m))
+        return cay__memory_keep(&at, err);
     return rc;
 }
 
 int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *call, char dst[32],
                        cay_err *err)
 {
-    cay__memory *m = cay__capability_self(memory, "memory");
-    const cay__memory_at store = { .m = m, .call = call };
+    cay__memory_at at = { .sb = sb, .call = call };
+    CAY_AUTOFREE char *root = NULL;
     char id[24], name[32];
-    if (!m)
-        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
-    if (!m->o.generate || (!sb && !cay__memory_keeps(m)))
+    CAY_TRY(cay__memory_of(memory, &at.m, err));
+    if (!at.m->o.generate || (!sb && !cay__memory_keeps(at.m)))
         return cay_fail_why(
             err, CAY_EINVAL, "memory_config_invalid",
             "a rollout is recorded with generate, in a sandbox or in a store of the memory");
     cay__id_make(id, 'r');
-    snprintf(name, sizeof name, "rollout-%s", id);
+    CAY_FORMAT(name, "rollout-%s", id);
     if (sb)
-        CAY_TRY(begin_in(m, sb, call, name, err));
-    else
-        CAY_TRY(cay__memory_begin(&store, name, err));
+        CAY_TRY(cay__workdir_of(sb, call, &root, err));
+    at.root = root;
+    CAY_TRY(cay__memory_begin(&at, name, err));
     memcpy(dst, name, sizeof name);
     return 0;
 }
 
-static void stop_capability(void *arg)
-{
-    bound *b = arg;
-    cay_sandbox_unref(b->sb);
-    free(b->root);
-    free(b->user);
-    free(b);
-}
-
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
-    *b = (bound){ .m = self,
-                  .run = scope->run,
-                  .sb = cay_sandbox_ref(scope->sandbox),
-                  .model = scope->model,
-                  .root = cay__strdup(scope->workdir),
-                  .user = CAY_IF(scope->user, cay__strdup(scope->user)) };
+    bound *b = cay__kit_begin(sizeof *b, scope);
+    b->m = self;
+    b->model = scope->model;
     const cay__memory_at at = locate_memory(b);
     int rc = each_memory(b, check_other, err);
     if (rc == 0 && cay__memory_keeps(b->m))
         rc = cay__memory_fetch(&at, err);
     if (rc < 0)
-        stop_capability(b);
+        cay__kit_stop(b);
     else
         *out = b;
     return rc;
@@ -268,10 +243,8 @@ static void close_memory(void *self)
 {
     cay__memory *m = self;
     cay__memory_later_end(m);
-    for (cay__rollout_job *j = m->jobs, *next; j; j = next) {
-        next = j->next;
-        free(j);
-    }
+    CAY_EACH_LINK_SAFE(job, m->jobs)
+        free(job);
     pthread_mutex_destroy(&m->lock);
     pthread_mutex_destroy(&m->keeping);
     pthread_cond_destroy(&m->idle);
@@ -289,7 +262,7 @@ static const char *const needs_shell[] = { "shell", NULL }, *const needs_both[] 
 #define OPS(n)                                                                                     \
     {                                                                                              \
         .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n),                        \
-        .start = start_capability, .stop = stop_capability, .instructions = write_instructions,    \
+        .start = start_capability, .stop = cay__kit_stop, .instructions = write_instructions,      \
         .finish = finish_capability, .close = close_memory                                         \
     }
 static const cay_capability_ops writes = OPS(NULL), reads = OPS(needs_shell),
@@ -304,24 +277,23 @@ static bool is_relative_path(const char *p)
 static int check_options(const cay_memory_options *o, const char *memories, const char *sessions,
                          cay_err *err)
 {
-    if (!o->read && !o->generate)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: choose read, generate or both");
-    if (!is_relative_path(memories) || !is_relative_path(sessions) || !strcmp(memories, sessions))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: its directories are two, below the workspace");
-    if (o->max_raw > 4096)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: max_raw is at most 4096");
-    if (!!o->store + !!o->database + !!o->remote + !!o->keeper > 1)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: choose one of store, database, remote and keeper");
-    if (o->remote && !o->service)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: a remote store is reached by a service: give one");
-    if (o->keeper && (!o->keeper->list || !o->keeper->get || !o->keeper->put))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
-                            "memory: a keeper has list, get and put");
+    const struct {
+        bool wrong;
+        const char *want;
+    } rows[] = {
+        { !o->read && !o->generate, "choose read, generate or both" },
+        { !is_relative_path(memories) || !is_relative_path(sessions) || !strcmp(memories, sessions),
+          "its directories are two, below the workspace" },
+        { o->max_raw > 4096, "max_raw is at most 4096" },
+        { !!o->store + !!o->database + !!o->remote + !!o->keeper > 1,
+          "choose one of store, database, remote and keeper" },
+        { o->remote && !o->service, "a remote store is reached by a service: give one" },
+        { o->keeper && (!o->keeper->list || !o->keeper->get || !o->keeper->put),
+          "a keeper has list, get and put" },
+    };
+    CAY_EACH(row, rows)
+        if (row->wrong)
+            return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: %s", row->want);
     return 0;
 }
 
@@ -360,11 +332,8 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     }
     m->memories = cay__strdup(memories);
     m->sessions = cay__strdup(sessions);
-    m->extra = CAY_IF(o.extra_prompt, cay__strdup(o.extra_prompt));
-    if (o.store)
-        m->store = cay__strdup(o.store);
-    else
-        m->store = NULL;
+    m->extra = cay__strdup_if(o.extra_prompt);
+    m->store = cay__strdup_if(o.store);
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->keeping, NULL);
     pthread_cond_init(&m->idle, NULL);

@@ -5,7 +5,7 @@
  * files between sandbox and host.
  */
 #pragma once
-#include <base/json.h>
+#include <agent/run.h>
 #include <cay/sys/capability.h>
 #include <pthread.h>
 
@@ -50,15 +50,14 @@ typedef struct cay__memory_at {
     const char *root, *user;
 } cay__memory_at;
 
-void *cay__capability_self(const cay_capability *c,
-                           const char *name); /* NULL when it is another kind */
-/* Of run.h: the sandbox of a run that made it and would end it is ours from now on. */
-bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb);
+int cay__memory_of(const cay_capability *c, cay__memory **out, cay_err *err);
 /* memory_later.c: both phases, and keeping, on the thread of this capability. Takes over the
  * sandbox's end where `owned`. */
 void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user,
                        cay_model *model, bool owned);
 void cay__memory_later_end(cay__memory *m);
+/* When whoever waits for a memory looks again whether it may go on. */
+struct timespec cay__memory_step(void);
 void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned total,
                       const cay_err *why);
 void cay__memory_time(char buf[40]);

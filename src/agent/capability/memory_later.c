@@ -6,8 +6,6 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-enum { STEP_MS = 50 };
-
 typedef struct cay__later cay__later;
 struct cay__later {
     cay_sandbox *sb;
@@ -60,12 +58,12 @@ static void *run_worker(void *arg)
     for (;;) {
         pthread_mutex_lock(&m->lock);
         cay__later *l = m->later;
-        if (l)
+        if (l) {
             m->later = l->next;
-        else
+        } else {
             m->busy = false;
-        if (!l)
             pthread_cond_broadcast(&m->idle);
+        }
         pthread_mutex_unlock(&m->lock);
         if (!l)
             return NULL;
@@ -98,16 +96,14 @@ static bool start_worker(cay__memory *m)
 void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user,
                        cay_model *model, bool owned)
 {
-    cay__later *l = cay__alloc(sizeof *l), **end = &m->later;
+    cay__later *l = cay__alloc(sizeof *l);
     *l = (cay__later){ .sb = cay_sandbox_ref(sb),
                        .root = cay__strdup(root),
-                       .user = CAY_IF(user, cay__strdup(user)),
+                       .user = cay__strdup_if(user),
                        .model = model,
                        .owned = owned };
     pthread_mutex_lock(&m->lock);
-    while (*end)
-        end = &(*end)->next;
-    *end = l;
+    CAY_APPEND(m->later, l);
     bool alone = m->busy || start_worker(m);
     pthread_mutex_unlock(&m->lock);
     if (!alone)
@@ -116,11 +112,7 @@ void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const 
 
 static bool is_busy(cay__memory *m)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += STEP_MS * 1000000l;
-    until.tv_sec += until.tv_nsec / 1000000000l;
-    until.tv_nsec %= 1000000000l;
+    const struct timespec until = cay__memory_step();
     pthread_mutex_lock(&m->lock);
     if (m->busy)
         pthread_cond_timedwait(&m->idle, &m->lock, &until);
@@ -131,10 +123,9 @@ static bool is_busy(cay__memory *m)
 
 int cay_memory_wait(cay_capability *memory, const cay_call *call, cay_err *err)
 {
-    cay__memory *m = cay__capability_self(memory, "memory");
+    cay__memory *m;
     int rc = 0;
-    if (!m)
-        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
+    CAY_TRY(cay__memory_of(memory, &m, err));
     while (is_busy(m))
         if (rc == 0 && (rc = cay__call_check(call, "making memories", err)) < 0)
             eventfd_write(m->stop, 1);

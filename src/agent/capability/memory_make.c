@@ -94,12 +94,12 @@ static int summarize_rollout(work *w, const char *id, bool *made, cay_err *err)
     char name[400], summary[300], when[40], slug[100];
     const char *last = "completed";
     size_t len = 0;
-    snprintf(name, sizeof name, "%s.jsonl", id);
+    CAY_FORMAT(name, "%s.jsonl", id);
     CAY_TRY(cay__memory_read(&w->at, w->m->sessions, name, &jsonl, &len, err));
     CAY_TRY(request_summary(w, jsonl, len, &j, &last, err));
     const char *s = cay__json_str(j, "rollout_summary", ""),
                *body = cay__json_str(j, "raw_memory", "");
-    cay__str_copy(slug, sizeof slug, cay__json_str(j, "rollout_slug", ""));
+    CAY_COPY(slug, cay__json_str(j, "rollout_slug", ""));
     *made = *slug || *s || *body;
     if (!*made)
         return 0;
@@ -108,7 +108,7 @@ static int summarize_rollout(work *w, const char *id, bool *made, cay_err *err)
             err, CAY_EUPSTREAM, "memory_invalid",
             "rollout %.60s: the model gave a part of a memory, or a slug that is no name", id);
     cay__memory_time(when);
-    snprintf(summary, sizeof summary, "%s_%s.md", id, slug);
+    CAY_FORMAT(summary, "%s_%s.md", id, slug);
     cay__buf_fmt(&raw,
                  "rollout_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nrollout_summary_file: "
                  "%s\nterminal_state: %s\n\n%s\n",
@@ -120,9 +120,9 @@ static int summarize_rollout(work *w, const char *id, bool *made, cay_err *err)
         return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid",
                             "rollout %.60s: a memory is larger than 16 MiB", id);
     char path[500];
-    snprintf(path, sizeof path, "rollout_summaries/%s", summary);
+    CAY_FORMAT(path, "rollout_summaries/%s", summary);
     CAY_TRY(cay__memory_write(&w->at, w->m->memories, path, sum.data, sum.len, false, err));
-    snprintf(path, sizeof path, "raw_memories/%s.md", id);
+    CAY_FORMAT(path, "raw_memories/%s.md", id);
     return cay__memory_write(&w->at, w->m->memories, path, raw.data, raw.len, false, err);
 }
 
@@ -144,9 +144,7 @@ static int add_raw(const cay_dirent *e, void *arg)
     if (e->st.type != CAY_FILE || n < 4 || n >= sizeof l->v[0].name ||
         strcmp(e->path + n - 3, ".md") || l->n == CAY__MEMORY_FILES)
         return 0;
-    l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
-    if (!l->v)
-        abort();
+    CAY_GROW(l->v, l->n);
     l->v[l->n] = (raw){ .text = NULL };
     memcpy(l->v[l->n].name, e->path, n - 3);
     l->n++;
@@ -176,10 +174,10 @@ static void head_value(const char *text, const char *key, char *dst, size_t cap)
 static int load_raws(work *w, raws *l, cay_err *err)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s/raw_memories", w->at.root, w->m->memories);
+    CAY_FORMAT(path, "%s/%s/raw_memories", w->at.root, w->m->memories);
     CAY_TRY(cay_dir_list(w->at.sb, w->at.call, path, 1, add_raw, l, err));
     CAY_EACH_OF(it, l->v, l->n) {
-        snprintf(path, sizeof path, "raw_memories/%s.md", it->name);
+        CAY_FORMAT(path, "raw_memories/%s.md", it->name);
         if (cay__memory_read(&w->at, w->m->memories, path, &it->text, &it->len, NULL) < 0)
             it->text = cay__strdup("");
         head_value(it->text, "updated_at", it->updated, sizeof it->updated);
@@ -190,9 +188,7 @@ static int load_raws(work *w, raws *l, cay_err *err)
 
 static bool was_selected(const json_t *selection, const char *id)
 {
-    size_t i;
-    json_t *v;
-    json_array_foreach(json_object_get(selection, "selected"), i, v)
+    CAY_EACH_ITEM(v, json_object_get(selection, "selected"))
         if (!strcmp(cay__json_str(v, "rollout_id", ""), id))
             return true;
     return false;
@@ -200,13 +196,11 @@ static bool was_selected(const json_t *selection, const char *id)
 
 static void list_changes(const json_t *old, const raws *l, size_t picked, cay__buf out[3])
 {
-    size_t i;
-    json_t *v;
     CAY_EACH_OF(one, l->v, picked) {
         cay__buf *b = &out[was_selected(old, one->name) ? 1 : 0];
         cay__buf_fmt(b, "%s%s", CAY_TEXT_IF(b->len, ", "), one->name);
     }
-    json_array_foreach(json_object_get(old, "selected"), i, v) {
+    CAY_EACH_ITEM(v, json_object_get(old, "selected")) {
         const char *id = cay__json_str(v, "rollout_id", "");
         bool there = false;
         CAY_EACH_OF(item, l->v, picked)
@@ -227,7 +221,7 @@ static int check_place(const work *w, cay_err *err)
 {
     char path[4096];
     size_t root = strlen(w->at.root);
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", w->at.root, w->m->memories) >= sizeof path)
+    if ((size_t)CAY_FORMAT(path, "%s/%s", w->at.root, w->m->memories) >= sizeof path)
         return cay_fail(err, CAY_ETOOBIG, "the path of the memories is too long");
     for (char *p = path + root + 1;; p++) {
         p += strcspn(p, "/");

@@ -57,9 +57,8 @@ int cay__memory_write(const cay__memory_at *at, const char *dir, const char *nam
 static json_t *kept_items(const char *text)
 {
     CAY_AUTOJSON *all = json_loads(CAY_OR(text, "[]"), 0, NULL);
-    json_t *list = json_array(), *item;
-    size_t i;
-    json_array_foreach(all, i, item) {
+    json_t *list = json_array();
+    CAY_EACH_ITEM(item, all) {
         const char *type = cay__json_str(item, "type", "message"),
                    *role = cay__json_str(item, "role", "");
         if (strcmp(type, "reasoning") && strcmp(type, "compaction") &&
@@ -73,14 +72,12 @@ static json_t *kept_items(const char *text)
 static int append_line(const cay__memory_at *at, const char *id, const json_t *line, cay_err *err)
 {
     char name[160];
-    CAY_AUTOFREE char *text = NULL;
-    if (line)
-        text = cay__json_text(line, CAY__MEMORY_FILE - 2);
+    CAY_AUTOFREE char *text = cay__json_plain(line, CAY__MEMORY_FILE - 2);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the record of the run is larger than 16 MiB");
     size_t n = strlen(text);
     text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
-    snprintf(name, sizeof name, "%s.jsonl", id);
+    CAY_FORMAT(name, "%s.jsonl", id);
     if (at->sb)
         return cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err);
     return cay__memory_keep_record(at, name, text, n + 1, err);
@@ -99,7 +96,7 @@ int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *
     if (j && json_array_size(waits))
         json_object_set(j, "interruptions", waits);
     if (j && r->output)
-        json_object_set_new(j, "final_output", json_string(r->output));
+        cay__json_put(j, "final_output", r->output);
     return append_line(at, r->id, j, err);
 }
 
@@ -133,9 +130,7 @@ void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)
     *last = "completed";
     for (const char *line = jsonl; *line; line += *line == '\n') {
         size_t len = strcspn(line, "\n");
-        CAY_AUTOJSON *j = NULL;
-        if (len)
-            j = json_loadb(line, len, 0, NULL);
+        CAY_AUTOJSON *j = CAY_IF(len, json_loadb(line, len, 0, NULL));
         const char *state = state_of(j);
         line += len;
         if (!state)

@@ -24,8 +24,7 @@ static int fetch_archive(remote *r, cay_err *err)
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *j = NULL;
     cay_err own = CAY_ERR_INIT;
-    size_t len = 0, i;
-    json_t *f;
+    size_t len = 0;
     int rc = cay_store_get(r->client, NULL, &from, ARCHIVE_MAX, &text, &len, &own);
     if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of
                              it must not go, too */
@@ -36,7 +35,7 @@ static int fetch_archive(remote *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories",
                             r->url);
     json_object_clear(r->files);
-    json_array_foreach(json_object_get(j, "files"), i, f) {
+    CAY_EACH_ITEM(f, json_object_get(j, "files")) {
         const char *path = cay__json_str(f, "path", NULL);
         json_t *data = json_object_get(f, "data");
         if (path && json_is_string(data))
@@ -48,10 +47,8 @@ static int fetch_archive(remote *r, cay_err *err)
 static int list_files(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
 {
     remote *r = self;
-    const char *name;
-    json_t *v;
     CAY_TRY(fetch_archive(r, err));
-    json_object_foreach(r->files, name, v) {
+    CAY_EACH_MEMBER(name, v, r->files) {
         CAY_TRY(fn(name, arg));
     }
     return 0;
@@ -87,13 +84,11 @@ static int commit_archive(void *self, cay_err *err)
     remote *r = self;
     cay_transfer to = { .size = sizeof to, .url = r->url, .auth = r->auth };
     CAY_AUTOJSON *list = json_array(), *dirs = json_array();
-    const char *name;
-    json_t *v;
     CAY_TRY(fetch_archive(r, err));
     json_object_update(r->files, r->fresh);
     json_array_append_new(dirs, json_string("memories"));
     json_array_append_new(dirs, json_string("sessions"));
-    json_object_foreach(r->files, name, v)
+    CAY_EACH_MEMBER(name, v, r->files)
         json_array_append_new(list, json_pack("{s:s, s:O}", "path", name, "data", v));
     CAY_AUTOJSON *all =
         json_pack("{s:i, s:O, s:O}", "version", 1, "directories", dirs, "files", list);
@@ -127,7 +122,7 @@ void *cay__memory_remote(cay_client *client, const char *url, const char *auth)
     remote *r = cay__alloc(sizeof *r);
     *r = (remote){ .client = client,
                    .url = cay__strdup(url),
-                   .auth = CAY_IF(auth, cay__strdup(auth)),
+                   .auth = cay__strdup_if(auth),
                    .files = json_object(),
                    .fresh = json_object() };
     return r;

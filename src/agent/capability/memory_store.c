@@ -33,7 +33,7 @@ static bool plain_name(const char *p)
 static int open_store(const char *store, const char *sub, cay_err *err)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", store, sub);
+    CAY_FORMAT(path, "%s/%s", store, sub);
     if ((mkdir(store, 0700) < 0 && errno != EEXIST) || (mkdir(path, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, "memory store %.200s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -128,9 +128,7 @@ static int note_name(const cay_dirent *e, void *arg)
     if (e->st.type != CAY_FILE || !plain_name(e->path) || e->st.size > CAY__MEMORY_FILE ||
         t->n == CAY__MEMORY_FILES)
         return 0;
-    t->names = realloc(t->names, (t->n + 1) * sizeof *t->names);
-    if (!t->names)
-        abort();
+    CAY_GROW(t->names, t->n);
     snprintf(t->names[t->n++], sizeof *t->names, "%s", e->path);
     return 0;
 }
@@ -141,7 +139,7 @@ static int keep_file(const cay__memory *m, const char *sub, const char *file, co
     char name[300];
     const cay__fs_write w = { .mode = 0600, .parents = true };
     if (m->o.keeper) {
-        snprintf(name, sizeof name, "%s/%s", sub, file);
+        CAY_FORMAT(name, "%s/%s", sub, file);
         return m->o.keeper->put(m->o.keeper_self, name, data, len, err);
     }
     CAY_AUTOFD fd = open_store(m->store, sub, err);
@@ -162,7 +160,7 @@ static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, 
 {
     char path[4096];
     transfer t = { .at = at, .dir = dir, .err = err };
-    snprintf(path, sizeof path, "%s/%s", at->root, dir);
+    CAY_FORMAT(path, "%s/%s", at->root, dir);
     int rc = cay_dir_list(at->sb, at->call, path, 4, note_name, &t, err);
     if (rc == CAY_ENOENT)
         rc = 0;
@@ -193,16 +191,22 @@ static int keep_all(const cay__memory_at *at, cay_err *err)
     return commit_keeper(at->m, err);
 }
 
+struct timespec cay__memory_step(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += STEP_MS * 1000000l;
+    until.tv_sec += until.tv_nsec / 1000000000l;
+    until.tv_nsec %= 1000000000l;
+    return until;
+}
+
 /* A run that begins while the one before is still being kept would read half of it, and two that
  * are kept at once would be mixed. Whoever waits here can be canceled. */
 static int lock_keeping(const cay__memory_at *at, cay_err *err)
 {
     for (;;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += STEP_MS * 1000000l;
-        until.tv_sec += until.tv_nsec / 1000000000l;
-        until.tv_nsec %= 1000000000l;
+        const struct timespec until = cay__memory_step();
         if (pthread_mutex_timedlock(&at->m->keeping, &until) == 0)
             return 0;
         CAY_TRY(cay__call_check(at->call, "waiting for memories that are being kept", err));

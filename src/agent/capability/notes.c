@@ -3,15 +3,14 @@
  * runs. */
 #include "memory.h"
 #include <agent/patch.h>
+#include <agent/run.h>
 
 enum { NAMES = 2000, LINES = 500, SHOWN_BYTES = 128 << 10 };
 
 typedef struct bound {
+    cay__kit k;
     const char *dir; /* below the workspace; of the capability */
-    cay_sandbox *sb;
-    char *root, *cwd;
     cay_tool list, read;
-    const cay_tool *tools[2];
 } bound;
 
 static const char list_parameters[] = "{\"type\":\"object\",\"properties\":{}}";
@@ -21,11 +20,6 @@ static const char read_parameters[] =
     "\"first\":{\"type\":\"integer\",\"minimum\":1,\"default\":1,\"description\":\"The first line "
     "you want.\"},"
     "\"lines\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":500}}}";
-
-static bool ours_to_tell(int rc)
-{
-    return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
-}
 
 typedef struct listing {
     const char *dir;
@@ -46,7 +40,7 @@ static int list_files(void *arg, const cay_tool_call *call, cay_tool_output *out
     const bound *b = arg;
     CAY_AUTOBUF text = CAY__BUF(4 << 20);
     listing l = { .dir = b->dir, .b = &text };
-    CAY_TRY(cay_dir_list(b->sb, cay_run_call(call->run), b->root, 4, add_name, &l, err));
+    CAY_TRY(cay_dir_list(b->k.sb, cay_run_call(call->run), b->k.root, 4, add_name, &l, err));
     if (l.n > NAMES)
         cay__buf_fmt(&text, "and %zu more\n", l.n - NAMES);
     cay_output_text(out, CAY_OR(text.data, ""), text.len);
@@ -84,11 +78,11 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
     cay_err why = CAY_ERR_INIT;
     const cay_call *c = cay_run_call(call->run);
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
-    int rc =
-        cay__patch_resolve(b->sb, c, b->root, b->cwd, cay__json_str(a, "path", ""), path, &why);
+    int rc = cay__patch_resolve(b->k.sb, c, b->k.root, b->k.cwd, cay__json_str(a, "path", ""), path,
+                                &why);
     if (rc == 0)
-        rc = cay_file_get(b->sb, c, path, 4 * (size_t)CAY__MEMORY_FILE, &data, &len, &why);
-    if (ours_to_tell(rc)) {
+        rc = cay_file_get(b->k.sb, c, path, 4 * (size_t)CAY__MEMORY_FILE, &data, &len, &why);
+    if (rc < 0 && !cay__ends_run(rc)) {
         cay__buf_fmt(&text, "it cannot be read: %s", why.msg);
     } else if (rc < 0) {
         *err = why;
@@ -102,18 +96,15 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
     CAY_AUTOBUF root = CAY__BUF(4096);
     cay__buf_fmt(&root, "%s/%s", CAY_TEXT_IF(strcmp(scope->workdir, "/"), scope->workdir),
                  (char *)self);
-    if (root.full) {
-        free(b);
+    if (root.full)
         return cay_fail(err, CAY_ETOOBIG, "the path of the notes is too long");
-    }
-    *b = (bound){ .dir = self,
-                  .sb = cay_sandbox_ref(scope->sandbox),
-                  .root = CAY_STEAL(root.data),
-                  .cwd = cay__strdup(scope->cwd) };
+    bound *b = cay__kit_begin(sizeof *b, scope);
+    b->dir = self;
+    free(b->k.root);
+    b->k.root = CAY_STEAL(root.data);
     b->list = (cay_tool){ .size = sizeof b->list,
                           .name = "list_files",
                           .parameters = list_parameters,
@@ -126,26 +117,10 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                           .call = read_file,
                           .arg = b,
                           .description = "Lines of a file of the notes." };
-    b->tools[0] = &b->list;
-    b->tools[1] = &b->read;
+    b->k.tools[0] = &b->list;
+    b->k.tools[1] = &b->read;
+    b->k.ntools = 2;
     *out = b;
-    return 0;
-}
-
-static void stop_capability(void *arg)
-{
-    bound *b = arg;
-    cay_sandbox_unref(b->sb);
-    free(b->root);
-    free(b->cwd);
-    free(b);
-}
-
-static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
-{
-    bound *b = arg;
-    *out = b->tools;
-    *n = CAY_LEN(b->tools);
     return 0;
 }
 
@@ -159,8 +134,8 @@ static int write_instructions(void *arg, char **text, cay_err *err)
 static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "notes",
                                         .start = start_capability,
-                                        .stop = stop_capability,
-                                        .tools = list_tools,
+                                        .stop = cay__kit_stop,
+                                        .tools = cay__kit_tools,
                                         .instructions = write_instructions,
                                         .close = free };
 

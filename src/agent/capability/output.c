@@ -93,11 +93,10 @@ void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *
     size_t budget = (size_t)max_tokens * 4, room;
     char header[64], marker[64];
     *count = (len + 3) / 4;
-    size_t h = (size_t)snprintf(header, sizeof header, "Total output lines: %llu\n\n",
-                                (unsigned long long)lines_in(text, len));
+    size_t h = (size_t)CAY_FORMAT(header, "Total output lines: %llu\n\n",
+                                  (unsigned long long)lines_in(text, len));
     /* As long as it can get: what is really left out has no more digits than the whole. */
-    size_t m = (size_t)snprintf(marker, sizeof marker, "…%llu tokens truncated…",
-                                (unsigned long long)*count);
+    size_t m = (size_t)CAY_FORMAT(marker, "…%llu tokens truncated…", (unsigned long long)*count);
     if (m > budget) {
         cay__buf_add(out, marker, head_of(marker, m, budget));
         return;

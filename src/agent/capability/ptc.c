@@ -58,7 +58,7 @@ static module *module_of(module *v, size_t *n, const char *server)
 {
     char name[64];
     if (!cay__py_name(server, name, sizeof name - 8) || !strcmp(name, "docs"))
-        snprintf(name, sizeof name, "server");
+        CAY_FORMAT(name, "server");
     CAY_EACH_OF(it, v, *n)
         if (!strcmp(it->name, name))
             return it;
@@ -66,7 +66,7 @@ static module *module_of(module *v, size_t *n, const char *server)
         return &v[MODULES - 1];
     module *m = &v[(*n)++];
     *m = (module){ .text = CAY__BUF(8 << 20) };
-    snprintf(m->name, sizeof m->name, "%s", name);
+    CAY_FORMAT(m->name, "%s", name);
     cay__py_head(server, &m->text);
     return m;
 }
@@ -89,7 +89,7 @@ static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, m
     cay__py_function(&py, fn, &m->text);
     CAY_AUTOBUF doc = CAY__BUF(1 << 20);
     cay__py_document(&py, m->name, fn, &doc);
-    snprintf(path, sizeof path, "tools/docs/%s/%s.md", m->name, fn);
+    CAY_FORMAT(path, "tools/docs/%s/%s.md", m->name, fn);
     return write_file(b, call, path, doc.data, false, err);
 }
 
@@ -104,7 +104,7 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     cay__buf_str(&init,
                  "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
     CAY_EACH_OF(item, v, *n) {
-        snprintf(path, sizeof path, "tools/%s.py", item->name);
+        CAY_FORMAT(path, "tools/%s.py", item->name);
         CAY_TRY(write_file(b, call, path, item->text.data, false, err));
         cay__buf_fmt(&init, "from .%s import *\n", item->name);
     }
@@ -156,8 +156,8 @@ static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err
     own.fence = NULL;
     char path[64];
     for (int rc = CAY_EEXIST; rc == CAY_EEXIST;) { /* numbers of a saved run are taken already */
-        snprintf(x->id, sizeof x->id, "exec_%04u", ++b->next);
-        snprintf(path, sizeof path, "code/%s.py", x->id);
+        CAY_FORMAT(x->id, "exec_%04u", ++b->next);
+        CAY_FORMAT(path, "code/%s.py", x->id);
         rc = write_file(b, call, path, x->code, true, err);
         if (rc < 0 && rc != CAY_EEXIST)
             return rc;
@@ -223,15 +223,14 @@ static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_c
     unsigned most = CAY_OR(b->of->o.max_calls, CALLS);
     char id[96];
     bool ran = false;
-    snprintf(id, sizeof id, "%s-%u", x->id, ++x->calls);
+    CAY_FORMAT(id, "%s-%u", x->id, ++x->calls);
     if (!json_is_object(args) || !*tool) {
         out = json_string("the call is no sound JSON");
     } else if (!strcmp(tool, b->tool.name)) {
         out = json_string("execute_code is not called by code that it runs");
     } else if (x->calls > most) {
         char text[96];
-        snprintf(text, sizeof text,
-                 "this code has called tools %u times already; that is the limit", most);
+        CAY_FORMAT(text, "this code has called tools %u times already; that is the limit", most);
         out = json_string(text);
     } else {
         CAY_AUTOFREE char *text = cay__json_text(args, CAY__TEXT_MAX);
@@ -315,9 +314,7 @@ static bool find_missing_module(const execution *x, char *name, size_t cap)
 {
     static const char said[] = "ModuleNotFoundError: No module named '";
     const cay__buf *b = &x->text[1].b;
-    const char *at = NULL;
-    if (x->exit.code && b->data)
-        at = strstr(b->data, said);
+    const char *at = CAY_IF(x->exit.code && b->data, strstr(b->data, said));
     if (!at)
         return false;
     at += sizeof said - 1;
@@ -341,9 +338,7 @@ static bool install_package(bound *b, const cay_call *call, execution *x, const 
                        .user = b->user,
                        .timeout_ms = PIP_MS };
     cay_result res = { .size = sizeof res };
-    size_t i;
-    json_t *had;
-    json_array_foreach(x->installed, i, had)
+    CAY_EACH_ITEM(had, x->installed)
         if (!strcmp(json_string_value(had), name))
             return false;
     if (cay_sandbox_run(b->sb, call, &spec, NULL, 0, 65536, &res, NULL) < 0)
@@ -454,7 +449,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
     b->sb = cay_sandbox_ref(scope->sandbox);
     b->root = cay__strdup(scope->workdir);
     b->cwd = cay__strdup(scope->cwd);
-    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
+    b->user = cay__strdup_if(scope->user);
     cay__buf_fmt(&dir, "%s/%s", CAY_TEXT_IF(strcmp(b->root, "/"), b->root), b->of->dir);
     b->dir = dir.data;
     b->relay.fd = -1;

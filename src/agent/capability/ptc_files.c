@@ -39,15 +39,7 @@ static int add_file(const cay_dirent *e, void *arg)
         s->cut = true;
         return 1;
     }
-    if (s->n == s->cap) {
-        if (s->cap)
-            s->cap = 2 * s->cap;
-        else
-            s->cap = 256;
-        s->v = realloc(s->v, s->cap * sizeof *s->v);
-        if (!s->v)
-            abort();
-    }
+    CAY_GROW(s->v, s->n);
     s->v[s->n++] = (entry){ .path = cay__strdup(e->path),
                             .size = e->st.size,
                             .inode = e->st.inode,

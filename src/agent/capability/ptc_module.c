@@ -96,16 +96,15 @@ static void type_of(const json_t *s, int depth, cay__buf *b);
 
 static bool write_literal_type(const json_t *values, cay__buf *b)
 {
-    size_t n = json_array_size(values), i;
-    json_t *v;
+    size_t n = json_array_size(values);
     if (!n || n > CHOICES)
         return false;
-    json_array_foreach(values, i, v)
+    CAY_EACH_ITEM(v, values)
         if (!json_is_string(v) && !json_is_integer(v) && !json_is_boolean(v) && !json_is_null(v))
             return false;
     cay__buf_str(b, "Literal[");
-    json_array_foreach(values, i, v) {
-        cay__buf_str(b, CAY_TEXT_IF(i, ", "));
+    CAY_EACH_ITEM(v, values) {
+        cay__buf_str(b, CAY_TEXT_IF(v_at, ", "));
         if (json_is_string(v))
             cay__buf_json(b, json_string_value(v), json_string_length(v));
         else if (json_is_integer(v))
@@ -150,8 +149,6 @@ static void write_named_type(const char *type, const json_t *s, int depth, cay__
 static void type_of(const json_t *s, int depth, cay__buf *b)
 {
     const json_t *type = json_object_get(s, "type"), *choice = json_object_get(s, "anyOf");
-    size_t i;
-    json_t *one;
     if (!choice)
         choice = json_object_get(s, "oneOf");
     if (!json_is_object(s) || depth > DEEP) {
@@ -161,13 +158,13 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
     } else if (json_is_string(type)) {
         write_named_type(json_string_value(type), s, depth, b);
     } else if (json_array_size(type) && json_array_size(type) <= CHOICES) {
-        json_array_foreach(type, i, one) {
-            cay__buf_str(b, CAY_TEXT_IF(i, " | "));
-            write_named_type(CAY_TEXT_IF(json_is_string(one), json_string_value(one)), s, depth, b);
+        CAY_EACH_ITEM(one, type) {
+            cay__buf_str(b, CAY_TEXT_IF(one_at, " | "));
+            write_named_type(CAY_OR(json_string_value(one), ""), s, depth, b);
         }
     } else if (json_array_size(choice) && json_array_size(choice) <= CHOICES) {
-        json_array_foreach(choice, i, one) {
-            cay__buf_str(b, CAY_TEXT_IF(i, " | "));
+        CAY_EACH_ITEM(one, choice) {
+            cay__buf_str(b, CAY_TEXT_IF(one_at, " | "));
             type_of(one, depth + 1, b);
         }
     } else {
@@ -184,9 +181,7 @@ typedef struct argument {
 
 static bool is_required(const json_t *schema, const char *key)
 {
-    size_t i;
-    json_t *r;
-    json_array_foreach(json_object_get(schema, "required"), i, r)
+    CAY_EACH_ITEM(r, json_object_get(schema, "required"))
         if (json_is_string(r) && !strcmp(json_string_value(r), key))
             return true;
     return false;
@@ -196,11 +191,9 @@ static bool is_required(const json_t *schema, const char *key)
  * they are taken as they come. */
 static bool collect_arguments(const json_t *schema, argument *v, size_t *n)
 {
-    const char *key;
-    json_t *s;
     *n = 0;
     for (int round = 0; round < 2; round++)
-        json_object_foreach(json_object_get(schema, "properties"), key, s) {
+        CAY_EACH_MEMBER(key, s, json_object_get(schema, "properties")) {
             if (is_required(schema, key) != !round)
                 continue;
             if (*n == ARGUMENTS)

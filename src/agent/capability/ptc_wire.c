@@ -50,17 +50,14 @@ void cay__relay_close(cay__relay *w)
             cay_proc_signal(w->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_proc_unref(w->p);
     }
-    if (w->fd >= 0)
-        close(w->fd);
+    cay__close_fd(&w->fd);
     cay__buf_clear(&w->in);
     *w = (cay__relay){ .fd = -1 };
 }
 
 static char *take_line(cay__relay *w)
 {
-    char *nl = NULL;
-    if (w->in.len)
-        nl = memchr(w->in.data, '\n', w->in.len);
+    char *nl = CAY_IF(w->in.len, memchr(w->in.data, '\n', w->in.len));
     if (!nl)
         return NULL;
     size_t n = (size_t)(nl - w->in.data);
@@ -80,7 +77,7 @@ static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
     for (;;) {
         CAY_AUTOFREE char *line = take_line(w);
         if (line && line[0] == '/' && strlen(line) < 104) {
-            snprintf(w->path, sizeof w->path, "%s", line);
+            CAY_FORMAT(w->path, "%s", line);
             return 0;
         }
         if (line)
@@ -143,9 +140,7 @@ bool cay__relay_parse(const char *line, cay__relay_call *out)
         return false;
     errno = 0;
     uint64_t id = strtoull(line, &end, 10);
-    json_t *m = NULL;
-    if (*end == ' ' && !errno)
-        m = json_loads(end + 1, JSON_REJECT_DUPLICATES, NULL);
+    json_t *m = CAY_IF(*end == ' ' && !errno, json_loads(end + 1, JSON_REJECT_DUPLICATES, NULL));
     *out = (cay__relay_call){ .id = id, .message = m };
     return true;
 }
@@ -165,9 +160,7 @@ int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
                       const json_t *output, cay_err *err)
 {
     CAY_AUTOJSON *m = json_pack("{s:b, s:O}", "ok", ok, "output", output);
-    CAY_AUTOFREE char *text = NULL;
-    if (m)
-        text = cay__json_text(m, CAY__TEXT_MAX);
+    CAY_AUTOFREE char *text = cay__json_plain(m, CAY__TEXT_MAX);
     CAY_AUTOBUF line = CAY__BUF(CAY__TEXT_MAX + 64);
     cay__buf_fmt(&line, "%llu ", (unsigned long long)id);
     cay__buf_str(&line, CAY_OR(text, "{\"ok\":false,\"output\":\"the answer is too large\"}"));

@@ -8,16 +8,11 @@
 #include <poll.h>
 #include <signal.h>
 
-typedef struct shell {
-    cay_shell_options o;
-} shell;
-
 typedef struct bound {
-    const shell *shell;
+    cay__kit k;
+    const cay_shell_options *o;
     cay__cmds sessions;
-    char *cwd, *user;
     cay_tool exec, write;
-    const cay_tool *tools[2];
 } bound;
 
 static const char exec_parameters[] =
@@ -65,7 +60,7 @@ static void report_command(const bound *b, cay__command_output *t, cay__printed 
         t->len = text.len;
     }
     t->max_tokens =
-        (uint64_t)cay__json_int(args, "max_output_tokens", (int64_t)b->shell->o.max_output_tokens);
+        (uint64_t)cay__json_int(args, "max_output_tokens", (int64_t)b->o->max_output_tokens);
     cay__print_command_output(t, &all);
     cay_output_text(out, all.data, all.len);
 }
@@ -109,11 +104,6 @@ static int report_session(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
     return rc;
 }
 
-static bool ours_to_tell(int rc)
-{
-    return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
-}
-
 /* The whole of a call, as one operation of the sandbox, with what it does below it. */
 static int act_on(bound *b, const cay_tool_call *call, cay_tool_output *out, const char *word,
                   int (*fn)(act *a), cay_err *err)
@@ -130,7 +120,7 @@ static int act_on(bound *b, const cay_tool_call *call, cay_tool_output *out, con
     cay__span_call(a.span, &a.call);
     int rc = fn(&a);
     cay__span_end(a.span, CAY_IF(rc < 0, &a.why));
-    if (ours_to_tell(rc))
+    if (rc < 0 && !cay__ends_run(rc))
         return tell_mistake(b, a.why.msg, out);
     if (rc < 0)
         *err = a.why;
@@ -147,9 +137,9 @@ static int run_once(act *a, const cay_spawn *spec)
     cay_result res = { .size = sizeof res };
     cay__printed p = CAY__PRINTED;
     char note[400];
-    int n = snprintf(note, sizeof note,
-                     "(no session could be opened: %.300s; it ran once and cannot be typed into)\n",
-                     a->why.msg);
+    int n = CAY_FORMAT(
+        note, "(no session could be opened: %.300s; it ran once and cannot be typed into)\n",
+        a->why.msg);
     own.timeout_ms = ONCE_MS;
     a->began_us = cay__now_us();
     a->why = (cay_err)CAY_ERR_INIT;
@@ -182,14 +172,14 @@ static int run_command(act *a)
         return cay_fail(&a->why, CAY_EINVAL, "cmd has a NUL character in it");
     const char *named[] = { CAY_OR(program, "sh"), login && program ? "-lc" : "-c", cmd, NULL };
     cay_spawn spec = { .size = sizeof spec,
-                       .user = b->user,
+                       .user = b->k.user,
                        .tty = cay__json_bool(a->args, "tty", false),
                        .cols = 80,
                        .rows = 24 };
     if (workdir && *workdir && workdir[0] != '/' && workdir[0] != '~')
-        cay__buf_fmt(&dir, "%s/%s", b->cwd, workdir);
+        cay__buf_fmt(&dir, "%s/%s", b->k.cwd, workdir);
     else
-        cay__buf_str(&dir, cay__text_or(workdir, b->cwd));
+        cay__buf_str(&dir, cay__text_or(workdir, b->k.cwd));
     if (dir.full)
         return cay_fail(&a->why, CAY_ETOOBIG, "workdir is too long");
     spec.cwd = dir.data;
@@ -255,7 +245,7 @@ static int write_stdin(void *arg, const cay_tool_call *call, cay_tool_output *ou
 static bool is_approval_needed(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
-    return b->shell->o.needs_approval(b->shell->o.arg, call);
+    return b->o->needs_approval(b->o->arg, call);
 }
 
 /* What is typed runs as surely as a command; looking on does not. */
@@ -268,19 +258,17 @@ static bool typing_asks(void *arg, const cay_tool_call *call)
     const json_t *chars = json_object_get(a, "chars");
     if (!chars || (json_is_string(chars) && !json_string_length(chars)))
         return false;
-    if (b->shell->o.needs_approval)
+    if (b->o->needs_approval)
         return is_approval_needed(arg, call);
-    return b->shell->o.approval;
+    return b->o->approval;
 }
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
-    b->shell = self;
-    b->sessions.sb = cay_sandbox_ref(scope->sandbox);
+    bound *b = cay__kit_begin(sizeof *b, scope);
+    b->o = self;
+    b->sessions.sb = b->k.sb;
     pthread_mutex_init(&b->sessions.lock, NULL);
-    b->cwd = cay__strdup(scope->cwd);
-    b->user = CAY_IF(scope->user, cay__strdup(scope->user));
     CAY_EACH(session, b->sessions.v)
         session->fd[0] = session->fd[1] = -1;
     b->exec =
@@ -292,8 +280,8 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                     .beside = true,
                     .description = "Runs a command in the sandbox and tells what it printed and "
                                    "how it ended, or a session ID when it is still running.",
-                    .approval = b->shell->o.approval,
-                    .needs_approval = CAY_IF(b->shell->o.needs_approval, is_approval_needed) };
+                    .approval = b->o->approval,
+                    .needs_approval = CAY_IF(b->o->needs_approval, is_approval_needed) };
     b->write =
         (cay_tool){ .size = sizeof b->write,
                     .name = "write_stdin",
@@ -303,8 +291,9 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                     .description =
                         "Types into a running command, or looks at what it printed meanwhile.",
                     .needs_approval = typing_asks };
-    b->tools[0] = &b->exec;
-    b->tools[1] = &b->write;
+    b->k.tools[0] = &b->exec;
+    b->k.tools[1] = &b->write;
+    b->k.ntools = 2;
     *out = b;
     return 0;
 }
@@ -313,18 +302,7 @@ static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay__cmds_drop(&b->sessions);
-    cay_sandbox_unref(b->sessions.sb);
-    free(b->cwd);
-    free(b->user);
-    free(b);
-}
-
-static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
-{
-    bound *b = arg;
-    *out = b->tools;
-    *n = CAY_LEN(b->tools);
-    return 0;
+    cay__kit_stop(b);
 }
 
 static int write_instructions(void *arg, char **text, cay_err *err)
@@ -337,15 +315,15 @@ static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "shell",
                                         .start = start_capability,
                                         .stop = stop_capability,
-                                        .tools = list_tools,
+                                        .tools = cay__kit_tools,
                                         .instructions = write_instructions,
                                         .close = free };
 
 cay_capability *cay_cap_shell(const cay_shell_options *o)
 {
-    shell *s = cay__alloc(sizeof *s);
-    if (cay__spec_take(&s->o, sizeof s->o, o, "cay_shell_options", NULL) == 0)
-        return cay_capability_new(&ops, s);
-    free(s);
+    cay_shell_options *own = cay__alloc(sizeof *own);
+    if (cay__spec_take(own, sizeof *own, o, "cay_shell_options", NULL) == 0)
+        return cay_capability_new(&ops, own);
+    free(own);
     return NULL;
 }

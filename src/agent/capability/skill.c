@@ -117,7 +117,7 @@ static int copy_entry(const cay__fs_entry *e, void *arg)
     if (!S_ISREG(e->st->st_mode))
         c->rc = cay_fail_why(c->err, CAY_ETYPE, "symlink_not_supported",
                              "%.120s of the skill is no plain file", e->path);
-    else if ((size_t)snprintf(path, sizeof path, "%s/%s", c->to, e->path) >= sizeof path)
+    else if ((size_t)CAY_FORMAT(path, "%s/%s", c->to, e->path) >= sizeof path)
         c->rc = cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s has too long a path", e->path);
     else
         c->rc = copy_file(c, e, path);

@@ -78,10 +78,10 @@ static int each_file(const skills *s,
     char path[2048];
     CAY_EACH_OF(it, s->v, s->n) {
         CAY_AUTOFREE char *text = skill_text(it);
-        snprintf(path, sizeof path, "%s/%s/SKILL.md", s->path, it->name);
+        CAY_FORMAT(path, "%s/%s/SKILL.md", s->path, it->name);
         CAY_TRY(fn(path, text, strlen(text), false, arg, err));
         CAY_EACH_OF(f, it->files, it->nfiles) {
-            snprintf(path, sizeof path, "%s/%s/%s", s->path, it->name, f->path);
+            CAY_FORMAT(path, "%s/%s/%s", s->path, it->name, f->path);
             CAY_TRY(fn(path, f->data, f->len, !strncmp(f->path, "scripts/", 8), arg, err));
         }
     }
@@ -109,7 +109,7 @@ static int put_file(const char *path, const char *data, size_t len, bool run, vo
     char whole[4096];
     cay_stat st = { .size_of = sizeof st };
     cay_write w = { .size = sizeof w, .parents = true, .mode = run ? 0755 : 0644, .user = b->user };
-    snprintf(whole, sizeof whole, "%s/%s", b->root, path);
+    CAY_FORMAT(whole, "%s/%s", b->root, path);
     if (cay_file_stat(b->sb, cay_run_call(b->run), whole, false, &st, NULL) == 0)
         return 0; /* by the manifest, or by a run before */
     return cay_file_put(b->sb, cay_run_call(b->run), whole, data, len, &w, err);
@@ -127,8 +127,6 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
 {
     const skills *s = self;
     CAY_AUTOJSON *m = NULL;
-    const char *key;
-    json_t *v;
     CAY_TRY(cay__json_object("the manifest", CAY_OR(manifest, "{}"), &m, err));
     json_t *entries = json_object_get(m, "entries");
     if (!json_is_object(entries)) {
@@ -136,7 +134,7 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
         json_object_set_new(m, "entries", entries);
     }
     if (s->lazy) {
-        json_object_foreach(entries, key, v)
+        CAY_EACH_MEMBER(key, v, entries)
             if (has_overlap(key, s->path))
                 return fail_skills(err, "the manifest has an entry where skills are loaded to",
                                    key);
@@ -162,7 +160,7 @@ static int bring_in(bound *b, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     cay_err own = CAY_ERR_INIT;
     const cay_call *call = cay_run_call(b->run);
-    snprintf(whole, sizeof whole, "%s/%s", b->root, b->s->path);
+    CAY_FORMAT(whole, "%s/%s", b->root, b->s->path);
     if (cay_file_stat(b->sb, call, whole, false, &st, NULL) == 0)
         return 0; /* it came with the sandbox, or with a run before */
     int rc = cay_sandbox_manifest(b->sb, call, &old, &own);
@@ -181,12 +179,12 @@ static void add_listed(bound *b, const char *dir, const char *text, size_t len)
     if (b->n == INDEX_MAX)
         return;
     listed *l = &b->v[b->n++];
-    snprintf(l->dir, sizeof l->dir, "%.127s", dir);
+    CAY_FORMAT(l->dir, "%.127s", dir);
     cay__skill_front(text, len, &l->front);
     if (!*l->front.name)
-        snprintf(l->front.name, sizeof l->front.name, "%.127s", dir);
+        CAY_FORMAT(l->front.name, "%.127s", dir);
     if (!*l->front.description)
-        snprintf(l->front.description, sizeof l->front.description, "%s", NO_DESCRIPTION);
+        CAY_FORMAT(l->front.description, "%s", NO_DESCRIPTION);
 }
 
 static int by_dir(const void *a, const void *b)
@@ -208,7 +206,7 @@ static int list_host(bound *b, cay_err *err)
         char path[300];
         if (!cay__skill_name(e->d_name))
             continue;
-        snprintf(path, sizeof path, "%s/SKILL.md", e->d_name);
+        CAY_FORMAT(path, "%s/SKILL.md", e->d_name);
         CAY_AUTOFD fd = cay__fd_openat2(b->host, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0,
                                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         ssize_t n = -1;
@@ -241,7 +239,7 @@ static int list_inside(bound *b, cay_err *err)
     char path[4096];
     CAY_AUTOFREE found *f = cay__alloc(sizeof *f);
     const cay_call *call = cay_run_call(b->run);
-    snprintf(path, sizeof path, "%s/%s", b->root, b->s->path);
+    CAY_FORMAT(path, "%s/%s", b->root, b->s->path);
     int rc = cay_dir_list(b->sb, call, path, 1, find_dir, f, err);
     if (rc == CAY_ENOENT)
         return 0;
@@ -249,7 +247,7 @@ static int list_inside(bound *b, cay_err *err)
     CAY_EACH_OF(it, f->dir, f->n) {
         CAY_AUTOFREE char *text = NULL;
         size_t len = 0;
-        snprintf(path, sizeof path, "%s/%s/%s/SKILL.md", b->root, b->s->path, *it);
+        CAY_FORMAT(path, "%s/%s/%s/SKILL.md", b->root, b->s->path, *it);
         if (cay_file_get(b->sb, call, path, CAY__SKILL_HEAD, &text, &len, NULL) == 0)
             add_listed(b, *it, text, len);
     }
@@ -314,8 +312,8 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
                             dirs.data);
         return cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
     }
-    snprintf(path, sizeof path, "%.800s/%s", b->s->path, hit->dir);
-    snprintf(whole, sizeof whole, "%s/%s", b->root, path);
+    CAY_FORMAT(path, "%.800s/%s", b->s->path, hit->dir);
+    CAY_FORMAT(whole, "%s/%s", b->root, path);
     if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
         return report_skill(out, "already_loaded", hit, path);
     CAY_TRY(
@@ -326,8 +324,7 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
 static void stop_capability(void *arg)
 {
     bound *b = arg;
-    if (b->host >= 0)
-        close(b->host);
+    cay__close_fd(&b->host);
     cay_sandbox_unref(b->sb);
     free(b->root);
     free(b->user);
@@ -342,7 +339,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                   .run = scope->run,
                   .sb = cay_sandbox_ref(scope->sandbox),
                   .root = cay__strdup(scope->workdir),
-                  .user = CAY_IF(scope->user, cay__strdup(scope->user)),
+                  .user = cay__strdup_if(scope->user),
                   .v = cay__alloc(INDEX_MAX * sizeof *b->v),
                   .host = -1 };
     b->load = (cay_tool){ .size = sizeof b->load,

@@ -46,9 +46,7 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
 /* The server's words for people; ours to cut, and never with the key in them. */
 static void server_words(const cay__endpoint *e, const cay__buf *body, char *out, size_t cap)
 {
-    CAY_AUTOJSON *j = NULL;
-    if (body->len)
-        j = json_loads(body->data, JSON_DECODE_ANY, NULL);
+    CAY_AUTOJSON *j = CAY_IF(body->len, json_loads(body->data, JSON_DECODE_ANY, NULL));
     const json_t *er = json_object_get(j, "error");
     const char *said;
     if (json_is_string(er))
@@ -85,7 +83,7 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
     char said[160], id[110] = "";
     server_words(e, body, said, sizeof said);
     if (*r->request_id)
-        snprintf(id, sizeof id, " (request %.60s)", r->request_id);
+        CAY_FORMAT(id, " (request %.60s)", r->request_id);
     int rc =
         cay_fail_why(err, code_of(r->status), "model_http", "the model's server answered %d%s%s%s",
                      r->status, CAY_TEXT_IF(*said, ": "), said, id);
@@ -104,7 +102,7 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
 static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err *err)
 {
     char url[2048];
-    if ((size_t)snprintf(url, sizeof url, "%s%s", e->base, a->ask->path) >= sizeof url)
+    if ((size_t)CAY_FORMAT(url, "%s%s", e->base, a->ask->path) >= sizeof url)
         return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
     cay__http_req q = { .url = url,
                         .headers = (const char *const *)e->headers,
@@ -260,12 +258,10 @@ void cay__body_str(cay__body *b, const char *key, const char *text)
 
 int cay__body_merge(cay__body *b, const char *what, const char *object, json_t **keep, cay_err *err)
 {
-    const char *key;
-    json_t *v;
     if (!object)
         return 0;
     CAY_TRY(cay__json_object(what, object, keep, err));
-    json_object_foreach(*keep, key, v) {
+    CAY_EACH_MEMBER(key, v, *keep) {
         CAY_AUTOFREE char *text = cay__json_text(v, ERROR_MAX);
         cay__body_raw(b, key, CAY_OR(text, "null"));
     }

@@ -36,11 +36,11 @@ static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
     bool word = false;
     char num[40];
     if (s->has_temperature)
-        snprintf(num, sizeof num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
+        CAY_FORMAT(num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
     if (s->has_top_p)
-        snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
+        CAY_FORMAT(num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
     if (s->max_output_tokens)
-        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens),
+        CAY_FORMAT(num, "%llu", (unsigned long long)s->max_output_tokens),
             cay__body_raw(b, "max_tokens", num);
     if (s->reasoning)
         cay__body_str(b, "reasoning_effort", s->reasoning);
@@ -95,7 +95,7 @@ static int emit_event(answer *a, const char *type, json_t *ev, cay_err *err)
 {
     int rc = 0;
     if (a->req->on_event) {
-        json_object_set_new(ev, "type", json_string(type));
+        cay__json_put(ev, "type", type);
         CAY_AUTOFREE char *text = cay__json_text(ev, TEXT_MAX);
         if (text)
             rc = a->req->on_event(type, text, a->req->arg);
@@ -176,7 +176,7 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     }
     return emit_event(a, "response.function_call_arguments.delta",
                       json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
-                                CAY_TEXT_IF(json_is_string(args), json_string_value(args))),
+                                CAY_OR(json_string_value(args), "")),
                       err);
 }
 
@@ -195,12 +195,10 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
 {
     const json_t *text = json_object_get(m, "content"),
                  *thought = json_object_get(m, "reasoning_content");
-    size_t i;
-    json_t *tc;
     if (!json_is_string(thought))
         thought = json_object_get(m, "reasoning");
     CAY_TRY(take_text(a, text, err));
-    json_array_foreach(text, i, tc) {
+    CAY_EACH_ITEM(tc, text) {
         CAY_TRY(take_text(a, json_object_get(tc, "text"), err));
     }
     if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
@@ -208,8 +206,8 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     if (json_is_string(thought) && json_string_length(thought))
         CAY_TRY(emit_event(a, "response.reasoning_summary_text.delta",
                            json_pack("{s:O}", "delta", thought), err));
-    json_array_foreach(json_object_get(m, "tool_calls"), i, tc) {
-        CAY_TRY(take_call(a, tc, i, err));
+    CAY_EACH_ITEM(tc, json_object_get(m, "tool_calls")) {
+        CAY_TRY(take_call(a, tc, tc_at, err));
     }
     return 0;
 }
@@ -223,7 +221,7 @@ static int parse_document(answer *a, const json_t *doc, const char *member, cay_
                             json_is_string(er) ? json_string_value(er)
                                                : cay__json_str(er, "message", "no reason told"));
     if (!*a->id)
-        cay__str_copy(a->id, sizeof a->id, cay__json_str(doc, "id", ""));
+        CAY_COPY(a->id, cay__json_str(doc, "id", ""));
     if (json_is_object(json_object_get(doc, "usage"))) {
         json_decref(a->usage);
         a->usage = json_incref(json_object_get(doc, "usage"));
@@ -275,9 +273,9 @@ static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
 {
     char id[160];
     if (c->id.len)
-        cay__str_copy(id, sizeof id, c->id.data);
+        CAY_COPY(id, c->id.data);
     else
-        snprintf(id, sizeof id, "call_%s_%zu", answer_id, i); /* servers that name none */
+        CAY_FORMAT(id, "call_%s_%zu", answer_id, i); /* servers that name none */
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name",
         json_stringn(CAY_OR(c->name.data, ""), c->name.len), "arguments",

@@ -30,9 +30,7 @@ static json_t *convert_content(const json_t *c)
         return json_incref((json_t *)c);
     json_t *parts = json_array();
     bool text = true;
-    size_t i;
-    json_t *p;
-    json_array_foreach(c, i, p) {
+    CAY_EACH_ITEM(p, c) {
         json_t *one = convert_part(p);
         text = text && (!one || !strcmp(cay__json_str(one, "type", ""), "text"));
         if (one)
@@ -41,7 +39,7 @@ static json_t *convert_content(const json_t *c)
     if (!text)
         return parts;
     CAY_AUTOBUF b = CAY__BUF(64u << 20);
-    json_array_foreach(parts, i, p) {
+    CAY_EACH_ITEM(p, parts) {
         const json_t *t = json_object_get(p, "text");
         cay__buf_add(&b, json_string_value(t), json_string_length(t));
     }
@@ -102,11 +100,9 @@ static void add_output(chat *c, const json_t *item)
 {
     const json_t *out = json_object_get(item, "output");
     CAY_AUTOBUF b = CAY__BUF(64u << 20);
-    size_t i;
-    json_t *p;
     if (json_is_string(out))
         cay__buf_add(&b, json_string_value(out), json_string_length(out));
-    json_array_foreach(out, i, p) {
+    CAY_EACH_ITEM(p, out) {
         json_t *one = convert_part(p);
         const json_t *t = json_object_get(one, "text");
         if (json_is_string(t))
@@ -123,12 +119,10 @@ static void add_output(chat *c, const json_t *item)
 json_t *cay__chat_messages(const json_t *items, const char *instructions)
 {
     chat c = { .messages = json_array(), .images = json_array() };
-    size_t i;
-    json_t *item;
     if (instructions && *instructions)
         json_array_append_new(c.messages,
                               json_pack("{s:s, s:s}", "role", "system", "content", instructions));
-    json_array_foreach(items, i, item) {
+    CAY_EACH_ITEM(item, items) {
         const char *type = cay__json_str(item, "type", "message");
         if (!strcmp(type, "message"))
             add_message(&c, item);
@@ -147,9 +141,8 @@ json_t *cay__chat_messages(const json_t *items, const char *instructions)
 
 json_t *cay__chat_tools(const json_t *tools)
 {
-    json_t *list = json_array(), *t;
-    size_t i;
-    json_array_foreach(tools, i, t) {
+    json_t *list = json_array();
+    CAY_EACH_ITEM(t, tools) {
         json_t *f = json_object();
         static const char *const keys[] = { "name", "description", "parameters", "strict" };
         CAY_EACH(key, keys)

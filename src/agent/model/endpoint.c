@@ -33,9 +33,9 @@ static int read_config(json_t **out, cay_err *err)
     char path[4096];
     const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (dir && dir[0] == '/')
-        snprintf(path, sizeof path, "%s/cay/config.json", dir);
+        CAY_FORMAT(path, "%s/cay/config.json", dir);
     else if (home && home[0] == '/')
-        snprintf(path, sizeof path, "%s/.config/cay/config.json", home);
+        CAY_FORMAT(path, "%s/.config/cay/config.json", home);
     else
         return 0;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -101,9 +101,7 @@ int cay__model_secret(const char *source, char **out, cay_err *err)
 static const char *choose_setting(const char *given, const char *variable, const json_t *conf,
                                   const char *key, const char *none)
 {
-    const char *env = NULL;
-    if (variable)
-        env = getenv(variable);
+    const char *env = CAY_IF(variable, getenv(variable));
     if (given && *given)
         return given;
     if (env && *env)

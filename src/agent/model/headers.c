@@ -27,9 +27,7 @@ static void set_header(cay__endpoint *e, const char *name, size_t n, const char 
             *header = h;
             return;
         }
-    e->headers = realloc(e->headers, (e->nheaders + 2) * sizeof *e->headers);
-    if (!e->headers)
-        abort();
+    CAY_GROW(e->headers, e->nheaders + 1);
     e->headers[e->nheaders++] = h;
     e->headers[e->nheaders] = NULL;
 }
@@ -90,11 +88,9 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
     const json_t *own = json_object_get(conf, "headers");
     CAY_AUTOFREE char *env =
         cay__strdup(CAY_TEXT_IF(getenv("CAY_MODEL_HEADERS"), getenv("CAY_MODEL_HEADERS")));
-    const char *name;
     char *save = NULL;
-    json_t *v;
     cay__headers_begin(e);
-    json_object_foreach((json_t *)own, name, v) {
+    CAY_EACH_MEMBER(name, v, own) {
         if (!json_is_string(v))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                                 "header %.60s of the configuration is no text", name);

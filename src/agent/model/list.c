@@ -11,9 +11,8 @@ static json_t *names_of(const json_t *doc)
         data = doc;
     else
         data = json_object_get(doc, "data");
-    json_t *names = json_array(), *m;
-    size_t i;
-    json_array_foreach(data, i, m) {
+    json_t *names = json_array();
+    CAY_EACH_ITEM(m, data) {
         const char *id = cay__json_str(m, "id", NULL);
         if (id && *id && json_array_size(names) < NAMES_MAX)
             json_array_append_new(names, json_string(id));
@@ -28,7 +27,7 @@ static int fetch_models(cay__endpoint *e, const cay_call *call, char **out, cay_
     CAY_AUTOJSON *doc = NULL;
     cay__http_reply r;
     CAY_TRY(cay__http_open(&e->http, err));
-    if ((size_t)snprintf(url, sizeof url, "%s/models", e->base) >= sizeof url)
+    if ((size_t)CAY_FORMAT(url, "%s/models", e->base) >= sizeof url)
         return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
     cay__http_req q = { .url = url,
                         .headers = (const char *const *)e->headers,

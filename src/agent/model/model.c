@@ -91,14 +91,14 @@ int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *e
 static uint64_t read_tokens(const json_t *o, const char *kind, int64_t fallback)
 {
     char name[40];
-    cay__str_join(name, sizeof name, kind, "_tokens", NULL);
+    CAY_JOIN(name, kind, "_tokens");
     return (uint64_t)CAY_MAX(cay__json_int(o, name, fallback), 0);
 }
 
 static const json_t *token_details(const json_t *usage, const char *kind)
 {
     char name[40];
-    cay__str_join(name, sizeof name, kind, "_tokens_details", NULL);
+    CAY_JOIN(name, kind, "_tokens_details");
     return json_object_get(usage, name);
 }
 

@@ -30,9 +30,7 @@ static bool is_reasoning_model(const char *model, const cay_model_settings *s)
 
 static void add_text(cay__body *b, const cay_model_request *q)
 {
-    const char *verbosity = NULL;
-    if (q->settings)
-        verbosity = q->settings->verbosity;
+    const char *verbosity = CAY_IF(q->settings, q->settings->verbosity);
     CAY_AUTOBUF t = CAY__BUF(1 << 20);
     if (!q->output_schema && !verbosity)
         return;
@@ -55,9 +53,7 @@ static void add_text(cay__body *b, const cay_model_request *q)
 static json_t *named_choice(const char *choice, const char *tools)
 {
     CAY_AUTOJSON *list = json_loads(tools, 0, NULL);
-    size_t i;
-    json_t *t;
-    json_array_foreach(list, i, t) {
+    CAY_EACH_ITEM(t, list) {
         const char *type = cay__json_str(t, "type", "");
         if (!strcmp(cay__json_str(t, "name", ""), choice))
             return json_pack("{s:s, s:s}", "type", type, "name", choice);
@@ -78,9 +74,7 @@ static void add_choice(cay__body *b, const char *choice, const char *tools)
             return;
         }
     CAY_AUTOJSON *named = named_choice(choice, tools);
-    CAY_AUTOFREE char *text = NULL;
-    if (named)
-        text = cay__json_text(named, 4096);
+    CAY_AUTOFREE char *text = cay__json_plain(named, 4096);
     cay__body_raw(b, "tool_choice", CAY_OR(text, "\"auto\""));
 }
 
@@ -96,20 +90,16 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
     if (given && !json_is_array(given))
         return cay_fail_why(err, CAY_EINVAL, "model_settings",
                             "\"include\" of the settings' extra is no list");
-    size_t i;
-    json_t *v;
     bool there = false;
-    json_array_foreach(all, i, v)
+    CAY_EACH_ITEM(v, all)
         there = there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
     if (sealed && !there)
         json_array_append_new(all, json_string(SEALED));
-    CAY_AUTOFREE char *text = NULL;
-    if (json_array_size(all))
-        text = cay__json_text(all, 1 << 16);
+    CAY_AUTOFREE char *text = CAY_IF(json_array_size(all), cay__json_text(all, 1 << 16));
     if (text)
         cay__body_raw(b, "include", text);
     json_object_del(o, "include");
-    *rest = CAY_IF(o, cay__json_text(o, BODY_MAX));
+    *rest = cay__json_plain(o, BODY_MAX);
     return 0;
 }
 
@@ -117,11 +107,11 @@ static void add_settings(cay__body *b, const cay_model_settings *s)
 {
     char num[40];
     if (s->has_temperature)
-        snprintf(num, sizeof num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
+        CAY_FORMAT(num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
     if (s->has_top_p)
-        snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
+        CAY_FORMAT(num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
     if (s->max_output_tokens)
-        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens),
+        CAY_FORMAT(num, "%llu", (unsigned long long)s->max_output_tokens),
             cay__body_raw(b, "max_output_tokens", num);
     if (s->reasoning) {
         CAY_AUTOBUF t = CAY__BUF(512);
@@ -250,7 +240,7 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
             cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
     out->output = cay__json_text(output, BODY_MAX);
     const char *id = cay__json_str(r, "id", NULL);
-    out->id = CAY_IF(id, cay__strdup(id));
+    out->id = cay__strdup_if(id);
     out->usage = cay__model_usage(json_object_get(r, "usage"), "input", "output");
     out->cache_write = cache_write(json_object_get(r, "usage"));
     return 0;

@@ -29,9 +29,7 @@ static int fail_mismatch(const scripted *s, cay_err *err, const char *what, cons
 static int expect_texts(const scripted *s, const json_t *list, const char *in, bool want,
                         const char *what, cay_err *err)
 {
-    size_t i;
-    json_t *v;
-    json_array_foreach(list, i, v) {
+    CAY_EACH_ITEM(v, list) {
         const char *text = "";
         if (json_is_string(v))
             text = json_string_value(v);
@@ -43,9 +41,7 @@ static int expect_texts(const scripted *s, const json_t *list, const char *in, b
 
 static bool has_tool(const json_t *tools, const char *name)
 {
-    size_t i;
-    json_t *t;
-    json_array_foreach(tools, i, t)
+    CAY_EACH_ITEM(t, tools)
         if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")),
                     name)) /* one that the endpoint runs has a type alone */
             return true;
@@ -68,11 +64,7 @@ static int check_expectations(const scripted *s, const json_t *expect, const cay
                               const json_t *items, cay_err *err)
 {
     CAY_AUTOJSON *tools = NULL;
-    CAY_AUTOFREE char *last = NULL;
-    if (json_array_size(items))
-        last = last_text(items);
-    size_t i;
-    json_t *v;
+    CAY_AUTOFREE char *last = CAY_IF(json_array_size(items), last_text(items));
     if (q->tools)
         CAY_TRY(cay__json_any("the tools", q->tools, &tools, err));
     CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"), CAY_OR(q->instructions, ""),
@@ -87,11 +79,11 @@ static int check_expectations(const scripted *s, const json_t *expect, const cay
                          "the last item has", err));
     CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), CAY_OR(q->extra, ""), true,
                          "the request lacks", err));
-    json_array_foreach(json_object_get(expect, "tools"), i, v)
-        if (!has_tool(tools, CAY_TEXT_IF(json_is_string(v), json_string_value(v))))
+    CAY_EACH_ITEM(v, json_object_get(expect, "tools"))
+        if (!has_tool(tools, CAY_OR(json_string_value(v), "")))
             return fail_mismatch(s, err, "no tool is named", json_string_value(v));
-    json_array_foreach(json_object_get(expect, "tools_not"), i, v)
-        if (has_tool(tools, CAY_TEXT_IF(json_is_string(v), json_string_value(v))))
+    CAY_EACH_ITEM(v, json_object_get(expect, "tools_not"))
+        if (has_tool(tools, CAY_OR(json_string_value(v), "")))
             return fail_mismatch(s, err, "there is a tool", json_string_value(v));
     return 0;
 }
@@ -121,9 +113,7 @@ static const char *told_last(const char *input, const char *const begins[2], boo
 static char *fill_in(char *text, const char *input)
 {
     CAY_EACH(it, marks) {
-        const char *said = NULL;
-        if (strstr(text, it->mark))
-            said = told_last(input, it->begins, it->whole);
+        const char *said = CAY_IF(strstr(text, it->mark), told_last(input, it->begins, it->whole));
         if (!said)
             continue;
         size_t n;
@@ -151,7 +141,7 @@ static char *fill_in(char *text, const char *input)
 static json_t *call_item(const scripted *s, const json_t *c, size_t i, const char *input)
 {
     char id[40];
-    snprintf(id, sizeof id, "call_%zu_%zu", s->at + 1, i + 1);
+    CAY_FORMAT(id, "call_%zu_%zu", s->at + 1, i + 1);
     const char *call_id = cay__json_str(c, "id", id), *name = cay__json_str(c, "name", "");
     const json_t *text = json_object_get(c, "input");
     if (text && !s->functions)
@@ -172,7 +162,7 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
 static int emit_event(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
 {
     int rc = 0;
-    json_object_set_new(ev, "type", json_string(type));
+    cay__json_put(ev, "type", type);
     CAY_AUTOFREE char *text = cay__json_text(ev, SCRIPT_MAX);
     json_decref(ev);
     if (q->on_event && text)
@@ -187,8 +177,6 @@ static int compose_reply(const scripted *s, const json_t *turn, const cay_model_
 {
     const json_t *text = json_object_get(turn, "text"), *calls = json_object_get(turn, "calls"),
                  *thought = json_object_get(turn, "reasoning");
-    size_t i;
-    json_t *v;
     if (json_is_string(thought))
         json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:O}]}", "type", "reasoning",
                                                "summary", "type", "summary_text", "text", thought));
@@ -199,10 +187,10 @@ static int compose_reply(const scripted *s, const json_t *turn, const cay_model_
                                                "role", "assistant", "status", "completed",
                                                "content", "type", "output_text", "text", text));
     }
-    json_array_foreach(calls, i, v) {
-        json_array_append_new(items, call_item(s, v, i, q->input));
+    CAY_EACH_ITEM(v, calls) {
+        json_array_append_new(items, call_item(s, v, v_at, q->input));
     }
-    json_array_foreach(json_object_get(turn, "output"), i, v) {
+    CAY_EACH_ITEM(v, json_object_get(turn, "output")) {
         json_array_append(items, v);
     }
     return 0;
@@ -226,7 +214,7 @@ static int ask_model(void *self, const cay_call *call, const cay_model_request *
     CAY_TRY(compose_reply(s, turn, q, items, err));
     out->output = cay__json_text(items, 64u << 20);
     char id[40];
-    snprintf(id, sizeof id, "resp_%zu", ++s->at);
+    CAY_FORMAT(id, "resp_%zu", ++s->at);
     out->id = cay__strdup(id);
     const json_t *u = json_object_get(turn, "usage");
     out->usage =

@@ -104,8 +104,7 @@ static int connect_to(cay__endpoint *e, const cay__socket_ask *ask, const cay_ca
 
 void cay__socket_close(cay__endpoint *e)
 {
-    if (e->socket >= 0)
-        close(e->socket);
+    cay__close_fd(&e->socket);
     e->socket = -1;
 }
 

@@ -84,8 +84,6 @@ static int tell_page(cay_toolset *ts, const cay_call *call, const char *selector
     CAY_AUTOBUF s = CAY__BUF(1 << 20);
     CAY_AUTOBUF word = CAY__BUF(65536);
     CAY_AUTOJSON *v = NULL;
-    size_t i;
-    json_t *e;
     write_selector(&word, selector);
     cay__buf_fmt(&s, "(() => { const SELECTOR = %s, ELEMENTS = %s; return %s; })()", word.data,
                  bool_word(elements), script);
@@ -95,19 +93,18 @@ static int tell_page(cay_toolset *ts, const cay_call *call, const char *selector
     const json_t *text = json_object_get(v, "text");
     cay__tool_say(out, "Title: %s\nURL: %s\n\n", cay__json_str(v, "title", ""),
                   cay__json_str(v, "url", ""));
-    cay_output_text(out, CAY_TEXT_IF(json_is_string(text), json_string_value(text)),
+    cay_output_text(out, CAY_OR(json_string_value(text), ""),
                     CAY_MIN(json_string_length(text), (size_t)TEXT_MAX));
     if (json_string_length(text) > TEXT_MAX)
         cay__tool_say(out, "\n[the page has more text: give a selector]");
     if (json_array_size(json_object_get(v, "list")))
         cay__tool_say(out, "\n\nElements:\n");
-    json_array_foreach(json_object_get(v, "list"), i, e)
-        cay__tool_say(out, "- %s\n", CAY_TEXT_IF(json_is_string(e), json_string_value(e)));
+    CAY_EACH_ITEM(e, json_object_get(v, "list"))
+        cay__tool_say(out, "- %s\n", CAY_OR(json_string_value(e), ""));
     return 0;
 }
 
-int cay__tool_browser_open(cay_toolset *ts, const cay_call *call, const json_t *args,
-                           cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(browser_open)
 {
     static const char *const schemes[] = { "http://", "https://", "file://",
                                            "data:", "about:blank" };
@@ -132,8 +129,7 @@ int cay__tool_browser_open(cay_toolset *ts, const cay_call *call, const json_t *
     return drop_ended_browser(ts, rc);
 }
 
-int cay__tool_browser_read(cay_toolset *ts, const cay_call *call, const json_t *args,
-                           cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(browser_read)
 {
     CAY_TRY(open_browser(ts, call, err));
     return drop_ended_browser(ts, tell_page(ts, call, cay__json_str(args, "selector", ""),
@@ -209,8 +205,7 @@ static int report_action(cay_toolset *ts, const cay_call *call, cay_tool_output 
     return tell_page(ts, call, "", true, out, err);
 }
 
-int cay__tool_browser_click(cay_toolset *ts, const cay_call *call, const json_t *args,
-                            cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(browser_click)
 {
     static const char *const steps[] = { "mouseMoved", "mousePressed", "mouseReleased" };
     double x, y;
@@ -223,8 +218,7 @@ int cay__tool_browser_click(cay_toolset *ts, const cay_call *call, const json_t 
     return drop_ended_browser(ts, rc);
 }
 
-int cay__tool_browser_type(cay_toolset *ts, const cay_call *call, const json_t *args,
-                           cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(browser_type)
 {
     double x, y;
     CAY_TRY(open_browser(ts, call, err));
@@ -242,8 +236,7 @@ int cay__tool_browser_type(cay_toolset *ts, const cay_call *call, const json_t *
     return drop_ended_browser(ts, rc);
 }
 
-int cay__tool_browser_screenshot(cay_toolset *ts, const cay_call *call, const json_t *args,
-                                 cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(browser_screenshot)
 {
     CAY_AUTOJSON *r = NULL;
     CAY_TRY(open_browser(ts, call, err));

@@ -40,8 +40,7 @@ void cay__cdp_close(cay__cdp *c)
             cay_proc_signal(c->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_proc_unref(c->p);
     }
-    if (c->fd >= 0)
-        close(c->fd);
+    cay__close_fd(&c->fd);
     cay__buf_clear(&c->in);
     free(c);
 }
@@ -56,7 +55,7 @@ static int send_message(cay__cdp *c, const cay_call *call, const char *method, j
     if (params)
         json_object_set_new(m, "params", params);
     if (page)
-        json_object_set_new(m, "sessionId", json_string(c->session));
+        cay__json_put(m, "sessionId", c->session);
     CAY_AUTOFREE char *text = cay__json_text(m, MESSAGE_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the message for the browser is too large");
@@ -65,9 +64,7 @@ static int send_message(cay__cdp *c, const cay_call *call, const char *method, j
 
 static json_t *pop_message(cay__cdp *c, bool *any)
 {
-    char *end = NULL;
-    if (c->in.len)
-        end = memchr(c->in.data, 0, c->in.len);
+    char *end = CAY_IF(c->in.len, memchr(c->in.data, 0, c->in.len));
     *any = end != NULL;
     if (!end)
         return NULL;
@@ -188,7 +185,7 @@ static int open_page(cay__cdp *c, const cay_call *call, cay_err *err)
         c, call, "Target.attachToTarget",
         json_pack("{s:s, s:b}", "targetId", cay__json_str(target, "targetId", ""), "flatten", 1),
         false, &session, err));
-    cay__str_copy(c->session, sizeof c->session, cay__json_str(session, "sessionId", ""));
+    CAY_COPY(c->session, cay__json_str(session, "sessionId", ""));
     return cay__cdp_call(c, call, "Page.enable", NULL, NULL, err);
 }
 

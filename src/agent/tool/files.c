@@ -10,8 +10,7 @@ static const char *get_string(const json_t *args, const char *key)
     return cay__json_str(args, key, "");
 }
 
-int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *args,
-                        cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_read)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
@@ -68,8 +67,7 @@ static int from_base64(const char *s, cay__buf *b, cay_err *err)
     return 0;
 }
 
-int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *args,
-                         cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_write)
 {
     char path[CAY__TOOL_PATH];
     const json_t *content = json_object_get(args, "content");
@@ -100,8 +98,7 @@ static size_t count_occurrences(const cay__buf *b, const char *old, size_t n, co
     return found;
 }
 
-int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *args,
-                        cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_edit)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF b = CAY__BUF(EDIT_MAX + 131072);
@@ -136,8 +133,7 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
     return cay__tool_say(out, "Successfully edited %s", cay__tool_shown(ts, path));
 }
 
-int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *args,
-                          cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_delete)
 {
     char path[CAY__TOOL_PATH];
     cay_stat st = { .size_of = sizeof st };
@@ -196,8 +192,7 @@ static int tell_list(listing *l, const char *none, cay_tool_output *out)
     return 0;
 }
 
-int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *args,
-                        cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_list)
 {
     char path[CAY__TOOL_PATH];
     listing l = { .b = CAY__BUF(CAY__TOOL_TEXT),
@@ -213,8 +208,7 @@ int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *arg
     return tell_list(&l, "The directory is empty.", out);
 }
 
-int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *args,
-                        cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_find)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF deep = CAY__BUF(CAY__TOOL_PATH);
@@ -241,8 +235,7 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
     return tell_list(&l, "No file fits.", out);
 }
 
-int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *args,
-                          cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(file_search)
 {
     char path[CAY__TOOL_PATH], why[128];
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
@@ -293,8 +286,7 @@ static int add_hit(const cay_match *m, void *arg)
                          (int)CAY_MIN(m->text_len, (size_t)500), m->text);
 }
 
-int cay__tool_grep(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out,
-                   cay_err *err)
+CAY__TOOL_FN(grep)
 {
     char path[CAY__TOOL_PATH];
     hits h = { .out = out };

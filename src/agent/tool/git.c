@@ -88,8 +88,7 @@ static bool clear_success(cay_result *res, cay_tool_output *out)
     return ok;
 }
 
-int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args,
-                        cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(git_clone)
 {
     const char *url = cay__json_str(args, "url", ""), *path = cay__json_str(args, "path", NULL),
                *branch = cay__json_str(args, "branch", NULL);
@@ -100,7 +99,7 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
         n--;
     for (from = n; from && !strchr("/:", url[from - 1]); from--)
         ;
-    snprintf(name, sizeof name, "%.*s", (int)(n - from), url + from);
+    CAY_FORMAT(name, "%.*s", (int)(n - from), url + from);
     if (strlen(name) > 4 && !strcmp(name + strlen(name) - 4, ".git"))
         name[strlen(name) - 4] = 0;
     CAY_TRY(no_option("url", url, err));
@@ -110,7 +109,7 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
     CAY_TRY(cay__tool_path(ts, call, CAY_OR(path, name), dir, err));
     const char *words[WORDS] = { "clone", "--no-progress" };
     size_t k = 2;
-    snprintf(number, sizeof number, "%lld", (long long)depth);
+    CAY_FORMAT(number, "%lld", (long long)depth);
     if (branch)
         words[k++] = "--branch", words[k++] = branch;
     if (depth)
@@ -119,7 +118,7 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
      * affair. */
     char above[CAY__TOOL_PATH];
     const char *slash = strrchr(dir, '/');
-    snprintf(above, sizeof above, "%.*s", slash > dir ? (int)(slash - dir) : 1, dir);
+    CAY_FORMAT(above, "%.*s", slash > dir ? (int)(slash - dir) : 1, dir);
     CAY_TRY(cay_file_mkdir(ts->sb, call, above, 0755, true, err));
     words[k++] = "--", words[k++] = url, words[k++] = slash + 1;
     cay_result res;
@@ -154,8 +153,7 @@ static void sort_line(const char *line, size_t n, cay__buf parts[3])
         cay__buf_fmt(&parts[1], "  %c %.*s\n", line[1], (int)(n - 3), line + 3);
 }
 
-int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *args,
-                         cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(git_status)
 {
     static const char *const titles[] = { "staged", "unstaged", "untracked" };
     cay__buf parts[3] = { CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES),
@@ -192,8 +190,7 @@ int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *ar
     return 0;
 }
 
-int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *args,
-                         cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(git_commit)
 {
     char dir[CAY__TOOL_PATH];
     CAY_AUTOBUF author = CAY__BUF(1024);
@@ -232,8 +229,7 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     return 0;
 }
 
-int cay__tool_git_push(cay_toolset *ts, const cay_call *call, const json_t *args,
-                       cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(git_push)
 {
     char dir[CAY__TOOL_PATH];
     const char *remote = cay__json_str(args, "remote", "origin"),

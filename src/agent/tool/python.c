@@ -70,8 +70,7 @@ void cay__python_close(cay__python *y)
         cay_proc_signal(y->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_proc_unref(y->p);
     }
-    if (y->fd >= 0)
-        close(y->fd);
+    cay__close_fd(&y->fd);
     cay__buf_clear(&y->in);
     free(y);
 }
@@ -114,9 +113,7 @@ static int read_answer(cay__python *y, const cay_call *call, int64_t end, json_t
     else
         c.deadline_ms = end;
     for (;;) {
-        char *nl = NULL;
-        if (y->in.len)
-            nl = memchr(y->in.data, '\n', y->in.len);
+        char *nl = CAY_IF(y->in.len, memchr(y->in.data, '\n', y->in.len));
         if (nl) {
             *nl = 0;
             *out = json_loads(y->in.data, 0, NULL);
@@ -183,8 +180,7 @@ int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, 
                         err);
 }
 
-int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *args,
-                          cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(python_exec)
 {
     CAY_AUTOJSON *told = NULL;
     bool late = false;
@@ -197,13 +193,11 @@ int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *a
     else
         cay__tool_say(out, "[%s]\n",
                       json_is_true(json_object_get(told, "ok")) ? "SUCCESS" : "FAILED");
-    cay_output_text(out, CAY_TEXT_IF(json_is_string(text), json_string_value(text)),
-                    json_string_length(text));
+    cay_output_text(out, CAY_OR(json_string_value(text), ""), json_string_length(text));
     return 0;
 }
 
-int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *args,
-                          cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(pip_install)
 {
     /* A sandbox is its own environment: Debian's guard against pip beside apt has nothing to guard
      * here. */
@@ -212,10 +206,9 @@ int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *a
                                      { "PIP_NO_INPUT", "1" },
                                      { NULL, NULL } };
     const char *argv[80] = { "python3", "-m", "pip", "install", "--user", "--retries", "1", "--" };
-    size_t n = 8, i;
-    json_t *p;
+    size_t n = 8;
     cay_result res;
-    json_array_foreach(json_object_get(args, "packages"), i, p) {
+    CAY_EACH_ITEM(p, json_object_get(args, "packages")) {
         if (json_string_value(p)[0] == '-' || strlen(json_string_value(p)) != json_string_length(p))
             return cay_fail(err, CAY_EINVAL, "\"%.60s\" is no package", json_string_value(p));
         argv[n++] = json_string_value(p);
@@ -231,8 +224,7 @@ int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *a
     return 0;
 }
 
-int cay__tool_javascript_execute(cay_toolset *ts, const cay_call *call, const json_t *args,
-                                 cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(javascript_execute)
 {
     const json_t *code = json_object_get(args, "code");
     const char *const argv[] = { "node", "-", NULL };

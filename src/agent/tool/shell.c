@@ -41,8 +41,7 @@ static int tell_start(cay_toolset *ts, const cay_call *call, const char *command
     return 0;
 }
 
-int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *args,
-                         cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(shell_exec)
 {
     cay__printed p = CAY__PRINTED;
     cay_result res = { .size = sizeof res };
@@ -144,8 +143,7 @@ static int write_input(cay__cmd *s, const cay_call *call, const json_t *args, ca
     return cay_proc_write(s->p, call, b.data, b.len, err);
 }
 
-int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const json_t *args,
-                                cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(shell_interactive)
 {
     const char *command = cay__json_str(args, "command", "");
     cay__cmd *s = NULL;
@@ -174,8 +172,7 @@ int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const jso
     return 0;
 }
 
-int cay__tool_shell_kill(cay_toolset *ts, const cay_call *call, const json_t *args,
-                         cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(shell_kill)
 {
     cay__cmd *s = NULL;
     CAY_TRY(find_session(ts, call, args, &s, err));

@@ -86,19 +86,17 @@ static int send_request(cay_toolset *ts, const cay_call *call, const request *q,
 
 static int read_request(const json_t *args, request *q, cay_err *err)
 {
-    const char *name;
-    json_t *value;
     q->method = cay__json_str(args, "method", "GET");
     q->url = cay__json_str(args, "url", "");
     q->body = json_object_get(args, "body");
     q->limit = cay__json_int(args, "timeout", HTTP_S);
-    snprintf(q->seconds, sizeof q->seconds, "%lld", (long long)q->limit);
+    CAY_FORMAT(q->seconds, "%lld", (long long)q->limit);
     if ((strncmp(q->url, "http://", 7) && strncmp(q->url, "https://", 8)) ||
         strpbrk(q->url, " \t\r\n"))
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\": want http://… or https://…", q->url);
     if (json_object_size(json_object_get(args, "headers")) > HEADERS_MAX)
         return cay_fail(err, CAY_ETOOBIG, "more than %d headers", HEADERS_MAX);
-    json_object_foreach(json_object_get(args, "headers"), name, value) {
+    CAY_EACH_MEMBER(name, value, json_object_get(args, "headers")) {
         CAY_TRY(check_header(name, value, err));
         cay__buf *b = &q->heads[q->nheads++];
         *b = (cay__buf)CAY__BUF(65536);
@@ -111,8 +109,7 @@ static int read_request(const json_t *args, request *q, cay_err *err)
     return 0;
 }
 
-int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *args,
-                           cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(http_request)
 {
     request q = { .nheads = 0 };
     cay_result res = { .size = sizeof res };
@@ -159,22 +156,20 @@ static int in_shell(cay_toolset *ts, const cay_call *call, const char *line, cay
     return cay_shell_run(ts->sh, call, &cmd, res, err);
 }
 
-int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args,
-                      cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(env_get)
 {
-    const char *name = cay__json_str(args, "name", NULL), *key;
-    json_t *value;
+    const char *name = cay__json_str(args, "name", NULL);
     char line[400];
     cay_result res = { .size = sizeof res };
     if (!name) {
-        json_object_foreach(ts->env, key, value)
+        CAY_EACH_MEMBER(key, value, ts->env)
             cay__tool_say(out, "%s=%s\n", key, json_string_value(value));
         if (json_object_size(ts->env))
             return 0;
         return cay__tool_say(out, "Nothing was set.");
     }
     CAY_TRY(check_name(name, err));
-    snprintf(line, sizeof line, "[ -n \"${%s+x}\" ] && printf %%s \"$%s\"", name, name);
+    CAY_FORMAT(line, "[ -n \"${%s+x}\" ] && printf %%s \"$%s\"", name, name);
     CAY_TRY(in_shell(ts, call, line, &res, err));
     if (!res.exit.code)
         cay_output_text(out, CAY_OR(res.out, ""), res.out_len);
@@ -185,8 +180,7 @@ int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args,
     return rc;
 }
 
-int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args,
-                      cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(env_set)
 {
     const char *name = cay__json_str(args, "name", ""), *value = cay__json_str(args, "value", NULL);
     CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX);
@@ -227,8 +221,7 @@ static int add_proc(const cay_proc_info *i, void *arg)
                          (double)i->cpu_us / 1e6, (unsigned long long)(i->rss >> 10), i->command);
 }
 
-int cay__tool_process_list(cay_toolset *ts, const cay_call *call, const json_t *args,
-                           cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(process_list)
 {
     procs p = { .out = out, .filter = cay__json_str(args, "filter", "") };
     CAY_TRY(cay_sandbox_procs(ts->sb, call, add_proc, &p, err));
@@ -237,8 +230,7 @@ int cay__tool_process_list(cay_toolset *ts, const cay_call *call, const json_t *
     return cay__tool_say(out, "No process fits.");
 }
 
-int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t *args,
-                             cay_tool_output *out, cay_err *err)
+CAY__TOOL_FN(workspace_info)
 {
     cay_info *info = NULL;
     CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));

@@ -7,14 +7,10 @@
 static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call,
                      cay_err *err)
 {
-    cay_info *info = NULL;
-    if (!spec->root) {
-        CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));
-        ts->root = cay__strdup(cay__text_or(info->workdir, "/workspace"));
-        cay_info_free(info);
-    } else {
+    if (spec->root)
         ts->root = cay__strdup(spec->root);
-    }
+    else
+        CAY_TRY(cay__workdir_of(ts->sb, call, &ts->root, err));
     ts->cwd = cay__strdup(CAY_OR(spec->cwd, ts->root));
     return 0;
 }
@@ -29,7 +25,7 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
     cay_toolset *ts = cay__alloc(sizeof *ts);
     char id[CAY__ID_LEN + 1];
     ts->sb = ts->cmds.sb = cay_sandbox_ref(spec->sandbox);
-    ts->user = CAY_IF(spec->user, cay__strdup(spec->user));
+    ts->user = cay__strdup_if(spec->user);
     ts->env = json_object();
     ts->keep = spec->session != NULL;
     cay__id_make(id, 'x');
@@ -124,10 +120,7 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
         rc = cay__toolset_do(ts, row, call, args, &out, &wrong, err);
     CAY_AUTOJSON *j = cay__output_take(&out);
     CAY_TRY(rc);
-    if (json_is_string(j))
-        *text = cay__strdup(json_string_value(j));
-    else
-        *text = cay__json_text(j, CAY__TEXT_MAX);
+    *text = cay__json_plain(j, CAY__TEXT_MAX);
     if (failed)
         *failed = wrong;
     return 0;
@@ -202,12 +195,10 @@ int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *pat
 cay_pair *cay__tool_env(const cay_toolset *ts, const cay_pair *more)
 {
     size_t n = json_object_size(ts->env) + 1, k = 0;
-    const char *name;
-    json_t *value;
     for (const cay_pair *p = more; p && p->key; p++)
         n++;
     cay_pair *list = cay__alloc(n * sizeof *list);
-    json_object_foreach(ts->env, name, value)
+    CAY_EACH_MEMBER(name, value, ts->env)
         list[k++] = (cay_pair){ name, json_string_value(value) };
     for (const cay_pair *p = more; p && p->key; p++)
         list[k++] = *p;

@@ -93,7 +93,7 @@ static _Noreturn void exec_kernel(const context *x, const char *program, const c
     sigemptyset(&none);
     setsid(); /* all that it starts is found by that */
     if (x->l->script)
-        snprintf(script, sizeof script, "%s/%s", dir, x->l->script);
+        CAY_FORMAT(script, "%s/%s", dir, x->l->script);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || chdir(cwd) < 0)
         _exit(126);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* without us nobody asks it anything any more */
@@ -109,9 +109,7 @@ static _Noreturn void exec_kernel(const context *x, const char *program, const c
 
 static int find_cwd(const char *given, char *cwd, size_t cap, cay_err *err)
 {
-    const char *home = NULL;
-    if (*given == '~' && (!given[1] || given[1] == '/'))
-        home = getenv("HOME");
+    const char *home = CAY_IF(*given == '~' && (!given[1] || given[1] == '/'), getenv("HOME"));
     if (!cay__str_join(cwd, cap, CAY_OR(home, ""), given + (home != NULL), NULL))
         return cay_fail(err, CAY_EINVAL, "the working directory is too long");
     CAY_AUTOFD fd = open(cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -164,7 +162,7 @@ static bool read_proc_stat(const char *name, pid_t *pid, pid_t *parent, pid_t *s
     int group;
     if (*name < '1' || *name > '9')
         return false;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+    CAY_FORMAT(path, "/proc/%.20s/stat", name);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;
     if (fd >= 0)
@@ -442,7 +440,7 @@ static int add_context(const struct language *l, const char *id, const char *cwd
                     .cwd = cay__strdup(cwd),
                     .sends = TEXT,
                     .line = TEXT };
-    cay__str_copy(x->id, sizeof x->id, id);
+    CAY_COPY(x->id, id);
     int rc;
     if (ncontexts < CONTEXTS)
         rc = start_kernel(x, err);
@@ -465,7 +463,7 @@ static int add_context(const struct language *l, const char *id, const char *cwd
 static int open_default(const struct language *l, context **out, cay_err *err)
 {
     char id[64];
-    snprintf(id, sizeof id, "default-%s", l->name);
+    CAY_FORMAT(id, "default-%s", l->name);
     context *x = find_context(id);
     if (!x)
         return add_context(l, id, DEFAULT_CWD, out, err);
@@ -573,7 +571,7 @@ void context_list(cay__buf *json)
         }
     for (size_t i = 0; i < CAY_LEN(languages);
          i++) { /* those that are made when they are wanted first are there, too */
-        snprintf(id, sizeof id, "default-%s", languages[i].name);
+        CAY_FORMAT(id, "default-%s", languages[i].name);
         context *x = find_context(id);
         if (!languages[i].always || (x && x->pid) || !find_program(languages[i].program, program))
             continue;
@@ -586,8 +584,8 @@ void context_list(cay__buf *json)
 
 void contexts_begin(const char *self, char *const *wanted)
 {
-    cay__str_copy(own, sizeof own, self);
-    cay__str_copy(dir, sizeof dir, self);
+    CAY_COPY(own, self);
+    CAY_COPY(dir, self);
     char *slash = strrchr(dir, '/');
     if (slash)
         *slash = 0;

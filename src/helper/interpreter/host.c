@@ -98,7 +98,7 @@ static void tell_text(const output *s, const char *p, size_t n)
     if (!n)
         return;
     clock_gettime(CLOCK_REALTIME, &t);
-    snprintf(when, sizeof when, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
+    CAY_FORMAT(when, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
     cay__buf_str(&body, "\"type\":\"");
     cay__buf_str(&body, s->name);
     cay__buf_str(&body, "\",\"text\":");
@@ -187,15 +187,14 @@ static void bash_code(const char *code, const char *env, const char *env_end, ca
             value.len = 0;
             cay__buf_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
         }
-        snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key,
-                 key, key);
+        CAY_FORMAT(line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key, key, key);
         cay__buf_str(out, line);
         quote_shell(out, value.data);
         cay__buf_str(out, "\n");
-        snprintf(line, sizeof line,
-                 "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
-                 "unset %s; fi\n",
-                 key, key, key, key, key);
+        CAY_FORMAT(line,
+                   "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
+                   "unset %s; fi\n",
+                   key, key, key, key, key);
         cay__buf_str(&after, line);
     }
     if (after.len) {
@@ -218,8 +217,7 @@ static void begin_execution(void)
         env = "{}";
         env_end = env + 2;
     }
-    snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u",
-             ++host.count);
+    CAY_FORMAT(count, "\"type\":\"number_of_executions\",\"execution_count\":%u", ++host.count);
     send_event(count, strlen(count));
     host.out[0].seen = host.out[1].seen = host.ended = false;
     host.kill_at = host.seen_by = 0;
@@ -335,9 +333,8 @@ static void finish_execution(void)
         send_event(host.results.data + at, strlen(host.results.data + at));
     host.results.len = 0;
     if (host.status) {
-        snprintf(code, sizeof code,
-                 "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"",
-                 host.status);
+        CAY_FORMAT(code, "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"",
+                   host.status);
         send_event(code, strlen(code));
     }
     send_event("\"type\":\"end_of_execution\"", 25);
@@ -358,8 +355,8 @@ static void start_interpreter(const char *program, const char *script)
     char a[16], b[16];
     exit_unless(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 &&
                 pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
-    snprintf(a, sizeof a, "%d", code[0]);
-    snprintf(b, sizeof b, "%d", said[1]);
+    CAY_FORMAT(a, "%d", code[0]);
+    CAY_FORMAT(b, "%d", said[1]);
     char bare[MARK];
     memcpy(bare, host.mark + 1, MARK - 2);
     bare[MARK - 2] = 0;

@@ -116,7 +116,7 @@ static int request_execution(http_conn *c, const char *at, const char *end, cons
     if (*id && *language)
         return cay_fail(err, CAY_EINVAL, "Only one of context_id or language can be provided");
     CAY_TRY(context_open(id, language, &x, err));
-    snprintf(c->id, sizeof c->id, "x%lu", ++count);
+    CAY_FORMAT(c->id, "x%lu", ++count);
     cay__buf_fmt(&c->ask, "{\"id\":\"%s\",\"code\":", c->id);
     add_flat(&c->ask, code, code_end);
     if (cay__scan_member(at, end, "env_vars", &env, &env_end) && *env == '{') {
