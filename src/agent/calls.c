@@ -151,26 +151,12 @@ static cay_call limit_call(const cay_run *r, const cay_tool *t)
     return call;
 }
 
-static int hook_start(cay_run *r, const cay_tool_call *c)
-{
-    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->tool_start)
-            both[i]->tool_start(both[i]->arg, r, c);
-    return 0;
-}
-
 static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
 {
-    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
     CAY_AUTOFREE char *text = NULL;
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->tool_end) {
-            if (!text) {
-                text = cay__json_plain(output, CAY__TEXT_MAX);
-            }
-            both[i]->tool_end(both[i]->arg, r, c, CAY_OR(text, ""));
-        }
+    if (r->conf->hooks || r->seat->agent->hooks)
+        text = cay__json_plain(output, CAY__TEXT_MAX);
+    CAY__HOOK(r, tool_end, r, c, CAY_OR(text, ""));
 }
 
 /* Before it runs, on the run's own thread. */
@@ -178,7 +164,7 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
 {
     c->call = limit_call(r, c->tool);
     c->began = cay__now_us();
-    hook_start(r, &c->pub);
+    CAY__HOOK(r, tool_start, r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
     CAY_COPY(c->span_id, cay__span_id(c->span));
     cay__span_content(c->span, "input", c->pub.arguments);
@@ -218,7 +204,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     c->pub.run = r;
     int noted = cay__watched_end(CAY_STEAL(c->watched), err);
     cay__span_content(c->span, "output", c->o.text.data);
-    cay__span_end(c->span, CAY_IF(rc < 0, &c->own));
+    cay__span_close(c->span, rc, &c->own);
     c->span = NULL;
     CAY_TRY(noted);
     CAY_TRY(audit_tool(r, c, rc < 0 ? "failed" : "ok", err));

@@ -42,7 +42,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     cay__buf_str(&b, "}");
     if (h->taken)
         CAY_TRY(h->taken(h->arg, r, h->parameters && *args ? args : "{}", err));
-    json_t *told = json_string(CAY_OR(b.data, "{}"));
+    json_t *told = json_string(b.data);
     CAY_TRY(cay__call_answer(r, item, CAY_OR(told, json_string("{}")), err));
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
@@ -50,10 +50,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     cay__span_data(span, "to_agent", json_string(h->agent->name));
     cay__span_end(span, NULL);
     CAY_TRY(cay__audit_sink(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
-    const cay_hooks *both[] = { r->conf->hooks, from->hooks };
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->handoff)
-            both[i]->handoff(both[i]->arg, r, from, h->agent);
+    CAY__HOOK(r, handoff, r, from, h->agent);
     CAY_TRY(filter_history(r, h, err));
     r->seat = cay__seat_of(r, h->agent);
     r->tools_used = false;

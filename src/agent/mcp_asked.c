@@ -101,7 +101,7 @@ static json_t *ask_model(cay_run *run, const cay_mcp_callbacks *a, const cay_cal
         if (reply.id)
             cay__span_data(span, "response_id", json_string(reply.id));
     }
-    cay__span_end(span, CAY_IF(rc < 0, &err));
+    cay__span_close(span, rc, &err);
     CAY_AUTOFREE char *text = CAY_IF(rc == 0, extract_text(&reply));
     cay_model_reply_clear(&reply);
     if (!text)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An MCP server that is a program: one JSON message a line, on its standard streams. */
 #include "mcp.h"
+#include "run.h"
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -10,21 +11,16 @@ typedef struct stdio {
     cay_mcp *mcp;
     cay_sandbox *sb;
     bool owned;
-    cay_proc *p;
-    pid_t pid; /* on the host */
-    int in, out;
-    cay__buf buf;
+    cay__peer peer;
+    pid_t pid; /* on the host, */
+    int in;    /* and its input */
 } stdio;
 
 static void close_stdio(void *self)
 {
     stdio *s = self;
-    if (s->p) {
-        cay_proc_signal(s->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
-        cay_proc_unref(s->p);
-    }
+    cay__peer_close(&s->peer, 0);
     cay__close_fd(&s->in);
-    cay__close_fd(&s->out);
     if (s->pid > 0) {
         kill(s->pid, SIGKILL);
         waitpid(s->pid, NULL, 0);
@@ -33,7 +29,6 @@ static void close_stdio(void *self)
         cay_sandbox_remove(s->sb, NULL, NULL);
     if (s->sb)
         cay_sandbox_unref(s->sb);
-    cay__buf_clear(&s->buf);
     free(s);
 }
 
@@ -55,7 +50,7 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
     close(in[0]);
     close(out[1]);
     s->in = in[1];
-    s->out = out[0];
+    s->peer.fd = out[0];
     errno = e;
     if (e)
         s->pid = 0;
@@ -67,12 +62,7 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
 static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call, cay_err *err)
 {
     cay_create create = { .size = sizeof create, .name = spec->name };
-    cay_spawn cmd = { .size = sizeof cmd,
-                      .argv = spec->argv,
-                      .env = spec->env,
-                      .stdin_mode = CAY_STDIN_PIPE,
-                      .on_full = CAY_FULL_BLOCK,
-                      .attach = true };
+    const cay_spawn cmd = { .size = sizeof cmd, .argv = spec->argv, .env = spec->env };
     if (spec->sandbox) {
         s->sb = cay_sandbox_ref(spec->sandbox);
     } else if (!spec->service) {
@@ -83,8 +73,7 @@ static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call
         CAY_TRY(cay_client_create(spec->service, call, CAY_OR(spec->create, &create), &s->sb, err));
         s->owned = true;
     }
-    CAY_TRY(cay_sandbox_spawn(s->sb, call, &cmd, &s->p, err));
-    return cay_proc_output(s->p, call, CAY_STDOUT, CAY_FROM_START, &s->out, err);
+    return cay__peer_open(&s->peer, s->sb, call, &cmd, CAY__MCP_MESSAGE, err);
 }
 
 /* Why there is no answer: how it ended, and the last it had to say about it. */
@@ -95,13 +84,13 @@ static int report_exit(stdio *s, cay_err *err)
     char said[256] = "";
     uint64_t at = 0, lost = 0;
     bool eof = false;
-    if (!s->p || cay_proc_wait(s->p, &soon, &how, NULL) < 0)
+    if (!s->peer.p || cay_proc_wait(s->peer.p, &soon, &how, NULL) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended without an answer");
     for (size_t n = 1; n && !eof;) {
         char piece[sizeof said];
         n = 0;
-        if (cay_proc_read(s->p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost, &eof,
-                          NULL) == 0 &&
+        if (cay_proc_read(s->peer.p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost,
+                          &eof, NULL) == 0 &&
             n)
             CAY_FORMAT(said, "%.*s", (int)n, piece);
     }
@@ -119,8 +108,8 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
     cay__buf_fmt(&b, "%s\n", message);
     if (b.full)
         return cay_fail(err, CAY_ETOOBIG, "the message is larger than 64 MiB");
-    if (s->p) {
-        int rc = cay_proc_write(s->p, call, b.data, b.len, err);
+    if (s->peer.p) {
+        int rc = cay_proc_write(s->peer.p, call, b.data, b.len, err);
         if (rc == CAY_ESTATE)
             return report_exit(s, err);
         return rc;
@@ -128,20 +117,6 @@ static int send_line(stdio *s, const cay_call *call, const char *message, cay_er
     if (cay__fd_write_all(s->in, b.data, b.len))
         return 0;
     return cay_fail_sys(err, "write to it");
-}
-
-/* The next whole line of it, taken out of the buffer; NULL: more has to be read. */
-static char *take_line(stdio *s)
-{
-    char *nl = CAY_IF(s->buf.len, memchr(s->buf.data, '\n', s->buf.len));
-    if (!nl)
-        return NULL;
-    size_t n = (size_t)(nl - s->buf.data);
-    char *line = cay__alloc(n + 1);
-    memcpy(line, s->buf.data, n);
-    s->buf.len -= n + 1;
-    memmove(s->buf.data, nl + 1, s->buf.len);
-    return line;
 }
 
 static int exchange_message(void *self, const cay_call *call, const char *message, int64_t id,
@@ -152,7 +127,7 @@ static int exchange_message(void *self, const cay_call *call, const char *messag
     call = &mine;
     CAY_TRY(send_line(s, call, message, err));
     while (id > 0) {
-        CAY_AUTOFREE char *line = take_line(s);
+        CAY_AUTOFREE char *line = cay__peer_take(&s->peer, '\n');
         if (line) {
             json_t *j =
                 json_loads(line, 0, NULL); /* what is no JSON is a program that talks to itself */
@@ -171,18 +146,12 @@ static int exchange_message(void *self, const cay_call *call, const char *messag
                 CAY_TRY(send_line(s, call, reply, err));
             continue;
         }
-        CAY_TRY(cay__call_wait(call, s->out, POLLIN, "its answer", err));
-        char *room = cay__buf_room(&s->buf, 65536);
-        ssize_t n = -1;
-        if (room)
-            n = read(s->out, room, 65536);
-        if (!room)
-            return cay_fail(err, CAY_ETOOBIG, "its message is larger than 64 MiB");
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        CAY_TRY(cay__call_wait(call, s->peer.fd, POLLIN, "its answer", err));
+        if (cay__peer_read(&s->peer))
             continue;
-        if (n <= 0)
-            return report_exit(s, err);
-        cay__buf_used(&s->buf, (size_t)n);
+        if (s->peer.in.full)
+            return cay_fail(err, CAY_ETOOBIG, "its message is larger than 64 MiB");
+        return report_exit(s, err);
     }
     return 0;
 }
@@ -202,7 +171,7 @@ int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, c
                    cay_err *err)
 {
     stdio *s = cay__alloc(sizeof *s);
-    *s = (stdio){ .mcp = m, .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };
+    *s = (stdio){ .mcp = m, .in = -1, .peer = { .fd = -1, .in = CAY__BUF(CAY__MCP_MESSAGE) } };
     int rc;
     if (spec->host)
         rc = start_host(s, spec, err);

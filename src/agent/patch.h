@@ -26,7 +26,7 @@ typedef struct cay__line {
 
 typedef struct cay__lines {
     cay__line *v;
-    size_t n, cap;
+    size_t n;
 } cay__lines;
 
 void cay__lines_add(cay__lines *l, const char *p, size_t n);

@@ -20,7 +20,7 @@ typedef struct section {
 typedef struct work {
     cay__lines file, diff, ins;
     chunk *chunks;
-    size_t n, cap, at; /* at: line of the diff */
+    size_t n, at; /* at: line of the diff */
     unsigned fuzz;
     uint64_t *left; /* steps of comparing */
 } work;

@@ -16,7 +16,7 @@ typedef struct parsed {
     cay_patch pub;
     cay__arena arena;
     cay_patch_op *ops;
-    size_t n, cap;
+    size_t n;
 } parsed;
 
 void cay__lines_add(cay__lines *l, const char *p, size_t n)

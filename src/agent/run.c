@@ -105,17 +105,6 @@ int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
     return cay__run_event(r, CAY_RUN_ITEM, event, own, err);
 }
 
-static void hooks_agent(cay_run *r, const char *output)
-{
-    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
-    for (size_t i = 0; i < 2; i++) {
-        if (both[i] && !output && both[i]->agent_start)
-            both[i]->agent_start(both[i]->arg, r);
-        if (both[i] && output && both[i]->agent_end)
-            both[i]->agent_end(both[i]->arg, r, output);
-    }
-}
-
 static int run_turns(cay_run *r, cay_err *err)
 {
     const cay__seat *greeted = NULL;
@@ -131,7 +120,7 @@ static int run_turns(cay_run *r, cay_err *err)
             r->agent_span = cay__span_begin(r, "agent", r->seat->agent->name);
         CAY_TRY(cay__seat_prepare(r, r->seat, err));
         if (greeted != r->seat)
-            hooks_agent(r, NULL);
+            CAY__HOOK(r, agent_start, r);
         greeted = r->seat;
         r->turn += !r->resumed;
         CAY_TRY(cay__turn(r, &next, err));
@@ -142,7 +131,7 @@ static int run_turns(cay_run *r, cay_err *err)
         if (next == CAY__FINAL)
             CAY_TRY(cay__guard_output(r, err));
         if (next == CAY__FINAL)
-            hooks_agent(r, r->output);
+            CAY__HOOK(r, agent_end, r, r->output);
     }
     return 0;
 }

@@ -127,6 +127,15 @@ struct cay__guards;
 int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err);
 int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err);
 
+/* Calls one hook of the run and of its agent, where they have it, with arg and what follows. */
+#define CAY__HOOK(r, hook, ...)                                                                    \
+    do {                                                                                           \
+        const cay_hooks *both_[] = { (r)->conf->hooks, (r)->seat->agent->hooks };                  \
+        CAY_EACH(h_, both_)                                                                        \
+            if (*h_ && (*h_)->hook)                                                                \
+                (*h_)->hook((*h_)->arg, __VA_ARGS__);                                              \
+    } while (0)
+
 /* turn.c */
 int cay__turn(cay_run *r, cay__next *next, cay_err *err);
 /* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody
@@ -192,6 +201,25 @@ void cay__waits(const json_t *pending, const json_t *nested, const char *agent, 
                 cay__waits_fn *fn, void *arg);
 /* nested.c: an agent as a tool. */
 bool cay__tool_is_agent(const cay_tool *t);
+
+/* peer.c: a program in the sandbox that is spoken to by its standard streams. */
+typedef struct cay__peer {
+    cay_proc *p;
+    int fd;
+    cay__buf in;
+} cay__peer;
+/* spec: what is run; its streams are filled in. max: of what it says and nobody has taken. After a
+ * failure it is to be closed as well. */
+int cay__peer_open(cay__peer *w, cay_sandbox *sb, const cay_call *call, const cay_spawn *spec,
+                   size_t max, cay_err *err);
+/* Reads what is there. False: it has ended, or says too much, and then w->in is full. */
+bool cay__peer_read(cay__peer *w);
+/* The next piece that ends so, without its end, malloc'ed. NULL: more has to be read. */
+char *cay__peer_take(cay__peer *w, char end);
+/* Leaves it so long to end by itself. */
+void cay__peer_close(cay__peer *w, unsigned patience_ms);
+/* rc of starting Python: that it is not there has a remedy. */
+int cay__no_python(int rc, cay_err *err);
 
 /* state.c */
 json_t *cay__state_save(const cay_run *r);

@@ -89,7 +89,7 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     if (rc == 0 && !ours)
         rc = cay_fail_why(err, CAY_EPERM, "run_state",
                           "the state of the run names a sandbox that is not its own");
-    cay__span_end(span, CAY_IF(rc < 0, err));
+    cay__span_close(span, rc, err);
     s->owned = rc == 0;
     return rc;
 }
@@ -99,7 +99,7 @@ static int end_start(cay_run *r, cay__seat *s, cay__span *span, int rc, cay_err 
 {
     if (rc == 0)
         rc = describe_sandbox(r, s, span, &(bool){ false }, own);
-    cay__span_end(span, CAY_IF(rc < 0, own));
+    cay__span_close(span, rc, own);
     if (rc < 0)
         return cay_wrap(err, cay__err_pass(rc, own, err), "the sandbox of agent %.60s",
                         s->agent->name);
@@ -154,7 +154,7 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
         return;
     cay__span *span = CAY_IF(gone, cay__span_sandbox(r, "persist_workspace"));
     int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->sandbox_state, &err);
-    cay__span_end(span, CAY_IF(rc < 0, &err));
+    cay__span_close(span, rc, &err);
     if (rc == 0)
         return;
     s->owned = s->owned && !gone;
@@ -456,13 +456,12 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
             rc = cay__limits_make(r, s, &s->limits, &own);
         if (rc == 0)
             rc = start_capabilities(r, s, &own);
-        cay__span_end(started, CAY_IF(rc < 0, &own));
+        cay__span_close(started, rc, &own);
     }
     if (rc == 0)
         rc = collect_tools(r, s, &own);
     s->ready = rc == 0;
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    return cay__err_pass(rc, &own, err);
+    return cay__err_pass(cay__span_close(span, rc, &own), &own, err);
 }
 
 bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
@@ -491,8 +490,8 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         cay_err err = CAY_ERR_INIT;
         span = named_span(s, cay__span_seat(r, s, "shutdown"));
         int rc = cay_sandbox_remove(s->sb, NULL, &err);
-        cay__span_end(span, CAY_IF(rc < 0, &err));
-        cay__span_end(whole, CAY_IF(rc < 0, &err));
+        cay__span_close(span, rc, &err);
+        cay__span_close(whole, rc, &err);
         if (rc < 0) /* the run's own result stands */
             cay__run_note(r, "cleanup", err.msg, NULL);
     }

@@ -67,6 +67,11 @@ static void now_text(char buf[40])
     time_text(ts, buf);
 }
 
+static void clock_text(int64_t ns, char buf[40])
+{
+    time_text((struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 }, buf);
+}
+
 static void hex_id(char *dst, size_t cap, const char *prefix, size_t bytes)
 {
     uint8_t r[16];
@@ -127,20 +132,16 @@ static json_t *trace_object(const cay_run *r, const char *id)
 static trace *create_trace(cay_run *r, const trace *over, const cay__span *parent)
 {
     trace *t = cay__alloc(sizeof *t);
-    if (over)
-        t->tracer = over->tracer;
-    else
-        t->tracer = r->conf->tracer;
+    t->tracer = r->conf->tracer;
     t->content = r->conf->trace_content;
     t->open = &t->root;
     t->own = (sheet){ .lock = PTHREAD_MUTEX_INITIALIZER, .spans = CAY__BUF(SHEET_MAX) };
-    if (over)
-        t->sheet = over->sheet;
-    else
-        t->sheet = &t->own;
+    t->sheet = &t->own;
     r->span = &t->root;
     t->root.run = r;
     if (over) {
+        t->tracer = over->tracer;
+        t->sheet = over->sheet;
         CAY_COPY(t->id, over->id);
         CAY_COPY(t->root.id, parent->id);
     }
@@ -251,9 +252,8 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
 
 cay__span *cay__span_model(cay_run *r, const cay_model *m)
 {
-    const char *kind = cay_model_kind(m)->name;
-    return cay__span_begin(r, kind && !strcmp(kind, "responses") ? "response" : "generation",
-                           cay_model_name(m));
+    bool ours = !strcmp(cay__text_or(cay_model_kind(m)->name, ""), "responses");
+    return cay__span_begin(r, ours ? "response" : "generation", cay_model_name(m));
 }
 
 void cay__span_data(cay__span *s, const char *key, json_t *value)
@@ -300,9 +300,9 @@ static void put_fault(json_t *data, const cay_err *fault, const char *word)
         { "memory.read_summary", "read" }, { "memory.read_file", "read" },
         { "memory.write_file", "write" },  { "memory.append_jsonl", "write" }
     };
-    for (size_t i = 0; word && i < CAY_LEN(as); i++)
-        if (!strcmp(as[i][0], word)) {
-            word = as[i][1];
+    CAY_EACH(row, as)
+        if (word && !strcmp((*row)[0], word)) {
+            word = (*row)[1];
             break;
         }
     cay_sdk_error e = cay_sdk_error_of(fault, word);
@@ -334,6 +334,12 @@ void cay__span_end(cay__span *s, const cay_err *fault)
     free(s);
 }
 
+int cay__span_close(cay__span *s, int rc, const cay_err *why)
+{
+    cay__span_end(s, CAY_IF(rc < 0, why));
+    return rc;
+}
+
 /* The SDK's word for an operation, where it has one. */
 static const char *sdk_word(const char *name)
 {
@@ -349,9 +355,9 @@ static const char *sdk_word(const char *name)
                                             { "snapshot.import", "hydrate_workspace" },
                                             { "sandbox.undo", "hydrate_workspace" },
                                             { "sandbox.restore", "hydrate_workspace" } };
-    for (size_t i = 0; i < CAY_LEN(words); i++)
-        if (!strcmp(words[i][0], name))
-            return words[i][1];
+    CAY_EACH(row, words)
+        if (!strcmp((*row)[0], name))
+            return (*row)[1];
     return NULL;
 }
 
@@ -399,12 +405,8 @@ static void on_op(void *arg, const cay_op *op)
     const char *word = sdk_word(op->name);
     char id[32], name[64], from[40], to[40];
     hex_id(id, sizeof id, "span_", 12);
-    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000,
-                                 .tv_nsec = op->began_ns % 1000000000 },
-              from);
-    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000,
-                                 .tv_nsec = op->ended_ns % 1000000000 },
-              to);
+    clock_text(op->began_ns, from);
+    clock_text(op->ended_ns, to);
     CAY_FORMAT(name, "%s%s", CAY_TEXT_IF(word, "sandbox."), CAY_OR(word, op->name));
     json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox",
                              op->sandbox, "cay.process", op->process);
@@ -462,14 +464,8 @@ void cay__span_call(cay__span *s, cay_call *call)
     call->trace = s->caller;
     /* Who was told before is told besides; of spans only the innermost tells. */
     const cay__span *over = CAY_IF(call->on_op == on_op, call->on_op_arg);
-    if (over)
-        s->on_op = over->on_op;
-    else
-        s->on_op = call->on_op;
-    if (over)
-        s->on_op_arg = over->on_op_arg;
-    else
-        s->on_op_arg = call->on_op_arg;
+    s->on_op = over ? over->on_op : call->on_op;
+    s->on_op_arg = over ? over->on_op_arg : call->on_op_arg;
     call->on_op = on_op;
     call->on_op_arg = s;
 }

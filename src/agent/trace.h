@@ -29,6 +29,8 @@ void cay__span_data(cay__span *s, const char *key, json_t *value); /* takes valu
 void cay__span_content(cay__span *s, const char *key, const char *text);
 void cay__span_usage(cay__span *s, const cay_tokens *u);
 void cay__span_end(cay__span *s, const cay_err *fault);
+/* Ends it with what came of it, which is told; returns rc. */
+int cay__span_close(cay__span *s, int rc, const cay_err *why);
 /* One operation of the SDK's in the agent's sandbox, "sandbox.WORD", with what those have; r may be
  * NULL. word lives as long. */
 cay__span *cay__span_sandbox(cay_run *r, const char *word);

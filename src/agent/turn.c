@@ -38,22 +38,6 @@ static int rewrite_history(cay_run *r, char **text, cay_err *err)
     return 0;
 }
 
-static void hooks_before(cay_run *r, const char *instructions, const char *input)
-{
-    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->model_start)
-            both[i]->model_start(both[i]->arg, r, instructions, input);
-}
-
-static void hooks_after(cay_run *r, const cay_model_reply *reply)
-{
-    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->model_end)
-            both[i]->model_end(both[i]->arg, r, reply);
-}
-
 /* What the endpoint has neither seen nor said. */
 static bool only_new(const cay_run *r, char **input)
 {
@@ -154,7 +138,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
                             .on_event = on_model_event,
                             .arg = r,
                             .conversation = r->conf->kept_conversation };
-    hooks_before(r, instructions, input);
+    CAY__HOOK(r, model_start, r, instructions, input);
     struct cay__guards *guards = NULL;
     CAY_TRY(cay__guards_begin(r, &guards, err));
     cay__span *span = cay__span_model(r, m);
@@ -167,7 +151,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
         if (reply->id)
             cay__span_data(span, "response_id", json_string(reply->id));
     }
-    cay__span_end(span, CAY_IF(rc < 0, &own));
+    cay__span_close(span, rc, &own);
     if (rc == 0) {
         cay__tokens_add(&r->usage, &reply->usage);
         cay__request_add(r, m, reply);
@@ -177,7 +161,7 @@ static int ask_model(cay_run *r, cay_model_reply *reply, cay_err *err)
         cay_model_reply_clear(reply);
         return cay__err_pass(rc, &own, err);
     }
-    hooks_after(r, reply);
+    CAY__HOOK(r, model_end, r, reply);
     free(r->response_id);
     r->response_id = cay__strdup_if(reply->id);
     return 0;
@@ -321,6 +305,5 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
                         r->usage.cached - before.cached,       r->usage.output - before.output,
                         r->usage.reasoning - before.reasoning, r->usage.total - before.total };
     cay__span_usage(span, &used);
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    return cay__err_pass(rc, &own, err);
+    return cay__err_pass(cay__span_close(span, rc, &own), &own, err);
 }

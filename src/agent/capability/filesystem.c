@@ -199,8 +199,7 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
         cay__span_data(span, "run_as", json_string(b->k.user));
     cay__span_call(span, &call);
     int rc = read_image(b, &call, path, data, err);
-    cay__span_end(span, CAY_IF(rc < 0, err));
-    return rc;
+    return cay__span_close(span, rc, err);
 }
 
 __attribute__((format(printf, 2, 3))) static int write_output(cay_tool_output *out, const char *fmt,

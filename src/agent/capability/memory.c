@@ -144,7 +144,7 @@ static int record_rollout(const cay__memory_at *at, const cay_rollout *r, cay_er
     cay__span *span = cay__span_sandbox(at->run, "memory.enqueue_rollout");
     cay__span_data(span, "rollout_id", json_string(r->id));
     int rc = cay__memory_record(at, r, err);
-    cay__span_end(span, CAY_IF(rc < 0, err));
+    cay__span_close(span, rc, err);
     if (rc == 0)
         queue_rollout(at->m, cay_sandbox_id(at->sb), r->id);
     return rc;

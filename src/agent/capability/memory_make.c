@@ -389,8 +389,7 @@ int cay__memory_make(const cay__memory_at *at, cay_model *model, unsigned *made,
     cay__span *span = cay__span_sandbox(at->run, "memory.flush");
     cay__span_data(span, "rollout_count", json_integer(total));
     int rc = both_phases(&w, jobs, total, made, &own);
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    return cay__err_pass(rc, &own, err);
+    return cay__err_pass(cay__span_close(span, rc, &own), &own, err);
 }
 
 const char cay__memory_read_prompt[] =

@@ -49,8 +49,7 @@ int cay__memory_write(const cay__memory_at *at, const char *dir, const char *nam
         w.append = false;
         rc = cay_file_put(at->sb, at->call, path, text, len, &w, &own);
     }
-    cay__span_end(span, CAY_IF(rc < 0, &own));
-    return cay__err_pass(rc, &own, err);
+    return cay__err_pass(cay__span_close(span, rc, &own), &own, err);
 }
 
 /* What was said and done; not what frames it. */

@@ -15,15 +15,13 @@ typedef struct ptc {
 } ptc;
 
 typedef struct bound {
+    cay__kit k;
     const ptc *of;
-    cay_run *run;
-    cay_sandbox *sb;
-    char *root, *cwd, *user, *dir; /* dir: absolute, of tools/, code/, results/, data/ */
+    char *dir; /* absolute, of tools/, code/, results/, data/ */
     cay__relay relay;
     unsigned next;
     bool written;
     cay_tool tool;
-    const cay_tool *tools[1];
 } bound;
 
 static const char parameters[] =
@@ -45,12 +43,12 @@ static int write_file(const bound *b, const cay_call *call, const char *name, co
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
     cay_write spec = {
-        .size = sizeof spec, .parents = true, .user = b->user, .exclusive = exclusive
+        .size = sizeof spec, .parents = true, .user = b->k.user, .exclusive = exclusive
     };
     cay__buf_fmt(&path, "%s/%s", b->dir, name);
     if (path.full)
         return cay_fail(err, CAY_ETOOBIG, "%.100s: too long a path", name);
-    return cay_file_put(b->sb, call, path.data, CAY_OR(text, ""), text ? strlen(text) : 0, &spec,
+    return cay_file_put(b->k.sb, call, path.data, CAY_OR(text, ""), text ? strlen(text) : 0, &spec,
                         err);
 }
 
@@ -95,7 +93,7 @@ static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, m
 
 static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_err *err)
 {
-    const cay__seat *s = b->run->seat;
+    const cay__seat *s = b->k.run->seat;
     CAY_AUTOBUF init = CAY__BUF(65536);
     char path[128];
     for (size_t i = 0; i < s->ntools; i++)
@@ -114,21 +112,20 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     CAY_EACH(it, dirs) {
         CAY_AUTOBUF whole = CAY__BUF(4096);
         cay__buf_fmt(&whole, "%s/%s", b->dir, *it);
-        CAY_TRY(cay_file_mkdir(b->sb, call, whole.data, 0755, true, err));
+        CAY_TRY(cay_file_mkdir(b->k.sb, call, whole.data, 0755, true, err));
     }
     return 0;
 }
 
 static int write_modules(bound *b, const cay_call *outer, cay_err *err)
 {
+    if (b->written)
+        return 0;
     cay_call own = cay__call_copy(outer);
-    const cay_call *call = &own;
     own.fence = NULL; /* they are ours, not the agent's */
     module *v = cay__alloc(MODULES * sizeof *v);
     size_t n = 0;
-    int rc = 0;
-    if (!b->written)
-        rc = write_all(b, call, v, &n, err);
+    int rc = write_all(b, &own, v, &n, err);
     b->written = rc == 0;
     CAY_EACH_OF(it, v, n)
         cay__buf_clear(&it->text);
@@ -152,13 +149,12 @@ typedef struct execution {
 static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err)
 {
     cay_call own = cay__call_copy(outer);
-    const cay_call *call = &own;
     own.fence = NULL;
     char path[64];
     for (int rc = CAY_EEXIST; rc == CAY_EEXIST;) { /* numbers of a saved run are taken already */
         CAY_FORMAT(x->id, "exec_%04u", ++b->next);
         CAY_FORMAT(path, "code/%s.py", x->id);
-        rc = write_file(b, call, path, x->code, true, err);
+        rc = write_file(b, &own, path, x->code, true, err);
         if (rc < 0 && rc != CAY_EEXIST)
             return rc;
     }
@@ -171,14 +167,14 @@ static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err
     static const char line[] =
         "d=$(cd \"$1\" && pwd) && cd \"$2\" && PYTHONPATH=\"$d${PYTHONPATH:+:$PYTHONPATH}\" exec "
         "python3 \"$d/code/$3.py\"";
-    size_t root = strlen(b->root);
+    size_t root = strlen(b->k.root);
     const char *cwd;
-    if (!strcmp(b->root, b->cwd))
+    if (!strcmp(b->k.root, b->k.cwd))
         cwd = ".";
-    else if (!strncmp(b->cwd, b->root, root) && b->cwd[root] == '/')
-        cwd = b->cwd + root + 1;
+    else if (!strncmp(b->k.cwd, b->k.root, root) && b->k.cwd[root] == '/')
+        cwd = b->k.cwd + root + 1;
     else
-        cwd = b->cwd;
+        cwd = b->k.cwd;
     const char *argv[] = { "sh", "-c", line, "sh", b->of->dir, cwd, x->id, NULL };
     cay_pair env[] = { { "CAY_TOOLS_SOCKET", b->relay.path },
                        { "PYTHONUNBUFFERED", "1" },
@@ -187,12 +183,12 @@ static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err
     cay_spawn spec = { .size = sizeof spec,
                        .argv = argv,
                        .env = env,
-                       .cwd = b->root,
-                       .user = b->user,
+                       .cwd = b->k.root,
+                       .user = b->k.user,
                        .timeout_ms = (uint64_t)x->seconds * 1000,
                        .on_full = CAY_FULL_BLOCK,
                        .attach = true };
-    CAY_TRY(cay_sandbox_spawn(b->sb, call, &spec, &x->p, err));
+    CAY_TRY(cay_sandbox_spawn(b->k.sb, call, &spec, &x->p, err));
     for (int i = 0; i < 2; i++) {
         CAY_TRY(cay_proc_output(x->p, call, i ? CAY_STDERR : CAY_STDOUT, CAY_FROM_START, &x->fd[i],
                                 err));
@@ -234,8 +230,8 @@ static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_c
         out = json_string(text);
     } else {
         CAY_AUTOFREE char *text = cay__json_text(args, CAY__TEXT_MAX);
-        CAY_TRY(cay__run_note(b->run, "code_calls", tool, err));
-        CAY_TRY(cay__call_inside(b->run, tool, id, CAY_OR(text, "{}"), &ran, &out, err));
+        CAY_TRY(cay__run_note(b->k.run, "code_calls", tool, err));
+        CAY_TRY(cay__call_inside(b->k.run, tool, id, CAY_OR(text, "{}"), &ran, &out, err));
     }
     int rc = cay__relay_answer(&b->relay, call, c->id, ran, out, err);
     if (rc == CAY_ESTATE || rc == CAY_EGONE)
@@ -264,13 +260,13 @@ static int watch_execution(bound *b, const cay_call *call, execution *x, cay_err
         bool closed = x->fd[0] < 0 && x->fd[1] < 0;
         struct pollfd f[] = { { .fd = x->fd[0], .events = POLLIN },
                               { .fd = x->fd[1], .events = POLLIN },
-                              { .fd = relay ? b->relay.fd : -1, .events = POLLIN },
+                              { .fd = relay ? b->relay.peer.fd : -1, .events = POLLIN },
                               { .fd = closed ? ended : -1, .events = POLLIN },
                               { .fd = cay__call_cancel(call), .events = POLLIN } };
         poll(f, CAY_LEN(f), cay__call_left(call));
         CAY_TRY(cay__call_check(call, "code", err));
         if (f[2].revents)
-            relay = cay__relay_read(&b->relay);
+            relay = cay__peer_read(&b->relay.peer);
         CAY_TRY(serve_all(b, call, x, err));
         if (closed && f[3].revents)
             return cay_proc_wait(x->p, call, &x->exit, err);
@@ -294,9 +290,9 @@ static int run_once(bound *b, const cay_call *call, execution *x, cay_err *err)
         *it = (cay__printed)CAY__PRINTED;
     }
     int rc = 0;
-    if (!b->relay.p || !cay__relay_alive(&b->relay)) {
+    if (!cay__relay_alive(&b->relay)) {
         cay__relay_close(&b->relay);
-        rc = cay__relay_open(&b->relay, b->sb, b->user, b->root, call, err);
+        rc = cay__relay_open(&b->relay, b->k.sb, b->k.user, b->k.root, call, err);
     }
     if (rc == 0)
         rc = start_code(b, call, x, err);
@@ -334,14 +330,14 @@ static bool install_package(bound *b, const cay_call *call, execution *x, const 
     cay_spawn spec = { .size = sizeof spec,
                        .argv = argv,
                        .env = env,
-                       .cwd = b->root,
-                       .user = b->user,
+                       .cwd = b->k.root,
+                       .user = b->k.user,
                        .timeout_ms = PIP_MS };
     cay_result res = { .size = sizeof res };
     CAY_EACH_ITEM(had, x->installed)
         if (!strcmp(json_string_value(had), name))
             return false;
-    if (cay_sandbox_run(b->sb, call, &spec, NULL, 0, 65536, &res, NULL) < 0)
+    if (cay_sandbox_run(b->k.sb, call, &spec, NULL, 0, 65536, &res, NULL) < 0)
         return false;
     bool ok = !res.exit.code;
     cay_result_clear(&res);
@@ -369,8 +365,7 @@ static void report_execution(const bound *b, execution *x, const cay__seen *befo
     json_t *created = json_array(), *modified = json_array();
     bool cut = false, late = !strcmp(x->exit.reason, "time");
     cay__sha256_hex(x->code, strlen(x->code), hash);
-    if (before && after)
-        cay__seen_compare(before, after, created, modified, &cut);
+    cay__seen_compare(before, after, created, modified, &cut);
     CAY_AUTOJSON *j = json_pack(
         "{s:b, s:i, s:o, s:o, s:f, s:o, s:o, s:s, s:s%, s:i, s:[]}", "success", !x->exit.code,
         "exit_code", x->exit.code, "stdout", format_printed(b, x, 0), "stderr",
@@ -390,24 +385,21 @@ static void report_execution(const bound *b, execution *x, const cay__seen *befo
 static int run_code(bound *b, const cay_call *call, execution *x, bool auto_install,
                     cay_tool_output *out, cay_err *err)
 {
-    cay__seen *before = NULL, *after = NULL;
+    CAY_AUTOPTR(cay__seen) before = NULL;
+    CAY_AUTOPTR(cay__seen) after = NULL;
     char name[64];
     CAY_TRY(write_modules(b, call, err));
     CAY_TRY(save_code(b, call, x, err));
-    CAY_TRY(cay__seen_look(b->sb, call, b->root, &before, err));
-    int rc = run_once(b, call, x, err);
-    while (rc == 0 && auto_install && x->retries < RETRIES &&
-           find_missing_module(x, name, sizeof name) && install_package(b, call, x, name)) {
+    CAY_TRY(cay__seen_look(b->k.sb, call, b->k.root, &before, err));
+    CAY_TRY(run_once(b, call, x, err));
+    while (auto_install && x->retries < RETRIES && find_missing_module(x, name, sizeof name) &&
+           install_package(b, call, x, name)) {
         x->retries++;
-        rc = run_once(b, call, x, err);
+        CAY_TRY(run_once(b, call, x, err));
     }
-    if (rc == 0)
-        rc = cay__seen_look(b->sb, call, b->root, &after, err);
-    if (rc == 0)
-        report_execution(b, x, before, after, out);
-    cay__seen_free(before);
-    cay__seen_free(after);
-    return rc;
+    CAY_TRY(cay__seen_look(b->k.sb, call, b->k.root, &after, err));
+    report_execution(b, x, before, after, out);
+    return 0;
 }
 
 static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
@@ -442,17 +434,12 @@ static bool is_approval_needed(void *arg, const cay_tool_call *call)
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
+    bound *b = cay__kit_begin(sizeof *b, scope);
     cay__buf dir = CAY__BUF(4096);
     b->of = self;
-    b->run = scope->run;
-    b->sb = cay_sandbox_ref(scope->sandbox);
-    b->root = cay__strdup(scope->workdir);
-    b->cwd = cay__strdup(scope->cwd);
-    b->user = cay__strdup_if(scope->user);
-    cay__buf_fmt(&dir, "%s/%s", CAY_TEXT_IF(strcmp(b->root, "/"), b->root), b->of->dir);
+    cay__buf_fmt(&dir, "%s/%s", CAY_TEXT_IF(strcmp(b->k.root, "/"), b->k.root), b->of->dir);
     b->dir = dir.data;
-    b->relay.fd = -1;
+    b->relay.peer.fd = -1;
     b->tool = (cay_tool){
         .size = sizeof b->tool,
         .name = "execute_code",
@@ -465,7 +452,7 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
             "the package tools. You are told what it printed, the files it "
             "made and changed, and how long it took; what its tool calls answered stays with it."
     };
-    b->tools[0] = &b->tool;
+    b->k.tools[b->k.ntools++] = &b->tool;
     *out = b;
     return 0;
 }
@@ -474,26 +461,14 @@ static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay__relay_close(&b->relay);
-    cay_sandbox_unref(b->sb);
-    free(b->root);
-    free(b->cwd);
-    free(b->user);
     free(b->dir);
-    free(b);
-}
-
-static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
-{
-    bound *b = arg;
-    *out = b->tools;
-    *n = 1;
-    return 0;
+    cay__kit_stop(b);
 }
 
 static int write_instructions(void *arg, char **text, cay_err *err)
 {
     const bound *b = arg;
-    const cay__seat *s = b->run->seat;
+    const cay__seat *s = b->k.run->seat;
     cay__buf all = CAY__BUF(65536);
     char fn[80];
     cay__buf_fmt(&all,
@@ -524,7 +499,7 @@ static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "ptc",
                                         .start = start_capability,
                                         .stop = stop_capability,
-                                        .tools = list_tools,
+                                        .tools = cay__kit_tools,
                                         .instructions = write_instructions,
                                         .close = close_ptc };
 

@@ -25,9 +25,7 @@ void cay__py_head(const char *server, cay__buf *out); /* of a module */
 /* A process inside that listens on a unix socket and passes calls on by its streams: there is no
  * network in it. */
 typedef struct cay__relay {
-    cay_proc *p;
-    int fd;
-    cay__buf in;
+    cay__peer peer;
     char path[256]; /* of the socket, as commands see it */
 } cay__relay;
 typedef struct cay__relay_call {
@@ -39,9 +37,6 @@ int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char
                     const cay_call *call, cay_err *err);
 void cay__relay_close(cay__relay *w);
 bool cay__relay_alive(const cay__relay *w);
-/* Reads what is there; then calls can be taken one by one. false: it has ended, or says what it
- * must not. */
-bool cay__relay_read(cay__relay *w);
 bool cay__relay_take(cay__relay *w, cay__relay_call *out);
 int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
                       const json_t *output, cay_err *err);
@@ -56,3 +51,4 @@ int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay_
 void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *created,
                        json_t *modified, bool *cut);
 void cay__seen_free(cay__seen *s);
+CAY_DEFINE_AUTO(cay__seen, cay__seen_free)

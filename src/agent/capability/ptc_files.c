@@ -12,7 +12,7 @@ typedef struct entry {
 
 struct cay__seen {
     entry *v;
-    size_t n, cap;
+    size_t n;
     bool cut;
 };
 
@@ -55,15 +55,11 @@ static int by_path(const void *a, const void *b)
 int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay__seen **out,
                    cay_err *err)
 {
-    cay__seen *s = cay__alloc(sizeof *s);
-    int rc = cay_dir_list(sb, call, root, 0, add_file, s, err);
-    if (rc < 0) {
-        cay__seen_free(s);
-        return rc;
-    }
+    CAY_AUTOPTR(cay__seen) s = cay__alloc(sizeof *s);
+    CAY_TRY(cay_dir_list(sb, call, root, 0, add_file, s, err));
     if (s->n)
         qsort(s->v, s->n, sizeof *s->v, by_path);
-    *out = s;
+    *out = CAY_STEAL(s);
     return 0;
 }
 
@@ -93,8 +89,6 @@ void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *
 
 void cay__seen_free(cay__seen *s)
 {
-    if (!s)
-        return;
     CAY_EACH_OF(it, s->v, s->n)
         free(it->path);
     free(s->v);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptc.h"
 #include <poll.h>
-#include <signal.h>
 
-enum { CALL_MAX = 8 << 20, START_MS = 30000 };
+enum { CALL_MAX = 8 << 20, START_MS = 30000, END_MS = 2000 };
 
 /* One connection is one call. Its line goes to standard output behind a number, the answer comes by
  * standard input. The socket is in a directory of its own that only this user may enter; it goes
@@ -41,31 +40,10 @@ static const char relay[] = "import os, shutil, socket, sys, tempfile, threading
 
 void cay__relay_close(cay__relay *w)
 {
-    if (w->p) {
-        cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
-        cay_exit gone = { .size = sizeof gone };
-        /* It takes its directory along when its input ends. */
-        if (cay_proc_close_stdin(w->p, &soon, NULL) < 0 ||
-            cay_proc_wait(w->p, &soon, &gone, NULL) < 0)
-            cay_proc_signal(w->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
-        cay_proc_unref(w->p);
-    }
-    cay__close_fd(&w->fd);
-    cay__buf_clear(&w->in);
-    *w = (cay__relay){ .fd = -1 };
-}
-
-static char *take_line(cay__relay *w)
-{
-    char *nl = CAY_IF(w->in.len, memchr(w->in.data, '\n', w->in.len));
-    if (!nl)
-        return NULL;
-    size_t n = (size_t)(nl - w->in.data);
-    char *line = cay__alloc(n + 1);
-    memcpy(line, w->in.data, n);
-    w->in.len -= n + 1;
-    memmove(w->in.data, nl + 1, w->in.len);
-    return line;
+    /* It takes its directory along when its input ends. */
+    if (w->peer.p)
+        cay_proc_close_stdin(w->peer.p, NULL, NULL);
+    cay__peer_close(&w->peer, END_MS);
 }
 
 static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
@@ -75,7 +53,7 @@ static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
     if (!c.deadline_ms || c.deadline_ms > end)
         c.deadline_ms = end;
     for (;;) {
-        CAY_AUTOFREE char *line = take_line(w);
+        CAY_AUTOFREE char *line = cay__peer_take(&w->peer, '\n');
         if (line && line[0] == '/' && strlen(line) < 104) {
             CAY_FORMAT(w->path, "%s", line);
             return 0;
@@ -83,8 +61,8 @@ static int read_socket_path(cay__relay *w, const cay_call *call, cay_err *err)
         if (line)
             return cay_fail(err, CAY_EUPSTREAM,
                             "what carries tool calls said \"%.100s\" instead of its socket", line);
-        CAY_TRY(cay__call_wait(&c, w->fd, POLLIN, "what carries tool calls", err));
-        if (!cay__relay_read(w))
+        CAY_TRY(cay__call_wait(&c, w->peer.fd, POLLIN, "what carries tool calls", err));
+        if (!cay__peer_read(&w->peer))
             return cay_fail(
                 err, CAY_ENOENT,
                 "what carries tool calls did not start: is there a python3 in this sandbox?");
@@ -95,20 +73,8 @@ int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char
                     const cay_call *call, cay_err *err)
 {
     static const char *const argv[] = { "python3", "-I", "-S", "-c", relay, NULL };
-    cay_spawn spec = { .size = sizeof spec,
-                       .argv = argv,
-                       .user = user,
-                       .cwd = cwd,
-                       .stdin_mode = CAY_STDIN_PIPE,
-                       .on_full = CAY_FULL_BLOCK,
-                       .attach = true };
-    *w = (cay__relay){ .fd = -1, .in = CAY__BUF(2 * CALL_MAX) };
-    int rc = cay_sandbox_spawn(sb, call, &spec, &w->p, err);
-    if (rc == CAY_ENOENT)
-        rc = cay_fail(err, rc,
-                      "python3 is not in this sandbox; install it, or use a template that has it");
-    if (rc == 0)
-        rc = cay_proc_output(w->p, call, CAY_STDOUT, CAY_FROM_START, &w->fd, err);
+    const cay_spawn spec = { .size = sizeof spec, .argv = argv, .user = user, .cwd = cwd };
+    int rc = cay__no_python(cay__peer_open(&w->peer, sb, call, &spec, 2 * CALL_MAX, err), err);
     if (rc == 0)
         rc = read_socket_path(w, call, err);
     if (rc < 0)
@@ -118,19 +84,10 @@ int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char
 
 bool cay__relay_alive(const cay__relay *w)
 {
-    struct pollfd p = { .fd = cay_proc_exit_fd(w->p, NULL), .events = POLLIN };
+    if (!w->peer.p)
+        return false;
+    struct pollfd p = { .fd = cay_proc_exit_fd(w->peer.p, NULL), .events = POLLIN };
     return p.fd >= 0 && poll(&p, 1, 0) == 0;
-}
-
-bool cay__relay_read(cay__relay *w)
-{
-    char *room = cay__buf_room(&w->in, 65536);
-    ssize_t n = 0;
-    if (room)
-        n = read(w->fd, room, 65536);
-    if (n > 0)
-        cay__buf_used(&w->in, (size_t)n);
-    return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
 bool cay__relay_parse(const char *line, cay__relay_call *out)
@@ -148,7 +105,7 @@ bool cay__relay_parse(const char *line, cay__relay_call *out)
 bool cay__relay_take(cay__relay *w, cay__relay_call *out)
 {
     for (;;) {
-        CAY_AUTOFREE char *line = take_line(w);
+        CAY_AUTOFREE char *line = cay__peer_take(&w->peer, '\n');
         if (!line)
             return false;
         if (cay__relay_parse(line, out))
@@ -165,5 +122,5 @@ int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
     cay__buf_fmt(&line, "%llu ", (unsigned long long)id);
     cay__buf_str(&line, CAY_OR(text, "{\"ok\":false,\"output\":\"the answer is too large\"}"));
     cay__buf_str(&line, "\n");
-    return cay_proc_write(w->p, call, line.data, line.len, err);
+    return cay_proc_write(w->peer.p, call, line.data, line.len, err);
 }

@@ -119,7 +119,7 @@ static int act_on(bound *b, const cay_tool_call *call, cay_tool_output *out, con
               .began_us = cay__now_us() };
     cay__span_call(a.span, &a.call);
     int rc = fn(&a);
-    cay__span_end(a.span, CAY_IF(rc < 0, &a.why));
+    cay__span_close(a.span, rc, &a.why);
     if (rc < 0 && !cay__ends_run(rc))
         return tell_mistake(b, a.why.msg, out);
     if (rc < 0)

@@ -2,7 +2,7 @@
 /* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of
  * that kind. */
 #include "skill.h"
-#include <base/json.h>
+#include <agent/run.h>
 #include <cay/manifest.h>
 #include <dirent.h>
 #include <linux/openat2.h>
@@ -24,15 +24,12 @@ typedef struct listed {
 } listed;
 
 typedef struct bound {
+    cay__kit k;
     const skills *s;
-    cay_run *run;
-    cay_sandbox *sb;
-    char *root, *user;
     listed *v;
     size_t n;
     int host; /* of lazy skills, or -1 */
     cay_tool load;
-    const cay_tool *tools[1];
 } bound;
 
 static int fail_skills(cay_err *err, const char *what, const char *name)
@@ -108,11 +105,13 @@ static int put_file(const char *path, const char *data, size_t len, bool run, vo
     bound *b = arg;
     char whole[4096];
     cay_stat st = { .size_of = sizeof st };
-    cay_write w = { .size = sizeof w, .parents = true, .mode = run ? 0755 : 0644, .user = b->user };
-    CAY_FORMAT(whole, "%s/%s", b->root, path);
-    if (cay_file_stat(b->sb, cay_run_call(b->run), whole, false, &st, NULL) == 0)
+    cay_write w = {
+        .size = sizeof w, .parents = true, .mode = run ? 0755 : 0644, .user = b->k.user
+    };
+    CAY_FORMAT(whole, "%s/%s", b->k.root, path);
+    if (cay_file_stat(b->k.sb, cay_run_call(b->k.run), whole, false, &st, NULL) == 0)
         return 0; /* by the manifest, or by a run before */
-    return cay_file_put(b->sb, cay_run_call(b->run), whole, data, len, &w, err);
+    return cay_file_put(b->k.sb, cay_run_call(b->k.run), whole, data, len, &w, err);
 }
 
 static bool has_overlap(const char *a, const char *b)
@@ -128,11 +127,7 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
     const skills *s = self;
     CAY_AUTOJSON *m = NULL;
     CAY_TRY(cay__json_object("the manifest", CAY_OR(manifest, "{}"), &m, err));
-    json_t *entries = json_object_get(m, "entries");
-    if (!json_is_object(entries)) {
-        entries = json_object();
-        json_object_set_new(m, "entries", entries);
-    }
+    json_t *entries = cay__json_object_in(m, "entries");
     if (s->lazy) {
         CAY_EACH_MEMBER(key, v, entries)
             if (has_overlap(key, s->path))
@@ -159,11 +154,11 @@ static int bring_in(bound *b, cay_err *err)
     char whole[4096];
     cay_stat st = { .size_of = sizeof st };
     cay_err own = CAY_ERR_INIT;
-    const cay_call *call = cay_run_call(b->run);
-    CAY_FORMAT(whole, "%s/%s", b->root, b->s->path);
-    if (cay_file_stat(b->sb, call, whole, false, &st, NULL) == 0)
+    const cay_call *call = cay_run_call(b->k.run);
+    CAY_FORMAT(whole, "%s/%s", b->k.root, b->s->path);
+    if (cay_file_stat(b->k.sb, call, whole, false, &st, NULL) == 0)
         return 0; /* it came with the sandbox, or with a run before */
-    int rc = cay_sandbox_manifest(b->sb, call, &old, &own);
+    int rc = cay_sandbox_manifest(b->k.sb, call, &old, &own);
     if (rc < 0 && !cay_err_is(&own, CAY_REASON_MANIFEST_MISSING))
         return cay__err_pass(rc, &own, err);
     CAY_TRY(change_manifest((void *)b->s, old, &text, err));
@@ -171,7 +166,7 @@ static int bring_in(bound *b, cay_err *err)
     CAY_AUTOJSON *entry = NULL;
     CAY_TRY(cay__json_object("skills", b->s->from, &entry, err));
     const char *src = cay__json_str(entry, "src", "");
-    return cay_sandbox_set_manifest(b->sb, call, text, CAY_IF(*src == '/', src), 0, err);
+    return cay_sandbox_set_manifest(b->k.sb, call, text, CAY_IF(*src == '/', src), 0, err);
 }
 
 static void add_listed(bound *b, const char *dir, const char *text, size_t len)
@@ -238,17 +233,17 @@ static int list_inside(bound *b, cay_err *err)
 {
     char path[4096];
     CAY_AUTOFREE found *f = cay__alloc(sizeof *f);
-    const cay_call *call = cay_run_call(b->run);
-    CAY_FORMAT(path, "%s/%s", b->root, b->s->path);
-    int rc = cay_dir_list(b->sb, call, path, 1, find_dir, f, err);
+    const cay_call *call = cay_run_call(b->k.run);
+    CAY_FORMAT(path, "%s/%s", b->k.root, b->s->path);
+    int rc = cay_dir_list(b->k.sb, call, path, 1, find_dir, f, err);
     if (rc == CAY_ENOENT)
         return 0;
     CAY_TRY(rc);
     CAY_EACH_OF(it, f->dir, f->n) {
         CAY_AUTOFREE char *text = NULL;
         size_t len = 0;
-        CAY_FORMAT(path, "%s/%s/%s/SKILL.md", b->root, b->s->path, *it);
-        if (cay_file_get(b->sb, call, path, CAY__SKILL_HEAD, &text, &len, NULL) == 0)
+        CAY_FORMAT(path, "%s/%s/%s/SKILL.md", b->k.root, b->s->path, *it);
+        if (cay_file_get(b->k.sb, call, path, CAY__SKILL_HEAD, &text, &len, NULL) == 0)
             add_listed(b, *it, text, len);
     }
     return 0;
@@ -313,11 +308,11 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
         return cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
     }
     CAY_FORMAT(path, "%.800s/%s", b->s->path, hit->dir);
-    CAY_FORMAT(whole, "%s/%s", b->root, path);
-    if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
+    CAY_FORMAT(whole, "%s/%s", b->k.root, path);
+    if (cay_file_stat(b->k.sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
         return report_skill(out, "already_loaded", hit, path);
-    CAY_TRY(
-        cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
+    CAY_TRY(cay__skill_copy(b->k.sb, cay_run_call(call->run), b->host, hit->dir, whole, b->k.user,
+                            err));
     return report_skill(out, "loaded", hit, path);
 }
 
@@ -325,23 +320,26 @@ static void stop_capability(void *arg)
 {
     bound *b = arg;
     cay__close_fd(&b->host);
-    cay_sandbox_unref(b->sb);
-    free(b->root);
-    free(b->user);
     free(b->v);
-    free(b);
+    cay__kit_stop(b);
+}
+
+static int find_skills(bound *b, cay_err *err)
+{
+    if (b->s->lazy)
+        return list_host(b, err);
+    if (b->s->from)
+        CAY_TRY(bring_in(b, err));
+    CAY_TRY(each_file(b->s, put_file, b, err));
+    return list_inside(b, err);
 }
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    bound *b = cay__alloc(sizeof *b);
-    *b = (bound){ .s = self,
-                  .run = scope->run,
-                  .sb = cay_sandbox_ref(scope->sandbox),
-                  .root = cay__strdup(scope->workdir),
-                  .user = cay__strdup_if(scope->user),
-                  .v = cay__alloc(INDEX_MAX * sizeof *b->v),
-                  .host = -1 };
+    bound *b = cay__kit_begin(sizeof *b, scope);
+    b->s = self;
+    b->v = cay__alloc(INDEX_MAX * sizeof *b->v);
+    b->host = -1;
     b->load = (cay_tool){ .size = sizeof b->load,
                           .name = "load_skill",
                           .description = "Puts a skill into the workspace and tells where.",
@@ -349,30 +347,15 @@ static int start_capability(void *self, const cay_scope_info *scope, void **out,
                           .arg = b,
                           .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],"
                                         "\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
-    b->tools[0] = &b->load;
-    int rc = 0;
-    if (b->s->lazy)
-        rc = list_host(b, err);
-    if (rc == 0 && b->s->from)
-        rc = bring_in(b, err);
-    if (rc == 0 && b->s->n)
-        rc = each_file(b->s, put_file, b, err);
-    if (rc == 0 && !b->s->lazy)
-        rc = list_inside(b, err);
+    b->k.tools[0] = &b->load;
+    b->k.ntools = b->s->lazy != NULL;
+    int rc = find_skills(b, err);
     if (rc < 0) {
         stop_capability(b);
         return rc;
     }
     qsort(b->v, b->n, sizeof *b->v, by_dir);
     *out = b;
-    return 0;
-}
-
-static int list_tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
-{
-    bound *b = arg;
-    *out = b->tools;
-    *n = b->host >= 0;
     return 0;
 }
 
@@ -383,24 +366,26 @@ static void close_skills(void *self)
     free(s);
 }
 
+CAY_DEFINE_AUTO(skills, close_skills)
+
 static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *err)
 {
     if (!k->name || !cay__skill_name(k->name))
         return fail_skills(err, "a name has letters, digits, . _ and -", CAY_OR(k->name, ""));
     cay_skill_file *files = cay__arena_take(&s->arena, (k->nfiles + 1) * sizeof *files);
-    for (size_t i = 0; i < k->nfiles; i++) {
-        const cay_skill_file *f = &k->files[i];
+    size_t n = 0;
+    CAY_EACH_OF(f, k->files, k->nfiles) {
         if (!f->path || !plain_path(f->path) || !strcmp(f->path, "SKILL.md") ||
             (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) &&
              strncmp(f->path, "assets/", 7)))
             return fail_skills(err, "a file is below scripts/, references/ or assets/",
                                CAY_OR(f->path, ""));
-        CAY_EACH_OF(file, files, i)
+        CAY_EACH_OF(file, files, n)
             if (!strcmp(file->path, f->path))
                 return fail_skills(err, "a file is given twice", f->path);
         char *data = cay__arena_take(&s->arena, f->len + 1);
         memcpy(data, f->data, f->len);
-        files[i] = (cay_skill_file){ cay__arena_str(&s->arena, f->path), data, f->len };
+        files[n++] = (cay_skill_file){ cay__arena_str(&s->arena, f->path), data, f->len };
     }
     CAY_EACH_OF(it, s->v, s->n)
         if (!strcmp(it->name, k->name))
@@ -418,7 +403,7 @@ static const cay_capability_ops ops = { .size = sizeof ops,
                                         .name = "skills",
                                         .start = start_capability,
                                         .stop = stop_capability,
-                                        .tools = list_tools,
+                                        .tools = cay__kit_tools,
                                         .instructions = write_instructions,
                                         .manifest = change_manifest,
                                         .close = close_skills,
@@ -428,27 +413,20 @@ int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_er
 {
     cay_skills_options own, *o = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_skills_options", err));
-    skills *s = cay__alloc(sizeof *s);
     const char *path = CAY_OR(o->path, ".agents");
-    int rc = 0;
     if ((o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) != 1)
-        rc = fail_skills(err, "give exactly one of skills, from and lazy", "");
-    if (rc == 0 && (!plain_path(path) || strlen(path) > 800))
-        rc = fail_skills(err, "path is a relative path without ..", path);
-    if (rc == 0) {
-        s->path = cay__arena_str(&s->arena, path);
-        s->from = CAY_IF(o->from, cay__arena_str(&s->arena, o->from));
-        if (o->lazy)
-            s->lazy = cay__arena_str(&s->arena, o->lazy);
-        else
-            s->lazy = NULL;
-        s->v = cay__arena_take(&s->arena, (o->nskills + 1) * sizeof *s->v);
+        return fail_skills(err, "give exactly one of skills, from and lazy", "");
+    if (!plain_path(path) || strlen(path) > 800)
+        return fail_skills(err, "path is a relative path without ..", path);
+    CAY_AUTOPTR(skills) s = cay__alloc(sizeof *s);
+    s->path = cay__arena_str(&s->arena, path);
+    s->from = CAY_IF(o->from, cay__arena_str(&s->arena, o->from));
+    s->lazy = CAY_IF(o->lazy, cay__arena_str(&s->arena, o->lazy));
+    s->v = cay__arena_take(&s->arena, (o->nskills + 1) * sizeof *s->v);
+    CAY_EACH_OF(skill, o->skills, o->nskills) {
+        CAY_TRY(copy_skill(s, skill, &s->v[s->n], err));
+        s->n++;
     }
-    for (size_t i = 0; rc == 0 && i < o->nskills; i++, s->n += rc == 0)
-        rc = copy_skill(s, &o->skills[i], &s->v[i], err);
-    if (rc < 0)
-        close_skills(s);
-    else
-        *out = cay_capability_new(&ops, s);
-    return rc;
+    *out = cay_capability_new(&ops, CAY_STEAL(s));
+    return 0;
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toolset.h"
-#include <base/base.h>
 #include <poll.h>
-#include <signal.h>
 
-enum { MESSAGE_MAX = 64 << 20, TIMEOUT_MS = 30000 };
+enum { MESSAGE_MAX = 64 << 20, TIMEOUT_MS = 30000, END_MS = 3000 };
 
 /* The programs themselves before their wrappers, which want files of /etc that a sandbox may lack.
  * The sandbox is the wall, so Chromium's own, which needs namespaces again, is left off. Its
@@ -30,24 +28,16 @@ void cay__cdp_close(cay__cdp *c)
 {
     if (!c)
         return;
-    if (c->p) {
-        cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 3000 };
-        cay_exit gone = { .size = sizeof gone };
-        /* Told to close it leaves by itself, and what started it takes the profile away. */
-        static const char bye[] = "{\"id\":2147483647,\"method\":\"Browser.close\"}";
-        cay_proc_write(c->p, &soon, bye, sizeof bye, NULL); /* with its NUL */
-        if (cay_proc_wait(c->p, &soon, &gone, NULL) < 0)
-            cay_proc_signal(c->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
-        cay_proc_unref(c->p);
-    }
-    cay__close_fd(&c->fd);
-    cay__buf_clear(&c->in);
+    /* Told to close it leaves by itself, and what started it takes the profile away. */
+    static const char bye[] = "{\"id\":2147483647,\"method\":\"Browser.close\"}";
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + END_MS };
+    if (c->peer.p)
+        cay_proc_write(c->peer.p, &soon, bye, sizeof bye, NULL); /* with its NUL */
+    cay__peer_close(&c->peer, END_MS);
     free(c);
 }
 
-/* messages: JSON, each ended by
- * a NUL */
-
+/* Messages are JSON, each ended by a NUL. */
 static int send_message(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
                         bool page, cay_err *err)
 {
@@ -59,20 +49,7 @@ static int send_message(cay__cdp *c, const cay_call *call, const char *method, j
     CAY_AUTOFREE char *text = cay__json_text(m, MESSAGE_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the message for the browser is too large");
-    return cay_proc_write(c->p, call, text, strlen(text) + 1, err);
-}
-
-static json_t *pop_message(cay__cdp *c, bool *any)
-{
-    char *end = CAY_IF(c->in.len, memchr(c->in.data, 0, c->in.len));
-    *any = end != NULL;
-    if (!end)
-        return NULL;
-    json_t *m = json_loads(c->in.data, 0, NULL);
-    size_t n = (size_t)(end - c->in.data) + 1;
-    c->in.len -= n;
-    memmove(c->in.data, c->in.data + n, c->in.len);
-    return m;
+    return cay_proc_write(c->peer.p, call, text, strlen(text) + 1, err);
 }
 
 static int fail_ended(cay_err *err)
@@ -96,26 +73,19 @@ static int look_at_event(cay__cdp *c, const cay_call *call, const json_t *m, cay
 static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answer, cay_err *err)
 {
     for (;;) {
-        bool any;
-        CAY_AUTOJSON *m = pop_message(c, &any);
+        CAY_AUTOFREE char *text = cay__peer_take(&c->peer, 0);
+        CAY_AUTOJSON *m = CAY_IF(text, json_loads(text, 0, NULL));
         if (m && json_object_get(m, "id") && cay__json_int(m, "id", -1) == id) {
-            *answer = json_incref(m);
+            *answer = CAY_STEAL(m);
             return 0;
         }
         if (m)
             CAY_TRY(look_at_event(c, call, m, err));
-        if (any)
+        if (text)
             continue;
-        CAY_TRY(cay__call_wait(call, c->fd, POLLIN, "the browser", err));
-        char *room = cay__buf_room(&c->in, 65536);
-        ssize_t n = 0;
-        if (room)
-            n = read(c->fd, room, 65536);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
+        CAY_TRY(cay__call_wait(call, c->peer.fd, POLLIN, "the browser", err));
+        if (!cay__peer_read(&c->peer))
             return fail_ended(err);
-        cay__buf_used(&c->in, (size_t)n);
     }
 }
 
@@ -125,9 +95,7 @@ static int exchange_message(cay__cdp *c, const cay_call *call, const char *metho
     CAY_AUTOJSON *answer = NULL;
     cay_call own = cay__call_copy(call);
     int64_t end = cay__now_ms() + TIMEOUT_MS;
-    if (own.deadline_ms && own.deadline_ms < end)
-        own.deadline_ms = own.deadline_ms;
-    else
+    if (!own.deadline_ms || own.deadline_ms > end)
         own.deadline_ms = end;
     int rc = send_message(c, &own, method, params, page, err);
     if (rc < 0) {
@@ -169,10 +137,7 @@ int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t 
             cay__json_str(json_object_get(thrown, "exception"), "description",
                           cay__json_str(thrown, "text", "the script failed")));
     json_t *v = json_object_get(json_object_get(r, "result"), "value");
-    if (v)
-        *value = json_incref(v);
-    else
-        *value = json_null();
+    *value = json_incref(CAY_OR(v, json_null()));
     return 0;
 }
 
@@ -193,25 +158,17 @@ int cay__cdp_open(cay_sandbox *sb, const char *user, const char *cwd, const cay_
                   const cay_call *call, cay__cdp **out, cay_err *err)
 {
     const char *argv[] = { "sh", "-c", start_line, NULL };
-    cay_spawn spec = { .size = sizeof spec,
-                       .argv = argv,
-                       .user = user,
-                       .cwd = cwd,
-                       .env = env,
-                       .stdin_mode = CAY_STDIN_PIPE,
-                       .on_full = CAY_FULL_BLOCK,
-                       .attach = true };
+    const cay_spawn spec = {
+        .size = sizeof spec, .argv = argv, .user = user, .cwd = cwd, .env = env
+    };
     cay__cdp *c = cay__alloc(sizeof *c);
-    *c = (cay__cdp){ .fd = -1, .in = CAY__BUF(MESSAGE_MAX) };
-    int rc = cay_sandbox_spawn(sb, call, &spec, &c->p, err);
-    if (rc == 0)
-        rc = cay_proc_output(c->p, call, CAY_STDOUT, CAY_FROM_START, &c->fd, err);
+    int rc = cay__peer_open(&c->peer, sb, call, &spec, MESSAGE_MAX, err);
     if (rc == 0)
         rc = open_page(c, call, err);
     if (rc == CAY_ESTATE) {
         cay_exit gone = { .size = sizeof gone };
-        cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 3000 };
-        if (cay_proc_wait(c->p, &soon, &gone, NULL) == 0 && gone.code == 127)
+        cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + END_MS };
+        if (cay_proc_wait(c->peer.p, &soon, &gone, NULL) == 0 && gone.code == 127)
             rc = cay_fail_why(err, CAY_ENOENT, "browser_missing",
                               "there is no Chromium in this sandbox; install it (Debian: "
                               "chromium), or use a template that has it");

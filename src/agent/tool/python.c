@@ -6,12 +6,6 @@
 
 enum { CODE_S = 30, PIP_S = 900, GRACE_MS = 2000, LINE_MAX_ = 24 << 20 };
 
-struct cay__python {
-    cay_proc *p;
-    int fd;
-    cay__buf in;
-};
-
 /* A line is {"code"} or {"env": {…}}, its answer {"ok", "out"}. What code and its children print
  * goes to one file in memory, so that it stays in order and never mixes with answers. */
 static const char driver[] =
@@ -62,76 +56,38 @@ static const char driver[] =
     "    wire.write(json.dumps({'ok': ok, 'out': out.decode('utf-8', 'replace')}) + '\\n'); "
     "wire.flush()\n";
 
-void cay__python_close(cay__python *y)
-{
-    if (!y)
-        return;
-    if (y->p) {
-        cay_proc_signal(y->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
-        cay_proc_unref(y->p);
-    }
-    cay__close_fd(&y->fd);
-    cay__buf_clear(&y->in);
-    free(y);
-}
-
 static int start_python(cay_toolset *ts, const cay_call *call, cay_err *err)
 {
     static const char *const argv[] = { "python3", "-u", "-c", driver, NULL };
     static const cay_pair more[] = { { "PYTHONUNBUFFERED", "1" }, { NULL, NULL } };
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, more);
-    cay_spawn spec = { .size = sizeof spec,
-                       .argv = argv,
-                       .env = env,
-                       .cwd = ts->cwd,
-                       .user = ts->user,
-                       .stdin_mode = CAY_STDIN_PIPE,
-                       .on_full = CAY_FULL_BLOCK,
-                       .attach = true };
-    cay__python *y = cay__alloc(sizeof *y);
-    *y = (cay__python){ .fd = -1, .in = CAY__BUF(LINE_MAX_) };
-    int rc = cay_sandbox_spawn(ts->sb, call, &spec, &y->p, err);
-    if (rc == CAY_ENOENT)
-        rc = cay_fail(err, rc,
-                      "python3 is not in this sandbox; install it, or use a template that has it");
-    if (rc == 0)
-        rc = cay_proc_output(y->p, call, CAY_STDOUT, CAY_FROM_START, &y->fd, err);
-    if (rc == 0)
-        ts->python = y;
-    else
-        cay__python_close(y);
-    return rc;
+    const cay_spawn spec = {
+        .size = sizeof spec, .argv = argv, .env = env, .cwd = ts->cwd, .user = ts->user
+    };
+    int rc = cay__peer_open(&ts->python, ts->sb, call, &spec, LINE_MAX_, err);
+    if (rc < 0)
+        cay__peer_close(&ts->python, 0);
+    return cay__no_python(rc, err);
 }
 
 /* One answer, or CAY_ETIMEOUT at `end`. CAY_ESTATE: it ended. */
-static int read_answer(cay__python *y, const cay_call *call, int64_t end, json_t **out,
-                       cay_err *err)
+static int read_answer(cay__peer *y, const cay_call *call, int64_t end, json_t **out, cay_err *err)
 {
     cay_call c = cay__call_copy(call);
-    if (c.deadline_ms && c.deadline_ms < end)
-        c.deadline_ms = c.deadline_ms;
-    else
+    if (!c.deadline_ms || c.deadline_ms > end)
         c.deadline_ms = end;
     for (;;) {
-        char *nl = CAY_IF(y->in.len, memchr(y->in.data, '\n', y->in.len));
-        if (nl) {
-            *nl = 0;
-            *out = json_loads(y->in.data, 0, NULL);
+        CAY_AUTOFREE char *line = cay__peer_take(y, '\n');
+        if (line) {
+            *out = json_loads(line, 0, NULL);
             cay__buf_clear(&y->in);
             if (*out)
                 return 0;
             return cay_fail(err, CAY_ESTATE, "the interpreter spoke out of turn");
         }
         CAY_TRY(cay__call_wait(&c, y->fd, POLLIN, "Python", err));
-        char *room = cay__buf_room(&y->in, 65536);
-        ssize_t n = 0;
-        if (room)
-            n = read(y->fd, room, 65536);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
+        if (!cay__peer_read(y))
             return cay_fail(err, CAY_ESTATE, "the interpreter ended");
-        cay__buf_used(&y->in, (size_t)n);
     }
 }
 
@@ -141,9 +97,9 @@ static int send_request(cay_toolset *ts, const cay_call *call, json_t *what, int
     CAY_AUTOJSON *own = what;
     CAY_AUTOFREE char *line = cay__json_text(own, CAY__TEXT_MAX);
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    if (!ts->python)
+    cay__peer *y = &ts->python;
+    if (!y->p)
         CAY_TRY(start_python(ts, call, err));
-    cay__python *y = ts->python;
     cay__buf_fmt(&b, "%s\n", CAY_OR(line, "{}"));
     int64_t end = cay__now_ms() + seconds * 1000;
     int rc = cay_proc_write(y->p, call, b.data, b.len, err);
@@ -155,7 +111,7 @@ static int send_request(cay_toolset *ts, const cay_call *call, json_t *what, int
         rc = read_answer(y, call, cay__now_ms() + GRACE_MS, out, err);
     }
     if (rc < 0) { /* whatever state it is in now, nobody can trust it */
-        cay__python_close(CAY_STEAL(ts->python));
+        cay__peer_close(y, 0);
         if (rc == CAY_ETIMEOUT && *late)
             return cay_fail(err, CAY_ESTATE,
                             "the code did not end within %lld seconds nor when interrupted: the "
@@ -174,7 +130,7 @@ int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, 
 {
     CAY_AUTOJSON *told = NULL;
     bool late = false;
-    if (!ts->python)
+    if (!ts->python.p)
         return 0;
     return send_request(ts, call, json_pack("{s:{s:s}}", "env", name, value), CODE_S, &told, &late,
                         err);
@@ -214,11 +170,7 @@ CAY__TOOL_FN(pip_install)
         argv[n++] = json_string_value(p);
     }
     cay__tool_cmd cmd = { .argv = argv, .env = more, .seconds = PIP_S };
-    int rc = cay__tool_run(ts, call, &cmd, &res, err);
-    if (rc == CAY_ENOENT)
-        return cay_fail(
-            err, rc, "python3 is not in this sandbox; install it, or use a template that has it");
-    CAY_TRY(rc);
+    CAY_TRY(cay__no_python(cay__tool_run(ts, call, &cmd, &res, err), err));
     cay__tool_told(&res, PIP_S, out);
     cay_result_clear(&res);
     return 0;

@@ -27,6 +27,7 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
     ts->sb = ts->cmds.sb = cay_sandbox_ref(spec->sandbox);
     ts->user = cay__strdup_if(spec->user);
     ts->env = json_object();
+    ts->python.fd = -1;
     ts->keep = spec->session != NULL;
     cay__id_make(id, 'x');
     CAY_EACH(cmd, ts->cmds.v)
@@ -59,7 +60,7 @@ void cay_toolset_close(cay_toolset *ts)
         cay_shell_end(ts->sh, NULL, NULL);
     if (ts->sh)
         cay_shell_unref(ts->sh);
-    cay__python_close(ts->python);
+    cay__peer_close(&ts->python, 0);
     cay__cdp_close(ts->browser);
     cay_sandbox_unref(ts->sb);
     json_decref(ts->env);

@@ -18,17 +18,16 @@ enum {
     CAY__TOOL_NET = 1 << 1,  /* reaches out of the sandbox */
 };
 
-typedef struct cay__python cay__python;
 struct cay_toolset {
     cay_sandbox *sb;
     char *root, *cwd, *user;
     char shell_name[40];
-    bool keep;      /* its shell outlives it */
-    cay_shell *sh;  /* opened by the first that needs it */
-    cay__cmds cmds; /* shell_interactive, and shell_exec in the background */
-    int last;       /* number of the command started last; 0: none */
-    json_t *env;    /* what env_set set */
-    cay__python *python;
+    bool keep;        /* its shell outlives it */
+    cay_shell *sh;    /* opened by the first that needs it */
+    cay__cmds cmds;   /* shell_interactive, and shell_exec in the background */
+    int last;         /* number of the command started last; 0: none */
+    json_t *env;      /* what env_set set */
+    cay__peer python; /* p: NULL when it does not run */
     struct cay__cdp *browser;
     const struct cay__tool_row **rows;
     size_t nrows;
@@ -42,6 +41,7 @@ typedef struct cay__tool_row {
               cay_err *err);
 } cay__tool_row;
 
+/* The head of a tool: the same for its declaration here and where it is written. */
 #define CAY__TOOL_FN(name)                                                                         \
     int cay__tool_##name(cay_toolset *ts, const cay_call *call, const json_t *args,                \
                          cay_tool_output *out, cay_err *err)
@@ -116,7 +116,6 @@ void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out
 /* shell.c */
 int cay__tool_shell(cay_toolset *ts, const cay_call *call, cay_err *err);
 /* python.c */
-void cay__python_close(cay__python *p);
 int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, const char *value,
                        cay_err *err); /* does nothing when it is not running */
 
@@ -124,9 +123,7 @@ int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, 
  * its standard streams: no port is opened. */
 
 typedef struct cay__cdp {
-    cay_proc *p;
-    int fd;
-    cay__buf in;
+    cay__peer peer;
     int64_t id;
     char session[80]; /* of its one page; "" until it is there */
 } cay__cdp;
