@@ -16,18 +16,20 @@ typedef struct attempt {
 static int on_sse(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     attempt *a = arg;
+    CAY_AUTOJSON *event = NULL;
     a->told = true;
-    return a->ask->on_event(name, data, len, a->ask->arg, err);
+    if (strcmp(data, "[DONE]") && cay__json_object("an event", data, &event, NULL) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server sent an event that is no JSON object");
+    return a->ask->on_event(data, event, a->ask->arg, err);
 }
 
 static int on_head(int status, const char *type, void *arg, cay_err *err)
 {
     attempt *a = arg;
-    a->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
-    if (status / 100 == 2)
-        a->body.max = ANSWER_MAX;
-    else
-        a->body.max = ERROR_MAX;
+    bool fine = status / 100 == 2;
+    a->stream = fine && !strcmp(type, "text/event-stream");
+    a->body.max = fine ? ANSWER_MAX : ERROR_MAX;
     return 0;
 }
 
@@ -62,19 +64,14 @@ static void server_words(const cay__endpoint *e, const cay__buf *body, char *out
 
 static int code_of(int status)
 {
-    if (status == 401 || status == 403)
-        return CAY_EAUTH;
-    if (status == 404)
-        return CAY_ENOENT;
-    if (status == 429)
-        return CAY_ERATE;
-    if (status == 408)
-        return CAY_ETIMEOUT;
-    if (status == 413)
-        return CAY_ETOOBIG;
-    if (status / 100 == 4)
-        return CAY_EINVAL;
-    return CAY_EUPSTREAM;
+    static const struct {
+        int status, code;
+    } map[] = { { 401, CAY_EAUTH }, { 403, CAY_EAUTH },    { 404, CAY_ENOENT },
+                { 429, CAY_ERATE }, { 408, CAY_ETIMEOUT }, { 413, CAY_ETOOBIG } };
+    CAY_EACH(row, map)
+        if (row->status == status)
+            return row->code;
+    return status / 100 == 4 ? CAY_EINVAL : CAY_EUPSTREAM;
 }
 
 static int status_error(const cay__endpoint *e, const cay__http_reply *r, const cay__buf *body,
@@ -90,10 +87,7 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
     if (err) {
         bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 ||
                      r->status >= 500;
-        if (again)
-            err->retry = CAY_RETRY_YES;
-        else
-            err->retry = CAY_RETRY_NO;
+        err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
         err->retry_after_ms = r->retry_after_ms;
     }
     return rc;
@@ -106,8 +100,8 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
         return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
     cay__http_req q = { .url = url,
                         .headers = (const char *const *)e->headers,
-                        .body = a->ask->body,
-                        .body_len = a->ask->body_len,
+                        .body = a->ask->body->data,
+                        .body_len = a->ask->body->len,
                         .connect_ms = e->connect_ms,
                         .idle_ms = e->idle_ms,
                         .total_ms = e->total_ms,
@@ -165,9 +159,10 @@ static int on_message(const char *data, size_t len, bool *over, void *arg, cay_e
 static int try_socket(cay__endpoint *e, const cay_call *call, attempt *a, cay_err *err)
 {
     turn t = { e, a };
-    CAY_AUTOBUF b = CAY__BUF(a->ask->body_len + 64);
+    const cay__buf *body = a->ask->body;
+    CAY_AUTOBUF b = CAY__BUF(body->len + 64);
     cay__buf_str(&b, "{\"type\":\"response.create\",");
-    cay__buf_add(&b, a->ask->body + 1, a->ask->body_len - 1);
+    cay__buf_add(&b, body->data + 1, body->len - 1);
     const cay__socket_ask ask = { .path = a->ask->path,
                                   .body = b.data,
                                   .len = b.len,
@@ -222,12 +217,12 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_a
         /* Once a piece was passed on, asking again would say it twice. */
         bool again = rc < 0 && !told && i < e->retries && own.retry == CAY_RETRY_YES &&
                      own.retry_after_ms <= WAIT_MAX && rc != CAY_ECANCELED;
-        if (!again) {
+        if (!again)
             return cay__err_pass(rc, &own, err);
-        }
         uint64_t ms = wait_for(&own, i);
-        if (ask->on_retry && (rc = ask->on_retry(i + 1, ms, own.msg, ask->arg)) < 0)
-            return cay_fail(err, rc, "the run was ended");
+        json_t *ev = json_pack("{s:s, s:i, s:I, s:s}", "type", "cay.retry", "attempt", (int)i + 1,
+                               "wait_ms", (json_int_t)ms, "why", own.msg);
+        CAY_TRY(cay__model_tell(ask->req, "cay.retry", ev, err));
         CAY_TRY(pause_for(call, ms, err));
     }
 }
@@ -250,6 +245,13 @@ void cay__body_raw(cay__body *b, const char *key, const char *json)
     cay__buf_str(&b->b, json);
 }
 
+void cay__body_json(cay__body *b, const char *key, json_t *value)
+{
+    CAY_AUTOJSON *own = value;
+    CAY_AUTOFREE char *text = cay__json_text(own, b->b.max);
+    cay__body_raw(b, key, CAY_OR(text, "null"));
+}
+
 void cay__body_str(cay__body *b, const char *key, const char *text)
 {
     begin_member(b, key);
@@ -270,13 +272,47 @@ int cay__body_merge(cay__body *b, const char *what, const char *object, json_t *
 
 int cay__body_end(cay__body *b, cay_err *err)
 {
-    CAY_AUTOFREE char *twice = b->twice;
-    b->twice = NULL;
     cay__buf_str(&b->b, "}");
-    if (twice)
+    if (b->twice)
         return cay_fail_why(err, CAY_EINVAL, "model_settings",
-                            "\"%.60s\" of the model's request is given twice", twice);
+                            "\"%.60s\" of the model's request is given twice", b->twice);
     if (b->b.full)
         return cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes", b->b.max);
     return 0;
+}
+
+void cay__body_sampling(cay__body *b, const cay_model_settings *s, const char *tokens)
+{
+    char num[40];
+    if (s->has_temperature) {
+        CAY_FORMAT(num, "%.6g", s->temperature);
+        cay__body_raw(b, "temperature", num);
+    }
+    if (s->has_top_p) {
+        CAY_FORMAT(num, "%.6g", s->top_p);
+        cay__body_raw(b, "top_p", num);
+    }
+    if (s->max_output_tokens)
+        cay__body_raw(b, tokens, cay__str_u64(num, s->max_output_tokens));
+}
+
+bool cay__model_choice(const char *tool_choice)
+{
+    static const char *const words[] = { "auto", "required", "none" };
+    CAY_EACH(word, words)
+        if (!strcmp(tool_choice, *word))
+            return true;
+    return false;
+}
+
+int cay__model_tell(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
+{
+    CAY_AUTOJSON *own = ev;
+    if (!q->on_event)
+        return 0;
+    cay__json_put(own, "type", type);
+    CAY_AUTOFREE char *text = cay__json_plain(own, ANSWER_MAX);
+    if (!text || q->on_event(type, text, q->arg) >= 0)
+        return 0;
+    return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
 }

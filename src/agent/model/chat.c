@@ -4,10 +4,6 @@
 
 enum { BODY_MAX = 256 << 20, CALLS_MAX = 128, TEXT_MAX = 64 << 20 };
 
-typedef struct chat_model {
-    cay__endpoint e;
-} chat_model;
-
 /* A tool call whose pieces are still coming. */
 typedef struct call_piece {
     cay__buf id, name, arguments;
@@ -23,25 +19,9 @@ typedef struct answer {
     bool done, any; /* a reason to stop was told; a choice was seen */
 } answer;
 
-static void add_raw(cay__body *b, const char *key, json_t *value)
-{
-    CAY_AUTOFREE char *text = cay__json_text(value, BODY_MAX);
-    cay__body_raw(b, key, CAY_OR(text, "null"));
-    json_decref(value);
-}
-
 static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
 {
-    static const char *const words[] = { "auto", "required", "none" };
-    bool word = false;
-    char num[40];
-    if (s->has_temperature)
-        CAY_FORMAT(num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
-    if (s->has_top_p)
-        CAY_FORMAT(num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
-    if (s->max_output_tokens)
-        CAY_FORMAT(num, "%llu", (unsigned long long)s->max_output_tokens),
-            cay__body_raw(b, "max_tokens", num);
+    cay__body_sampling(b, s, "max_tokens");
     if (s->reasoning)
         cay__body_str(b, "reasoning_effort", s->reasoning);
     if (s->verbosity)
@@ -50,12 +30,10 @@ static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
         cay__body_raw(b, "store", "true");
     if (!tools)
         return;
-    for (size_t i = 0; s->tool_choice && i < CAY_LEN(words); i++)
-        word = word || !strcmp(s->tool_choice, words[i]);
-    if (s->tool_choice && word)
+    if (s->tool_choice && cay__model_choice(s->tool_choice))
         cay__body_str(b, "tool_choice", s->tool_choice);
     else if (s->tool_choice)
-        add_raw(
+        cay__body_json(
             b, "tool_choice",
             json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", s->tool_choice));
     if (s->parallel)
@@ -71,41 +49,23 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     if (q->output_schema)
         CAY_TRY(cay__json_object("the output's schema", q->output_schema, &schema, err));
     cay__body_str(b, "model", e->model);
-    add_raw(b, "messages", cay__chat_messages(items, q->instructions));
+    cay__body_json(b, "messages", cay__chat_messages(items, q->instructions));
     if (json_array_size(tools))
-        add_raw(b, "tools", cay__chat_tools(tools));
+        cay__body_json(b, "tools", cay__chat_tools(tools));
     if (schema)
-        add_raw(b, "response_format",
-                json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema", "name",
-                          "final_output", "strict", q->output_strict, "schema", schema));
+        cay__body_json(b, "response_format",
+                       json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema",
+                                 "name", "final_output", "strict", q->output_strict, "schema",
+                                 schema));
     if (q->settings)
         add_settings(b, q->settings, json_array_size(tools) > 0);
     if (e->stream) {
         cay__body_raw(b, "stream", "true");
         cay__body_raw(b, "stream_options", "{\"include_usage\":true}");
     }
-    int rc = cay__body_merge(b, "the settings' extra", CAY_IF(q->settings, q->settings->extra),
-                             &keep, err);
-    int end = cay__body_end(b, CAY_IF(rc == 0, err));
-    CAY_TRY(rc);
-    return end;
-}
-
-static int emit_event(answer *a, const char *type, json_t *ev, cay_err *err)
-{
-    int rc = 0;
-    if (a->req->on_event) {
-        cay__json_put(ev, "type", type);
-        CAY_AUTOFREE char *text = cay__json_text(ev, TEXT_MAX);
-        if (text)
-            rc = a->req->on_event(type, text, a->req->arg);
-        else
-            rc = 0;
-    }
-    json_decref(ev);
-    if (rc < 0)
-        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
-    return 0;
+    CAY_TRY(cay__body_merge(b, "the settings' extra", CAY_IF(q->settings, q->settings->extra),
+                            &keep, err));
+    return cay__body_end(b, err);
 }
 
 static bool add_piece(cay__buf *b, const json_t *s)
@@ -132,11 +92,7 @@ static int64_t place_of(const answer *a, const json_t *tc, size_t at)
         if (a->calls[i].id.len && !strcmp(a->calls[i].id.data, id))
             return (int64_t)i;
     const json_t *told = json_object_get(tc, "index");
-    int64_t index;
-    if (json_is_integer(told))
-        index = json_integer_value(told);
-    else
-        index = (int64_t)at;
+    int64_t index = cay__json_int(tc, "index", (int64_t)at);
     if (index < 0 || (size_t)index >= a->ncalls)
         return index;
     const call_piece *there = &a->calls[index];
@@ -174,18 +130,19 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     } else if (!add_piece(&c->arguments, args)) {
         return too_much(err);
     }
-    return emit_event(a, "response.function_call_arguments.delta",
-                      json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
-                                CAY_OR(json_string_value(args), "")),
-                      err);
+    return cay__model_tell(a->req, "response.function_call_arguments.delta",
+                           json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
+                                     CAY_OR(json_string_value(args), "")),
+                           err);
 }
 
 static int take_text(answer *a, const json_t *text, cay_err *err)
 {
     if (!add_piece(&a->text, text))
         return too_much(err);
-    if (json_is_string(text) && json_string_length(text))
-        return emit_event(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err);
+    if (json_string_length(text))
+        return cay__model_tell(a->req, "response.output_text.delta",
+                               json_pack("{s:O}", "delta", text), err);
     return 0;
 }
 
@@ -203,9 +160,9 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     }
     if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
         return too_much(err);
-    if (json_is_string(thought) && json_string_length(thought))
-        CAY_TRY(emit_event(a, "response.reasoning_summary_text.delta",
-                           json_pack("{s:O}", "delta", thought), err));
+    if (json_string_length(thought))
+        CAY_TRY(cay__model_tell(a->req, "response.reasoning_summary_text.delta",
+                                json_pack("{s:O}", "delta", thought), err));
     CAY_EACH_ITEM(tc, json_object_get(m, "tool_calls")) {
         CAY_TRY(take_call(a, tc, tc_at, err));
     }
@@ -233,18 +190,13 @@ static int parse_document(answer *a, const json_t *doc, const char *member, cay_
     return take_message(a, json_object_get(choice, member), err);
 }
 
-static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+static int on_event(const char *data, json_t *event, void *arg, cay_err *err)
 {
     answer *a = arg;
-    if (!strcmp(data, "[DONE]")) {
-        a->done = true;
+    a->done = a->done || !event;
+    if (!event)
         return 0;
-    }
-    CAY_AUTOJSON *j = NULL;
-    if (cay__json_object("an event", data, &j, NULL) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
-                            "the model's server sent an event that is no JSON object");
-    return parse_document(a, j, "delta", err);
+    return parse_document(a, event, "delta", err);
 }
 
 static int on_json(json_t *doc, void *arg, cay_err *err)
@@ -252,14 +204,6 @@ static int on_json(json_t *doc, void *arg, cay_err *err)
     answer *a = arg;
     a->done = true;
     return parse_document(a, doc, "message", err);
-}
-
-static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
-{
-    return emit_event(arg, "cay.retry",
-                      json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms",
-                                (json_int_t)ms, "why", why),
-                      NULL);
 }
 
 static json_t *message_item(const char *part, const char *key, const cay__buf *text)
@@ -324,49 +268,30 @@ static void answer_free(answer *a)
     free(a);
 }
 
+CAY_DEFINE_AUTO(answer, answer_free)
+
 static int ask_model(void *self, const cay_call *call, const cay_model_request *req,
                      cay_model_reply *out, cay_err *err)
 {
-    chat_model *m = self;
-    cay__body b = { .b = CAY__BUF(BODY_MAX) };
-    answer *a = cay__alloc(sizeof *a);
+    CAY__AUTOBODY b = { .b = CAY__BUF(BODY_MAX) };
+    CAY_AUTOPTR(answer) a = cay__alloc(sizeof *a);
     *a = (answer){ .req = req,
                    .text = CAY__BUF(TEXT_MAX),
                    .refusal = CAY__BUF(TEXT_MAX),
                    .thought = CAY__BUF(TEXT_MAX) };
-    int rc = make_body(&m->e, req, &b, err);
-    if (rc == 0) {
-        cay__model_ask q = { .path = "/chat/completions",
-                             .body = b.b.data,
-                             .body_len = b.b.len,
-                             .on_event = on_event,
-                             .on_json = on_json,
-                             .on_retry = on_retry,
-                             .arg = a };
-        rc = cay__endpoint_ask(&m->e, call, &q, err);
-    }
-    if (rc == 0)
-        rc = finish_reply(a, out, err);
-    cay__buf_clear(&b.b);
-    answer_free(a);
-    return rc;
+    CAY_TRY(make_body(self, req, &b, err));
+    const cay__model_ask q = { .path = "/chat/completions",
+                               .body = &b.b,
+                               .req = req,
+                               .on_event = on_event,
+                               .on_json = on_json,
+                               .arg = a };
+    CAY_TRY(cay__endpoint_ask(self, call, &q, err));
+    return finish_reply(a, out, err);
 }
 
-static void close_chat(void *self)
-{
-    chat_model *m = self;
-    cay__endpoint_clear(&m->e);
-    free(m);
-}
-
-static const cay_model_ops ops = {
-    .size = sizeof ops, .name = "chat", .images = true, .ask = ask_model, .close = close_chat
-};
-
-int cay__model_chat(cay__endpoint *e, cay_model **out)
-{
-    chat_model *m = cay__alloc(sizeof *m);
-    m->e = *e;
-    *out = cay_model_new(&ops, m, e->model);
-    return 0;
-}
+const cay_model_ops cay__chat_model = { .size = sizeof cay__chat_model,
+                                        .name = "chat",
+                                        .images = true,
+                                        .ask = ask_model,
+                                        .close = cay__endpoint_free };

@@ -39,18 +39,14 @@ static int read_config(json_t **out, cay_err *err)
     else
         return 0;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) {
-        if (errno == ENOENT || errno == ENOTDIR)
-            return 0;
-        return cay_fail_sys(err, "%s", path);
-    }
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
-    if (n < 0 || n == CONFIG_MAX) {
-        if (n < 0)
-            return cay_fail_sys(err, "%s", path);
+    if (n < 0)
+        return cay_fail_sys(err, "%s", path);
+    if (n == CONFIG_MAX)
         return cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
-    }
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     return take_config(path, j, out, err);
@@ -150,16 +146,21 @@ static int read_window(const cay_model_open_spec *spec, const json_t *conf, uint
     if (!*out && env && *env && (!cay__str_to_u64(env, out) || !*out))
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "CAY_MODEL_WINDOW \"%.40s\" is no number of tokens", env);
-    if (!*out && own && !(json_is_integer(own) && json_integer_value(own) > 0))
+    if (!*out && own && json_integer_value(own) <= 0)
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "\"context_window\" of the configuration is no number of tokens");
-    if (!*out) {
-        if (own)
-            *out = (uint64_t)json_integer_value(own);
-        else
-            *out = 0;
-    }
+    if (!*out)
+        *out = (uint64_t)json_integer_value(own);
     return 0;
+}
+
+static int fill_endpoint(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf,
+                         cay_err *err)
+{
+    CAY_TRY(cay__model_secret(choose_setting(spec->key, NULL, conf, "key", NULL), &e->key, err));
+    CAY_TRY(check_endpoint(e, spec, conf, err));
+    CAY_TRY(read_window(spec, conf, &e->window, err));
+    return cay__headers_set(e, spec, conf, err);
 }
 
 int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_err *err)
@@ -179,34 +180,17 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->api = cay__strdup(choose_setting(spec->api, "CAY_MODEL_API", conf, "api", "responses"));
     for (size_t n = strlen(e->base); n && e->base[n - 1] == '/';)
         e->base[--n] = 0;
-    if (spec->retries == CAY_NO_RETRY)
-        e->retries = 0;
-    else if (spec->retries)
-        e->retries = spec->retries;
-    else
-        e->retries = 4;
+    if (spec->retries != CAY_NO_RETRY)
+        e->retries = CAY_OR(spec->retries, 4);
     e->connect_ms = CAY_OR(spec->connect_ms, 30000);
     e->idle_ms = CAY_OR(spec->idle_ms, 300000);
     e->total_ms = CAY_OR(spec->total_ms, 1800000);
     e->over_socket = !strcmp(e->api, "websocket");
     e->stream = !spec->no_stream && !e->over_socket;
-    int rc = cay__model_secret(choose_setting(spec->key, NULL, conf, "key", NULL), &e->key, err);
-    if (rc == 0)
-        rc = check_endpoint(e, spec, conf, err);
-    if (rc == 0)
-        rc = read_window(spec, conf, &e->window, err);
-    if (rc == 0)
-        rc = cay__headers_set(e, spec, conf, err);
+    int rc = fill_endpoint(e, spec, conf, err);
     if (rc < 0)
         cay__endpoint_clear(e);
     return rc;
-}
-
-static void wipe_string(char *s)
-{
-    if (s)
-        explicit_bzero(s, strlen(s));
-    free(s);
 }
 
 void cay__endpoint_clear(cay__endpoint *e)
@@ -214,10 +198,16 @@ void cay__endpoint_clear(cay__endpoint *e)
     cay__http_close(e->http);
     cay__socket_close(e);
     cay__headers_clear(e);
-    wipe_string(e->key);
+    cay__secret_free(e->key);
     free(e->base);
     free(e->model);
     free(e->api);
     memset(e, 0, sizeof *e);
     e->socket = -1;
+}
+
+void cay__endpoint_free(void *self)
+{
+    cay__endpoint_clear(self);
+    free(self);
 }

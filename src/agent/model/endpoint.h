@@ -34,6 +34,7 @@ void cay__headers_begin(cay__endpoint *e); /* what is always sent */
 int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
                       const char *line, cay_err *err);
 void cay__headers_clear(cay__endpoint *e);
+void cay__secret_free(char *s); /* wipes it; NULL is nothing */
 void cay__headers_mask(const cay__endpoint *e, char *text);
 /* "env:NAME", "file:PATH", "none", or NULL for $OPENAI_API_KEY; *out stays NULL where there is
  * none. */
@@ -42,14 +43,12 @@ int cay__model_secret(const char *source, char **out, cay_err *err);
 /* What a POST is answered with: events as they come, or one document. */
 typedef struct cay__model_ask {
     const char *path; /* "/responses" */
-    const char *body;
-    size_t body_len;
-    int (*on_event)(const char *name, const char *data, size_t len, void *arg,
-                    cay_err *err);                        /* of a stream */
+    const cay__buf *body;
+    const cay_model_request *req; /* who is told when it is asked again */
+    /* Of a stream; event: what data says, NULL for the mark of its end. */
+    int (*on_event)(const char *data, json_t *event, void *arg, cay_err *err);
     int (*on_json)(json_t *doc, void *arg, cay_err *err); /* of a document */
     bool (*done)(void *arg); /* of a WebSocket: the event just told was the last one */
-    int (*on_retry)(unsigned attempt, uint64_t wait_ms, const char *why,
-                    void *arg); /* before it is asked again */
     void *arg;
 } cay__model_ask;
 /* Errors by status: CAY_EAUTH 401 403, CAY_ENOENT 404, CAY_ERATE 429, CAY_EINVAL other 4xx,
@@ -64,7 +63,14 @@ typedef struct cay__body {
     size_t n;
     char *twice; /* a key that came again, or NULL */
 } cay__body;
+static inline void cay__body_clear(cay__body *b)
+{
+    cay__buf_clear(&b->b);
+    free(b->twice);
+}
+#define CAY__AUTOBODY __attribute__((cleanup(cay__body_clear))) cay__body
 void cay__body_raw(cay__body *b, const char *key, const char *json);
+void cay__body_json(cay__body *b, const char *key, json_t *value); /* takes value */
 void cay__body_str(cay__body *b, const char *key, const char *text);
 /* Every member of one JSON object; keys stay alive as long as *keep, which the caller drops. */
 int cay__body_merge(cay__body *b, const char *what, const char *object, json_t **keep,
@@ -73,8 +79,15 @@ int cay__body_end(cay__body *b, cay_err *err); /* CAY_EINVAL when a key came twi
 
 /* What an answer cost; asked and answered: how its two kinds of tokens are called. */
 cay_tokens cay__model_usage(const json_t *usage, const char *asked, const char *answered);
-int cay__model_responses(cay__endpoint *e, cay_model **out);
-int cay__model_chat(cay__endpoint *e, cay_model **out);
+/* Temperature and the like; tokens: how the most of them is called. */
+void cay__body_sampling(cay__body *b, const cay_model_settings *s, const char *tokens);
+/* One of the words that stand for no tool in particular. */
+bool cay__model_choice(const char *tool_choice);
+/* Tells an event, which it takes. CAY_ECANCELED when the run is to end. */
+int cay__model_tell(const cay_model_request *q, const char *type, json_t *ev, cay_err *err);
+/* self: an endpoint, malloc'ed */
+extern const cay_model_ops cay__responses_model, cay__chat_model;
+void cay__endpoint_free(void *self);
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err);
 
 /* Our items as the messages of Chat Completions. */

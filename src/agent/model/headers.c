@@ -7,7 +7,7 @@
 #define TOKEN "!#$%&'*+-.^_`|~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 enum { VALUE_MAX = 8192 };
 
-static void wipe_string(char *s)
+void cay__secret_free(char *s)
 {
     if (s)
         explicit_bzero(s, strlen(s));
@@ -23,7 +23,7 @@ static void set_header(cay__endpoint *e, const char *name, size_t n, const char 
     snprintf(h, room, "%.*s: %s%s", (int)n, name, lead, value);
     CAY_EACH_OF(header, e->headers, e->nheaders)
         if (!strncasecmp(*header, h, n + 1)) {
-            wipe_string(*header);
+            cay__secret_free(*header);
             *header = h;
             return;
         }
@@ -107,7 +107,7 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
 void cay__headers_clear(cay__endpoint *e)
 {
     CAY_EACH_OF(header, e->headers, e->nheaders)
-        wipe_string(*header);
+        cay__secret_free(*header);
     free(e->headers);
     e->headers = NULL;
     e->nheaders = 0;

@@ -74,17 +74,17 @@ void cay_model_reply_clear(cay_model_reply *r)
 
 int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *err)
 {
-    cay__endpoint e;
     cay_model_open_spec own, *spec = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_model_open_spec", err));
     if (spec->model && !strncmp(spec->model, "scripted:", 9))
         return cay__model_scripted(spec->model + 9, out, err);
-    CAY_TRY(cay__endpoint_make(spec, &e, err));
-    if (!strcmp(e.api, "chat"))
-        CAY_TRY(cay__model_chat(&e, out));
-    else
-        CAY_TRY(cay__model_responses(&e, out));
-    (*out)->window = e.window;
+    CAY_AUTOFREE cay__endpoint *e = cay__alloc(sizeof *e);
+    CAY_TRY(cay__endpoint_make(spec, e, err));
+    const cay_model_ops *ops = &cay__responses_model;
+    if (!strcmp(e->api, "chat"))
+        ops = &cay__chat_model;
+    *out = cay_model_new(ops, e, e->model);
+    (*out)->window = CAY_STEAL(e)->window;
     return 0;
 }
 

@@ -6,10 +6,6 @@
 enum { BODY_MAX = 256 << 20, ITEMS_MAX = 4096 };
 #define SEALED "reasoning.encrypted_content"
 
-typedef struct responses {
-    cay__endpoint e;
-} responses;
-
 /* One answer as it comes in. */
 typedef struct answer {
     const cay_model_request *req;
@@ -67,12 +63,10 @@ static json_t *named_choice(const char *choice, const char *tools)
 
 static void add_choice(cay__body *b, const char *choice, const char *tools)
 {
-    static const char *const words[] = { "auto", "required", "none" };
-    CAY_EACH(word, words)
-        if (!strcmp(choice, *word)) {
-            cay__body_str(b, "tool_choice", choice);
-            return;
-        }
+    if (cay__model_choice(choice)) {
+        cay__body_str(b, "tool_choice", choice);
+        return;
+    }
     CAY_AUTOJSON *named = named_choice(choice, tools);
     CAY_AUTOFREE char *text = cay__json_plain(named, 4096);
     cay__body_raw(b, "tool_choice", CAY_OR(text, "\"auto\""));
@@ -105,14 +99,7 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
 
 static void add_settings(cay__body *b, const cay_model_settings *s)
 {
-    char num[40];
-    if (s->has_temperature)
-        CAY_FORMAT(num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
-    if (s->has_top_p)
-        CAY_FORMAT(num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
-    if (s->max_output_tokens)
-        CAY_FORMAT(num, "%llu", (unsigned long long)s->max_output_tokens),
-            cay__body_raw(b, "max_output_tokens", num);
+    cay__body_sampling(b, s, "max_output_tokens");
     if (s->reasoning) {
         CAY_AUTOBUF t = CAY__BUF(512);
         cay__buf_str(&t, "{\"effort\":");
@@ -148,28 +135,20 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
         add_settings(b, s);
     cay__body_raw(b, "store", store ? "true" : "false");
     CAY_AUTOFREE char *rest = NULL;
-    int rc =
-        add_include(b, !store && is_reasoning_model(e->model, s), CAY_IF(s, s->extra), &rest, err);
+    CAY_TRY(
+        add_include(b, !store && is_reasoning_model(e->model, s), CAY_IF(s, s->extra), &rest, err));
     if (e->stream)
         cay__body_raw(b, "stream", "true");
-    if (rc == 0)
-        rc = cay__body_merge(b, "the settings' extra", rest, &keep, err);
-    if (rc == 0)
-        rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
-    int end = cay__body_end(b, CAY_IF(rc == 0, err));
-    CAY_TRY(rc);
-    return end;
+    CAY_TRY(cay__body_merge(b, "the settings' extra", rest, &keep, err));
+    CAY_TRY(cay__body_merge(b, "what capabilities add", q->extra, &keep2, err));
+    return cay__body_end(b, err);
 }
 
-static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+static int on_event(const char *data, json_t *j, void *arg, cay_err *err)
 {
     answer *a = arg;
-    if (!strcmp(data, "[DONE]"))
+    if (!j)
         return 0;
-    CAY_AUTOJSON *j = NULL;
-    if (cay__json_object("an event", data, &j, NULL) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
-                            "the model's server sent an event that is no JSON object");
     const char *type = cay__json_str(j, "type", "");
     if (!strcmp(type, "error"))
         return cay_fail_why(err, CAY_EUPSTREAM, "model_failed",
@@ -199,19 +178,6 @@ static int on_json(json_t *doc, void *arg, cay_err *err)
 {
     answer *a = arg;
     a->end = json_incref(doc);
-    return 0;
-}
-
-static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
-{
-    answer *a = arg;
-    CAY_AUTOBUF b = CAY__BUF(2048);
-    cay__buf_fmt(&b, "{\"type\":\"cay.retry\",\"attempt\":%u,\"wait_ms\":%llu,\"why\":", attempt,
-                 (unsigned long long)ms);
-    cay__buf_json(&b, why, strlen(why));
-    cay__buf_str(&b, "}");
-    if (a->req->on_event && b.data)
-        return a->req->on_event("cay.retry", b.data, a->req->arg);
     return 0;
 }
 
@@ -249,51 +215,30 @@ static int finish_reply(answer *a, cay_model_reply *out, cay_err *err)
 static int ask_model(void *self, const cay_call *call, const cay_model_request *req,
                      cay_model_reply *out, cay_err *err)
 {
-    responses *m = self;
-    cay__body b = { .b = CAY__BUF(BODY_MAX) };
-    answer a = { .req = req, .items = json_array() };
-    int rc = make_body(&m->e, req, &b, err);
-    if (rc == 0) {
-        cay__model_ask q = { .path = "/responses",
-                             .body = b.b.data,
-                             .body_len = b.b.len,
-                             .on_event = on_event,
-                             .on_json = on_json,
-                             .done = is_done,
-                             .on_retry = on_retry,
-                             .arg = &a };
-        rc = cay__endpoint_ask(&m->e, call, &q, err);
-    }
-    if (rc == 0)
-        rc = finish_reply(&a, out, err);
-    cay__buf_clear(&b.b);
-    json_decref(a.items);
-    json_decref(a.end);
-    return rc;
+    CAY__AUTOBODY b = { .b = CAY__BUF(BODY_MAX) };
+    CAY_AUTOJSON *items = json_array(), *end = NULL;
+    CAY_TRY(make_body(self, req, &b, err));
+    answer a = { .req = req, .items = items };
+    const cay__model_ask q = { .path = "/responses",
+                               .body = &b.b,
+                               .req = req,
+                               .on_event = on_event,
+                               .on_json = on_json,
+                               .done = is_done,
+                               .arg = &a };
+    int rc = cay__endpoint_ask(self, call, &q, err);
+    end = a.end;
+    CAY_TRY(rc);
+    return finish_reply(&a, out, err);
 }
 
-static void close_responses(void *self)
-{
-    responses *m = self;
-    cay__endpoint_clear(&m->e);
-    free(m);
-}
-
-static const cay_model_ops ops = { .size = sizeof ops,
-                                   .name = "responses",
-                                   .custom_tools = true,
-                                   .compaction = true,
-                                   .images = true,
-                                   .ask = ask_model,
-                                   .close = close_responses,
-                                   .chains = true,
-                                   .prompts = true,
-                                   .hosted = true };
-
-int cay__model_responses(cay__endpoint *e, cay_model **out)
-{
-    responses *m = cay__alloc(sizeof *m);
-    m->e = *e;
-    *out = cay_model_new(&ops, m, e->model);
-    return 0;
-}
+const cay_model_ops cay__responses_model = { .size = sizeof cay__responses_model,
+                                             .name = "responses",
+                                             .custom_tools = true,
+                                             .compaction = true,
+                                             .images = true,
+                                             .ask = ask_model,
+                                             .close = cay__endpoint_free,
+                                             .chains = true,
+                                             .prompts = true,
+                                             .hosted = true };

@@ -26,19 +26,6 @@ static int fail_mismatch(const scripted *s, cay_err *err, const char *what, cons
                         s->at + 1, what, text);
 }
 
-static int expect_texts(const scripted *s, const json_t *list, const char *in, bool want,
-                        const char *what, cay_err *err)
-{
-    CAY_EACH_ITEM(v, list) {
-        const char *text = "";
-        if (json_is_string(v))
-            text = json_string_value(v);
-        if ((strstr(in, text) != NULL) != want)
-            return fail_mismatch(s, err, what, text);
-    }
-    return 0;
-}
-
 static bool has_tool(const json_t *tools, const char *name)
 {
     CAY_EACH_ITEM(t, tools)
@@ -52,12 +39,8 @@ static bool has_tool(const json_t *tools, const char *name)
 static char *last_text(const json_t *items)
 {
     const json_t *last = json_array_get(items, json_array_size(items) - 1),
-                 *v = json_object_get(last, "output");
-    if (!v)
-        v = json_object_get(last, "content");
-    if (json_is_string(v))
-        return cay__strdup(json_string_value(v));
-    return cay__json_text(CAY_OR(v, last), 64u << 20);
+                 *v = CAY_OR(json_object_get(last, "output"), json_object_get(last, "content"));
+    return cay__json_plain(CAY_OR(v, last), 64u << 20);
 }
 
 static int check_expectations(const scripted *s, const json_t *expect, const cay_model_request *q,
@@ -67,18 +50,23 @@ static int check_expectations(const scripted *s, const json_t *expect, const cay
     CAY_AUTOFREE char *last = CAY_IF(json_array_size(items), last_text(items));
     if (q->tools)
         CAY_TRY(cay__json_any("the tools", q->tools, &tools, err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"), CAY_OR(q->instructions, ""),
-                         true, "the instructions lack", err));
-    CAY_TRY(
-        expect_texts(s, json_object_get(expect, "input"), q->input, true, "the input lacks", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "input_not"), q->input, false, "the input has",
-                         err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last"), CAY_OR(last, ""), true,
-                         "the last item lacks", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last_not"), CAY_OR(last, ""), false,
-                         "the last item has", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), CAY_OR(q->extra, ""), true,
-                         "the request lacks", err));
+    const struct {
+        const char *key, *in, *what;
+        bool not ;
+    } rows[] = {
+        { "instructions", q->instructions, "the instructions lack", false },
+        { "input", q->input, "the input lacks", false },
+        { "input_not", q->input, "the input has", true },
+        { "last", last, "the last item lacks", false },
+        { "last_not", last, "the last item has", true },
+        { "extra", q->extra, "the request lacks", false },
+    };
+    CAY_EACH(row, rows)
+        CAY_EACH_ITEM(v, json_object_get(expect, row->key)) {
+            const char *text = CAY_OR(json_string_value(v), "");
+            if (!strstr(CAY_OR(row->in, ""), text) != row->not )
+                return fail_mismatch(s, err, row->what, text);
+        }
     CAY_EACH_ITEM(v, json_object_get(expect, "tools"))
         if (!has_tool(tools, CAY_OR(json_string_value(v), "")))
             return fail_mismatch(s, err, "no tool is named", json_string_value(v));
@@ -159,19 +147,6 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
                      name, "arguments", filled);
 }
 
-static int emit_event(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
-{
-    int rc = 0;
-    cay__json_put(ev, "type", type);
-    CAY_AUTOFREE char *text = cay__json_text(ev, SCRIPT_MAX);
-    json_decref(ev);
-    if (q->on_event && text)
-        rc = q->on_event(type, text, q->arg);
-    if (rc < 0)
-        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
-    return 0;
-}
-
 static int compose_reply(const scripted *s, const json_t *turn, const cay_model_request *q,
                          json_t *items, cay_err *err)
 {
@@ -181,8 +156,8 @@ static int compose_reply(const scripted *s, const json_t *turn, const cay_model_
         json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:O}]}", "type", "reasoning",
                                                "summary", "type", "summary_text", "text", thought));
     if (json_is_string(text)) {
-        CAY_TRY(
-            emit_event(q, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
+        CAY_TRY(cay__model_tell(q, "response.output_text.delta", json_pack("{s:O}", "delta", text),
+                                err));
         json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:[{s:s, s:O}]}", "type", "message",
                                                "role", "assistant", "status", "completed",
                                                "content", "type", "output_text", "text", text));
@@ -251,15 +226,14 @@ static const cay_model_ops functions = { .size = sizeof functions,
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err)
 {
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return cay_fail_sys(err, "script %s", path);
     CAY_AUTOFREE char *text = cay__alloc(SCRIPT_MAX + 1);
-    ssize_t n = cay__fd_read_all(fd, text, SCRIPT_MAX);
-    if (n < 0 || n == SCRIPT_MAX) {
-        if (n < 0)
-            return cay_fail_sys(err, "script %s", path);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text, SCRIPT_MAX);
+    if (n < 0)
+        return cay_fail_sys(err, "script %s", path);
+    if (n == SCRIPT_MAX)
         return cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
-    }
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     json_t *turns = json_object_get(j, "turns");
