@@ -2,6 +2,8 @@
 /* A patch carried out in a sandbox. */
 #include "patch.h"
 #include <base/path.h>
+#include <poll.h>
+#include "run.h"
 #include <cay/patch.h>
 
 #define PATH_MAX_ 4096
@@ -50,7 +52,8 @@ static int check_links(const target *t, const char *asked, char *path, cay_err *
 {
     char part[PATH_MAX_], next[2 * PATH_MAX_];
     unsigned links = 0;
-    for (size_t at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1; path[at - 1];) {
+    const size_t begin = strlen(t->root) + (strlen(t->root) > 1);
+    for (size_t at = begin; path[at - 1];) {
         size_t end = at + strcspn(path + at, "/");
         cay_stat st = { .size_of = sizeof st };
         CAY_FORMAT(part, "%.*s", (int)end, path);
@@ -65,10 +68,7 @@ static int check_links(const target *t, const char *asked, char *path, cay_err *
             CAY_FORMAT(next, "%s%s", st.target, path + end);
             if (!cay__path_clean(part, next, path, PATH_MAX_) || !is_below(path, t->root))
                 return bad_path(err, asked, "escape_root");
-            if (strlen(t->root) > 1)
-                at = strlen(t->root) + 1;
-            else
-                at = 1;
+            at = begin;
             continue;
         }
         if (!path[end])
@@ -93,32 +93,37 @@ int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, 
     return resolve_path(&t, path, buf, err);
 }
 
+int cay__slurp(cay_sandbox *sb, const cay_call *call, const char *path, const cay_read *spec,
+               const char *shown, cay__buf *out, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(cay_file_open_read(sb, call, path, spec, &fd, err));
+    for (ssize_t n = 1; n > 0;) {
+        CAY_TRY(cay__call_wait(call, fd, POLLIN, shown, err));
+        char *room = cay__buf_room(out, 65536);
+        if (!room)
+            return cay_fail(err, CAY_ETOOBIG, "%.160s is larger than %zu MiB", shown,
+                            out->max >> 20);
+        n = read(fd, room, 65536);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            n = 1;
+        else if (n < 0)
+            return cay_fail_sys(err, "read %.160s", shown);
+        else
+            cay__buf_used(out, (size_t)n);
+    }
+    return 0;
+}
+
 static int read_text(const target *t, const char *path, const char *shown, cay__buf *b,
                      cay_err *err)
 {
-    CAY_AUTOFD fd = -1;
-    cay_read spec = { .size = sizeof spec, .user = t->spec->user };
-    int rc = cay_file_open_read(t->sb, t->call, path, &spec, &fd, err);
+    const cay_read spec = { .size = sizeof spec, .user = t->spec->user };
+    int rc = cay__slurp(t->sb, t->call, path, &spec, shown, b, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, rc, "apply_patch_file_not_found",
                             "%.160s: there is no such file to change", shown);
     CAY_TRY(rc);
-    for (;;) {
-        CAY_TRY(cay__call_wait(t->call, fd, 1 /* POLLIN */, shown, err));
-        char *room = cay__buf_room(b, 65536);
-        ssize_t n = -1;
-        if (room)
-            n = read(fd, room, 65536);
-        if (!room)
-            return cay_fail(err, CAY_ETOOBIG, "%.160s is larger than 64 MiB", shown);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n < 0)
-            return cay_fail_sys(err, "read %.160s", shown);
-        cay__buf_used(b, (size_t)n);
-        if (!n)
-            break;
-    }
     for (size_t i = 0, k; i < b->len; i += k)
         if (!b->data[i] || !(k = cay__utf8_len(b->data + i, b->len - i)))
             return cay_fail_why(err, CAY_ETYPE, "apply_patch_decode_error",
@@ -151,14 +156,14 @@ static int create_file(const target *t, const cay_patch_op *op, const char *path
     cay__lines_split(&l, op->diff, strlen(op->diff));
     if (l.n && !l.v[l.n - 1].n)
         l.n--;
-    for (size_t i = 0; i < l.n; i++) {
-        if (!l.v[i].n || l.v[i].p[0] != '+')
+    CAY_EACH_OF(line, l.v, l.n) {
+        if (!line->n || line->p[0] != '+')
             return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
                                 "%.120s: line %zu of a new file does not begin with +", op->path,
-                                i + 1);
-        if (i)
+                                (size_t)(line - l.v) + 1);
+        if (line > l.v)
             cay__buf_str(&b, "\n");
-        cay__buf_add(&b, l.v[i].p + 1, l.v[i].n - 1);
+        cay__buf_add(&b, line->p + 1, line->n - 1);
     }
     if (!t->spec->dry)
         CAY_TRY(write_file(t, path, CAY_OR(b.data, ""), b.len, t->spec->exclusive, err));
@@ -212,14 +217,11 @@ static int delete_file(const target *t, const cay_patch_op *op, const char *path
 
 static int find_root(target *t, cay_err *err)
 {
-    cay_info *info = NULL;
+    CAY_AUTOFREE char *workdir = NULL;
     t->root = t->spec->root;
     if (!t->root) {
-        CAY_TRY(cay_sandbox_describe(t->sb, t->call, &info, err));
-        bool fits = cay__path_clean("/", cay__text_or(info->workdir, "/workspace"), t->workdir,
-                                    sizeof t->workdir);
-        cay_info_free(info);
-        if (!fits)
+        CAY_TRY(cay__workdir_of(t->sb, t->call, &workdir, err));
+        if (!cay__path_clean("/", workdir, t->workdir, sizeof t->workdir))
             return cay_fail(err, CAY_ETOOBIG,
                             "the sandbox's working directory has too long a name");
         t->root = t->workdir;

@@ -17,6 +17,10 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
 int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd,
                        const char *path, char *buf, cay_err *err);
 
+/* The whole of a file, or its first `length` bytes, 0: all; shown: how it is called. */
+int cay__slurp(cay_sandbox *sb, const cay_call *call, const char *path, const cay_read *spec,
+               const char *shown, cay__buf *out, cay_err *err);
+
 /* A text as lines that point into it. */
 
 typedef struct cay__line {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tools of an agent as a model sees them, and what they answer with. */
 #include "run.h"
+#include "capability/output.h"
+#include <base/base64.h>
 #include <ctype.h>
 
 enum { OUTPUT_MAX = 32 << 20 };
@@ -128,29 +130,10 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
     return cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);
 }
 
-/* Text for a model: broken UTF-8 and NUL bytes replaced. */
-static void add_sound(cay__buf *b, const char *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t k = 0;
-        if (s[i])
-            k = cay__utf8_len(s + i, n - i);
-        if (k)
-            cay__buf_add(b, s + i, k);
-        else
-            cay__buf_str(b, "\xef\xbf\xbd");
-        i += CAY_OR(k, 1);
-    }
-}
-
 void cay_output_text(cay_tool_output *o, const char *text, size_t len)
 {
     o->text.max = OUTPUT_MAX;
-    size_t sound = 0, k; /* whole stretches at once */
-    while (sound < len && text[sound] && (k = cay__utf8_len(text + sound, len - sound)))
-        sound += k;
-    cay__buf_add(&o->text, text, sound);
-    add_sound(&o->text, text + sound, len - sound);
+    cay__buf_sound(&o->text, text, len);
 }
 
 static void flush_text(cay_tool_output *o)
@@ -161,23 +144,6 @@ static void flush_text(cay_tool_output *o)
     cay__buf_clear(&o->text);
 }
 
-static void to_base64(cay__buf *b, const uint8_t *p, size_t n)
-{
-    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *w = cay__buf_room(b, (n + 2) / 3 * 4), *at = w;
-    if (!w)
-        return;
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
-                     (i + 2 < n ? p[i + 2] : 0);
-        *at++ = set[v >> 18];
-        *at++ = set[v >> 12 & 63];
-        *at++ = i + 1 < n ? set[v >> 6 & 63] : '=';
-        *at++ = i + 2 < n ? set[v & 63] : '=';
-    }
-    cay__buf_used(b, (size_t)(at - w));
-}
-
 void cay_output_image(cay_tool_output *o, const char *media_type, const void *data, size_t len)
 {
     CAY_AUTOBUF url = CAY__BUF(64u << 20);
@@ -185,7 +151,7 @@ void cay_output_image(cay_tool_output *o, const char *media_type, const void *da
         o->parts = json_array();
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,", media_type);
-    to_base64(&url, data, len);
+    cay__base64_put(&url, data, len);
     json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_image", "image_url",
                                               json_stringn(url.data, url.len)));
 }

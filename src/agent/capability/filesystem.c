@@ -3,9 +3,8 @@
 #include "memory.h"
 #include <agent/trace.h>
 #include <base/json.h>
-#include <cay/patch.h>
+#include <agent/patch.h>
 #include <ctype.h>
-#include <poll.h>
 #include <strings.h>
 
 enum { IMAGE_MAX = 10 << 20 };
@@ -166,29 +165,6 @@ static const char *media_type(const char *d, size_t n, const char *path)
     return NULL;
 }
 
-static int read_image(const bound *b, const cay_call *call, const char *path, cay__buf *data,
-                      cay_err *err)
-{
-    CAY_AUTOFD fd = -1;
-    cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->k.user };
-    CAY_TRY(cay_file_open_read(b->k.sb, call, path, &spec, &fd, err));
-    for (ssize_t n = 1; n > 0;) {
-        CAY_TRY(cay__call_wait(call, fd, POLLIN, path, err));
-        char *room = cay__buf_room(data, 65536);
-        if (room)
-            n = read(fd, room, 65536);
-        else
-            n = 0;
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            n = 1;
-        else if (n < 0)
-            return cay_fail_sys(err, "read");
-        else if (room)
-            cay__buf_used(data, (size_t)n);
-    }
-    return 0;
-}
-
 /* As one operation of the sandbox, with what it does below it. */
 static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf *data, cay_err *err)
 {
@@ -198,7 +174,8 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
     if (b->k.user)
         cay__span_data(span, "run_as", json_string(b->k.user));
     cay__span_call(span, &call);
-    int rc = read_image(b, &call, path, data, err);
+    const cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->k.user };
+    int rc = cay__slurp(b->k.sb, &call, path, &spec, path, data, err);
     return cay__span_close(span, rc, err);
 }
 

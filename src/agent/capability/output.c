@@ -2,23 +2,29 @@
 #include "output.h"
 #include <base/base.h>
 
+enum { HALF = CAY__KEEP_BYTES / 2 };
+
+/* The first and the last half stay. */
+static void keep_halves(cay__printed *p)
+{
+    size_t gone = p->b.len - 2 * HALF;
+    memmove(p->b.data + HALF, p->b.data + p->b.len - HALF, HALF + 1);
+    p->b.len -= gone;
+    p->dropped += gone;
+}
+
 void cay__printed_add(cay__printed *p, const char *bytes, size_t n)
 {
-    enum { HALF = CAY__KEEP_BYTES / 2 };
     while (n) {
         size_t k = CAY_MIN(n, (size_t)HALF);
         cay__buf_add(&p->b, bytes, k);
         bytes += k, n -= k;
-        if (p->b.len > 2 * CAY__KEEP_BYTES) { /* the first and the last half stay */
-            size_t gone = p->b.len - 2 * HALF;
-            memmove(p->b.data + HALF, p->b.data + p->b.len - HALF, HALF + 1);
-            p->b.len -= gone;
-            p->dropped += gone;
-        }
+        if (p->b.len > 2 * CAY__KEEP_BYTES)
+            keep_halves(p);
     }
 }
 
-static void add_sound(cay__buf *out, const char *s, size_t n)
+void cay__buf_sound(cay__buf *out, const char *s, size_t n)
 {
     for (size_t i = 0, from = 0; i <= n;) {
         size_t k = 0;
@@ -37,21 +43,16 @@ static void add_sound(cay__buf *out, const char *s, size_t n)
 
 void cay__printed_text(cay__printed *p, cay__buf *out)
 {
-    enum { HALF = CAY__KEEP_BYTES / 2 };
-    if (p->b.len > 2 * HALF) {
-        size_t gone = p->b.len - 2 * HALF;
-        memmove(p->b.data + HALF, p->b.data + p->b.len - HALF, HALF + 1);
-        p->b.len -= gone;
-        p->dropped += gone;
-    }
+    if (p->b.len > 2 * HALF)
+        keep_halves(p);
     size_t head = HALF;
     if (!p->dropped)
         head = p->b.len;
-    add_sound(out, CAY_OR(p->b.data, ""), head);
+    cay__buf_sound(out, CAY_OR(p->b.data, ""), head);
     if (p->dropped) {
         cay__buf_fmt(out, "\n[%llu bytes in the middle were dropped]\n",
                      (unsigned long long)p->dropped);
-        add_sound(out, p->b.data + head, p->b.len - head);
+        cay__buf_sound(out, p->b.data + head, p->b.len - head);
     }
     cay__buf_str(out, "");
 }

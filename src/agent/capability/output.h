@@ -17,6 +17,8 @@ typedef struct cay__printed {
         .b = CAY__BUF(4 * CAY__KEEP_BYTES)                                                         \
     }
 
+/* Text for a model: whole stretches, and U+FFFD for broken UTF-8 and NUL bytes. */
+void cay__buf_sound(cay__buf *out, const char *s, size_t n);
 void cay__printed_add(cay__printed *p, const char *bytes, size_t n);
 /* As UTF-8, with what is none replaced, and a note where bytes were dropped. */
 void cay__printed_text(cay__printed *p, cay__buf *out);

@@ -42,7 +42,9 @@ static int read_config(json_t **out, cay_err *err)
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return 0;
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
-    ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
+    ssize_t n = -1;
+    if (fd >= 0)
+        n = cay__fd_read_all(fd, text, CONFIG_MAX);
     if (n < 0)
         return cay_fail_sys(err, "%s", path);
     if (n == CONFIG_MAX)

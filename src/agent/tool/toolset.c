@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toolset.h"
 #include <agent/patch.h>
-#include <poll.h>
 #include <signal.h>
 
 static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call,
@@ -52,9 +51,9 @@ void cay_toolset_close(cay_toolset *ts)
 {
     if (!ts)
         return;
-    for (size_t i = 0; !ts->keep && i < CAY_LEN(ts->cmds.v); i++)
-        if (ts->cmds.v[i].id && !ts->cmds.v[i].exited)
-            cay_proc_signal(ts->cmds.v[i].p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
+    CAY_EACH(cmd, ts->cmds.v)
+        if (!ts->keep && cmd->id && !cmd->exited)
+            cay_proc_signal(cmd->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
     cay__cmds_drop(&ts->cmds);
     if (ts->sh && !ts->keep)
         cay_shell_end(ts->sh, NULL, NULL);
@@ -105,12 +104,9 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     cay_err why = CAY_ERR_INIT;
     bool wrong = true;
     const cay__tool_row *row = NULL;
-    for (size_t i = 0; i < ts->nrows && !row; i++) {
-        if (strcmp(ts->rows[i]->name, name))
-            row = NULL;
-        else
-            row = ts->rows[i];
-    }
+    CAY_EACH_OF(it, ts->rows, ts->nrows)
+        if (!strcmp((*it)->name, name))
+            row = *it;
     if (!row)
         return cay_fail_why(err, CAY_ENOENT, "tool_unknown",
                             "there is no tool \"%.64s\" in this set", name);
@@ -174,23 +170,8 @@ const char *cay__tool_shown(const cay_toolset *ts, const char *path)
 int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *path, size_t max,
                     cay__buf *out, cay_err *err)
 {
-    CAY_AUTOFD fd = -1;
-    cay_read spec = { .size = sizeof spec, .length = max + 1, .user = ts->user };
-    CAY_TRY(cay_file_open_read(ts->sb, call, path, &spec, &fd, err));
-    for (ssize_t n = 1; n > 0;) {
-        CAY_TRY(cay__call_wait(call, fd, POLLIN, path, err));
-        char *room = cay__buf_room(out, 65536);
-        if (!room)
-            return cay_fail(err, CAY_ETOOBIG, "%.200s is too large", path);
-        n = read(fd, room, 65536);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            n = 1;
-        else if (n < 0)
-            return cay_fail_sys(err, "read %.200s", path);
-        else
-            cay__buf_used(out, (size_t)n);
-    }
-    return 0;
+    const cay_read spec = { .size = sizeof spec, .length = max + 1, .user = ts->user };
+    return cay__slurp(ts->sb, call, path, &spec, path, out, err);
 }
 
 cay_pair *cay__tool_env(const cay_toolset *ts, const cay_pair *more)
