@@ -31,23 +31,17 @@ static int send_event(post *p, const char *json, size_t len, cay_err *err)
                       .deadline_ms = cay__now_ms() + CAY_MAX(left, (int64_t)1) };
     if (!p->e.http)
         CAY_TRY(cay__http_open(&p->e.http, err));
-    for (int i = 0;; i++) {
-        CAY_AUTOBUF answer = CAY__BUF(65536);
-        cay__http_reply r;
-        cay__http_req q = { .url = p->e.base,
-                            .headers = (const char *const *)p->e.headers,
-                            .body = json,
-                            .body_len = len,
-                            .connect_ms = 3000 };
-        int rc = cay__http_fetch(p->e.http, &call, &q, &r, &answer, err);
-        if (rc == 0 && r.status / 100 == 2)
-            return 0;
-        if (rc == 0 && (r.status < 500 || i + 1 == TRIES))
-            return cay_fail_why(err, CAY_EUPSTREAM, "ledger_http",
-                                "the server of the audit answered %d", r.status);
-        if (rc < 0 && (i + 1 == TRIES || rc == CAY_ETIMEOUT))
-            return rc;
-    }
+    const cay__http_req q = { .url = p->e.base,
+                              .headers = (const char *const *)p->e.headers,
+                              .body = json,
+                              .body_len = len,
+                              .connect_ms = 3000 };
+    int status;
+    CAY_TRY(cay__endpoint_post(p->e.http, &call, &q, TRIES, &status, err));
+    if (status / 100 == 2)
+        return 0;
+    return cay_fail_why(err, CAY_EUPSTREAM, "ledger_http", "the server of the audit answered %d",
+                        status);
 }
 
 /* What waits for one server must not be sent to another, nor be cut by somebody else while it is
@@ -132,8 +126,6 @@ static int send_kept(post *p, cay_err *err)
         size_t len = strcspn(at, "\n");
         if (len)
             rc = send_event(p, at, len, err);
-        else
-            rc = 0;
         if (rc >= 0)
             at += len + (at[len] == '\n');
     }

@@ -123,13 +123,18 @@ const char *cay__item_id(const json_t *item)
     return cay__json_str(item, "call_id", "");
 }
 
+static const char *server_tool(const json_t *item, struct cay__hosted_name *buf)
+{
+    CAY_FORMAT(buf->text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
+               cay__json_str(item, "name", ""));
+    return buf->text;
+}
+
 const char *cay__item_tool(const json_t *item, struct cay__hosted_name *buf)
 {
     if (!cay__item_is(item, "mcp_approval_request"))
         return cay__json_str(item, "name", "");
-    CAY_FORMAT(buf->text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
-               cay__json_str(item, "name", ""));
-    return buf->text;
+    return server_tool(item, buf);
 }
 
 const char *cay__item_arguments(const json_t *item)
@@ -166,8 +171,7 @@ int cay__hosted_note(cay_run *r, const json_t *item, cay_err *err)
     if (!r->conf->ledger || n < 6 || strcmp(type + n - 5, "_call"))
         return 0;
     if (cay__item_is(item, "mcp_call"))
-        CAY_FORMAT(name.text, "%.100s.%.100s", cay__json_str(item, "server_label", ""),
-                   cay__json_str(item, "name", ""));
+        server_tool(item, &name);
     else
         CAY_FORMAT(name.text, "%.*s", (int)CAY_MIN(n - 5, (size_t)100), type);
     bool failed = !strcmp(status, "failed") ||

@@ -116,8 +116,8 @@ static void add_made(cay_mcp *m, const char *name, const char *description, char
     CAY_AUTOFREE char *text = schema;
     if (!sound_name(name) || !text || m->n == TOOLS_MAX)
         return;
-    for (size_t i = 0; i < m->n; i++)
-        if (!strcmp(m->v[i]->name, name))
+    CAY_EACH_OF(it, m->v, m->n)
+        if (!strcmp((*it)->name, name))
             return;
     cay__mcp_tool *t = cay__alloc(sizeof *t);
     t->mcp = m;
@@ -227,6 +227,19 @@ static int initialize_session(cay_mcp *m, const cay_call *call, cay_err *err)
     return cay__mcp_request(m, call, "notifications/initialized", NULL, NULL, err);
 }
 
+static int begin_session(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, cay_err *err)
+{
+    if (spec->url)
+        CAY_TRY(cay__mcp_http(m, spec, &m->link, err));
+    else
+        CAY_TRY(cay__mcp_stdio(m, spec, call, &m->link, err));
+    CAY_TRY(initialize_session(m, call, err));
+    CAY_TRY(list_tools(m, call, err));
+    if (spec->resources && json_object_get(m->offers, "resources"))
+        cay__mcp_resource_tools(m, add_made);
+    return 0;
+}
+
 int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out, cay_err *err)
 {
     cay_mcp_spec own, *spec = &own;
@@ -241,17 +254,7 @@ int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out,
     m->asks = spec->asks;
     m->v = cay__alloc(TOOLS_MAX * sizeof *m->v);
     m->tools = cay__alloc(TOOLS_MAX * sizeof *m->tools);
-    int rc;
-    if (spec->url)
-        rc = cay__mcp_http(m, spec, &m->link, err);
-    else
-        rc = cay__mcp_stdio(m, spec, call, &m->link, err);
-    if (rc == 0)
-        rc = initialize_session(m, call, err);
-    if (rc == 0)
-        rc = list_tools(m, call, err);
-    if (rc == 0 && spec->resources && json_object_get(m->offers, "resources"))
-        cay__mcp_resource_tools(m, add_made);
+    int rc = begin_session(m, spec, call, err);
     if (rc < 0)
         cay_mcp_close(m);
     else
@@ -271,11 +274,11 @@ void cay_mcp_close(cay_mcp *m)
         return;
     if (m->link.close)
         m->link.close(m->link.self);
-    for (size_t i = 0; i < m->n; i++) {
-        free(m->v[i]->name);
-        free(m->v[i]->description);
-        free(m->v[i]->schema);
-        free(m->v[i]);
+    CAY_EACH_OF(it, m->v, m->n) {
+        free((*it)->name);
+        free((*it)->description);
+        free((*it)->schema);
+        free(*it);
     }
     json_decref(m->offers);
     free(m->v);

@@ -32,6 +32,9 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
 /* All pages of a list; *out is the caller's. */
 int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key,
                   json_t **out, cay_err *err);
+/* The same as a text, malloc'ed, when the server offers it. */
+int cay__mcp_list_text(cay_mcp *m, const cay_call *call, const char *offer, const char *method,
+                       const char *key, char **out, cay_err *err);
 int cay__mcp_offers(const cay_mcp *m, const char *what,
                     cay_err *err); /* CAY_ENOTSUP when it does not */
 const char *cay__mcp_name(const cay_mcp *m);

@@ -136,10 +136,8 @@ static void close_http(void *self)
     http *h = self;
     cay__http_close(h->client);
     cay__http_close(h->side);
-    CAY_EACH_OF(header, h->headers, h->n) {
-        explicit_bzero(*header, strlen(*header));
-        free(*header);
-    }
+    CAY_EACH_OF(header, h->headers, h->n)
+        cay__secret_free(*header);
     free(h->headers);
     free(h->url);
     free(h);
@@ -151,9 +149,7 @@ static int header_of(const char *url, const char *line, char **out, cay_err *err
 {
     CAY_AUTOFREE char *secret = NULL;
     size_t n = strcspn(line, ":");
-    const char *value = "";
-    if (line[n])
-        value = line + n + 1;
+    const char *value = line + n + !!line[n];
     value += strspn(value, " \t");
     if (strncmp(value, "env:", 4) && strncmp(value, "file:", 5)) {
         *out = cay__strdup(line);
@@ -174,8 +170,7 @@ static int header_of(const char *url, const char *line, char **out, cay_err *err
         rc = cay_fail_why(err, CAY_EINVAL, "mcp_header",
                           "header %.*s: what is in %.100s has a line break in it",
                           (int)CAY_MIN(n, (size_t)60), line, value);
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
+    cay__secret_free(CAY_STEAL(secret));
     return rc;
 }
 

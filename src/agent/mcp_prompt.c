@@ -5,14 +5,7 @@
 
 int cay_mcp_prompts(cay_mcp *m, const cay_call *call, char **list, cay_err *err)
 {
-    CAY_AUTOJSON *all = NULL;
-    CAY_TRY(cay__mcp_offers(m, "prompts", err));
-    CAY_TRY(cay__mcp_list(m, call, "prompts/list", "prompts", &all, err));
-    char *text = cay__json_text(all, CAY__MCP_MESSAGE);
-    if (!text)
-        return cay_fail(err, CAY_ETOOBIG, "the list is larger than 64 MiB");
-    *list = text;
-    return 0;
+    return cay__mcp_list_text(m, call, "prompts", "prompts/list", "prompts", list, err);
 }
 
 /* A server's word counts as the user's or as what the model said before, never as the system's. */
@@ -66,9 +59,8 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
     if (!json_array_size(list))
         return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
                             "MCP server %.60s: prompt %.60s is empty", cay__mcp_name(m), name);
-    char *text = cay__json_text(list, CAY__TEXT_MAX);
-    if (!text)
-        return cay_fail(err, CAY_ETOOBIG, "the prompt is larger than 256 MiB");
-    *items = text;
-    return 0;
+    *items = cay__json_text(list, CAY__TEXT_MAX);
+    if (*items)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the prompt is larger than 256 MiB");
 }

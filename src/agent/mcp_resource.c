@@ -8,27 +8,30 @@ enum { URI_MAX = 8192, SHOWN_MAX = 1 << 20 };
 static int as_text(json_t *list, char **out, cay_err *err)
 {
     CAY_AUTOJSON *own = list;
-    char *text = cay__json_text(own, CAY__MCP_MESSAGE);
-    if (!text)
-        return cay_fail(err, CAY_ETOOBIG, "the list is larger than 64 MiB");
-    *out = text;
-    return 0;
+    *out = cay__json_text(own, CAY__MCP_MESSAGE);
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_ETOOBIG, "the list is larger than 64 MiB");
+}
+
+int cay__mcp_list_text(cay_mcp *m, const cay_call *call, const char *offer, const char *method,
+                       const char *key, char **out, cay_err *err)
+{
+    json_t *all = NULL;
+    CAY_TRY(cay__mcp_offers(m, offer, err));
+    CAY_TRY(cay__mcp_list(m, call, method, key, &all, err));
+    return as_text(all, out, err);
 }
 
 int cay_mcp_resources(cay_mcp *m, const cay_call *call, char **list, cay_err *err)
 {
-    json_t *all = NULL;
-    CAY_TRY(cay__mcp_offers(m, "resources", err));
-    CAY_TRY(cay__mcp_list(m, call, "resources/list", "resources", &all, err));
-    return as_text(all, list, err);
+    return cay__mcp_list_text(m, call, "resources", "resources/list", "resources", list, err);
 }
 
 int cay_mcp_templates(cay_mcp *m, const cay_call *call, char **list, cay_err *err)
 {
-    json_t *all = NULL;
-    CAY_TRY(cay__mcp_offers(m, "resources", err));
-    CAY_TRY(cay__mcp_list(m, call, "resources/templates/list", "resourceTemplates", &all, err));
-    return as_text(all, list, err);
+    return cay__mcp_list_text(m, call, "resources", "resources/templates/list", "resourceTemplates",
+                              list, err);
 }
 
 static int read_resource(cay_mcp *m, const cay_call *call, const char *uri, json_t **contents,

@@ -3,7 +3,7 @@
  */
 #include "trace.h"
 #include <cay/trace.h>
-#include <net/http.h>
+#include <agent/model/endpoint.h>
 
 enum { BODY_MAX = 64 << 20, TRIES = 3, WAIT_MS = 10000 };
 
@@ -145,32 +145,24 @@ static int send_spans(void *self, const char *const *objects, size_t n, cay_err 
     cay_call call = { .size = sizeof call,
                       .deadline_ms =
                           cay__now_ms() + WAIT_MS }; /* a run does not wait long for its trace */
-    for (int i = 0;; i++) {
-        CAY_AUTOBUF answer = CAY__BUF(65536);
-        cay__http_reply r;
-        cay__http_req q = { .url = c->url,
-                            .headers = (const char *const *)c->headers,
-                            .body = body,
-                            .body_len = strlen(body),
-                            .connect_ms = 3000 };
-        int rc = cay__http_fetch(c->http, &call, &q, &r, &answer, err);
-        if (rc == 0 && r.status / 100 == 2)
-            return 0;
-        if (rc == 0 && (r.status < 500 || i + 1 == TRIES))
-            return cay_fail(err, CAY_EUPSTREAM, "the trace collector answered %d", r.status);
-        if (rc < 0 && (i + 1 == TRIES || rc == CAY_ETIMEOUT))
-            return rc;
-    }
+    const cay__http_req q = { .url = c->url,
+                              .headers = (const char *const *)c->headers,
+                              .body = body,
+                              .body_len = strlen(body),
+                              .connect_ms = 3000 };
+    int status;
+    CAY_TRY(cay__endpoint_post(c->http, &call, &q, TRIES, &status, err));
+    if (status / 100 == 2)
+        return 0;
+    return cay_fail(err, CAY_EUPSTREAM, "the trace collector answered %d", status);
 }
 
 static void close_collector(void *self)
 {
     collector *c = self;
     cay__http_close(c->http);
-    CAY_EACH_OF(header, c->headers, c->n) {
-        explicit_bzero(*header, strlen(*header));
-        free(*header);
-    }
+    CAY_EACH_OF(header, c->headers, c->n)
+        cay__secret_free(*header);
     free(c->headers);
     free(c->url);
     free(c);

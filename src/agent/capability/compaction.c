@@ -8,12 +8,7 @@
 
 enum { STATIC_THRESHOLD = 240000, KEEP_BYTES = 40000, ITEM_BYTES = 8000 };
 
-typedef struct compaction {
-    cay_compaction_options o;
-} compaction;
-
 typedef struct bound {
-    const compaction *c;
     cay_run *run;
     cay_model *model;
     uint64_t threshold;
@@ -50,17 +45,10 @@ static uint64_t window_of(const char *model)
     return 0;
 }
 
-static bool is_type(const json_t *item, const char *type)
-{
-    return !strcmp(cay__json_str(item, "type", "message"), type);
-}
-
 static size_t measure_item(const json_t *item)
 {
     CAY_AUTOFREE char *text = cay__json_text(item, 64u << 20);
-    if (text)
-        return strlen(text);
-    return 0;
+    return strlen(CAY_OR(text, ""));
 }
 
 /* The first item that stays: the last ones, beginning with none whose call would be lost. */
@@ -74,7 +62,7 @@ static size_t cut_at(const json_t *items, size_t keep)
     for (bool answer = true; answer && at < n; at += answer) {
         answer = false;
         CAY_EACH(it, answers)
-            answer = answer || is_type(json_array_get(items, at), *it);
+            answer = answer || cay__item_is(json_array_get(items, at), *it);
     }
     return at;
 }
@@ -84,9 +72,7 @@ static void write_transcript(const json_t *items, size_t to, cay__buf *b)
 {
     for (size_t i = 0; i < to; i++) {
         CAY_AUTOFREE char *text = cay__json_text(json_array_get(items, i), 64u << 20);
-        size_t n = 0;
-        if (text)
-            n = strlen(text);
+        size_t n = strlen(CAY_OR(text, ""));
         if (n <= ITEM_BYTES)
             cay__buf_fmt(b, "%s\n", CAY_OR(text, ""));
         else
@@ -123,7 +109,7 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
     CAY_TRY(rc);
     CAY_AUTOBUF all = CAY__BUF(1 << 20);
     CAY_EACH_ITEM(item, items)
-        if (is_type(item, "message"))
+        if (cay__item_is(item, "message"))
             CAY_EACH_ITEM(part, json_object_get(item, "content"))
                 cay__buf_str(&all, cay__json_str(part, "text", ""));
     if (!all.len)
@@ -174,7 +160,7 @@ static int compact_history(void *arg, const char *text, char **instead, cay_err 
     CAY_TRY(cay__json_any("the history", text, &items, err));
     size_t n = json_array_size(items), last = n;
     for (size_t i = 0; i < n; i++)
-        if (is_type(json_array_get(items, i), "compaction"))
+        if (cay__item_is(json_array_get(items, i), "compaction"))
             last = i;
     if (last < n && last > 0) { /* the endpoint has folded all before into it */
         for (size_t i = 0; i < last; i++)
@@ -202,19 +188,18 @@ static int add_sampling(void *arg, char **extra, cay_err *err)
 
 static int start_capability(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
-    const compaction *c = self;
+    const cay_compaction_options *o = self;
     bound *b = cay__alloc(sizeof *b);
-    uint64_t told = CAY_OR(c->o.window, cay_model_window(scope->model)),
+    uint64_t told = CAY_OR(o->window, cay_model_window(scope->model)),
              window = CAY_OR(told, window_of(cay_model_name(scope->model)));
     unsigned percent = 90;
-    if (c->o.percent)
-        percent = CAY_MIN(c->o.percent, 100u);
-    *b = (bound){ .c = c,
-                  .run = scope->run,
+    if (o->percent)
+        percent = CAY_MIN(o->percent, 100u);
+    *b = (bound){ .run = scope->run,
                   .model = scope->model,
-                  .local = c->o.local || !cay_model_kind(scope->model)->compaction };
+                  .local = o->local || !cay_model_kind(scope->model)->compaction };
     b->threshold =
-        CAY_OR(c->o.threshold,
+        CAY_OR(o->threshold,
                window ? window / 100 * percent + window % 100 * percent / 100 : STATIC_THRESHOLD);
     *out = b;
     return 0;
@@ -230,9 +215,9 @@ static const cay_capability_ops ops = { .size = sizeof ops,
 
 cay_capability *cay_cap_compaction(const cay_compaction_options *o)
 {
-    compaction *c = cay__alloc(sizeof *c);
-    if (cay__spec_take(&c->o, sizeof c->o, o, "cay_compaction_options", NULL) == 0)
-        return cay_capability_new(&ops, c);
-    free(c);
+    cay_compaction_options *own = cay__alloc(sizeof *own);
+    if (cay__spec_take(own, sizeof *own, o, "cay_compaction_options", NULL) == 0)
+        return cay_capability_new(&ops, own);
+    free(own);
     return NULL;
 }

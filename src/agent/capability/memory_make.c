@@ -24,14 +24,8 @@ static int account_usage(work *w, const cay_run_result *r, cay_err *err)
 {
     cay__memory *m = w->m;
     pthread_mutex_lock(&m->lock);
-    if (r) {
-        m->usage.requests += r->usage.requests;
-        m->usage.input += r->usage.input;
-        m->usage.cached += r->usage.cached;
-        m->usage.output += r->usage.output;
-        m->usage.reasoning += r->usage.reasoning;
-        m->usage.total += r->usage.total;
-    }
+    if (r)
+        cay__tokens_add(&m->usage, &r->usage);
     uint64_t used = m->usage.total;
     pthread_mutex_unlock(&m->lock);
     if (r || !m->o.budget || used < m->o.budget)
@@ -146,8 +140,7 @@ static int add_raw(const cay_dirent *e, void *arg)
         return 0;
     CAY_GROW(l->v, l->n);
     l->v[l->n] = (raw){ .text = NULL };
-    memcpy(l->v[l->n].name, e->path, n - 3);
-    l->n++;
+    memcpy(l->v[l->n++].name, e->path, n - 3);
     return 0;
 }
 
@@ -300,37 +293,46 @@ static int save_selection(work *w, const raws *l, size_t picked, cay_err *err)
                              false, err);
 }
 
+static void clear_raws(raws *l)
+{
+    CAY_EACH_OF(it, l->v, l->n)
+        free(it->text);
+    free(l->v);
+}
+#define CAY__AUTORAWS __attribute__((cleanup(clear_raws))) raws
+
+/* Names of what was added, retained and removed. */
+typedef struct changes {
+    cay__buf b[3];
+} changes;
+
+static void clear_changes(changes *c)
+{
+    CAY_EACH(it, c->b)
+        cay__buf_clear(it);
+}
+#define CAY__AUTOCHANGES __attribute__((cleanup(clear_changes))) changes
+
 static int phase_two(work *w, cay_err *err)
 {
-    raws l = { NULL, 0 };
+    CAY__AUTORAWS l = { NULL, 0 };
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOBUF all = CAY__BUF(4 * CAY__MEMORY_FILE);
-    cay__buf changes[3] = { CAY__BUF(1 << 20), CAY__BUF(1 << 20), CAY__BUF(1 << 20) };
+    CAY__AUTOCHANGES lists = { { CAY__BUF(1 << 20), CAY__BUF(1 << 20), CAY__BUF(1 << 20) } };
     size_t len;
-    int rc = load_raws(w, &l, err);
+    CAY_TRY(load_raws(w, &l, err));
     size_t most = CAY_OR(w->m->o.max_raw, 256), picked = CAY_MIN(l.n, most);
-    json_t *old = NULL;
-    if (rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json", &text, &len,
-                                    NULL) == 0)
+    CAY_AUTOJSON *old = NULL;
+    if (cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json", &text, &len, NULL) ==
+        0)
         old = json_loads(text, 0, NULL);
-    for (size_t i = 0; rc == 0 && i < picked; i++)
-        cay__buf_fmt(&all, "%s%s", CAY_TEXT_IF(i, "\n"), l.v[i].text);
-    if (rc == 0)
-        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", CAY_OR(all.data, ""),
-                               all.len, false, err);
-    if (rc == 0) {
-        list_changes(old, &l, picked, changes);
-        rc = consolidate_memories(w, !old, changes, err);
-    }
-    if (rc == 0)
-        rc = save_selection(w, &l, picked, err);
-    json_decref(old);
-    CAY_EACH_OF(change, changes, 3)
-        cay__buf_clear(change);
-    CAY_EACH_OF(it, l.v, l.n)
-        free(it->text);
-    free(l.v);
-    return rc;
+    CAY_EACH_OF(one, l.v, picked)
+        cay__buf_fmt(&all, "%s%s", CAY_TEXT_IF(one > l.v, "\n"), one->text);
+    CAY_TRY(cay__memory_write(&w->at, w->m->memories, "raw_memories.md", CAY_OR(all.data, ""),
+                              all.len, false, err));
+    list_changes(old, &l, picked, lists.b);
+    CAY_TRY(consolidate_memories(w, !old, lists.b, err));
+    return save_selection(w, &l, picked, err);
 }
 
 static cay__rollout_job *take_jobs(cay__memory *m, const char *sandbox)
@@ -356,7 +358,7 @@ static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned
 {
     int first = 0;
     unsigned at = 0;
-    for (cay__rollout_job *j = jobs, *next; j; j = next) {
+    CAY_EACH_LINK_SAFE(j, jobs) {
         cay__memory_tell(w->m, "extract", at++, total, NULL);
         bool some = false;
         cay_err own = CAY_ERR_INIT;
@@ -366,7 +368,6 @@ static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned
             first = rc;
             *err = own;
         }
-        next = j->next;
         free(j);
     }
     if (*made) {
@@ -383,7 +384,7 @@ int cay__memory_make(const cay__memory_at *at, cay_model *model, unsigned *made,
     unsigned total = 0;
     cay_err own = CAY_ERR_INIT;
     cay__rollout_job *jobs = take_jobs(w.m, cay_sandbox_id(at->sb));
-    for (const cay__rollout_job *j = jobs; j; j = j->next)
+    CAY_EACH_LINK(j, jobs)
         total++;
     *made = 0;
     cay__span *span = cay__span_sandbox(at->run, "memory.flush");

@@ -227,6 +227,22 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_a
     }
 }
 
+int cay__endpoint_post(cay__http *http, const cay_call *call, const cay__http_req *q, int tries,
+                       int *status, cay_err *err)
+{
+    for (int left = tries; left--;) {
+        CAY_AUTOBUF answer = CAY__BUF(65536);
+        cay__http_reply r = { .status = 0 };
+        int rc = cay__http_fetch(http, call, q, &r, &answer, err);
+        if (rc < 0 && (!left || rc == CAY_ETIMEOUT))
+            return rc;
+        *status = r.status;
+        if (rc == 0 && (*status < 500 || !left))
+            return 0;
+    }
+    return 0;
+}
+
 static void begin_member(cay__body *b, const char *key)
 {
     CAY_EACH_OF(it, b->keys, b->n)

@@ -56,6 +56,11 @@ typedef struct cay__model_ask {
 int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__model_ask *ask,
                       cay_err *err);
 
+/* A POST whose answer is only its status: again after a failure of the network or the server, but
+ * not when there is no time left. */
+int cay__endpoint_post(cay__http *http, const cay_call *call, const cay__http_req *q, int tries,
+                       int *status, cay_err *err);
+
 /* The keys of a body, so that none is given twice. */
 typedef struct cay__body {
     cay__buf b;
