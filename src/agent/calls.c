@@ -216,12 +216,10 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
                                 c->own.msg);
         return rc;
     }
-    if (rc < 0) {
-        char text[600];
-        CAY_FORMAT(text, "%sAn error occurred while running the tool. Please try again. Error: %s",
-                   CAY_TEXT_IF(c->o.text.len, "\n"), c->own.msg);
-        cay_output_text(&c->o, text, strlen(text));
-    }
+    if (rc < 0)
+        cay__tool_say(&c->o,
+                      "%sAn error occurred while running the tool. Please try again. Error: %s",
+                      CAY_TEXT_IF(c->o.text.len, "\n"), c->own.msg);
     if (rc == 0 && cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id)) {
         c->how = FATE_WAITS; /* and the run with it */
         return 0;

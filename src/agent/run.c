@@ -51,6 +51,14 @@ void cay__tokens_add(cay_tokens *sum, const cay_tokens *u)
     sum->total += u->total;
 }
 
+json_t *cay__tokens_json(const cay_tokens *u)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "requests", (json_int_t)u->requests,
+                     "input_tokens", (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached,
+                     "output_tokens", (json_int_t)u->output, "reasoning_tokens",
+                     (json_int_t)u->reasoning);
+}
+
 void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *reply)
 {
     const cay_tokens *u = &reply->usage;
@@ -222,10 +230,8 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
         if (cay_err_is(err, states[i].reason))
             state = states[i].state;
-    CAY_AUTOFREE char *input = NULL;
-    CAY_AUTOFREE char *items = NULL;
-    CAY_AUTOFREE char *waits = NULL;
-    for (const cay__seat *s = r->seats; s; s = s->next)
+    CAY_AUTOFREE char *input = NULL, *items = NULL, *waits = NULL;
+    CAY_EACH_LINK(s, r->seats)
         CAY_EACH_OF(it, s->caps, s->ncaps) {
             const cay_capability_ops *ops = it->cap->ops;
             cay_err own = CAY_ERR_INIT;
@@ -276,9 +282,7 @@ typedef struct result {
 
 static const char *keep_text(result *res, char *text)
 {
-    if (text)
-        return cay__arena_adopt(&res->arena, text);
-    return NULL;
+    return CAY_IF(text, cay__arena_adopt(&res->arena, text));
 }
 
 typedef struct listing {
@@ -333,8 +337,6 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub.response_id = CAY_IF(r->response_id, cay__arena_str(&res->arena, r->response_id));
     if (cay__trace_id(r))
         res->pub.trace_id = cay__arena_str(&res->arena, cay__trace_id(r));
-    else
-        res->pub.trace_id = NULL;
     res->pub.sandbox_state = keep_text(res, CAY_STEAL(r->sandbox_state));
     res->pub.sandbox =
         CAY_IF(keep && r->seat->sb, cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)));
@@ -359,7 +361,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 {
     bool keep = waits || r->conf->keep;
     json_int_t ending = 0;
-    for (cay__seat *s = r->seats; s; s = s->next) {
+    CAY_EACH_LINK(s, r->seats) {
         if (s->returned && fault)
             s->owned = false; /* not of our making, and nothing was saved: whoever has its state
                                  comes back to it */
@@ -369,10 +371,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     }
     cay__span *span = CAY_IF(ending, cay__span_begin(r, "custom", "sandbox.cleanup_sessions"));
     cay__span_data(span, "session_count", json_integer(ending));
-    for (cay__seat *s = r->seats, *next; s; s = next) {
-        next = s->next;
+    CAY_EACH_LINK_SAFE(s, r->seats)
         cay__seat_close(r, s, keep);
-    }
     cay__span_end(span, NULL);
     cay__span_end(r->agent_span, fault);
     CAY_AUTOFREE char *trace = cay__run_trace_end(r, fault);

@@ -102,6 +102,7 @@ typedef enum cay__next { CAY__AGAIN = 0, CAY__FINAL, CAY__WAIT } cay__next;
 
 /* run.c */
 void cay__tokens_add(cay_tokens *sum, const cay_tokens *u);
+json_t *cay__tokens_json(const cay_tokens *u); /* but for their total */
 /* One more entry of what requests cost. */
 void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *reply);
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json,
@@ -166,7 +167,9 @@ struct cay_tool_output {
     cay__buf text;
 };
 void cay__output_encoded(cay_tool_output *o, const char *media_type, const char *base64);
-json_t *cay__output_take(cay_tool_output *o); /* a string, or a list of parts */
+__attribute__((format(printf, 2, 3))) int cay__tool_say(cay_tool_output *out, const char *fmt,
+                                                        ...); /* returns 0 */
+json_t *cay__output_take(cay_tool_output *o);                 /* a string, or a list of parts */
 
 /* seat.c */
 cay__seat *cay__seat_of(cay_run *r, cay_agent *a);

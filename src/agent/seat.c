@@ -306,12 +306,9 @@ static int start_capabilities(cay_run *r, cay__seat *s, cay_err *err)
 
 static int add_tools(cay__seat *s, const cay_tool *const *list, size_t n, cay_err *err)
 {
-    s->tools = realloc(s->tools, (s->ntools + n + 1) * sizeof *s->tools);
-    if (!s->tools)
-        abort();
     CAY_EACH_OF(it, list, n) {
-        cay_tool *t = s->tools[s->ntools] = cay__alloc(sizeof **s->tools);
-        s->ntools++;
+        CAY_GROW(s->tools, s->ntools);
+        cay_tool *t = s->tools[s->ntools++] = cay__alloc(sizeof *t);
         CAY_TRY(cay__spec_take(t, sizeof *t, *it, "cay_tool", err));
         if (!t->hosted)
             continue;
@@ -372,8 +369,8 @@ static int withhold_tools(cay__seat *s, cay__bound *b, cay_err *err)
         CAY_TRY(b->cap->ops->tools(b->bound, &tools, &n, err));
     if (n && !s->withheld)
         s->withheld = json_object();
-    for (size_t i = 0; i < n; i++)
-        json_object_set_new(s->withheld, tools[i]->name, json_string(b->cap->ops->name));
+    CAY_EACH_OF(tool, tools, n)
+        cay__json_put(s->withheld, (*tool)->name, b->cap->ops->name);
     return 0;
 }
 
@@ -381,24 +378,24 @@ static int collect_tools(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_TRY(add_tools(s, s->agent->tools, s->agent->ntools, err));
     trace_servers(r, s->agent);
-    for (size_t i = 0; i < s->ncaps; i++) {
-        const cay_capability_ops *ops = s->caps[i].cap->ops;
+    CAY_EACH_OF(it, s->caps, s->ncaps) {
+        const cay_capability *c = it->cap;
         const cay_tool *const *tools = NULL;
         size_t n = 0;
         char *more = NULL;
-        if (ops->check && !ops->check(s->caps[i].bound)) {
-            CAY_TRY(withhold_tools(s, &s->caps[i], err));
+        if (c->ops->check && !c->ops->check(it->bound)) {
+            CAY_TRY(withhold_tools(s, it, err));
             continue;
         }
-        if (ops->tools)
-            CAY_TRY(ops->tools(s->caps[i].bound, &tools, &n, err));
+        if (c->ops->tools)
+            CAY_TRY(c->ops->tools(it->bound, &tools, &n, err));
         size_t first = s->ntools;
         if (n)
             CAY_TRY(add_tools(s, tools, n, err));
-        for (const cay_capability *c = s->caps[i].cap; c->configure && first < s->ntools; first++)
+        for (; c->configure && first < s->ntools; first++)
             CAY_TRY(c->configure(c->configure_arg, s->tools[first], err));
-        if (ops->sampling)
-            CAY_TRY(ops->sampling(s->caps[i].bound, &more, err));
+        if (c->ops->sampling)
+            CAY_TRY(c->ops->sampling(it->bound, &more, err));
         CAY_TRY(merge_extra(s, more, err));
     }
     return cay__tools_json(s, cay__seat_model(r, s), &s->tools_json, err);
@@ -427,6 +424,22 @@ static int look_at_agent(cay__seat *s, cay_err *err)
     return cay__spec_take(&s->own, sizeof s->own, s->given, "cay_agent", err);
 }
 
+static int set_up(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
+{
+    CAY_TRY(look_around(r, s, span, err));
+    CAY_TRY(check_cwd(r, s, err));
+    CAY_TRY(cay__limits_make(r, s, &s->limits, err));
+    return start_capabilities(r, s, err);
+}
+
+static int enter_sandbox(cay_run *r, cay__seat *s, cay_err *err)
+{
+    CAY_TRY(take_agent(s, err));
+    CAY_TRY(get_sandbox(r, s, err));
+    cay__span *span = named_span(s, cay__span_seat(r, s, "start"));
+    return cay__span_close(span, set_up(r, s, span, err), err);
+}
+
 int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_TRY(look_at_agent(s, err));
@@ -443,21 +456,8 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
     cay__span *span = begin_span(r, s, "sandbox.prepare_agent");
     cay_err own = CAY_ERR_INIT;
     int rc = 0;
-    if (s->agent->sandbox) {
-        rc = take_agent(s, &own);
-        if (rc == 0)
-            rc = get_sandbox(r, s, &own);
-        cay__span *started = CAY_IF(rc == 0, named_span(s, cay__span_seat(r, s, "start")));
-        if (rc == 0)
-            rc = look_around(r, s, started, &own);
-        if (rc == 0)
-            rc = check_cwd(r, s, &own);
-        if (rc == 0)
-            rc = cay__limits_make(r, s, &s->limits, &own);
-        if (rc == 0)
-            rc = start_capabilities(r, s, &own);
-        cay__span_close(started, rc, &own);
-    }
+    if (s->agent->sandbox)
+        rc = enter_sandbox(r, s, &own);
     if (rc == 0)
         rc = collect_tools(r, s, &own);
     s->ready = rc == 0;
@@ -467,8 +467,8 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
 {
     bool given = false;
-    for (cay__seat *s = r->seats; s && !r->conf->keep; s = s->next)
-        if (s->sb == sb && s->owned) {
+    CAY_EACH_LINK(s, r->seats)
+        if (!r->conf->keep && s->sb == sb && s->owned) {
             s->owned = false;
             given = true;
         }

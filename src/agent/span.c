@@ -110,9 +110,7 @@ static void write_object(const trace *t, json_t *object, bool span)
     if (!span)
         return;
     sheet *s = t->sheet;
-    size_t n = 0;
-    if (text)
-        n = strlen(text);
+    size_t n = strlen(CAY_OR(text, ""));
     pthread_mutex_lock(&s->lock);
     if (!n || s->spans.len + n + 2 > SHEET_MAX)
         s->left_out++;
@@ -274,11 +272,7 @@ void cay__span_content(cay__span *s, const char *key, const char *text)
 void cay__span_usage(cay__span *s, const cay_tokens *u)
 {
     if (s)
-        cay__span_data(s, "usage",
-                       json_pack("{s:I, s:I, s:I, s:I, s:I}", "requests", (json_int_t)u->requests,
-                                 "input_tokens", (json_int_t)u->input, "cached_tokens",
-                                 (json_int_t)u->cached, "output_tokens", (json_int_t)u->output,
-                                 "reasoning_tokens", (json_int_t)u->reasoning));
+        cay__span_data(s, "usage", cay__tokens_json(u));
 }
 
 /* What failed. Where the message may name files and commands, what kind of failure it was is told,

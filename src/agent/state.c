@@ -17,28 +17,26 @@ static int fail_state(cay_err *err, const char *what)
 json_t *cay__state_save(const cay_run *r)
 {
     json_t *sessions = json_object();
-    for (const cay__seat *s = r->seats; s; s = s->next)
+    CAY_EACH_LINK(s, r->seats) {
+        const char *id = s->resume; /* not touched in this run: kept for the next */
         if (s->sb && s->owned)
-            json_object_set_new(sessions, s->key,
-                                json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox",
-                                          cay_sandbox_id(s->sb)));
-        else if (s->resume) /* not touched in this run: kept for the next */
+            id = cay_sandbox_id(s->sb);
+        if (id)
             json_object_set_new(
                 sessions, s->key,
-                json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", s->resume));
-    const cay_tokens *u = &r->usage;
+                json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", id));
+    }
+    json_t *usage = cay__tokens_json(&r->usage);
+    cay__json_put_int(usage, "total_tokens", (json_int_t)r->usage.total);
     json_t *st = json_pack(
-        "{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, "
-        "s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
+        "{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:o}, s:O, s:s?, s:s, s:{s:s, "
+        "s:o}}",
         "$schemaVersion", VERSION, "run_id", r->id, "current_turn", (int)r->turn, "max_turns",
         (int)r->max_turns, "current_agent", "name", r->seat->agent->name, "key", r->seat->key,
         "original_input", r->input, "generated_items", r->items, "context_items", r->context,
-        "context", "approvals", r->approvals, "usage", "requests", (json_int_t)u->requests,
-        "input_tokens", (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached,
-        "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning,
-        "total_tokens", (json_int_t)u->total, "interruptions", r->pending, "previous_response_id",
-        r->response_id, "rollout_id", r->rollout, "sandbox", "current_agent_key", r->seat->key,
-        "sessions_by_agent", sessions);
+        "context", "approvals", r->approvals, "usage", usage, "interruptions", r->pending,
+        "previous_response_id", r->response_id, "rollout_id", r->rollout, "sandbox",
+        "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
     if (st && r->told_to &&
         r->told <= json_array_size(r->context)) { /* what its endpoint has seen or said */
         cay__json_put_int(st, "told_items", (json_int_t)r->told);
@@ -47,8 +45,7 @@ json_t *cay__state_save(const cay_run *r)
     if (st && json_object_size(r->nested))
         json_object_set(st, "nested", r->nested);
     if (st && r->requests)
-        json_object_set(json_object_get(json_object_get(st, "context"), "usage"),
-                        "request_usage_entries", r->requests);
+        json_object_set(usage, "request_usage_entries", r->requests);
     return st;
 }
 
@@ -153,7 +150,7 @@ static int check_state(const json_t *st, unsigned depth, cay_err *err)
  * same as when it was saved. */
 static void seat_all(cay_run *r, cay_agent *a, unsigned depth)
 {
-    for (const cay__seat *s = r->seats; s; s = s->next)
+    CAY_EACH_LINK(s, r->seats)
         if (s->given == a)
             return;
     cay__seat_of(r, a);
@@ -195,7 +192,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     CAY_TRY(cay__state_check(st, err));
     seat_all(r, start, 0);
     const char *key = cay__json_str(json_object_get(st, "current_agent"), "key", "");
-    for (cay__seat *s = r->seats; s; s = s->next) {
+    CAY_EACH_LINK(s, r->seats) {
         const json_t *kept = json_object_get(
             json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), s->key);
         if (kept)
