@@ -8,9 +8,11 @@ enum { WAITS_MAX = 4 * CAY__CALLS_MAX };
 struct cay_state_doc {
     json_t *st;
     cay_interruption *list;
-    json_t **approvals; /* where each is decided */
-    const char **own;   /* its id in its own run */
-    char **ids, **tools;
+    struct decided {
+        json_t *approvals; /* where it is decided */
+        const char *id;    /* in its own run */
+    } * own;
+    cay__arena arena;
     size_t n;
 };
 
@@ -46,23 +48,17 @@ static void add_interruption(void *arg, const json_t *call, const char *id, cons
                              json_t *approvals)
 {
     cay_state_doc *d = arg;
-    d->list = realloc(d->list, (d->n + 1) * sizeof *d->list);
-    d->approvals = realloc(d->approvals, (d->n + 1) * sizeof *d->approvals);
-    d->own = realloc(d->own, (d->n + 1) * sizeof *d->own);
-    d->ids = realloc(d->ids, (d->n + !CAY__MUTANT("fuzz-run_state")) * sizeof *d->ids);
-    d->tools = realloc(d->tools, (d->n + 1) * sizeof *d->tools);
-    if (!d->list || !d->approvals || !d->own || !d->ids || !d->tools)
+    d->list = realloc(d->list, (d->n + !CAY__MUTANT("fuzz-run_state")) * sizeof *d->list);
+    if (!d->list)
         abort();
+    CAY_GROW(d->own, d->n);
     struct cay__hosted_name name;
-    d->own[d->n] = cay__item_id(call);
-    d->ids[d->n] = cay__strdup(id);
-    d->tools[d->n] = cay__strdup(cay__item_tool(call, &name));
-    d->approvals[d->n] = approvals;
-    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n],
-                                        .tool = d->tools[d->n],
-                                        .agent = agent,
-                                        .arguments = cay__item_arguments(call) };
-    d->n++;
+    d->own[d->n] = (struct decided){ approvals, cay__item_id(call) };
+    d->list[d->n++] =
+        (cay_interruption){ .call_id = cay__arena_str(&d->arena, id),
+                            .tool = cay__arena_str(&d->arena, cay__item_tool(call, &name)),
+                            .agent = agent,
+                            .arguments = cay__item_arguments(call) };
 }
 
 int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
@@ -82,7 +78,7 @@ int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
     for (size_t i = 0; sound && i < d->n; i++) /* an id may look like one of a call inside another:
                                                   nobody could tell what is decided */
         for (size_t k = 0; sound && k < i; k++)
-            sound = strcmp(d->ids[i], d->ids[k]) != 0;
+            sound = strcmp(d->list[i].call_id, d->list[k].call_id) != 0;
     if (!sound) {
         cay_state_close(d);
         return cay_fail_why(
@@ -98,13 +94,7 @@ void cay_state_close(cay_state_doc *d)
     if (!d)
         return;
     json_decref(d->st);
-    for (size_t i = 0; i < d->n; i++) {
-        free(d->ids[i]);
-        free(d->tools[i]);
-    }
-    free(d->ids);
-    free(d->tools);
-    free(d->approvals);
+    cay__arena_clear(&d->arena);
     free(d->own);
     free(d->list);
     free(d);
@@ -126,11 +116,7 @@ static void add_id(json_t *of, const char *key, const char *id, bool always)
     }
     if (json_is_true(v))
         return;
-    if (!json_is_array(v)) {
-        v = json_array();
-        json_object_set_new(of, key, v);
-    }
-    json_array_append_new(v, json_string(id));
+    json_array_append_new(cay__json_list_in(of, key), json_string(id));
 }
 
 static void forget_id(json_t *of, const char *key, const char *id)
@@ -149,27 +135,18 @@ static int record_decision(cay_state_doc *d, const char *call_id, bool yes, bool
     for (size_t i = 0; i < d->n && !it; i++)
         if (!strcmp(d->list[i].call_id, call_id)) {
             it = &d->list[i];
-            all = d->approvals[i];
-            call_id = d->own[i];
+            all = d->own[i].approvals;
+            call_id = d->own[i].id;
         }
     if (!it)
         return cay_fail(err, CAY_ENOENT, "no call \"%.80s\" waits for approval", call_id);
-    json_t *a = json_object_get(all, it->tool);
-    if (!a) {
-        a = json_object();
-        json_object_set_new(all, it->tool, a);
-    }
+    json_t *a = cay__json_object_in(all, it->tool);
     forget_id(a, yes ? "rejected" : "approved", call_id);
     if (always)
         json_object_del(a, yes ? "rejected" : "approved");
     add_id(a, yes ? "approved" : "rejected", call_id, always);
     if (!yes && message) {
-        json_t *m = json_object_get(a, "rejection_messages");
-        if (!json_is_object(m)) {
-            m = json_object();
-            json_object_set_new(a, "rejection_messages", m);
-        }
-        json_object_set_new(m, call_id, json_string(message));
+        cay__json_put(cay__json_object_in(a, "rejection_messages"), call_id, message);
         if (always)
             cay__json_put(a, "sticky_rejection_message", message);
     }

@@ -27,11 +27,7 @@ static cay_verdict lookup_verdict(const cay_run *r, const cay_tool_call *call, c
 
 static void record_tool_verdict(cay_run *r, const char *tool, bool yes, const char *message)
 {
-    json_t *a = json_object_get(r->approvals, tool);
-    if (!a) {
-        a = json_object();
-        json_object_set_new(r->approvals, tool, a);
-    }
+    json_t *a = cay__json_object_in(r->approvals, tool);
     json_object_set_new(a, yes ? "approved" : "rejected", json_true());
     if (!yes && message)
         cay__json_put(a, "sticky_rejection_message", message);

@@ -325,12 +325,10 @@ static void free_call(one_call *c)
 static int run_calls(cay_run *r, json_t *const *items, size_t n, one_call *row, cay_err *err)
 {
     size_t run = 0;
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = prepare_call(r, &row[i], items[i], err);
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(prepare_call(r, &row[i], items[i], err));
         run += row[i].how == FATE_DONE;
     }
-    CAY_TRY(rc);
     CAY_EACH_OF(it, row, n)
         if (it->how == FATE_DONE)
             begin_tool(r, it, n > 1);
@@ -338,13 +336,13 @@ static int run_calls(cay_run *r, json_t *const *items, size_t n, one_call *row, 
         cay__beside(n, CAY_MIN(r->conf->beside, (unsigned)BESIDE_MAX), call_beside, row);
     else if (run)
         call_here(r, &row[0]);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        if (row[i].how == FATE_DONE) {
-            rc = end_tool(r, &row[i], err);
-            if (rc == 0 && row[i].how == FATE_DONE)
-                rc = ask_guards(r, &row[i], err);
-        }
-    return rc;
+    CAY_EACH_OF(it, row, n) {
+        if (it->how == FATE_DONE)
+            CAY_TRY(end_tool(r, it, err));
+        if (it->how == FATE_DONE)
+            CAY_TRY(ask_guards(r, it, err));
+    }
+    return 0;
 }
 
 static int report_call(cay_run *r, const one_call *c, char **stop, cay_err *err)

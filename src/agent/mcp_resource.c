@@ -61,11 +61,6 @@ int cay_mcp_read(cay_mcp *m, const cay_call *call, const char *uri, char **conte
     return as_text(list, contents, err);
 }
 
-static void write_output(cay_tool_output *out, const char *text)
-{
-    cay_output_text(out, text, strlen(text));
-}
-
 static void show_resource(cay_tool_output *out, const json_t *r)
 {
     const json_t *text = json_object_get(r, "text");
@@ -75,11 +70,9 @@ static void show_resource(cay_tool_output *out, const json_t *r)
     } else if (blob && !strncmp(type, "image/", 6)) {
         cay__output_encoded(out, type, blob);
     } else {
-        char line[700];
-        CAY_FORMAT(line, "[%.400s: %.100s, %zu bytes that are no text]",
-                   cay__json_str(r, "uri", "a resource"), cay__text_or(type, "no type told"),
-                   blob ? strlen(blob) / 4 * 3 : 0);
-        write_output(out, line);
+        cay__tool_say(out, "[%.400s: %.100s, %zu bytes that are no text]",
+                      cay__json_str(r, "uri", "a resource"), cay__text_or(type, "no type told"),
+                      strlen(CAY_OR(blob, "")) / 4 * 3);
     }
 }
 
@@ -90,10 +83,8 @@ void cay__mcp_content(cay_tool_output *out, const json_t *part)
     if (!strcmp(type, "resource")) {
         show_resource(out, json_object_get(part, "resource"));
     } else if (!strcmp(type, "resource_link")) {
-        char line[700];
-        CAY_FORMAT(line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
-                   cay__json_str(part, "name", ""));
-        write_output(out, line);
+        cay__tool_say(out, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
+                      cay__json_str(part, "name", ""));
     } else if (!strcmp(type, "image") && json_is_string(data)) {
         cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"),
                             json_string_value(data));
@@ -123,11 +114,8 @@ static void tell_list(cay_tool_output *out, const char *heading, const json_t *l
         shown++;
     }
     cay_output_text(out, b.data, b.len);
-    if (shown < json_array_size(list)) {
-        char line[80];
-        CAY_FORMAT(line, "(%zu more are not shown)\n", json_array_size(list) - shown);
-        write_output(out, line);
-    }
+    if (shown < json_array_size(list))
+        cay__tool_say(out, "(%zu more are not shown)\n", json_array_size(list) - shown);
 }
 
 static int list_call(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)

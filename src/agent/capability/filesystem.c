@@ -179,18 +179,6 @@ static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf 
     return cay__span_close(span, rc, err);
 }
 
-__attribute__((format(printf, 2, 3))) static int write_output(cay_tool_output *out, const char *fmt,
-                                                              ...)
-{
-    char text[600];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    cay_output_text(out, text, strlen(text));
-    return 0;
-}
-
 static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
     bound *b = arg;
@@ -201,22 +189,22 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
     const char *path = cay__json_str(a, "path", "");
     if (cay_patch_path(path, b->k.root, b->k.cwd, whole, sizeof whole, &why) < 0)
-        return write_output(out, "image path `%.200s` is outside the workspace", path);
+        return cay__tool_say(out, "image path `%.200s` is outside the workspace", path);
     int rc = read_traced(b, call->run, whole, &data, &why);
     if (cay__ends_run(rc)) {
         *err = why;
         return rc;
     }
     if (rc == CAY_ENOENT)
-        return write_output(out, "image path `%.200s` was not found", path);
+        return cay__tool_say(out, "image path `%.200s` was not found", path);
     if (rc < 0)
-        return write_output(out, "image path `%.200s` cannot be read (%s): %s", path,
-                            cay_code_name(rc), why.msg);
+        return cay__tool_say(out, "image path `%.200s` cannot be read (%s): %s", path,
+                             cay_code_name(rc), why.msg);
     if (data.len > IMAGE_MAX)
-        return write_output(out, "image path `%.200s` is larger than 10MB", path);
+        return cay__tool_say(out, "image path `%.200s` is larger than 10MB", path);
     const char *type = CAY_IF(data.len, media_type(data.data, data.len, path));
     if (!type)
-        return write_output(out, "image path `%.200s` is not a supported image file", path);
+        return cay__tool_say(out, "image path `%.200s` is not a supported image file", path);
     cay_output_image(out, type, data.data, data.len);
     return 0;
 }

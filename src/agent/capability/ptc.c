@@ -96,9 +96,9 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     const cay__seat *s = b->k.run->seat;
     CAY_AUTOBUF init = CAY__BUF(65536);
     char path[128];
-    for (size_t i = 0; i < s->ntools; i++)
-        if (s->tools[i]->arg != b->tool.arg)
-            CAY_TRY(write_tool(b, call, s->tools[i], v, n, err));
+    CAY_EACH_OF(it, s->tools, s->ntools)
+        if ((*it)->arg != b)
+            CAY_TRY(write_tool(b, call, *it, v, n, err));
     cay__buf_str(&init,
                  "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
     CAY_EACH_OF(item, v, *n) {
@@ -168,13 +168,11 @@ static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err
         "d=$(cd \"$1\" && pwd) && cd \"$2\" && PYTHONPATH=\"$d${PYTHONPATH:+:$PYTHONPATH}\" exec "
         "python3 \"$d/code/$3.py\"";
     size_t root = strlen(b->k.root);
-    const char *cwd;
-    if (!strcmp(b->k.root, b->k.cwd))
+    const char *cwd = b->k.cwd;
+    if (!strcmp(b->k.root, cwd))
         cwd = ".";
-    else if (!strncmp(b->k.cwd, b->k.root, root) && b->k.cwd[root] == '/')
-        cwd = b->k.cwd + root + 1;
-    else
-        cwd = b->k.cwd;
+    else if (!strncmp(cwd, b->k.root, root) && cwd[root] == '/')
+        cwd += root + 1;
     const char *argv[] = { "sh", "-c", line, "sh", b->of->dir, cwd, x->id, NULL };
     cay_pair env[] = { { "CAY_TOOLS_SOCKET", b->relay.path },
                        { "PYTHONUNBUFFERED", "1" },
@@ -225,9 +223,7 @@ static int serve_call(bound *b, const cay_call *call, execution *x, cay__relay_c
     } else if (!strcmp(tool, b->tool.name)) {
         out = json_string("execute_code is not called by code that it runs");
     } else if (x->calls > most) {
-        char text[96];
-        CAY_FORMAT(text, "this code has called tools %u times already; that is the limit", most);
-        out = json_string(text);
+        out = json_sprintf("this code has called tools %u times already; that is the limit", most);
     } else {
         CAY_AUTOFREE char *text = cay__json_text(args, CAY__TEXT_MAX);
         CAY_TRY(cay__run_note(b->k.run, "code_calls", tool, err));
@@ -481,8 +477,8 @@ static int write_instructions(void *arg, char **text, cay_err *err)
                  "you want to keep into %s/results.\n"
                  "- Functions:",
                  b->of->dir, b->of->dir);
-    for (size_t i = 0; i < s->ntools; i++)
-        if (s->tools[i]->arg != b->tool.arg && cay__py_name(s->tools[i]->name, fn, sizeof fn))
+    CAY_EACH_OF(it, s->tools, s->ntools)
+        if ((*it)->arg != b && cay__py_name((*it)->name, fn, sizeof fn))
             cay__buf_fmt(&all, " %s", fn);
     *text = all.data;
     return 0;

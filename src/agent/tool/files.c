@@ -5,6 +5,12 @@
 
 enum { LIST_MAX = 2000, FIND_MAX = 1000, GREP_MAX = 50, EDIT_MAX = 16 << 20 };
 
+static const char *behind_line(const char *p, const char *end)
+{
+    const char *nl = memchr(p, '\n', (size_t)(end - p));
+    return nl ? nl + 1 : end;
+}
+
 static const char *get_string(const json_t *args, const char *key)
 {
     return cay__json_str(args, key, "");
@@ -26,23 +32,13 @@ CAY__TOOL_FN(file_read)
         return cay_fail(err, CAY_EINVAL, "end_line is before start_line");
     const char *p = CAY_OR(b.data, ""), *end = p + b.len, *from = p;
     int64_t line = 1;
-    for (; line < first && p < end; line++) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p));
-        if (nl)
-            p = nl + 1;
-        else
-            p = end;
-    }
+    for (; line < first && p < end; line++)
+        p = behind_line(p, end);
     if (first > 1 && p >= end)
         return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", get_string(args, "file"),
                         (long long)line - 1);
-    for (from = p; line <= last && p < end; line++) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p));
-        if (nl)
-            p = nl + 1;
-        else
-            p = end;
-    }
+    for (from = p; line <= last && p < end; line++)
+        p = behind_line(p, end);
     cay_output_text(out, from, (size_t)(p - from));
     return 0;
 }
@@ -181,15 +177,17 @@ static int add_entry(const cay_dirent *e, void *arg)
     return 0;
 }
 
-static int tell_list(listing *l, const char *none, cay_tool_output *out)
+/* rc: of listing; it is returned. */
+static int tell_list(listing *l, int rc, const char *none, cay_tool_output *out)
 {
     if (l->n > l->most)
         cay__buf_fmt(&l->b, "[%zu more are not told]\n", l->n - l->most);
     if (!l->n)
         cay__buf_str(&l->b, none);
-    cay_output_text(out, l->b.data, l->b.len);
+    if (rc >= 0)
+        cay_output_text(out, l->b.data, l->b.len);
     cay__buf_clear(&l->b);
-    return 0;
+    return rc < 0 ? rc : 0;
 }
 
 CAY__TOOL_FN(file_list)
@@ -199,13 +197,9 @@ CAY__TOOL_FN(file_list)
                   .most = LIST_MAX,
                   .hidden = cay__json_bool(args, "show_hidden", false) };
     CAY_TRY(cay__tool_path(ts, call, get_string(args, "path"), path, err));
-    int rc = cay_dir_list(ts->sb, call, path, cay__json_bool(args, "recursive", false) ? 0 : 1,
-                          add_entry, &l, err);
-    if (rc < 0) {
-        cay__buf_clear(&l.b);
-        return rc;
-    }
-    return tell_list(&l, "The directory is empty.", out);
+    int rc = cay_dir_list(ts->sb, call, path, !cay__json_bool(args, "recursive", false), add_entry,
+                          &l, err);
+    return tell_list(&l, rc, "The directory is empty.", out);
 }
 
 CAY__TOOL_FN(file_find)
@@ -223,16 +217,10 @@ CAY__TOOL_FN(file_find)
     cay__buf_fmt(&deep, "%s%s",
                  CAY_TEXT_IF(json_object_get(args, "glob") && !strchr(pattern, '/'), "**/"),
                  pattern);
-    int rc;
     if (deep.full)
-        rc = cay_fail(err, CAY_ETOOBIG, "the pattern is too long");
-    else
-        rc = cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
-    if (rc < 0) {
-        cay__buf_clear(&l.b);
-        return rc;
-    }
-    return tell_list(&l, "No file fits.", out);
+        return cay_fail(err, CAY_ETOOBIG, "the pattern is too long");
+    int rc = cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
+    return tell_list(&l, rc, "No file fits.", out);
 }
 
 CAY__TOOL_FN(file_search)

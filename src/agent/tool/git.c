@@ -3,6 +3,7 @@
 #include "toolset.h"
 
 enum { GIT_S = 600, WORDS = 24 };
+#define WORDS_OF(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /* Never asks, and trusts the owner of whatever is in the sandbox. */
 static const cay_pair quiet[] = { { "GIT_TERMINAL_PROMPT", "0" },
@@ -64,12 +65,6 @@ static void report_result(const cay_result *res, cay_tool_output *out)
     cay__tool_told(&hidden, GIT_S, out);
 }
 
-static int resolve_repository(const cay_toolset *ts, const cay_call *call, const json_t *args,
-                              char *dir, cay_err *err)
-{
-    return cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err);
-}
-
 /* A word that git would take for an option. */
 static int no_option(const char *what, const char *word, cay_err *err)
 {
@@ -125,17 +120,11 @@ CAY__TOOL_FN(git_clone)
     CAY_TRY(run_git(ts, call, above, words, &res, err));
     if (!clear_success(&res, out))
         return 0;
-    CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    CAY_TRY(run_git(ts, call, dir, WORDS_OF("rev-parse", "HEAD"), &res, err));
     cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir),
                   res.exit.code ? "no commit yet" : res.out);
     cay_result_clear(&res);
     return 0;
-}
-
-static const char *branch_of(const char *line, size_t n, char *buf, size_t cap)
-{
-    snprintf(buf, cap, "%.*s", (int)n, line);
-    return buf;
 }
 
 /* "XY path" lines: X is the index, Y the work tree. */
@@ -158,12 +147,10 @@ CAY__TOOL_FN(git_status)
     static const char *const titles[] = { "staged", "unstaged", "untracked" };
     cay__buf parts[3] = { CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES),
                           CAY__BUF(CAY__KEEP_BYTES) };
-    char dir[CAY__TOOL_PATH], branch[300];
+    char dir[CAY__TOOL_PATH];
     cay_result res;
-    CAY_TRY(resolve_repository(ts, call, args, dir, err));
-    CAY_TRY(run_git(ts, call, dir,
-                    (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res,
-                    err));
+    CAY_TRY(cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err));
+    CAY_TRY(run_git(ts, call, dir, WORDS_OF("status", "--porcelain=v1", "--branch"), &res, err));
     if (res.exit.code) {
         report_result(&res, out);
         cay_result_clear(&res);
@@ -172,7 +159,7 @@ CAY__TOOL_FN(git_status)
     for (const char *p = res.out, *end = p + res.out_len; p < end;) {
         size_t n = strcspn(p, "\n");
         if (!strncmp(p, "## ", 3))
-            cay__tool_say(out, "branch: %s\n", branch_of(p + 3, n - 3, branch, sizeof branch));
+            cay__tool_say(out, "branch: %.*s\n", (int)CAY_MIN(n - 3, (size_t)299), p + 3);
         else
             sort_line(p, n, parts);
         p += n + 1;
@@ -196,18 +183,13 @@ CAY__TOOL_FN(git_commit)
     CAY_AUTOBUF author = CAY__BUF(1024);
     const char *who = cay__json_str(args, "author", NULL);
     cay_result res;
-    CAY_TRY(resolve_repository(ts, call, args, dir, err));
+    CAY_TRY(cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err));
     if (cay__json_bool(args, "all", false)) {
-        CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "add", "--all", NULL }, &res, err));
-        bool ok = !res.exit.code;
-        if (!ok)
-            report_result(&res, out);
-        cay_result_clear(&res);
-        if (!ok)
+        CAY_TRY(run_git(ts, call, dir, WORDS_OF("add", "--all"), &res, err));
+        if (!clear_success(&res, out))
             return 0;
     }
-    CAY_TRY(
-        run_git(ts, call, dir, (const char *const[]){ "config", "user.email", NULL }, &res, err));
+    CAY_TRY(run_git(ts, call, dir, WORDS_OF("config", "user.email"), &res, err));
     bool known = !res.exit.code;
     cay_result_clear(&res);
     const char *words[WORDS] = { 0 };
@@ -223,7 +205,7 @@ CAY__TOOL_FN(git_commit)
     CAY_TRY(run_git(ts, call, dir, words, &res, err));
     if (!clear_success(&res, out))
         return 0;
-    CAY_TRY(run_git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    CAY_TRY(run_git(ts, call, dir, WORDS_OF("rev-parse", "HEAD"), &res, err));
     cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", CAY_OR(res.out, ""));
     cay_result_clear(&res);
     return 0;
@@ -235,12 +217,11 @@ CAY__TOOL_FN(git_push)
     const char *remote = cay__json_str(args, "remote", "origin"),
                *branch = cay__json_str(args, "branch", "HEAD");
     cay_result res;
-    CAY_TRY(resolve_repository(ts, call, args, dir, err));
+    CAY_TRY(cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err));
     CAY_TRY(no_option("remote", remote, err));
     CAY_TRY(no_option("branch", branch, err));
-    CAY_TRY(run_git(ts, call, dir,
-                    (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL },
-                    &res, err));
+    CAY_TRY(
+        run_git(ts, call, dir, WORDS_OF("push", "--no-progress", "--", remote, branch), &res, err));
     report_result(&res, out);
     cay_result_clear(&res);
     return 0;

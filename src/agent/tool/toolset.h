@@ -95,8 +95,6 @@ const char *cay__tool_shown(const cay_toolset *ts,
 /* The whole of a file, or its first max + 1 bytes. */
 int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *path, size_t max,
                     cay__buf *out, cay_err *err);
-__attribute__((format(printf, 2, 3))) int cay__tool_say(cay_tool_output *out, const char *fmt,
-                                                        ...); /* returns 0 */
 /* env of a command: what env_set set, then more (ends with a NULL key; may be NULL). The caller
  * frees the list, not its strings. */
 cay_pair *cay__tool_env(const cay_toolset *ts, const cay_pair *more);
