@@ -230,8 +230,6 @@ static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
             at = find_from(w, &w->file, &s.context, *cursor, &fuzz);
         if (at == SIZE_MAX)
             rc = no_context(&s, *cursor, err);
-        else
-            rc = 0;
     }
     for (size_t i = s.chunks; rc == 0 && i < w->n; i++)
         w->chunks[i].at += at;

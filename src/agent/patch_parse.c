@@ -122,20 +122,15 @@ static int take_op(parsed *p, const cay__lines *l, size_t *at, cay_err *err)
 {
     cay__line h = l->v[*at];
     size_t head = *at, from = head + 1, to;
-    cay_patch_kind kind;
-    if (cay__line_starts(h, ADD))
+    cay_patch_kind kind = CAY_PATCH_UPDATE;
+    const char *word = UPDATE;
+    if (cay__line_starts(h, ADD)) {
         kind = CAY_PATCH_CREATE;
-    else if (cay__line_starts(h, DELETE))
-        kind = CAY_PATCH_DELETE;
-    else
-        kind = CAY_PATCH_UPDATE;
-    const char *word;
-    if (kind == CAY_PATCH_CREATE)
         word = ADD;
-    else if (kind == CAY_PATCH_DELETE)
+    } else if (cay__line_starts(h, DELETE)) {
+        kind = CAY_PATCH_DELETE;
         word = DELETE;
-    else
-        word = UPDATE;
+    }
     if (!cay__line_starts(h, word))
         return fail_patch(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s",
                           head + 1, ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);

@@ -80,9 +80,9 @@ static bool find_program(const char *name, char path[64])
 static void set_trust_env(void)
 {
     static const char *const names[][2] = { CAY__TRUST_ENV };
-    for (size_t i = 0; i < CAY_LEN(names); i++)
-        if (access(names[i][1], R_OK) == 0)
-            setenv(names[i][0], names[i][1], 0);
+    CAY_EACH(it, names)
+        if (access((*it)[1], R_OK) == 0)
+            setenv((*it)[0], (*it)[1], 0);
 }
 
 static _Noreturn void exec_kernel(const context *x, const char *program, const char *cwd, int in,
@@ -336,10 +336,7 @@ static void split_output(context *x, const char *s, size_t n)
 {
     for (const char *end = s + n, *stop; s < end; s = stop) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
-        if (nl)
-            stop = nl + 1;
-        else
-            stop = end;
+        stop = nl ? nl + 1 : end;
         if (!x->skips)
             cay__buf_add(&x->line, s, (size_t)(stop - s));
         if (x->line.len > LINE_MAX_BYTES)
@@ -376,16 +373,12 @@ static bool take_output(context *x)
 static void tell_death(http_conn *c, int status)
 {
     CAY_AUTOBUF line = TEXT;
-    const char *how = "with code";
-    int number = WEXITSTATUS(status);
-    if (WIFSIGNALED(status)) {
-        how = "by signal";
-        number = WTERMSIG(status);
-    }
+    bool killed = WIFSIGNALED(status);
     cay__buf_fmt(&line,
                  "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel "
                  "ended %s %d before the execution did\",\"traceback\":\"\"}\n",
-                 how, number);
+                 killed ? "by signal" : "with code",
+                 killed ? WTERMSIG(status) : WEXITSTATUS(status));
     stream_line(c, line.data, line.len);
     end_execution(c);
 }
@@ -418,10 +411,10 @@ static void kill_kernel(context *x)
 
 static context *find_context(const char *id)
 {
-    context *x = contexts;
-    while (x && strcmp(x->id, id))
-        x = x->next;
-    return x;
+    CAY_EACH_LINK(x, contexts)
+        if (!strcmp(x->id, id))
+            return x;
+    return NULL;
 }
 
 static int fail_unknown(const char *id, cay_err *err)
@@ -432,7 +425,7 @@ static int fail_unknown(const char *id, cay_err *err)
 static int add_context(const struct language *l, const char *id, const char *cwd, context **out,
                        cay_err *err)
 {
-    context **p = &contexts, *x = cay__alloc(sizeof *x);
+    context *x = cay__alloc(sizeof *x);
     *x = (context){ .l = l,
                     .in = -1,
                     .out = -1,
@@ -452,9 +445,8 @@ static int add_context(const struct language *l, const char *id, const char *cwd
         free(x);
         return rc;
     }
-    while (*p)
-        p = &(*p)->next;
-    *p = *out = x;
+    CAY_APPEND(contexts, x);
+    *out = x;
     ncontexts++;
     return 0;
 }
@@ -525,17 +517,14 @@ static const struct language *unused_default(const char *id)
 
 int context_remove(const char *id, cay_err *err)
 {
-    context **p = &contexts;
-    while (*p && strcmp((*p)->id, id))
-        p = &(*p)->next;
-    context *x = *p;
+    context *x = find_context(id);
     if (!x || !x->pid) {
         if (unused_default(id))
             return 0;
         return fail_unknown(id, err);
     } /* as it is not listed either */
     kill_kernel(x);
-    *p = x->next;
+    CAY_UNLINK(contexts, x);
     ncontexts--;
     cay__buf_clear(&x->sends);
     cay__buf_clear(&x->line);
@@ -563,20 +552,19 @@ void context_list(cay__buf *json)
     char id[64], program[64];
     const char *comma = "";
     cay__buf_str(json, "[");
-    for (context *x = contexts; x; x = x->next)
+    CAY_EACH_LINK(x, contexts)
         if (x->pid) {
             cay__buf_str(json, comma);
             json_of(json, x->id, x->l->name, x->cwd);
             comma = ",";
         }
-    for (size_t i = 0; i < CAY_LEN(languages);
-         i++) { /* those that are made when they are wanted first are there, too */
-        CAY_FORMAT(id, "default-%s", languages[i].name);
+    CAY_EACH(l, languages) { /* those that are made when they are wanted first are there, too */
+        CAY_FORMAT(id, "default-%s", l->name);
         context *x = find_context(id);
-        if (!languages[i].always || (x && x->pid) || !find_program(languages[i].program, program))
+        if (!l->always || (x && x->pid) || !find_program(l->program, program))
             continue;
         cay__buf_str(json, comma);
-        json_of(json, id, languages[i].name, DEFAULT_CWD);
+        json_of(json, id, l->name, DEFAULT_CWD);
         comma = ",";
     }
     cay__buf_str(json, "]");
@@ -605,7 +593,7 @@ size_t contexts_count(void)
 size_t contexts_poll(struct pollfd *p)
 {
     size_t n = 0;
-    for (context *x = contexts; x; x = x->next) {
+    CAY_EACH_LINK(x, contexts) {
         bool held = x->asker && x->asker->out.len - x->asker->sent > BACKLOG;
         x->polled = -1;
         if (!x->pid)
@@ -621,14 +609,14 @@ static void reap_kernels(void)
 {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (context *x = contexts; x; x = x->next)
+        CAY_EACH_LINK(x, contexts)
             if (x->pid == pid)
                 on_kernel_exit(x, status);
 }
 
 void contexts_turn(const struct pollfd *p)
 {
-    for (context *x = contexts; x; x = x->next) {
+    CAY_EACH_LINK(x, contexts) {
         if (x->polled < 0 || !x->pid)
             continue;
         if (p[x->polled].revents)

@@ -68,10 +68,10 @@ static void write_all(const char *s, size_t n)
         ssize_t k = write(1, s, n);
         if (k < 0 && errno != EINTR && errno != EAGAIN)
             _exit(1);
-        if (k > 0)
+        if (k > 0) {
             s += k;
-        if (k > 0)
             n -= (size_t)k;
+        }
     }
 }
 
@@ -94,16 +94,12 @@ static void tell_text(const output *s, const char *p, size_t n)
 {
     CAY_AUTOBUF body = TEXT;
     struct timespec t;
-    char when[48];
     if (!n)
         return;
     clock_gettime(CLOCK_REALTIME, &t);
-    CAY_FORMAT(when, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
-    cay__buf_str(&body, "\"type\":\"");
-    cay__buf_str(&body, s->name);
-    cay__buf_str(&body, "\",\"text\":");
+    cay__buf_fmt(&body, "\"type\":\"%s\",\"text\":", s->name);
     cay__buf_json(&body, p, n);
-    cay__buf_str(&body, when);
+    cay__buf_fmt(&body, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
     send_event(body.data, body.len);
 }
 
@@ -178,7 +174,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, ca
     size_t n;
     cay__buf_str(&after, "");
     for (const char *s = env + 1; cay__scan_next(&s, env_end, &name, &n, &at, &stop);) {
-        char key[256], line[2048];
+        char key[256];
         if (!is_identifier(name, n) || n >= sizeof key)
             continue;
         memcpy(key, name, n);
@@ -187,15 +183,14 @@ static void bash_code(const char *code, const char *env, const char *env_end, ca
             value.len = 0;
             cay__buf_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
         }
-        CAY_FORMAT(line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key, key, key);
-        cay__buf_str(out, line);
+        cay__buf_fmt(out, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key, key, key);
         quote_shell(out, value.data);
         cay__buf_str(out, "\n");
-        CAY_FORMAT(line,
-                   "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
-                   "unset %s; fi\n",
-                   key, key, key, key, key);
-        cay__buf_str(&after, line);
+        cay__buf_fmt(
+            &after,
+            "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
+            "unset %s; fi\n",
+            key, key, key, key, key);
     }
     if (after.len) {
         cay__buf_str(out, "eval ");
@@ -278,21 +273,7 @@ static void take_line(char *line, size_t n)
     }
 }
 
-static bool take_requests(void)
-{
-    char buf[65536], *nl;
-    ssize_t n = read(0, buf, sizeof buf);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR;
-    cay__buf_add(&host.in, buf, (size_t)n);
-    while ((nl = memchr(host.in.data, '\n', host.in.len))) {
-        take_line(host.in.data, (size_t)(nl - host.in.data));
-        cay__buf_cut(&host.in, (size_t)(nl - host.in.data) + 1);
-    }
-    return n > 0;
-}
-
-static void take_event(const char *s, size_t n)
+static void take_event(char *s, size_t n)
 {
     const char *at, *end, *body = memchr(s, '{', n), *last = memrchr(s, '}', n);
     if (!host.now || !body || !last || last < body + 2)
@@ -300,10 +281,9 @@ static void take_event(const char *s, size_t n)
     if (cay__scan_member(s, s + n, "type", &at, &end) && end - at == 5 &&
         !memcmp(at, "\"end\"", 5)) {
         host.ended = true;
+        host.status = 0;
         if (cay__scan_member(s, s + n, "code", &at, &end))
             host.status = strtol(at, NULL, 10);
-        else
-            host.status = 0;
         host.seen_by = now_ms() + SEEN_MS;
         return;
     }
@@ -311,18 +291,30 @@ static void take_event(const char *s, size_t n)
     cay__buf_add(&host.results, "", 1);
 }
 
-static bool take_said(void)
+/* What comes of pieces that end so, to whoever takes them. False: it is over. */
+static bool take_pieces(int fd, cay__buf *in, char end, void (*take)(char *s, size_t n))
 {
-    char buf[65536], *zero;
-    ssize_t n = read(host.said, buf, sizeof buf);
+    char buf[65536], *at;
+    ssize_t n = read(fd, buf, sizeof buf);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    cay__buf_add(&host.heard, buf, (size_t)n);
-    while ((zero = memchr(host.heard.data, 0, host.heard.len))) {
-        take_event(host.heard.data, (size_t)(zero - host.heard.data));
-        cay__buf_cut(&host.heard, (size_t)(zero - host.heard.data) + 1);
+    cay__buf_add(in, buf, (size_t)n);
+    while ((at = memchr(in->data, end, in->len))) {
+        size_t len = (size_t)(at - in->data);
+        take(in->data, len);
+        cay__buf_cut(in, len + 1);
     }
     return n > 0;
+}
+
+static bool take_requests(void)
+{
+    return take_pieces(0, &host.in, '\n', take_line);
+}
+
+static bool take_said(void)
+{
+    return take_pieces(host.said, &host.heard, 0, take_event);
 }
 
 /* Its output first, then what came of it. */
@@ -460,7 +452,7 @@ int host_main(int argc, char **argv)
     }
     host.language = argv[1];
     exit_unless(getrandom(random, sizeof random, 0) == sizeof random);
-    host.mark[0] = host.mark[MARK - 1] = '\036';
+    host.mark[0] = '\036';
     cay__hex_put(host.mark + 1, random, sizeof random);
     host.mark[MARK - 1] = '\036';
     host.mark[MARK] = 0;

@@ -135,9 +135,8 @@ static int on_execute(http_conn *c, const char *unused, cay_err *err)
     CAY_AUTOBUF id = TEXT;
     CAY_AUTOBUF language = TEXT;
     CAY_TRY(read_object(c, &at, &end, err));
-    int rc = request_execution(c, at, end, read_text_member(at, end, "context_id", &id),
-                               read_text_member(at, end, "language", &language), err);
-    return rc;
+    return request_execution(c, at, end, read_text_member(at, end, "context_id", &id),
+                             read_text_member(at, end, "language", &language), err);
 }
 
 static const struct route {
@@ -186,16 +185,14 @@ void on_request(http_conn *c)
     if (!called_right(c->head.host))
         rc = cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
     const struct route *r = NULL;
-    for (size_t i = 0; i < CAY_LEN(routes) && !r; i++)
-        if (!strcmp(c->head.method, routes[i].method) &&
-            match_path(routes[i].path, c->head.path, id, sizeof id))
-            r = &routes[i];
-    if (rc == 0) {
-        if (r)
-            rc = r->on(c, id, &err);
-        else
-            rc = cay_fail(&err, CAY_ENOENT, "nothing is served at this path");
-    }
+    CAY_EACH(it, routes)
+        if (!r && !strcmp(c->head.method, it->method) &&
+            match_path(it->path, c->head.path, id, sizeof id))
+            r = it;
+    if (rc == 0 && r)
+        rc = r->on(c, id, &err);
+    else if (rc == 0)
+        rc = cay_fail(&err, CAY_ENOENT, "nothing is served at this path");
     if (rc < 0)
         answer_error(c, &err);
 }

@@ -241,7 +241,7 @@ static int open_door(int family)
 static size_t list_fds(struct pollfd *p)
 {
     size_t n = contexts_poll(p);
-    for (http_conn *c = conns; c; c = c->next) {
+    CAY_EACH_LINK(c, conns) {
         c->polled = (int)n;
         p[n++] =
             (struct pollfd){ .fd = c->fd, .events = POLLIN | (c->sent < c->out.len ? POLLOUT : 0) };
@@ -267,7 +267,7 @@ static void poll_events(const sigset_t *asleep)
     if (!woken)
         memset(p, 0, n * sizeof *p);
     contexts_turn(p);
-    for (http_conn *c = conns; c; c = c->next)
+    CAY_EACH_LINK(c, conns)
         if (c->polled >= 0 && p[c->polled].revents & ~POLLOUT)
             read_request(c);
     for (http_conn **at = &conns, *c; (c = *at);) {
