@@ -407,6 +407,61 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
     return rc;
 }
 
+static int check_handoff(const json_t *item, const cay_handoff *h, cay_err *err)
+{
+    CAY_AUTOJSON *schema = NULL, *args = NULL;
+    const char *text = cay__json_str(item, "arguments", "");
+    if (!h->parameters)
+        return 0;
+    CAY_TRY(cay__json_object("it", cay__text_or(text, "{}"), &args, err));
+    CAY_TRY(cay__json_object("schema", h->parameters, &schema, err));
+    return cay__schema_check(schema, args, err);
+}
+
+static int filter_history(cay_run *r, const cay_handoff *h, cay_err *err)
+{
+    CAY_AUTOFREE char *items = cay__json_text(r->context, CAY__TEXT_MAX);
+    CAY_AUTOFREE char *instead = NULL;
+    CAY_AUTOJSON *j = NULL;
+    if (!h->filter || !items)
+        return 0;
+    CAY_TRY(h->filter(h->arg, r, items, &instead, err));
+    if (!instead)
+        return 0;
+    CAY_TRY(cay__input_items(instead, &j, err));
+    json_decref(r->context);
+    r->context = CAY_STEAL(j);
+    r->told = SIZE_MAX;
+    return 0;
+}
+
+/* Another agent goes on: what it was told with it, and what it sees of the history. */
+static int hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err)
+{
+    cay_agent *from = r->seat->given;
+    CAY_AUTOBUF b = CAY__BUF(512);
+    const char *args = cay__json_str(item, "arguments", "");
+    cay__buf_str(&b, "{\"assistant\":");
+    cay__buf_json(&b, h->agent->name, strlen(h->agent->name));
+    cay__buf_str(&b, "}");
+    if (h->taken)
+        CAY_TRY(h->taken(h->arg, r, h->parameters && *args ? args : "{}", err));
+    json_t *told = json_string(b.data);
+    CAY_TRY(cay__call_answer(r, item, CAY_OR(told, json_string("{}")), err));
+    CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
+    cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
+    cay__span_data(span, "from_agent", json_string(from->name));
+    cay__span_data(span, "to_agent", json_string(h->agent->name));
+    cay__span_end(span, NULL);
+    CAY_TRY(cay__audit_sink(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
+    CAY__HOOK(r, handoff, r, from, h->agent);
+    CAY_TRY(filter_history(r, h, err));
+    r->seat = cay__seat_of(r, h->agent);
+    r->tools_used = false;
+    CAY_AUTOJSON *name = json_string(h->agent->name);
+    return cay__run_event(r, CAY_RUN_AGENT, h->agent->name, name, err);
+}
+
 /* The first handoff that can be taken; others are answered. What an endpoint asks for its own MCP
  * servers is decided here. */
 static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to,
@@ -425,7 +480,7 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
         } else if (*target) {
             CAY_TRY(cay__call_answer(
                 r, item, format_output("Multiple handoffs detected, ignoring this one."), err));
-        } else if (cay__handoff_check(item, h, &why) < 0) {
+        } else if (check_handoff(item, h, &why) < 0) {
             CAY_TRY(cay__call_answer(
                 r, item,
                 format_output("An error occurred while parsing tool arguments. Please try "
@@ -481,5 +536,5 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
         return 0;
     }
     *handoff = true;
-    return cay__hand_over(r, to, target, err);
+    return hand_over(r, to, target, err);
 }

@@ -147,9 +147,6 @@ int cay__call_answer(cay_run *r, const json_t *call, json_t *output,
 /* verdict.c: CAY_APPROVE, CAY_ASK_LATER, or CAY_REJECT with what is told the model, malloc'ed. */
 #define CAY__NOT_APPROVED "Tool execution was not approved."
 cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why);
-/* handoff.c: its arguments are sound; what happens when another agent goes on. */
-int cay__handoff_check(const json_t *item, const cay_handoff *h, cay_err *err);
-int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err);
 /* beside.c: calls fn for each of n, at most `most` at a time, each on a thread of its own; the last
  * one back ends it. */
 void cay__beside(size_t n, unsigned most, void (*fn)(void *arg, size_t i), void *arg);

@@ -99,7 +99,9 @@ static int check_array(const place *p, const json_t *s, const json_t *v, cay_err
     if (!json_is_object(items))
         return 0;
     CAY_EACH_ITEM(one, v) {
-        place at = { .root = p->root, .up = p, .index = one_at, .depth = p->depth + 1, .left = p->left };
+        place at = {
+            .root = p->root, .up = p, .index = one_at, .depth = p->depth + 1, .left = p->left
+        };
         CAY_TRY(check_value(&at, items, one, err));
     }
     return 0;
