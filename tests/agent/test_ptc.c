@@ -2,8 +2,8 @@
 /*
  * test_ptc PROVIDER: code in a sandbox that calls the agent's tools.
  */
-#include "box.h"
 #include <agent/capability/ptc.h>
+#include "box.h"
 #include <base/str.h>
 
 enum { BIG = 10 << 20 };
