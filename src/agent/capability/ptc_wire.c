@@ -40,9 +40,10 @@ static const char relay[] = "import os, shutil, socket, sys, tempfile, threading
 
 void cay__relay_close(cay__relay *w)
 {
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + END_MS };
     /* It takes its directory along when its input ends. */
     if (w->peer.p)
-        cay_proc_close_stdin(w->peer.p, NULL, NULL);
+        cay_proc_close_stdin(w->peer.p, &soon, NULL);
     cay__peer_close(&w->peer, END_MS);
 }
 
