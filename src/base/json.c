@@ -102,13 +102,15 @@ char *cay__json_text(const json_t *j, size_t max)
     return CAY_STEAL(b.data);
 }
 
+const char *cay__json_cstr(const json_t *v)
+{
+    const char *s = json_string_value(v);
+    return CAY_IF(s && strlen(s) == json_string_length(v), s);
+}
+
 const char *cay__json_str(const json_t *obj, const char *key, const char *none)
 {
-    const json_t *v = json_object_get(obj, key);
-    const char *s = json_string_value(v);
-    if (s && strlen(s) == json_string_length(v))
-        return s;
-    return none;
+    return CAY_OR(cay__json_cstr(json_object_get(obj, key)), none);
 }
 
 int64_t cay__json_int(const json_t *obj, const char *key, int64_t none)
@@ -163,12 +165,9 @@ json_t *cay__json_bytes(const char *s)
 
 char *cay__json_to_bytes(const json_t *j)
 {
-    const char *s = json_string_value(j);
-    if (s) {
-        if (strlen(s) == json_string_length(j))
-            return cay__strdup(s);
-        return NULL;
-    }
+    const char *s = cay__json_cstr(j);
+    if (s)
+        return cay__strdup(s);
     const char *hex = cay__json_str(j, "hex", NULL);
     size_t n = 1;
     if (hex)

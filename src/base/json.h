@@ -58,6 +58,9 @@ json_t *cay__json_list_in(json_t *obj, const char *key);
 void cay__json_put(json_t *obj, const char *key, const char *text);
 void cay__json_put_int(json_t *obj, const char *key, int64_t n);
 
+/* A string without a NUL inside as it is; NULL for what is none. */
+const char *cay__json_cstr(const json_t *v);
+
 /* C strings that may not be UTF-8 (paths, environment): a string, or {"hex":"…"}. */
 json_t *cay__json_bytes(const char *s);
 /* Back again: a copy for the caller, or NULL when j is neither, or has a NUL inside. */

@@ -9,6 +9,53 @@
 
 enum { JSON_MOST = 8 << 20, JSON_DEPTH = 64, JSON_VALUES = 200000, PIECE = 65536, LEAST = 512 };
 
+int cay__req_texts(cay__req *r, const char *what, const char *first, const json_t *list,
+                   const char *const **out, cay_err *err)
+{
+    const json_t *v;
+    size_t n = 0, i;
+    const char **texts = cay__arena_take(&r->arena, (json_array_size(list) + 2) * sizeof *texts);
+    if (first)
+        texts[n++] = first;
+    json_array_foreach(list, i, v)
+        if (!(texts[n++] = cay__json_cstr(v)))
+            return cay_fail(err, CAY_EINVAL, "%s[%zu] is not a text without NUL", what, i);
+    *out = texts;
+    return 0;
+}
+
+int cay__req_pairs(cay__req *r, const char *what, const cay_pair *first, const json_t *object,
+                   const cay_pair **out, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+    while (first && first[n].key)
+        n++;
+    cay_pair *pairs =
+        cay__arena_take(&r->arena, (n + json_object_size(object) + 1) * sizeof *pairs);
+    if (n)
+        memcpy(pairs, first, n * sizeof *pairs);
+    json_object_foreach((json_t *)object, key, v) {
+        pairs[n++] = (cay_pair){ key, cay__json_cstr(v) };
+        if (!cay__json_cstr(v))
+            return cay_fail(err, CAY_EINVAL, "%s.%.60s is not a text without NUL", what, key);
+    }
+    *out = pairs;
+    return 0;
+}
+
+char *cay__req_text(cay__req *r, const char *fmt, ...)
+{
+    va_list ap;
+    char *s;
+    va_start(ap, fmt);
+    if (vasprintf(&s, fmt, ap) < 0)
+        abort();
+    va_end(ap);
+    return cay__arena_adopt(&r->arena, s);
+}
+
 const char *cay__req_query(cay__req *r, const char *name)
 {
     size_t want = strlen(name);
@@ -304,6 +351,12 @@ static void drop_json(void *j)
     json_decref(j);
 }
 
+json_t *cay__req_keep(cay__req *r, json_t *j)
+{
+    cay__req_defer(r, drop_json, j);
+    return j;
+}
+
 int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(0);
@@ -321,7 +374,6 @@ int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
     } else {
         j = json_object();
     }
-    cay__req_defer(r, drop_json, j);
-    *out = j;
+    *out = cay__req_keep(r, j);
     return 0;
 }

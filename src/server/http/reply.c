@@ -150,6 +150,20 @@ int cay__reply(cay__req *r, int status, const char *type, const void *data, size
     return 0;
 }
 
+int cay__reply_empty(cay__req *r, int status)
+{
+    return cay__reply(r, status, NULL, NULL, 0);
+}
+
+int cay__reply_pack(cay__req *r, int status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    json_t *j = json_vpack_ex(NULL, 0, fmt, ap);
+    va_end(ap);
+    return cay__reply_json(r, status, j);
+}
+
 int cay__reply_json(cay__req *r, int status, json_t *j)
 {
     CAY_AUTOFREE char *text = NULL;

@@ -4,7 +4,7 @@
  * answer.
  *
  *   cay__req_json()     the body as JSON
- *   cay__reply_json()   answer with JSON
+ *   cay__reply_json()   answer with JSON; cay__reply_pack(), as json_pack() has it
  *   cay__req_read()     the body in pieces
  *   cay__reply_fd()     answer with what a descriptor yields
  *   cay__req_query()    ?name=value
@@ -26,10 +26,11 @@
 typedef struct cay__server cay__server;
 typedef struct cay__req cay__req;
 
+typedef int cay__handler(cay__req *r, cay_err *err);
 /* A row of a dialect: what is asked, and who answers. Rights are flags of the operation. */
 typedef struct cay__route {
     const cay__operation *op;
-    int (*fn)(cay__req *r, cay_err *err);
+    cay__handler *fn;
 } cay__route;
 #define CAY__ROUTE(method, path, fn, ...)                                                          \
     {                                                                                              \
@@ -168,6 +169,16 @@ struct cay__req {
  */
 void cay__req_defer(cay__req *r, void (*fn)(void *p), void *p);
 
+json_t *cay__req_keep(cay__req *r, json_t *j); /* json_decref() then; gives j back */
+/* A list of texts, NULL-terminated, behind `first` unless that is NULL; an object of texts as
+ * pairs, likewise. CAY_EINVAL names the one that is none: WHAT[N], WHAT.KEY. */
+int cay__req_texts(cay__req *r, const char *what, const char *first, const json_t *list,
+                   const char *const **out, cay_err *err);
+int cay__req_pairs(cay__req *r, const char *what, const cay_pair *first, const json_t *object,
+                   const cay_pair **out, cay_err *err);
+/* A text that lives as long as the request. */
+char *cay__req_text(cay__req *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 const char *cay__req_query(
     cay__req *r, const char *name); /* decoded, the first of that name; NULL when there is none */
 bool cay__req_flag(cay__req *r, const char *name); /* ?name, ?name=1, ?name=true */
@@ -215,8 +226,11 @@ int cay__reply_problem(cay__req *r, const cay_err *err);
 void cay__reply_field(cay__req *r, const char *name,
                       const char *value); /* one more line of the head, before the answer */
 int cay__reply(cay__req *r, int status, const char *type, const void *data,
-               size_t len);                              /* copied; type NULL: no body */
+               size_t len); /* copied; type NULL: no body */
+int cay__reply_empty(cay__req *r, int status);
 int cay__reply_json(cay__req *r, int status, json_t *j); /* takes j */
+/* The same of json_pack(fmt, …). */
+int cay__reply_pack(cay__req *r, int status, const char *fmt, ...);
 /* Yields fd to the peer and closes it. len -1: until its end (chunked). The bytes go from the loop,
  * by splice(2) or sendfile(2) where that works. */
 int cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t len);
