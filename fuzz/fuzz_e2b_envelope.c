@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         e2b_envelope(&out, data[0], text, n);
         if (out.len != len || memcmp(out.data, data, len))
             abort();
-    } else if (!*err.msg || !*e2b_rpc_code(&err)) {
+    } else if (!*err.msg || !*e2b_fault_of(&err)->word) {
         abort();
     }
     /* As a stream of them: each begins where the one before it ended, and what is left over is less

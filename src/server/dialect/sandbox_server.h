@@ -34,14 +34,6 @@ int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 int cay__ss_begin(cay__req *r, json_t **body, cay__ss_box *out, cay_err *err);
 int cay__ss_done(cay__req *r, const char *message); /* {"success": true, "message": …} */
 
-int cay__ss_expose(cay__req *r, cay_err *err);
-int cay__ss_urls(cay__req *r, cay_err *err);
-int cay__ss_run(cay__req *r, cay_err *err);
-int cay__ss_write(cay__req *r, cay_err *err);
-int cay__ss_read(cay__req *r, cay_err *err);
-int cay__ss_upload(cay__req *r, cay_err *err);
-int cay__ss_upload_url(cay__req *r, cay_err *err);
-int cay__ss_download(cay__req *r, cay_err *err);
-int cay__ss_download_stream(cay__req *r, cay_err *err);
-int cay__ss_download_url(cay__req *r, cay_err *err);
-int cay__ss_mkdir(cay__req *r, cay_err *err);
+cay__handler cay__ss_expose, cay__ss_urls, cay__ss_run, cay__ss_write, cay__ss_read, cay__ss_upload,
+    cay__ss_upload_url, cay__ss_download, cay__ss_download_stream, cay__ss_download_url,
+    cay__ss_mkdir;

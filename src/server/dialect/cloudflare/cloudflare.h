@@ -26,18 +26,15 @@ void cf_tell_error(cay__buf *out, const char *code, const char *msg);
 #define CF_SESSION_NAME 33
 int cf_session_name(const char *id, char name[CF_SESSION_NAME],
                     cay_err *err); /* of the shell, or of the terminal */
-int cf_session(cay__req *r, cay_err *err), cf_session_end(cay__req *r, cay_err *err);
+cay__handler cf_session, cf_session_end;
 int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
                     cay_err *err);
 /* exec.c, pty.c */
-int cf_exec(cay__req *r, cay_err *err);
-int cf_pty(cay__req *r, cay_err *err);
+cay__handler cf_exec, cf_pty;
 int cf_ok(cay__req *r); /* {"ok":true} */
 int cf_sandbox(cay__req *r, cay_sandbox **out,
                cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
 int cf_as(int rc, cay_reason reason, cay_err *err); /* faults of ours are the route's own word; what
                                                       the request did wrong stays what it is */
 /* mount.c, extra.c */
-int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err),
-    cf_pool_stats(cay__req *r, cay_err *err), cf_pool_ok(cay__req *r, cay_err *err);
-int cf_openapi(cay__req *r, cay_err *err), cf_openapi_page(cay__req *r, cay_err *err);
+cay__handler cf_mount, cf_unmount, cf_pool_stats, cf_pool_ok, cf_openapi, cf_openapi_page;

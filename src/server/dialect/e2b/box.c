@@ -16,6 +16,12 @@ bool e2b_running(const cay_info *info)
     return info->state == CAY_RUNNING || info->state == CAY_CREATING;
 }
 
+bool e2b_alive(cay_sandbox *sb, const cay_call *call)
+{
+    CAY_AUTOPTR(cay_info) info = NULL;
+    return cay_sandbox_describe(sb, call, &info, NULL) == 0 && e2b_running(info);
+}
+
 /* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed, and one
  * that was made to be paused without its memory is just that. */
 static bool is_box_gone(const e2b_box *b)
@@ -123,4 +129,9 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
         return 0;
     e2b_box_clear(out);
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%s\" not found", own);
+}
+
+int e2b_open(cay__req *r, e2b_box *out, cay_err *err)
+{
+    return e2b_find(r, r->param[0], false, out, err);
 }

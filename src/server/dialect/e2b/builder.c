@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builder.h"
-#include <base/base.h>
 #include <base/json.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/policy.h>
 #include <cay/template.h>
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -31,7 +29,7 @@ void e2b_archive_name(const char *tenant, const char *hash, char out[200])
     snprintf(out, 200, "archive.%.64s.%.64s", tenant, hash);
 }
 
-void e2b_recipe_name(const char *build, char out[64])
+static void recipe_name(const char *build, char out[64])
 {
     snprintf(out, 64, "recipe.%.32s", build);
 }
@@ -41,7 +39,7 @@ int e2b_recipe_save(cay_client *client, const char *build, const json_t *o, cay_
     CAY_AUTOFD dir = -1, fd = -1;
     char name[64], tmp[100];
     CAY_TRY(e2b_build_dir(client, &dir, err));
-    e2b_recipe_name(build, name);
+    recipe_name(build, name);
     snprintf(tmp, sizeof tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
@@ -52,19 +50,18 @@ int e2b_recipe_save(cay_client *client, const char *build, const json_t *o, cay_
     return 0;
 }
 
-static int read_recipe(cay_client *client, const char *build, json_t **out, cay_err *err)
+int e2b_recipe_load(cay_client *client, const char *build, json_t **out, cay_err *err)
 {
     CAY_AUTOFD dir = -1, fd = -1;
     char name[64];
     struct stat st;
     json_error_t je;
     CAY_TRY(e2b_build_dir(client, &dir, err));
-    e2b_recipe_name(build, name);
+    recipe_name(build, name);
     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > RECIPE_MAX ||
-        !(*out = json_loadfd(fd, 0, &je)))
-        return cay_fail_why(err, CAY_ENOENT, "build_not_found",
-                            "what build %s is made of is not there any more", build);
+    *out = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size <= RECIPE_MAX)
+        *out = json_loadfd(fd, 0, &je);
     return 0;
 }
 
@@ -72,19 +69,14 @@ static int read_recipe(cay_client *client, const char *build, json_t **out, cay_
 void e2b_build_sweep(cay_client *client)
 {
     CAY_AUTOFD dir = -1;
+    CAY_AUTODIR *d = NULL;
     struct stat st;
-    int fd;
-    if (e2b_build_dir(client, &dir, NULL) < 0 || (fd = fcntl(dir, F_DUPFD_CLOEXEC, 3)) < 0)
-        return;
-    DIR *d = fdopendir(fd);
-    for (struct dirent *e; d && (e = readdir(d));)
+    if (e2b_build_dir(client, &dir, NULL) == 0)
+        d = cay__dir_open(dir, NULL);
+    for (struct dirent *e; d && (e = cay__dir_next(d));)
         if (fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             time(NULL) - st.st_mtime > KEEP_S)
             unlinkat(dir, e->d_name, 0);
-    if (d)
-        closedir(d);
-    else
-        close(fd);
 }
 
 typedef struct job {
@@ -136,8 +128,7 @@ static int pull_image(job *j, const cay_call *call, const json_t *in, json_t *fi
     int rc = cay_template_pull(j->client, call, &spec, &t, err);
     if (secret)
         cay_secret_remove(j->client, secret, NULL);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     json_object_set_new(file, "from", json_string(t->id));
     cay_template_free(t);
     return 0;
@@ -154,7 +145,10 @@ static int run_build(job *j, cay_err *err)
                               .mode = CAY_NET_ALL }; /* as E2B's builds have it */
     const cay_call call = { .size = sizeof call, .cancel_fd = j->stop, .actor = "builder" };
     cay_built built = { .size = sizeof built };
-    CAY_TRY(read_recipe(j->client, j->t->subject, &in, err));
+    CAY_TRY(e2b_recipe_load(j->client, j->t->subject, &in, err));
+    if (!in)
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                            "what build %s is made of is not there any more", j->t->subject);
     CAY_TRY(cay_policy_text(&open, &net, err));
     int rc = pull_image(j, &call, in, json_object_get(in, "file"), err);
     if (rc < 0 &&
@@ -195,8 +189,7 @@ static void run_build_job(cay_client *client, int stop, const cay_job *t)
         (void)!eventfd_write(j.end, 1);
         pthread_join(beside, NULL);
     }
-    if (j.end >= 0)
-        close(j.end);
+    cay__close_fd(&j.end);
     struct pollfd stopped = { .fd = stop, .events = POLLIN };
     if (rc == CAY_ECANCELED && poll(&stopped, 1, 0) > 0) {
         cay_job_renew(client, t, 1, NULL);
@@ -210,11 +203,8 @@ int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, 
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
     cay_job *t;
     int rc = cay_job_claim_fair(client, kinds, owner, LEASE_MS, &t, err);
-    if (rc < 0) {
-        if (rc == CAY_ENOENT)
-            return 0;
-        return rc;
-    }
+    if (rc < 0)
+        return rc == CAY_ENOENT ? 0 : rc;
     run_build_job(client, call->cancel_fd, t);
     cay_job_free(t);
     return 1;

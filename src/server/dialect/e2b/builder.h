@@ -21,7 +21,8 @@ void e2b_build_sweep(cay_client *client); /* what nobody asked for in a month */
 /* The directory of both, made when it is not there. */
 int e2b_build_dir(cay_client *client, int *fd, cay_err *err);
 void e2b_archive_name(const char *tenant, const char *hash, char out[200]);
-void e2b_recipe_name(const char *build, char out[64]);
+/* *out NULL: it is not there any more, or too long. */
+int e2b_recipe_load(cay_client *client, const char *build, json_t **out, cay_err *err);
 int e2b_recipe_save(cay_client *client, const char *build, const json_t *o,
                     cay_err *err); /* the whole of it or nothing */
 

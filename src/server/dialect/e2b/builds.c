@@ -7,7 +7,6 @@
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/template.h>
-#include <dirent.h>
 #include <inttypes.h>
 #include <server/http/limits.h>
 #include <time.h>
@@ -32,47 +31,34 @@ static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *er
         json_array_append_new(names, json_string(full));
     }
     json_array_foreach(tags, i, v) {
-        CAY_TRY(
-            e2b_template_name(r, name, json_is_string(v) ? json_string_value(v) : "/", &full, err));
+        CAY_TRY(e2b_template_name(r, name, CAY_OR(json_string_value(v), "/"), &full, err));
         json_array_append_new(names, json_string(full));
     }
     if (json_array_size(names) > 32)
         return cay_fail(err, CAY_EINVAL, "at most 32 tags");
-    if (e2b_is_base(json_string_value(json_array_get(names, 0))))
-        return cay_fail(err, CAY_EINVAL, "%s is the host's own template; take another name",
-                        json_string_value(json_array_get(names, 0)));
+    full = json_string_value(json_array_get(names, 0));
+    if (e2b_is_base(full))
+        return cay_fail(err, CAY_EINVAL, "%s is the host's own template; take another name", full);
     return 0;
 }
 
-/* What a build is to have waits in its recipe. */
-static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *err)
+/* What a build is to have waits in its recipe, which is freed with the request. */
+static int load_recipe(cay__req *r, json_t **out, cay_err *err)
 {
-    CAY_AUTOFD dir = -1, fd = -1;
-    char name[64];
-    json_error_t je;
-    CAY_TRY(e2b_build_dir(r->client, &dir, err));
-    e2b_recipe_name(build, name);
-    if (strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) &&
-        strlen(build) == CAY_ID_LEN)
-        fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    else
-        fd = -1;
-    if (fd < 0)
-        *out = NULL;
-    else
-        *out = json_loadfd(fd, 0, &je);
-    if (!*out || strcmp(cay__json_str(*out, "tenant", ""), r->who.tenant) != 0) {
-        json_decref(*out);
+    const char *build = r->param[1];
+    *out = NULL;
+    if (strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == CAY_ID_LEN && !build[CAY_ID_LEN])
+        CAY_TRY(e2b_recipe_load(r->client, build, out, err));
+    cay__req_keep(r, *out);
+    if (!*out || strcmp(cay__json_str(*out, "tenant", ""), r->who.tenant) != 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "build '%.40s' not found", build);
-    }
     return 0;
 }
 
 int e2b_on_template_create(cay__req *r, cay_err *err)
 {
     json_t *in;
-    CAY_AUTOJSON *names = json_array(), *aliases = json_array(), *tags = json_array(),
-                 *recipe = NULL;
+    CAY_AUTOJSON *names = json_array(), *tags = json_array(), *recipe = NULL;
     char id[CAY_ID_LEN + 1];
     const char *list[33] = { NULL };
     CAY_TRY(cay__req_json(r, 0, &in, err));
@@ -81,9 +67,7 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
         list[i] = json_string_value(json_array_get(names, i));
         json_array_append_new(tags, json_string(strchr(list[i], ':') + 1));
     }
-    char *bare = cay__arena_str(&r->arena, list[0]);
-    bare[strcspn(bare, ":")] = 0;
-    json_array_append_new(aliases, json_string(bare));
+    const char *bare = e2b_without_tag(r, list[0]);
     int64_t cpus = cay__json_int(in, "cpuCount", 2), memory = cay__json_int(in, "memoryMB", 2048);
     if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
@@ -93,10 +77,8 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
                   names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
     CAY_TRY(e2b_recipe_save(r->client, id, recipe, err));
     cay__req_about(r, id);
-    return cay__reply_json(r, 202,
-                           json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id,
-                                     "public", false, "names", names, "tags", tags, "aliases",
-                                     aliases));
+    return cay__reply_pack(r, 202, "{s:s,s:s,s:b,s:O,s:O,s:[s]}", "templateID", bare, "buildID", id,
+                           "public", false, "names", names, "tags", tags, "aliases", bare);
 }
 
 /* An address opens one archive of one tenant, and not for ever: when it ends is in it, and part of
@@ -113,7 +95,7 @@ static int upload_token(cay__req *r, const char *tenant, const char *hash, long 
 int e2b_on_template_files(cay__req *r, cay_err *err)
 {
     CAY_AUTOFD dir = -1;
-    char name[200], url[700], token[E2B_TOKEN_LEN + 1];
+    char name[200], token[E2B_TOKEN_LEN + 1];
     struct stat st;
     long long until = (long long)time(NULL) + UPLOAD_S;
     if (!e2b_is_hash(r->param[1]))
@@ -121,12 +103,11 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     CAY_TRY(e2b_build_dir(r->client, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
     CAY_TRY(upload_token(r, r->who.tenant, r->param[1], until, token, err));
-    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s", cay__scheme(r->tls),
-             r->head.host, r->who.tenant, r->param[1], until, token);
-    return cay__reply_json(r, 201,
-                           json_pack("{s:b,s:s}", "present",
-                                     fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url",
-                                     url));
+    const char *url =
+        cay__req_text(r, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s", cay__scheme(r->tls),
+                      r->head.host, r->who.tenant, r->param[1], until, token);
+    return cay__reply_pack(r, 201, "{s:b,s:s}", "present",
+                           fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url", url);
 }
 
 /* What one tenant has sent may not fill the disk. */
@@ -134,23 +115,17 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
 {
     char prefix[100];
     uint64_t sum = 0;
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d) {
-        cay__close_fd(&fd);
+    CAY_AUTODIR *d = cay__dir_open(dir, NULL);
+    if (!d)
         return cay_fail_sys(err, "the files of a COPY");
-    }
     snprintf(prefix, sizeof prefix, "archive.%.64s.", tenant);
-    for (struct dirent *e; (e = readdir(d));) {
+    for (struct dirent *e; (e = cay__dir_next(d));) {
         struct stat st;
         const char *name =
             e->d_name + (*e->d_name == '.'); /* one that is being sent begins with a dot */
         if (cay__str_starts(name, prefix) && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             sum += (uint64_t)st.st_blocks * 512;
     }
-    closedir(d);
     if (sum < ARCHIVES_MAX)
         return 0;
     return cay_fail_why(err, CAY_ETOOBIG, "quota_archives",
@@ -197,7 +172,7 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
         unlinkat(dir, tmp, 0);
         return rc;
     }
-    return cay__reply(r, 200, NULL, NULL, 0);
+    return cay__reply_empty(r, 200);
 }
 
 /* What is below: a template of the tenant's, the host, or an image: one that is here under its
@@ -233,14 +208,13 @@ static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *
 {
     const json_t *registry = json_object_get(in, "fromImageRegistry");
     CAY_AUTOBUF login = CAY__BUF(60000);
-    char name[64];
     if (!registry || json_is_null(registry))
         return 0;
     CAY_TRY(cay__req_shared(r, "fromImageRegistry: secrets", err));
     CAY_TRY(e2b_registry_login(r->client, &r->call, registry, &login, err));
     if (login.full)
         return cay_fail(err, CAY_ETOOBIG, "fromImageRegistry is longer than 60 kB");
-    snprintf(name, sizeof name, "E2B_BOX_%s", r->param[1]);
+    const char *name = cay__req_text(r, "E2B_BOX_%s", r->param[1]);
     int rc = cay_secret_put(r->client, name, login.data, login.len, err);
     explicit_bzero(login.data, login.len);
     CAY_TRY(rc);
@@ -252,30 +226,25 @@ static int write_file(cay__req *r, const json_t *in, json_t *recipe, json_t **ou
 {
     bool pull;
     CAY_AUTOJSON *steps = json_array();
-    const char *from = "", *start = cay__json_str(in, "startCmd", ""),
-               *ready = cay__json_str(in, "readyCmd", "");
+    const char *from = "", *start = cay__json_str(in, "startCmd", NULL),
+               *ready = cay__json_str(in, "readyCmd", NULL);
     CAY_TRY(read_from(r, in, &from, &pull, err));
     if (pull)
         json_object_set_new(recipe, "pull", json_string(cay__json_str(in, "fromImage", "")));
     CAY_TRY(
         e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
-    json_t *o = *out =
-        json_pack("{s:s,s:O,s:{s:I,s:I}}", "from", from, "steps", steps, "limits", "cpu_milli",
-                  (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
-                  (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30));
-    if (*start)
-        json_object_set_new(o, "start", json_string(start));
-    if (*ready)
-        json_object_set_new(o, "ready", json_string(ready));
+    *out = json_pack("{s:s,s:O,s:{s:I,s:I},s:s*,s:s*}", "from", from, "steps", steps, "limits",
+                     "cpu_milli", (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
+                     (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30), "start",
+                     cay__text_or(start, NULL), "ready", cay__text_or(ready, NULL));
     return 0;
 }
 
 int e2b_on_build_start(cay__req *r, cay_err *err)
 {
-    json_t *in, *file;
-    CAY_AUTOJSON *recipe = NULL;
+    json_t *in, *file, *recipe;
     CAY_TRY(cay__req_json(r, (size_t)64 << 20, &in, err));
-    CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
+    CAY_TRY(load_recipe(r, &recipe, err));
     if (strcmp(cay__json_str(recipe, "template", ""), r->param[0]) != 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found",
                             "template '%.60s' has no build %.40s", r->param[0], r->param[1]);
@@ -302,7 +271,7 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
         return rc;
     }
     cay__builders_wake(cay__server_builders(r->server));
-    return cay__reply(r, 202, NULL, NULL, 0);
+    return cay__reply_empty(r, 202);
 }
 
 typedef struct page {
@@ -312,27 +281,19 @@ typedef struct page {
     unsigned steps;
 } page;
 
-static int rank_level(const char *level)
-{
-    static const char *const levels[] = { "debug", "info", "warn", "error" };
-    for (int i = 0; i < (int)CAY_LEN(levels); i++)
-        if (!strcmp(levels[i], level))
-            return i;
-    return -1;
-}
-
 static int add_entry(const cay_build_event *e, void *to)
 {
-    static const char *const levels[] = {
-        [CAY_BUILD_STEP] = "info",  [CAY_BUILD_OUT] = "info",  [CAY_BUILD_ERR] = "warn",
-        [CAY_BUILD_NOTE] = "debug", [CAY_BUILD_WARN] = "warn", [CAY_BUILD_FAIL] = "error"
-    };
+    static const char *const levels[] = { [CAY_BUILD_ERR] = "warn",
+                                          [CAY_BUILD_NOTE] = "debug",
+                                          [CAY_BUILD_WARN] = "warn",
+                                          [CAY_BUILD_FAIL] = "error" };
     page *p = to;
-    const char *level = "info";
-    if ((size_t)e->kind < CAY_LEN(levels) && levels[e->kind])
+    const char *level = NULL;
+    if ((size_t)e->kind < CAY_LEN(levels))
         level = levels[e->kind];
+    level = CAY_OR(level, "info");
     char when[32], step[16];
-    if (rank_level(level) < p->level || (p->skip && p->skip--))
+    if (e2b_level(level) < p->level || (p->skip && p->skip--))
         return 0;
     if (json_array_size(p->list) == p->limit)
         return 1;
@@ -342,35 +303,37 @@ static int add_entry(const cay_build_event *e, void *to)
         n = snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "");
     memcpy(text + n, e->text, e->len);
     text[(size_t)n + e->len] = 0;
-    e2b_when(e->time_ms, when);
-    json_t *o = json_pack("{s:s,s:o,s:s}", "timestamp", when, "message", cay__json_bytes(text),
-                          "level", level);
     snprintf(step, sizeof step, "%u", e->step);
-    if (e->step)
-        json_object_set_new(o, "step", json_string(step));
-    json_array_append_new(p->list, o);
+    json_array_append_new(
+        p->list, json_pack("{s:s,s:o,s:s,s:s*}", "timestamp", e2b_when(e->time_ms, when), "message",
+                           cay__json_bytes(text), "level", level, "step", CAY_IF(e->step, step)));
     return 0;
 }
 
 typedef struct told {
-    json_t *o;
+    cay__req *r;
     unsigned offset; /* steps of ours before the SDK's first */
+    const char *status;
+    json_t *reason;
 } told;
+
+static void tell_failure(told *t, const char *message, const char *step)
+{
+    json_decref(t->reason);
+    t->status = "error";
+    t->reason = json_pack("{s:s,s:s}", "message", message, "step", step);
+}
 
 /* A failed step is named as the SDK counts: from 1; what is below is `base`. */
 static int on_build_status(const cay_build_info *b, void *to)
 {
     told *t = to;
-    bool failed =
-        !strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost");
-    char step[16];
-    json_object_set_new(t->o, "status", json_string(failed ? "error" : b->state));
-    if (failed) {
-        snprintf(step, sizeof step, "%u", b->step > t->offset ? b->step - t->offset : 0);
-        json_object_set_new(t->o, "reason",
-                            json_pack("{s:s,s:s}", "message", cay__text_or(b->error, b->state),
-                                      "step", b->step > t->offset ? step : "base"));
-    }
+    char step[16] = "base";
+    t->status = cay__arena_str(&t->r->arena, b->state);
+    if (b->step > t->offset)
+        snprintf(step, sizeof step, "%u", b->step - t->offset);
+    if (!strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost"))
+        tell_failure(t, cay__text_or(b->error, b->state), step);
     return 0;
 }
 
@@ -380,9 +343,7 @@ static int page_of(cay__req *r, const char *skip, page *p, cay_err *err)
     CAY_TRY(cay__req_number(r, skip, 0, INT64_MAX, &p->skip, err));
     CAY_TRY(cay__req_number(r, "limit", LOGS, LOGS, &p->limit, err));
     if (level)
-        p->level = rank_level(level);
-    else
-        p->level = 0;
+        p->level = e2b_level(level);
     if (p->level < 0)
         return cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error");
     return 0;
@@ -390,26 +351,22 @@ static int page_of(cay__req *r, const char *skip, page *p, cay_err *err)
 
 int e2b_on_build_status(cay__req *r, cay_err *err)
 {
-    CAY_AUTOJSON *entries = json_array(), *o = json_object();
+    CAY_AUTOJSON *entries = json_array();
     page p = { .list = entries };
     uint64_t at = 0;
-    CAY_AUTOJSON *recipe = NULL;
+    json_t *recipe;
     CAY_TRY(page_of(r, "logsOffset", &p, err));
-    CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
-    told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
+    CAY_TRY(load_recipe(r, &recipe, err));
+    told t = { .r = r, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
     CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], on_build_status, &t, err));
     cay_build_log(r->client, r->param[1], &at, add_entry, &p,
                   NULL);                                       /* before it begins there is none */
     const char *before = cay__json_str(recipe, "error", NULL); /* the image did not come */
-    if (before) {
-        json_object_set_new(o, "status", json_string("error"));
-        json_object_set_new(o, "reason", json_pack("{s:s,s:s}", "message", before, "step", "base"));
-    }
-    json_object_set_new(o, "templateID", json_string(r->param[0]));
-    json_object_set_new(o, "buildID", json_string(r->param[1]));
-    json_object_set_new(o, "logs", json_array());
-    json_object_set(o, "logEntries", entries);
-    return cay__reply_json(r, 200, json_incref(o));
+    if (before)
+        tell_failure(&t, before, "base");
+    return cay__reply_pack(r, 200, "{s:s,s:o*,s:o*,s:s,s:[],s:O}", "status", t.status, "reason",
+                           t.reason, "templateID", json_string(r->param[0]), "buildID", r->param[1],
+                           "logs", "logEntries", entries);
 }
 
 static int on_build_found(const cay_build_info *b, void *to)
@@ -425,7 +382,7 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
     CAY_TRY(page_of(r, "cursor", &p, err));
     CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], on_build_found, NULL, err));
     cay_build_log(r->client, r->param[1], &at, add_entry, &p, NULL);
-    return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
+    return cay__reply_pack(r, 200, "{s:O}", "logs", entries);
 }
 
 /* Deprecated: docker of the user's own machine builds an image and pushes it to a registry of

@@ -4,20 +4,22 @@
 
 static int on_health(cay__req *r, cay_err *err)
 {
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
-#define CREATE (CAY__OP_CREATE | CAY__OP_SECRET) /* the answer has the sandbox's tokens */
+#define CREATE  (CAY__OP_CREATE | CAY__OP_SECRET) /* the answer has the sandbox's tokens */
+#define VOLUMES CAY__OP_SHARED, .tag = "volumes"
+#define SECRETS CAY__OP_SHARED, .tag = "secrets"
 static const cay__route routes[] = {
     CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN),
     CAY__ROUTE("POST", "/v2/sandboxes", e2b_on_create, CREATE),
     CAY__ROUTE("POST", "/sandboxes", e2b_on_create_v1, CREATE),
-    CAY__ROUTE("GET", "/v2/sandboxes", e2b_on_list, 0),
-    CAY__ROUTE("GET", "/sandboxes", e2b_on_list_v1, 0),
-    CAY__ROUTE("GET", "/sandboxes/metrics", e2b_on_all_metrics, 0),
+    CAY__ROUTE("GET", "/v2/sandboxes", e2b_on_list),
+    CAY__ROUTE("GET", "/sandboxes", e2b_on_list_v1),
+    CAY__ROUTE("GET", "/sandboxes/metrics", e2b_on_all_metrics),
     CAY__ROUTE("GET", "/sandboxes/{id}", e2b_on_get, CAY__OP_BOX),
     CAY__ROUTE("DELETE", "/sandboxes/{id}", e2b_on_kill, CAY__OP_BOX),
-    CAY__ROUTE("POST", "/v2/sandboxes/{id}/connect", e2b_on_connect, 0),
+    CAY__ROUTE("POST", "/v2/sandboxes/{id}/connect", e2b_on_connect),
     CAY__ROUTE("POST", "/sandboxes/{id}/connect", e2b_on_connect, CAY__OP_BOX),
     CAY__ROUTE("POST", "/sandboxes/{id}/resume", e2b_on_resume, CAY__OP_BOX),
     CAY__ROUTE("POST", "/sandboxes/{id}/pause", e2b_on_pause, CAY__OP_BOX),
@@ -26,35 +28,35 @@ static const cay__route routes[] = {
     CAY__ROUTE("PUT", "/sandboxes/{id}/network", e2b_on_network, CAY__OP_BOX),
     CAY__ROUTE("GET", "/sandboxes/{id}/metrics", e2b_on_metrics, CAY__OP_BOX),
     CAY__ROUTE("GET", "/sandboxes/{id}/logs", e2b_on_logs, CAY__OP_BOX),
-    CAY__ROUTE("GET", "/v2/sandboxes/{id}/logs", e2b_on_logs_v2, 0),
+    CAY__ROUTE("GET", "/v2/sandboxes/{id}/logs", e2b_on_logs_v2),
     CAY__ROUTE("POST", "/sandboxes/{id}/snapshots", e2b_on_snapshot, CAY__OP_BOX),
-    CAY__ROUTE("POST", "/sandboxes/{id}/fork", e2b_on_fork, 0),
-    CAY__ROUTE("GET", "/snapshots", e2b_on_snapshots, 0),
-    CAY__ROUTE("GET", "/templates", e2b_on_templates, 0),
-    CAY__ROUTE("GET", "/v2/templates", e2b_on_templates, 0),
-    CAY__ROUTE("GET", "/templates/aliases/{alias}", e2b_on_alias, 0),
-    CAY__ROUTE("POST", "/templates/tags", e2b_on_tags_add, 0),
-    CAY__ROUTE("DELETE", "/templates/tags", e2b_on_tags_remove, 0),
-    CAY__ROUTE("GET", "/templates/{id}", e2b_on_template, 0),
-    CAY__ROUTE("DELETE", "/templates/{id}", e2b_on_template_delete, 0),
-    CAY__ROUTE("PATCH", "/templates/{id}", e2b_on_template_patch, 0),
-    CAY__ROUTE("PATCH", "/v2/templates/{id}", e2b_on_template_patch, 0),
-    CAY__ROUTE("GET", "/templates/{id}/tags", e2b_on_tags, 0),
-    CAY__ROUTE("GET", "/templates/{id}/files/{hash}", e2b_on_template_files, 0),
+    CAY__ROUTE("POST", "/sandboxes/{id}/fork", e2b_on_fork),
+    CAY__ROUTE("GET", "/snapshots", e2b_on_snapshots),
+    CAY__ROUTE("GET", "/templates", e2b_on_templates),
+    CAY__ROUTE("GET", "/v2/templates", e2b_on_templates),
+    CAY__ROUTE("GET", "/templates/aliases/{alias}", e2b_on_alias),
+    CAY__ROUTE("POST", "/templates/tags", e2b_on_tags_add),
+    CAY__ROUTE("DELETE", "/templates/tags", e2b_on_tags_remove),
+    CAY__ROUTE("GET", "/templates/{id}", e2b_on_template),
+    CAY__ROUTE("DELETE", "/templates/{id}", e2b_on_template_delete),
+    CAY__ROUTE("PATCH", "/templates/{id}", e2b_on_template_patch),
+    CAY__ROUTE("PATCH", "/v2/templates/{id}", e2b_on_template_patch),
+    CAY__ROUTE("GET", "/templates/{id}/tags", e2b_on_tags),
+    CAY__ROUTE("GET", "/templates/{id}/files/{hash}", e2b_on_template_files),
     CAY__ROUTE("PUT", "/upload/{tenant}/{hash}", e2b_on_template_upload,
                CAY__OP_TOKEN | E2B_UPLOAD | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/v3/templates", e2b_on_template_create, 0),
-    CAY__ROUTE("POST", "/v2/templates/{id}/builds/{build}", e2b_on_build_start, 0),
-    CAY__ROUTE("GET", "/templates/{id}/builds/{build}/status", e2b_on_build_status, 0),
-    CAY__ROUTE("GET", "/templates/{id}/builds/{build}/logs", e2b_on_build_logs, 0),
-    CAY__ROUTE("POST", "/v2/templates", e2b_on_build, 0),
-    CAY__ROUTE("POST", "/templates", e2b_on_build, 0),
-    CAY__ROUTE("POST", "/templates/{id}", e2b_on_build, 0),
-    CAY__ROUTE("POST", "/templates/{id}/builds/{build}", e2b_on_build, 0),
-    CAY__ROUTE("POST", "/volumes", e2b_on_volume_create, CAY__OP_SHARED, .tag = "volumes"),
-    CAY__ROUTE("GET", "/volumes", e2b_on_volumes, CAY__OP_SHARED, .tag = "volumes"),
-    CAY__ROUTE("GET", "/volumes/{id}", e2b_on_volume, CAY__OP_SHARED, .tag = "volumes"),
-    CAY__ROUTE("DELETE", "/volumes/{id}", e2b_on_volume_delete, CAY__OP_SHARED, .tag = "volumes"),
+    CAY__ROUTE("POST", "/v3/templates", e2b_on_template_create),
+    CAY__ROUTE("POST", "/v2/templates/{id}/builds/{build}", e2b_on_build_start),
+    CAY__ROUTE("GET", "/templates/{id}/builds/{build}/status", e2b_on_build_status),
+    CAY__ROUTE("GET", "/templates/{id}/builds/{build}/logs", e2b_on_build_logs),
+    CAY__ROUTE("POST", "/v2/templates", e2b_on_build),
+    CAY__ROUTE("POST", "/templates", e2b_on_build),
+    CAY__ROUTE("POST", "/templates/{id}", e2b_on_build),
+    CAY__ROUTE("POST", "/templates/{id}/builds/{build}", e2b_on_build),
+    CAY__ROUTE("POST", "/volumes", e2b_on_volume_create, VOLUMES),
+    CAY__ROUTE("GET", "/volumes", e2b_on_volumes, VOLUMES),
+    CAY__ROUTE("GET", "/volumes/{id}", e2b_on_volume, VOLUMES),
+    CAY__ROUTE("DELETE", "/volumes/{id}", e2b_on_volume_delete, VOLUMES),
     CAY__ROUTE("GET", "/volumecontent/{id}/dir", e2b_on_volume_dir, CAY__OP_TOKEN),
     CAY__ROUTE("POST", "/volumecontent/{id}/dir", e2b_on_volume_mkdir, CAY__OP_TOKEN),
     CAY__ROUTE("GET", "/volumecontent/{id}/path", e2b_on_volume_stat, CAY__OP_TOKEN),
@@ -62,43 +64,20 @@ static const cay__route routes[] = {
     CAY__ROUTE("DELETE", "/volumecontent/{id}/path", e2b_on_volume_remove, CAY__OP_TOKEN),
     CAY__ROUTE("GET", "/volumecontent/{id}/file", e2b_on_volume_get, CAY__OP_TOKEN),
     CAY__ROUTE("PUT", "/volumecontent/{id}/file", e2b_on_volume_put, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/secrets", e2b_on_secret_create, CAY__OP_SHARED, .tag = "secrets"),
-    CAY__ROUTE("GET", "/secrets", e2b_on_secrets, CAY__OP_SHARED, .tag = "secrets"),
-    CAY__ROUTE("GET", "/secrets/{id}", e2b_on_secret, CAY__OP_SHARED, .tag = "secrets"),
-    CAY__ROUTE("POST", "/secrets/{id}", e2b_on_secret_update, CAY__OP_SHARED, .tag = "secrets"),
-    CAY__ROUTE("DELETE", "/secrets/{id}", e2b_on_secret_delete, CAY__OP_SHARED, .tag = "secrets"),
-    CAY__ROUTE("GET", "/teams", e2b_on_teams, 0),
+    CAY__ROUTE("POST", "/secrets", e2b_on_secret_create, SECRETS),
+    CAY__ROUTE("GET", "/secrets", e2b_on_secrets, SECRETS),
+    CAY__ROUTE("GET", "/secrets/{id}", e2b_on_secret, SECRETS),
+    CAY__ROUTE("POST", "/secrets/{id}", e2b_on_secret_update, SECRETS),
+    CAY__ROUTE("DELETE", "/secrets/{id}", e2b_on_secret_delete, SECRETS),
+    CAY__ROUTE("GET", "/teams", e2b_on_teams),
 };
-
-static int status_of(const cay_err *err)
-{
-    switch (err->code) {
-    case CAY_EINVAL:
-    case CAY_ETYPE: return 400;
-    case CAY_EAUTH: return 401;
-    case CAY_EPERM: return 403;
-    case CAY_ENOENT:
-    case CAY_EGONE: return 404;
-    case CAY_EEXIST:
-    case CAY_ESTATE: return 409;
-    case CAY_ETOOBIG: return 413;
-    case CAY_ERATE: return 429;
-    case CAY_ENOTSUP: return 501;
-    case CAY_EBUSY:
-    case CAY_ENOSPACE:
-    case CAY_EISOLATION: return 503;
-    case CAY_ETIMEOUT: return 504;
-    }
-    return 500;
-}
 
 /* SDKs read `code`, which is the status again. */
 static int reply_error(cay__req *r, const cay_err *err)
 {
-    return cay__reply_json(r, status_of(err),
-                           json_pack("{s:i,s:s,s:s}", "code", status_of(err), "message", err->msg,
-                                     "error_code",
-                                     cay__text_or(err->reason, "internal_server_error")));
+    int status = e2b_fault_of(err)->control;
+    return cay__reply_pack(r, status, "{s:i,s:s,s:s}", "code", status, "message", err->msg,
+                           "error_code", cay__text_or(err->reason, "internal_server_error"));
 }
 
 /* Paths that nobody else has, shown with a key: SDKs are told one address for everything. */

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox from what the SDKs ask for. */
 #include "e2b.h"
-#include <cay/policy.h>
-#include <cay/snapshot.h>
-#include <cay/template.h>
 #include <cay/volume.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
-CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 /* What a name stands for here: the host's own template unless the operator has made one of that
  * name, a snapshot, or one of the tenant's templates. */
@@ -34,31 +27,11 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     return 0;
 }
 
-static int read_pairs(cay__req *r, const json_t *o, const char *what, const cay_pair **out,
-                      cay_err *err)
-{
-    const char *key;
-    json_t *v;
-    size_t n = 0;
-    if (!o || json_is_null(o))
-        return 0;
-    if (!json_is_object(o))
-        return cay_fail(err, CAY_EINVAL, "%s is an object of texts", what);
-    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(o) + 1) * sizeof *list);
-    json_object_foreach((json_t *)o, key, v) {
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "%s.%.60s is not a text without NUL", what, key);
-        list[n++] = (cay_pair){ key, json_string_value(v) };
-    }
-    *out = list;
-    return 0;
-}
-
 static int read_volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 {
     const json_t *v;
     size_t i;
-    if (!list || json_is_null(list) || !json_array_size(list))
+    if (!json_array_size(list))
         return 0;
     CAY_TRY(cay__req_shared(r, "volumes", err));
     cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
@@ -92,7 +65,7 @@ static int reject_unsupported(const json_t *in, cay_err *err)
 
 /* Members of a kind that is not theirs are refused: "no" must not be taken for the default. Those
  * that nobody knows are left alone, as E2B does. */
-int e2b_check_types(const json_t *in, cay_err *err)
+static int check_types(const json_t *in, cay_err *err)
 {
     static const struct {
         const char *name, *what;
@@ -125,25 +98,26 @@ int e2b_check_types(const json_t *in, cay_err *err)
     return 0;
 }
 
+int e2b_body(cay__req *r, json_t **out, cay_err *err)
+{
+    CAY_TRY(cay__req_json(r, 0, out, err));
+    return check_types(*out, err);
+}
+
 static char *note_text(const json_t *in, const char *template_, int64_t timeout)
 {
-    CAY_AUTOJSON *o =
-        json_pack("{s:{s:s,s:I,s:b},s:O}", "e2b", "template", template_, "timeout",
-                  (json_int_t)timeout, "autoResume",
-                  cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "metadata",
-                  json_object_get(in, "metadata") ? json_object_get(in, "metadata") : json_null());
-    json_t *e = json_object_get(o, "e2b"), *net = json_object_get(in, "network"),
+    /* check_types() has seen to it that what is there is of its kind, or null. */
+    json_t *net = json_object_get(in, "network"),
            *open = json_object_get(in, "allow_internet_access"),
-           *vol = json_object_get(in, "volumeMounts");
-    if (!cay__json_bool(in, "autoPauseMemory", true))
-        json_object_set_new(e, "files",
-                            json_true()); /* its end is a pause that keeps these alone */
-    if (json_is_object(net))
-        json_object_set(e, "network", net);
-    if (json_is_boolean(open))
-        json_object_set(e, "internet", open);
-    if (json_is_array(vol))
-        json_object_set(e, "volumes", vol);
+           *vol = json_object_get(in, "volumeMounts"), *metadata = json_object_get(in, "metadata");
+    bool files = !cay__json_bool(in, "autoPauseMemory", true); /* a pause keeps these alone */
+    CAY_AUTOJSON *o =
+        json_pack("{s:{s:s,s:I,s:b,s:o*,s:O*,s:O*,s:O*},s:O}", "e2b", "template", template_,
+                  "timeout", (json_int_t)timeout, "autoResume",
+                  cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "files",
+                  CAY_IF(files, json_true()), "network", CAY_IF(json_is_object(net), net),
+                  "internet", CAY_IF(json_is_boolean(open), open), "volumes",
+                  CAY_IF(json_is_array(vol), vol), "metadata", CAY_OR(metadata, json_null()));
     return cay__json_text(o, 60000);
 }
 
@@ -155,8 +129,7 @@ static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
     char *config = NULL;
     e2b_rule *rules = NULL;
     size_t nrules = 0;
-    CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(e2b_check_types(in, err));
+    CAY_TRY(e2b_body(r, &in, err));
     const char *template_ = cay__json_str(in, "templateID", NULL);
     int64_t timeout = cay__json_int(in, "timeout", default_timeout);
     bool pauses = cay__json_bool(in, "autoPause", false),
@@ -175,8 +148,9 @@ static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
     c.life.ttl_ms = (uint64_t)timeout * 1000;
     CAY_TRY(reject_unsupported(in, err));
     CAY_TRY(starting_point(r, template_, &c, &config, err));
-    CAY_TRY(read_pairs(r, json_object_get(in, "envVars"), "envVars", &c.process.env, err));
-    CAY_TRY(read_pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
+    const json_t *env = json_object_get(in, "envVars"), *metadata = json_object_get(in, "metadata");
+    CAY_TRY(cay__req_pairs(r, "envVars", NULL, env, &c.process.env, err));
+    CAY_TRY(cay__req_pairs(r, "metadata", NULL, metadata, &unused, err));
     CAY_TRY(read_volumes(r, json_object_get(in, "volumeMounts"), &c, err));
     bool internet = cay__json_bool(in, "allow_internet_access", true);
     CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, &net, err));
@@ -195,8 +169,7 @@ static int create_sandbox(cay__req *r, int64_t default_timeout, cay_err *err)
     if (rc == 0)
         rc = cay__create_sudo(r, &c, &sb, err);
     e2b_rules_made(r, rules, nrules, rc < 0 ? NULL : cay_sandbox_id(sb));
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     cay__req_about(r, cay_sandbox_id(sb));
     if (config && (rc = e2b_template_start(r, sb, config, err)) < 0) {
         cay_sandbox_remove(sb, &r->call, NULL);

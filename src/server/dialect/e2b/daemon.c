@@ -4,7 +4,6 @@
 #include "e2b.h"
 #include <base/base64.h>
 #include <ctype.h>
-#include <strings.h>
 #include <time.h>
 
 /* "PORT-ID.…" as the first label of the host. */
@@ -124,6 +123,13 @@ bool e2b_dead(const cay_err *err)
     return err->code == CAY_EGONE || err->code == CAY_ESTATE;
 }
 
+static const char *home_of(const char *user)
+{
+    if (!strcmp(user, "root"))
+        return "/root";
+    return CAY_IF(!strcmp(user, "user"), "/home/user");
+}
+
 /* Files and commands of a request are this user's from here on; who it is, is looked for inside
  * when a path needs its home. */
 void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
@@ -131,12 +137,7 @@ void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
     if (!user || !*user)
         return;
     d->user = r->call.user = user;
-    if (!strcmp(user, "root"))
-        d->home = "/root";
-    else if (!strcmp(user, "user"))
-        d->home = "/home/user";
-    else
-        d->home = NULL;
+    d->home = home_of(user);
 }
 
 static bool is_rpc(const cay__req *r)
@@ -257,12 +258,7 @@ int e2b_daemon_open(cay__req *r, e2b_daemon *out, cay_err *err)
     char *own = cay__arena_str(&r->arena, b.info->user);
     own[strcspn(own, ":")] = 0; /* its group */
     out->default_user = own;
-    if (!strcmp(out->default_user, "root"))
-        out->home = "/root";
-    else if (!*out->default_user || !strcmp(out->default_user, "user"))
-        out->home = "/home/user";
-    else
-        out->home = NULL;
+    out->home = home_of(cay__text_or(own, "user"));
     return read_user(r, out, err);
 }
 
@@ -274,17 +270,14 @@ const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
     if (*path == '/')
         return path;
     const char *home = CAY_OR(d->home, find_home(r, d));
-    size_t n = strlen(home) + strlen(below) + 2;
-    char *s = cay__arena_take(&r->arena, n);
-    cay__str_join(s, n, home, *below || !*home ? "/" : "", below, NULL);
-    return s;
+    return cay__req_text(r, "%s%s%s", home, *below || !*home ? "/" : "", below);
 }
 
 static int on_health(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, &d, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 static int on_metrics(cay__req *r, cay_err *err)
@@ -292,21 +285,18 @@ static int on_metrics(cay__req *r, cay_err *err)
     e2b_daemon d;
     cay_usage u;
     double cpu;
-    cay_info *i;
+    CAY_AUTOPTR(cay_info) i = NULL;
     CAY_TRY(e2b_daemon_open(r, &d, err));
     CAY_TRY(e2b_sample(&r->call, d.sb, &u, &cpu, err));
     CAY_TRY(cay_sandbox_describe(d.sb, &r->call, &i, err));
     json_int_t memory = (json_int_t)e2b_bounded(i->limits.memory, 0),
                disk = (json_int_t)e2b_bounded(i->limits.disk, 0);
-    int cpus = (int)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000;
-    cay_info_free(i);
-    return cay__reply_json(
-        r, 200,
-        json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL),
-                  "cpu_count", cpus, "cpu_used_pct", cpu / cpus, "mem_total", memory, "mem_used",
-                  (json_int_t)u.memory, "mem_cache", (json_int_t)0, "mem_total_mib", memory >> 20,
-                  "mem_used_mib", (json_int_t)(u.memory >> 20), "disk_used", (json_int_t)u.disk,
-                  "disk_total", disk));
+    int cpus = e2b_cpus(i);
+    return cay__reply_pack(
+        r, 200, "{s:I,s:i,s:f,s:I,s:I,s:i,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL),
+        "cpu_count", cpus, "cpu_used_pct", cpu / cpus, "mem_total", memory, "mem_used",
+        (json_int_t)u.memory, "mem_cache", 0, "mem_total_mib", memory >> 20, "mem_used_mib",
+        (json_int_t)(u.memory >> 20), "disk_used", (json_int_t)u.disk, "disk_total", disk);
 }
 
 /* What every process of the sandbox has: asked of one. */
@@ -333,6 +323,7 @@ static int on_envs(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, o);
 }
 
+#define RPC(path, fn) CAY__ROUTE("POST", path, fn, CAY__OP_TOKEN | CAY__OP_RAW)
 static const cay__route routes[] = {
     CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN),
     CAY__ROUTE("GET", "/metrics", on_metrics, CAY__OP_TOKEN),
@@ -340,55 +331,24 @@ static const cay__route routes[] = {
     CAY__ROUTE("GET", "/files", e2b_files_get, CAY__OP_TOKEN | E2B_SIGNED),
     CAY__ROUTE("POST", "/files", e2b_files_post, CAY__OP_TOKEN | E2B_SIGNED | CAY__OP_RAW),
     CAY__ROUTE("POST", "/files/compose", e2b_files_compose, CAY__OP_TOKEN),
-    CAY__ROUTE("POST", "/process.Process/List", e2b_process_list, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Start", e2b_process_start, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Connect", e2b_process_connect,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/Update", e2b_process_update, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/SendInput", e2b_process_input,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/StreamInput", e2b_process_stream_input,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/SendSignal", e2b_process_signal,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/process.Process/CloseStdin", e2b_process_close_stdin,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/MakeDir", e2b_fs_mkdir, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Move", e2b_fs_move, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/CreateWatcher", e2b_watcher_create,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events,
-               CAY__OP_TOKEN | CAY__OP_RAW),
-    CAY__ROUTE("POST", "/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove,
-               CAY__OP_TOKEN | CAY__OP_RAW),
+    RPC("/process.Process/List", e2b_process_list),
+    RPC("/process.Process/Start", e2b_process_start),
+    RPC("/process.Process/Connect", e2b_process_connect),
+    RPC("/process.Process/Update", e2b_process_update),
+    RPC("/process.Process/SendInput", e2b_process_input),
+    RPC("/process.Process/StreamInput", e2b_process_stream_input),
+    RPC("/process.Process/SendSignal", e2b_process_signal),
+    RPC("/process.Process/CloseStdin", e2b_process_close_stdin),
+    RPC("/filesystem.Filesystem/Stat", e2b_fs_stat),
+    RPC("/filesystem.Filesystem/MakeDir", e2b_fs_mkdir),
+    RPC("/filesystem.Filesystem/Move", e2b_fs_move),
+    RPC("/filesystem.Filesystem/ListDir", e2b_fs_list),
+    RPC("/filesystem.Filesystem/Remove", e2b_fs_remove),
+    RPC("/filesystem.Filesystem/WatchDir", e2b_fs_watch),
+    RPC("/filesystem.Filesystem/CreateWatcher", e2b_watcher_create),
+    RPC("/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events),
+    RPC("/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove),
 };
-
-static int status_of(const cay_err *err)
-{
-    switch (err->code) {
-    case CAY_EINVAL:
-    case CAY_ETYPE: return 400;
-    case CAY_EAUTH: return 401;
-    case CAY_EPERM: return 403;
-    case CAY_ENOENT: return 404;
-    case CAY_EEXIST: return 409;
-    case CAY_ETOOBIG: return 413;
-    case CAY_ERATE: return 429;
-    case CAY_ENOTSUP: return 501;
-    case CAY_EUPSTREAM:
-    case CAY_EGONE:
-    case CAY_ESTATE: return 502;
-    case CAY_EBUSY: return 503;
-    case CAY_ETIMEOUT: return 504;
-    case CAY_ENOSPACE: return 507;
-    }
-    return 500;
-}
 
 /* The user of a request is nobody inside. */
 bool e2b_nobody(const cay_err *err)
@@ -411,30 +371,13 @@ static int reply_error(cay__req *r, const cay_err *fault)
         e2b_envelope_end(&b, err);
         return cay__reply(r, 200, "application/connect+json", b.data, b.len);
     }
-    if (rpc && !dead) {
-        static const struct {
-            const char *word;
-            int status;
-        } map[] = { { "invalid_argument", 400 },  { "unauthenticated", 401 },
-                    { "permission_denied", 403 }, { "not_found", 404 },
-                    { "already_exists", 409 },    { "failed_precondition", 400 },
-                    { "unavailable", 503 },       { "resource_exhausted", 429 },
-                    { "deadline_exceeded", 504 }, { "canceled", 499 },
-                    { "unimplemented", 501 } };
-        const char *word = e2b_rpc_code(err);
-        int status = 500;
-        CAY_EACH(it, map)
-            if (!strcmp(it->word, word))
-                status = it->status;
-        return cay__reply_json(r, status,
-                               json_pack("{s:s,s:s}", "code", word, "message", err->msg));
-    }
+    const e2b_fault *told = e2b_fault_of(err);
+    if (rpc && !dead)
+        return cay__reply_pack(r, told->rpc, "{s:s,s:s}", "code", told->word, "message", err->msg);
     const char *id = cay__head_field(&r->head, "e2b-sandbox-id");
-    json_t *o = json_pack("{s:i,s:s}", "code", status_of(err), "message",
-                          dead ? "The sandbox was not found" : err->msg);
-    if (dead)
-        json_object_set_new(o, "sandboxId", json_string(CAY_OR(id, r->who.sandbox)));
-    return cay__reply_json(r, status_of(err), o);
+    return cay__reply_pack(r, told->daemon, "{s:i,s:s,s:o*}", "code", told->daemon, "message",
+                           dead ? "The sandbox was not found" : err->msg, "sandboxId",
+                           CAY_IF(dead, json_string(CAY_OR(id, r->who.sandbox))));
 }
 
 /* Ports that E2B's own programs have inside a sandbox, and this server plays; asked before

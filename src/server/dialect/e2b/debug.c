@@ -19,7 +19,7 @@ bool e2b_debug(const cay__req *r, const char *id)
 
 static int on_list_sandbox(const cay_info *i, void *arg)
 {
-    return cay__str_copy(arg, CAY_ID_LEN + 1, i->id), 1;
+    return cay__str_copy(arg, CAY_ID_LEN + 1, i->id); /* 1: that is enough */
 }
 
 static int find_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
@@ -29,16 +29,13 @@ static int find_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
                            .tenant = r->as,
                            .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     *id = 0;
-    int rc = cay_client_list(r->client, &r->call, &f, on_list_sandbox, id, err);
-    if (rc < 0)
-        return rc;
-    return 0;
+    return cay_client_list(r->client, &r->call, &f, on_list_sandbox, id, err);
 }
 
 static int create_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 {
-    char *net;
-    cay_sandbox *sb;
+    CAY_AUTOFREE char *net = NULL;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_TRY(e2b_policy(NULL, true, &net, err));
     cay_create c = { .size = sizeof c,
                      .process.user = "user",
@@ -48,11 +45,8 @@ static int create_sandbox(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
                      .net.policy = net,
                      .net.is_default = true,
                      .metadata = "{\"e2b\":{},\"metadata\":{}}" };
-    int rc = cay__create_sudo(r, &c, &sb, err);
-    free(net);
-    CAY_TRY(rc);
+    CAY_TRY(cay__create_sudo(r, &c, &sb, err));
     cay__str_copy(id, CAY_ID_LEN + 1, cay_sandbox_id(sb));
-    cay_sandbox_unref(sb);
     return 0;
 }
 

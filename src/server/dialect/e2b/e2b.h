@@ -39,12 +39,21 @@ void e2b_box_clear(e2b_box *b);
 #define E2B_AUTOBOX __attribute__((cleanup(e2b_box_clear))) e2b_box
 /* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
 int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out,
-             cay_err *err); /* any: of whatever tenant */
+             cay_err *err);                            /* any: of whatever tenant */
+int e2b_open(cay__req *r, e2b_box *out, cay_err *err); /* the one of the route */
 bool e2b_running(const cay_info *info);
+bool e2b_alive(cay_sandbox *sb, const cay_call *call); /* it can be asked, and runs */
 /* The one sandbox of SDKs in debug mode (debug.c), on listeners that need no key: is it meant by
  * that id, or by none (NULL)? It is made when it is not there. */
 bool e2b_debug(const cay__req *r, const char *id);
 int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err);
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+CAY_DEFINE_AUTO(cay_info, cay_info_free)
+CAY_DEFINE_AUTO(cay_upload, cay_upload_abort)
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 #define E2B_TOKEN_LEN 64
 /* kind: "envd", "traffic". The same for the same sandbox as long as the state directory lives. */
@@ -58,57 +67,43 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
 /* the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c,
  * snapshots.c, templates.c, volumes.c, secrets.c) */
 #define E2B_PAGE 100
-void e2b_when(int64_t ms, char out[32]);
+int e2b_level(const char *level); /* of a log: 0 debug, info, warn, 3 error; -1: none of them */
+/* The list on the heap with room for one more behind its n; *cap is how many it has room for. */
+void *e2b_grow(void *list, size_t n, size_t *cap, size_t size);
+const char *e2b_when(int64_t ms, char out[32]); /* gives out back */
 json_t *e2b_domain(cay__req *r);
 int64_t e2b_bounded(uint64_t v, int64_t none);
+int e2b_cpus(const cay_info *i);
 json_t *e2b_listed(const e2b_box *b);
 int e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out,
                      cay_err *err);
-int e2b_check_types(const json_t *in, cay_err *err); /* of a request's members */
+int e2b_body(cay__req *r, json_t **out, cay_err *err); /* whose members are of their kinds */
 int e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err);
-int e2b_on_create(cay__req *r, cay_err *err), e2b_on_create_v1(cay__req *r, cay_err *err),
-    e2b_on_list(cay__req *r, cay_err *err), e2b_on_list_v1(cay__req *r, cay_err *err);
-int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err),
-    e2b_on_connect(cay__req *r, cay_err *err), e2b_on_resume(cay__req *r, cay_err *err);
-int e2b_on_pause(cay__req *r, cay_err *err), e2b_on_timeout(cay__req *r, cay_err *err),
-    e2b_on_refresh(cay__req *r, cay_err *err), e2b_on_network(cay__req *r, cay_err *err);
-int e2b_on_metrics(cay__req *r, cay_err *err), e2b_on_all_metrics(cay__req *r, cay_err *err),
-    e2b_on_logs(cay__req *r, cay_err *err), e2b_on_logs_v2(cay__req *r, cay_err *err);
-int e2b_on_snapshot(cay__req *r, cay_err *err), e2b_on_snapshots(cay__req *r, cay_err *err),
-    e2b_on_fork(cay__req *r, cay_err *err);
-int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template(cay__req *r, cay_err *err),
-    e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err);
-int e2b_on_template_patch(cay__req *r, cay_err *err), e2b_on_tags_add(cay__req *r, cay_err *err),
-    e2b_on_tags_remove(cay__req *r, cay_err *err), e2b_on_tags(cay__req *r, cay_err *err);
-int e2b_on_template_create(cay__req *r, cay_err *err),
-    e2b_on_template_files(cay__req *r, cay_err *err),
-    e2b_on_template_upload(cay__req *r, cay_err *err);
-int e2b_on_build_start(cay__req *r, cay_err *err), e2b_on_build_status(cay__req *r, cay_err *err),
-    e2b_on_build_logs(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
+cay__handler e2b_on_create, e2b_on_create_v1, e2b_on_list, e2b_on_list_v1, e2b_on_get, e2b_on_kill,
+    e2b_on_connect, e2b_on_resume, e2b_on_pause, e2b_on_timeout, e2b_on_refresh, e2b_on_network,
+    e2b_on_metrics, e2b_on_all_metrics, e2b_on_logs, e2b_on_logs_v2, e2b_on_snapshot,
+    e2b_on_snapshots, e2b_on_fork, e2b_on_templates, e2b_on_template, e2b_on_template_delete,
+    e2b_on_alias, e2b_on_template_patch, e2b_on_tags_add, e2b_on_tags_remove, e2b_on_tags,
+    e2b_on_template_create, e2b_on_template_files, e2b_on_template_upload, e2b_on_build_start,
+    e2b_on_build_status, e2b_on_build_logs, e2b_on_build;
 /* NAME:TAG as it is kept; tag NULL: that of `given`, else `default`. */
 int e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out,
                       cay_err *err);
+char *e2b_without_tag(cay__req *r, const char *name);
 bool e2b_is_base(const char *name); /* the host's own */
 bool e2b_has_base(
     cay__req *r,
     const char *name); /* … but for a template of that name, as templates/make base leaves one */
-struct cay_template;
-int e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
+int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err *err);
 /* A snapshot of that label or id, unless one of the tenant's own templates has the name: a key of
  * one sandbox names snapshots, and none of them may be taken for a template. */
-int e2b_snapshot_find(cay__req *r, const char *name, struct cay_snapshot **out, cay_err *err);
+int e2b_snapshot_find(cay__req *r, const char *name, cay_snapshot **out, cay_err *err);
 /* What a template starts in each of its sandboxes, until it is ready. */
 int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
-int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err),
-    e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
-int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err),
-    e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
-int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err),
-    e2b_on_volume_put(cay__req *r, cay_err *err);
-int e2b_on_secret_create(cay__req *r, cay_err *err),
-    e2b_on_secret_update(cay__req *r, cay_err *err), e2b_on_secrets(cay__req *r, cay_err *err),
-    e2b_on_secret(cay__req *r, cay_err *err);
-int e2b_on_secret_delete(cay__req *r, cay_err *err), e2b_on_teams(cay__req *r, cay_err *err);
+cay__handler e2b_on_volume_create, e2b_on_volumes, e2b_on_volume, e2b_on_volume_delete,
+    e2b_on_volume_dir, e2b_on_volume_mkdir, e2b_on_volume_stat, e2b_on_volume_patch,
+    e2b_on_volume_remove, e2b_on_volume_get, e2b_on_volume_put, e2b_on_secret_create,
+    e2b_on_secret_update, e2b_on_secrets, e2b_on_secret, e2b_on_secret_delete, e2b_on_teams;
 const char *e2b_secret_stored(cay__arena *mem,
                               const char *name); /* its name in the store; NULL: it cannot be one */
 /* Use of a sandbox now, its share of the CPU measured over a moment. */
@@ -157,11 +152,11 @@ enum {                               /* what opens an operation, besides the san
        E2B_UPLOAD = CAY__OP_DIALECT << 2, /* an address that was given out; else a volume's token */
 };
 /* The token of an operation with CAY__OP_TOKEN; then r->who.sandbox is the one that it opens. */
-int e2b_daemon_admit(cay__req *r, cay_err *err);
+cay__handler e2b_daemon_admit;
 /* The sandbox of a request that was admitted, or of an open one by its headers or host name,
  * resumed where it asked for that; 502 when it does not run. */
 int e2b_daemon_open(cay__req *r, e2b_daemon *out, cay_err *err);
-int e2b_volume_admit(cay__req *r, cay_err *err), e2b_upload_admit(cay__req *r, cay_err *err);
+cay__handler e2b_volume_admit, e2b_upload_admit;
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
 bool e2b_dead(const cay_err *err);
@@ -177,24 +172,17 @@ typedef struct e2b_rpc {
     e2b_daemon d;
 } e2b_rpc;
 int e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
-int e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
 
 /* process.c, input.c, filesystem.c, watch.c, files.c */
-int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err),
-    e2b_process_connect(cay__req *r, cay_err *err);
-int e2b_process_update(cay__req *r, cay_err *err), e2b_process_input(cay__req *r, cay_err *err),
-    e2b_process_signal(cay__req *r, cay_err *err);
-int e2b_process_close_stdin(cay__req *r, cay_err *err),
-    e2b_process_stream_input(cay__req *r, cay_err *err);
+cay__handler e2b_process_list, e2b_process_start, e2b_process_connect, e2b_process_update,
+    e2b_process_input, e2b_process_signal, e2b_process_close_stdin, e2b_process_stream_input;
 int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *selector, cay_proc **out,
                      cay_err *err);
 int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input,
                      cay_err *err); /* {"stdin"} or {"pty"}, in base64 */
-int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err),
-    e2b_fs_move(cay__req *r, cay_err *err);
+cay__handler e2b_fs_stat, e2b_fs_mkdir, e2b_fs_move;
 int e2b_stream_last(cay__pump *p, cay__buf *out); /* the last words of any stream */
-int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err),
-    e2b_fs_watch(cay__req *r, cay_err *err);
+cay__handler e2b_fs_list, e2b_fs_remove, e2b_fs_watch;
 /* An entry as the SDKs read it. */
 typedef struct e2b_names { /* of owners: a sandbox's accounts, read when the first stranger comes */
     cay_sandbox *sb;
@@ -207,12 +195,10 @@ void e2b_names_clear(e2b_names *n);
 json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st);
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out,
               cay_err *err); /* a path of the message */
-int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err),
-    e2b_watcher_remove(cay__req *r, cay_err *err);
+cay__handler e2b_watcher_create, e2b_watcher_events, e2b_watcher_remove;
 unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or
                                           its host; 0: none */
 /* Does who asked want this file as gzip; and it as that. Takes from. */
 bool e2b_packs(const cay__head *h, uint64_t size);
 int e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err);
-int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err),
-    e2b_files_compose(cay__req *r, cay_err *err);
+cay__handler e2b_files_get, e2b_files_post, e2b_files_compose;

@@ -4,26 +4,32 @@
 #include <base/json.h>
 #include <base/mutant.h>
 
-static const struct {
-    int code;
-    const char *word;
-} words[] = {
-    { CAY_EINVAL, "invalid_argument" },    { CAY_EAUTH, "unauthenticated" },
-    { CAY_EPERM, "permission_denied" },    { CAY_ENOENT, "not_found" },
-    { CAY_EEXIST, "already_exists" },      { CAY_ETYPE, "invalid_argument" },
-    { CAY_ESTATE, "failed_precondition" }, { CAY_EBUSY, "unavailable" },
-    { CAY_EGONE, "unavailable" },          { CAY_ERATE, "resource_exhausted" },
-    { CAY_ETOOBIG, "resource_exhausted" }, { CAY_ENOSPACE, "resource_exhausted" },
-    { CAY_ETIMEOUT, "deadline_exceeded" }, { CAY_ECANCELED, "canceled" },
-    { CAY_ENOTSUP, "unimplemented" },      { CAY_EUPSTREAM, "unavailable" },
-};
-
-const char *e2b_rpc_code(const cay_err *err)
+const e2b_fault *e2b_fault_of(const cay_err *err)
 {
-    CAY_EACH(it, words)
+    static const e2b_fault faults[] = {
+        { CAY_EINVAL, 400, 400, 400, "invalid_argument" },
+        { CAY_ETYPE, 400, 400, 400, "invalid_argument" },
+        { CAY_EAUTH, 401, 401, 401, "unauthenticated" },
+        { CAY_EPERM, 403, 403, 403, "permission_denied" },
+        { CAY_ENOENT, 404, 404, 404, "not_found" },
+        { CAY_EGONE, 404, 502, 503, "unavailable" },
+        { CAY_EEXIST, 409, 409, 409, "already_exists" },
+        { CAY_ESTATE, 409, 502, 400, "failed_precondition" },
+        { CAY_ETOOBIG, 413, 413, 429, "resource_exhausted" },
+        { CAY_ERATE, 429, 429, 429, "resource_exhausted" },
+        { CAY_ENOTSUP, 501, 501, 501, "unimplemented" },
+        { CAY_EBUSY, 503, 503, 503, "unavailable" },
+        { CAY_ENOSPACE, 503, 507, 429, "resource_exhausted" },
+        { CAY_EISOLATION, 503, 500, 500, "internal" },
+        { CAY_ETIMEOUT, 504, 504, 504, "deadline_exceeded" },
+        { CAY_ECANCELED, 500, 500, 499, "canceled" },
+        { CAY_EUPSTREAM, 500, 502, 503, "unavailable" },
+    };
+    static const e2b_fault other = { 0, 500, 500, 500, "internal" };
+    CAY_EACH(it, faults)
         if (it->code == err->code)
-            return it->word;
-    return "internal";
+            return it;
+    return &other;
 }
 
 void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len)
@@ -45,9 +51,11 @@ void e2b_envelope_json(cay__buf *out, json_t *j)
 
 void e2b_envelope_end(cay__buf *out, const cay_err *err)
 {
-    CAY_AUTOJSON *o =
-        err ? json_pack("{s:{s:s,s:s}}", "error", "code", e2b_rpc_code(err), "message", err->msg)
-            : json_object();
+    CAY_AUTOJSON *o = json_object();
+    if (err)
+        json_object_set_new(
+            o, "error",
+            json_pack("{s:s,s:s}", "code", e2b_fault_of(err)->word, "message", err->msg));
     CAY_AUTOFREE char *text = cay__json_text(o, E2B_MESSAGE_MAX);
     e2b_envelope(out, 2, CAY_OR(text, "{}"), text ? strlen(text) : 2);
 }
@@ -55,11 +63,9 @@ void e2b_envelope_end(cay__buf *out, const cay_err *err)
 int e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len, cay_err *err)
 {
     const unsigned char *p = (const unsigned char *)data;
-    size_t want = 0;
-    if (n >= 5)
-        want = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
     if (n < 5)
         return 0;
+    size_t want = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
     if (p[0] & 1)
         return cay_fail(err, CAY_ENOTSUP, "compressed envelopes are not read");
     if (want > E2B_MESSAGE_MAX)
@@ -83,8 +89,7 @@ int e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_e
 {
     size_t used = 0;
     int rc = e2b_next(data, n, &used, text, len, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (rc && used == n)
         return 0;
     return cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");

@@ -10,7 +10,13 @@
 void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len);
 void e2b_envelope_json(cay__buf *out, json_t *j);         /* takes j */
 void e2b_envelope_end(cay__buf *out, const cay_err *err); /* NULL: all went well */
-const char *e2b_rpc_code(const cay_err *err);
+/* How an error is told: the status that the control plane gives it, the daemon, and its RPCs with
+ * Connect's word. */
+typedef struct e2b_fault {
+    int code, control, daemon, rpc;
+    const char *word;
+} e2b_fault;
+const e2b_fault *e2b_fault_of(const cay_err *err);
 /* The first of several: 1 and how many bytes it has with its head, 0 when more of it is to come. */
 int e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len,
              cay_err *err);

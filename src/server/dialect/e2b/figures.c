@@ -8,18 +8,15 @@
 int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err)
 {
     cay_usage u = { .size = sizeof u };
-    struct timespec a, b;
     CAY_TRY(cay_sandbox_usage(sb, call, &u, err));
-    clock_gettime(CLOCK_MONOTONIC, &a);
+    int64_t from = cay__now_us();
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     *out = (cay_usage){ .size = sizeof *out };
     CAY_TRY(cay_sandbox_usage(sb, call, out, err));
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    double us = (double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3;
+    int64_t us = cay__now_us() - from;
+    *cpu = 0;
     if (out->cpu_us > u.cpu_us && us > 0)
-        *cpu = (double)(out->cpu_us - u.cpu_us) * 100 / us;
-    else
-        *cpu = 0;
+        *cpu = (double)(out->cpu_us - u.cpu_us) * 100 / (double)us;
     return 0;
 }
 
@@ -27,13 +24,12 @@ static json_t *describe_metric(const e2b_box *b, int64_t ms, double cpu, uint64_
                                uint64_t disk)
 {
     char when[32];
-    int cpus = (int)(e2b_bounded(b->info->limits.cpu_milli, 1000) + 999) / 1000;
-    e2b_when(ms, when);
-    return json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I}", "timestamp", when, "timestampUnix",
-                     (json_int_t)(ms / 1000), "cpuCount", cpus, "cpuUsedPct", cpu / cpus, "memUsed",
-                     (json_int_t)memory, "memTotal",
-                     (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", (json_int_t)0,
-                     "diskUsed", (json_int_t)disk, "diskTotal",
+    int cpus = e2b_cpus(b->info);
+    return json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:i,s:I,s:I}", "timestamp", e2b_when(ms, when),
+                     "timestampUnix", (json_int_t)(ms / 1000), "cpuCount", cpus, "cpuUsedPct",
+                     cpu / cpus, "memUsed", (json_int_t)memory, "memTotal",
+                     (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", 0, "diskUsed",
+                     (json_int_t)disk, "diskTotal",
                      (json_int_t)e2b_bounded(b->info->limits.disk, 0));
 }
 
@@ -70,7 +66,7 @@ int e2b_on_metrics(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "end", most - 1, most, &end, err));
     if (start > end)
         return cay_fail(err, CAY_EINVAL, "start is after end");
-    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(e2b_open(r, &b, err));
     CAY_AUTOJSON *list = json_array();
     uint64_t now = (uint64_t)time(NULL);
     if (cay__history_dir(r->client, &dir, NULL) == 0)
@@ -98,5 +94,5 @@ int e2b_on_all_metrics(cay__req *r, cay_err *err)
             sample_sandbox(r, &b, &one, NULL) == 0)
             json_object_set_new(all, b.info->id, one);
     }
-    return cay__reply_json(r, 200, json_pack("{s:O}", "sandboxes", all));
+    return cay__reply_pack(r, 200, "{s:O}", "sandboxes", all);
 }

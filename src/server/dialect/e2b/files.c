@@ -6,22 +6,34 @@
 
 #define METADATA_MAX 4096
 
+CAY_DEFINE_AUTO(cay__multipart, cay__multipart_close)
+
+static int open_daemon(cay__req *r, e2b_daemon *out, cay_err *err)
+{
+    CAY_TRY(e2b_daemon_open(r, out, err));
+    e2b_as(r, out, cay__req_query(r, "username"));
+    return 0;
+}
+
+static int stat_path(cay__req *r, const e2b_daemon *d, const char *path, cay_stat *st, cay_err *err)
+{
+    int rc = cay_file_stat(d->sb, &r->call, path, true, st, err);
+    if (rc == CAY_ENOENT && !e2b_nobody(err))
+        return cay_fail(err, rc, "path '%.150s' does not exist", path);
+    return rc;
+}
+
 int e2b_files_get(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(e2b_daemon_open(r, &d, err));
-    e2b_as(r, &d, cay__req_query(r, "username"));
+    CAY_TRY(open_daemon(r, &d, err));
     const char *given = cay__req_query(r, "path");
     if (!given || !*given)
         return cay_fail(err, CAY_EINVAL, "path is missing");
     const char *path = e2b_path(r, &d, given), *slash = strrchr(path, '/');
-    int rc = cay_file_stat(d.sb, &r->call, path, true, &st, err);
-    if (rc == CAY_ENOENT && !e2b_nobody(err))
-        return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(stat_path(r, &d, path, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay__file_open(r, d.sb, path, d.user, &st, &fd, err));
@@ -136,7 +148,7 @@ static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source
 {
     const cay_write spec = { .size = sizeof spec, .parents = true, .user = d->user };
     const char *slash = strrchr(path, '/');
-    cay_upload *up;
+    CAY_AUTOPTR(cay_upload) up = NULL;
     cay_stat st = { .size_of = sizeof st };
     CAY_AUTOJSON *metadata = json_object();
     json_t *one;
@@ -148,48 +160,38 @@ static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source
     if (cay_file_stat(d->sb, &r->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay_file_open_write(d->sb, &r->call, path, &spec, &up, err));
-    int rc = copy_source(up, src, arg, err);
-    if (rc < 0) {
-        cay_upload_abort(up);
-        return rc;
-    }
-    CAY_TRY(cay_upload_commit(up, &r->call, err));
+    CAY_TRY(copy_source(up, src, arg, err));
+    CAY_TRY(cay_upload_commit(CAY_STEAL(up), &r->call, err));
     CAY_TRY(set_metadata(r, d, path, metadata, err));
-    one = json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name",
-                    cay__json_bytes(slash ? slash + 1 : path), "type", "file");
-    if (json_object_size(metadata))
-        json_object_set(one, "metadata", metadata);
-    json_array_append_new(done, one);
+    json_array_append_new(done,
+                          json_pack("{s:o,s:o,s:s,s:O*}", "path", cay__json_bytes(path), "name",
+                                    cay__json_bytes(slash ? slash + 1 : path), "type", "file",
+                                    "metadata", CAY_IF(json_object_size(metadata), metadata)));
     return 0;
 }
 
 static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const char *path,
                      json_t *done, cay_err *err)
 {
-    cay__multipart *m;
+    CAY_AUTOPTR(cay__multipart) m = NULL;
     cay__form_part part;
-    CAY_TRY(cay__multipart_open(type, read_body, r, &m, err));
     int rc;
+    CAY_TRY(cay__multipart_open(type, read_body, r, &m, err));
     while ((rc = cay__multipart_next(m, &part, err)) > 0) {
         if (strcmp(part.name, "file"))
             continue;
         const char *to = CAY_OR(path, part.filename);
-        if (*to)
-            rc = store_file(r, d, e2b_path(r, d, to), read_part, m, done, err);
-        else
-            rc = cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
-        if (rc < 0)
-            break;
+        if (!*to)
+            return cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
+        CAY_TRY(store_file(r, d, e2b_path(r, d, to), read_part, m, done, err));
     }
-    cay__multipart_close(m);
     return rc;
 }
 
 int e2b_files_post(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
-    CAY_TRY(e2b_daemon_open(r, &d, err));
-    e2b_as(r, &d, cay__req_query(r, "username"));
+    CAY_TRY(open_daemon(r, &d, err));
     const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"),
                *coding = cay__head_field(&r->head, "content-encoding");
     CAY_AUTOJSON *done = json_array();
@@ -213,8 +215,7 @@ int e2b_files_post(cay__req *r, cay_err *err)
     } else {
         rc = store_file(r, &d, e2b_path(r, &d, path), read_body, r, done, err);
     }
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return cay__reply_json(r, 200, json_incref(done));
 }
 
@@ -231,10 +232,9 @@ static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
     parts *p = arg;
     const cay_read spec = { .size = sizeof spec, .user = p->d->user };
     for (;;) {
-        if (p->fd < 0 && p->i == json_array_size(p->list)) {
-            *n = 0;
+        *n = 0;
+        if (p->fd < 0 && p->i == json_array_size(p->list))
             return 0;
-        }
         if (p->fd < 0)
             CAY_TRY(cay_file_open_read(
                 p->d->sb, &p->r->call,
@@ -249,8 +249,7 @@ static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
             *n = (size_t)got;
             return 0;
         }
-        close(p->fd);
-        p->fd = -1;
+        cay__close_fd(&p->fd);
         p->i++;
     }
 }
@@ -264,16 +263,13 @@ static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, con
         return cay_fail(err, CAY_EINVAL, "source_paths is a list of 1 to 1000 paths");
     json_array_foreach(list, i, v) {
         cay_stat st = { .size_of = sizeof st };
-        const char *s = json_string_value(v);
-        if (!s || !*s || strlen(s) != json_string_length(v))
+        const char *s = cay__json_cstr(v);
+        if (!s || !*s)
             return cay_fail(err, CAY_EINVAL, "source_paths[%zu] is not a path", i);
         const char *path = e2b_path(r, d, s);
         if (!strcmp(path, to))
             return cay_fail(err, CAY_EINVAL, "source_paths[%zu] is the destination itself", i);
-        int rc = cay_file_stat(d->sb, &r->call, path, true, &st, err);
-        if (rc == CAY_ENOENT && !e2b_nobody(err))
-            return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
-        CAY_TRY(rc);
+        CAY_TRY(stat_path(r, d, path, &st, err));
         if (st.type != CAY_FILE)
             return cay_fail(err, CAY_EINVAL, "path '%.150s' is not a file", path);
     }
@@ -289,23 +285,19 @@ int e2b_files_compose(cay__req *r, cay_err *err)
     CAY_AUTOJSON *done = json_array();
     CAY_TRY(e2b_daemon_open(r, &d, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    const char *to = cay__json_str(in, "destination", ""),
-               *user = cay__json_str(in, "username", "");
-    e2b_as(r, &d, user);
+    const char *to = cay__json_str(in, "destination", "");
+    e2b_as(r, &d, cay__json_str(in, "username", NULL));
     if (!*to)
         return cay_fail(err, CAY_EINVAL, "destination is missing");
     to = e2b_path(r, &d, to);
     parts p = { .r = r, .d = &d, .list = json_object_get(in, "source_paths"), .fd = -1 };
     CAY_TRY(check_parts(r, &d, p.list, to, err));
     int rc = store_file(r, &d, to, read_parts, &p, done, err);
-    if (p.fd >= 0)
-        close(p.fd);
+    cay__close_fd(&p.fd);
     CAY_TRY(rc);
     json_array_foreach(p.list, i, v) /* they are in it now */
-    {
         if (cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false, NULL) ==
             CAY_EGONE)
-            CAY_TRY(cay_fail(err, CAY_EGONE, "the sandbox ended"));
-    }
+            return cay_fail(err, CAY_EGONE, "the sandbox ended");
     return cay__reply_json(r, 200, json_incref(json_array_get(done, 0)));
 }

@@ -10,19 +10,14 @@
 static void mode_text(const cay_stat *st, char out[11])
 {
     static const char bits[] = "rwxrwxrwx";
+    memcpy(out, "----------", 11);
     if (st->type == CAY_DIR)
         out[0] = 'd';
     else if (st->type == CAY_LINK)
         out[0] = 'L';
-    else
-        out[0] = '-';
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 9; i++)
         if (st->mode >> (8 - i) & 1)
             out[i + 1] = bits[i];
-        else
-            out[i + 1] = '-';
-    }
-    out[10] = 0;
 }
 
 static void time_text(int64_t ns, char out[40])
@@ -85,46 +80,32 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
     const cay_call *call = n->call;
     char perms[11], when[40];
     const char *slash = strrchr(path, '/');
-    cay_stat to = { .size_of = sizeof to,
-                    .type = st->type,
-                    .mode = st->mode,
-                    .uid = st->uid,
-                    .gid = st->gid,
-                    .size = st->size,
-                    .mtime_ns = st->mtime_ns };
+    cay_stat to = { 0 };
+    memcpy(&to, st, offsetof(cay_stat, target)); /* which may be cut short behind its end */
+    to.size_of = sizeof to;
     bool link = st->type == CAY_LINK,
          broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
-    const char *type;
-    if (broken)
-        type = "FILE_TYPE_UNSPECIFIED";
-    else if (to.type == CAY_DIR)
+    const char *type = "FILE_TYPE_UNSPECIFIED";
+    if (!broken && to.type == CAY_DIR)
         type = "FILE_TYPE_DIRECTORY";
-    else if (to.type == CAY_FILE)
+    else if (!broken && to.type == CAY_FILE)
         type = "FILE_TYPE_FILE";
-    else
-        type = "FILE_TYPE_UNSPECIFIED";
     mode_text(st, perms);
     time_text(to.mtime_ns, when);
-    json_t *name = cay__json_bytes(slash && slash[1] ? slash + 1 : path),
-           *full = cay__json_bytes(path);
-    char size[24];
-    snprintf(size, sizeof size, "%llu", (unsigned long long)to.size);
-    json_t *o = json_pack(
-        "{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full, "size",
-        size, "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
-        describe_owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
-        describe_owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
+    char size[21];
+    json_t *o = json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name",
+                          cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type,
+                          "path", cay__json_bytes(path), "size", cay__str_u64(size, to.size),
+                          "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
+                          describe_owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid),
+                          "group", describe_owner(n, "/etc/group", &n->group, &n->ngroup, to.gid),
+                          "modifiedTime", when);
     if (link) {
-        char dir[4096];
-        cay__str_copy(dir, sizeof dir, path);
-        char *cut = strrchr(dir, '/');
-        if (cut)
-            *cut = 0;
-        size_t room = strlen(dir) + strlen(st->target) + 2;
-        CAY_AUTOFREE char *target = cay__alloc(room);
-        cay__str_join(target, room, st->target[0] == '/' ? "" : dir,
-                      st->target[0] == '/' ? "" : "/", st->target, NULL);
-        json_object_set_new(o, "symlinkTarget", cay__json_bytes(target));
+        char target[2 * PATH_MAX];
+        int dir = (int)(slash ? slash - path : 0);
+        snprintf(target, sizeof target, "%.*s/%s", dir, path, st->target);
+        json_object_set_new(o, "symlinkTarget",
+                            cay__json_bytes(*st->target == '/' ? st->target : target));
     }
     if (to.type == CAY_FILE) {
         metadata m = { call, sb, path, json_object() };
@@ -141,7 +122,7 @@ static int answer_entry(cay__req *r, const e2b_rpc *q, const char *path, cay_err
     cay_stat st = { .size_of = sizeof st };
     E2B_AUTONAMES names = { .sb = q->d.sb, .call = &r->call };
     CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, false, &st, err));
-    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(&names, path, &st)));
+    return cay__reply_pack(r, 200, "{s:o}", "entry", e2b_entry(&names, path, &st));
 }
 
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err)
@@ -164,7 +145,6 @@ int e2b_fs_stat(cay__req *r, cay_err *err)
     e2b_rpc q;
     const char *path;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     return answer_entry(r, &q, path, err);
 }
@@ -175,7 +155,6 @@ int e2b_fs_mkdir(cay__req *r, cay_err *err)
     const char *path;
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0) {
         if (st.type == CAY_DIR)
@@ -193,7 +172,6 @@ int e2b_fs_move(cay__req *r, cay_err *err)
     const char *from, *to;
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "source", &from, err));
     CAY_TRY(e2b_named(r, &q, "destination", &to, err));
     CAY_TRY(cay_file_stat(q.d.sb, &r->call, from, false, &st, err));
@@ -211,30 +189,11 @@ int e2b_fs_remove(cay__req *r, cay_err *err)
     e2b_rpc q;
     const char *path;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     int rc = cay_file_remove(q.d.sb, &r->call, path, true, err);
     if (rc < 0 && (rc != CAY_ENOENT || e2b_nobody(err)))
         return rc;
-    return e2b_rpc_answer(r, json_object());
-}
-
-typedef struct listing {
-    e2b_names *names;
-    const char *base;
-    json_t *list;
-} listing;
-
-static int add_entry(const cay_dirent *e, void *arg)
-{
-    listing *l = arg;
-    size_t n = strlen(l->base) + strlen(e->path) + 2;
-    CAY_AUTOFREE char *path = malloc(n);
-    if (!path)
-        abort();
-    cay__str_join(path, n, strcmp(l->base, "/") ? l->base : "", "/", e->path, NULL);
-    json_array_append_new(l->list, e2b_entry(l->names, path, &e->st));
-    return 0;
+    return cay__reply_pack(r, 200, "{}");
 }
 
 /* What a walk found is described after it: while it lasts the sandbox answers nothing else on the
@@ -248,15 +207,7 @@ typedef struct found {
 static int keep_entry(const cay_dirent *e, void *arg)
 {
     found *f = arg;
-    if (f->n == f->cap) {
-        if (f->cap)
-            f->cap = 2 * f->cap;
-        else
-            f->cap = 256;
-        f->v = realloc(f->v, f->cap * sizeof *f->v);
-        if (!f->v)
-            abort();
-    }
+    f->v = e2b_grow(f->v, f->n, &f->cap, sizeof *f->v);
     size_t len = offsetof(cay_dirent, st.target) + strlen(e->st.target) + 1;
     cay_dirent *own = cay__arena_take(f->mem, len);
     memcpy(own, e, len);
@@ -271,9 +222,9 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     const char *path;
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in, *list = json_array();
+    CAY_AUTOJSON *list = json_array();
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
-    int64_t depth = cay__json_int(in, "depth", 1);
+    int64_t depth = cay__json_int(q.in, "depth", 1);
     if (depth < 0 || depth > DEPTH_MAX)
         return cay_fail(err, CAY_EINVAL, "depth is 1 to %d", DEPTH_MAX);
     CAY_TRY(cay_file_stat(q.d.sb, &r->call, path, true, &st, err));
@@ -282,11 +233,11 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     found f = { .mem = &r->arena };
     int rc = cay_dir_list(q.d.sb, &r->call, path, depth ? (unsigned)depth : 1, keep_entry, &f, err);
     E2B_AUTONAMES names = { .sb = q.d.sb, .call = &r->call };
-    listing l = { &names, path, list };
-    for (size_t i = 0; rc == 0 && i < f.n; i++)
-        add_entry(f.v[i], &l);
+    CAY_EACH_OF(it, f.v, rc < 0 ? 0 : f.n) {
+        const char *full = cay__req_text(r, "%s/%s", strcmp(path, "/") ? path : "", (*it)->path);
+        json_array_append_new(list, e2b_entry(&names, full, &(*it)->st));
+    }
     free(f.v);
-    if (rc < 0)
-        return rc;
-    return e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
+    CAY_TRY(rc);
+    return cay__reply_pack(r, 200, "{s:O}", "entries", list);
 }

@@ -6,7 +6,6 @@
  */
 #include "e2b.h"
 #include <stdatomic.h>
-#include <strings.h>
 
 enum {
     WRITE_MS = 60000 /* a process that reads nothing for so long has failed */,
@@ -63,15 +62,6 @@ static int write_response(cay__pump *pump, const cay_err *err, cay__buf *out)
     return CAY__PUMP_END;
 }
 
-static bool is_sandbox_running(cay_sandbox *sb)
-{
-    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + 10000 };
-    cay_info *info = NULL;
-    bool runs = cay_sandbox_describe(sb, &call, &info, NULL) == 0 && e2b_running(info);
-    cay_info_free(info);
-    return runs;
-}
-
 /* Dead is told by a cut, here as with the streams that come out of a process. */
 static int process_input(cay__pump *pump, cay__buf *out)
 {
@@ -90,14 +80,14 @@ static int process_input(cay__pump *pump, cay__buf *out)
         memmove(f->in.data, f->in.data + at, f->in.len);
     if (!f->in.len)
         cay__buf_clear(&f->in); /* who is idle keeps no buffer */
-    if (rc < 0) {
-        if (e2b_dead(&err) || !is_sandbox_running(f->sb))
-            return CAY_EGONE;
-        return write_response(pump, &err, out);
-    }
-    if (!f->all)
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 10000 };
+    if (rc < 0 && (e2b_dead(&err) || !e2b_alive(f->sb, &soon)))
+        return CAY_EGONE;
+    if (rc == 0 && !f->all)
         return CAY__PUMP_ON;
-    if (f->in.len)
+    if (rc < 0) /* err says why */
+        ;
+    else if (f->in.len)
         cay_fail(&err, CAY_EINVAL, "the last envelope was cut");
     else if (!f->p)
         cay_fail(&err, CAY_EINVAL, "the first message is start, with the process");

@@ -84,15 +84,7 @@ static int keep_id(const cay_info *i, void *arg)
 {
     ids *l = arg;
     cay__cached_list_saw(&l->kept, i);
-    if (l->n == l->cap) {
-        if (l->cap)
-            l->cap = 2 * l->cap;
-        else
-            l->cap = 64;
-        l->v = realloc(l->v, l->cap * sizeof *l->v);
-        if (!l->v)
-            abort();
-    }
+    l->v = e2b_grow(l->v, l->n, &l->cap, sizeof *l->v);
     l->v[l->n].id = cay__arena_str(l->mem, i->id);
     l->v[l->n++].ms = i->created_ms;
     return 0;
@@ -103,19 +95,12 @@ static int keep_id(const cay_info *i, void *arg)
 static size_t begin_of(const ids *l, bool asc, const char *after)
 {
     size_t n = strcspn(after, "."), k;
-    int64_t ms;
+    int64_t ms = asc ? INT64_MAX : 0;
     if (after[n])
         ms = strtoll(after + n + 1, NULL, 10);
-    else if (asc)
-        ms = INT64_MAX;
-    else
-        ms = 0;
     for (k = 0; k < l->n; k++)
-        if (strlen(l->v[k].id) == n && !memcmp(l->v[k].id, after, n)) {
-            if (asc)
-                return k + 1;
-            return l->n - k;
-        }
+        if (strlen(l->v[k].id) == n && !memcmp(l->v[k].id, after, n))
+            return asc ? k + 1 : l->n - k;
     for (k = 0; k < l->n && (asc ? l->v[k].ms <= ms : l->v[l->n - 1 - k].ms >= ms); k++)
         ;
     return k;
@@ -138,26 +123,20 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
     const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_client_list(r->client, &r->call, &all, keep_id, &l, err));
     char last[CAY__LISTED_NEXT] = "";
-    bool more = false;
-    for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n && !more; k++) {
-        size_t i = k;
-        if (!p->asc)
-            i = l.n - 1 - k;
+    for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n; k++) {
+        size_t i = p->asc ? k : l.n - 1 - k;
         E2B_AUTOBOX b = { 0 };
         if (e2b_find(r, l.v[i].id, false, &b, NULL) < 0 || !is_filter_match(p, &b))
             continue;
-        if (json_array_size(p->list) == limit) {
-            more = true;
+        if (json_array_size(p->list) == limit) { /* there is more */
+            cay__reply_field(r, "x-next-token", last);
+            cay__str_copy(l.kept.next, sizeof l.kept.next, last);
             break;
         }
         json_array_append_new(p->list, e2b_listed(&b));
         cay__mark_put(last, l.v[i].id, l.v[i].ms);
     }
     free(l.v);
-    if (more) {
-        cay__reply_field(r, "x-next-token", last);
-        cay__str_copy(l.kept.next, sizeof l.kept.next, last);
-    }
     CAY_AUTOFREE char *text = cay__json_text(p->list, LIST_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the list: ask with a smaller ?limit=");

@@ -3,7 +3,6 @@
  * refused (the network log), in order of time. */
 #include "e2b.h"
 #include <cay/audit.h>
-#include <strings.h>
 
 enum { LINES = 1000, KEPT = 20000 };
 
@@ -24,16 +23,7 @@ static void append_line(log_ *l, int64_t ms, const char *level, const char *logg
 {
     if (l->n == KEPT)
         return;
-    if (l->n == l->cap) {
-        size_t cap = 256;
-        if (l->cap)
-            cap = 2 * l->cap;
-        line *v = realloc(l->v, cap * sizeof *v);
-        if (!v)
-            abort();
-        l->v = v;
-        l->cap = cap;
-    }
+    l->v = e2b_grow(l->v, l->n, &l->cap, sizeof *l->v);
     l->v[l->n] = (line){ .ms = ms,
                          .n = l->n,
                          .level = level,
@@ -84,14 +74,9 @@ static int add_proc(const cay_proc_info *i, void *arg)
 static int by_time(const void *a, const void *b)
 {
     const line *x = a, *y = b;
-    if (x->ms != y->ms) {
-        if (x->ms < y->ms)
-            return -1;
-        return 1;
-    }
-    if (x->n < y->n)
-        return -1;
-    return x->n > y->n;
+    if (x->ms == y->ms)
+        return x->n < y->n ? -1 : 1;
+    return x->ms < y->ms ? -1 : 1;
 }
 
 static int collect_lines(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
@@ -112,12 +97,12 @@ typedef struct want {
     const char *level, *search;
 } want;
 
-static int rank_level(const char *level)
+int e2b_level(const char *level)
 {
     static const char *const levels[] = { "debug", "info", "warn", "error" };
-    for (int i = 0; i < (int)CAY_LEN(levels); i++)
-        if (!strcmp(levels[i], level))
-            return i;
+    CAY_EACH(it, levels)
+        if (!strcmp(*it, level))
+            return (int)(it - levels);
     return -1;
 }
 
@@ -125,7 +110,7 @@ static bool is_line_wanted(const want *w, const line *x)
 {
     if (w->cursor && (w->backward ? x->ms > (int64_t)w->cursor : x->ms < (int64_t)w->cursor))
         return false;
-    if (w->level && rank_level(x->level) < rank_level(w->level))
+    if (w->level && e2b_level(x->level) < e2b_level(w->level))
         return false;
     return !w->search || strcasestr(x->message, w->search);
 }
@@ -133,8 +118,7 @@ static bool is_line_wanted(const want *w, const line *x)
 static json_t *describe_entry(const line *x)
 {
     char when[32];
-    e2b_when(x->ms, when);
-    return json_pack("{s:s,s:o,s:s,s:{s:s}}", "timestamp", when, "message",
+    return json_pack("{s:s,s:o,s:s,s:{s:s}}", "timestamp", e2b_when(x->ms, when), "message",
                      cay__json_bytes(x->message), "level", x->level, "fields", "logger", x->logger);
 }
 
@@ -153,7 +137,7 @@ static json_t *describe_line(const line *x)
 static int reply_logs(cay__req *r, const want *w, bool v1, cay_err *err)
 {
     E2B_AUTOBOX b = { 0 };
-    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(e2b_open(r, &b, err));
     log_ l = { .mem = &r->arena };
     int rc = collect_lines(r, &b, &l, err);
     CAY_AUTOJSON *entries = json_array(), *lines = json_array();
@@ -167,9 +151,9 @@ static int reply_logs(cay__req *r, const want *w, bool v1, cay_err *err)
     }
     free(l.v);
     CAY_TRY(rc);
-    return cay__reply_json(r, 200,
-                           v1 ? json_pack("{s:O,s:O}", "logs", lines, "logEntries", entries)
-                              : json_pack("{s:O}", "logs", entries));
+    if (v1)
+        return cay__reply_pack(r, 200, "{s:O,s:O}", "logs", lines, "logEntries", entries);
+    return cay__reply_pack(r, 200, "{s:O}", "logs", entries);
 }
 
 int e2b_on_logs(cay__req *r, cay_err *err)
@@ -186,7 +170,7 @@ int e2b_on_logs_v2(cay__req *r, cay_err *err)
     const char *direction = cay__req_query(r, "direction");
     CAY_TRY(cay__req_number(r, "cursor", 0, INT64_MAX, &w.cursor, err));
     CAY_TRY(cay__req_number(r, "limit", LINES, LINES, &w.limit, err));
-    if (w.level && rank_level(w.level) < 0)
+    if (w.level && e2b_level(w.level) < 0)
         return cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error");
     if (w.search && strlen(w.search) > 256)
         return cay_fail(err, CAY_EINVAL, "search has at most 256 bytes");
@@ -199,7 +183,6 @@ int e2b_on_logs_v2(cay__req *r, cay_err *err)
 /* The one team there is: the tenant of the key. */
 int e2b_on_teams(cay__req *r, cay_err *err)
 {
-    return cay__reply_json(r, 200,
-                           json_pack("[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name",
-                                     r->who.tenant, "apiKey", "", "isDefault", true));
+    return cay__reply_pack(r, 200, "[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name",
+                           r->who.tenant, "apiKey", "", "isDefault", true);
 }

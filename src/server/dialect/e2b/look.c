@@ -3,13 +3,25 @@
 #include "e2b.h"
 #include <time.h>
 
-void e2b_when(int64_t ms, char out[32])
+void *e2b_grow(void *list, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return list;
+    *cap = CAY_MAX(2 * n, 64u);
+    list = reallocarray(list, *cap, size);
+    if (!list)
+        abort();
+    return list;
+}
+
+const char *e2b_when(int64_t ms, char out[32])
 {
     time_t s = (time_t)(ms / 1000);
     struct tm tm;
     gmtime_r(&s, &tm);
     size_t n = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(out + n, 32 - n, ".%03dZ", (int)(ms % 1000));
+    return out;
 }
 
 /* SDKs make host names of ports with it, so it is how this very client reaches us:
@@ -17,14 +29,10 @@ void e2b_when(int64_t ms, char out[32])
 json_t *e2b_domain(cay__req *r)
 {
     const char *host = r->head.host, *colon = strrchr(host, ':');
-    char text[300];
     if (cay__str_starts(host, "api."))
         return json_string(host + 4);
-    snprintf(text, sizeof text, "%s%s",
-             cay__server_conf(r->server)->domain ? cay__server_conf(r->server)->domain
-                                                 : "localhost",
-             colon && !strchr(colon, ']') ? colon : "");
-    return json_string(text);
+    return json_sprintf("%s%s", cay__server_domain(r->server),
+                        colon && !strchr(colon, ']') ? colon : "");
 }
 
 int e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out, cay_err *err)
@@ -45,23 +53,23 @@ int64_t e2b_bounded(uint64_t v, int64_t none)
     return (int64_t)v;
 }
 
+int e2b_cpus(const cay_info *i)
+{
+    return (int)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000;
+}
+
 json_t *e2b_listed(const e2b_box *b)
 {
     const cay_info *i = b->info;
     char started[32], end[32];
-    e2b_when(i->created_ms, started);
-    e2b_when(CAY_OR(i->deadline_ms, i->created_ms + 86400000LL * 365), end);
-    json_t *o =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:O,s:s,s:s}", "sandboxID", i->id, "templateID",
-                  b->note.template_, "clientID", "cay", "startedAt", started, "endAt", end,
-                  "cpuCount", (json_int_t)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000,
-                  "memoryMB", (json_int_t)(e2b_bounded(i->limits.memory, 0) >> 20), "diskSizeMB",
-                  (json_int_t)(e2b_bounded(i->limits.disk, 0) >> 20), "metadata",
-                  CAY_OR(b->note.metadata, json_null()), "state",
-                  e2b_running(i) ? "running" : "paused", "envdVersion", E2B_ENVD_VERSION);
-    if (*i->name)
-        json_object_set_new(o, "alias", json_string(i->name));
-    if (b->note.volumes)
-        json_object_set(o, "volumeMounts", b->note.volumes);
-    return o;
+    int64_t end_ms = CAY_OR(i->deadline_ms, i->created_ms + 86400000LL * 365);
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:O,s:s,s:s,s:o*,s:O*}", "sandboxID", i->id, "templateID",
+        b->note.template_, "clientID", "cay", "startedAt", e2b_when(i->created_ms, started),
+        "endAt", e2b_when(end_ms, end), "cpuCount", (json_int_t)e2b_cpus(i), "memoryMB",
+        (json_int_t)(e2b_bounded(i->limits.memory, 0) >> 20), "diskSizeMB",
+        (json_int_t)(e2b_bounded(i->limits.disk, 0) >> 20), "metadata",
+        CAY_OR(b->note.metadata, json_null()), "state", e2b_running(i) ? "running" : "paused",
+        "envdVersion", E2B_ENVD_VERSION, "alias", CAY_IF(*i->name, json_string(i->name)),
+        "volumeMounts", b->note.volumes);
 }

@@ -2,16 +2,10 @@
 /* E2B's network options as a policy of ours. */
 #include "e2b.h"
 #include <arpa/inet.h>
-#include <cay/policy.h>
 #include <ctype.h>
 
 #define RULES_MAX 1000
 #define PORTS_MAX 100
-
-static bool is_everything(const char *s)
-{
-    return !strcmp(s, "0.0.0.0/0");
-}
 
 /* An address or CIDR; without a length it is that one address. */
 typedef struct net {
@@ -79,7 +73,7 @@ static int read_text_list(const json_t *network, const char *key, json_t **list,
         return cay_fail(err, CAY_EINVAL, "network.%s is a list of at most %d texts", key,
                         RULES_MAX);
     json_array_foreach(v, i, one)
-        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+        if (!cay__json_cstr(one))
             return cay_fail(err, CAY_EINVAL, "network.%s[%zu] is not a text", key, i);
     *list = v;
     return 0;
@@ -95,20 +89,12 @@ bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
     size_t n = 0, len = (size_t)snprintf(number, sizeof number, "%u", port & 0xffff);
     for (const char *s = CAY_OR(mask, ""); *s;) {
         bool put = cay__str_starts(s, var);
-        if ((!put && !strchr(letters, *s)) || n + (put ? len : 1) > E2B_HOST_MAX)
+        size_t more = put ? len : 1;
+        if ((!put && !strchr(letters, *s)) || n + more > E2B_HOST_MAX)
             return false;
-        if (put)
-            memcpy(text + n, number, len);
-        else
-            text[n] = *s;
-        if (put)
-            n += len;
-        else
-            n += 1;
-        if (put)
-            s += sizeof var - 1;
-        else
-            s += 1;
+        memcpy(text + n, put ? number : s, more);
+        n += more;
+        s += put ? sizeof var - 1 : 1;
     }
     text[n] = 0;
     return n && (!out || cay__str_copy(out, cap, text));
@@ -137,21 +123,17 @@ static int check_fields(const json_t *network, cay_err *err)
 {
     static const char *const fields[] = { "allowOut", "denyOut",         "allowPublicTraffic",
                                           "rules",    "maskRequestHost", "httpsPorts" };
-    static const char *const not_yet[] = { "egressProxy" };
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)network, key, v) {
         bool known = false;
         CAY_EACH(field, fields)
             known |= !strcmp(key, *field);
-        CAY_EACH(it, not_yet)
-            if (!strcmp(key, *it) && !json_is_null(v) &&
-                (json_is_string(v) || json_object_size(v) || json_array_size(v)))
-                return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
-                                    "network.%s is not supported by this server", key);
-            else
-                known |= !strcmp(key, *it);
-        if (!known)
+        bool not_yet = !strcmp(key, "egressProxy");
+        if (not_yet && (json_is_string(v) || json_object_size(v) || json_array_size(v)))
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                                "network.%s is not supported by this server", key);
+        if (!known && !not_yet)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
     const json_t *mask = json_object_get(network, "maskRequestHost"),
@@ -172,10 +154,10 @@ typedef struct list {
 
 static void add_rule(list *l, const char *prefix, const char *target, const char *suffix)
 {
-    size_t n = strlen(prefix) + strlen(target) + strlen(suffix) + 1;
-    char *s = cay__arena_take(l->mem, n);
-    snprintf(s, n, "%s%s%s", prefix, target, suffix);
-    l->v[l->n++] = s;
+    char *s;
+    if (asprintf(&s, "%s%s%s", prefix, target, suffix) < 0)
+        abort();
+    l->v[l->n++] = cay__arena_adopt(l->mem, s);
 }
 
 /* An address is reached on every port, a name by what can prove its name. */
@@ -235,7 +217,7 @@ static int add_denies(list *l, const json_t *deny, const json_t *allow, cay_err 
 
 int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     list *l = cay__arena_take(&mem, sizeof *l);
     json_t *allow = NULL, *deny = NULL, *v;
     bool closed = !internet, names = false;
@@ -253,7 +235,7 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
         if (!is_address(s))
             return cay_fail(err, CAY_EINVAL, "network.denyOut[%zu]: %.80s is no address or CIDR", i,
                             s);
-        closed |= is_everything(s);
+        closed |= !strcmp(s, "0.0.0.0/0");
     }
     json_array_foreach(allow, i, v) {
         names |= !is_address(json_string_value(v));

@@ -4,7 +4,6 @@
 #include "e2b.h"
 #include <base/base64.h>
 #include <signal.h>
-#include <time.h>
 
 #define CHUNK 32768
 
@@ -28,23 +27,15 @@ static void data_event(cay__buf *out, const char *stream, const char *bytes, siz
     write_event(out, "data", json_pack("{s:s}", stream, text.data));
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void read_output(watcher *w, int *fd, const char *stream, cay__buf *out)
 {
     char buf[CHUNK];
     ssize_t n = read(*fd, buf, sizeof buf);
     if (n > 0) {
         data_event(out, stream, buf, (size_t)n);
-        w->quiet_since = now_ms();
+        w->quiet_since = cay__now_ms();
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        close(*fd);
-        *fd = -1;
+        cay__close_fd(fd);
     }
 }
 
@@ -65,11 +56,18 @@ static int pull_output(cay__pump *pump, unsigned ready, cay__buf *out)
     if (pump->fd[0] < 0 && pump->fd[1] < 0 && pump->fd[2] < 0 &&
         (pump->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
         return CAY__PUMP_WORK;
-    if ((uint64_t)(now_ms() - w->quiet_since) >= w->keepalive_ms) {
+    if ((uint64_t)(cay__now_ms() - w->quiet_since) >= w->keepalive_ms) {
         write_event(out, "keepalive", json_object());
-        w->quiet_since = now_ms();
+        w->quiet_since = cay__now_ms();
     }
     return CAY__PUMP_ON;
+}
+
+static const char *signal_word(int sig)
+{
+    if (sig == SIGKILL)
+        return "killed";
+    return sig == SIGTERM ? "terminated" : strsignal(sig);
 }
 
 static void end_event(const cay_exit *e, cay__buf *out)
@@ -78,38 +76,32 @@ static void end_event(const cay_exit *e, cay__buf *out)
     bool exited = !e->signal;
     if (exited)
         snprintf(status, sizeof status, "exit status %d", e->code);
-    else if (e->signal == SIGKILL)
-        snprintf(status, sizeof status, "signal: killed");
     else
-        snprintf(status, sizeof status, "signal: %.40s",
-                 e->signal == SIGTERM ? "terminated" : strsignal(e->signal));
-    json_t *end = json_pack("{s:i,s:b,s:s}", "exitCode", exited ? e->code : -1, "exited", exited,
-                            "status", status);
-    if (!exited || e->code)
-        json_object_set_new(end, "error", json_string(status));
-    write_event(out, "end", end);
+        snprintf(status, sizeof status, "signal: %.40s", signal_word(e->signal));
+    write_event(out, "end",
+                json_pack("{s:i,s:b,s:s,s:s*}", "exitCode", exited ? e->code : -1, "exited", exited,
+                          "status", status, "error", CAY_IF(!exited || e->code, status)));
+}
+
+static int end_stream(cay__buf *out, int code, const char *why)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_fail(&err, code, "%s", why);
+    e2b_envelope_end(out, &err);
+    return CAY__PUMP_END;
 }
 
 static int report_exit(cay__pump *pump, cay__buf *out)
 {
     watcher *w = pump->self;
-    cay_err err = CAY_ERR_INIT;
     cay_exit e = { .size = sizeof e };
-    cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 10000 };
-    cay_info *info = NULL;
-    int rc = cay_proc_wait(w->p, &call, &e, &err);
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + 10000 };
     /* The SDKs know by a connection that is cut that the sandbox is gone. */
-    if (rc < 0 || !strcmp(e.reason, "lost") || cay_sandbox_describe(w->sb, &call, &info, NULL) < 0)
+    if (cay_proc_wait(w->p, &call, &e, NULL) < 0 || !strcmp(e.reason, "lost") ||
+        !e2b_alive(w->sb, &call))
         return CAY_EGONE;
-    bool alive = e2b_running(info);
-    cay_info_free(info);
-    if (!alive)
-        return CAY_EGONE;
-    if (!strcmp(e.reason, "time")) {
-        cay_fail(&err, CAY_ETIMEOUT, "context deadline exceeded");
-        e2b_envelope_end(out, &err);
-        return CAY__PUMP_END;
-    }
+    if (!strcmp(e.reason, "time"))
+        return end_stream(out, CAY_ETIMEOUT, "context deadline exceeded");
     end_event(&e, out);
     e2b_envelope_end(out, NULL);
     return CAY__PUMP_END;
@@ -117,18 +109,14 @@ static int report_exit(cay__pump *pump, cay__buf *out)
 
 int e2b_stream_last(cay__pump *p, cay__buf *out)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_fail(&err, CAY_EBUSY, "the server restarts: connect again");
-    e2b_envelope_end(out, &err);
-    return CAY__PUMP_END;
+    return end_stream(out, CAY_EBUSY, "the server restarts: connect again");
 }
 
 static void close_watcher(cay__pump *pump)
 {
     watcher *w = pump->self;
     CAY_EACH_OF(it, pump->fd, 2)
-        if (*it >= 0)
-            close(*it);
+        cay__close_fd(it);
     cay_proc_unref(w->p);
     cay_sandbox_unref(w->sb);
     free(w);
@@ -138,7 +126,7 @@ static void close_watcher(cay__pump *pump)
 static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from,
                          cay_err *err)
 {
-    watcher *w = calloc(1, sizeof *w);
+    watcher *w = cay__alloc(sizeof *w);
     cay__pump pump = { .fd = { -1, -1, -1 },
                        .beat_ms = 1000,
                        .self = w,
@@ -149,7 +137,7 @@ static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, u
     *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb),
                     .p = p,
                     .tty = tty,
-                    .quiet_since = now_ms(),
+                    .quiet_since = cay__now_ms(),
                     .keepalive_ms = q->keepalive_ms };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, from, &pump.fd[0], err);
     if (rc == 0 && !tty)
@@ -160,47 +148,8 @@ static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, u
     }
     CAY_EACH_OF(it, pump.fd, 2)
         if (*it >= 0)
-            fcntl(*it, F_SETFL, fcntl(*it, F_GETFL) | O_NONBLOCK);
+            cay__fd_nonblock(*it, true);
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
-}
-
-static const char *const *read_argv(cay__req *r, const json_t *process, cay_err *err)
-{
-    const json_t *args = json_object_get(process, "args"), *v;
-    const char *cmd = cay__json_str(process, "cmd", NULL);
-    size_t n = json_array_size(args), i;
-    const char **argv = cay__arena_take(&r->arena, (n + 2) * sizeof *argv);
-    if (!cmd || !*cmd) {
-        cay_fail(err, CAY_EINVAL, "process.cmd is missing");
-        return NULL;
-    }
-    argv[0] = cmd;
-    json_array_foreach(args, i, v)
-        if (!(argv[i + 1] = json_string_value(v)) || strlen(argv[i + 1]) != json_string_length(v)) {
-            cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
-            return NULL;
-        }
-    return argv;
-}
-
-static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const cay_pair **out,
-                    cay_err *err)
-{
-    size_t n = 0, more = 0;
-    while (d->env && d->env[more].key)
-        more++;
-    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(envs) + more + 1) * sizeof *list);
-    const char *key;
-    json_t *v;
-    for (; n < more; n++)
-        list[n] = d->env[n];
-    json_object_foreach((json_t *)envs, key, v) {
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "process.envs.%.60s is not a text without NUL", key);
-        list[n++] = (cay_pair){ key, json_string_value(v) };
-    }
-    *out = list;
-    return 0;
 }
 
 static int check_cwd(cay__req *r, const e2b_rpc *q, const char *cwd, cay_err *err)
@@ -217,10 +166,10 @@ int e2b_process_start(cay__req *r, cay_err *err)
     e2b_rpc q;
     cay_proc *p;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
-    const json_t *process = json_object_get(in, "process"), *pty = json_object_get(in, "pty"),
+    const json_t *process = json_object_get(q.in, "process"), *pty = json_object_get(q.in, "pty"),
                  *size = json_object_get(pty, "size");
-    const char *cwd = cay__json_str(process, "cwd", ""), *tag = cay__json_str(in, "tag", "");
+    const char *cmd = cay__json_str(process, "cmd", ""), *cwd = cay__json_str(process, "cwd", ""),
+               *tag = cay__json_str(q.in, "tag", "");
     cay_spawn s = { .size = sizeof s,
                     .tty = json_is_object(pty),
                     .timeout_ms = q.timeout_ms,
@@ -228,14 +177,16 @@ int e2b_process_start(cay__req *r, cay_err *err)
                     .tag = cay__text_or(tag, NULL),
                     .attach = true,
                     .on_full = CAY_FULL_BLOCK };
-    if (!(s.argv = read_argv(r, process, err)))
-        return CAY_EINVAL;
-    CAY_TRY(read_env(r, &q.d, json_object_get(process, "envs"), &s.env, err));
+    if (!*cmd)
+        return cay_fail(err, CAY_EINVAL, "process.cmd is missing");
+    CAY_TRY(cay__req_texts(r, "process.args", cmd, json_object_get(process, "args"), &s.argv, err));
+    CAY_TRY(
+        cay__req_pairs(r, "process.envs", q.d.env, json_object_get(process, "envs"), &s.env, err));
     if (*cwd || !q.d.workdir)
         s.cwd = e2b_path(r, &q.d, cay__text_or(cwd, "~"));
     else
         s.cwd = q.d.workdir;
-    if (s.tty || cay__json_bool(in, "stdin", true))
+    if (s.tty || cay__json_bool(q.in, "stdin", true))
         s.stdin_mode = CAY_STDIN_PIPE;
     else
         s.stdin_mode = CAY_STDIN_NULL;
@@ -246,8 +197,7 @@ int e2b_process_start(cay__req *r, cay_err *err)
         CAY_TRY(check_cwd(r, &q, s.cwd, err));
         return cay_fail(err, CAY_EINVAL, "%.100s: not found", s.argv[0]);
     }
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return stream_output(r, &q, p, s.tty, CAY_FROM_START, err);
 }
 
@@ -262,11 +212,9 @@ int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, c
     if (!tag && pid <= 0)
         return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
     int rc = cay_sandbox_attach(sb, call, CAY_OR(tag, ref), out, err);
-    if (rc == CAY_ENOENT) {
-        if (tag)
-            return cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag);
-        return cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
-    }
+    if (rc == CAY_ENOENT)
+        return cay_fail(err, rc, "process with %s %.60s not found", tag ? "tag" : "pid",
+                        CAY_OR(tag, ref));
     return rc;
 }
 
@@ -292,11 +240,6 @@ static seek find_process(cay_sandbox *sb, const cay_call *call, cay_proc *p)
     return s;
 }
 
-static bool is_tty(cay_sandbox *sb, const cay_call *call, cay_proc *p)
-{
-    return find_process(sb, call, p).tty;
-}
-
 /* A process that has ended is none any more; without that, SDKs would take its sandbox for dead. */
 static int map_ended_error(cay_sandbox *sb, const cay_call *call, cay_proc *p, int rc, cay_err *err)
 {
@@ -306,14 +249,18 @@ static int map_ended_error(cay_sandbox *sb, const cay_call *call, cay_proc *p, i
     return rc;
 }
 
+static int open_process(cay__req *r, e2b_rpc *q, cay_proc **out, cay_err *err)
+{
+    CAY_TRY(e2b_rpc_open(r, q, err));
+    return e2b_process_find(q->d.sb, &r->call, json_object_get(q->in, "process"), out, err);
+}
+
 int e2b_process_connect(cay__req *r, cay_err *err)
 {
     e2b_rpc q;
     cay_proc *p;
-    CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
-    CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
-    return stream_output(r, &q, p, is_tty(q.d.sb, &r->call, p), CAY_FROM_NOW, err);
+    CAY_TRY(open_process(r, &q, &p, err));
+    return stream_output(r, &q, p, find_process(q.d.sb, &r->call, p).tty, CAY_FROM_NOW, err);
 }
 
 /* A command is told as one text: what SDKs start is a login shell with one argument, and others are
@@ -337,10 +284,8 @@ static int add_process(const cay_proc_info *i, void *arg)
 {
     if (!*i->id || i->state == 'X')
         return 0;
-    json_t *one = json_pack("{s:o,s:i}", "config", config_of(i->command), "pid", i->pid);
-    if (*i->tag)
-        json_object_set_new(one, "tag", json_string(i->tag));
-    json_array_append_new(arg, one);
+    json_array_append_new(arg, json_pack("{s:o,s:i,s:o*}", "config", config_of(i->command), "pid",
+                                         i->pid, "tag", CAY_IF(*i->tag, json_string(i->tag))));
     return 0;
 }
 
@@ -348,9 +293,9 @@ int e2b_process_list(cay__req *r, cay_err *err)
 {
     e2b_rpc q;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in, *list = json_array();
+    CAY_AUTOJSON *list = json_array();
     CAY_TRY(cay_sandbox_procs(q.d.sb, &r->call, add_process, list, err));
-    return e2b_rpc_answer(r, json_pack("{s:O}", "processes", list));
+    return cay__reply_pack(r, 200, "{s:O}", "processes", list);
 }
 
 typedef int on_process(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err);
@@ -358,15 +303,10 @@ typedef int on_process(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 static int with_process(cay__req *r, on_process *fn, cay_err *err)
 {
     e2b_rpc q;
-    cay_proc *p;
-    CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
-    CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
-    int rc = fn(r, &q, p, err);
-    cay_proc_unref(p);
-    if (rc < 0)
-        return rc;
-    return e2b_rpc_answer(r, json_object());
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    CAY_TRY(open_process(r, &q, &p, err));
+    CAY_TRY(fn(r, &q, p, err));
+    return cay__reply_pack(r, 200, "{}");
 }
 
 static int resize_terminal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
@@ -389,7 +329,7 @@ int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const j
     CAY_AUTOBUF bytes = CAY__BUF((size_t)8 << 20);
     if (!text || !cay__base64_get(&bytes, text, strlen(text)))
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
-    if (stdin_ && is_tty(sb, call, p))
+    if (stdin_ && find_process(sb, call, p).tty)
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
     int rc = map_ended_error(sb, call, p,
                              cay_proc_write(p, call, CAY_OR(bytes.data, ""), bytes.len, err), err);
@@ -405,26 +345,21 @@ static int write_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 
 static int send_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = { { "SIGNAL_SIGTERM", SIGTERM }, { "SIGNAL_SIGKILL", SIGKILL } };
     const json_t *s = json_object_get(q->in, "signal");
-    const char *name = json_string_value(s);
-    int sig;
-    if (name) {
-        if (!strcmp(name, "SIGNAL_SIGTERM"))
-            sig = SIGTERM;
-        else if (!strcmp(name, "SIGNAL_SIGKILL"))
-            sig = SIGKILL;
-        else
-            sig = 0;
-    } else
-        sig = (int)json_integer_value(s);
-    if (sig != SIGTERM && sig != SIGKILL)
-        return cay_fail(err, CAY_ENOTSUP, "signal is SIGNAL_SIGTERM or SIGNAL_SIGKILL");
-    return cay_proc_signal(p, &r->call, sig, CAY_SCOPE_ONE, err);
+    const char *name = CAY_OR(json_string_value(s), "");
+    CAY_EACH(it, signals)
+        if (!strcmp(name, it->name) || json_integer_value(s) == it->number)
+            return cay_proc_signal(p, &r->call, it->number, CAY_SCOPE_ONE, err);
+    return cay_fail(err, CAY_ENOTSUP, "signal is SIGNAL_SIGTERM or SIGNAL_SIGKILL");
 }
 
 static int close_stdin(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
-    if (is_tty(q->d.sb, &r->call, p))
+    if (find_process(q->d.sb, &r->call, p).tty)
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
     int rc = map_ended_error(q->d.sb, &r->call, p, cay_proc_close_stdin(p, &r->call, err), err);
     if (rc == CAY_ESTATE)

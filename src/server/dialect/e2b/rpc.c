@@ -2,12 +2,6 @@
 /* Connect-RPC with its JSON codec: one message in, one out, or a stream of envelopes that ends with
  * one of its own kind. */
 #include "e2b.h"
-#include <strings.h>
-
-int e2b_rpc_answer(cay__req *r, json_t *j)
-{
-    return cay__reply_json(r, 200, j);
-}
 
 static uint64_t header_number(cay__req *r, const char *name, uint64_t none)
 {
@@ -61,7 +55,7 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
         json_decref(j);
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");
     }
-    out->in = j;
+    out->in = cay__req_keep(r, j);
     return 0;
 }
 

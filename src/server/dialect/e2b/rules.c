@@ -6,8 +6,6 @@
  */
 #include "e2b.h"
 #include <cay/note.h>
-#include <cay/policy.h>
-#include <strings.h>
 
 #define SPACE     "e2b-rule" /* secret of ours → {"sandbox", "mask", "bearer"} */
 #define SECRET    "${e2b.secrets."
@@ -119,10 +117,9 @@ static e2b_rule *find_rule_slot(reading *x, size_t first, const char *header)
 static int read_header(reading *x, size_t first, const char *domain, const char *header,
                        const json_t *value, cay_err *err)
 {
-    char name[32];
     cay__arena *mem = &x->r->arena;
-    const char *given = json_string_value(value);
-    if (!given || strlen(given) != json_string_length(value) || !*given)
+    const char *given = cay__json_cstr(value);
+    if (!given || !*given)
         return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain,
                         header);
     const char *text =
@@ -136,8 +133,7 @@ static int read_header(reading *x, size_t first, const char *domain, const char 
     one->bearer =
         !strcasecmp(header, "authorization") && !strncasecmp(text, "Bearer ", 7) && text[7];
     CAY_TRY(read_value(domain, text + (one->bearer ? 7 : 0), &one->value, &one->secret, mem, err));
-    snprintf(name, sizeof name, "E2B_RULE_%zu", (size_t)(one - x->v));
-    one->name = cay__arena_str(mem, name);
+    one->name = cay__req_text(x->r, "E2B_RULE_%zu", (size_t)(one - x->v));
     return 0;
 }
 
@@ -169,9 +165,7 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
     json_t *rules = json_object_get(network, "rules"), *list;
     const char *domain;
     *n = 0;
-    if (!rules || json_is_null(rules))
-        return 0;
-    if (!json_is_object(rules))
+    if (rules && !json_is_null(rules) && !json_is_object(rules))
         return cay_fail(err, CAY_EINVAL, "network.rules is an object of names");
     reading x = { .r = r, .v = cay__arena_take(&r->arena, (RULES_MAX + 1) * sizeof *x.v) };
     json_object_foreach(rules, domain, list) {
@@ -219,17 +213,6 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
     return 0;
 }
 
-static const char *format_destination(cay__arena *mem, const e2b_rule *one)
-{
-    size_t n = strlen(one->domain) + strlen(one->header) + 32;
-    char *to = cay__arena_take(mem, n);
-    if (one->bearer)
-        cay__str_join(to, n, "https://", one->domain, ",bearer", NULL);
-    else
-        cay__str_join(to, n, "https://", one->domain, ",header:", one->header, NULL);
-    return to;
-}
-
 typedef struct seek {
     const char *sandbox, *mask;
     char own[64];
@@ -272,19 +255,20 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
     if (n)
         CAY_TRY(cay__req_shared(r, "network.rules: secrets", err));
     for (size_t i = 0; i < n; i++) {
-        char own[64], source[80];
         if (cay__str_starts(v[i].text, HIDDEN)) {
             CAY_TRY(find_hidden(r, sandbox, &v[i], err));
         } else if (!v[i].secret) {
-            snprintf(own, sizeof own, "E2B_BOX_%s_%zu", r->id, i);
+            const char *own = cay__req_text(r, "E2B_BOX_%s_%zu", r->id, i);
             CAY_TRY(cay_secret_put(r->client, own, v[i].value, strlen(v[i].value), err));
-            v[i].own = cay__arena_str(&r->arena, own);
+            v[i].own = own;
         }
-        snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill",
-                 CAY_OR(v[i].secret, v[i].own));
-        list[i] = (cay_secret){ .name = v[i].name,
-                                .source = cay__arena_str(&r->arena, source),
-                                .destination = format_destination(&r->arena, &v[i]) };
+        list[i] =
+            (cay_secret){ .name = v[i].name,
+                          .source = cay__req_text(r, "%s:%.64s", v[i].secret ? "store" : "fill",
+                                                  CAY_OR(v[i].secret, v[i].own)),
+                          .destination = cay__req_text(r, "https://%s,%s%s", v[i].domain,
+                                                       v[i].bearer ? "bearer" : "header:",
+                                                       CAY_TEXT_IF(!v[i].bearer, v[i].header)) };
     }
     *out = list;
     return 0;

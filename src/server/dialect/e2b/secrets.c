@@ -3,8 +3,6 @@
  * note. Here a secret's id is its name. */
 #include "e2b.h"
 #include <cay/note.h>
-#include <cay/policy.h>
-#include <time.h>
 
 #define SPACE        "e2b-secret"
 #define METADATA_MAX 32
@@ -40,13 +38,6 @@ static int stored_name(cay__req *r, const char *name, const char **out, cay_err 
                     "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
-
 typedef struct found {
     const char *name;
     int64_t changed_ms;
@@ -78,21 +69,18 @@ static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
     CAY_AUTOJSON *note = note_of(r, name);
     char made[32], changed[32];
     json_t *metadata = json_object_get(note, "metadata");
-    e2b_when(cay__json_int(note, "created", changed_ms), made);
-    e2b_when(changed_ms, changed);
     name = cay__json_str(note, "name", name);
     return json_pack("{s:s,s:s,s:I,s:o,s:s,s:s}", "secretID", name, "name", name, "currentVersion",
                      (json_int_t)cay__json_int(note, "version", 1), "metadata",
                      json_is_object(metadata) ? json_incref(metadata) : json_object(), "createdAt",
-                     made, "updatedAt", changed);
+                     e2b_when(cay__json_int(note, "created", changed_ms), made), "updatedAt",
+                     e2b_when(changed_ms, changed));
 }
 
 static int find_secret(cay__req *r, const char *name, found *out, cay_err *err)
 {
     *out = (found){ .name = name };
-    int rc = cay_secret_list(r->client, on_find_secret, out, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(cay_secret_list(r->client, on_find_secret, out, err));
     if (out->there)
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
@@ -147,8 +135,9 @@ int e2b_on_secret_create(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EEXIST, "secret_exists", "secret %.60s exists already", name);
     if (rc != CAY_ENOENT)
         return rc;
-    CAY_TRY(store_secret(r, name, stored, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
-    return cay__reply_json(r, 201, secret_json(r, stored, wall_ms()));
+    CAY_TRY(store_secret(r, name, stored, in, 1, cay__clock_ms(), json_object_get(in, "metadata"),
+                         err));
+    return cay__reply_json(r, 201, secret_json(r, stored, cay__clock_ms()));
 }
 
 int e2b_on_secret_update(cay__req *r, cay_err *err)
@@ -164,7 +153,7 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     CAY_TRY(store_secret(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
                          cay__json_int(note, "created", f.changed_ms),
                          CAY_OR(metadata, json_object_get(note, "metadata")), err));
-    return cay__reply_json(r, 200, secret_json(r, stored, wall_ms()));
+    return cay__reply_json(r, 200, secret_json(r, stored, cay__clock_ms()));
 }
 
 int e2b_on_secret(cay__req *r, cay_err *err)
@@ -182,7 +171,7 @@ int e2b_on_secret_delete(cay__req *r, cay_err *err)
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
     CAY_TRY(cay_secret_remove(r->client, stored, err));
     cay_note_put(r->client, SPACE, stored, NULL, NULL);
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 typedef struct page {

@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots and forks. */
 #include "e2b.h"
-#include <cay/snapshot.h>
 
 static json_t *snapshot_json(const cay_snapshot *s)
 {
-    json_t *names = json_array();
-    if (*s->label)
-        json_array_append_new(names, json_string(s->label));
-    return json_pack("{s:s,s:o}", "snapshotID", s->id, "names", names);
+    return json_pack("{s:s,s:[o*]}", "snapshotID", s->id, "names",
+                     CAY_IF(*s->label, json_string(s->label)));
 }
 
 int e2b_on_snapshot(cay__req *r, cay_err *err)
 {
     E2B_AUTOBOX b = { 0 };
     json_t *in;
-    cay_snapshot *s;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(e2b_open(r, &b, err));
     const cay_snapshot_spec spec = { .size = sizeof spec,
                                      .label = cay__json_str(in, "name", NULL),
                                      .stop = true };
     CAY_TRY(cay_sandbox_snapshot(b.sb, &r->call, &spec, &s, err));
-    json_t *o = snapshot_json(s);
-    cay_snapshot_free(s);
-    return cay__reply_json(r, 201, o);
+    return cay__reply_json(r, 201, snapshot_json(s));
 }
 
 typedef struct snaps {
@@ -58,8 +53,7 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
                                     .after = cay__text_or(after, NULL),
                                     .tenant = cay__req_tenant(r) };
     int rc = cay_client_snapshots(r->client, &r->call, &f, add_snapshot, &l, err);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     if (rc == 1)
         cay__reply_field(r, "x-next-token", l.next);
     return cay__reply_json(r, 200, json_incref(out));
@@ -89,7 +83,7 @@ int e2b_on_fork(cay__req *r, cay_err *err)
     int64_t s;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_seconds(in, "timeout", 15, &s, err));
-    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(e2b_open(r, &b, err));
     const json_t *count = json_object_get(in, "count");
     int64_t n = cay__json_int(in, "count", 1);
     if ((count && !json_is_null(count) && !json_is_integer(count)) || n < 1 || n > 100)

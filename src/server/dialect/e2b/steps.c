@@ -24,21 +24,15 @@ typedef struct state {
 static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
 {
     const char *owner = get_step_arg(args, 2), *mode = get_step_arg(args, 3);
-    json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", get_step_arg(args, 0), "dest",
-                          get_step_arg(args, 1), "owner", cay__text_or(owner, s->user), "archive",
-                          cay__json_str(step, "filesHash", ""));
-    if (*mode)
-        json_object_set_new(c, "mode", json_string(mode));
-    return json_pack("{s:o}", "copy", c);
+    return json_pack("{s:{s:s,s:s,s:s,s:s,s:s*}}", "copy", "src", get_step_arg(args, 0), "dest",
+                     get_step_arg(args, 1), "owner", cay__text_or(owner, s->user), "archive",
+                     cay__json_str(step, "filesHash", ""), "mode", cay__text_or(mode, NULL));
 }
 
 static json_t *run_step(const json_t *args)
 {
-    json_t *c =
-        json_pack("{s:[s,s,s,s]}", "command", "/bin/bash", "-l", "-c", get_step_arg(args, 0));
-    if (*get_step_arg(args, 1))
-        json_object_set_new(c, "user", json_string(get_step_arg(args, 1)));
-    return json_pack("{s:o}", "run", c);
+    return json_pack("{s:{s:[s,s,s,s],s:s*}}", "run", "command", "/bin/bash", "-l", "-c",
+                     get_step_arg(args, 0), "user", cay__text_or(get_step_arg(args, 1), NULL));
 }
 
 static json_t *env_step(const json_t *args)
@@ -71,7 +65,7 @@ static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_e
         return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type,
                         kinds[k].least);
     json_array_foreach(args, n, v)
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+        if (!cay__json_cstr(v))
             return cay_fail(err, CAY_EINVAL, "steps[%zu]: args[%zu] is not a text without NUL", i,
                             n);
     if (kinds[k].type[0] == 'C' || !strcmp(type, "ADD")) {

@@ -4,12 +4,7 @@
  * template's id is its name without a tag, so that it is known before it is built.
  */
 #include "e2b.h"
-#include <cay/snapshot.h>
-#include <cay/template.h>
 #include <time.h>
-
-CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
-CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 static const char *const bases[] = { "base", "code-interpreter-v1", "host" };
 
@@ -27,27 +22,23 @@ int e2b_template_name(cay__req *r, const char *given, const char *tag, const cha
                       cay_err *err)
 {
     static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+        ".abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"; /* of a tag */
     const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
-    size_t n = strcspn(name, ":"), t = name[n] ? strlen(name + n + 1) : 0;
-    char text[260];
-    if (!n || n > 128 || t > 64 || strspn(name, letters) != n ||
-        (name[n] && (!t || strspn(name + n + 1, letters) + strspn(name + n + 1, ".") == 0)))
+    size_t n = strcspn(name, ":");
+    const char *own = CAY_IF(name[n], name + n + 1);
+    if (!n || n > 128 || strspn(name, letters + 1) != n ||
+        (own && (!strspn(own, letters) || strlen(own) > 64)))
         return cay_fail(err, CAY_EINVAL,
                         "a template's name has 1 to 128 letters, digits, '-' and '_', and maybe "
                         "\":TAG\": %.60s",
                         given);
-    if (name[n] && strspn(name + n + 1,
-                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != t)
-        return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s",
-                        name + n + 1);
-    snprintf(text, sizeof text, "%.*s:%s", (int)n, name,
-             CAY_OR(tag, name[n] ? name + n + 1 : "default"));
-    for (char *c = text; *c; c++) {
+    if (own && own[strspn(own, letters)])
+        return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s", own);
+    char *text = cay__req_text(r, "%.*s:%s", (int)n, name, CAY_OR(tag, CAY_OR(own, "default")));
+    for (char *c = text; *c; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c + 32);
-    }
-    *out = cay__arena_str(&r->arena, text);
+    *out = text;
     return 0;
 }
 
@@ -87,12 +78,19 @@ bool e2b_has_base(cay__req *r, const char *name)
 
 static json_t *base_template(void)
 {
-    return json_pack(
-        "{s:s,s:s,s:i,s:i,s:i,s:b,s:[s],s:[s],s:s,s:s,s:n,s:n,s:i,s:i,s:s,s:s}", "templateID",
-        "base", "buildID", "00000000-0000-0000-0000-000000000000", "cpuCount", 2, "memoryMB", 2048,
-        "diskSizeMB", 10240, "public", true, "aliases", "base", "names", "base", "createdAt",
-        "2026-01-01T00:00:00Z", "updatedAt", "2026-01-01T00:00:00Z", "createdBy", "lastSpawnedAt",
-        "spawnCount", 0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
+    return json_loads(
+        "{\"templateID\":\"base\",\"buildID\":\"00000000-0000-0000-0000-000000000000\","
+        "\"cpuCount\":2,\"memoryMB\":2048,\"diskSizeMB\":10240,\"public\":true,"
+        "\"aliases\":[\"base\"],\"names\":[\"base\"],\"createdAt\":\"2026-01-01T00:00:00Z\","
+        "\"updatedAt\":\"2026-01-01T00:00:00Z\",\"createdBy\":null,\"lastSpawnedAt\":null,"
+        "\"spawnCount\":0,\"buildCount\":1,\"envdVersion\":\"" E2B_ENVD_VERSION
+        "\",\"buildStatus\":\"ready\"}",
+        0, NULL);
+}
+
+char *e2b_without_tag(cay__req *r, const char *name)
+{
+    return cay__req_text(r, "%.*s", (int)strcspn(name, ":"), name);
 }
 
 static json_t *strip_tag(const char *name)
@@ -109,26 +107,23 @@ static json_t *template_json(const cay_template *t)
 {
     CAY_AUTOJSON *config = NULL, *names = json_array(), *aliases = json_array();
     char when[32];
-    const char *first = NULL;
-    if (t->names && t->names[0])
-        first = t->names[0];
+    const char *first = CAY_IF(t->names, t->names[0]);
     cay__json_object("config", t->config, &config, NULL);
-    for (size_t i = 0; t->names && t->names[i]; i++) {
-        const char *tag = strchr(t->names[i], ':');
-        json_array_append_new(names, json_string(t->names[i]));
+    for (const char *const *name = t->names; name && *name; name++) {
+        const char *tag = strchr(*name, ':');
+        json_array_append_new(names, json_string(*name));
         if (!tag || !strcmp(tag, ":default"))
-            json_array_append_new(aliases, strip_tag(t->names[i]));
+            json_array_append_new(aliases, strip_tag(*name));
     }
-    e2b_when(t->created_ms, when);
     return json_pack(
         "{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID",
-        first ? strip_tag(first) : json_string(t->id), "buildID", t->id, "cpuCount",
+        strip_tag(CAY_OR(first, t->id)), "buildID", t->id, "cpuCount",
         (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB",
         (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
         (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared,
-        "aliases", aliases, "names", names, "createdAt", when, "updatedAt", when, "createdBy",
-        "lastSpawnedAt", "spawnCount", (json_int_t)t->users, "buildCount", 1, "envdVersion",
-        E2B_ENVD_VERSION, "buildStatus", "ready");
+        "aliases", aliases, "names", names, "createdAt", e2b_when(t->created_ms, when), "updatedAt",
+        when, "createdBy", "lastSpawnedAt", "spawnCount", (json_int_t)t->users, "buildCount", 1,
+        "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
 static int add_template(const cay_template *t, void *arg)
@@ -169,11 +164,10 @@ int e2b_on_alias(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     if (e2b_is_base(r->param[0]))
-        return cay__reply_json(r, 200,
-                               json_pack("{s:s,s:b}", "templateID", "base", "public", true));
+        return cay__reply_pack(r, 200, "{s:s,s:b}", "templateID", "base", "public", true);
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
-    return cay__reply_json(
-        r, 200, json_pack("{s:o,s:b}", "templateID", strip_tag(r->param[0]), "public", t->shared));
+    return cay__reply_pack(r, 200, "{s:o,s:b}", "templateID", strip_tag(r->param[0]), "public",
+                           t->shared);
 }
 
 int e2b_on_template_delete(cay__req *r, cay_err *err)
@@ -183,11 +177,11 @@ int e2b_on_template_delete(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_template) t = NULL;
     if (e2b_snapshot_find(r, r->param[0], &s, NULL) == 0) {
         CAY_TRY(cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err));
-        return cay__reply(r, 204, NULL, NULL, 0);
+    } else {
+        CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
+        CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), t->id, err));
     }
-    CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
-    CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), t->id, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 /* {"public"}: for other tenants, too. What is shared may stand in for an image of that name when
@@ -206,9 +200,8 @@ int e2b_on_template_patch(cay__req *r, cay_err *err)
         CAY_TRY(cay_template_share(r->client, &r->call, cay__req_tenant(r), t->id,
                                    json_is_true(public), err));
     }
-    json_t *o = template_json(t), *names = json_incref(json_object_get(o, "names"));
-    json_decref(o);
-    return cay__reply_json(r, 200, json_pack("{s:o}", "names", names));
+    CAY_AUTOJSON *o = template_json(t);
+    return cay__reply_pack(r, 200, "{s:O}", "names", json_object_get(o, "names"));
 }
 
 static int tag_list(const json_t *in, const json_t **out, cay_err *err)
@@ -219,7 +212,7 @@ static int tag_list(const json_t *in, const json_t **out, cay_err *err)
     if (!json_is_array(*out) || !json_array_size(*out) || json_array_size(*out) > 32)
         return cay_fail(err, CAY_EINVAL, "tags is a list of 1 to 32 texts");
     json_array_foreach(*out, i, v)
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+        if (!cay__json_cstr(v))
             return cay_fail(err, CAY_EINVAL, "tags[%zu] is not a text", i);
     return 0;
 }
@@ -239,7 +232,7 @@ int e2b_on_tags_add(cay__req *r, cay_err *err)
         CAY_TRY(e2b_template_name(r, target, json_string_value(v), &name, err));
         CAY_TRY(cay_template_name(r->client, &r->call, cay__req_tenant(r), t->id, name, err));
     }
-    return cay__reply_json(r, 201, json_pack("{s:s,s:O}", "buildID", t->id, "tags", tags));
+    return cay__reply_pack(r, 201, "{s:s,s:O}", "buildID", t->id, "tags", tags);
 }
 
 int e2b_on_tags_remove(cay__req *r, cay_err *err)
@@ -255,7 +248,7 @@ int e2b_on_tags_remove(cay__req *r, cay_err *err)
             e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
         CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), name, err));
     }
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 typedef struct tags {
@@ -268,11 +261,11 @@ static int add_tags(const cay_template *t, void *arg)
     tags *l = arg;
     size_t n = strlen(l->name);
     char when[32];
-    e2b_when(t->created_ms, when);
-    for (size_t i = 0; t->names && t->names[i]; i++)
-        if (!strncmp(t->names[i], l->name, n) && t->names[i][n] == ':')
-            json_array_append_new(l->list, json_pack("{s:s,s:s,s:s}", "tag", t->names[i] + n + 1,
-                                                     "buildID", t->id, "createdAt", when));
+    for (const char *const *name = t->names; name && *name; name++)
+        if (!strncmp(*name, l->name, n) && (*name)[n] == ':')
+            json_array_append_new(l->list,
+                                  json_pack("{s:s,s:s,s:s}", "tag", *name + n + 1, "buildID", t->id,
+                                            "createdAt", e2b_when(t->created_ms, when)));
     return 0;
 }
 
@@ -281,8 +274,7 @@ int e2b_on_tags(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     const char *name;
     CAY_TRY(e2b_template_name(r, r->param[0], NULL, &name, err));
-    char *cut = cay__arena_str(&r->arena, name);
-    cut[strcspn(cut, ":")] = 0;
+    const char *cut = e2b_without_tag(r, name);
     tags l = { list, cut };
     const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_template_list(r->client, &r->call, &f, add_tags, &l, err));
@@ -313,18 +305,13 @@ int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err
     const cay_spawn s = {
         .size = sizeof s, .argv = argv, .tag = "e2b-start", .stdin_mode = CAY_STDIN_NULL
     };
-    struct timespec t;
-    cay_proc *p;
-    if (*start) {
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    if (*start)
         CAY_TRY(cay_sandbox_spawn(sb, &r->call, &s, &p, err));
-        cay_proc_unref(p);
-    }
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t end = t.tv_sec * 1000 + t.tv_nsec / 1000000 + READY_MS;
+    int64_t end = cay__now_ms() + READY_MS;
     for (unsigned pause_ms = 20; *command && !is_sandbox_ready(r, sb, command);
          pause_ms = CAY_MIN(2 * pause_ms, 1000u)) {
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        if (t.tv_sec * 1000 + t.tv_nsec / 1000000 > end)
+        if (cay__now_ms() > end)
             return cay_fail_why(err, CAY_ETIMEOUT, "template_not_ready",
                                 "the template's ready command did not succeed in %d s",
                                 READY_MS / 1000);

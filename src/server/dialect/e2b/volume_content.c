@@ -6,7 +6,6 @@
  */
 #include "e2b.h"
 #include <cay/volume.h>
-#include <strings.h>
 
 #define ROOT      "/volume"
 #define DEPTH_MAX 64
@@ -62,16 +61,11 @@ static int open_content(cay__req *r, content *out, cay_err *err)
                            .process.workdir = ROOT };
     CAY_TRY(cay_client_create(r->client, &r->call, &c, &out->sb, err));
     cay__req_defer(r, give_back, out->sb);
-    size_t n = strlen(path) + sizeof ROOT + 1;
-    char *full = cay__arena_take(&r->arena, n);
-    cay__str_join(full, n, ROOT, *path ? "/" : "", path, NULL);
-    while (n = strlen(full), n > 1 && full[n - 1] == '/')
+    char *full = cay__req_text(r, ROOT "/%s", path);
+    for (size_t n = strlen(full); full[n - 1] == '/'; n--) /* it begins with the root's name */
         full[n - 1] = 0;
     out->path = full;
-    if (full[sizeof ROOT - 1])
-        out->given = full + sizeof ROOT - 1;
-    else
-        out->given = "/";
+    out->given = cay__text_or(full + sizeof ROOT - 1, "/");
     return 0;
 }
 
@@ -86,14 +80,12 @@ static json_t *describe_entry(const char *path, const cay_stat *st)
         type = "symlink";
     char when[32];
     e2b_when(st->mtime_ns / 1000000, when);
-    json_t *o = json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s}", "name",
-                          cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type,
-                          "path", cay__json_bytes(path), "size", (json_int_t)st->size, "mode",
-                          (int)(st->mode & 07777), "uid", (json_int_t)st->uid, "gid",
-                          (json_int_t)st->gid, "atime", when, "mtime", when, "ctime", when);
-    if (st->type == CAY_LINK)
-        json_object_set_new(o, "target", cay__json_bytes(st->target));
-    return o;
+    return json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s,s:o*}", "name",
+                     cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type, "path",
+                     cay__json_bytes(path), "size", (json_int_t)st->size, "mode",
+                     (int)(st->mode & 07777), "uid", (json_int_t)st->uid, "gid",
+                     (json_int_t)st->gid, "atime", when, "mtime", when, "ctime", when, "target",
+                     CAY_IF(st->type == CAY_LINK, cay__json_bytes(st->target)));
 }
 
 static int reply_entry(cay__req *r, const content *c, int status, cay_err *err)
@@ -136,6 +128,7 @@ static int apply_owner(cay__req *r, const content *c, const owner *o, cay_err *e
 }
 
 typedef struct listing {
+    cay__req *r;
     const content *c;
     json_t *list;
 } listing;
@@ -143,9 +136,8 @@ typedef struct listing {
 static int add_entry(const cay_dirent *e, void *arg)
 {
     listing *l = arg;
-    size_t n = strlen(l->c->given) + strlen(e->path) + 2;
-    CAY_AUTOFREE char *path = cay__alloc(n);
-    cay__str_join(path, n, strcmp(l->c->given, "/") ? l->c->given : "", "/", e->path, NULL);
+    const char *dir = l->c->given,
+               *path = cay__req_text(l->r, "%s/%s", strcmp(dir, "/") ? dir : "", e->path);
     json_array_append_new(l->list, describe_entry(path, &e->st));
     return 0;
 }
@@ -157,7 +149,7 @@ int e2b_on_volume_dir(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     CAY_TRY(cay__req_number(r, "depth", 1, DEPTH_MAX, &depth, err));
     CAY_TRY(open_content(r, &c, err));
-    listing l = { &c, list };
+    listing l = { r, &c, list };
     CAY_TRY(cay_dir_list(c.sb, &r->call, c.path, depth ? (unsigned)depth : 1, add_entry, &l, err));
     return cay__reply_json(r, 200, json_incref(list));
 }
@@ -206,7 +198,7 @@ int e2b_on_volume_remove(cay__req *r, cay_err *err)
     if (!strcmp(c.given, "/"))
         return cay_fail(err, CAY_EINVAL, "the root of a volume stays; remove the volume itself");
     CAY_TRY(cay_file_remove(c.sb, &r->call, c.path, true, err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 int e2b_on_volume_get(cay__req *r, cay_err *err)
@@ -226,7 +218,7 @@ int e2b_on_volume_put(cay__req *r, cay_err *err)
 {
     content c;
     owner o;
-    cay_upload *up;
+    CAY_AUTOPTR(cay_upload) up = NULL;
     uint64_t n;
     CAY_TRY(from_query(r, &o, err));
     CAY_TRY(open_content(r, &c, err));
@@ -234,12 +226,8 @@ int e2b_on_volume_put(cay__req *r, cay_err *err)
                              .parents = cay__req_flag(r, "force"),
                              .mode = o.mode == UINT32_MAX ? 0 : (uint32_t)o.mode };
     CAY_TRY(cay_file_open_write(c.sb, &r->call, c.path, &spec, &up, err));
-    int rc = cay__req_to_fd(r, cay_upload_fd(up), UINT64_MAX, &n, err);
-    if (rc < 0) {
-        cay_upload_abort(up);
-        return rc;
-    }
-    CAY_TRY(cay_upload_commit(up, &r->call, err));
+    CAY_TRY(cay__req_to_fd(r, cay_upload_fd(up), UINT64_MAX, &n, err));
+    CAY_TRY(cay_upload_commit(CAY_STEAL(up), &r->call, err));
     CAY_TRY(apply_owner(r, &c, &o, err));
     return reply_entry(r, &c, 201, err);
 }

@@ -7,9 +7,8 @@ static int volume_json(cay__req *r, const char *name, int status, cay_err *err)
 {
     char token[E2B_TOKEN_LEN + 1];
     CAY_TRY(e2b_token(r, "volume", name, token, err));
-    return cay__reply_json(r, status,
-                           json_pack("{s:s,s:s,s:s,s:o}", "volumeID", name, "name", name, "token",
-                                     token, "domain", e2b_domain(r)));
+    return cay__reply_pack(r, status, "{s:s,s:s,s:s,s:o}", "volumeID", name, "name", name, "token",
+                           token, "domain", e2b_domain(r));
 }
 
 static bool name_valid(const char *s)
@@ -60,5 +59,5 @@ int e2b_on_volume(cay__req *r, cay_err *err)
 int e2b_on_volume_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(cay_volume_remove(r->client, &r->call, r->param[0], err));
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }

@@ -3,18 +3,9 @@
  * synchronous form). */
 #include "e2b.h"
 #include "watchers.h"
-#include <cay/sandbox.h>
 #include <poll.h>
-#include <time.h>
 
 enum { TURN = 64 << 10, EVENTS = 1000 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static const struct {
     cay_change change;
@@ -52,7 +43,9 @@ static void add_event(const e2b_watched *y, e2b_names *names, cay_change change,
 static int drain_events(const e2b_watched *y, json_t *list)
 {
     struct pollfd q = { cay_watch_fd(y->w), POLLIN, 0 };
-    const cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 5000, .user = y->user };
+    const cay_call call = { .size = sizeof call,
+                            .deadline_ms = cay__now_ms() + 5000,
+                            .user = y->user };
     E2B_AUTONAMES names = { .sb = y->sb, .call = &call };
     while (json_array_size(list) < EVENTS && poll(&q, 1, 0) > 0) {
         cay_watch_event e = { .size = sizeof e };
@@ -89,9 +82,9 @@ static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
     y->started = true;
     if (ready & 1)
         return CAY__PUMP_WORK;
-    if ((uint64_t)(now_ms() - y->quiet_since) >= y->keepalive_ms) {
+    if ((uint64_t)(cay__now_ms() - y->quiet_since) >= y->keepalive_ms) {
         write_event(out, "keepalive", json_object());
-        y->quiet_since = now_ms();
+        y->quiet_since = cay__now_ms();
     }
     return CAY__PUMP_ON;
 }
@@ -105,10 +98,8 @@ static int watch_work(cay__pump *p, cay__buf *out)
     int rc = drain_events(&y->at, list);
     json_array_foreach(list, i, one)
         write_event(out, "filesystem", json_incref(one));
-    y->quiet_since = now_ms();
-    if (rc < 0)
-        return rc;
-    return CAY__PUMP_ON;
+    y->quiet_since = cay__now_ms();
+    return rc; /* 0: CAY__PUMP_ON */
 }
 
 static void watch_close(cay__pump *p)
@@ -145,10 +136,9 @@ int e2b_fs_watch(cay__req *r, cay_err *err)
     e2b_rpc q;
     e2b_watched at;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(open_watch(r, &q, &at, err));
     eye *y = cay__alloc(sizeof *y);
-    *y = (eye){ .at = at, .quiet_since = now_ms(), .keepalive_ms = q.keepalive_ms };
+    *y = (eye){ .at = at, .quiet_since = cay__now_ms(), .keepalive_ms = q.keepalive_ms };
     const cay__pump pump = { .fd = { cay_watch_fd(at.w), -1, -1 },
                              .beat_ms = 1000,
                              .self = y,
@@ -164,10 +154,9 @@ int e2b_watcher_create(cay__req *r, cay_err *err)
     e2b_rpc q;
     e2b_watched at;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(open_watch(r, &q, &at, err));
     CAY_TRY(e2b_watchers_add(cay__server_watchers(r->server), r->id, q.d.id, &at, err));
-    return e2b_rpc_answer(r, json_pack("{s:s}", "watcherId", r->id));
+    return cay__reply_pack(r, 200, "{s:s}", "watcherId", r->id);
 }
 
 static const char *watcher_id(const e2b_rpc *q)
@@ -180,20 +169,19 @@ int e2b_watcher_events(cay__req *r, cay_err *err)
     e2b_rpc q;
     e2b_watched *at;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in, *list = json_array();
+    CAY_AUTOJSON *list = json_array();
     CAY_TRY(e2b_watchers_take(cay__server_watchers(r->server), watcher_id(&q), q.d.id, &at, err));
     int rc = drain_events(at, list);
     e2b_watchers_give(cay__server_watchers(r->server), at);
     if (rc < 0)
         return cay_fail(err, rc, "the sandbox ended");
-    return e2b_rpc_answer(r, json_pack("{s:O}", "events", list));
+    return cay__reply_pack(r, 200, "{s:O}", "events", list);
 }
 
 int e2b_watcher_remove(cay__req *r, cay_err *err)
 {
     e2b_rpc q;
     CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_watchers_remove(cay__server_watchers(r->server), watcher_id(&q), q.d.id, err));
-    return e2b_rpc_answer(r, json_object());
+    return cay__reply_pack(r, 200, "{}");
 }

@@ -1,30 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watchers.h"
-#include <base/base.h>
 #include <pthread.h>
-#include <time.h>
 
-enum { OF_ONE = 64, OF_ALL = 4096, IDLE_S = 600 };
+enum { OF_ONE = 64, OF_ALL = 4096, IDLE_MS = 600000 };
 
 typedef struct watcher {
     e2b_watched at; /* first: e2b_watchers_give() gets its address */
     struct watcher *next;
     char id[CAY_ID_LEN + 1], sandbox[CAY_ID_LEN + 1];
     bool taken, removed;
-    int64_t used_s;
+    int64_t used_ms;
 } watcher;
 
 struct e2b_watchers {
     pthread_mutex_t lock;
     watcher *first;
 };
-
-static int64_t now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
-}
 
 void e2b_watched_clear(e2b_watched *y)
 {
@@ -62,26 +53,22 @@ void e2b_watchers_free(struct e2b_watchers *all)
     free(all);
 }
 
-/* Takes those out of the list that are removed or forgotten, unless somebody has them; tells how
- * many are left of a sandbox and of all. */
-static watcher *sweep_watchers(struct e2b_watchers *all, const char *sandbox, size_t *mine,
-                               size_t *count)
+/* Ends those that are removed or forgotten, unless somebody has them. */
+static void sweep_watchers(struct e2b_watchers *all)
 {
     watcher *out = NULL;
-    int64_t now = now_s();
-    *mine = *count = 0;
+    int64_t now = cay__now_ms();
+    pthread_mutex_lock(&all->lock);
     for (watcher **p = &all->first, *w; (w = *p);) {
-        if (!w->taken && (w->removed || now - w->used_s > IDLE_S)) {
+        if (!w->taken && (w->removed || now - w->used_ms > IDLE_MS)) {
             *p = w->next;
             w->next = out;
             out = w;
-            continue;
-        }
-        ++*count;
-        *mine += !strcmp(w->sandbox, sandbox);
-        p = &w->next;
+        } else
+            p = &w->next;
     }
-    return out;
+    pthread_mutex_unlock(&all->lock);
+    free_watchers(out);
 }
 
 static watcher *find_watcher(struct e2b_watchers *all, const char *id, const char *sandbox)
@@ -100,20 +87,21 @@ static int fail_not_found(const char *id, cay_err *err)
 int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched *y,
                      cay_err *err)
 {
-    size_t mine, count;
+    size_t mine = 0, count = 0;
     watcher *w = cay__alloc(sizeof *w);
-    *w = (watcher){ .at = *y, .used_s = now_s() };
+    *w = (watcher){ .at = *y, .used_ms = cay__now_ms() };
     cay__str_copy(w->id, sizeof w->id, id);
     cay__str_copy(w->sandbox, sizeof w->sandbox, sandbox);
+    sweep_watchers(all);
     pthread_mutex_lock(&all->lock);
-    watcher *old = sweep_watchers(all, sandbox, &mine, &count);
+    for (const watcher *o = all->first; o; o = o->next, count++)
+        mine += !strcmp(o->sandbox, sandbox);
     bool fits = mine < OF_ONE && count < OF_ALL;
     if (fits) {
         w->next = all->first;
         all->first = w;
     }
     pthread_mutex_unlock(&all->lock);
-    free_watchers(old);
     if (fits)
         return 0;
     free_watchers(w);
@@ -141,27 +129,20 @@ int e2b_watchers_take(struct e2b_watchers *all, const char *id, const char *sand
 void e2b_watchers_give(struct e2b_watchers *all, e2b_watched *y)
 {
     watcher *w = (watcher *)y;
-    size_t mine, count;
     pthread_mutex_lock(&all->lock);
     w->taken = false;
-    w->used_s = now_s();
-    watcher *old = sweep_watchers(all, "", &mine, &count);
+    w->used_ms = cay__now_ms();
     pthread_mutex_unlock(&all->lock);
-    free_watchers(old);
+    sweep_watchers(all);
 }
 
 int e2b_watchers_remove(struct e2b_watchers *all, const char *id, const char *sandbox, cay_err *err)
 {
-    size_t mine, count;
     pthread_mutex_lock(&all->lock);
     watcher *w = find_watcher(all, id, sandbox);
-    bool found = w;
-    if (found)
+    if (w)
         w->removed = true;
-    watcher *old = sweep_watchers(all, "", &mine, &count);
     pthread_mutex_unlock(&all->lock);
-    free_watchers(old);
-    if (found)
-        return 0;
-    return fail_not_found(id, err);
+    sweep_watchers(all);
+    return w ? 0 : fail_not_found(id, err);
 }
