@@ -2,8 +2,9 @@
 /* The sandbox-server protocol: its routes, its errors, and the life of a sandbox in its words.
  * docs/wire/sandbox-server.md. */
 #include "sandbox_server.h"
-#include <base/base.h>
 #include <time.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 #define SPACE    "sandbox-server"
 #define TIMEOUT  7200 /* seconds without a request after which a sandbox is paused */
@@ -20,20 +21,15 @@ int cay__ss_str(const json_t *body, const char *name, bool needed, const char **
             return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", name);
         return 0;
     }
-    if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a string without NUL",
-                            name);
-    *out = json_string_value(v);
-    return 0;
+    if ((*out = cay__json_cstr(v)))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a string without NUL", name);
 }
 
 int cay__ss_bool(const json_t *body, const char *name, bool none, bool *out, cay_err *err)
 {
     const json_t *v = json_object_get(body, name);
-    if (v && !json_is_null(v))
-        *out = json_is_true(v);
-    else
-        *out = none;
+    *out = cay__json_bool(body, name, none);
     if (!v || json_is_null(v) || json_is_boolean(v))
         return 0;
     return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be true or false", name);
@@ -68,12 +64,7 @@ json_t *cay__ss_text(const char *s, size_t n)
 
 int cay__ss_done(cay__req *r, const char *message)
 {
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s}", "success", 1, "message", message));
-}
-
-static void drop_json(void *j)
-{
-    json_decref(j);
+    return cay__reply_pack(r, 200, "{s:b,s:s}", "success", 1, "message", message);
 }
 
 static bool is_uuid(const char *s)
@@ -87,10 +78,13 @@ static bool is_uuid(const char *s)
     return true;
 }
 
-static int save_note(cay__req *r, const char *uuid, const json_t *note, cay_err *err)
+/* One that was not made here has none. */
+static int save_note(cay__req *r, const char *id, const json_t *note, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
-    return cay_note_put(r->client, SPACE, uuid, CAY_OR(text, "{}"), err);
+    if (!is_uuid(id))
+        return 0;
+    return cay_note_put(r->client, SPACE, id, CAY_OR(text, "{}"), err);
 }
 
 static int not_found(const char *id, cay_err *err)
@@ -100,25 +94,20 @@ static int not_found(const char *id, cay_err *err)
 
 int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 {
-    char *text = NULL;
+    CAY_AUTOFREE char *text = NULL;
     json_t *note = NULL;
     const char *own = id;
     if (is_uuid(id)) {
         if (cay_note_get(r->client, SPACE, id, &text, NULL) < 0)
             return not_found(id, err);
-        int rc = cay__json_object("record", text, &note, err);
-        free(text);
-        CAY_TRY(rc);
-        cay__req_defer(r, drop_json, note);
+        CAY_TRY(cay__json_object("record", text, &note, err));
         own = cay__json_str(note, "sandbox", "");
-        if (json_object_get(note, "deleted_ms"))
-            return not_found(id, err);
     } else if (cay__id_valid(id, 'c')) {
         note = json_object();
-        cay__req_defer(r, drop_json, note);
-    } else {
-        return not_found(id, err);
     }
+    cay__req_keep(r, note);
+    if (!note || json_object_get(note, "deleted_ms"))
+        return not_found(id, err);
     int rc = cay__req_sandbox(r, own, &out->sb, err);
     if (rc == CAY_ENOENT)
         return not_found(id, err);
@@ -131,8 +120,6 @@ int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 static int note_times(cay__req *r, const cay__ss_box *b, const char *also, cay_err *err)
 {
     int64_t now = cay__clock_ms();
-    if (!is_uuid(b->id))
-        return 0;
     if (!also && now - cay__json_int(b->note, "seen_ms", 0) < TOUCH_MS)
         return 0;
     json_object_set_new(b->note, "seen_ms", json_integer(now));
@@ -172,11 +159,11 @@ int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
     return note_times(r, out, paused ? "started_ms" : NULL, err);
 }
 
-int cay__ss_begin(cay__req *r, json_t **body, cay__ss_box *out, cay_err *err)
+int cay__ss_begin(cay__req *r, cay__ss_box *out, cay_err *err)
 {
     const char *id;
-    CAY_TRY(cay__req_json(r, 0, body, err));
-    CAY_TRY(cay__ss_str(*body, "sandbox_id", true, &id, err));
+    CAY_TRY(cay__req_json(r, 0, &out->body, err));
+    CAY_TRY(cay__ss_str(out->body, "sandbox_id", true, &id, err));
     return cay__ss_connect(r, id, out, err);
 }
 
@@ -188,10 +175,9 @@ static int on_health(cay__req *r, cay_err *err)
 
 static int reply_sandbox(cay__req *r, const char *id, const char *own, const char *message)
 {
-    return cay__reply_json(r, 200,
-                           json_pack("{s:b,s:s,s:s,s:s,s:s,s:n,s:n}", "success", 1, "sandbox_id",
-                                     id, "provider_sandbox_id", own, "status", "running", "message",
-                                     message, "mcp_url", "vscode_url"));
+    return cay__reply_pack(r, 200, "{s:b,s:s,s:s,s:s,s:s,s:n,s:n}", "success", 1, "sandbox_id", id,
+                           "provider_sandbox_id", own, "status", "running", "message", message,
+                           "mcp_url", "vscode_url");
 }
 
 static int on_create(cay__req *r, cay_err *err)
@@ -199,7 +185,7 @@ static int on_create(cay__req *r, cay_err *err)
     json_t *body;
     const char *user, *template_;
     char uuid[37];
-    cay_sandbox *sb = NULL;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_TRY(cay__req_json(r, 0, &body, err));
     CAY_TRY(cay__ss_str(body, "user_id", true, &user, err));
     CAY_TRY(cay__ss_str(body, "sandbox_template_id", false, &template_, err));
@@ -214,7 +200,7 @@ static int on_create(cay__req *r, cay_err *err)
                         .life.on_expiry = CAY_EXPIRE_PAUSE,
                         .tenant = r->who.tenant };
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
-    const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));
+    const char *own = cay_sandbox_id(sb);
     cay__req_about(r, own);
     int64_t now = cay__clock_ms();
     CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user,
@@ -223,17 +209,14 @@ static int on_create(cay__req *r, cay_err *err)
     int rc = save_note(r, uuid, note, err);
     if (rc < 0) /* nobody would find it */
         cay_sandbox_remove(sb, NULL, NULL);
-    cay_sandbox_unref(sb);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return reply_sandbox(r, uuid, own, "Sandbox created successfully");
 }
 
 static int on_connect(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
-    CAY_TRY(cay__ss_begin(r, &body, &b, err));
+    CAY_TRY(cay__ss_begin(r, &b, err));
     return reply_sandbox(r, b.id, cay_sandbox_id(b.sb), "Connected to sandbox");
 }
 
@@ -250,8 +233,7 @@ static int on_timeout(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_extend(b.sb, &r->call, (uint64_t)seconds * 1000, 0, err));
     json_object_set_new(b.note, "timeout_s",
                         json_integer(seconds)); /* what later requests start anew */
-    if (is_uuid(b.id))
-        CAY_TRY(save_note(r, b.id, b.note, err));
+    CAY_TRY(save_note(r, b.id, b.note, err));
     return cay__ss_done(r, "Timeout scheduled");
 }
 
@@ -261,10 +243,9 @@ static int on_status(cay__req *r, cay_err *err)
     cay_info *info;
     CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
     CAY_TRY(state_of(r, b.sb, &info, err));
-    return cay__reply_json(r, 200,
-                           json_pack("{s:b,s:s,s:s,s:s,s:s}", "success", 1, "sandbox_id", b.id,
-                                     "status", state_word(info->state), "provider_sandbox_id",
-                                     info->id, "message", "Sandbox status"));
+    return cay__reply_pack(r, 200, "{s:b,s:s,s:s,s:s,s:s}", "success", 1, "sandbox_id", b.id,
+                           "status", state_word(info->state), "provider_sandbox_id", info->id,
+                           "message", "Sandbox status");
 }
 
 /* RFC 3339 in UTC, or null. */
@@ -289,16 +270,14 @@ static int on_info(cay__req *r, cay_err *err)
     bool down = info->state == CAY_PAUSED || info->state == CAY_STOPPED;
     /* One that was paused by its timeout was not seen by us: then the record of its state tells. */
     int64_t stopped = CAY_MAX(cay__json_int(b.note, "stopped_ms", 0), down ? info->changed_ms : 0);
-    return cay__reply_json(
-        r, 200,
-        json_pack("{s:b,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:s}", "success", 1, "id", b.id,
-                  "provider", info->provider, "user_id", cay__json_str(b.note, "user_id", ""),
-                  "provider_sandbox_id", info->id, "status", state_word(info->state), "created_at",
-                  format_time(info->created_ms), "started_at",
-                  format_time(cay__json_int(b.note, "started_ms", info->created_ms)), "stopped_at",
-                  format_time(stopped), "last_activity_at",
-                  format_time(cay__json_int(b.note, "seen_ms", 0)), "message",
-                  "Sandbox information"));
+    return cay__reply_pack(
+        r, 200, "{s:b,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:s}", "success", 1, "id", b.id,
+        "provider", info->provider, "user_id", cay__json_str(b.note, "user_id", ""),
+        "provider_sandbox_id", info->id, "status", state_word(info->state), "created_at",
+        format_time(info->created_ms), "started_at",
+        format_time(cay__json_int(b.note, "started_ms", info->created_ms)), "stopped_at",
+        format_time(stopped), "last_activity_at", format_time(cay__json_int(b.note, "seen_ms", 0)),
+        "message", "Sandbox information");
 }
 
 static int on_pause(cay__req *r, cay_err *err)
@@ -341,8 +320,7 @@ static int on_delete(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     json_object_set_new(b.note, "deleted_ms", json_integer(now));
-    if (is_uuid(b.id))
-        CAY_TRY(save_note(r, b.id, b.note, err));
+    CAY_TRY(save_note(r, b.id, b.note, err));
     forget_old(r, now);
     return cay__ss_done(r, "Sandbox deleted");
 }
@@ -369,31 +347,29 @@ static int reply_error(cay__req *r, const cay_err *err)
         status = 405;
     if (status == 503 || status == 429)
         cay__reply_field(r, "Retry-After", "1");
-    json_t *body = json_object();
-    json_object_set_new(body, "detail", cay__ss_text(err->msg, strlen(err->msg)));
-    return cay__reply_json(r, status, body);
+    return cay__reply_pack(r, status, "{s:o}", "detail", cay__ss_text(err->msg, strlen(err->msg)));
 }
 
 static const cay__route routes[] = {
     CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN | CAY__OP_LOOP),
     CAY__ROUTE("POST", "/sandboxes/create", on_create, CAY__OP_CREATE),
-    CAY__ROUTE("POST", "/sandboxes/connect", on_connect, 0),
-    CAY__ROUTE("POST", "/sandboxes/schedule-timeout", on_timeout, 0),
-    CAY__ROUTE("GET", "/sandboxes/{id}/status", on_status, 0),
-    CAY__ROUTE("GET", "/sandboxes/{id}/info", on_info, 0),
+    CAY__ROUTE("POST", "/sandboxes/connect", on_connect),
+    CAY__ROUTE("POST", "/sandboxes/schedule-timeout", on_timeout),
+    CAY__ROUTE("GET", "/sandboxes/{id}/status", on_status),
+    CAY__ROUTE("GET", "/sandboxes/{id}/info", on_info),
     CAY__ROUTE("GET", "/sandboxes/{id}/urls", cay__ss_urls, CAY__OP_SECRET),
-    CAY__ROUTE("POST", "/sandboxes/{id}/pause", on_pause, 0),
-    CAY__ROUTE("DELETE", "/sandboxes/{id}", on_delete, 0),
-    CAY__ROUTE("POST", "/sandboxes/expose-port", cay__ss_expose, 0),
-    CAY__ROUTE("POST", "/sandboxes/run-cmd", cay__ss_run, 0),
-    CAY__ROUTE("POST", "/sandboxes/write-file", cay__ss_write, 0),
-    CAY__ROUTE("POST", "/sandboxes/read-file", cay__ss_read, 0),
+    CAY__ROUTE("POST", "/sandboxes/{id}/pause", on_pause),
+    CAY__ROUTE("DELETE", "/sandboxes/{id}", on_delete),
+    CAY__ROUTE("POST", "/sandboxes/expose-port", cay__ss_expose),
+    CAY__ROUTE("POST", "/sandboxes/run-cmd", cay__ss_run),
+    CAY__ROUTE("POST", "/sandboxes/write-file", cay__ss_write),
+    CAY__ROUTE("POST", "/sandboxes/read-file", cay__ss_read),
     CAY__ROUTE("POST", "/sandboxes/upload-file", cay__ss_upload, CAY__OP_RAW),
-    CAY__ROUTE("POST", "/sandboxes/upload-file-from-url", cay__ss_upload_url, 0),
-    CAY__ROUTE("POST", "/sandboxes/download-file", cay__ss_download, 0),
-    CAY__ROUTE("POST", "/sandboxes/download-file-stream", cay__ss_download_stream, 0),
-    CAY__ROUTE("POST", "/sandboxes/download-to-presigned-url", cay__ss_download_url, 0),
-    CAY__ROUTE("POST", "/sandboxes/create-directory", cay__ss_mkdir, 0),
+    CAY__ROUTE("POST", "/sandboxes/upload-file-from-url", cay__ss_upload_url),
+    CAY__ROUTE("POST", "/sandboxes/download-file", cay__ss_download),
+    CAY__ROUTE("POST", "/sandboxes/download-file-stream", cay__ss_download_stream),
+    CAY__ROUTE("POST", "/sandboxes/download-to-presigned-url", cay__ss_download_url),
+    CAY__ROUTE("POST", "/sandboxes/create-directory", cay__ss_mkdir),
 };
 
 const cay__dialect cay__dialect_sandbox_server = { .name = "sandbox-server",

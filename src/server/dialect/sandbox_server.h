@@ -15,6 +15,7 @@ typedef struct cay__ss_box {
     char id[40];     /* as the client calls it: the UUID, or the sandbox's own id */
     cay_sandbox *sb; /* the request's */
     json_t *note;    /* the request's; {} of a sandbox that was not made here */
+    json_t *body;    /* the request's, of those that have one */
 } cay__ss_box;
 
 /* A member of the body; CAY_EINVAL names it. A string that need not be there is NULL without it. */
@@ -31,7 +32,7 @@ int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err);
  * noted. CAY_ESTATE when it is neither running nor paused. */
 int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err);
 /* The body, and the sandbox that its "sandbox_id" names, connected. */
-int cay__ss_begin(cay__req *r, json_t **body, cay__ss_box *out, cay_err *err);
+int cay__ss_begin(cay__req *r, cay__ss_box *out, cay_err *err);
 int cay__ss_done(cay__req *r, const char *message); /* {"success": true, "message": …} */
 
 cay__handler cay__ss_expose, cay__ss_urls, cay__ss_run, cay__ss_write, cay__ss_read, cay__ss_upload,

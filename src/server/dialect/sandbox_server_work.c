@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox-server protocol: commands, files and ports of a sandbox. */
 #include "sandbox_server.h"
-#include <base/base.h>
 #include <net/multipart.h>
 
 #define COMMAND_MS 180000
@@ -13,14 +12,17 @@
 #define MCP_PORT   6060
 #define CODE_PORT  9000
 
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+CAY_DEFINE_AUTO(cay_upload, cay_upload_abort)
+
 static const cay_write in_place = { .size = sizeof in_place, .parents = true };
 
 /* Body, sandbox and one path of it. */
-static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box *b,
-                      const char **path, cay_err *err)
+static int begin_path(cay__req *r, const char *name, cay__ss_box *b, const char **path,
+                      cay_err *err)
 {
-    CAY_TRY(cay__ss_begin(r, body, b, err));
-    CAY_TRY(cay__ss_str(*body, name, true, path, err));
+    CAY_TRY(cay__ss_begin(r, b, err));
+    CAY_TRY(cay__ss_str(b->body, name, true, path, err));
     if (**path)
         return 0;
     return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s is empty", name);
@@ -28,25 +30,22 @@ static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box 
 
 static int spawn_background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_err *err)
 {
-    cay_proc *p;
+    CAY_AUTOPTR(cay_proc) p = NULL;
     CAY_TRY(cay_sandbox_spawn(sb, &r->call, spec, &p, err));
-    json_t *answer = json_pack("{s:b,s:s,s:s,s:s,s:i}", "success", 1, "output", "", "message",
-                               "Command started in the background", "process_id", cay_proc_id(p),
-                               "pid", cay_proc_pid(p));
-    cay_proc_unref(p);
-    return cay__reply_json(r, 200, answer);
+    return cay__reply_pack(r, 200, "{s:b,s:s,s:s,s:s,s:i}", "success", 1, "output", "", "message",
+                           "Command started in the background", "process_id", cay_proc_id(p), "pid",
+                           cay_proc_pid(p));
 }
 
 int cay__ss_run(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *command;
     bool later;
     cay_result res = { .size = sizeof res };
-    CAY_TRY(cay__ss_begin(r, &body, &b, err));
-    CAY_TRY(cay__ss_str(body, "command", true, &command, err));
-    CAY_TRY(cay__ss_bool(body, "background", false, &later, err));
+    CAY_TRY(cay__ss_begin(r, &b, err));
+    CAY_TRY(cay__ss_str(b.body, "command", true, &command, err));
+    CAY_TRY(cay__ss_bool(b.body, "background", false, &later, err));
     cay_spawn spec = { .size = sizeof spec, .shell = command };
     if (later)
         return spawn_background(r, b.sb, &spec, err);
@@ -68,12 +67,11 @@ int cay__ss_run(cay__req *r, cay_err *err)
 
 int cay__ss_write(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path;
-    CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
+    CAY_TRY(begin_path(r, "file_path", &b, &path, err));
     const json_t *content = json_object_get(
-        body, "content"); /* "" makes an empty file; a NUL inside is a byte like others */
+        b.body, "content"); /* "" makes an empty file; a NUL inside is a byte like others */
     if (!json_is_string(content))
         return cay_fail_why(err, CAY_EINVAL, content ? "field_invalid" : "field_missing",
                             "content is required, as a string");
@@ -87,16 +85,14 @@ static int tell_text(cay__req *r, cay_sandbox *sb, const char *path, cay_err *er
     CAY_AUTOFREE char *data = NULL;
     size_t len;
     CAY_TRY(cay_file_get(sb, &r->call, path, TEXT_MAX, &data, &len, err));
-    return cay__reply_json(
-        r, 200, json_pack("{s:b,s:o}", "success", 1, "content", cay__ss_text(data, len)));
+    return cay__reply_pack(r, 200, "{s:b,s:o}", "success", 1, "content", cay__ss_text(data, len));
 }
 
 int cay__ss_read(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path;
-    CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
+    CAY_TRY(begin_path(r, "file_path", &b, &path, err));
     return tell_text(r, b.sb, path, err);
 }
 
@@ -132,11 +128,10 @@ static int tell_bytes(cay__req *r, cay_sandbox *sb, const char *path, cay_err *e
 
 int cay__ss_download(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path, *format;
-    CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
-    CAY_TRY(cay__ss_str(body, "format", false, &format, err));
+    CAY_TRY(begin_path(r, "file_path", &b, &path, err));
+    CAY_TRY(cay__ss_str(b.body, "format", false, &format, err));
     if (!format || !strcmp(format, "text"))
         return tell_text(r, b.sb, path, err);
     if (!strcmp(format, "bytes"))
@@ -147,28 +142,24 @@ int cay__ss_download(cay__req *r, cay_err *err)
 
 int cay__ss_download_stream(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path;
-    CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
+    CAY_TRY(begin_path(r, "file_path", &b, &path, err));
     return tell_bytes(r, b.sb, path, err);
 }
 
 static int copy_in(cay__req *r, cay_sandbox *sb, const char *path, int from, cay_err *err)
 {
-    cay_upload *up;
-    char *buf = cay__arena_adopt(&r->arena, cay__alloc(65536));
+    CAY_AUTOPTR(cay_upload) up = NULL;
+    char *buf = cay__arena_take(&r->arena, 65536);
     ssize_t n;
     CAY_TRY(cay_file_open_write(sb, &r->call, path, &in_place, &up, err));
     while ((n = read(from, buf, 65536)) > 0)
         if (!cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
             break;
-    if (n != 0) {
-        int rc = cay_fail_sys(err, "write %.120s", path);
-        cay_upload_abort(up);
-        return rc;
-    }
-    return cay_upload_commit(up, &r->call, err);
+    if (n != 0)
+        return cay_fail_sys(err, "write %.120s", path);
+    return cay_upload_commit(CAY_STEAL(up), &r->call, err);
 }
 
 static int body_piece(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -185,7 +176,7 @@ typedef struct form {
 
 static int part_to_fd(cay__req *r, cay__multipart *m, int fd, uint64_t max, cay_err *err)
 {
-    char *buf = cay__arena_adopt(&r->arena, cay__alloc(65536));
+    char *buf = cay__arena_take(&r->arena, 65536);
     uint64_t all = 0;
     for (size_t n;;) {
         CAY_TRY(cay__multipart_bytes(m, buf, 65536, &n, err));
@@ -214,7 +205,7 @@ static int connect_form(cay__req *r, form *f, cay_err *err)
 
 static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
 {
-    cay_upload *up;
+    CAY_AUTOPTR(cay_upload) up = NULL;
     if (f->placed || f->spool >= 0)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid", "file comes twice");
     if (!f->id || !f->path) { /* clients are free to send it first */
@@ -225,12 +216,10 @@ static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     }
     CAY_TRY(connect_form(r, f, err));
     CAY_TRY(cay_file_open_write(f->box.sb, &r->call, f->path, &in_place, &up, err));
-    int rc = part_to_fd(r, m, cay_upload_fd(up), UINT64_MAX, err);
-    if (rc < 0)
-        cay_upload_abort(up);
-    else if ((rc = cay_upload_commit(up, &r->call, err)) == 0)
-        f->placed = true;
-    return rc;
+    CAY_TRY(part_to_fd(r, m, cay_upload_fd(up), UINT64_MAX, err));
+    CAY_TRY(cay_upload_commit(CAY_STEAL(up), &r->call, err));
+    f->placed = true;
+    return 0;
 }
 
 static int take_parts(cay__req *r, cay__multipart *m, form *f, cay_err *err)
@@ -238,13 +227,11 @@ static int take_parts(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     cay__form_part part;
     int rc;
     while ((rc = cay__multipart_next(m, &part, err)) == 1) {
-        char **field;
+        char **field = NULL;
         if (!strcmp(part.name, "sandbox_id"))
             field = &f->id;
         else if (!strcmp(part.name, "file_path"))
             field = &f->path;
-        else
-            field = NULL;
         if (field && !*field) {
             CAY_TRY(cay__multipart_text(m, 8192, field, err));
             cay__arena_adopt(&r->arena, *field);
@@ -255,6 +242,17 @@ static int take_parts(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     return rc;
 }
 
+static int finish_form(cay__req *r, form *f, cay_err *err)
+{
+    CAY_TRY(connect_form(r, f, err));
+    if (f->placed)
+        return 0;
+    if (f->spool < 0)
+        return cay_fail_why(err, CAY_EINVAL, "field_missing", "file is required");
+    CAY_TRY_SYS(lseek(f->spool, 0, SEEK_SET), err, "read what is uploaded");
+    return copy_in(r, f->box.sb, f->path, f->spool, err);
+}
+
 int cay__ss_upload(cay__req *r, cay_err *err)
 {
     cay__multipart *m;
@@ -263,17 +261,9 @@ int cay__ss_upload(cay__req *r, cay_err *err)
     int rc = take_parts(r, m, &f, err);
     cay__multipart_close(m);
     if (rc == 0)
-        rc = connect_form(r, &f, err);
-    if (rc == 0 && f.spool >= 0) {
-        if (lseek(f.spool, 0, SEEK_SET) == 0)
-            rc = copy_in(r, f.box.sb, f.path, f.spool, err);
-        else
-            rc = cay_fail_sys(err, "read what is uploaded");
-    } else if (rc == 0 && !f.placed)
-        rc = cay_fail_why(err, CAY_EINVAL, "field_missing", "file is required");
+        rc = finish_form(r, &f, err);
     cay__close_fd(&f.spool);
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return cay__ss_done(r, "File uploaded");
 }
 
@@ -290,23 +280,18 @@ static const char *rules_of(cay__req *r, cay_sandbox *sb)
 static cay_call limit_deadline(const cay__req *r)
 {
     cay_call c = r->call;
-    int64_t end = cay__now_ms() + URL_MS;
-    if (c.deadline_ms)
-        c.deadline_ms = CAY_MIN(c.deadline_ms, end);
-    else
-        c.deadline_ms = end;
+    c.deadline_ms = cay__call_within(&c, URL_MS).deadline_ms;
     return c;
 }
 
 int cay__ss_upload_url(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path, *url;
     CAY_AUTOFD fd = -1;
-    CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
-    CAY_TRY(cay__ss_str(body, "url", true, &url, err));
-    cay_call call = limit_deadline(r);
+    CAY_TRY(begin_path(r, "file_path", &b, &path, err));
+    CAY_TRY(cay__ss_str(b.body, "url", true, &url, err));
+    const cay_call call = limit_deadline(r);
     CAY_TRY(cay_url_get(
         r->client, &call,
         &(cay_url){
@@ -318,16 +303,15 @@ int cay__ss_upload_url(cay__req *r, cay_err *err)
 
 int cay__ss_download_url(cay__req *r, cay_err *err)
 {
-    json_t *body;
     cay__ss_box b;
     const char *path, *url;
     cay_stat st = { .size_of = sizeof st };
     CAY_AUTOFD fd = -1;
-    CAY_TRY(begin_path(r, "sandbox_path", &body, &b, &path, err));
-    CAY_TRY(cay__ss_str(body, "presigned_url", true, &url, err));
+    CAY_TRY(begin_path(r, "sandbox_path", &b, &path, err));
+    CAY_TRY(cay__ss_str(b.body, "presigned_url", true, &url, err));
     CAY_TRY(cay_file_stat(b.sb, &r->call, path, true, &st, err));
     CAY_TRY(cay__file_open(r, b.sb, path, NULL, &st, &fd, err));
-    cay_call call = limit_deadline(r);
+    const cay_call call = limit_deadline(r);
     CAY_TRY(cay_url_put(r->client, &call,
                         &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) },
                         fd, st.size, err));
@@ -365,20 +349,20 @@ static int port_url(cay__req *r, cay_sandbox *sb, uint16_t port, json_t **url, c
         colon = NULL;
     *url =
         json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", cay__scheme(r->tls), port, cay_sandbox_id(sb),
-                     cay__server_conf(r->server)->domain, CAY_OR(colon, ""), e.token);
+                     cay__server_domain(r->server), CAY_OR(colon, ""), e.token);
     return 0;
 }
 
 int cay__ss_expose(cay__req *r, cay_err *err)
 {
-    json_t *body, *url;
+    json_t *url;
     cay__ss_box b;
     int64_t port;
-    CAY_TRY(cay__ss_begin(r, &body, &b, err));
-    CAY_TRY(cay__ss_int(body, "port", 1, 65535, &port, err));
+    CAY_TRY(cay__ss_begin(r, &b, err));
+    CAY_TRY(cay__ss_int(b.body, "port", 1, 65535, &port, err));
     CAY_TRY(port_url(r, b.sb, (uint16_t)port, &url, err));
-    return cay__reply_json(
-        r, 200, json_pack("{s:b,s:o,s:s}", "success", 1, "url", url, "message", "Port exposed"));
+    return cay__reply_pack(r, 200, "{s:b,s:o,s:s}", "success", 1, "url", url, "message",
+                           "Port exposed");
 }
 
 int cay__ss_urls(cay__req *r, cay_err *err)
@@ -387,12 +371,8 @@ int cay__ss_urls(cay__req *r, cay_err *err)
     json_t *mcp, *code;
     CAY_TRY(cay__ss_connect(r, r->param[0], &b, err));
     CAY_TRY(port_url(r, b.sb, MCP_PORT, &mcp, err));
-    int rc = port_url(r, b.sb, CODE_PORT, &code, err);
-    if (rc < 0) {
-        json_decref(mcp);
-        return rc;
-    }
-    return cay__reply_json(r, 200,
-                           json_pack("{s:b,s:s,s:o,s:o}", "success", 1, "sandbox_id", b.id,
-                                     "mcp_url", mcp, "vscode_url", code));
+    cay__req_keep(r, mcp);
+    CAY_TRY(port_url(r, b.sb, CODE_PORT, &code, err));
+    return cay__reply_pack(r, 200, "{s:b,s:s,s:O,s:o}", "success", 1, "sandbox_id", b.id, "mcp_url",
+                           mcp, "vscode_url", code);
 }

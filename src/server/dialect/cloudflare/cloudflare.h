@@ -31,10 +31,11 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
                     cay_err *err);
 /* exec.c, pty.c */
 cay__handler cf_exec, cf_pty;
-int cf_ok(cay__req *r); /* {"ok":true} */
+cay__handler cf_ok; /* {"ok":true} */
 int cf_sandbox(cay__req *r, cay_sandbox **out,
                cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
+int cf_begin(cay__req *r, cay_sandbox **out, json_t **body, cay_err *err);
 int cf_as(int rc, cay_reason reason, cay_err *err); /* faults of ours are the route's own word; what
                                                       the request did wrong stays what it is */
-/* mount.c, extra.c */
-cay__handler cf_mount, cf_unmount, cf_pool_stats, cf_pool_ok, cf_openapi, cf_openapi_page;
+/* mount.c */
+cay__handler cf_mount, cf_unmount, cf_pool_stats, cf_openapi, cf_openapi_page;

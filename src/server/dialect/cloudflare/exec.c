@@ -2,7 +2,6 @@
 /* POST …/exec: a command, its output as events, and always an end. */
 #include "cloudflare.h"
 #include <base/base64.h>
-#include <time.h>
 
 #define CHUNK 32768
 #define BEAT  15000
@@ -12,13 +11,6 @@ typedef struct watcher {
     cf_stream s[2];
     int64_t quiet_since;
 } watcher;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void tell_bytes(cay__buf *out, const char *name, const char *data, size_t n)
 {
@@ -45,12 +37,8 @@ static size_t count_partial_bytes(const char *s, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = (unsigned char)s[n - k];
-        if (c >= 0xc0) {
-            size_t whole = 2u + (c >= 0xe0) + (c >= 0xf0);
-            if (k < whole)
-                return k;
-            return 0;
-        }
+        if (c >= 0xc0)
+            return k < 2u + (c >= 0xe0) + (c >= 0xf0) ? k : 0;
         if (c < 0x80)
             return 0;
     }
@@ -67,9 +55,7 @@ void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, si
         memcpy(buf, s->carry, s->n);
         if (some)
             memcpy(buf + s->n, from, some);
-        size_t keep = 0;
-        if (!over)
-            keep = count_partial_bytes(buf, n);
+        size_t keep = over ? 0 : count_partial_bytes(buf, n);
         tell_bytes(out, name, buf, n - keep);
         memcpy(s->carry, buf + n - keep, keep);
         s->n = keep;
@@ -85,7 +71,7 @@ static void read_output(watcher *w, int i, int *fd, cay__buf *out)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     cf_tell(out, &w->s[i], i ? CAY_STDERR : CAY_STDOUT, buf, (size_t)CAY_MAX(got, 0));
-    w->quiet_since = now_ms();
+    w->quiet_since = cay__now_ms();
     if (got <= 0)
         cay__close_fd(fd);
 }
@@ -101,9 +87,9 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
     if (p->fd[0] < 0 && p->fd[1] < 0 && p->fd[2] < 0 &&
         (p->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
         return CAY__PUMP_WORK;
-    if (now_ms() - w->quiet_since >= BEAT) {
+    if (cay__now_ms() - w->quiet_since >= BEAT) {
         cay__buf_str(out, ": keep-alive\n\n");
-        w->quiet_since = now_ms();
+        w->quiet_since = cay__now_ms();
     }
     return CAY__PUMP_ON;
 }
@@ -121,7 +107,7 @@ static int report_exit(cay__pump *p, cay__buf *out)
     watcher *w = p->self;
     cay_err err = CAY_ERR_INIT;
     cay_exit e = { .size = sizeof e };
-    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 10000 };
     if (cay_proc_wait(w->p, &soon, &e, &err) < 0)
         cf_tell_error(out, "exec_transport_error", err.msg);
     else
@@ -147,7 +133,7 @@ static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
                        .pull = pull_output,
                        .work = report_exit,
                        .close = close_watcher };
-    *w = (watcher){ .p = p, .quiet_since = now_ms() };
+    *w = (watcher){ .p = p, .quiet_since = cay__now_ms() };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     if (rc == 0)
         rc = cay_proc_output(p, &r->call, CAY_STDERR, CAY_FROM_START, &pump.fd[1], err);
@@ -156,7 +142,7 @@ static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
         return rc;
     }
     CAY_EACH_OF(it, pump.fd, 2)
-        fcntl(*it, F_SETFL, fcntl(*it, F_GETFL) | O_NONBLOCK);
+        cay__fd_nonblock(*it, true);
     cay__reply_field(r, "Cache-Control", "no-cache");
     return cay__reply_pump(r, 200, "text/event-stream", &pump);
 }
@@ -165,21 +151,16 @@ int cf_exec(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay_proc *p;
-    json_t *in, *v;
-    size_t i;
+    json_t *in;
+    const char *const *argv;
     const char *session = cay__head_field(&r->head, "session-id");
-    CAY_TRY(cf_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
-    const json_t *list = json_object_get(in, "argv");
+    CAY_TRY(cf_begin(r, &sb, &in, err));
+    const json_t *v = json_object_get(in, "timeout_ms"), *list = json_object_get(in, "argv");
     const char *cwd = cay__json_str(in, "cwd", NULL);
     int64_t timeout = cay__json_int(in, "timeout_ms", 0);
     if (!json_is_array(list) || !json_array_size(list))
         return cay_fail(err, CAY_EINVAL, "argv is a list of texts, not empty");
-    const char **argv = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *argv);
-    json_array_foreach(list, i, v)
-        if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
-    v = json_object_get(in, "timeout_ms");
+    CAY_TRY(cay__req_texts(r, "argv", NULL, list, &argv, err));
     if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) < 1e12)
         timeout = (int64_t)json_real_value(v);
     else if (timeout < 0 || (v && !json_is_null(v) && !json_is_integer(v)))
@@ -201,7 +182,6 @@ int cf_exec(cay__req *r, cay_err *err)
         tell_json(&out, "exit", json_pack("{s:i}", "exit_code", 127));
         return cay__reply(r, 200, "text/event-stream", out.data, out.len);
     }
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return stream_output(r, p, err);
 }

@@ -58,16 +58,12 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
         return cay_fail(err, CAY_EINVAL,
                         "bucket and options.endpoint are needed; a binding of R2 is known to "
                         "Cloudflare's Workers alone");
-    const char *host;
+    const char *host = "";
     if (cay__str_starts(endpoint, "https://"))
         host = endpoint + 8;
     else if (cay__str_starts(endpoint, "http://"))
         host = endpoint + 7;
-    else
-        host = NULL;
-    size_t n = 0;
-    if (host)
-        n = strcspn(host, "/:?#");
+    size_t n = strcspn(host, "/:?#");
     if (!n)
         return cay_fail(err, CAY_EINVAL, "options.endpoint is an http or https URL");
     if (json_array_size(more))
@@ -78,15 +74,13 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
                  !cay__json_str(keys, "secretAccessKey", NULL)))
         return cay_fail(err, CAY_EINVAL,
                         "options.credentials has accessKeyId and secretAccessKey, both texts");
-    const char *provider;
+    const char *provider = "Other";
     if (has_suffix(host, n, ".amazonaws.com"))
         provider = "AWS";
     else if (!strcmp(kind, "r2"))
         provider = "Cloudflare";
     else if (!strcmp(kind, "gcs"))
         provider = "GCS";
-    else
-        provider = "Other";
     while (*prefix == '/')
         prefix++;
     CAY_AUTOJSON *f = json_pack(
@@ -94,10 +88,7 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
         "s3_provider", provider, "prefix", cay__text_or(prefix, NULL), "access_key_id",
         cay__json_str(keys, "accessKeyId", NULL), "secret_access_key",
         cay__json_str(keys, "secretAccessKey", NULL), "region", region_of(&r->arena, host, n));
-    if (f)
-        *text = cay__json_text(f, 65536);
-    else
-        *text = NULL;
+    *text = CAY_IF(f, cay__json_text(f, 65536));
     if (*text)
         return 0;
     return cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
@@ -124,8 +115,7 @@ int cf_mount(cay__req *r, cay_err *err)
     json_t *in;
     const char *path;
     CAY_AUTOFREE char *fields = NULL;
-    CAY_TRY(cf_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(cf_begin(r, &sb, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(fields_of(r, in, &fields, err));
     CAY_TRY(check_permission(r, err));
@@ -145,7 +135,7 @@ int cf_mount(cay__req *r, cay_err *err)
     if (rc < 0 && !was)
         by_root(r, sb, "rmdir", "--", path, NULL);
     CAY_TRY(cf_as(rc, CAY_REASON_MOUNT_ERROR, err));
-    return cf_ok(r);
+    return cf_ok(r, err);
 }
 
 /* The directory goes with it, when nothing is in it; nothing is ever removed through a mount. */
@@ -154,10 +144,9 @@ int cf_unmount(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     json_t *in;
     const char *path;
-    CAY_TRY(cf_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(cf_begin(r, &sb, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(cf_as(cay_sandbox_unmount(sb, &r->call, path, err), CAY_REASON_UNMOUNT_ERROR, err));
     by_root(r, sb, "rmdir", "--", path, NULL);
-    return cf_ok(r);
+    return cf_ok(r, err);
 }

@@ -2,7 +2,6 @@
 /* GET …/pty: a terminal over a WebSocket. It lives on without its client; who comes back to the
  * same session sees what was printed. */
 #include "cloudflare.h"
-#include <time.h>
 
 #define CHUNK     16384
 #define INPUT_MAX ((size_t)1 << 20)
@@ -15,13 +14,6 @@ typedef struct terminal {
     bool ready, ended;
 } terminal;
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void send_json(cay__buf *out, json_t *j)
 {
     CAY_AUTOFREE char *text = cay__json_text(j, 4096);
@@ -30,15 +22,24 @@ static void send_json(cay__buf *out, json_t *j)
     json_decref(j);
 }
 
+static void send_error(cay__buf *out, const char *message)
+{
+    send_json(out, json_pack("{s:s,s:s}", "type", "error", "message", message));
+}
+
+static int say_error(cay__buf *out, const char *message)
+{
+    send_error(out, message);
+    cay__ws_close(out, 1011, "");
+    return CAY__PUMP_END;
+}
+
 static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
 {
     terminal *t = p->self;
     char buf[CHUNK];
-    if (!t->p) {
-        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message", t->why));
-        cay__ws_close(out, 1011, "");
-        return CAY__PUMP_END;
-    }
+    if (!t->p)
+        return say_error(out, t->why);
     if (!t->ready)
         send_json(out, json_pack("{s:s}", "type", "ready"));
     t->ready = true;
@@ -51,29 +52,19 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
     }
     if (p->fd[0] < 0)
         t->ended = true;
-    if (t->ended || t->in.len || t->cols)
-        return CAY__PUMP_WORK;
-    return CAY__PUMP_ON;
+    return t->ended || t->in.len || t->cols ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
 
 static int say_end(terminal *t, cay__buf *out)
 {
-    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 10000 };
     cay_exit e = { .size = sizeof e };
     cay_err err = CAY_ERR_INIT;
-    if (cay_proc_wait(t->p, &soon, &e, &err) < 0) {
-        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message", err.msg));
-        cay__ws_close(out, 1011, "");
-        return CAY__PUMP_END;
-    }
-    json_t *o = json_pack("{s:s,s:i}", "type", "exit", "code", e.code);
-    if (e.signal) {
-        char name[32];
-        snprintf(name, sizeof name, "SIG%.20s",
-                 sigabbrev_np(e.signal) ? sigabbrev_np(e.signal) : "");
-        json_object_set_new(o, "signal", json_string(name));
-    }
-    send_json(out, o);
+    if (cay_proc_wait(t->p, &soon, &e, &err) < 0)
+        return say_error(out, err.msg);
+    const char *name = sigabbrev_np(e.signal);
+    send_json(out, json_pack("{s:s,s:i,s:o*}", "type", "exit", "code", e.code, "signal",
+                             CAY_IF(e.signal, json_sprintf("SIG%s", CAY_OR(name, "")))));
     cay__ws_close(out, 1000, "");
     return CAY__PUMP_END;
 }
@@ -81,7 +72,7 @@ static int say_end(terminal *t, cay__buf *out)
 static int forward_input(cay__pump *p, cay__buf *out)
 {
     terminal *t = p->self;
-    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 5000 };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 5000 };
     if (t->ended)
         return say_end(t, out);
     if (t->cols)
@@ -91,7 +82,6 @@ static int forward_input(cay__pump *p, cay__buf *out)
         cay_proc_write(t->p, &soon, t->in.data, t->in.len,
                        NULL); /* what ended says so by its output's end */
     cay__buf_clear(&t->in);
-    t->in = (cay__buf)CAY__BUF(INPUT_MAX);
     return CAY__PUMP_ON;
 }
 
@@ -104,16 +94,13 @@ static int push_input(cay__pump *p, int kind, const char *data, size_t len, cay_
         return CAY__PUMP_ON;
     if (kind == CAY__WS_BINARY) {
         cay__buf_add(&t->in, data, len);
-        if (t->in.full)
-            return CAY_ETOOBIG;
-        return CAY__PUMP_WORK;
+        return t->in.full ? CAY_ETOOBIG : CAY__PUMP_WORK;
     }
     CAY_AUTOJSON *o = json_loadb(data, len, 0, NULL);
     int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);
     if (strcmp(cay__json_str(o, "type", ""), "resize") || cols < 1 || rows < 1 || cols > 10000 ||
         rows > 10000) {
-        send_json(out, json_pack("{s:s,s:s}", "type", "error", "message",
-                                 "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
+        send_error(out, "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}");
         return CAY__PUMP_ON;
     }
     t->cols = (uint16_t)cols;
@@ -130,20 +117,18 @@ static void close_terminal(cay__pump *p)
     free(t);
 }
 
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
 /* One that ended makes room for the next. */
 static bool attach_terminal(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out)
 {
     const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
     cay_exit e = { .size = sizeof e };
-    cay_proc *p;
-    if (cay_sandbox_attach(sb, &r->call, tag, &p, NULL) < 0)
-        return false;
-    if (cay_proc_wait(p, &now, &e, NULL) < 0) {
-        *out = p;
-        return true;
-    }
-    cay_proc_unref(p);
-    return false;
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    if (cay_sandbox_attach(sb, &r->call, tag, &p, NULL) == 0 &&
+        cay_proc_wait(p, &now, &e, NULL) < 0)
+        *out = CAY_STEAL(p);
+    return *out;
 }
 
 static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell,
@@ -200,7 +185,7 @@ int cf_pty(cay__req *r, cay_err *err)
         rc = cay_proc_output(t->p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     }
     if (rc == 0 && t->p)
-        fcntl(pump.fd[0], F_SETFL, fcntl(pump.fd[0], F_GETFL) | O_NONBLOCK);
+        cay__fd_nonblock(pump.fd[0], true);
     if (rc == 0)
         rc = cay__reply_ws(r, NULL, &pump, err);
     if (rc < 0)

@@ -5,9 +5,9 @@
 #include <cay/policy.h>
 #include <ctype.h>
 #include <server/preview/preview.h>
-#include <time.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_upload, cay_upload_abort)
 
 int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
 {
@@ -23,9 +23,9 @@ int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
     return 0;
 }
 
-int cf_ok(cay__req *r)
+int cf_ok(cay__req *r, cay_err *err)
 {
-    return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
+    return cay__reply_pack(r, 200, "{s:b}", "ok", true);
 }
 
 int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
@@ -36,6 +36,12 @@ int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
         return cay_fail(err, CAY_EINVAL,
                         "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
     return cay__req_sandbox(r, id, out, err);
+}
+
+int cf_begin(cay__req *r, cay_sandbox **out, json_t **body, cay_err *err)
+{
+    CAY_TRY(cf_sandbox(r, out, err));
+    return cay__req_json(r, 0, body, err);
 }
 
 int cf_as(int rc, cay_reason reason, cay_err *err)
@@ -61,7 +67,7 @@ static int on_create(cay__req *r, cay_err *err)
                      .net.is_default = true,
                      .metadata = "{\"dialect\":\"cloudflare\"}" };
     CAY_TRY(cay__create_sudo(r, &c, &sb, err));
-    return cay__reply_json(r, 200, json_pack("{s:s}", "id", cay_sandbox_id(sb)));
+    return cay__reply_pack(r, 200, "{s:s}", "id", cay_sandbox_id(sb));
 }
 
 static int on_delete(cay__req *r, cay_err *err)
@@ -72,7 +78,7 @@ static int on_delete(cay__req *r, cay_err *err)
         rc = cay_sandbox_remove(sb, &r->call, err);
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
 static int on_running(cay__req *r, cay_err *err)
@@ -83,12 +89,7 @@ static int on_running(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &i, err));
     bool running = i->state == CAY_RUNNING;
     cay_info_free(i);
-    return cay__reply_json(r, 200, json_pack("{s:b}", "running", running));
-}
-
-static int on_health(cay__req *r, cay_err *err)
-{
-    return cf_ok(r);
+    return cay__reply_pack(r, 200, "{s:b}", "running", running);
 }
 
 static int on_file_get(cay__req *r, cay_err *err)
@@ -114,16 +115,12 @@ static int write_body_file(cay__req *r, cay_sandbox *sb, const char *path, uint6
                            cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true };
-    cay_upload *up;
+    CAY_AUTOPTR(cay_upload) up = NULL;
     if (r->head.body == CAY__BODY_LENGTH && r->head.length > CF_BODY_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "payload_too_large", "a body has at most 32 MiB");
     CAY_TRY(cay_file_open_write(sb, &r->call, path, &spec, &up, err));
-    int rc = cay__req_to_fd(r, cay_upload_fd(up), CF_BODY_MAX, n, err);
-    if (rc < 0) {
-        cay_upload_abort(up);
-        return rc;
-    }
-    return cay_upload_commit(up, &r->call, err);
+    CAY_TRY(cay__req_to_fd(r, cay_upload_fd(up), CF_BODY_MAX, n, err));
+    return cay_upload_commit(CAY_STEAL(up), &r->call, err);
 }
 
 static int on_file_put(cay__req *r, cay_err *err)
@@ -135,7 +132,7 @@ static int on_file_put(cay__req *r, cay_err *err)
     CAY_TRY(cf_path(r, r->param[1], &path, err));
     CAY_TRY(cf_as(write_body_file(r, sb, path, &n, err), CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR,
                   err));
-    return cf_ok(r);
+    return cf_ok(r, err);
 }
 
 static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason,
@@ -166,25 +163,20 @@ static int on_persist(cay__req *r, cay_err *err)
     CAY_TRY(cf_sandbox(r, &sb, err));
     snprintf(file, sizeof file, "/tmp/.cay-persist-%s", r->id);
     for (char *one = strtok_r(s, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
-        size_t cap = strlen(one) + sizeof "--exclude=./";
-        char *x = cay__arena_take(&r->arena, cap);
         if (strstr(one, ".."))
             return cay_fail(err, CAY_EINVAL, "an exclude has \"..\" in it");
         if (n + 3 >= CAY_LEN(argv))
             return cay_fail(err, CAY_EINVAL, "at most 100 excludes");
-        cay__str_join(x, cap, "--exclude=./", one, NULL);
-        argv[n++] = x;
+        argv[n++] = cay__req_text(r, "--exclude=./%s", one);
     }
-    argv[n++] = ".";
-    argv[n] = NULL;
+    argv[n] = "."; /* NULL follows */
     int rc = run_tar(r, sb, argv, "workspace_archive_read_error", err);
     if (rc == 0)
         rc = cay_file_stat(sb, &r->call, file, true, &st, err);
     if (rc == 0)
         rc = cay_file_open_read(sb, &r->call, file, NULL, &fd, err);
     cay_file_remove(sb, &r->call, file, false, NULL); /* what is open is read to its end */
-    if (rc < 0)
-        return rc;
+    CAY_TRY(rc);
     return cay__reply_fd(r, 200, "application/x-tar", fd, (int64_t)st.size);
 }
 
@@ -204,9 +196,8 @@ static int on_hydrate(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
     cay_file_remove(sb, &r->call, file, false, NULL);
-    if (rc < 0)
-        return rc;
-    return cf_ok(r);
+    CAY_TRY(rc);
+    return cf_ok(r, err);
 }
 
 static int read_port(cay__req *r, uint16_t *port, cay_err *err)
@@ -227,10 +218,9 @@ static int tunnel_name(cay__req *r, const char **out, cay_err *err)
     json_t *in;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const json_t *v = json_object_get(in, "name");
-    const char *s = *out = json_string_value(v);
-    size_t n = 0;
-    if (s)
-        n = strlen(s);
+    const char *s = CAY_OR(json_string_value(v), "");
+    size_t n = strlen(s);
+    *out = json_string_value(v);
     if (!v || json_is_null(v))
         return 0;
     if (n < 1 || n > 63 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || s[0] == '-' ||
@@ -247,21 +237,18 @@ static int on_tunnel(cay__req *r, cay_err *err)
     uint16_t port;
     const char *name;
     cay_exposed e = { .size = sizeof e };
-    char host[200], url[400];
-    const cay__conf *conf = cay__server_conf(r->server);
+    char host[200];
     const char *colon = strrchr(r->head.host, ':');
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     CAY_TRY(tunnel_name(r, &name, err));
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), CAY_REASON_TUNNEL_ERROR, err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
-             CAY_OR(conf->domain, "localhost"), colon && !strchr(colon, ']') ? colon : "");
-    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host,
-             e.token);
-    return cay__reply_json(r, 200,
-                           json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port",
-                                     port, "url", url, "hostname", host, "createdAt",
-                                     (json_int_t)e.created_ms, "name", name));
+             cay__server_domain(r->server), colon && !strchr(colon, ']') ? colon : "");
+    return cay__reply_pack(
+        r, 200, "{s:s,s:i,s:o,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port", port, "url",
+        json_sprintf("%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host, e.token),
+        "hostname", host, "createdAt", (json_int_t)e.created_ms, "name", name);
 }
 
 static int on_tunnel_end(cay__req *r, cay_err *err)
@@ -273,64 +260,58 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     int rc = cay_port_unexpose(sb, port, err);
     if (rc < 0 && rc != CAY_ENOENT)
         return cf_as(rc, CAY_REASON_TUNNEL_ERROR, err);
-    return cay__reply(r, 204, NULL, NULL, 0);
+    return cay__reply_empty(r, 204);
 }
 
-#define J "application/json"
-#define B "application/octet-stream"
+#define GIVES(status, type_) .answers = { { status, .type = type_ } }
+#define GIVES_JSON           GIVES(200, "application/json")
 
 static const cay__route routes[] = {
-    CAY__ROUTE("GET", "/health", on_health, CAY__OP_OPEN, "health", "sandbox", "is the server well",
-               .answers = { { 200, .type = J } }),
+    CAY__ROUTE("GET", "/health", cf_ok, CAY__OP_OPEN, "health", "sandbox", "is the server well",
+               GIVES_JSON),
     CAY__ROUTE("POST", "/v1/sandbox", on_create, CAY__OP_CREATE, "createSandbox", "sandbox",
-               "make a sandbox", .answers = { { 200, .type = J } }),
+               "make a sandbox", GIVES_JSON),
     CAY__ROUTE("DELETE", "/v1/sandbox/{id}", on_delete, 0, "deleteSandbox", "sandbox",
-               "end one; fine when there is none", .answers = { { 204 } }),
+               "end one; fine when there is none", GIVES(204, NULL)),
     CAY__ROUTE("GET", "/v1/sandbox/{id}/running", on_running, 0, "isRunning", "sandbox",
-               "does it run", .answers = { { 200, .type = J } }, .fails = CAY__E404),
+               "does it run", GIVES_JSON, .fails = CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/exec", cf_exec, 0, "exec", "sandbox",
-               "run a command; its output and end as events",
-               .answers = { { 200, .type = "text/event-stream" } }, .fails = CAY__E400 | CAY__E404),
+               "run a command; its output and end as events", GIVES(200, "text/event-stream"),
+               .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0, "readFile", "sandbox",
-               "a file below /workspace", .answers = { { 200, .type = B } }, .fails = CAY__E404),
-    CAY__ROUTE("PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__OP_RAW, "writeFile",
-               "sandbox", "write one, at most 32 MiB", .answers = { { 200, .type = J } },
+               "a file below /workspace", GIVES(200, "application/octet-stream"),
                .fails = CAY__E404),
+    CAY__ROUTE("PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__OP_RAW, "writeFile",
+               "sandbox", "write one, at most 32 MiB", GIVES_JSON, .fails = CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/persist", on_persist, 0, "persist", "sandbox",
-               "/workspace as a tar", .answers = { { 200, .type = "application/x-tar" } },
+               "/workspace as a tar", GIVES(200, "application/x-tar"),
                .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__OP_RAW, "hydrate", "sandbox",
-               "unpack a tar there", .answers = { { 200, .type = J } },
-               .fails = CAY__E400 | CAY__E404),
+               "unpack a tar there", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("GET", "/v1/sandbox/{id}/pty", cf_pty, 0, "pty", "sandbox",
-               "a terminal, as a WebSocket", .answers = { { 101 } },
-               .fails = CAY__E400 | CAY__E404),
+               "a terminal, as a WebSocket", GIVES(101, NULL), .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/session", cf_session, 0, "createSession", "sandbox",
-               "a shell that stays", .answers = { { 200, .type = J } },
-               .fails = CAY__E400 | CAY__E404),
+               "a shell that stays", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, 0, "deleteSession",
-               "sandbox", "end it", .answers = { { 200, .type = J } },
-               .fails = CAY__E400 | CAY__E404),
+               "sandbox", "end it", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, "createTunnel", "sandbox",
-               "an address for a port", .answers = { { 200, .type = J } },
-               .fails = CAY__E400 | CAY__E404),
+               "an address for a port", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, "deleteTunnel",
-               "sandbox", "take it away", .answers = { { 204 } }, .fails = CAY__E400 | CAY__E404),
+               "sandbox", "take it away", GIVES(204, NULL), .fails = CAY__E400 | CAY__E404),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/mount", cf_mount, 0, "mount", "sandbox",
-               "a bucket into a sandbox that runs", .answers = { { 200, .type = J } },
+               "a bucket into a sandbox that runs", GIVES_JSON,
                .fails = CAY__E400 | CAY__E403 | CAY__E404 | CAY__E502),
     CAY__ROUTE("POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, "unmount", "sandbox",
-               "and away again, once all is written", .answers = { { 200, .type = J } },
+               "and away again, once all is written", GIVES_JSON,
                .fails = CAY__E400 | CAY__E404 | CAY__E502),
     CAY__ROUTE("GET", "/v1/pool/stats", cf_pool_stats, 0, "poolStats", "sandbox",
-               "how many sandboxes there are", .answers = { { 200, .type = J } }),
-    CAY__ROUTE("POST", "/v1/pool/prime", cf_pool_ok, 0, "poolPrime", "sandbox",
-               "nothing is to be done: sandboxes are made ahead of time anyway",
-               .answers = { { 200, .type = J } }),
-    CAY__ROUTE("POST", "/v1/pool/shutdown-prewarmed", cf_pool_ok, 0),
-    CAY__ROUTE("GET", "/v1/openapi.json", cf_openapi, 0),
-    CAY__ROUTE("GET", "/v1/openapi", cf_openapi, 0),
-    CAY__ROUTE("GET", "/v1/openapi.html", cf_openapi_page, 0),
+               "how many sandboxes there are", GIVES_JSON),
+    CAY__ROUTE("POST", "/v1/pool/prime", cf_ok, 0, "poolPrime", "sandbox",
+               "nothing is to be done: sandboxes are made ahead of time anyway", GIVES_JSON),
+    CAY__ROUTE("POST", "/v1/pool/shutdown-prewarmed", cf_ok),
+    CAY__ROUTE("GET", "/v1/openapi.json", cf_openapi),
+    CAY__ROUTE("GET", "/v1/openapi", cf_openapi),
+    CAY__ROUTE("GET", "/v1/openapi.html", cf_openapi_page),
 };
 
 static const struct {
@@ -364,7 +345,7 @@ static int reply_error(cay__req *r, const cay_err *err)
     CAY_EACH(it, own)
         if (cay_err_is(err, *it))
             word = cay_reason_word(*it);
-    return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", word));
+    return cay__reply_pack(r, status, "{s:s,s:s}", "error", err->msg, "code", word);
 }
 
 /* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that
@@ -415,26 +396,24 @@ int cf_pool_stats(cay__req *r, cay_err *err)
                            .tenant = cay__req_tenant(r),
                            .states = 1u << CAY_RUNNING };
     CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
-    return cay__reply_json(r, 200,
-                           json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
-                                     "total", n, "config", "warmTarget", 0, "refreshInterval",
-                                     10000, "maxInstances", 0));
+    return cay__reply_pack(r, 200, "{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
+                           "total", n, "config", "warmTarget", 0, "refreshInterval", 10000,
+                           "maxInstances", 0);
 }
 
-int cf_pool_ok(cay__req *r, cay_err *err)
+static json_t *describe_api(void)
 {
-    return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
+    return cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
 }
 
 int cf_openapi(cay__req *r, cay_err *err)
 {
-    return cay__reply_json(
-        r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
+    return cay__reply_json(r, 200, describe_api());
 }
 
 int cf_openapi_page(cay__req *r, cay_err *err)
 {
-    CAY_AUTOJSON *o = cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
+    CAY_AUTOJSON *o = describe_api();
     CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
     cay__buf_str(

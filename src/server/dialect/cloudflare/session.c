@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 enum { ID_MAX = 128, RUNS_MAX = 256, RUNS_TENANT = 32, BEAT_MS = 15000 };
 
@@ -36,25 +35,17 @@ int cf_session(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay_shell *sh;
-    json_t *in, *v;
-    const char *key;
+    json_t *in;
     char name[CF_SESSION_NAME];
-    size_t n = 0;
-    CAY_TRY(cf_sandbox(r, &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const cay_pair *env;
+    CAY_TRY(cf_begin(r, &sb, &in, err));
     const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
-    json_t *env = json_object_get(in, "env");
-    cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
     CAY_TRY(cf_session_name(id, name, err));
-    json_object_foreach(env, key, v) {
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
-        pairs[n++] = (cay_pair){ key, json_string_value(v) };
-    }
-    const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = pairs };
+    CAY_TRY(cay__req_pairs(r, "env", NULL, json_object_get(in, "env"), &env, err));
+    const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = env };
     CAY_TRY(cf_as(cay_shell_open(sb, &r->call, &spec, &sh, err), CAY_REASON_SESSION_ERROR, err));
     cay_shell_unref(sh);
-    return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
+    return cay__reply_pack(r, 200, "{s:s}", "id", id);
 }
 
 int cf_session_end(cay__req *r, cay_err *err)
@@ -63,7 +54,6 @@ int cf_session_end(cay__req *r, cay_err *err)
     cay_shell *sh;
     char name[CF_SESSION_NAME];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .attach = true };
-    struct timespec t;
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_session_name(r->param[1], name, err));
     int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
@@ -74,10 +64,8 @@ int cf_session_end(cay__req *r, cay_err *err)
     }
     if (rc < 0 && rc != CAY_ENOENT)
         return cf_as(rc, CAY_REASON_SESSION_ERROR, err);
-    clock_gettime(CLOCK_REALTIME, &t);
-    return cay__reply_json(r, 200,
-                           json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1],
-                                     "timestamp", (json_int_t)t.tv_sec * 1000));
+    return cay__reply_pack(r, 200, "{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1],
+                           "timestamp", (json_int_t)(cay__clock_ms() / 1000 * 1000));
 }
 
 /*
@@ -128,11 +116,11 @@ static void release_run(run *w)
     if (atomic_fetch_sub(&w->refs, 1) > 1)
         return;
     pthread_mutex_lock(&lock);
-    for (run **p = &runs; *p; p = &(*p)->next)
-        if (*p == w) {
-            *p = w->next;
-            break;
-        }
+    run **p = &runs;
+    while (*p && *p != w)
+        p = &(*p)->next;
+    if (*p)
+        *p = w->next;
     pthread_mutex_unlock(&lock);
     cay__close_fd(&w->out);
     cay__close_fd(&w->stop);
@@ -235,16 +223,11 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
         return CAY__PUMP_ON;
     }
     ssize_t n = read(p->fd[0], buf, sizeof buf);
-    if (n < 0) {
-        if (errno == EAGAIN || errno == EINTR)
-            return CAY__PUMP_ON;
-        return CAY_ESYS;
-    }
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? CAY__PUMP_ON : CAY_ESYS;
     cay__buf_add(out, buf, (size_t)n);
     w->mid = n && !(out->len >= 2 && !memcmp(out->data + out->len - 2, "\n\n", 2));
-    if (n)
-        return CAY__PUMP_ON;
-    return CAY__PUMP_END;
+    return n ? CAY__PUMP_ON : CAY__PUMP_END;
 }
 
 static void close_run(cay__pump *p)
@@ -300,15 +283,13 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
         rc = write_line(&w->line, s, err);
     if (rc == 0)
         rc = cay_shell_open(sb, &r->call, &spec, &w->sh, err);
-    if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC) < 0))
+    if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0))
         rc = cay_fail_sys_as(err, CAY_EBUSY, "descriptors for the command");
     if (rc < 0) {
         release_run(w);
         return rc;
     }
     w->out = fd[1];
-    fcntl(fd[0], F_SETFL, O_NONBLOCK);
-    fcntl(fd[1], F_SETFL, O_NONBLOCK);
     const cay__pump pump = { .fd = { fd[0], -1, -1 },
                              .beat_ms = BEAT_MS,
                              .self = w,
